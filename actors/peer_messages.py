@@ -1,0 +1,90 @@
+"""What servers say to each other beside Zab: requests on their way to the leader and back.
+
+They share the link with Zab's packets, so that a leader's answer stays in order with its commits.
+"""
+
+import msgspec
+from msgspec import Struct
+
+from raykeeper.zab.ids import Zxid
+from raykeeper.zab.messages import ZabMessage
+from raykeeper.znodes.requests import Connect, SessionId, Write
+
+
+class ForwardedWrite(Struct, frozen=True, array_like=True):
+    """A client's write on its way to the leader; its operation stays the client's bytes."""
+
+    session_id: SessionId
+    owner: Zxid
+    write: Write
+
+
+class ForwardWrites(Struct, frozen=True, array_like=True, tag=30):
+    """To the leader: writes of any number of sessions, in the order of each session."""
+
+    writes: list[ForwardedWrite]
+
+
+class ForwardConnect(Struct, frozen=True, array_like=True, tag=31):
+    """To the leader: a client wants a session on the sender's `connection`."""
+
+    connection: int
+    request: Connect
+
+
+class WriteGap(Struct, frozen=True, array_like=True, tag=32):
+    """From the leader: a write skipped a number, so its connection cannot go on."""
+
+    session_id: SessionId
+    owner: Zxid
+
+
+class Touch(Struct, frozen=True, array_like=True):
+    """A session was heard; `beat` is its newest frame."""
+
+    session_id: SessionId
+    owner: Zxid
+    beat: int
+
+
+class Touches(Struct, frozen=True, array_like=True, tag=33):
+    """To the leader: the sessions heard since batch `number` - 1."""
+
+    number: int
+    touches: list[Touch]
+
+
+class TouchesConfirmed(Struct, frozen=True, array_like=True, tag=34):
+    """From the leader: the sessions of batch `number` live at least a timeout from its arrival."""
+
+    number: int
+
+
+class ReadPointRequest(Struct, frozen=True, array_like=True, tag=35):
+    """To the leader: tell a commit point and confirm that you lead (rule Z4)."""
+
+    token: int
+
+
+class ReadPointReply(Struct, frozen=True, array_like=True, tag=36):
+    """From the leader, after the commits up to `zxid`."""
+
+    token: int
+    zxid: Zxid
+
+
+ForwardMessage = (
+    ForwardWrites
+    | ForwardConnect
+    | WriteGap
+    | Touches
+    | TouchesConfirmed
+    | ReadPointRequest
+    | ReadPointReply
+)
+PeerMessage = ZabMessage | ForwardMessage
+
+encode_peer_frame = msgspec.msgpack.Encoder().encode
+"""Encode a `list[PeerMessage]`."""
+decode_peer_frame = msgspec.msgpack.Decoder(list[PeerMessage]).decode
+"""Decode a `list[PeerMessage]`; raises `msgspec.DecodeError` or `msgspec.ValidationError`."""

@@ -1,0 +1,187 @@
+"""What the protocol asks of its surroundings: a closed union, carried out in list order.
+
+An effect on the disk has a completion that comes back as an event: `Append` is answered by
+"log synced", `SaveEpochs` by "epochs saved", `Truncate` by "log truncated", `InstallSnapshot` by
+"snapshot installed", `ReadLog` by "log read". The disk works off its effects in order. A server
+leaves a role only when nothing is under way on its disk (rule Z2), so a completion always belongs
+to the role that asked for it.
+"""
+
+from enum import Enum
+from typing import Any
+
+from msgspec import Struct
+
+from raykeeper.zab.ids import Epoch, ServerId, Zxid
+from raykeeper.zab.messages import ZabMessage
+
+
+class Role(Enum):
+    """What a server is to its ensemble."""
+
+    LOOKING = "looking"
+    FOLLOWER = "follower"
+    OBSERVER = "observer"
+    LEADER = "leader"
+
+
+class Send(Struct, frozen=True):
+    """Send `message` over the link to `peer`; a link that is down drops it."""
+
+    peer: ServerId
+    message: ZabMessage
+
+
+class BreakLink(Struct, frozen=True):
+    """Drop the link to `peer`, which broke the protocol or is beyond help on this link."""
+
+    peer: ServerId
+    reason: str
+
+
+class Append(Struct, frozen=True):
+    """Append a run of transactions to the log and force it. Completion: synced up to a zxid.
+
+    `committed` is the newest zxid known to be committed; it is stored with the batch.
+    """
+
+    first: Zxid
+    txns: list[bytes]
+    committed: Zxid
+
+
+class Truncate(Struct, frozen=True):
+    """Cut the log after `upto`, durably. Completion: log truncated."""
+
+    upto: Zxid
+
+
+class SaveEpochs(Struct, frozen=True):
+    """Save both promises in one file, atomically and durably. Completion: epochs saved."""
+
+    accepted: Epoch
+    current: Epoch
+
+
+class ReadLog(Struct, frozen=True):
+    """Read the transactions in (after, upto] from the log on disk for `learner`.
+
+    Completion: log read, with none when the log does not reach back to `after`.
+    """
+
+    learner: ServerId
+    after: Zxid
+    upto: Zxid
+
+
+class ReceiveSnapshot(Struct, frozen=True):
+    """Open a temporary snapshot as of `zxid`, dropping an earlier temporary one."""
+
+    zxid: Zxid
+
+
+class ReceiveChunk(Struct, frozen=True):
+    """Add a chunk to the temporary snapshot."""
+
+    data: bytes
+
+
+class DiscardSnapshot(Struct, frozen=True):
+    """The link broke before the snapshot was complete: drop the temporary one."""
+
+
+class Run(Struct, frozen=True, array_like=True):
+    """Transactions with consecutive zxids of one epoch, starting at `first`."""
+
+    first: Zxid
+    txns: list[bytes]
+
+
+class InstallSnapshot(Struct, frozen=True):
+    """Replace snapshot and log, at once and durably, by the temporary snapshot and `tail` (Z7).
+
+    `tail` holds every transaction after `zxid` that goes with it, at least up to
+    `consistent_at`. A crash leaves either the old state or the new one.
+    Completion: snapshot installed.
+    """
+
+    zxid: Zxid
+    consistent_at: Zxid
+    tail: list[Run]
+
+
+class Deliver(Struct, frozen=True):
+    """Committed: apply the transactions, which follow the last delivered one."""
+
+    first: Zxid
+    txns: list[bytes]
+
+
+class StreamSnapshot(Struct, frozen=True):
+    """`learner` needs the whole tree: stream it by `snapshot_begin`, `_chunk`, `_end`."""
+
+    learner: ServerId
+
+
+class GrantCredit(Struct, frozen=True):
+    """`learner` has taken a chunk of the snapshot that is streamed to it."""
+
+    learner: ServerId
+
+
+class CancelSnapshot(Struct, frozen=True):
+    """`learner` is gone or the role has ended: stop the stream to it."""
+
+    learner: ServerId
+
+
+class RoleChanged(Struct, frozen=True):
+    """The server entered a role. It may serve clients only after `Activated`."""
+
+    role: Role
+    leader: ServerId | None
+
+
+class Activated(Struct, frozen=True):
+    """Broadcast begins: a quorum acknowledged this epoch and its history was delivered.
+
+    On the leader `propose` works from here on until the next `RoleChanged`.
+    """
+
+    role: Role
+    leader: ServerId
+    epoch: Epoch
+
+
+class ReadPoint(Struct, frozen=True):
+    """A quorum confirmed, after the request for `token` arrived, that this leader leads (Z4).
+
+    `zxid` is the commit point at the arrival of the request.
+    """
+
+    token: int
+    zxid: Zxid
+
+
+class Note(Struct, frozen=True):
+    """Something worth a log line, a counter and a trace. Names are constants of `notes`."""
+
+    name: str
+    detail: Any = None
+
+
+DiskEffect = (
+    Append
+    | Truncate
+    | SaveEpochs
+    | ReadLog
+    | ReceiveSnapshot
+    | ReceiveChunk
+    | DiscardSnapshot
+    | InstallSnapshot
+)
+ServerEffect = (
+    Deliver | StreamSnapshot | GrantCredit | CancelSnapshot | RoleChanged | Activated | ReadPoint
+)
+Effect = Send | BreakLink | DiskEffect | ServerEffect | Note
+Outbox = list[Effect]

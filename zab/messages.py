@@ -1,0 +1,170 @@
+"""What servers say to each other in Zab: one struct per packet of ZooKeeper, by phase.
+
+Paper: Zab (Junqueira, Reed, Serafini, DSN 2011), section IV; names are ZooKeeper's packet types.
+Differences: acks and commits are cumulative, a proposal packet carries a run of transactions, and
+observers receive the same packets as followers, so INFORM is not needed.
+"""
+
+from enum import IntEnum
+
+from msgspec import Struct
+
+from raykeeper.zab.ids import Epoch, ServerId, Zxid
+
+
+class PeerState(IntEnum):
+    """What the sender of a notification is doing (`QuorumPeer.ServerState`)."""
+
+    LOOKING = 0
+    FOLLOWING = 1
+    LEADING = 2
+    OBSERVING = 3
+
+
+class Vote(Struct, frozen=True, array_like=True, order=True, gc=False):
+    """A candidate and its history. The order of the fields is the order of votes."""
+
+    epoch: Epoch
+    zxid: Zxid
+    leader: ServerId
+
+
+class Notification(Struct, frozen=True, array_like=True, tag=1):
+    """Election: the sender's vote in its round; a settled server tells whom it follows.
+
+    `voting` is False from an observer or a server that has lost its promises: it is answered but
+    not counted.
+    """
+
+    round: int
+    vote: Vote
+    state: PeerState
+    voting: bool
+
+
+class FollowerInfo(Struct, frozen=True, array_like=True, tag=2):
+    """Discovery 1, to the prospective leader: the newest epoch the sender has promised.
+
+    `stint` numbers the sender's attempts to follow; packets of an earlier one are told by it.
+    """
+
+    accepted_epoch: Epoch
+    stint: int
+    voting: bool
+
+
+class LeaderInfo(Struct, frozen=True, array_like=True, tag=3):
+    """Discovery 2, to a learner: the epoch this leader proposes."""
+
+    epoch: Epoch
+    stint: int
+
+
+class AckEpoch(Struct, frozen=True, array_like=True, tag=4):
+    """Discovery 3: the promise is on disk; the history it comes with (synced, rule Z2).
+
+    `promised` is False when the epoch had been accepted before: the ack then opens the way to
+    synchronization but is not counted, or two leaders could share an epoch.
+    """
+
+    current_epoch: Epoch
+    last_zxid: Zxid
+    promised: bool
+
+
+class Diff(Struct, frozen=True, array_like=True, tag=5):
+    """Synchronization: the learner keeps its log; the missing transactions follow."""
+
+
+class Trunc(Struct, frozen=True, array_like=True, tag=6):
+    """Synchronization: the learner cuts its log after `upto`, then as Diff."""
+
+    upto: Zxid
+
+
+class Snapshot(Struct, frozen=True, array_like=True, tag=7):
+    """Synchronization: a whole tree follows, as of `zxid` or partly later (fuzzy)."""
+
+    zxid: Zxid
+
+
+class SnapshotChunk(Struct, frozen=True, array_like=True, tag=8):
+    """A part of the tree, opaque to Zab; answered by one SnapshotCredit."""
+
+    data: bytes
+
+
+class SnapshotEnd(Struct, frozen=True, array_like=True, tag=9):
+    """The tree is complete; with the transactions up to `consistent_at` it is a real state."""
+
+    consistent_at: Zxid
+
+
+class SnapshotCredit(Struct, frozen=True, array_like=True, tag=10):
+    """The learner has taken one chunk and may be sent another."""
+
+
+class NewLeader(Struct, frozen=True, array_like=True, tag=11):
+    """Synchronization is complete up to `last`, the end of what was sent."""
+
+    epoch: Epoch
+    last: Zxid
+
+
+class AckNewLeader(Struct, frozen=True, array_like=True, tag=12):
+    """The learner's log up to `NewLeader.last` and its current epoch are on disk."""
+
+    epoch: Epoch
+
+
+class UpToDate(Struct, frozen=True, array_like=True, tag=13):
+    """A quorum has acknowledged NewLeader; everything up to `commit` is committed."""
+
+    commit: Zxid
+
+
+class Proposals(Struct, frozen=True, array_like=True, tag=14):
+    """Broadcast: a run of transactions with consecutive zxids of one epoch."""
+
+    first: Zxid
+    txns: list[bytes]
+
+
+class Ack(Struct, frozen=True, array_like=True, tag=15, gc=False):
+    """Broadcast: the sender's log is on disk up to `upto`."""
+
+    upto: Zxid
+
+
+class Commit(Struct, frozen=True, array_like=True, tag=16, gc=False):
+    """Broadcast: a quorum has everything up to `upto` on disk."""
+
+    upto: Zxid
+
+
+class Ping(Struct, frozen=True, array_like=True, tag=17, gc=False):
+    """The leader is alive; a learner answers with the same number (also the probe of rule Z4)."""
+
+    number: int
+
+
+class Pong(Struct, frozen=True, array_like=True, tag=18, gc=False):
+    """The learner still follows the leader that sent Ping `number`."""
+
+    number: int
+
+
+SnapshotPacket = Snapshot | SnapshotChunk | SnapshotEnd
+LeaderMessage = (
+    LeaderInfo
+    | Diff
+    | Trunc
+    | SnapshotPacket
+    | NewLeader
+    | UpToDate
+    | Proposals
+    | Commit
+    | Ping
+)
+LearnerMessage = FollowerInfo | AckEpoch | AckNewLeader | SnapshotCredit | Ack | Pong
+ZabMessage = Notification | LeaderMessage | LearnerMessage

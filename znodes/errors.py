@@ -1,0 +1,192 @@
+"""What a client can be told went wrong: ZooKeeper's codes and names, one class each.
+
+`definite` says whether the outcome is certain: True means that the operation surely had no
+effect; False means that it may have had one. Codes are those of `KeeperException.Code` (3.9.5).
+"""
+
+from enum import IntEnum
+
+from raykeeper.zab.errors import RayKeeperError
+
+
+class Code(IntEnum):
+    """ZooKeeper's error codes as far as this server or client can produce them."""
+
+    OK = 0
+    SYSTEM_ERROR = -1
+    RUNTIME_INCONSISTENCY = -2
+    CONNECTION_LOSS = -4
+    MARSHALLING_ERROR = -5
+    UNIMPLEMENTED = -6
+    OPERATION_TIMEOUT = -7
+    BAD_ARGUMENTS = -8
+    NO_NODE = -101
+    NO_AUTH = -102
+    BAD_VERSION = -103
+    NO_CHILDREN_FOR_EPHEMERALS = -108
+    NODE_EXISTS = -110
+    NOT_EMPTY = -111
+    SESSION_EXPIRED = -112
+    AUTH_FAILED = -115
+    SESSION_MOVED = -118
+    REQUEST_TIMEOUT = -122
+
+
+class ClientProtocolError(RayKeeperError):
+    """Raised when a client sends what the protocol forbids; the server drops its connection."""
+
+
+class KeeperError(RayKeeperError):
+    """Root of the errors a client sees.
+
+    Attributes:
+        code: ZooKeeper's code.
+        path: The path of the request, "" where there is none.
+        definite: True when the operation surely had no effect.
+    """
+
+    code = Code.SYSTEM_ERROR
+    meaning = "the server failed to process the request"
+
+    def __init__(self, path: str = "", detail: str = "", *, definite: bool = True) -> None:
+        self.path = path
+        self.detail = detail
+        self.definite = definite
+        text = f"{path}: {self.meaning}" if path else self.meaning
+        if detail:
+            text = f"{text} ({detail})"
+        if not definite:
+            text = f"{text}; the operation may or may not have taken effect"
+        super().__init__(text)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild, (type(self), self.path, self.detail, self.definite))
+
+
+def _rebuild(kind: type[KeeperError], path: str, detail: str, definite: bool) -> KeeperError:
+    return kind(path, detail, definite=definite)
+
+
+class RuntimeInconsistencyError(KeeperError):
+    """An operation after the failing one of a transaction was not tried."""
+
+    code = Code.RUNTIME_INCONSISTENCY
+    meaning = "not tried, an operation before it failed"
+
+
+class ConnectionLossError(KeeperError):
+    """No server could be reached, or the handle was closed while the operation waited."""
+
+    code = Code.CONNECTION_LOSS
+    meaning = "connection to the ensemble lost"
+
+
+class MarshallingError(KeeperError):
+    """The request could not be decoded."""
+
+    code = Code.MARSHALLING_ERROR
+    meaning = "the request could not be decoded"
+
+
+class UnimplementedError(KeeperError):
+    """The server does not know the operation."""
+
+    code = Code.UNIMPLEMENTED
+    meaning = "the server does not know this operation"
+
+
+class OperationTimeoutError(KeeperError):
+    """The operation was not answered within the handle's `timeout_s`."""
+
+    code = Code.OPERATION_TIMEOUT
+    meaning = "no answer within the timeout"
+
+
+class BadArgumentsError(KeeperError):
+    """A path, value, version or flag is not acceptable; nothing was sent or changed."""
+
+    code = Code.BAD_ARGUMENTS
+    meaning = "bad arguments"
+
+
+class NoNodeError(KeeperError):
+    """The znode, or the parent of the znode to create, does not exist."""
+
+    code = Code.NO_NODE
+    meaning = "no such znode"
+
+
+class NoAuthError(KeeperError):
+    """The client lacks the permission."""
+
+    code = Code.NO_AUTH
+    meaning = "not authorized"
+
+
+class BadVersionError(KeeperError):
+    """The expected version is not the znode's."""
+
+    code = Code.BAD_VERSION
+    meaning = "the znode has another version"
+
+
+class NoChildrenForEphemeralsError(KeeperError):
+    """An ephemeral znode cannot have children."""
+
+    code = Code.NO_CHILDREN_FOR_EPHEMERALS
+    meaning = "ephemeral znodes cannot have children"
+
+
+class NodeExistsError(KeeperError):
+    """The znode to create exists."""
+
+    code = Code.NODE_EXISTS
+    meaning = "znode exists"
+
+
+class NotEmptyError(KeeperError):
+    """The znode to delete has children."""
+
+    code = Code.NOT_EMPTY
+    meaning = "znode has children"
+
+
+class SessionExpiredError(KeeperError):
+    """The session has ended; its ephemerals are gone and the handle is of no more use."""
+
+    code = Code.SESSION_EXPIRED
+    meaning = "session expired"
+
+
+class AuthFailedError(KeeperError):
+    """The session's password, or a credential, is wrong."""
+
+    code = Code.AUTH_FAILED
+    meaning = "authentication failed"
+
+
+class SessionMovedError(KeeperError):
+    """The session has been taken over by another connection."""
+
+    code = Code.SESSION_MOVED
+    meaning = "session moved to another connection"
+
+
+class RequestTimeoutError(KeeperError):
+    """The client gave up waiting for a reply."""
+
+    code = Code.REQUEST_TIMEOUT
+    meaning = "request timed out"
+
+
+_BY_CODE: dict[int, type[KeeperError]] = {
+    kind.code: kind for kind in [KeeperError, *KeeperError.__subclasses__()]
+}
+
+
+def error_for(code: int, path: str = "", *, definite: bool = True) -> KeeperError:
+    """The exception of a ZooKeeper code; an unknown one becomes KeeperError with that code."""
+    kind = _BY_CODE.get(code)
+    if kind is None:
+        return KeeperError(path, f"code {code}", definite=definite)
+    return kind(path, definite=definite)

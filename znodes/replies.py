@@ -1,0 +1,130 @@
+"""What a client receives: the schema of a server's frames.
+
+Items stand in the order in which the client may learn them: a watch event before any reply that
+could show the state it announces, the replies of one session in the order of its requests. Each
+tells the zxid of the last transaction its server had applied.
+"""
+
+from enum import IntEnum
+
+import msgspec
+from msgspec import Struct
+
+from raykeeper.zab.ids import Millis, Zxid
+from raykeeper.znodes.requests import SessionId
+from raykeeper.znodes.stat import Stat
+
+
+class EventType(IntEnum):
+    """ZooKeeper's `Watcher.Event.EventType`."""
+
+    NONE = -1
+    CREATED = 1
+    DELETED = 2
+    CHANGED = 3
+    CHILD = 4
+
+
+class Written(Struct, frozen=True, array_like=True, tag=1, gc=False):
+    """Outcome of write `number`: `zxid` is its transaction, `code` 0 or a ZooKeeper error.
+
+    `path` is the real path of a creation, else ""; `stat` that of a creation or a set, else None.
+    """
+
+    number: int
+    zxid: Zxid
+    code: int
+    path: str
+    stat: Stat | None
+
+
+class DataRead(Struct, frozen=True, array_like=True, tag=2, gc=False):
+    """Answer to GetData."""
+
+    xid: int
+    zxid: Zxid
+    value: bytes
+    stat: Stat
+
+
+class StatRead(Struct, frozen=True, array_like=True, tag=3, gc=False):
+    """Answer to Exists; None when the znode is missing."""
+
+    xid: int
+    zxid: Zxid
+    stat: Stat | None
+
+
+class ChildrenRead(Struct, frozen=True, array_like=True, tag=4):
+    """Answer to GetChildren: names, not paths, in no particular order."""
+
+    xid: int
+    zxid: Zxid
+    children: list[str]
+    stat: Stat
+
+
+class Done(Struct, frozen=True, array_like=True, tag=5, gc=False):
+    """Answer to Sync and SetWatches."""
+
+    xid: int
+    zxid: Zxid
+
+
+class ReadFailed(Struct, frozen=True, array_like=True, tag=6, gc=False):
+    """A read, sync or setWatches that ended with a ZooKeeper error."""
+
+    xid: int
+    zxid: Zxid
+    code: int
+
+
+class WatchFired(Struct, frozen=True, array_like=True, tag=7, gc=False):
+    """A watch of this connection was triggered by transaction `zxid`."""
+
+    kind: EventType
+    path: str
+    zxid: Zxid
+
+
+Item = Written | DataRead | StatRead | ChildrenRead | Done | ReadFailed | WatchFired
+
+
+class Connected(Struct, frozen=True, array_like=True, tag=1):
+    """Answer to Connect. `code` is 0, SESSION_EXPIRED, AUTH_FAILED or SESSION_MOVED.
+
+    `timeout_ms` is the negotiated session timeout, `zxid` what the server had applied.
+    `last_number` is the newest write of the session that the server has applied.
+    """
+
+    code: int
+    session_id: SessionId
+    timeout_ms: Millis
+    zxid: Zxid
+    last_number: int
+
+
+class ServerFrame(Struct, frozen=True, array_like=True, tag=2):
+    """Items in order. `beat` is the newest client frame that the *leader* has confirmed.
+
+    From the sending of that frame the client counts its own deadline. `zxid` is what the server
+    has applied, told also when there is no item.
+    """
+
+    beat: int
+    zxid: Zxid
+    items: list[Item]
+
+
+class Ended(Struct, frozen=True, array_like=True, tag=3):
+    """Last frame of a connection, with the reason.
+
+    SESSION_EXPIRED: the session is over. SESSION_MOVED: another connection has it now.
+    CONNECTION_LOSS: the server cannot go on with this connection; the session lives.
+    """
+
+    code: int
+
+
+encode_server_frame = msgspec.msgpack.Encoder().encode
+decode_server_frame = msgspec.msgpack.Decoder(Connected | ServerFrame | Ended).decode
