@@ -66,12 +66,14 @@ class SaveEpochs(Struct, frozen=True):
 class ReadLog(Struct, frozen=True):
     """Read the transactions in (after, upto] from the log on disk for `learner`.
 
-    Completion: log read, with none when the log does not reach back to `after`.
+    Completion: log read, with none when the log does not reach back to the first zxid above
+    `after`, or when they are more than `bytes_max` together: a snapshot is then the shorter way.
     """
 
     learner: ServerId
     after: Zxid
     upto: Zxid
+    bytes_max: int
 
 
 class ReceiveSnapshot(Struct, frozen=True):
@@ -108,6 +110,16 @@ class InstallSnapshot(Struct, frozen=True):
     zxid: Zxid
     consistent_at: Zxid
     tail: list[Run]
+
+
+class AdoptSnapshot(Struct, frozen=True):
+    """The received snapshot is installed: it replaces the tree.
+
+    It is a real state only once everything up to `consistent_at` is delivered, which follows.
+    """
+
+    zxid: Zxid
+    consistent_at: Zxid
 
 
 class Deliver(Struct, frozen=True):
@@ -181,7 +193,14 @@ DiskEffect = (
     | InstallSnapshot
 )
 ServerEffect = (
-    Deliver | StreamSnapshot | GrantCredit | CancelSnapshot | RoleChanged | Activated | ReadPoint
+    Deliver
+    | AdoptSnapshot
+    | StreamSnapshot
+    | GrantCredit
+    | CancelSnapshot
+    | RoleChanged
+    | Activated
+    | ReadPoint
 )
 Effect = Send | BreakLink | DiskEffect | ServerEffect | Note
 Outbox = list[Effect]
