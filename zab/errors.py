@@ -1,13 +1,13 @@
 """The root of the error tree, and the error of a peer that breaks the protocol.
 
-    RayKeeperError
-    ├── ConfigError           a setting is wrong (clusters/config.py)
-    ├── StorageError          a data folder cannot be used (actors/storage_errors.py)
-    │   ├── CorruptRecord
-    │   └── NotFormatted
-    ├── PeerProtocolError     another server broke the protocol (here)
-    ├── ClientProtocolError   a client broke the protocol (znodes/errors.py)
-    └── KeeperError           what a client sees, one class per ZooKeeper code (znodes/errors.py)
+RayKeeperError
+├── ConfigError           a setting is wrong (clusters/config.py)
+├── StorageError          a data folder cannot be used (actors/storage_errors.py)
+│   ├── CorruptRecord
+│   └── NotFormatted
+├── PeerProtocolError     another server broke the protocol (here)
+├── ClientProtocolError   a client broke the protocol (znodes/errors.py)
+└── KeeperError           what a client sees, one class per ZooKeeper code (znodes/errors.py)
 """
 
 

@@ -156,15 +156,7 @@ class Pong(Struct, frozen=True, array_like=True, tag=18, gc=False):
 
 SnapshotPacket = Snapshot | SnapshotChunk | SnapshotEnd
 LeaderMessage = (
-    LeaderInfo
-    | Diff
-    | Trunc
-    | SnapshotPacket
-    | NewLeader
-    | UpToDate
-    | Proposals
-    | Commit
-    | Ping
+    LeaderInfo | Diff | Trunc | SnapshotPacket | NewLeader | UpToDate | Proposals | Commit | Ping
 )
 LearnerMessage = FollowerInfo | AckEpoch | AckNewLeader | SnapshotCredit | Ack | Pong
 ZabMessage = Notification | LeaderMessage | LearnerMessage

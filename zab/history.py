@@ -1,0 +1,200 @@
+"""What a server has promised and logged: it outlives the roles.
+
+Paper: Zab, section IV: f.p (accepted epoch), f.a (current epoch), h_f (history).
+ZooKeeper: acceptedEpoch, currentEpoch, the transaction log, committedLog, lastProcessedZxid.
+
+Invariants: `accepted` and `current` only grow, `current <= accepted`;
+delivered <= logged, synced <= logged; nothing delivered is ever cut.
+"""
+
+from raykeeper.zab.effects import (
+    AdoptSnapshot,
+    Append,
+    Deliver,
+    InstallSnapshot,
+    Outbox,
+    Run,
+    SaveEpochs,
+    Truncate,
+)
+from raykeeper.zab.errors import PeerProtocolError
+from raykeeper.zab.ids import Epoch, Zxid, show_zxid
+from raykeeper.zab.settings import WindowLimits
+from raykeeper.zab.window import TxnWindow, follows
+
+
+class History:
+    """Epochs, recent log and cursors of one server, and what is under way on its disk."""
+
+    __slots__ = (
+        "_cutting",
+        "_installing",
+        "_limits",
+        "_out",
+        "_pins",
+        "_saving",
+        "accepted",
+        "current",
+        "delivered",
+        "synced",
+        "window",
+    )
+
+    def __init__(
+        self,
+        accepted: Epoch,
+        current: Epoch,
+        window: TxnWindow,
+        delivered: Zxid,
+        out: Outbox,
+        limits: WindowLimits,
+    ) -> None:
+        """`window` and both epochs are as recovered from the disk, so all of it is synced."""
+        assert current <= accepted, (current, accepted)
+        assert window.base <= delivered <= window.last, (window.base, delivered, window.last)
+        self.accepted = accepted
+        self.current = current
+        self.window = window
+        self.synced = window.last
+        self.delivered = delivered
+        self._out = out
+        self._limits = limits
+        self._saving: tuple[Epoch, Epoch] | None = None
+        self._cutting = False
+        self._installing: InstallSnapshot | None = None
+        self._pins: dict[object, Zxid] = {}
+
+    @property
+    def logged(self) -> Zxid:
+        """The end of the log, on disk or on its way there."""
+        return self.window.last
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing is under way on the disk (rule Z2 waits for this)."""
+        return (
+            self.synced == self.window.last
+            and self._saving is None
+            and not self._cutting
+            and self._installing is None
+        )
+
+    def append(self, first: Zxid, txns: list[bytes]) -> None:
+        """Log a run after the end of the log."""
+        self.window.extend(first, txns)
+        self._out.append(Append(first, txns, self.delivered))
+
+    def fresh(self, first: Zxid, txns: list[bytes]) -> tuple[Zxid, list[bytes]]:
+        """The part of a run that is not logged yet; an empty list when all of it is.
+
+        A leader may send a transaction twice while it synchronizes a learner, as part of the
+        DIFF and as an outstanding proposal (ZooKeeper's protocol-spec, issue 2).
+
+        Raises:
+            PeerProtocolError: a zxid was skipped; nothing has changed.
+        """
+        last = self.window.last
+        if follows(first, last):
+            return first, txns
+        if first > last:
+            raise PeerProtocolError(f"proposal {show_zxid(first)} after {show_zxid(last)}")
+        known = last + 1 - first
+        return Zxid(last + 1), txns[known:] if known < len(txns) else []
+
+    def log_synced(self, upto: Zxid) -> None:
+        """Completion of Append."""
+        assert self.synced <= upto <= self.window.last, (self.synced, upto, self.window.last)
+        self.synced = upto
+
+    def save_epochs(self, accepted: Epoch, current: Epoch) -> None:
+        """Promise both epochs; they count once `epochs_saved`."""
+        assert self._saving is None, self._saving
+        assert accepted >= self.accepted and current >= self.current, (accepted, current)
+        assert current <= accepted, (current, accepted)
+        self._saving = (accepted, current)
+        self._out.append(SaveEpochs(accepted, current))
+
+    def epochs_saved(self, accepted: Epoch, current: Epoch) -> None:
+        """Completion of SaveEpochs: file first, memory second (ZOOKEEPER-2307)."""
+        assert self._saving == (accepted, current), (self._saving, accepted, current)
+        self._saving = None
+        self.accepted = accepted
+        self.current = current
+
+    def truncate(self, upto: Zxid) -> None:
+        """Cut the log after `upto`.
+
+        Raises:
+            PeerProtocolError: the log has no such position, or it would cut what was delivered;
+                nothing has changed.
+        """
+        if not self.window.has(upto) or upto < self.delivered:
+            raise PeerProtocolError(
+                f"cannot cut the log {show_zxid(self.window.base)}..{show_zxid(self.window.last)}, "
+                f"delivered to {show_zxid(self.delivered)}, at {show_zxid(upto)}"
+            )
+        assert self.synced == self.window.last, "a log is cut only when it is settled"
+        self.window.cut(upto)
+        self.synced = upto
+        self._cutting = True
+        self._out.append(Truncate(upto))
+
+    def truncated(self, upto: Zxid) -> None:
+        """Completion of Truncate."""
+        assert self._cutting, upto
+        self._cutting = False
+
+    def install(self, zxid: Zxid, consistent_at: Zxid, tail: list[Run]) -> None:
+        """Replace the log by a received snapshot and the transactions that came with it."""
+        assert self._installing is None
+        window = TxnWindow(zxid)
+        for run in tail:
+            window.extend(run.first, run.txns)
+        assert consistent_at <= window.last, (consistent_at, window.last)
+        self._installing = InstallSnapshot(zxid, consistent_at, tail)
+        self._out.append(self._installing)
+        self.window = window
+        self.synced = zxid
+
+    def installed(self, zxid: Zxid) -> None:
+        """Completion of InstallSnapshot: the tree is replaced and brought to a real state."""
+        done = self._installing
+        assert done is not None and done.zxid == zxid, zxid
+        self._installing = None
+        tail_end = Zxid(done.tail[-1].first + len(done.tail[-1].txns) - 1) if done.tail else zxid
+        self.synced = tail_end
+        self.delivered = zxid
+        self._out.append(AdoptSnapshot(zxid, done.consistent_at))
+        # The leader had applied all of this, so it is committed.
+        self.deliver(done.consistent_at)
+
+    def deliver(self, upto: Zxid) -> None:
+        """Commit everything up to `upto`; what was delivered before is left out."""
+        assert upto <= self.window.last, (upto, self.window.last)
+        if upto <= self.delivered:
+            return
+        for run in self.window.between(self.delivered, upto):
+            self._out.append(Deliver(run.first, run.txns))
+        self.delivered = upto
+        self._trim()
+
+    def pin(self, owner: object, zxid: Zxid) -> None:
+        """Keep the window back to `zxid` until `unpin`: a learner will need what follows."""
+        self._pins[owner] = zxid
+
+    def unpin(self, owner: object) -> None:
+        """Undo `pin`; no pin is fine."""
+        self._pins.pop(owner, None)
+
+    def _trim(self) -> None:
+        # Twice the limit, then down to it, so that a trim is amortized over many commits.
+        window, limits = self.window, self._limits
+        if window.count <= 2 * limits.txns_max and window.bytes <= 2 * limits.bytes_max:
+            return
+        surplus = max(
+            window.count - limits.txns_max,
+            window.count * (window.bytes - limits.bytes_max) // max(window.bytes, 1),
+        )
+        upto = min([window.oldest(surplus), self.delivered, *self._pins.values()])
+        if upto > window.base:
+            window.forget(upto)

@@ -1,0 +1,32 @@
+"""Majority quorums over the voters of an ensemble, of odd or even number.
+
+Invariant: any two quorums have a voter in common. Servers outside `voters` never count
+(ZOOKEEPER-2959).
+"""
+
+from collections.abc import Iterable
+
+from raykeeper.zab.ids import ServerId
+
+
+class Quorum:
+    """The voters and what makes a majority of them."""
+
+    __slots__ = ("size", "voters")
+
+    def __init__(self, voters: Iterable[ServerId]) -> None:
+        self.voters = tuple(sorted(set(voters)))
+        assert self.voters, "an ensemble has at least one voter"
+        self.size = len(self.voters) // 2 + 1
+
+    def holds(self, servers: Iterable[ServerId]) -> bool:
+        """Whether `servers`, each counted once and only if a voter, are a majority."""
+        return len(set(servers).intersection(self.voters)) >= self.size
+
+    def reached(self, cursors: Iterable[int]) -> int:
+        """The highest value that a quorum has reached, given the cursor of every counted voter.
+
+        0 when fewer than a quorum are given; cursors are never negative.
+        """
+        ordered = sorted(cursors, reverse=True)
+        return ordered[self.size - 1] if len(ordered) >= self.size else 0

@@ -1,0 +1,66 @@
+"""Who a server is and how patient it is: the constants of one run of the protocol."""
+
+from msgspec import Struct
+
+from raykeeper.zab.ids import SERVER_ID_MAX, Millis, ServerId
+from raykeeper.zab.quorum import Quorum
+
+
+class Timing(Struct, frozen=True):
+    """Spans of the protocol. ZooKeeper: tickTime, initLimit, syncLimit, FastLeaderElection."""
+
+    tick_ms: Millis = Millis(500)
+    init_limit: int = 20
+    """Ticks without progress that discovery and synchronization may take."""
+    sync_limit: int = 4
+    """Ticks of silence after which a leader or a learner is taken for dead."""
+    finalize_ms: Millis = Millis(200)
+    """How long a decided vote waits for linked voters that have not sent it (rule Z1)."""
+    resend_min_ms: Millis = Millis(200)
+    resend_max_ms: Millis = Millis(3200)
+
+    @property
+    def init_ms(self) -> Millis:
+        """Patience of discovery and synchronization."""
+        return Millis(self.tick_ms * self.init_limit)
+
+    @property
+    def sync_ms(self) -> Millis:
+        """Patience of broadcast."""
+        return Millis(self.tick_ms * self.sync_limit)
+
+    @property
+    def ping_ms(self) -> Millis:
+        """Interval of the leader's pings: twice a tick, as ZooKeeper."""
+        return Millis(max(1, self.tick_ms // 2))
+
+
+class WindowLimits(Struct, frozen=True):
+    """How much of the recent log stays in memory for DIFF (ZooKeeper: commitLogCount)."""
+
+    txns_max: int = 8_192
+    bytes_max: int = 32 << 20
+    read_log_bytes_max: int = 64 << 20
+    """More than this is not read back from the disk; the learner gets a snapshot instead."""
+
+
+class Settings:
+    """The identity of a server in its ensemble."""
+
+    __slots__ = ("quorum", "server_id", "timing", "votes", "window")
+
+    def __init__(
+        self,
+        server_id: ServerId,
+        voters: tuple[ServerId, ...],
+        votes: bool = True,
+        timing: Timing | None = None,
+        window: WindowLimits | None = None,
+    ) -> None:
+        """`votes` is False for an observer and for a server that has lost its promises (D3)."""
+        assert 0 < server_id <= SERVER_ID_MAX, server_id
+        self.server_id = server_id
+        self.quorum = Quorum(voters)
+        self.votes = votes and server_id in self.quorum.voters
+        self.timing = timing or Timing()
+        self.window = window or WindowLimits()
