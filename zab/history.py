@@ -79,6 +79,10 @@ class History:
             and self._installing is None
         )
 
+    def is_synced_to(self, zxid: Zxid) -> bool:
+        """Whether the log as it stands, cuts and snapshots included, is on disk up to `zxid`."""
+        return self.synced >= zxid and not self._cutting and self._installing is None
+
     def append(self, first: Zxid, txns: list[bytes]) -> None:
         """Log a run after the end of the log."""
         self.window.extend(first, txns)

@@ -1,0 +1,99 @@
+"""A learner in broadcast: log every proposal, deliver every commit, in zxid order.
+
+Paper: Zab (Junqueira, Reed, Serafini, DSN 2011), phase 3, the follower's side.
+Spec:  Zab.tla, FollowerProcessPROPOSE and FollowerProcessCOMMIT; acks and commits are cumulative.
+"""
+
+from raykeeper.zab import notes
+from raykeeper.zab.effects import Activated, Note, Outbox, Role, Send
+from raykeeper.zab.errors import PeerProtocolError
+from raykeeper.zab.history import History
+from raykeeper.zab.ids import Millis, ServerId, Zxid, epoch_of, show_zxid
+from raykeeper.zab.messages import Ack, Commit, Ping, Pong, Proposals
+from raykeeper.zab.settings import Settings
+from raykeeper.zab.transitions import GiveUp, Outcome
+
+FollowerBroadcastMessage = Proposals | Commit | Ping
+
+
+class FollowerBroadcast:
+    """Follows `leader` from UPTODATE on; as an observer when it has no vote.
+
+    `acked` never passes what is synced: an ack promises no more than our disk holds. Delivery may
+    pass it: a quorum already holds the transaction, our own disk may be late.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        history: History,
+        leader: ServerId,
+        position: Zxid,
+        out: Outbox,
+        now: Millis,
+    ) -> None:
+        """`position` is what the ack of NEWLEADER covered."""
+        self.outcome: Outcome | None = None
+        self.leader = leader
+        self.heard_at = now
+        self._settings = settings
+        self._history = history
+        self._acked = position
+        self._out = out
+        out.append(Note(notes.ACTIVATED, (leader, show_zxid(history.delivered))))
+        role = Role.FOLLOWER if settings.votes else Role.OBSERVER
+        out.append(Activated(role, leader, history.current))
+        self.log_synced()
+
+    def receive(self, message: FollowerBroadcastMessage, now: Millis) -> None:
+        """Handle one message of the leader. The link is FIFO, so a gap is the leader's fault.
+
+        Raises:
+            PeerProtocolError: a zxid was skipped, or a commit covers what we were never sent;
+                nothing has changed.
+        """
+        match message:
+            case Proposals():
+                self._on_proposals(message)
+            case Commit():
+                self._on_commit(message)
+            case Ping():
+                self._out.append(Send(self.leader, Pong(message.number)))
+        self.heard_at = now
+
+    def log_synced(self) -> None:
+        """The disk has more of the log; one ack covers all of it."""
+        synced = self._history.synced
+        if synced > self._acked:
+            self._acked = synced
+            self._out.append(Send(self.leader, Ack(synced)))
+
+    def wake(self, now: Millis) -> None:
+        """The deadline has passed."""
+        if now >= self.deadline():
+            self.outcome = GiveUp("the leader is silent")
+
+    def deadline(self) -> Millis:
+        """When to call `wake`."""
+        return Millis(self.heard_at + self._settings.timing.sync_ms)
+
+    def _on_proposals(self, batch: Proposals) -> None:
+        history = self._history
+        first, fresh = history.fresh(batch.first, batch.txns)
+        if not fresh:
+            self._out.append(Note(notes.PROPOSAL_DUPLICATE, batch.first))
+            return
+        if epoch_of(first) != history.current:
+            raise PeerProtocolError(f"proposal {show_zxid(first)} in epoch {history.current}")
+        history.append(first, fresh)
+
+    def _on_commit(self, commit: Commit) -> None:
+        history = self._history
+        if commit.upto > history.logged:
+            raise PeerProtocolError(
+                f"commit {show_zxid(commit.upto)} beyond {show_zxid(history.logged)}"
+            )
+        if commit.upto <= history.delivered:
+            self._out.append(Note(notes.COMMIT_DUPLICATE, commit.upto))
+            return
+        history.deliver(commit.upto)

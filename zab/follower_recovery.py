@@ -1,0 +1,238 @@
+"""A learner until it may serve: promise the epoch, take over the leader's history.
+
+Paper: Zab, phases 1 and 2, the follower's side.
+Spec:  Zab.tla, FollowerProcessNEWEPOCH, FollowerProcessNEWLEADER, FollowerProcessCOMMITLD.
+ZooKeeper: `Learner.registerWithLeader`, `Learner.syncWithLeader`.
+
+The order on disk, fixed by ZOOKEEPER-4643, -4646 and -4785: accepted epoch, then ACKEPOCH; the
+whole log or snapshot, then the current epoch, then the ack of NEWLEADER. A received snapshot
+stays apart until NEWLEADER and replaces everything at once (rule Z7).
+"""
+
+from raykeeper.zab import notes
+from raykeeper.zab.effects import (
+    DiscardSnapshot,
+    Note,
+    Outbox,
+    ReceiveChunk,
+    ReceiveSnapshot,
+    Run,
+    Send,
+)
+from raykeeper.zab.errors import PeerProtocolError
+from raykeeper.zab.history import History
+from raykeeper.zab.ids import Millis, ServerId, Zxid, show_zxid
+from raykeeper.zab.messages import (
+    AckEpoch,
+    AckNewLeader,
+    Diff,
+    FollowerInfo,
+    LeaderInfo,
+    LeaderMessage,
+    NewLeader,
+    Proposals,
+    Snapshot,
+    SnapshotChunk,
+    SnapshotCredit,
+    SnapshotEnd,
+    Trunc,
+    UpToDate,
+)
+from raykeeper.zab.phases import FollowerPhase
+from raykeeper.zab.settings import Settings
+from raykeeper.zab.transitions import GiveUp, Outcome, Synchronized
+from raykeeper.zab.window import follows
+
+
+class _Incoming:
+    """A snapshot on its way in, and the transactions that came after it."""
+
+    __slots__ = ("consistent_at", "last", "tail", "zxid")
+
+    def __init__(self, zxid: Zxid) -> None:
+        self.zxid = zxid
+        self.last = zxid
+        self.consistent_at: Zxid | None = None  # once complete
+        self.tail: list[Run] = []
+
+
+class FollowerRecovery:
+    """Follows `leader` in discovery and synchronization; serves nobody yet."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        history: History,
+        leader: ServerId,
+        stint: int,
+        out: Outbox,
+        now: Millis,
+    ) -> None:
+        assert history.is_settled
+        self.outcome: Outcome | None = None
+        self.leader = leader
+        self.phase = FollowerPhase.DISCOVERY
+        self.heard_at = now
+        self._settings = settings
+        self._history = history
+        self._stint = stint
+        self._out = out
+        self._incoming: _Incoming | None = None
+        self._new_leader: NewLeader | None = None
+        self._handlers = {
+            LeaderInfo: self._on_leader_info,
+            Diff: self._on_diff,
+            Trunc: self._on_trunc,
+            Snapshot: self._on_snapshot,
+            SnapshotChunk: self._on_snapshot_chunk,
+            SnapshotEnd: self._on_snapshot_end,
+            Proposals: self._on_proposals,
+            NewLeader: self._on_new_leader,
+            UpToDate: self._on_up_to_date,
+        }
+        self.greet()
+
+    def greet(self) -> None:
+        """Send FOLLOWERINFO; again when the leader says that it leads now."""
+        if self.phase is FollowerPhase.DISCOVERY:
+            info = FollowerInfo(self._history.accepted, self._stint, self._settings.votes)
+            self._out.append(Send(self.leader, info))
+
+    def is_stale(self, message: LeaderMessage) -> bool:
+        """Whether the message belongs to an earlier attempt to follow the same leader."""
+        if isinstance(message, LeaderInfo):
+            return message.stint != self._stint
+        return self.phase is FollowerPhase.DISCOVERY
+
+    def receive(self, message: LeaderMessage, now: Millis) -> None:
+        """Handle one message of the leader that is legal in this phase and not stale.
+
+        Raises:
+            PeerProtocolError: the message contradicts our log or the phase; nothing has changed.
+        """
+        self._handlers[type(message)](message)  # type: ignore[operator]
+        self.heard_at = now
+
+    def epochs_saved(self) -> None:
+        """A promise is on disk: say so."""
+        history = self._history
+        if self.phase is FollowerPhase.PROMISING:
+            self.phase = FollowerPhase.PROMISED
+            self._send_ack_epoch(promised=True)
+        elif self.phase is FollowerPhase.CONFIRMING:
+            assert self._new_leader is not None
+            assert history.synced >= self._new_leader.last, "the log comes before the epoch"
+            self.phase = FollowerPhase.CONFIRMED
+            self._out.append(Send(self.leader, AckNewLeader(history.current)))
+
+    def log_changed(self) -> None:
+        """The disk has more of the log, or the snapshot: NEWLEADER may be due."""
+        self._confirm()
+
+    def abandon(self) -> None:
+        """The role ends; a half-received snapshot is of no use to the next one."""
+        if self._incoming is not None:
+            self._out.append(DiscardSnapshot())
+            self._out.append(Note(notes.SNAPSHOT_DISCARDED, show_zxid(self._incoming.zxid)))
+
+    def wake(self, now: Millis) -> None:
+        """The deadline has passed."""
+        if now >= self.deadline():
+            self.outcome = GiveUp("the leader did not synchronize us in time")
+
+    def deadline(self) -> Millis:
+        """When to call `wake`."""
+        return Millis(self.heard_at + self._settings.timing.init_ms)
+
+    def _on_leader_info(self, message: LeaderInfo) -> None:
+        history = self._history
+        if message.epoch < history.accepted:
+            self.outcome = GiveUp("the leader proposes an epoch below our promise")
+        elif message.epoch == history.accepted:
+            # Promised before, perhaps to another leader: not to be counted.
+            self.phase = FollowerPhase.PROMISED
+            self._send_ack_epoch(promised=False)
+        else:
+            self.phase = FollowerPhase.PROMISING
+            history.save_epochs(message.epoch, history.current)
+
+    def _send_ack_epoch(self, promised: bool) -> None:
+        history = self._history
+        ack = AckEpoch(history.current, history.synced, promised)
+        self._out.append(Send(self.leader, ack))
+
+    def _on_diff(self, _message: Diff) -> None:
+        self.phase = FollowerPhase.SYNCHRONIZING
+
+    def _on_trunc(self, message: Trunc) -> None:
+        self._history.truncate(message.upto)
+        self.phase = FollowerPhase.SYNCHRONIZING
+
+    def _on_snapshot(self, message: Snapshot) -> None:
+        self._incoming = _Incoming(message.zxid)
+        self._out.append(ReceiveSnapshot(message.zxid))
+        self.phase = FollowerPhase.RECEIVING
+
+    def _on_snapshot_chunk(self, message: SnapshotChunk) -> None:
+        self._out.append(ReceiveChunk(message.data))
+        self._out.append(Send(self.leader, SnapshotCredit()))
+
+    def _on_snapshot_end(self, message: SnapshotEnd) -> None:
+        assert self._incoming is not None
+        if message.consistent_at < self._incoming.zxid:
+            raise PeerProtocolError("a snapshot ends before it begins")
+        self._incoming.consistent_at = message.consistent_at
+        self.phase = FollowerPhase.SYNCHRONIZING
+
+    def _on_proposals(self, message: Proposals) -> None:
+        if self._incoming is None:
+            first, fresh = self._history.fresh(message.first, message.txns)
+            if fresh:
+                self._history.append(first, fresh)
+            else:
+                self._out.append(Note(notes.PROPOSAL_DUPLICATE, message.first))
+            return
+        if not follows(message.first, self._incoming.last):
+            raise PeerProtocolError(
+                f"proposal {show_zxid(message.first)} after {show_zxid(self._incoming.last)}"
+            )
+        self._incoming.tail.append(Run(message.first, message.txns))
+        self._incoming.last = Zxid(message.first + len(message.txns) - 1)
+
+    def _on_new_leader(self, message: NewLeader) -> None:
+        incoming = self._incoming
+        last = self._history.logged if incoming is None else incoming.last
+        if message.epoch != self._history.accepted or message.last != last:
+            raise PeerProtocolError(
+                f"NEWLEADER {message.epoch} at {show_zxid(message.last)}, "
+                f"but promised {self._history.accepted} and logged {show_zxid(last)}"
+            )
+        if incoming is not None:
+            if incoming.consistent_at is None or incoming.consistent_at > incoming.last:
+                raise PeerProtocolError("NEWLEADER before the snapshot is a real state")
+            self._history.install(incoming.zxid, incoming.consistent_at, incoming.tail)
+            self._incoming = None
+        self._new_leader = message
+        self.phase = FollowerPhase.LOGGING
+        self._confirm()
+
+    def _confirm(self) -> None:
+        """Once the log is on disk up to NEWLEADER, the epoch may follow it."""
+        if self.phase is not FollowerPhase.LOGGING:
+            return
+        history = self._history
+        assert self._new_leader is not None
+        if not history.is_synced_to(self._new_leader.last):
+            return
+        self.phase = FollowerPhase.CONFIRMING
+        history.save_epochs(history.accepted, self._new_leader.epoch)
+
+    def _on_up_to_date(self, message: UpToDate) -> None:
+        history = self._history
+        if message.commit > history.logged:
+            raise PeerProtocolError(
+                f"UPTODATE {show_zxid(message.commit)} beyond {show_zxid(history.logged)}"
+            )
+        assert self._new_leader is not None
+        history.deliver(message.commit)
+        self.outcome = Synchronized(self.leader, self._new_leader.last)

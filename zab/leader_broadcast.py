@@ -1,0 +1,247 @@
+"""An established leader: propose transactions, commit what a quorum has on disk.
+
+Paper: Zab, phase 3, the leader's side; ZooKeeper paper, section 4.4 for `sync`.
+Spec:  Zab.tla, LeaderBroadcastPROPOSE, LeaderProcessACK.
+ZooKeeper: `Leader.propose`, `Leader.processAck`, `Leader.tryToCommit`.
+
+Invariant: delivered <= the newest zxid that a quorum of voters has on disk. This server counts
+itself by its own synced cursor only (rule Z3).
+"""
+
+from collections import deque
+
+from raykeeper.zab import notes
+from raykeeper.zab.effects import Activated, BreakLink, Note, Outbox, ReadPoint, Role, Send
+from raykeeper.zab.errors import PeerProtocolError
+from raykeeper.zab.history import History
+from raykeeper.zab.ids import (
+    COUNTER_MAX,
+    Epoch,
+    Millis,
+    ServerId,
+    Zxid,
+    counter_of,
+    epoch_of,
+    make_zxid,
+    show_zxid,
+)
+from raykeeper.zab.learners import Learner, Learners, Stage
+from raykeeper.zab.messages import (
+    Ack,
+    AckEpoch,
+    AckNewLeader,
+    Commit,
+    FollowerInfo,
+    Ping,
+    Pong,
+    Proposals,
+    SnapshotCredit,
+    UpToDate,
+)
+from raykeeper.zab.settings import Settings
+from raykeeper.zab.transitions import GiveUp, Outcome
+
+LeaderBroadcastMessage = Ack | Pong | FollowerInfo | AckEpoch | AckNewLeader | SnapshotCredit
+
+
+class LeaderBroadcast:
+    """Leads `epoch` until it loses its quorum or its counter is exhausted."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        history: History,
+        learners: Learners,
+        out: Outbox,
+        now: Millis,
+    ) -> None:
+        assert history.current == history.accepted == learners.epoch
+        self.outcome: Outcome | None = None
+        self.epoch: Epoch = learners.epoch
+        self.learners = learners
+        self._settings = settings
+        self._history = history
+        self._out = out
+        self._ping_number = 0
+        self._ping_at = Millis(now + settings.timing.ping_ms)
+        self._probes: deque[tuple[int, int, Zxid]] = deque()  # (ping number needed, token, zxid)
+        # The initial history is committed as a whole: a quorum acknowledged NEWLEADER.
+        history.deliver(history.logged)
+        out.append(Note(notes.ESTABLISHED, (self.epoch, show_zxid(history.logged))))
+        out.append(Activated(Role.LEADER, settings.server_id, self.epoch))
+        for learner in learners:
+            learner.heard_at = now
+            if learner.stage is Stage.FOLLOWING:
+                learner.acked_at = now
+                self._welcome(learner)
+
+    @property
+    def room(self) -> int:
+        """How many more transactions this epoch can hold (rule Z6)."""
+        last = self._history.logged
+        return COUNTER_MAX - (counter_of(last) if epoch_of(last) == self.epoch else 0)
+
+    def next_zxid(self) -> Zxid:
+        """The zxid that the next proposed transaction gets."""
+        last = self._history.logged
+        return Zxid(last + 1) if epoch_of(last) == self.epoch else make_zxid(self.epoch, 1)
+
+    def propose(self, txns: list[bytes], now: Millis) -> None:
+        """Log a run of transactions and send it to every synchronized learner.
+
+        At most `room` of them; the caller sees to it.
+        """
+        assert 0 < len(txns) <= self.room, (len(txns), self.room)
+        first = self.next_zxid()
+        self._history.append(first, txns)
+        last = self._history.logged
+        message = Proposals(first, txns)
+        for learner in self.learners:
+            if learner.stage >= Stage.SYNCING:
+                if learner.acked == learner.sent:
+                    learner.acked_at = now  # its patience starts with the first open proposal
+                learner.sent = last
+                self._out.append(Send(learner.server_id, message))
+
+    def read_point(self, token: int) -> None:
+        """Confirm that this leader leads; answered by ReadPoint (rule Z4).
+
+        One probe serves all that wait: a request that finds one under way joins the next.
+        """
+        in_flight = bool(self._probes)
+        self._probes.append((self._ping_number + 1, token, self._history.delivered))
+        if not in_flight:
+            self._ping()
+        self._answer_probes()
+
+    def log_synced(self) -> None:
+        """Our own disk has more of the log."""
+        self._commit()
+
+    def receive(self, sender: ServerId, message: LeaderBroadcastMessage, now: Millis) -> None:
+        """Handle one message of a learner.
+
+        Raises:
+            PeerProtocolError: the message does not fit what the learner was sent; nothing has
+                changed.
+        """
+        learner = self.learners.get(sender)
+        if isinstance(message, FollowerInfo):
+            self._on_follower_info(sender, message, now)
+            return
+        if learner is None:
+            self._out.append(Note(notes.MESSAGE_STALE, (sender, type(message).__name__)))
+            return
+        learner.heard_at = now
+        match message:
+            case Ack():
+                self._on_ack(learner, message, now)
+            case Pong():
+                learner.ponged = max(learner.ponged, message.number)
+                self._answer_probes()
+            case AckNewLeader():
+                self.learners.follow(learner, message, now)
+                self._welcome(learner)
+                self._commit()
+            case AckEpoch():
+                self.learners.promise(learner, message)
+            case SnapshotCredit():
+                pass  # the stream itself is the server's
+
+    def lost(self, peer: ServerId, reason: str) -> None:
+        """The link to a learner broke, or it has left us."""
+        self.learners.drop(peer, reason)
+
+    def wake(self, now: Millis) -> None:
+        """Twice a tick: drop the silent, see whether a quorum is left, ping the others."""
+        if now < self._ping_at:
+            return
+        timing = self._settings.timing
+        self._ping_at = Millis(now + timing.ping_ms)
+        for learner in list(self.learners):
+            patience = timing.sync_ms if learner.stage is Stage.FOLLOWING else timing.init_ms
+            reason = None
+            if now - learner.heard_at > patience:
+                reason = "silent"
+            elif learner.acked < learner.sent and now - learner.acked_at > timing.init_ms:
+                reason = "does not acknowledge"
+            elif learner.stage in (Stage.READING, Stage.STREAMING) and self._is_outgrown():
+                reason = "cannot be synchronized as fast as is written"
+            if reason is not None:
+                self.learners.drop(learner.server_id, reason)
+                self._out.append(BreakLink(learner.server_id, reason))
+        if not self._settings.quorum.holds([self._settings.server_id, *self._followers()]):
+            self.outcome = GiveUp("no quorum of followers")
+            return
+        self._ping()
+        self._answer_probes()
+
+    def deadline(self) -> Millis:
+        """When to call `wake`."""
+        return self._ping_at
+
+    def contact_at(self, now: Millis) -> Millis:
+        """The latest time at which a quorum, this server included, was in touch."""
+        heard = [x.heard_at for x in self.learners if x.votes and x.stage is Stage.FOLLOWING]
+        return Millis(self._settings.quorum.reached([now, *heard]))
+
+    def _on_follower_info(self, sender: ServerId, info: FollowerInfo, now: Millis) -> None:
+        if info.accepted_epoch > self.epoch:
+            # It has promised an epoch nobody leads and can never join this one.
+            self._out.append(Note(notes.EPOCH_OUTRUN, (sender, info.accepted_epoch)))
+            self.outcome = GiveUp("a learner has promised a later epoch")
+            return
+        self.learners.greet(sender, info, now)
+
+    def _on_ack(self, learner: Learner, ack: Ack, now: Millis) -> None:
+        if learner.stage is not Stage.FOLLOWING or ack.upto > learner.sent:
+            raise PeerProtocolError(
+                f"ACK {show_zxid(ack.upto)} at stage {learner.stage.name}, "
+                f"sent up to {show_zxid(learner.sent)}"
+            )
+        if ack.upto <= learner.acked:
+            self._out.append(Note(notes.ACK_DUPLICATE, ack.upto))
+            return
+        learner.acked = ack.upto
+        learner.acked_at = now
+        self._commit()
+
+    def _welcome(self, learner: Learner) -> None:
+        # The present commit point, clipped to what this learner has (Z3).
+        commit = min(self._history.delivered, learner.sent)
+        self._out.append(Send(learner.server_id, UpToDate(commit)))
+        self._out.append(Note(notes.LEARNER_JOINED, (learner.server_id, learner.votes)))
+
+    def _commit(self) -> None:
+        history = self._history
+        cursors = [x.acked for x in self.learners if x.votes and x.stage is Stage.FOLLOWING]
+        commit = Zxid(self._settings.quorum.reached([history.synced, *cursors]))
+        if commit <= history.delivered:
+            return
+        history.deliver(commit)
+        for learner in self.learners:
+            if learner.stage is Stage.FOLLOWING:
+                self._out.append(Send(learner.server_id, Commit(min(commit, learner.sent))))
+
+    def _is_outgrown(self) -> bool:
+        # What a synchronizing learner will need is pinned in the window; its bound is here.
+        return self._history.window.bytes > 8 * self._settings.window.bytes_max
+
+    def _followers(self) -> list[ServerId]:
+        return [x.server_id for x in self.learners if x.votes and x.stage is Stage.FOLLOWING]
+
+    def _ping(self) -> None:
+        self._ping_number += 1
+        message = Ping(self._ping_number)
+        for learner in self.learners:
+            if learner.stage is Stage.FOLLOWING:
+                self._out.append(Send(learner.server_id, message))
+
+    def _answer_probes(self) -> None:
+        cursors = [x.ponged for x in self.learners if x.votes and x.stage is Stage.FOLLOWING]
+        confirmed = self._settings.quorum.reached([self._ping_number, *cursors])
+        while self._probes and self._probes[0][0] <= confirmed:
+            _, token, zxid = self._probes.popleft()
+            self._out.append(ReadPoint(token, zxid))
+        if self._probes and confirmed == self._ping_number:
+            self._ping()  # the requests that came while the last probe was under way

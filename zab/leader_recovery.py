@@ -1,0 +1,138 @@
+"""A prospective leader: propose an epoch, learn the histories, bring a quorum to this one.
+
+Paper: Zab, phases 1 (discovery) and 2 (synchronization), the leader's side.
+Spec:  Zab.tla, LeaderProcessCEPOCH, LeaderProcessACKEPOCH, LeaderProcessACKLD.
+ZooKeeper: `Leader.lead` up to `waitForNewLeaderAck`.
+
+What is persisted when: the accepted epoch before LEADERINFO leaves, the current epoch after a
+quorum promised and before this server counts as having acknowledged NEWLEADER.
+"""
+
+from raykeeper.zab import notes
+from raykeeper.zab.effects import Note, Outbox
+from raykeeper.zab.history import History
+from raykeeper.zab.ids import EPOCH_MAX, Epoch, Millis, ServerId, show_zxid
+from raykeeper.zab.learners import Learner, Learners, Stage
+from raykeeper.zab.messages import AckEpoch, AckNewLeader, FollowerInfo, SnapshotCredit
+from raykeeper.zab.settings import Settings
+from raykeeper.zab.transitions import Established, GiveUp, Outcome
+
+LeaderRecoveryMessage = FollowerInfo | AckEpoch | AckNewLeader | SnapshotCredit
+
+
+class LeaderRecovery:
+    """Leads nothing yet. Its log does not change; nothing new is delivered."""
+
+    def __init__(self, settings: Settings, history: History, out: Outbox, now: Millis) -> None:
+        assert history.is_settled
+        self.outcome: Outcome | None = None
+        self.learners = Learners(settings, history, out)
+        self._settings = settings
+        self._history = history
+        self._out = out
+        self._proposed: Epoch | None = None  # under way to our disk
+        self._heard_max = history.accepted
+        self._give_up_at = Millis(now + settings.timing.init_ms)
+        self._check()
+
+    def receive(self, sender: ServerId, message: LeaderRecoveryMessage, now: Millis) -> None:
+        """Handle one message of a learner.
+
+        Raises:
+            PeerProtocolError: the message does not fit the learner's stage; nothing has changed.
+        """
+        if isinstance(message, FollowerInfo):
+            self._on_follower_info(sender, message, now)
+        else:
+            learner = self.learners.get(sender)
+            if learner is None:
+                self._out.append(Note(notes.MESSAGE_STALE, (sender, type(message).__name__)))
+                return
+            learner.heard_at = now
+            if isinstance(message, AckEpoch):
+                self._on_ack_epoch(learner, message)
+            elif isinstance(message, AckNewLeader):
+                self.learners.follow(learner, message, now)
+        # A long synchronization is not cut short while it makes progress.
+        self._give_up_at = Millis(now + self._settings.timing.init_ms)
+        self._check()
+
+    def epochs_saved(self) -> None:
+        """One of our own promises is on disk."""
+        if self._proposed is not None and self._history.accepted == self._proposed:
+            self.learners.epoch = self._proposed
+            self._proposed = None
+            for learner in self.learners:
+                self.learners.invite(learner)
+        self._check()
+
+    def lost(self, peer: ServerId, reason: str) -> None:
+        """The link to a learner broke, or it has left us."""
+        self.learners.drop(peer, reason)
+
+    def wake(self, now: Millis) -> None:
+        """The deadline has passed."""
+        if now >= self._give_up_at:
+            self.outcome = GiveUp("no quorum synchronized in time")
+
+    def deadline(self) -> Millis:
+        """When to call `wake`."""
+        return self._give_up_at
+
+    def _on_follower_info(self, sender: ServerId, info: FollowerInfo, now: Millis) -> None:
+        if self.learners.epoch and info.accepted_epoch > self.learners.epoch:
+            # It promised a later epoch to somebody who never led; only a later one can unite us.
+            self._out.append(Note(notes.EPOCH_OUTRUN, (sender, info.accepted_epoch)))
+            self.outcome = GiveUp("a learner has promised a later epoch")
+            return
+        self._heard_max = max(self._heard_max, info.accepted_epoch)
+        self.learners.greet(sender, info, now)
+
+    def _on_ack_epoch(self, learner: Learner, ack: AckEpoch) -> None:
+        ours = (self._history.current, self._history.logged)
+        if learner.votes and (ack.current_epoch, ack.last_zxid) > ours:
+            # The election missed it. Who has the newest history must lead, or it would be cut.
+            detail = (learner.server_id, ack.current_epoch, show_zxid(ack.last_zxid))
+            self._out.append(Note(notes.HISTORY_BETTER, detail))
+            self.outcome = GiveUp("a follower has a newer history")
+            return
+        self.learners.promise(learner, ack)
+
+    def _check(self) -> None:
+        """Take the next step as soon as a quorum allows it."""
+        if self.outcome is not None:
+            return
+        if not self.learners.epoch:
+            self._check_epoch()
+        elif not self.learners.is_synchronizing:
+            self._check_promises()
+        elif self._history.current == self.learners.epoch:
+            self._check_acks()
+
+    def _check_epoch(self) -> None:
+        # An epoch already under way to the disk is not changed; a later caller that has promised
+        # more makes us give up in `_on_follower_info`.
+        if self._proposed is not None or not self._holds(Stage.GREETED):
+            return
+        assert self._heard_max < EPOCH_MAX, "epochs are exhausted"
+        self._proposed = Epoch(self._heard_max + 1)
+        self._out.append(Note(notes.EPOCH_PROPOSED, self._proposed))
+        self._history.save_epochs(self._proposed, self._history.current)
+
+    def _check_promises(self) -> None:
+        voters = [x.server_id for x in self.learners if x.votes and x.promised]
+        if not self._settings.quorum.holds([self._settings.server_id, *voters]):
+            return
+        self.learners.is_synchronizing = True
+        self._history.save_epochs(self.learners.epoch, self.learners.epoch)
+        for learner in self.learners:
+            if learner.stage is Stage.PROMISED:
+                self.learners.synchronize(learner)
+
+    def _check_acks(self) -> None:
+        if self._holds(Stage.FOLLOWING):
+            self.outcome = Established(self.learners.epoch, self.learners)
+
+    def _holds(self, stage: Stage) -> bool:
+        voters = [x.server_id for x in self.learners if x.votes and x.stage >= stage]
+        return self._settings.quorum.holds([self._settings.server_id, *voters])

@@ -1,0 +1,246 @@
+"""The leader's side of every learner: handshake, synchronization, and what it was sent and acked.
+
+ZooKeeper: `LearnerHandler`, `LearnerMaster`. One table serves discovery and broadcast, since a
+learner may join in either.
+
+Invariant: acked <= sent for each learner; what lies between a learner's synchronization point and
+`sent` was sent to it once, in order, so acks and commits can be cumulative (rule Z3).
+"""
+
+from collections.abc import Iterator
+from enum import IntEnum
+
+from raykeeper.zab import notes
+from raykeeper.zab.effects import CancelSnapshot, Note, Outbox, ReadLog, Run, Send, StreamSnapshot
+from raykeeper.zab.errors import PeerProtocolError
+from raykeeper.zab.history import History
+from raykeeper.zab.ids import ZERO, Epoch, Millis, ServerId, Zxid, show_zxid
+from raykeeper.zab.messages import (
+    AckEpoch,
+    AckNewLeader,
+    Diff,
+    FollowerInfo,
+    LeaderInfo,
+    NewLeader,
+    Proposals,
+    Snapshot,
+    SnapshotChunk,
+    SnapshotEnd,
+    Trunc,
+)
+from raykeeper.zab.settings import Settings
+from raykeeper.zab.sync_plan import SyncWay, read_after, sync_way, usable_runs
+
+
+class Stage(IntEnum):
+    """How far a learner has come; it only moves forward."""
+
+    GREETED = 0
+    """FOLLOWERINFO arrived."""
+    INVITED = 1
+    """LEADERINFO was sent."""
+    PROMISED = 2
+    """ACKEPOCH arrived; synchronization waits for a quorum of them."""
+    READING = 3
+    """The log on disk is read for it."""
+    STREAMING = 4
+    """The tree is streamed to it."""
+    SYNCING = 5
+    """NEWLEADER was sent; every proposal is forwarded from here on."""
+    FOLLOWING = 6
+    """NEWLEADER was acknowledged."""
+
+
+class Learner:
+    """What the leader knows of one learner on its present link and stint."""
+
+    __slots__ = (
+        "acked",
+        "acked_at",
+        "heard_at",
+        "last_zxid",
+        "new_leader_last",
+        "ponged",
+        "promised",
+        "sent",
+        "server_id",
+        "snapshot_zxid",
+        "stage",
+        "stint",
+        "votes",
+    )
+
+    def __init__(self, server_id: ServerId, info: FollowerInfo, votes: bool, now: Millis) -> None:
+        self.server_id = server_id
+        self.stint = info.stint
+        self.votes = votes
+        self.stage = Stage.GREETED
+        self.promised = False
+        self.last_zxid = ZERO
+        self.snapshot_zxid = ZERO
+        self.new_leader_last = ZERO
+        self.sent = ZERO
+        self.acked = ZERO
+        self.acked_at = now
+        self.ponged = 0
+        self.heard_at = now
+
+
+class Learners:
+    """The learners of one leader, from its election to its end."""
+
+    def __init__(self, settings: Settings, history: History, out: Outbox) -> None:
+        self.epoch = Epoch(0)  # proposed; 0 until a quorum was heard
+        self.is_synchronizing = False  # a quorum promised the epoch
+        self._settings = settings
+        self._history = history
+        self._out = out
+        self._by_id: dict[ServerId, Learner] = {}
+
+    def __iter__(self) -> Iterator[Learner]:
+        return iter(self._by_id.values())
+
+    def get(self, server_id: ServerId) -> Learner | None:
+        """The learner, if it has sent FOLLOWERINFO on this link."""
+        return self._by_id.get(server_id)
+
+    def greet(self, sender: ServerId, info: FollowerInfo, now: Millis) -> None:
+        """FOLLOWERINFO: a learner begins, or begins anew with another stint."""
+        known = self._by_id.get(sender)
+        if known is not None and known.stint == info.stint:
+            return  # sent again on our LEADING notification
+        self.drop(sender, "began anew")
+        votes = info.voting and sender in self._settings.quorum.voters
+        self._by_id[sender] = Learner(sender, info, votes, now)
+        if self.epoch:
+            self.invite(self._by_id[sender])
+
+    def invite(self, learner: Learner) -> None:
+        """LEADERINFO: propose the epoch."""
+        assert learner.stage is Stage.GREETED, learner.stage
+        learner.stage = Stage.INVITED
+        self._out.append(Send(learner.server_id, LeaderInfo(self.epoch, learner.stint)))
+
+    def promise(self, learner: Learner, ack: AckEpoch) -> None:
+        """ACKEPOCH: synchronize at once if a quorum has promised, else when it has.
+
+        Raises:
+            PeerProtocolError: LEADERINFO was not sent, or was answered before.
+        """
+        if learner.stage is not Stage.INVITED:
+            raise PeerProtocolError(f"ACKEPOCH at stage {learner.stage.name}")
+        learner.stage = Stage.PROMISED
+        learner.promised = ack.promised
+        learner.last_zxid = ack.last_zxid
+        if self.is_synchronizing:
+            self.synchronize(learner)
+
+    def synchronize(self, learner: Learner) -> None:
+        """Choose how to synchronize, and begin."""
+        assert learner.stage is Stage.PROMISED, learner.stage
+        window = self._history.window
+        way = sync_way(learner.last_zxid, window)
+        if way is SyncWay.READ_LOG:
+            # The window must not move on while the disk is read up to its base.
+            self._history.pin(learner.server_id, window.base)
+            learner.stage = Stage.READING
+            self._note(notes.SYNC_READ_LOG, learner)
+            self._out.append(
+                ReadLog(
+                    learner.server_id,
+                    read_after(learner.last_zxid),
+                    window.base,
+                    self._settings.window.read_log_bytes_max,
+                )
+            )
+        elif way is SyncWay.SNAPSHOT:
+            self._stream(learner)
+        elif way is SyncWay.TRUNC:
+            self._note(notes.SYNC_TRUNC, learner)
+            self._out.append(Send(learner.server_id, Trunc(window.last)))
+            self._send_rest(learner, window.last)
+        else:
+            self._note(notes.SYNC_DIFF, learner)
+            self._out.append(Send(learner.server_id, Diff()))
+            self._send_rest(learner, learner.last_zxid)
+
+    def log_read(self, learner: Learner, after: Zxid, runs: list[Run]) -> None:
+        """Completion of ReadLog: a DIFF if the disk had it all, else a snapshot."""
+        if learner.stage is not Stage.READING or after != read_after(learner.last_zxid):
+            return  # asked for by an earlier stint
+        usable = usable_runs(learner.last_zxid, runs)
+        if usable is None:
+            self._stream(learner)
+            return
+        self._note(notes.SYNC_DIFF, learner)
+        self._out.append(Send(learner.server_id, Diff()))
+        self._send_runs(learner, usable)
+        self._send_rest(learner, self._history.window.base)
+
+    def snapshot_begin(self, learner: Learner, zxid: Zxid) -> None:
+        """The stream begins with the tree as of `zxid`, the last delivered transaction."""
+        assert learner.stage is Stage.STREAMING, learner.stage
+        assert zxid == self._history.delivered, (zxid, self._history.delivered)
+        learner.snapshot_zxid = zxid
+        self._history.pin(learner.server_id, zxid)
+        self._out.append(Send(learner.server_id, Snapshot(zxid)))
+
+    def snapshot_chunk(self, learner: Learner, data: bytes) -> None:
+        """Send one chunk."""
+        assert learner.stage is Stage.STREAMING, learner.stage
+        self._out.append(Send(learner.server_id, SnapshotChunk(data)))
+
+    def snapshot_end(self, learner: Learner, consistent_at: Zxid) -> None:
+        """The tree is complete: what was proposed since it began follows."""
+        assert learner.stage is Stage.STREAMING, learner.stage
+        self._out.append(Send(learner.server_id, SnapshotEnd(consistent_at)))
+        self._send_rest(learner, learner.snapshot_zxid)
+
+    def follow(self, learner: Learner, ack: AckNewLeader, now: Millis) -> None:
+        """ACK of NEWLEADER: the learner has on disk what it was sent before NEWLEADER.
+
+        Raises:
+            PeerProtocolError: NEWLEADER was not sent, or another epoch is acknowledged.
+        """
+        if learner.stage is not Stage.SYNCING or ack.epoch != self.epoch:
+            raise PeerProtocolError(f"ACK of NEWLEADER {ack.epoch} at stage {learner.stage.name}")
+        learner.stage = Stage.FOLLOWING
+        learner.acked = learner.new_leader_last
+        learner.acked_at = now
+
+    def drop(self, server_id: ServerId, reason: str) -> None:
+        """Forget a learner; an unknown one is fine."""
+        learner = self._by_id.pop(server_id, None)
+        if learner is None:
+            return
+        self._history.unpin(server_id)
+        if learner.stage is Stage.STREAMING:
+            self._out.append(CancelSnapshot(server_id))
+        self._out.append(Note(notes.LEARNER_LOST, (server_id, reason)))
+
+    def clear(self) -> None:
+        """The role ends: forget all."""
+        for server_id in list(self._by_id):
+            self.drop(server_id, "role ended")
+
+    def _stream(self, learner: Learner) -> None:
+        learner.stage = Stage.STREAMING
+        # Until the stream begins nothing may fall out of the window that it will need.
+        self._history.pin(learner.server_id, self._history.delivered)
+        self._note(notes.SYNC_SNAPSHOT, learner)
+        self._out.append(StreamSnapshot(learner.server_id))
+
+    def _send_rest(self, learner: Learner, after: Zxid) -> None:
+        window = self._history.window
+        self._send_runs(learner, window.between(after, window.last))
+        self._history.unpin(learner.server_id)
+        learner.sent = learner.new_leader_last = window.last
+        learner.stage = Stage.SYNCING
+        self._out.append(Send(learner.server_id, NewLeader(self.epoch, window.last)))
+
+    def _send_runs(self, learner: Learner, runs: list[Run]) -> None:
+        for run in runs:
+            self._out.append(Send(learner.server_id, Proposals(run.first, run.txns)))
+
+    def _note(self, name: str, learner: Learner) -> None:
+        self._out.append(Note(name, (learner.server_id, show_zxid(learner.last_zxid))))

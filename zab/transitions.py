@@ -1,0 +1,46 @@
+"""Why a role ends and what comes next. A role asks by setting `outcome`; `Peer._become` acts.
+
+Draining ──> Looking ──> FollowerRecovery ──> FollowerBroadcast
+   ^            └──────> LeaderRecovery ────> LeaderBroadcast
+   └── GiveUp, from every role but Draining
+"""
+
+from msgspec import Struct
+
+from raykeeper.zab.ids import Epoch, ServerId, Zxid
+from raykeeper.zab.learners import Learners
+from raykeeper.zab.messages import Vote
+
+
+class Settled(Struct, frozen=True):
+    """The disk has caught up: look for a leader."""
+
+
+class Elected(Struct, frozen=True):
+    """Looking ended in `round` with `vote`; the leader may be this server."""
+
+    round: int
+    vote: Vote
+
+
+class Synchronized(Struct, frozen=True):
+    """UPTODATE arrived: follow `leader` in broadcast from `position`, all acked so far."""
+
+    leader: ServerId
+    position: Zxid
+
+
+class Established(Struct, frozen=True):
+    """A quorum acknowledged NEWLEADER: lead `epoch` in broadcast."""
+
+    epoch: Epoch
+    learners: Learners
+
+
+class GiveUp(Struct, frozen=True):
+    """Leave the role and look for a leader again."""
+
+    reason: str
+
+
+Outcome = Settled | Elected | Synchronized | Established | GiveUp
