@@ -1,0 +1,95 @@
+"""What a link promises, whichever carrier it runs over.
+
+A link joins two incarnations: of two servers, or of a client and a server. One end dials, the
+other accepts; after that both ends are alike.
+
+1.  What arrives at one end is a prefix of what was sent at the other: in order, each frame at most
+    once, none skipped. A link that loses a frame carries nothing after it and breaks.
+2.  Frames that arrive together are handed over together, in one call of `LinkEvents.frames`.
+3.  `send` never blocks and never raises. What waits is bounded; over the bound the link breaks.
+    On a link that is closed or broken `send` does nothing.
+4.  `close` ends the link once the frames sent before have left, or some time later at the latest.
+    The other end then gets those frames and `closed` with the reason, or only `closed`.
+5.  `closed` is called exactly once on an end that did not close first, and never on an end that
+    did. After `close` or `closed` an end gets nothing more.
+6.  Each end learns of a break within a deadline of its own, even if the network is cut in one
+    direction only. The two ends may learn of it at different times, so an acceptor can be offered
+    a new link by a dialer whose old link it still thinks alive: the newer one replaces the older.
+7.  No event is delivered from inside `send`, `close`, `dial` or `accept`.
+
+Everything happens on one asyncio loop per end. The carriers are `links/memory.py` (tests) and
+`links/ray_calls.py`; one suite, `tests/contract/test_links.py`, runs over all of them.
+"""
+
+from typing import Protocol
+
+from raykeeper.links.hello import Hello
+from raykeeper.zab.errors import RayKeeperError
+from raykeeper.zab.ids import ServerId
+
+
+class LinkError(RayKeeperError):
+    """Root of the reasons why there is no link."""
+
+
+class LinkRefused(LinkError):
+    """Raised when the other end answered, and said no: wrong ensemble, fenced, too many clients.
+
+    The caller should not try the same server again at once.
+    """
+
+
+class LinkUnreachable(LinkError):
+    """Raised when the other end could not be found, failed, or did not answer in time.
+
+    The caller should try again later, or another server.
+    """
+
+
+class LinkEvents(Protocol):
+    """What one end of a link is told."""
+
+    def frames(self, frames: list[bytes]) -> None:
+        """Frames of the other end, in order; the list is never empty."""
+
+    def closed(self, reason: str) -> None:
+        """The link is gone. Called at most once, and nothing after it."""
+
+
+class Link(Protocol):
+    """One end of a link."""
+
+    incarnation: int
+    """Of the server at the other end; 0 for a client."""
+
+    def send(self, frame: bytes) -> None:
+        """Queue a frame; it may be lost only together with the link."""
+
+    def close(self, reason: str) -> None:
+        """End the link after what was sent before. Closing again does nothing."""
+
+
+class Acceptor(Protocol):
+    """The end that is dialed."""
+
+    incarnation: int
+    server_id: ServerId
+
+    def accept(self, hello: Hello, link: Link) -> LinkEvents:
+        """Take the link, or refuse it.
+
+        Raises:
+            LinkRefused: no link to that caller now; the reason is told to it.
+        """
+
+
+class Dialer(Protocol):
+    """The end that dials."""
+
+    async def dial(self, server: ServerId, events: LinkEvents) -> Link:
+        """Open a link to `server`.
+
+        Raises:
+            LinkRefused: the server said no, or is an incarnation that was fenced.
+            LinkUnreachable: no answer within the deadline of the carrier.
+        """

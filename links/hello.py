@@ -1,0 +1,105 @@
+"""The first words on a link: who calls, who answers, and which incarnation each one is.
+
+Rule D1: two live instances of one named actor do happen, so every hello carries the incarnation
+number that its server raised on disk at its start, and the higher one fences the lower. `Fence`
+owns that invariant: of one server only the newest incarnation seen is ever admitted.
+"""
+
+from enum import IntEnum
+
+import msgspec
+from msgspec import Struct
+
+from raykeeper.links.limits import HELLO_BYTES_MAX
+from raykeeper.zab.ids import ServerId
+
+LINK_VERSION = 1
+
+
+class LinkKind(IntEnum):
+    """What the dialer is."""
+
+    PEER = 1
+    CLIENT = 2
+
+
+class Hello(Struct, frozen=True, array_like=True, tag=1):
+    """From the dialer. A client has server id 0 and incarnation 0.
+
+    `ensemble` is the uuid of the ensemble; a client that does not know it yet leaves it empty.
+    """
+
+    version: int
+    kind: LinkKind
+    ensemble: str
+    server_id: ServerId
+    incarnation: int
+
+
+class Welcome(Struct, frozen=True, array_like=True, tag=2):
+    """The link is open; this is who answered."""
+
+    version: int
+    server_id: ServerId
+    incarnation: int
+
+
+class Refusal(Struct, frozen=True, array_like=True, tag=3):
+    """No link, and why."""
+
+    reason: str
+
+
+encode_hello = msgspec.msgpack.Encoder().encode
+decode_answer = msgspec.msgpack.Decoder(Welcome | Refusal).decode
+_decode_hello = msgspec.msgpack.Decoder(Hello).decode
+
+
+def client_hello(ensemble: str = "") -> Hello:
+    """The hello of a client, of an ensemble whose uuid it may not know."""
+    return Hello(LINK_VERSION, LinkKind.CLIENT, ensemble, ServerId(0), 0)
+
+
+def peer_hello(ensemble: str, server_id: ServerId, incarnation: int) -> Hello:
+    """The hello of a server."""
+    return Hello(LINK_VERSION, LinkKind.PEER, ensemble, server_id, incarnation)
+
+
+def decode_hello(data: bytes) -> Hello | None:
+    """Decode a hello; None if it is not one of this version."""
+    if len(data) > HELLO_BYTES_MAX:
+        return None
+    try:
+        hello = _decode_hello(data)
+    except msgspec.MsgspecError:
+        return None
+    return hello if hello.version == LINK_VERSION else None
+
+
+def objection_to(hello: Hello, ensemble: str) -> str:
+    """Why a server of `ensemble` must refuse this hello, or "" if it need not."""
+    unknown_to_client = hello.kind is LinkKind.CLIENT and not hello.ensemble
+    if hello.ensemble != ensemble and not unknown_to_client:
+        return f"this server belongs to ensemble {ensemble}, not to {hello.ensemble or '(none)'}"
+    return ""
+
+
+class Fence:
+    """The newest incarnation seen of each server."""
+
+    def __init__(self) -> None:
+        self._newest: dict[ServerId, int] = {}
+
+    def admits(self, server: ServerId, incarnation: int) -> bool:
+        """Whether no newer incarnation of `server` was seen; if so, remember this one."""
+        if incarnation < self._newest.get(server, 0):
+            return False
+        self._newest[server] = incarnation
+        return True
+
+    def objection_to(self, server: ServerId, incarnation: int) -> str:
+        """Why that incarnation must be refused, or "" after it was admitted."""
+        if self.admits(server, incarnation):
+            return ""
+        newest = self._newest[server]
+        return f"incarnation {incarnation} of server {server} was fenced by incarnation {newest}"

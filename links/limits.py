@@ -1,0 +1,30 @@
+"""Bounds and spans of the links. Units come last in the names."""
+
+from typing import Final
+
+BATCH_BYTES_MAX: Final = 8 << 20
+"""Frames of one Ray call; a single larger frame travels alone."""
+BATCH_FRAMES_MAX: Final = 4096
+BATCH_INLINE_BYTES: Final = 90 << 10
+"""Ray carries arguments below 100 KiB inside the call; larger ones take the object store."""
+FRAME_BYTES_MAX: Final = 256 << 20
+QUEUE_BYTES_MAX: Final = 64 << 20
+"""What may wait on a link to a client before the link breaks."""
+PEER_QUEUE_BYTES_MAX: Final = 512 << 20
+"""What may wait on a link between servers: a follower that catches up is sent its DIFF at once."""
+
+GRACE_MS: Final = 1500
+"""How long an answer to a call may take beyond the time it is parked on purpose."""
+PEER_PARK_MS: Final = 300
+CLIENT_PARK_MS: Final = 3000
+PARK_MS_MIN: Final = 10
+PARK_MS_MAX: Final = 20_000
+FAREWELL_MS: Final = 1500
+"""How long the frames sent before a close may take to leave."""
+HELLO_BYTES_MAX: Final = 4096
+
+assert BATCH_INLINE_BYTES < BATCH_BYTES_MAX < QUEUE_BYTES_MAX < PEER_QUEUE_BYTES_MAX
+assert FRAME_BYTES_MAX <= PEER_QUEUE_BYTES_MAX
+assert PARK_MS_MIN <= PEER_PARK_MS <= CLIENT_PARK_MS <= PARK_MS_MAX
+# A server must notice a dead one within 2.5 s, and `Silence` expires up to a quarter late.
+assert (PEER_PARK_MS + GRACE_MS) * 5 // 4 <= 2500

@@ -1,0 +1,441 @@
+"""Links over Ray actor calls: they work wherever Ray works and inherit its token and TLS.
+
+A driver or a task cannot be called, so the dialer makes every call, for servers as for clients:
+one that sends and one that is parked at the acceptor until there is something to receive.
+
+    dialer                                   acceptor
+    link_open(hello, park)          ->       accepts; answers with a link id and its welcome
+    link_send(id, n, frames)        ->       answers at once with what waits for the dialer
+    link_receive(id)                ->       answers when something waits, or after the park
+    link_close(id, reason)          ->
+
+An async actor does not keep the order of calls, so every batch has a number, and only one call of
+each kind is under way: whatever waits goes into the next one. The answers of the two kinds may
+overtake each other; the dialer puts them in order (`IncomingBatches`). Ray must not retry a call
+(`max_task_retries=0`): a call that fails, or is not answered in time, breaks the link.
+
+An answer is `(number, frames, end)`: the batch and its number, or, without frames, how many
+batches were sent so far; `end` is the reason if the acceptor's end is closed after them.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from raykeeper.links.batches import IncomingBatches, OutgoingFrames
+from raykeeper.links.contract import (
+    Acceptor,
+    LinkEvents,
+    LinkRefused,
+    LinkUnreachable,
+)
+from raykeeper.links.hello import (
+    LINK_VERSION,
+    Fence,
+    Hello,
+    Refusal,
+    Welcome,
+    decode_answer,
+    decode_hello,
+    encode_hello,
+)
+from raykeeper.links.limits import (
+    FAREWELL_MS,
+    GRACE_MS,
+    PARK_MS_MAX,
+    PARK_MS_MIN,
+    QUEUE_BYTES_MAX,
+)
+from raykeeper.links.silence import Silence
+from raykeeper.zab.ids import ServerId
+
+Answer = tuple[int, list[bytes], str | None]
+GONE = "the server does not know this link"
+
+
+class RayCallAcceptor:
+    """The called end, in an async actor that exposes the four `link_…` methods of this class."""
+
+    def __init__(
+        self,
+        acceptor: Acceptor,
+        queue_bytes_max: int = QUEUE_BYTES_MAX,
+        grace_ms: int = GRACE_MS,
+    ) -> None:
+        """Accept on the running loop, in the name of `acceptor`."""
+        self._acceptor = acceptor
+        self._queue_bytes_max = queue_bytes_max
+        self._grace_s = grace_ms / 1000
+        self._links: dict[int, _AcceptedLink] = {}
+        # Link ids are never used twice, by any incarnation: of two live instances of an actor one
+        # must not take the other's calls for its own.
+        self._next_id = acceptor.incarnation << 32
+
+    async def link_open(self, hello: bytes, park_ms: int) -> tuple[int, bytes]:
+        """Open a link: its id and the encoded `Welcome`, or 0 and a `Refusal`."""
+        greeting = decode_hello(hello)
+        if greeting is None:
+            return 0, encode_hello(Refusal(f"not a hello of version {LINK_VERSION}"))
+        self._next_id += 1
+        link_id = self._next_id
+        park_s = min(max(park_ms, PARK_MS_MIN), PARK_MS_MAX) / 1000
+        link = _AcceptedLink(
+            greeting.incarnation,
+            OutgoingFrames(self._queue_bytes_max),
+            park_s,
+            self._grace_s,
+            lambda: self._links.pop(link_id, None),
+        )
+        try:
+            link.events = self._acceptor.accept(greeting, link)
+        except LinkRefused as refusal:
+            link.forget()
+            return 0, encode_hello(Refusal(str(refusal)))
+        self._links[link_id] = link
+        acceptor = self._acceptor
+        welcome = Welcome(LINK_VERSION, acceptor.server_id, acceptor.incarnation)
+        return link_id, encode_hello(welcome)
+
+    async def link_send(self, link_id: int, number: int, frames: list[bytes]) -> Answer:
+        """Take a batch; the answer takes along what waits for the dialer."""
+        link = self._links.get(link_id)
+        return (0, [], GONE) if link is None else await link.take_batch(number, frames)
+
+    async def link_receive(self, link_id: int) -> Answer:
+        """Wait until there is something for the dialer, at most as long as it asked for."""
+        link = self._links.get(link_id)
+        return (0, [], GONE) if link is None else await link.wait_batch()
+
+    async def link_close(self, link_id: int, reason: str) -> None:
+        """The dialer closes its end."""
+        link = self._links.get(link_id)
+        if link is not None:
+            link.closed_by_dialer(reason)
+
+
+class _AcceptedLink:
+    """The acceptor's end of one link.
+
+    Once it has ended it stays known for a while, so that both calls of the dialer learn why.
+    """
+
+    events: LinkEvents
+
+    def __init__(
+        self,
+        incarnation: int,
+        outgoing: OutgoingFrames,
+        park_s: float,
+        grace_s: float,
+        forgotten: Callable[[], object],
+    ) -> None:
+        self.incarnation = incarnation
+        self._loop = asyncio.get_running_loop()
+        self._outgoing = outgoing
+        self._incoming = IncomingBatches()
+        self._park_s = park_s
+        self._forgotten = forgotten
+        self._end: str | None = None
+        self._parked: asyncio.Future[None] | None = None
+        self._answering = 0
+        self._silence = Silence(self._loop, park_s + grace_s, self._fall_silent)
+        self._silence.start()
+
+    def send(self, frame: bytes) -> None:
+        if self._end is not None:
+            return
+        if not self._outgoing.add(frame):
+            self._break("more waits for the dialer than the link may hold")
+        elif not self._answering:
+            self._wake()
+
+    def close(self, reason: str) -> None:
+        if self._end is None:
+            self._end = reason
+            self._wake()
+
+    def closed_by_dialer(self, reason: str) -> None:
+        """The dialer's farewell. It comes after its last batch was answered."""
+        self._break(reason)
+        self.forget()
+
+    async def take_batch(self, number: int, frames: list[bytes]) -> Answer:
+        self._silence.start()
+        if self._end is None and number != self._incoming.next:
+            self._break(f"batch {number} came in the place of {self._incoming.next}")
+        elif self._end is None:
+            self._incoming.next += 1
+            self.events.frames(frames)
+            # What these frames bring about in this turn of the loop, such as the replies to
+            # reads, leaves with this answer and need not wake the parked call.
+            self._answering += 1
+            await asyncio.sleep(0)
+            self._answering -= 1
+        answer = self._answer()
+        if self._outgoing:
+            self._wake()
+        return answer
+
+    async def wait_batch(self) -> Answer:
+        self._silence.start()
+        if not self._outgoing and self._end is None:
+            self._wake()  # of two parked calls the older one is of no use any more
+            self._parked = parked = self._loop.create_future()
+            timer = self._loop.call_later(self._park_s, self._unpark, parked)
+            await parked
+            timer.cancel()
+        return self._answer()
+
+    def forget(self) -> None:
+        """Release everything; a call that is parked returns."""
+        self._silence.end()
+        self._outgoing.clear()
+        self._wake()
+        self._forgotten()
+
+    def _answer(self) -> Answer:
+        outgoing = self._outgoing
+        if not outgoing:
+            return outgoing.next, [], self._end
+        number, frames = outgoing.take()
+        return number, frames, None if outgoing else self._end
+
+    def _fall_silent(self) -> None:
+        self._break("nothing was heard in time")
+        self.forget()
+
+    def _break(self, reason: str) -> None:
+        if self._end is None:
+            self._end = reason
+            self._outgoing.clear()
+            self._loop.call_soon(self.events.closed, reason)
+            self._wake()
+
+    def _wake(self) -> None:
+        if self._parked is not None:
+            self._unpark(self._parked)
+
+    def _unpark(self, parked: "asyncio.Future[None]") -> None:
+        if self._parked is parked:
+            self._parked = None
+        if not parked.done():
+            parked.set_result(None)
+
+
+class RayCallDialer:
+    """Dials servers by calls on their actors' handles. Works on any asyncio loop: an async
+    actor's own, or one in a thread of a driver or of a task.
+    """
+
+    def __init__(
+        self,
+        find: Callable[[ServerId], Any],
+        hello: Hello,
+        park_ms: int,
+        *,
+        fence: Fence | None = None,
+        queue_bytes_max: int = QUEUE_BYTES_MAX,
+        grace_ms: int = GRACE_MS,
+    ) -> None:
+        """Introduce every link with `hello`.
+
+        Args:
+            find: Looks up a server's actor handle. It may block, so it runs in a thread; any
+                exception means that the server cannot be reached.
+            hello: Who dials.
+            park_ms: How long a receiving call waits at the acceptor, and so how often an idle
+                link gives a sign of life.
+            fence: Of the dialer's owner; answers of fenced incarnations are refused.
+            queue_bytes_max: What may wait on a link before it breaks.
+            grace_ms: How much later than that a call may be answered.
+        """
+        self._find = find
+        self._hello = encode_hello(hello)
+        self._park_ms = park_ms
+        self._fence = fence or Fence()
+        self._queue_bytes_max = queue_bytes_max
+        self._grace_s = grace_ms / 1000
+
+    async def dial(self, server: ServerId, events: LinkEvents) -> "DialedLink":
+        """Open a link to `server`.
+
+        Raises:
+            LinkRefused: the server said no, or is an incarnation that was fenced.
+            LinkUnreachable: it was not found, its actor failed, or it did not answer in time.
+        """
+        try:
+            handle, (link_id, answer) = await asyncio.wait_for(self._open(server), self._grace_s)
+        except TimeoutError:
+            raise LinkUnreachable(
+                f"server {server} did not answer within {self._grace_s} s"
+            ) from None
+        # Whatever Ray raises means the same here: no link this time.
+        except Exception as error:
+            raise LinkUnreachable(f"server {server}: {_in_short(error)}") from error
+        welcome = decode_answer(answer)
+        if isinstance(welcome, Refusal):
+            raise LinkRefused(f"server {server}: {welcome.reason}")
+        objection = self._fence.objection_to(server, welcome.incarnation)
+        if welcome.server_id != server:
+            objection = f"server {welcome.server_id} answered in the place of {server}"
+        if objection:
+            _close_remote(handle, link_id, objection)
+            raise LinkRefused(objection)
+        return DialedLink(
+            handle,
+            link_id,
+            welcome.incarnation,
+            events,
+            OutgoingFrames(self._queue_bytes_max),
+            self._park_ms / 1000,
+            self._grace_s,
+        )
+
+    async def _open(self, server: ServerId) -> tuple[Any, tuple[int, bytes]]:
+        # A lookup asks Ray's GCS and can take long when that is down.
+        handle = await asyncio.to_thread(self._find, server)
+        return handle, await handle.link_open.remote(self._hello, self._park_ms)
+
+
+class DialedLink:
+    """The dialer's end of one link."""
+
+    def __init__(
+        self,
+        handle: Any,
+        link_id: int,
+        incarnation: int,
+        events: LinkEvents,
+        outgoing: OutgoingFrames,
+        park_s: float,
+        grace_s: float,
+    ) -> None:
+        """Begin to receive at once."""
+        self.incarnation = incarnation
+        self._loop = asyncio.get_running_loop()
+        self._handle = handle
+        self._id = link_id
+        self._events: LinkEvents | None = events
+        self._outgoing = outgoing
+        self._incoming = IncomingBatches()
+        self._closing: str | None = None
+        self._end: tuple[int, str] | None = None
+        self._sending = False
+        late = "the server did not answer in time"
+        self._sent = Silence(self._loop, grace_s, lambda: self._break(late))
+        self._received = Silence(self._loop, park_s + grace_s, lambda: self._break(late))
+        # Nothing is delivered from inside `dial`, and the first call costs nothing here.
+        self._loop.call_soon(self._receive)
+
+    def send(self, frame: bytes) -> None:
+        """Queue a frame; it leaves in the next turn of the loop unless a call is under way."""
+        if self._events is None or self._closing is not None:
+            return
+        if not self._outgoing.add(frame):
+            self._break("more waits for the server than the link may hold")
+        elif not self._sending:
+            self._sending = True
+            self._loop.call_soon(self._send)
+
+    def close(self, reason: str) -> None:
+        """End the link after what was sent before. Closing again does nothing."""
+        if self._events is None or self._closing is not None:
+            return
+        self._closing = reason
+        self._loop.call_later(FAREWELL_MS / 1000, self._say_farewell)
+        if not self._sending:
+            self._say_farewell()
+
+    def _send(self) -> None:
+        if self._events is None or not self._outgoing:
+            self._sending = False
+            return
+        number, frames = self._outgoing.take()
+        self._sent.start()
+        self._call("link_send", self._on_sent, self._id, number, frames)
+
+    def _on_sent(self, answer: Answer) -> None:
+        self._sent.pause()
+        self._take(answer)
+        if self._outgoing:
+            self._send()
+            return
+        self._sending = False
+        if self._closing is not None:
+            self._say_farewell()
+
+    def _receive(self) -> None:
+        if self._events is not None:
+            self._received.start()
+            self._call("link_receive", self._on_received, self._id)
+
+    def _on_received(self, answer: Answer) -> None:
+        self._take(answer)
+        self._receive()
+
+    def _call(self, method: str, answered: Callable[[Answer], None], *args: Any) -> None:
+        def done(future: "asyncio.Future[Answer]") -> None:
+            if future.cancelled():
+                self._break("the loop is ending")
+            elif (error := future.exception()) is not None:
+                self._break(_in_short(error))
+            elif self._events is not None:
+                answered(future.result())
+
+        try:
+            call = asyncio.ensure_future(getattr(self._handle, method).remote(*args))
+        # Ray refuses a call in many ways, a shutdown among them; each one ends this link.
+        except Exception as error:
+            self._break(_in_short(error))
+        else:
+            call.add_done_callback(done)
+
+    def _take(self, answer: Answer) -> None:
+        number, frames, end = answer
+        incoming = self._incoming
+        if frames:
+            ready = incoming.put(number, frames)
+            if ready is None:
+                self._break(f"batch {number} came twice")
+                return
+            if ready and self._closing is None and self._events is not None:
+                self._events.frames(ready)
+            number += 1
+        if end is not None:
+            self._end = (number, end)
+        # The answer that told the end may have overtaken one with frames that come before it.
+        if self._end is not None and self._end[0] <= incoming.next:
+            self._break(self._end[1])
+
+    def _say_farewell(self) -> None:
+        if self._events is not None:
+            assert self._closing is not None, "only close says farewell"
+            _close_remote(self._handle, self._id, self._closing)
+            self._release()
+
+    def _break(self, reason: str) -> None:
+        if self._events is None:
+            return
+        if self._closing is None:
+            self._loop.call_soon(self._events.closed, reason)
+        self._release()
+
+    def _release(self) -> None:
+        self._events = None
+        self._outgoing.clear()
+        self._sent.end()
+        self._received.end()
+
+
+def _close_remote(handle: Any, link_id: int, reason: str) -> None:
+    """Tell the acceptor, if it can be told: without it the link ends by silence."""
+    with suppress(Exception):
+        call = asyncio.ensure_future(handle.link_close.remote(link_id, reason))
+        call.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+
+def _in_short(error: BaseException) -> str:
+    """The kind of an error and its first line; Ray's texts run over pages."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

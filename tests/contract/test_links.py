@@ -1,0 +1,225 @@
+"""What `links/contract.py` promises, over every carrier.
+
+`tests/ray/test_links_ray.py` runs the same suite over real actors.
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from raykeeper.links.contract import Link, LinkRefused, LinkUnreachable
+from raykeeper.links.hello import Fence, client_hello, peer_hello
+from raykeeper.zab.ids import ServerId
+from tests.contract.link_carriers import (
+    ENSEMBLE,
+    INCARNATION,
+    QUEUE_BYTES_MAX,
+    SERVER,
+    CallsCarrier,
+    Carrier,
+    MemoryCarrier,
+    Recorder,
+)
+
+Scenario = Callable[[Carrier], Awaitable[None]]
+Run = Callable[[Scenario], None]
+CLIENT = client_hello(ENSEMBLE)
+
+
+@pytest.fixture(params=[MemoryCarrier, CallsCarrier])
+def run(request: pytest.FixtureRequest) -> Run:
+    """Run a scenario over one carrier, on a loop of its own."""
+
+    def run_scenario(scenario: Scenario) -> None:
+        async def whole() -> None:
+            await scenario(request.param())
+
+        asyncio.run(whole())
+
+    return run_scenario
+
+
+async def dial(carrier: Carrier, **options: Any) -> tuple[Link, Recorder]:
+    near = Recorder()
+    link = await carrier.dialer(options.pop("hello", CLIENT), **options).dial(SERVER, near)
+    assert await near.wait_received(1) == [b"accepted"]
+    near.batches.clear()
+    return link, near
+
+
+def numbered(count: int) -> list[bytes]:
+    return [b"%d" % number for number in range(count)]
+
+
+def test_frames_arrive_in_order_and_once_in_both_directions(run: Run) -> None:
+    async def scenario(carrier: Carrier) -> None:
+        link, near = await dial(carrier)
+        frames = numbered(600)
+        dice = random.Random(3)
+        sent = 0
+        while sent < len(frames):
+            burst = frames[sent : sent + dice.randrange(1, 40)]
+            sent += len(burst)
+            for frame in burst:
+                link.send(frame)
+            await carrier.station.send(0, burst)
+        assert await carrier.station.wait_received(0, 600) == frames
+        assert await near.wait_received(600) == frames
+
+    run(scenario)
+
+
+def test_frames_of_one_turn_travel_together(run: Run) -> None:
+    async def scenario(carrier: Carrier) -> None:
+        link, near = await dial(carrier)
+        for frame in numbered(100):
+            link.send(frame)
+        await carrier.station.wait_received(0, 100)
+        assert len(await carrier.station.batches(0)) == 1
+        await carrier.station.send(0, numbered(100))
+        await near.wait_received(100)
+        assert len(near.batches) == 1
+
+    run(scenario)
+
+
+def test_the_link_names_the_incarnation_that_answered(run: Run) -> None:
+    async def scenario(carrier: Carrier) -> None:
+        link, _ = await dial(carrier)
+        assert link.incarnation == INCARNATION
+
+    run(scenario)
+
+
+def test_close_by_the_dialer_comes_after_what_it_sent(run: Run) -> None:
+    async def scenario(carrier: Carrier) -> None:
+        link, near = await dial(carrier)
+        for frame in numbered(50):
+            link.send(frame)
+        link.close("done here")
+        link.close("again")
+        link.send(b"too late")
+        assert await carrier.station.wait_closed(0) == "done here"
+        assert await carrier.station.wait_received(0, 50) == numbered(50)
+        assert near.reasons == []
+
+    run(scenario)
+
+
+def test_close_by_the_acceptor_comes_after_what_it_sent(run: Run) -> None:
+    async def scenario(carrier: Carrier) -> None:
+        link, near = await dial(carrier)
+        link.send(b"before")
+        await carrier.station.wait_received(0, 1)
+        await carrier.station.send(0, numbered(50))
+        await carrier.station.close(0, "done there")
+        assert await near.wait_closed() == "done there"
+        assert near.received == numbered(50)
+        link.send(b"too late")
+        link.close("too late")
+        assert await carrier.station.reasons(0) == []
+        assert await carrier.station.batches(0) == [[b"before"]]
+
+    run(scenario)
+
+
+def test_nothing_is_delivered_from_inside_send_or_close(run: Run) -> None:
+    async def scenario(carrier: Carrier) -> None:
+        link, near = await dial(carrier)
+        link.send(bytes(QUEUE_BYTES_MAX + 1))
+        assert near.reasons == []
+        await near.wait_closed()
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("direction", ["to_acceptor", "to_dialer"])
+def test_a_cut_in_one_direction_is_learned_at_both_ends(run: Run, direction: str) -> None:
+    async def scenario(carrier: Carrier) -> None:
+        link, near = await dial(carrier)
+        link.send(b"a")
+        await carrier.station.wait_received(0, 1)
+        await carrier.station.send(0, [b"x"])
+        await near.wait_received(1)
+        getattr(carrier, f"cut_{direction}")()
+        link.send(b"b")
+        await carrier.station.send(0, [b"y"])
+        async with asyncio.timeout(10 * carrier.deadline_s):
+            await near.wait_closed()
+            await carrier.station.wait_closed(0)
+        link.send(b"c")
+        await carrier.station.send(0, [b"z"])
+        far = [frame for batch in await carrier.station.batches(0) for frame in batch]
+        assert far in ([b"a"], [b"a", b"b"])
+        assert near.received in ([b"x"], [b"x", b"y"])
+        assert len(near.reasons) == len(await carrier.station.reasons(0)) == 1
+
+    run(scenario)
+
+
+def test_a_dialer_that_lets_too_much_wait_loses_its_link(run: Run) -> None:
+    async def scenario(carrier: Carrier) -> None:
+        link, near = await dial(carrier)
+        for _ in range(QUEUE_BYTES_MAX // 1000 + 1):
+            link.send(bytes(1000))
+        assert "more waits" in await near.wait_closed()
+        await carrier.station.wait_closed(0)
+        link.send(b"ignored")
+        assert len(near.reasons) == 1
+
+    run(scenario)
+
+
+def test_an_acceptor_that_lets_too_much_wait_loses_its_link(run: Run) -> None:
+    async def scenario(carrier: Carrier) -> None:
+        _, near = await dial(carrier)
+        await carrier.station.send(0, [bytes(1000)] * (QUEUE_BYTES_MAX // 1000 + 1))
+        assert "more waits" in await carrier.station.wait_closed(0)
+        await near.wait_closed()
+
+    run(scenario)
+
+
+def test_a_foreign_hello_is_refused_with_the_reason(run: Run) -> None:
+    async def scenario(carrier: Carrier) -> None:
+        with pytest.raises(LinkRefused, match="belongs to ensemble 8a1b, not to other"):
+            await carrier.dialer(client_hello("other")).dial(SERVER, Recorder())
+        assert await carrier.station.accepted() == 0
+        await dial(carrier, hello=client_hello())
+
+    run(scenario)
+
+
+def test_a_server_that_nobody_knows_is_unreachable(run: Run) -> None:
+    async def scenario(carrier: Carrier) -> None:
+        with pytest.raises(LinkUnreachable, match="server 2"):
+            await carrier.dialer(CLIENT).dial(ServerId(2), Recorder())
+
+    run(scenario)
+
+
+def test_a_higher_incarnation_fences_a_lower_dialer(run: Run) -> None:
+    async def scenario(carrier: Carrier) -> None:
+        _, old = await dial(carrier, hello=peer_hello(ENSEMBLE, ServerId(2), 4))
+        link, new = await dial(carrier, hello=peer_hello(ENSEMBLE, ServerId(2), 5))
+        assert await old.wait_closed() == "a newer link came"
+        with pytest.raises(LinkRefused, match="incarnation 4 of server 2 was fenced by"):
+            await dial(carrier, hello=peer_hello(ENSEMBLE, ServerId(2), 4))
+        link.send(b"alive")
+        await carrier.station.wait_received(1, 1)
+        assert new.reasons == []
+
+    run(scenario)
+
+
+def test_a_fenced_acceptor_is_refused_by_the_dialer(run: Run) -> None:
+    async def scenario(carrier: Carrier) -> None:
+        fence = Fence()
+        fence.admits(SERVER, INCARNATION + 1)
+        with pytest.raises(LinkRefused, match=f"incarnation {INCARNATION} of server 1"):
+            await dial(carrier, fence=fence)
+
+    run(scenario)

@@ -1,0 +1,170 @@
+"""The contract of links over real actors, and what only a real one can do: die."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+import ray
+from ray import cloudpickle
+
+from raykeeper.links.contract import Dialer, LinkUnreachable
+from raykeeper.links.hello import Fence, Hello
+from raykeeper.links.ray_calls import Answer, RayCallAcceptor, RayCallDialer
+from raykeeper.zab.ids import ServerId
+from tests.contract import link_carriers
+from tests.contract.link_carriers import QUEUE_BYTES_MAX, SERVER, Calls, Recorder, Station
+from tests.contract.test_links import *  # noqa: F403  (the suite itself, collected again here)
+from tests.contract.test_links import CLIENT, Run, Scenario, dial
+
+GRACE_MS = 1000
+PARK_MS = 200
+
+
+class StationActor:
+    """A station in an actor of its own, with the methods the carrier needs."""
+
+    def __init__(self, grace_ms: int) -> None:
+        self._station = Station()
+        self._acceptor = RayCallAcceptor(self._station, QUEUE_BYTES_MAX, grace_ms)
+
+    async def pid(self) -> int:
+        return os.getpid()
+
+    async def tell(self, method: str, *args: Any) -> Any:
+        return await getattr(self._station, method)(*args)
+
+    async def link_open(self, hello: bytes, park_ms: int) -> tuple[int, bytes]:
+        return await self._acceptor.link_open(hello, park_ms)
+
+    async def link_send(self, link_id: int, number: int, frames: list[bytes]) -> Answer:
+        return await self._acceptor.link_send(link_id, number, frames)
+
+    async def link_receive(self, link_id: int) -> Answer:
+        return await self._acceptor.link_receive(link_id)
+
+    async def link_close(self, link_id: int, reason: str) -> None:
+        await self._acceptor.link_close(link_id, reason)
+
+
+class DialingActor:
+    """Dials from the loop of an async actor."""
+
+    def __init__(self, handle: Any) -> None:
+        self._handle = handle
+
+    async def dial_and_send(self, frames: list[bytes]) -> list[bytes]:
+        near = Recorder()
+        dialer = RayCallDialer(lambda _: self._handle, CLIENT, PARK_MS, grace_ms=GRACE_MS)
+        link = await dialer.dial(SERVER, near)
+        received = await near.wait_received(1)
+        for frame in frames:
+            link.send(frame)
+        link.close("sent")
+        return received
+
+
+class RemoteStation:
+    """A station in an actor, asked by calls."""
+
+    def __init__(self, handle: Any) -> None:
+        self._handle = handle
+
+    def __getattr__(self, method: str) -> Callable[..., Awaitable[Any]]:
+        async def ask(*args: Any) -> Any:
+            return await self._handle.tell.remote(method, *args)
+
+        return ask
+
+
+class RayCarrier:
+    """`links/ray_calls.py` to a real actor."""
+
+    deadline_s = 1.2
+
+    def __init__(self, handle: Any) -> None:
+        self.handle = handle
+        self.station = RemoteStation(handle)
+        self._calls = Calls(self._call)
+
+    def dialer(self, hello: Hello, fence: Fence | None = None) -> Dialer:
+        return RayCallDialer(
+            self._find,
+            hello,
+            PARK_MS,
+            fence=fence,
+            queue_bytes_max=QUEUE_BYTES_MAX,
+            grace_ms=GRACE_MS,
+        )
+
+    def cut_to_acceptor(self) -> None:
+        self._calls.loses_calls = True
+
+    def cut_to_dialer(self) -> None:
+        self._calls.loses_answers = True
+
+    def _find(self, server: ServerId) -> Calls:
+        if server != SERVER:
+            raise ValueError(f"no actor of server {server}")
+        return self._calls
+
+    async def _call(self, method: str, *args: Any) -> Any:
+        return await getattr(self.handle, method).remote(*args)
+
+
+@pytest.fixture(scope="module")
+def ray_started() -> Iterator[None]:
+    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+    # The workers cannot import the tests.
+    cloudpickle.register_pickle_by_value(link_carriers)
+    yield
+    cloudpickle.unregister_pickle_by_value(link_carriers)
+    ray.shutdown()
+
+
+def start_station(**options: Any) -> Any:
+    actor = ray.remote(num_cpus=0, max_task_retries=0, max_concurrency=100, **options)
+    return actor(StationActor).remote(GRACE_MS)
+
+
+@pytest.fixture
+def run(ray_started: None) -> Iterator[Run]:
+    started = []
+
+    def run_scenario(scenario: Scenario) -> None:
+        async def whole() -> None:
+            handle = start_station()
+            started.append(handle)
+            # An actor takes its time to start; the deadlines of a link do not wait for it.
+            await handle.__ray_ready__.remote()
+            await scenario(RayCarrier(handle))
+
+        asyncio.run(whole())
+
+    yield run_scenario
+    for handle in started:
+        ray.kill(handle)
+
+
+def test_the_death_of_the_process_breaks_the_link(run: Run) -> None:
+    async def scenario(carrier: Any) -> None:
+        _, near = await dial(carrier)
+        os.kill(await carrier.handle.pid.remote(), signal.SIGKILL)
+        assert "Actor" in await near.wait_closed()
+        with pytest.raises(LinkUnreachable, match="server 1: Actor"):
+            await carrier.dialer(CLIENT).dial(SERVER, Recorder())
+
+    run(scenario)
+
+
+def test_an_actor_can_dial(run: Run) -> None:
+    async def scenario(carrier: Any) -> None:
+        dialing = ray.remote(num_cpus=0)(DialingActor).remote(carrier.handle)
+        assert await dialing.dial_and_send.remote([b"a", b"b"]) == [b"accepted"]
+        assert await carrier.station.wait_received(0, 2) == [b"a", b"b"]
+        assert await carrier.station.wait_closed(0) == "sent"
+        ray.kill(dialing)
+
+    run(scenario)
