@@ -146,7 +146,7 @@ class LeaderBroadcast:
             case AckEpoch():
                 self.learners.promise(learner, message)
             case SnapshotCredit():
-                pass  # the stream itself is the server's
+                self.learners.credit(learner)
 
     def lost(self, peer: ServerId, reason: str) -> None:
         """The link to a learner broke, or it has left us."""

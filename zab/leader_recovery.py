@@ -53,6 +53,8 @@ class LeaderRecovery:
                 self._on_ack_epoch(learner, message)
             elif isinstance(message, AckNewLeader):
                 self.learners.follow(learner, message, now)
+            else:
+                self.learners.credit(learner)
         # A long synchronization is not cut short while it makes progress.
         self._give_up_at = Millis(now + self._settings.timing.init_ms)
         self._check()

@@ -11,7 +11,16 @@ from collections.abc import Iterator
 from enum import IntEnum
 
 from raykeeper.zab import notes
-from raykeeper.zab.effects import CancelSnapshot, Note, Outbox, ReadLog, Run, Send, StreamSnapshot
+from raykeeper.zab.effects import (
+    CancelSnapshot,
+    GrantCredit,
+    Note,
+    Outbox,
+    ReadLog,
+    Run,
+    Send,
+    StreamSnapshot,
+)
 from raykeeper.zab.errors import PeerProtocolError
 from raykeeper.zab.history import History
 from raykeeper.zab.ids import ZERO, Epoch, Millis, ServerId, Zxid, show_zxid
@@ -30,6 +39,7 @@ from raykeeper.zab.messages import (
 )
 from raykeeper.zab.settings import Settings
 from raykeeper.zab.sync_plan import SyncWay, read_after, sync_way, usable_runs
+from raykeeper.zab.window import split_run
 
 
 class Stage(IntEnum):
@@ -190,6 +200,11 @@ class Learners:
         assert learner.stage is Stage.STREAMING, learner.stage
         self._out.append(Send(learner.server_id, SnapshotChunk(data)))
 
+    def credit(self, learner: Learner) -> None:
+        """The learner took a chunk: the stream to it, if it still runs, may go on."""
+        if learner.stage is Stage.STREAMING:
+            self._out.append(GrantCredit(learner.server_id))
+
     def snapshot_end(self, learner: Learner, consistent_at: Zxid) -> None:
         """The tree is complete: what was proposed since it began follows."""
         assert learner.stage is Stage.STREAMING, learner.stage
@@ -240,7 +255,8 @@ class Learners:
 
     def _send_runs(self, learner: Learner, runs: list[Run]) -> None:
         for run in runs:
-            self._out.append(Send(learner.server_id, Proposals(run.first, run.txns)))
+            for part in split_run(run, self._settings.window.message_bytes_max):
+                self._out.append(Send(learner.server_id, Proposals(part.first, part.txns)))
 
     def _note(self, name: str, learner: Learner) -> None:
         self._out.append(Note(name, (learner.server_id, show_zxid(learner.last_zxid))))

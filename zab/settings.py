@@ -42,6 +42,8 @@ class WindowLimits(Struct, frozen=True):
     bytes_max: int = 32 << 20
     read_log_bytes_max: int = 64 << 20
     """More than this is not read back from the disk; the learner gets a snapshot instead."""
+    message_bytes_max: int = 1 << 20
+    """Transactions in one PROPOSAL packet, unless a single one is larger."""
 
 
 class Settings:

@@ -7,6 +7,8 @@ Invariant: inside an epoch zxids are consecutive, and a new epoch starts at coun
 window has no holes (ZOOKEEPER-4925).
 """
 
+from collections.abc import Iterator
+
 from raykeeper.zab.effects import Run
 from raykeeper.zab.ids import Zxid, counter_of, epoch_of
 
@@ -14,6 +16,18 @@ from raykeeper.zab.ids import Zxid, counter_of, epoch_of
 def follows(zxid: Zxid, last: Zxid) -> bool:
     """Whether a transaction `zxid` may stand in a log right after `last`."""
     return zxid == last + 1 or (counter_of(zxid) == 1 and epoch_of(zxid) > epoch_of(last))
+
+
+def split_run(run: Run, bytes_max: int) -> Iterator[Run]:
+    """The run in parts of at most `bytes_max`, or of one transaction that is larger."""
+    start = size = 0
+    for index, txn in enumerate(run.txns):
+        if size and size + len(txn) > bytes_max:
+            yield Run(Zxid(run.first + start), run.txns[start:index])
+            start, size = index, 0
+        size += len(txn)
+    if start < len(run.txns):
+        yield Run(Zxid(run.first + start), run.txns[start:])
 
 
 class TxnWindow:
