@@ -1,0 +1,97 @@
+"""What a pipelined request costs in the client core: numbering, encoding, decoding, completing.
+
+Drives `ClientCore` alone. The frames of the server are encoded beforehand, so what is timed is
+the client's own work. Run: python bench/client.py
+"""
+
+import time
+from random import Random
+
+from raykeeper.client.core import ClientCore
+from raykeeper.client.effects import Complete, SendFrame
+from raykeeper.client.limits import ClientLimits
+from raykeeper.client.outstanding import Ask, Query
+from raykeeper.zab.ids import Epoch, Millis, ServerId, make_zxid
+from raykeeper.znodes.replies import (
+    Connected,
+    DataRead,
+    Item,
+    ServerFrame,
+    Written,
+    encode_server_frame,
+)
+from raykeeper.znodes.requests import GetData, SessionId, SetData
+from raykeeper.znodes.stat import Stat
+
+REQUESTS = 100_000
+BATCHES = (1, 10, 100, 1000)
+VALUE = b"v" * 1024
+PATH = "/bench/znode"
+ZXID = make_zxid(Epoch(1), 1)
+STAT = Stat(ZXID, ZXID, Millis(1), Millis(1), 1, 0, 0, 0, len(VALUE), 0, ZXID)
+
+
+def serving_core() -> ClientCore:
+    """A core that a server serves."""
+    now = Millis(0)
+    core = ClientCore(bytes(16), Millis(10_000), [ServerId(1)], Random(1), ClientLimits())
+    core.start(now)
+    core.link_opened(now)
+    connected = Connected(0, SessionId(ZXID), Millis(10_000), ZXID, 0)
+    core.frame(encode_server_frame(connected), now)
+    core.out.clear()
+    return core
+
+
+def answer_frames(ask: Ask, batch: int) -> list[bytes]:
+    """The server's frames for `REQUESTS` requests in batches."""
+
+    def answer(ident: int) -> Item:
+        if isinstance(ask, Query):
+            return DataRead(ident, ZXID, VALUE, STAT)
+        return Written(ident, ZXID, 0, "", STAT)
+
+    return [
+        encode_server_frame(
+            ServerFrame(beat + 1, ZXID, [answer(beat * batch + i + 1) for i in range(batch)])
+        )
+        for beat in range(REQUESTS // batch)
+    ]
+
+
+def run(ask: Ask, batch: int) -> tuple[float, float]:
+    """Microseconds per request: to send it, and to take its answer."""
+    core, frames = serving_core(), answer_frames(ask, batch)
+    now, token = Millis(1), object()
+    sending = taking = 0.0
+    completed = 0
+    for frame in frames:
+        started = time.perf_counter()
+        for _ in range(batch):
+            core.submit(ask, token, now)
+        core.flush(now)
+        sent = time.perf_counter()
+        assert isinstance(core.out[0], SendFrame)
+        core.out.clear()
+        resumed = time.perf_counter()
+        core.frame(frame, now)
+        taking += time.perf_counter() - resumed
+        sending += sent - started
+        completed += sum(isinstance(effect, Complete) for effect in core.out)
+        core.out.clear()
+    assert completed == REQUESTS, completed
+    return sending / REQUESTS * 1e6, taking / REQUESTS * 1e6
+
+
+def main() -> None:
+    """Print the table."""
+    print("client core, 1 KB values, µs per request   send   take   both")
+    for name, ask in (("set", SetData(PATH, VALUE, -1)), ("get", Query(GetData, PATH))):
+        for batch in BATCHES:
+            sending, taking = run(ask, batch)
+            label = f"{name}, {batch} to a frame"
+            print(f"{label:40} {sending:6.2f} {taking:6.2f} {sending + taking:6.2f}")
+
+
+if __name__ == "__main__":
+    main()

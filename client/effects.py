@@ -1,0 +1,60 @@
+"""What the client core asks of its driver: a closed union, carried out in list order."""
+
+from msgspec import Struct
+
+from raykeeper.client.states import ClientState
+from raykeeper.client.watched_event import WatchedEvent
+from raykeeper.zab.ids import ServerId
+from raykeeper.znodes.errors import KeeperError
+from raykeeper.znodes.replies import ChildrenRead, DataRead, Done, StatRead, Written
+
+Answer = Written | DataRead | StatRead | ChildrenRead | Done
+
+
+class Complete(Struct, frozen=True, gc=False):
+    """The request of `token` succeeded."""
+
+    token: object
+    answer: Answer
+
+
+class Fail(Struct, frozen=True, gc=False):
+    """The request of `token` failed."""
+
+    token: object
+    error: KeeperError
+
+
+class FireWatch(Struct, frozen=True):
+    """Call each of these watchers, which are forgotten, once."""
+
+    watchers: list[object]
+    event: WatchedEvent
+
+
+class SendFrame(Struct, frozen=True, gc=False):
+    """Send on the open link."""
+
+    data: bytes
+
+
+class OpenLink(Struct, frozen=True):
+    """Open a link to `server`; there is no other. Completion: link_opened or link_failed."""
+
+    server: ServerId
+
+
+class CloseLink(Struct, frozen=True):
+    """Close the link, or stop opening it; nothing more is heard of it."""
+
+    reason: str
+
+
+class ChangeState(Struct, frozen=True):
+    """The handle's state changed. `cause` is why a handle is LOST; None if it was closed."""
+
+    state: ClientState
+    cause: KeeperError | None = None
+
+
+Effect = Complete | Fail | FireWatch | SendFrame | OpenLink | CloseLink | ChangeState

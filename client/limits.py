@@ -1,0 +1,35 @@
+"""Bounds and spans of a client. Units come last in the names."""
+
+from typing import Final
+
+from msgspec import Struct
+
+from raykeeper.zab.ids import Millis
+
+OUTSTANDING_MAX: Final = 2000
+OUTSTANDING_BYTES_MAX: Final = 32 << 20
+FRAME_BYTES: Final = 256 << 10
+SET_WATCHES_BYTES_MAX: Final = 128 << 10
+ATTEMPT_MS_MIN: Final = 200
+PAUSE_MS_MIN: Final = 50
+PAUSE_MS_MAX: Final = 1000
+MARGIN_MS_MIN: Final = 50
+MARGIN_DIVISOR: Final = 20
+
+assert FRAME_BYTES < OUTSTANDING_BYTES_MAX
+assert PAUSE_MS_MIN < PAUSE_MS_MAX
+
+
+class ClientLimits(Struct, frozen=True):
+    """What one handle may have under way, and how long it waits."""
+
+    request_timeout_ms: Millis = Millis(30_000)
+    """A request that is not answered by then fails; so does the opening of the session."""
+    outstanding_max: int = OUTSTANDING_MAX
+    """Requests on the wire; more of them wait in the client, in order."""
+    outstanding_bytes_max: int = OUTSTANDING_BYTES_MAX
+    """Bytes on the wire. It stays below what a link lets wait."""
+    frame_bytes: int = FRAME_BYTES
+    """A frame takes no further request once it holds this much."""
+    set_watches_bytes_max: int = SET_WATCHES_BYTES_MAX
+    """Of one SetWatches."""

@@ -1,0 +1,206 @@
+"""Requests that were not answered yet: numbered, sent in order, sent again in the same order.
+
+    queued ──take_batch──> sent ──answered──> gone
+       ^                    │
+       └───── unsend ───────┘   the connection is lost: everything in its old order
+
+The invariants of this file: writes have contiguous numbers from 1 in the order of submission; what
+leaves, on whichever connection, leaves in that order; `acked` moves only by outcomes in order. So
+the server can tell a repeated write from a new one, and each takes effect exactly once.
+"""
+
+from collections import deque
+from itertools import count
+
+from msgspec import Raw, Struct
+
+from raykeeper.client.limits import ClientLimits
+from raykeeper.zab.ids import Millis
+from raykeeper.znodes.replies import (
+    ChildrenRead,
+    DataRead,
+    Done,
+    ReadFailed,
+    StatRead,
+    Written,
+)
+from raykeeper.znodes.requests import (
+    CloseSession,
+    Exists,
+    GetChildren,
+    GetData,
+    Request,
+    Sync,
+    Write,
+    WriteOp,
+    encode_op,
+)
+
+REQUEST_OVERHEAD_BYTES = 24
+
+
+class Query(Struct, frozen=True):
+    """A read or a sync that has no xid yet. `watcher` is None for no watch."""
+
+    kind: type[GetData] | type[Exists] | type[GetChildren] | type[Sync]
+    path: str
+    watcher: object | None = None
+
+
+Ask = WriteOp | Query
+Reply = Written | DataRead | StatRead | ChildrenRead | Done | ReadFailed
+
+_REPLY_TO: dict[type, type] = {
+    GetData: DataRead,
+    Exists: StatRead,
+    GetChildren: ChildrenRead,
+    Sync: Done,
+}
+
+
+class Waiting(Struct):
+    """A request without an answer. `token` is None once the caller was told that it timed out."""
+
+    token: object | None
+    since: Millis
+    ident: int
+    """The number of a write, the xid of another request."""
+    answer: type
+    request: object
+    """The encoded operation of a write, else the request itself."""
+    path: str
+    watcher: object | None
+    size: int
+
+
+class Outstanding:
+    """The requests of one session that wait for an answer, oldest first."""
+
+    def __init__(self, limits: ClientLimits) -> None:
+        self.acked = 0
+        """Outcomes of all writes up to this number were received."""
+        self.xids = count(1)
+        self._limits = limits
+        self._number = 0  # of the newest write
+        self._number_sent = 0  # of the newest write that ever left
+        self._sent: deque[Waiting] = deque()
+        self._queued: deque[Waiting] = deque()
+        self._bytes_sent = 0
+        # The timeout is the same for all, so those that timed out are the oldest ones.
+        self._timed_out = 0
+
+    def add(self, ask: Ask, token: object, now: Millis) -> None:
+        """Number a request and queue it."""
+        if type(ask) is Query:
+            kind, path, watcher = ask.kind, ask.path, ask.watcher
+            xid = next(self.xids)
+            if kind is Sync:
+                request: object = Sync(xid, path)
+            else:
+                request = kind(xid, path, watcher is not None)  # type: ignore[call-arg]
+            size = len(path) + REQUEST_OVERHEAD_BYTES
+            waiting = Waiting(token, now, xid, _REPLY_TO[kind], request, path, watcher, size)
+        else:
+            self._number = number = self._number + 1
+            op = encode_op(ask)
+            path = "" if type(ask) is CloseSession else ask.path  # type: ignore[union-attr]
+            size = len(op) + REQUEST_OVERHEAD_BYTES
+            waiting = Waiting(token, now, number, Written, Raw(op), path, None, size)
+        self._queued.append(waiting)
+
+    def take_batch(self) -> list[Request]:
+        """The requests of the next frame; none when nothing waits or too much is on the wire."""
+        queued, sent, limits, acked = self._queued, self._sent, self._limits, self.acked
+        batch: list[Request] = []
+        size = 0
+        room = min(len(queued), limits.outstanding_max - len(sent))
+        bytes_room = min(limits.frame_bytes, limits.outstanding_bytes_max - self._bytes_sent)
+        while room > 0 and size < bytes_room:
+            waiting = queued.popleft()
+            sent.append(waiting)
+            room -= 1
+            size += waiting.size
+            request = waiting.request
+            if waiting.answer is Written:
+                number = waiting.ident
+                batch.append(Write(number, acked, request))  # type: ignore[arg-type]
+                if number > self._number_sent:
+                    self._number_sent = number
+            else:
+                batch.append(request)  # type: ignore[arg-type]
+        self._bytes_sent += size
+        return batch
+
+    def answered(self, reply: Reply) -> Waiting | None:
+        """Take the request that `reply` answers: the oldest one on the wire.
+
+        None when it does not answer that one; nothing has changed then.
+        """
+        sent = self._sent
+        if not sent:
+            return None
+        waiting = sent[0]
+        if isinstance(reply, Written):
+            if waiting.answer is not Written or reply.number != waiting.ident:
+                return None
+            self.acked = reply.number
+        else:
+            kind, answer = type(reply), waiting.answer
+            fits = kind is answer or (kind is ReadFailed and answer is not Written)
+            if not fits or reply.xid != waiting.ident:
+                return None
+        sent.popleft()
+        self._bytes_sent -= waiting.size
+        if self._timed_out:
+            self._timed_out -= 1
+        return waiting
+
+    def unsend(self) -> None:
+        """The connection is lost; everything will leave again, in the old order."""
+        self._queued.extendleft(reversed(self._sent))
+        self._sent.clear()
+        self._bytes_sent = 0
+
+    def has_queued(self) -> bool:
+        """Whether something waits to leave."""
+        return bool(self._queued)
+
+    def times_out_at(self) -> Millis | None:
+        """When the oldest request that nobody gave up yet times out."""
+        oldest = self._oldest()
+        if oldest is None:
+            return None
+        return Millis(oldest.since + self._limits.request_timeout_ms)
+
+    def take_timed_out(self, now: Millis) -> list[Waiting]:
+        """Those that have timed out since the last call.
+
+        They stay outstanding, for a number that was given cannot be taken back; the caller tells
+        their owners and clears their tokens.
+        """
+        late: list[Waiting] = []
+        while True:
+            oldest = self._oldest()
+            if oldest is None or now < oldest.since + self._limits.request_timeout_ms:
+                return late
+            late.append(oldest)
+            self._timed_out += 1
+
+    def take_all(self) -> list[Waiting]:
+        """The session is over: everything that waits, oldest first."""
+        every = [*self._sent, *self._queued]
+        self._sent.clear()
+        self._queued.clear()
+        self._bytes_sent = self._timed_out = 0
+        return every
+
+    def ever_left(self, waiting: Waiting) -> bool:
+        """Whether this write may have reached a server on any connection."""
+        return waiting.ident <= self._number_sent
+
+    def _oldest(self) -> Waiting | None:
+        place, sent = self._timed_out, self._sent
+        if place < len(sent):
+            return sent[place]
+        place -= len(sent)
+        return self._queued[place] if place < len(self._queued) else None
