@@ -55,9 +55,13 @@ class Touches(Struct, frozen=True, array_like=True, tag=33):
 
 
 class TouchesConfirmed(Struct, frozen=True, array_like=True, tag=34):
-    """From the leader: the sessions of batch `number` live at least a timeout from its arrival."""
+    """From the leader: the sessions of batch `number` live at least a timeout from its arrival.
+
+    Not so those in `rejected`, which have ended, are about to, or have moved elsewhere.
+    """
 
     number: int
+    rejected: list[SessionId]
 
 
 class ReadPointRequest(Struct, frozen=True, array_like=True, tag=35):
