@@ -1,0 +1,69 @@
+"""The thread that does a replica's disk work, so that the event loop never waits for a disk.
+
+It takes everything that waits at once, so one fdatasync serves every Append that came while the
+one before was under way (group commit; ZooKeeper: `SyncRequestProcessor`). It never waits for
+more to come. Invariant: effects are performed, and completions delivered, in order.
+"""
+
+from collections.abc import Callable, Sequence
+from queue import Empty, SimpleQueue
+from threading import Thread
+
+from raykeeper.actors.events import DiskEvent
+from raykeeper.actors.storage import Storage, StorageEffect
+
+
+class DiskThread:
+    """Performs the effects it is given on `storage`, which belongs to it until it is closed."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        deliver: Callable[[list[DiskEvent]], None],
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        """Start the thread.
+
+        Args:
+            storage: A recovered storage.
+            deliver: Called in the thread with completions; hands them to the event loop.
+            failed: Called in the thread, once, with what ended it. Later effects are dropped.
+        """
+        self._storage = storage
+        self._deliver = deliver
+        self._failed = failed
+        self._waiting: SimpleQueue[Sequence[StorageEffect] | None] = SimpleQueue()
+        self._thread = Thread(target=self._run, name="raykeeper-disk", daemon=True)
+        self._thread.start()
+
+    def submit(self, effects: Sequence[StorageEffect]) -> None:
+        """Have `effects` performed after all that were submitted before. Never blocks."""
+        self._waiting.put(effects)
+
+    def close(self) -> None:
+        """Wait until all that was submitted is performed and delivered, and end the thread."""
+        self._waiting.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            closing = False
+            while not closing:
+                effects, closing = self._take()
+                completions = self._storage.perform(effects)
+                if completions:
+                    self._deliver(completions)
+        except BaseException as error:  # a failed assertion too must end the replica
+            self._failed(error)
+
+    def _take(self) -> tuple[list[StorageEffect], bool]:
+        """All that waits, at least one submission; and whether it is the last."""
+        effects: list[StorageEffect] = []
+        some = self._waiting.get()
+        try:
+            while some is not None:
+                effects += some
+                some = self._waiting.get_nowait()
+        except Empty:
+            return effects, False
+        return effects, True

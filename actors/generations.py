@@ -1,0 +1,103 @@
+"""Generations: folders that each hold one snapshot history and the log that goes with it.
+
+Rule Z7: a snapshot received from the leader replaces snapshots and log at once. The new pair is
+put together in `generation-<n+1>.tmp`, forced, and renamed: the generation with the highest
+number is the one that counts, so a crash leaves the old state or the new one. What is older, or
+has no final name, is removed at the next start.
+"""
+
+from pathlib import Path
+
+from raykeeper.actors.atomic_file import remove_tree, temp_path
+from raykeeper.actors.file_layer import FileLayer
+from raykeeper.actors.storage_errors import CorruptRecord, StorageError
+
+_PREFIX = "generation-"
+
+
+class Generations:
+    """The generations in a data folder, of which `number` counts."""
+
+    def __init__(self, files: FileLayer, folder: Path, number: int) -> None:
+        self._files = files
+        self._folder = folder
+        self.number = number
+
+    @property
+    def path(self) -> Path:
+        """The folder of the generation that counts."""
+        return self._folder / f"{_PREFIX}{self.number}"
+
+    def prepare(self) -> Path:
+        """Make the folder in which the next generation is put together.
+
+        Raises:
+            OSError: it cannot be made.
+        """
+        path = self._next_temp()
+        self._files.make_folder(path)
+        return path
+
+    def publish(self) -> None:
+        """Let what was put together count, once its files are forced; then remove the old.
+
+        Raises:
+            OSError: it failed; the old or the new generation counts.
+        """
+        old = self.path
+        temp = self._next_temp()
+        self._files.sync_folder(temp)
+        self.number += 1
+        self._files.rename(temp, self.path)
+        self._files.sync_folder(self._folder)
+        remove_tree(self._files, old)
+
+    def _next_temp(self) -> Path:
+        return temp_path(self._folder / f"{_PREFIX}{self.number + 1}")
+
+
+def make_first_generation(files: FileLayer, folder: Path) -> None:
+    """Make the empty generation of a folder that is being formatted. Durable on return.
+
+    Raises:
+        StorageError: the folder holds generations with data in them.
+        OSError: it cannot be made.
+    """
+    numbers = _numbers(files, folder)
+    path = Generations(files, folder, 1).path
+    if numbers and (numbers != [1] or files.names(path)):
+        raise StorageError(f"{folder} has no identity but holds a log or a snapshot")
+    if not numbers:
+        files.make_folder(path)
+    files.sync_folder(folder)
+
+
+def open_generations(files: FileLayer, folder: Path) -> tuple[Generations, list[str]]:
+    """Find the generation that counts, and remove the older ones, whose names are returned.
+
+    Raises:
+        CorruptRecord: there is none, though formatting made one.
+        OSError: a folder cannot be read or removed.
+    """
+    numbers = _numbers(files, folder)
+    if not numbers:
+        raise CorruptRecord(f"the log and the snapshots in {folder} are gone")
+    generations = Generations(files, folder, numbers[-1])
+    # Forced though they are there: a name may be left from a force that failed (rule D5).
+    files.sync_folder(folder)
+    files.sync_folder(generations.path)
+    old = [f"{_PREFIX}{number}" for number in numbers[:-1]]
+    for name in old:
+        remove_tree(files, folder / name)
+    return generations, old
+
+
+def _numbers(files: FileLayer, folder: Path) -> list[int]:
+    numbers = []
+    for name in files.names(folder):
+        if name.startswith(_PREFIX):
+            number = name.removeprefix(_PREFIX)
+            if not number.isdecimal():
+                raise CorruptRecord(f"{folder / name} is not the name of a generation")
+            numbers.append(int(number))
+    return sorted(numbers)

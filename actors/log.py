@@ -1,0 +1,279 @@
+"""The transaction log: every transaction this server accepted, in zxid order, on disk.
+
+Source: ZooKeeper's `FileTxnLog`. Invariants: the log has no hole, on write and on read; what
+`append` returned from is forced; only the last segment can have a torn end, because a segment is
+forced before the next one is made. After any OSError the log must not be used again (rule D5).
+"""
+
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from raykeeper.actors.atomic_file import read_file
+from raykeeper.actors.file_layer import FileLayer
+from raykeeper.actors.log_format import (
+    SEGMENT_HEADER_BYTES,
+    Batch,
+    SegmentHeader,
+    batch_bytes,
+    batches,
+    encode_batch,
+    is_zero_from,
+    synced_batch_after,
+    txns_of,
+)
+from raykeeper.actors.log_segment import TailSegment, read_header, segment_firsts, segment_name
+from raykeeper.actors.storage_errors import CorruptRecord
+from raykeeper.actors.storage_notes import LOG_TAIL_CUT
+from raykeeper.zab.effects import Append, Note, Run
+from raykeeper.zab.ids import ZERO, Zxid, epoch_of, show_zxid
+
+
+class Log:
+    """The log in one folder. It holds the transactions of (begin, last]."""
+
+    def __init__(
+        self, files: FileLayer, folder: Path, base: Zxid, segment_bytes: int, salt: bytes
+    ) -> None:
+        """A log without segments that follows `base`; `recover` reads the ones in the folder.
+
+        Args:
+            files: The file operations.
+            folder: Where the segments are.
+            base: The zxid before the first transaction, when there is none yet.
+            segment_bytes: Size of a segment, unless one batch needs more.
+            salt: Unknown to clients, so that a value cannot be taken for a batch.
+        """
+        self.last = base
+        self.committed = ZERO
+        """The newest committed zxid that a batch speaks of."""
+        self._files = files
+        self._folder = folder
+        self._base = base
+        self._segment_bytes = segment_bytes
+        self._salt = salt
+        self._segments: list[SegmentHeader] = []
+        self._tail: TailSegment | None = None
+
+    @property
+    def begin(self) -> Zxid:
+        """The log reaches back to here: the zxid before its first transaction."""
+        return self._segments[0].previous if self._segments else self._base
+
+    def recover(self, after: Zxid) -> tuple[list[Run], list[Note]]:
+        """Read all after `after`, cut a torn tail, and make the last segment anew (rule D5).
+
+        The last segment may be in the page cache only: an fsync that failed leaves its pages
+        there as if they were written. So it is copied and forced before anything is promised.
+
+        Raises:
+            CorruptRecord: something that was forced is missing or damaged.
+            OSError: it cannot be read or written.
+        """
+        assert not self._segments, "recovered before"
+        names = self._files.names(self._folder)
+        headers = [read_header(self._files, self._path(first)) for first in segment_firsts(names)]
+        if not headers:
+            return [], []
+        if headers[0].previous > after:
+            raise CorruptRecord(
+                f"the log in {self._folder} begins after {show_zxid(headers[0].previous)}; "
+                f"what follows {show_zxid(after)} is missing"
+            )
+        self._segments = headers
+        begin = max(i for i, header in enumerate(headers) if header.previous <= after)
+        runs: list[Run] = []
+        self.last = headers[begin].previous
+        for i in range(begin, len(headers) - 1):
+            self._read_sealed(i, after, runs)
+        return runs, self._recover_tail(after, runs)
+
+    def append(self, appends: Sequence[Append]) -> Zxid:
+        """Append what waits, with one write and one fdatasync for each segment it touches.
+
+        Returns:
+            The last zxid of the log, which is on the disk.
+
+        Raises:
+            OSError: it failed; what of it is on the disk is not known.
+        """
+        synced = last = self.last
+        buffers: list[bytes] = []
+        size = 0
+        for append in appends:
+            length = batch_bytes(append.txns)
+            tail = self._tail
+            if tail is None or tail.end + size + length > tail.size:
+                if tail is not None and buffers:
+                    tail.append(buffers, size)
+                    buffers, size = [], 0
+                synced = last
+                self._roll(append.first, last, length)
+            run = Run(append.first, append.txns)
+            salt = self._segments[-1].salt
+            buffers += encode_batch(run, last, append.committed, synced, salt)
+            size += length
+            last = Zxid(append.first + len(append.txns) - 1)
+            self.committed = max(self.committed, append.committed)
+        if self._tail is not None and buffers:
+            self._tail.append(buffers, size)
+        self.last = last
+        return last
+
+    def truncate(self, upto: Zxid) -> None:
+        """Cut all after `upto`, durably. A crash leaves the log cut there or later, without a hole.
+
+        Raises:
+            CorruptRecord: the segment to be cut is damaged.
+            OSError: it failed; the log ends somewhere between `upto` and its old end.
+        """
+        assert upto >= self.begin, (upto, self.begin)
+        if upto >= self.last:
+            return
+        if self._tail is not None:
+            self._tail.close()
+            self._tail = None
+        end = self.last
+        while self._segments and self._segments[-1].previous >= upto:
+            # The newest first, each forced, or a crash could leave a hole.
+            header = self._segments.pop()
+            self._remove(header)
+            end = header.previous
+        self.last = end
+        if end > upto:
+            self._cut_last_segment(upto, end)
+        self.committed = min(self.committed, self.last)
+
+    def read(self, after: Zxid, upto: Zxid) -> list[Run]:
+        """The transactions in (after, upto]; none when the log does not reach back to `after`.
+
+        Raises:
+            CorruptRecord: a batch is damaged or missing.
+            OSError: it cannot be read.
+        """
+        runs: list[Run] = []
+        if not self.begin <= after < self.last:
+            return runs
+        for i, header in enumerate(self._segments):
+            end = self._segments[i + 1].previous if i + 1 < len(self._segments) else self.last
+            if end <= after or header.previous >= upto:
+                continue
+            data, found = self._batches(header, end)
+            for batch in found:
+                _add(runs, data, batch, after, upto)
+        return runs
+
+    def prune(self, needed_after: Zxid) -> None:
+        """Remove the segments that hold nothing after `needed_after`, oldest first.
+
+        Raises:
+            OSError: it failed; the log begins somewhere at or before `needed_after`.
+        """
+        while len(self._segments) > 1 and self._segments[1].previous <= needed_after:
+            self._remove(self._segments.pop(0))
+
+    def moved_to(self, folder: Path) -> None:
+        """The folder of the log has a new name."""
+        self._folder = folder
+
+    def close(self) -> None:
+        """Close the last segment."""
+        if self._tail is not None:
+            self._tail.close()
+            self._tail = None
+
+    def _roll(self, first: Zxid, previous: Zxid, length: int) -> None:
+        if self._tail is not None:
+            self._tail.close()
+        salt = zlib.crc32(first.to_bytes(8, "little"), zlib.crc32(self._salt))
+        header = SegmentHeader(salt, first, previous)
+        size = max(self._segment_bytes, SEGMENT_HEADER_BYTES + length)
+        self._tail = TailSegment(self._files, self._folder, header, b"", size)
+        self._segments.append(header)
+
+    def _remove(self, header: SegmentHeader) -> None:
+        self._files.remove(self._path(header.first))
+        self._files.sync_folder(self._folder)
+
+    def _cut_last_segment(self, upto: Zxid, end: Zxid) -> None:
+        # By a new file: a batch that is cut in the middle cannot be replaced in place atomically.
+        header = self._segments[-1]
+        data, found = self._batches(header, end)
+        kept = [batch for batch in found if batch.last <= upto]
+        content = data[SEGMENT_HEADER_BYTES : kept[-1].end if kept else SEGMENT_HEADER_BYTES]
+        last = kept[-1].last if kept else header.previous
+        for batch in found:
+            if batch.first <= upto < batch.last:
+                run = Run(batch.first, txns_of(data, batch, ZERO, upto))
+                committed = min(batch.committed, upto)
+                parts = encode_batch(run, last, committed, batch.synced, header.salt)
+                content += b"".join(parts)
+                last = upto
+        self._tail = TailSegment(self._files, self._folder, header, content, self._segment_bytes)
+        self.last = last
+
+    def _batches(self, header: SegmentHeader, end: Zxid) -> tuple[bytes, list[Batch]]:
+        """A segment that is known to end with `end`, and its batches."""
+        path = self._path(header.first)
+        data = read_file(self._files, path)
+        found = list(batches(data, header.salt, header.previous, str(path)))
+        last = found[-1].last if found else header.previous
+        if last != end:
+            raise CorruptRecord(
+                f"{path} is damaged after {show_zxid(last)}; it held all up to {show_zxid(end)}"
+            )
+        return data, found
+
+    def _read_sealed(self, i: int, after: Zxid, runs: list[Run]) -> None:
+        end = self._segments[i + 1].previous
+        data, found = self._batches(self._segments[i], end)
+        for batch in found:
+            _add(runs, data, batch, after, batch.last)
+            self.committed = max(self.committed, batch.committed)
+        self.last = end
+
+    def _recover_tail(self, after: Zxid, runs: list[Run]) -> list[Note]:
+        header = self._segments[-1]
+        path = self._path(header.first)
+        data = read_file(self._files, path)
+        end = SEGMENT_HEADER_BYTES
+        for batch in batches(data, header.salt, header.previous, str(path)):
+            _add(runs, data, batch, after, batch.last)
+            self.committed = max(self.committed, batch.committed)
+            self.last = batch.last
+            end = batch.end
+        notes = []
+        if not is_zero_from(data, end):
+            later = synced_batch_after(data, end, header.salt, self.last)
+            if later is not None:
+                raise CorruptRecord(
+                    f"{path} is damaged at byte {end}, after {show_zxid(self.last)}; it had been "
+                    f"forced up to {show_zxid(later.synced)}"
+                )
+            detail = {"segment": path.name, "offset": end, "last": show_zxid(self.last)}
+            notes.append(Note(LOG_TAIL_CUT, detail))
+        if end == SEGMENT_HEADER_BYTES:
+            # The next transaction may be another one than the segment was made for.
+            self._remove(self._segments.pop())
+        else:
+            content = data[SEGMENT_HEADER_BYTES:end]
+            size = self._segment_bytes
+            self._tail = TailSegment(self._files, self._folder, header, content, size)
+        return notes
+
+    def _path(self, first: Zxid) -> Path:
+        return self._folder / segment_name(first)
+
+
+def _add(runs: list[Run], data: bytes, batch: Batch, after: Zxid, upto: Zxid) -> None:
+    """Add the transactions of `batch` in (after, upto] to `runs`."""
+    if batch.last <= after or batch.first > upto:
+        return
+    first = max(batch.first, Zxid(after + 1))
+    txns = txns_of(data, batch, after, upto)
+    if runs:
+        last = runs[-1]
+        if last.first + len(last.txns) == first and epoch_of(last.first) == epoch_of(first):
+            last.txns.extend(txns)
+            return
+    runs.append(Run(first, txns))

@@ -1,0 +1,197 @@
+"""The bytes of a log segment: a header, then batches, then zeros up to the preallocated size.
+
+    segment  magic 8s · version u32 · salt u32 · first u64 · previous u64 · crc u32
+    batch    magic u32 · head crc u32 · body crc u32 · body length u32 · count u32 ·
+             first u64 · previous u64 · committed u64 · synced u64
+             body: count lengths u32, then the transactions
+    (little endian)
+
+A batch is a run of consecutive zxids of one epoch. It names the zxid before it (`previous`), so a
+hole is seen across epochs and segments too, not only inside an epoch (ZOOKEEPER-2872); the newest
+committed zxid; and `synced`, up to which the log had been forced when the batch was written.
+
+One checksum covers the whole body, not one each transaction: `zlib.crc32` releases the
+interpreter for large buffers only, and a call of 1 KB costs 0.4 µs with the interpreter held.
+Repair would fetch the rest of a damaged batch from a peer anyway.
+
+A torn batch may be followed by readable bytes: batches written in one go reach the disk in any
+order. What follows proves corruption only if its `synced` covers the bad batch (rule D4). A
+client's value can hold the bytes of a batch, but not under the salt of the segment.
+"""
+
+import struct
+import zlib
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from raykeeper.actors.storage_errors import CorruptRecord
+from raykeeper.zab.effects import Run
+from raykeeper.zab.ids import Zxid, counter_of, epoch_of, show_zxid
+
+LOG_VERSION = 1
+
+_SEGMENT_MAGIC = b"RKLOGSEG"
+_SEGMENT = struct.Struct("<8sIIQQ")
+_CRC = struct.Struct("<I")
+SEGMENT_HEADER_BYTES = _SEGMENT.size + _CRC.size
+
+_BATCH_MAGIC = 0x48544252  # "RBTH"
+_MAGIC_BYTES = struct.pack("<I", _BATCH_MAGIC)
+_BATCH = struct.Struct("<IIIIIQQQQ")
+_BATCH_HEAD = struct.Struct("<IIIQQQQ")  # what the head crc covers: all after it
+BATCH_HEADER_BYTES = _BATCH.size
+
+assert _BATCH.size == _BATCH_HEAD.size + 8
+
+
+class SegmentHeader(NamedTuple):
+    """The first bytes of a segment."""
+
+    salt: int
+    first: Zxid
+    """Zxid of its first transaction."""
+    previous: Zxid
+    """Zxid of the transaction before that; 0 at the beginning of all history."""
+
+
+class Batch(NamedTuple):
+    """Where a valid batch lies in a segment, and what it holds."""
+
+    first: Zxid
+    last: Zxid
+    previous: Zxid
+    committed: Zxid
+    synced: Zxid
+    start: int
+    """Offset of its header."""
+    end: int
+
+
+def follows(previous: Zxid, first: Zxid) -> bool:
+    """Whether `first` can be the transaction after `previous`: the next one of its epoch, or the
+    first one of a later epoch."""
+    if epoch_of(first) == epoch_of(previous):
+        return first == previous + 1
+    return first > previous and counter_of(first) == 1
+
+
+def encode_segment_header(header: SegmentHeader) -> bytes:
+    """The header of a segment."""
+    data = _SEGMENT.pack(_SEGMENT_MAGIC, LOG_VERSION, header.salt, header.first, header.previous)
+    return data + _CRC.pack(zlib.crc32(data))
+
+
+def decode_segment_header(data: bytes, name: str) -> SegmentHeader:
+    """The header of the segment `name`, which starts with `data`.
+
+    Raises:
+        CorruptRecord: it is damaged or of a version this program does not know. A segment gets
+            its name only once the header is forced, so a crash cannot leave a torn one.
+    """
+    if len(data) < SEGMENT_HEADER_BYTES:
+        raise CorruptRecord(f"{name} is shorter than its header")
+    magic, version, salt, first, previous = _SEGMENT.unpack_from(data)
+    if magic != _SEGMENT_MAGIC or _CRC.unpack_from(data, _SEGMENT.size)[0] != zlib.crc32(
+        data[: _SEGMENT.size]
+    ):
+        raise CorruptRecord(f"the header of {name} is damaged")
+    if version != LOG_VERSION:
+        raise CorruptRecord(f"{name} has version {version}; this program reads {LOG_VERSION}")
+    return SegmentHeader(salt, Zxid(first), Zxid(previous))
+
+
+def batch_bytes(txns: list[bytes]) -> int:
+    """Size of the batch that holds `txns`."""
+    return BATCH_HEADER_BYTES + 4 * len(txns) + sum(map(len, txns))
+
+
+def encode_batch(run: Run, previous: Zxid, committed: Zxid, synced: Zxid, salt: int) -> list[bytes]:
+    """Header and body of the batch that holds `run`, to be written one after the other."""
+    txns = run.txns
+    count = len(txns)
+    assert count > 0, run.first
+    assert follows(previous, run.first), f"{run.first:#x} after {previous:#x}"
+    body = b"".join([struct.pack(f"<{count}I", *map(len, txns)), *txns])
+    head = _BATCH_HEAD.pack(
+        zlib.crc32(body), len(body), count, run.first, previous, committed, synced
+    )
+    return [_MAGIC_BYTES + _CRC.pack(zlib.crc32(head, salt)) + head, body]
+
+
+def batch_at(data: bytes, offset: int, salt: int) -> Batch | None:
+    """The batch that starts at `offset`, or None when there is no valid one."""
+    start = offset + BATCH_HEADER_BYTES
+    if start > len(data):
+        return None
+    magic, head_crc, body_crc, size, count, first, previous, committed, synced = _BATCH.unpack_from(
+        data, offset
+    )
+    end = start + size
+    if magic != _BATCH_MAGIC or end > len(data):
+        return None
+    if head_crc != zlib.crc32(data[offset + 8 : start], salt):
+        return None
+    with memoryview(data) as view, view[start:end] as body:
+        if body_crc != zlib.crc32(body):
+            return None
+    last = Zxid(first + count - 1)
+    return Batch(first, last, Zxid(previous), Zxid(committed), Zxid(synced), offset, end)
+
+
+def batches(data: bytes, salt: int, previous: Zxid, name: str) -> Iterator[Batch]:
+    """The valid batches of the segment `name`, from its first to the one before a bad one.
+
+    Raises:
+        CorruptRecord: a valid batch does not follow the one before it.
+    """
+    offset = SEGMENT_HEADER_BYTES
+    while (batch := batch_at(data, offset, salt)) is not None:
+        if batch.previous != previous or not follows(previous, batch.first):
+            raise CorruptRecord(
+                f"{name} has a hole: {show_zxid(batch.first)}, which follows "
+                f"{show_zxid(batch.previous)}, comes after {show_zxid(previous)}"
+            )
+        yield batch
+        previous = batch.last
+        offset = batch.end
+
+
+def txns_of(data: bytes, batch: Batch, after: Zxid, upto: Zxid) -> list[bytes]:
+    """The transactions of `batch` in (after, upto]."""
+    count = batch.last - batch.first + 1
+    skipped = max(0, after - batch.first + 1)
+    stop = min(count, upto - batch.first + 1)
+    start = batch.start + BATCH_HEADER_BYTES
+    lengths = struct.unpack_from(f"<{count}I", data, start)
+    position = start + 4 * count + sum(lengths[:skipped])
+    txns = []
+    for length in lengths[skipped:stop]:
+        end = position + length
+        txns.append(data[position:end])
+        position = end
+    return txns
+
+
+def synced_batch_after(data: bytes, offset: int, salt: int, last: Zxid) -> Batch | None:
+    """A valid batch behind the bad one at `offset` that was written after that one was forced.
+
+    `last` is the last transaction before the bad batch. None means a torn write: whatever
+    follows was under way at the same time.
+    """
+    while (offset := data.find(_MAGIC_BYTES, offset + 1)) >= 0:
+        batch = batch_at(data, offset, salt)
+        if batch is not None and batch.synced > last:
+            return batch
+    return None
+
+
+_ZEROS = bytes(1 << 20)
+
+
+def is_zero_from(data: bytes, offset: int) -> bool:
+    """Whether nothing was written from `offset` on."""
+    for start in range(offset, len(data), len(_ZEROS)):
+        some = data[start : start + len(_ZEROS)]
+        if some != (_ZEROS if len(some) == len(_ZEROS) else bytes(len(some))):
+            return False
+    return True

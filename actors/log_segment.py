@@ -1,0 +1,108 @@
+"""One segment of the log: a preallocated file `log.<first zxid>` that grows at its end.
+
+A segment is made under a temporary name, allocated, given its header, forced, and then named: a
+segment that can be found is whole up to its header, and the disk has room for all of it (rule
+D6; ZooKeeper's `FilePadding` reserves nothing). It is filled by batches, forced, and left.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from raykeeper.actors.atomic_file import temp_path
+from raykeeper.actors.file_layer import FileLayer
+from raykeeper.actors.log_format import (
+    SEGMENT_HEADER_BYTES,
+    SegmentHeader,
+    decode_segment_header,
+    encode_segment_header,
+)
+from raykeeper.actors.storage_errors import CorruptRecord
+from raykeeper.zab.ids import Zxid
+
+_PREFIX = "log."
+
+
+def segment_name(first: Zxid) -> str:
+    """The file of the segment that starts with `first`."""
+    return f"{_PREFIX}{first:016x}"
+
+
+def segment_firsts(names: list[str]) -> list[Zxid]:
+    """The first zxids of the segments among the files `names`, oldest first.
+
+    Raises:
+        CorruptRecord: a file is called like a segment, but for the number.
+    """
+    firsts = []
+    for name in names:
+        if name.startswith(_PREFIX):
+            try:
+                firsts.append(Zxid(int(name.removeprefix(_PREFIX), 16)))
+            except ValueError:
+                raise CorruptRecord(f"{name} is not the name of a log segment") from None
+    return sorted(firsts)
+
+
+def read_header(files: FileLayer, path: Path) -> SegmentHeader:
+    """The header of a segment.
+
+    Raises:
+        CorruptRecord: it is damaged, or of another segment than the name says.
+        OSError: it cannot be read.
+    """
+    fd = files.open(path)
+    try:
+        data = files.read(fd, SEGMENT_HEADER_BYTES, 0)
+    finally:
+        files.close(fd)
+    header = decode_segment_header(data, str(path))
+    if path.name != segment_name(header.first):
+        raise CorruptRecord(f"{path} holds the segment {segment_name(header.first)}")
+    return header
+
+
+class TailSegment:
+    """The last segment of a log, open for appending at `end`."""
+
+    __slots__ = ("_fd", "_files", "end", "header", "size")
+
+    def __init__(
+        self, files: FileLayer, folder: Path, header: SegmentHeader, content: bytes, size: int
+    ) -> None:
+        """Make the segment with `content` as its batches, replacing one of that name. Durable.
+
+        Raises:
+            OSError: it failed, perhaps because the disk is full; an old one is still there, or
+                the new one is.
+        """
+        self.header = header
+        self.end = SEGMENT_HEADER_BYTES + len(content)
+        self.size = max(size, self.end)
+        self._files = files
+        path = folder / segment_name(header.first)
+        temp = temp_path(path)
+        self._fd = files.create(temp)
+        try:
+            files.allocate(self._fd, self.size)
+            files.write(self._fd, [encode_segment_header(header), content], 0)
+            files.sync(self._fd)
+            files.rename(temp, path)
+            files.sync_folder(folder)
+        except BaseException:
+            files.close(self._fd)
+            raise
+
+    def append(self, buffers: Sequence[bytes], size: int) -> None:
+        """Write `buffers`, `size` bytes that fit, at the end and force them.
+
+        Raises:
+            OSError: it failed; what of it is on the disk is not known.
+        """
+        assert self.end + size <= self.size, (self.end, size, self.size)
+        self._files.write(self._fd, buffers, self.end)
+        self._files.sync_data(self._fd)
+        self.end += size
+
+    def close(self) -> None:
+        """Close the file. All of it was forced."""
+        self._files.close(self._fd)

@@ -1,0 +1,33 @@
+"""What a replica starts from: its promises, its snapshot and the log after it.
+
+Plain data without a trace of files, because the pure server is built from it. Invariants, checked
+by every store: `current <= accepted`; the epoch of the last transaction is at most `accepted`;
+`runs` follow `snapshot_zxid` without a hole and reach at least to `consistent_at`.
+"""
+
+from collections.abc import Iterable
+
+from msgspec import Struct, field
+
+from raykeeper.zab.effects import Note, Run
+from raykeeper.zab.ids import Epoch, Zxid
+
+
+class Recovered(Struct, frozen=True):
+    """The durable state of a server."""
+
+    accepted: Epoch
+    current: Epoch
+    snapshot_zxid: Zxid
+    """The snapshot holds everything up to here and perhaps some of what follows; 0 is none."""
+    consistent_at: Zxid
+    """Replayed up to here, the snapshot is a real state; 0 without a snapshot."""
+    chunks: Iterable[bytes]
+    """The snapshot's content, verified; empty without a snapshot."""
+    runs: list[Run]
+    """Every transaction in the log after `snapshot_zxid`, committed or not."""
+    committed: Zxid
+    """The newest zxid that is known to be committed."""
+    votes: bool
+    """Whether the server may vote: False after it lost its promises (rule D3)."""
+    notes: list[Note] = field(default_factory=list)

@@ -1,0 +1,244 @@
+"""The bytes of a snapshot: a header, chunks that are opaque here, and a footer.
+
+    header   magic 8s · version u32 · zxid u64 · crc u32
+    chunk    length u32 (not 0) · crc u32 · bytes
+    footer   0 u32 · chunks u64 · bytes u64 · consistent_at u64 · crc of chunk crcs u32 · crc u32
+    (little endian)
+
+Source: ZooKeeper's `FileSnap` and `SnapStream`, which knew a valid snapshot by its last five bytes
+and named it before it was forced (ZOOKEEPER-2872, 3231). Here it is written under a temporary
+name, forced, read again, and only then named. A snapshot without its footer is none.
+"""
+
+import struct
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from raykeeper.actors.atomic_file import TEMP_SUFFIX
+from raykeeper.actors.file_layer import OS_FILES, FileLayer
+from raykeeper.actors.storage_errors import CorruptRecord, storage_errors
+from raykeeper.zab.ids import Zxid
+
+SNAPSHOT_VERSION = 1
+
+_PREFIX = "snapshot."
+_MAGIC = b"RKSNAPSH"
+_HEADER = struct.Struct("<8sIQ")
+_CHUNK = struct.Struct("<II")
+_FOOTER = struct.Struct("<IQQQI")
+_CRC = struct.Struct("<I")
+_HEADER_BYTES = _HEADER.size + _CRC.size
+_FOOTER_BYTES = _FOOTER.size + _CRC.size
+
+# Forced as it is written: one force of everything at the end would hold up the forces of the log
+# on the same disk for as long as it takes.
+_FORCED_BYTES = 4 << 20
+
+
+class SnapshotSummary(NamedTuple):
+    """What header and footer of a snapshot say."""
+
+    zxid: Zxid
+    consistent_at: Zxid
+
+
+def snapshot_name(zxid: Zxid) -> str:
+    """The file of the snapshot as of `zxid`."""
+    return f"{_PREFIX}{zxid:016x}"
+
+
+def snapshot_zxids(names: list[str]) -> list[Zxid]:
+    """The zxids of the snapshots among the files `names`, oldest first.
+
+    Raises:
+        CorruptRecord: a file is called like a snapshot, but for the number.
+    """
+    zxids = []
+    for name in names:
+        if name.startswith(_PREFIX):
+            try:
+                zxids.append(Zxid(int(name.removeprefix(_PREFIX), 16)))
+            except ValueError:
+                raise CorruptRecord(f"{name} is not the name of a snapshot") from None
+    return sorted(zxids)
+
+
+def temp_snapshot_path(folder: Path, zxid: Zxid) -> Path:
+    """Where the Snapshotter of the data folder `folder` writes the snapshot as of `zxid`."""
+    return folder / (snapshot_name(zxid) + TEMP_SUFFIX)
+
+
+class SnapshotWriter:
+    """Writes a snapshot to a temporary file.
+
+    Whoever wants to name it calls `finish` first; `discard` at any time gives it up.
+    """
+
+    def __init__(self, path: Path, zxid: Zxid, files: FileLayer = OS_FILES) -> None:
+        """Make the file, dropping one that was given up without `discard`.
+
+        Raises:
+            StorageError: the file cannot be made.
+        """
+        self.path = path
+        self.zxid = zxid
+        self._files = files
+        self._chunks = self._bytes = self._crcs = 0
+        with storage_errors(path):
+            if files.exists(path):
+                files.remove(path)
+            self._fd: int | None = files.create(path)
+            header = _HEADER.pack(_MAGIC, SNAPSHOT_VERSION, zxid)
+            files.write(self._fd, [header, _CRC.pack(zlib.crc32(header))], 0)
+        self._end = self._unforced = _HEADER_BYTES
+
+    def write(self, chunk: bytes) -> None:
+        """Add a chunk, which is not empty.
+
+        Raises:
+            StorageError: it cannot be written; discard the snapshot.
+        """
+        assert chunk, "an empty chunk would be taken for the footer"
+        assert self._fd is not None, f"{self.path} is finished"
+        head = _CHUNK.pack(len(chunk), zlib.crc32(chunk))
+        with storage_errors(self.path):
+            self._files.write(self._fd, [head, chunk], self._end)
+            self._unforced += len(chunk)
+            if self._unforced >= _FORCED_BYTES:
+                self._files.sync_data(self._fd)
+                self._unforced = 0
+        self._chunks += 1
+        self._bytes += len(chunk)
+        self._crcs = zlib.crc32(head[4:], self._crcs)
+        self._end += len(head) + len(chunk)
+
+    def finish(self, consistent_at: Zxid) -> None:
+        """Complete the file, force it and read it again.
+
+        Raises:
+            CorruptRecord: what is read is not what was written; discard the snapshot.
+            StorageError: it cannot be written; discard the snapshot.
+        """
+        assert self._fd is not None, f"{self.path} is finished"
+        assert consistent_at >= self.zxid, (consistent_at, self.zxid)
+        footer = _FOOTER.pack(0, self._chunks, self._bytes, consistent_at, self._crcs)
+        with storage_errors(self.path):
+            self._files.write(self._fd, [footer, _CRC.pack(zlib.crc32(footer))], self._end)
+            self._files.sync(self._fd)
+            self._close()
+        found = verify_snapshot(self.path, self._files)
+        if found != (self.zxid, consistent_at):
+            raise CorruptRecord(f"{self.path} was written for {self.zxid}, but reads {found}")
+
+    def discard(self) -> None:
+        """Give the file up, finished or not.
+
+        Raises:
+            StorageError: it cannot be removed.
+        """
+        with storage_errors(self.path):
+            self._close()
+            self._files.remove(self.path)
+
+    def _close(self) -> None:
+        if self._fd is not None:
+            fd, self._fd = self._fd, None
+            self._files.close(fd)
+
+
+class SnapshotChunks:
+    """The chunks of a snapshot, read from its file as they are asked for, each time anew."""
+
+    def __init__(self, path: Path, files: FileLayer = OS_FILES) -> None:
+        self._path = path
+        self._files = files
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Every chunk, checked; the footer is checked before the end.
+
+        Raises:
+            CorruptRecord: a byte of the file is not what was written.
+            StorageError: it cannot be read.
+        """
+        path, files = self._path, self._files
+        with storage_errors(path):
+            fd = files.open(path)
+            try:
+                _read_summary(files, fd, path)
+                yield from _read_chunks(files, fd, path)
+            finally:
+                files.close(fd)
+
+
+def verify_snapshot(path: Path, files: FileLayer = OS_FILES) -> SnapshotSummary:
+    """Read all of a snapshot and check every byte.
+
+    Raises:
+        CorruptRecord: a byte of the file is not what was written, or it has no end.
+        StorageError: it cannot be read.
+    """
+    for _ in SnapshotChunks(path, files):
+        pass
+    return read_summary(path, files)
+
+
+def read_summary(path: Path, files: FileLayer = OS_FILES) -> SnapshotSummary:
+    """Header and footer of a snapshot, checked; the chunks are not read.
+
+    Raises:
+        CorruptRecord: header or footer are damaged or missing.
+        StorageError: it cannot be read.
+    """
+    with storage_errors(path):
+        fd = files.open(path)
+        try:
+            return _read_summary(files, fd, path)
+        finally:
+            files.close(fd)
+
+
+def _read_summary(files: FileLayer, fd: int, path: Path) -> SnapshotSummary:
+    header = files.read(fd, _HEADER_BYTES, 0)
+    footer = files.read(fd, _FOOTER_BYTES, max(0, files.size(fd) - _FOOTER_BYTES))
+    if len(header) < _HEADER_BYTES or not _is_whole(header, _HEADER.size):
+        raise CorruptRecord(f"the header of {path} is damaged")
+    magic, version, zxid = _HEADER.unpack_from(header)
+    if magic != _MAGIC:
+        raise CorruptRecord(f"{path} is not a snapshot")
+    if version != SNAPSHOT_VERSION:
+        raise CorruptRecord(f"{path} has version {version}; this program reads {SNAPSHOT_VERSION}")
+    if len(footer) < _FOOTER_BYTES or not _is_whole(footer, _FOOTER.size):
+        raise CorruptRecord(f"{path} has no end")
+    consistent_at = _FOOTER.unpack_from(footer)[3]
+    return SnapshotSummary(Zxid(zxid), Zxid(consistent_at))
+
+
+def _is_whole(data: bytes, size: int) -> bool:
+    return bool(_CRC.unpack_from(data, size)[0] == zlib.crc32(data[:size]))
+
+
+def _read_chunks(files: FileLayer, fd: int, path: Path) -> Iterator[bytes]:
+    offset = _HEADER_BYTES
+    end = files.size(fd) - _FOOTER_BYTES
+    chunks = size = crcs = 0
+    while offset < end:
+        head = files.read(fd, _CHUNK.size, offset)
+        length, crc = _CHUNK.unpack(head)
+        offset += _CHUNK.size
+        if not 0 < length <= end - offset:
+            raise CorruptRecord(f"chunk {chunks} of {path} has an impossible length")
+        chunk = files.read(fd, length, offset)
+        if zlib.crc32(chunk) != crc:
+            raise CorruptRecord(f"chunk {chunks} of {path} is damaged")
+        yield chunk
+        offset += length
+        chunks += 1
+        size += length
+        crcs = zlib.crc32(head[4:], crcs)
+    zero, said_chunks, said_bytes, _, said_crcs = _FOOTER.unpack_from(
+        files.read(fd, _FOOTER_BYTES, end)
+    )
+    if (offset, 0, chunks, size, crcs) != (end, zero, said_chunks, said_bytes, said_crcs):
+        raise CorruptRecord(f"{path} does not hold the chunks its end speaks of")

@@ -1,0 +1,81 @@
+"""Why a data folder cannot be used, and what to do about it.
+
+StorageError
+├── CorruptRecord   what is on the disk is not what was written
+├── NotFormatted    there is no identity, so nothing that could be trusted
+├── ForeignFolder   the folder belongs to another ensemble or server
+└── FolderInUse     another live process has the folder
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from raykeeper.zab.errors import RayKeeperError
+
+
+class StorageError(RayKeeperError):
+    """Raised when a data folder cannot be read or written, or is not fit to start from.
+
+    The caller should stop the replica. It may be started again on the same folder; a write or
+    fsync that failed is never tried again in the same process (rule D5).
+    """
+
+
+class CorruptRecord(StorageError):
+    """Raised when a record that was durable is missing, damaged or out of sequence.
+
+    The caller should not serve from this folder: what it lacks may have been acknowledged.
+    """
+
+
+class NotFormatted(StorageError):
+    """Raised when a folder has no identity: it is new, was emptied, or its disk was replaced.
+
+    The caller should format it, with a vote only when the ensemble itself is new (rule D2): a
+    server that lost its promises must not vote.
+    """
+
+
+class ForeignFolder(StorageError):
+    """Raised when the identity in a folder is that of another ensemble or server.
+
+    The caller should leave the folder as it is and have the configuration or placement corrected.
+
+    Attributes:
+        machine: Name of the machine that holds the folder.
+        folder: The folder.
+        found: Whose folder it is.
+        expected: Whose folder it was taken for.
+    """
+
+    def __init__(self, machine: str, folder: str, found: str, expected: str) -> None:
+        self.machine = machine
+        self.folder = folder
+        self.found = found
+        self.expected = expected
+        super().__init__(machine, folder, found, expected)  # all of it, or it would not pickle
+
+    def __str__(self) -> str:
+        return f"{self.folder} on {self.machine} belongs to {self.found}, not to {self.expected}"
+
+
+class FolderInUse(StorageError):
+    """Raised when another live process holds the lock of a folder (rule D1).
+
+    The caller should stop: of two live instances of one server only one may act.
+    """
+
+
+@contextmanager
+def storage_errors(folder: Path) -> Iterator[None]:
+    """Turn an OSError inside the block into a StorageError that names the folder.
+
+    Raises:
+        StorageError: the operating system refused; the cause is attached.
+    """
+    try:
+        yield
+    except OSError as error:
+        where = error.filename if error.filename is not None else folder
+        raise StorageError(f"{where}: {error.strerror or error}") from error
