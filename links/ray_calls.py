@@ -166,10 +166,10 @@ class _AcceptedLink:
             self._break(f"batch {number} came in the place of {self._incoming.next}")
         elif self._end is None:
             self._incoming.next += 1
-            self.events.frames(frames)
             # What these frames bring about in this turn of the loop, such as the replies to
             # reads, leaves with this answer and need not wake the parked call.
             self._answering += 1
+            self.events.frames(frames)
             await asyncio.sleep(0)
             self._answering -= 1
         answer = self._answer()

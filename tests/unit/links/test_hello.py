@@ -1,0 +1,66 @@
+"""Hellos: what is understood, what is refused, and rule D1."""
+
+import msgspec
+import pytest
+
+from raykeeper.links.hello import (
+    LINK_VERSION,
+    Fence,
+    Hello,
+    LinkKind,
+    Refusal,
+    Welcome,
+    client_hello,
+    decode_answer,
+    decode_hello,
+    encode_hello,
+    objection_to,
+    peer_hello,
+)
+from raykeeper.links.limits import HELLO_BYTES_MAX
+from raykeeper.zab.ids import ServerId
+
+S2, S3 = ServerId(2), ServerId(3)
+
+
+@pytest.mark.parametrize("hello", [client_hello(), client_hello("e"), peer_hello("e", S2, 9)])
+def test_a_hello_comes_back_as_it_was(hello: Hello) -> None:
+    assert decode_hello(encode_hello(hello)) == hello
+
+
+@pytest.mark.parametrize("answer", [Welcome(LINK_VERSION, S2, 4), Refusal("full")])
+def test_an_answer_comes_back_as_it_was(answer: Welcome | Refusal) -> None:
+    assert decode_answer(encode_hello(answer)) == answer
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\xc1",
+        encode_hello(Refusal("not a hello")),
+        encode_hello(Hello(LINK_VERSION + 1, LinkKind.CLIENT, "", ServerId(0), 0)),
+        msgspec.msgpack.encode([1, LINK_VERSION, 99, "", 0, 0]),
+        encode_hello(client_hello("e" * HELLO_BYTES_MAX)),
+    ],
+)
+def test_what_is_no_hello_of_this_version_is_none(data: bytes) -> None:
+    assert decode_hello(data) is None
+
+
+def test_only_a_client_may_leave_the_ensemble_open() -> None:
+    assert objection_to(client_hello(), "e") == ""
+    assert objection_to(client_hello("e"), "e") == ""
+    assert objection_to(peer_hello("e", S2, 1), "e") == ""
+    assert objection_to(client_hello("f"), "e") == "this server belongs to ensemble e, not to f"
+    assert "not to (none)" in objection_to(peer_hello("", S2, 1), "e")
+
+
+def test_the_higher_incarnation_fences_the_lower() -> None:
+    fence = Fence()
+    assert fence.objection_to(S2, 5) == ""
+    assert fence.admits(S2, 5)
+    assert fence.admits(S3, 1)
+    assert fence.admits(S2, 6)
+    assert not fence.admits(S2, 5)
+    assert fence.objection_to(S2, 5) == "incarnation 5 of server 2 was fenced by incarnation 6"

@@ -1,0 +1,40 @@
+"""What the in-memory carrier does beyond the contract: servers that come and go."""
+
+import asyncio
+
+import pytest
+
+from raykeeper.links.contract import LinkUnreachable
+from raykeeper.links.hello import client_hello
+from raykeeper.links.memory import MemoryNetwork
+from tests.contract.link_carriers import ENSEMBLE, SERVER, Recorder, Station
+
+
+def test_a_server_that_was_removed_is_unreachable_until_it_listens_again() -> None:
+    async def scenario() -> None:
+        network = MemoryNetwork()
+        network.listen(Station())
+        network.remove(SERVER)
+        dialer = network.dialer(client_hello(ENSEMBLE))
+        with pytest.raises(LinkUnreachable, match="server 1 does not listen"):
+            await dialer.dial(SERVER, Recorder())
+        network.listen(Station(incarnation=8))
+        assert (await dialer.dial(SERVER, Recorder())).incarnation == 8
+
+    asyncio.run(scenario())
+
+
+def test_the_farewell_of_an_end_that_was_cut_is_lost_with_the_link() -> None:
+    async def scenario() -> None:
+        network = MemoryNetwork(deadline_s=0.01)
+        station = Station()
+        network.listen(station)
+        near = Recorder()
+        link = await network.dialer(client_hello(ENSEMBLE)).dial(SERVER, near)
+        network.cut_to_acceptors()
+        link.send(b"lost")
+        link.close("bye")
+        assert await station.wait_closed(0) == "nothing was heard in time"
+        assert near.reasons == []
+
+    asyncio.run(scenario())

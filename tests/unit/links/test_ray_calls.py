@@ -1,0 +1,257 @@
+"""What the Ray-call carrier does beyond the contract: wrong calls, failing calls, dead links."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from raykeeper.links.contract import Link, LinkEvents, LinkRefused, LinkUnreachable
+from raykeeper.links.hello import (
+    LINK_VERSION,
+    Hello,
+    Refusal,
+    Welcome,
+    client_hello,
+    decode_answer,
+    encode_hello,
+)
+from raykeeper.links.ray_calls import GONE, RayCallAcceptor, RayCallDialer
+from raykeeper.zab.ids import ServerId
+from tests.contract.link_carriers import (
+    ENSEMBLE,
+    INCARNATION,
+    SERVER,
+    Calls,
+    CallsCarrier,
+    Recorder,
+    Station,
+)
+
+HELLO = client_hello(ENSEMBLE)
+PARK_MS = 20
+
+
+def run(scenario: Callable[[], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        await scenario()
+
+    asyncio.run(whole())
+
+
+async def opened(
+    grace_ms: int = 5000, station: Station | None = None
+) -> tuple[Station, RayCallAcceptor, int]:
+    station = station or Station()
+    acceptor = RayCallAcceptor(station, grace_ms=grace_ms)
+    link_id, answer = await acceptor.link_open(encode_hello(HELLO), PARK_MS)
+    assert decode_answer(answer) == Welcome(LINK_VERSION, SERVER, INCARNATION)
+    assert await acceptor.link_receive(link_id) == (0, [b"accepted"], None)
+    return station, acceptor, link_id
+
+
+def test_link_ids_belong_to_one_incarnation() -> None:
+    async def scenario() -> None:
+        _, _, link_id = await opened()
+        assert link_id >> 32 == INCARNATION
+
+    run(scenario)
+
+
+def test_what_is_no_hello_is_refused() -> None:
+    async def scenario() -> None:
+        link_id, answer = await RayCallAcceptor(Station()).link_open(b"hello?", PARK_MS)
+        assert link_id == 0
+        assert decode_answer(answer) == Refusal("not a hello of version 1")
+
+    run(scenario)
+
+
+def test_calls_on_an_unknown_link_are_answered_with_its_end() -> None:
+    async def scenario() -> None:
+        acceptor = RayCallAcceptor(Station())
+        assert await acceptor.link_send(5, 0, [b"a"]) == (0, [], GONE)
+        assert await acceptor.link_receive(5) == (0, [], GONE)
+        await acceptor.link_close(5, "whatever")
+
+    run(scenario)
+
+
+def test_a_parked_call_returns_with_nothing_after_its_time() -> None:
+    async def scenario() -> None:
+        _, acceptor, link_id = await opened()
+        assert await acceptor.link_receive(link_id) == (1, [], None)
+
+    run(scenario)
+
+
+class Replying(Station):
+    """Answers each batch with `replies`, in the next turn of the loop as a server's shell does."""
+
+    def __init__(self, replies: list[bytes]) -> None:
+        super().__init__()
+        self._replies = replies
+
+    def accept(self, hello: Hello, link: Link) -> LinkEvents:
+        recorder = super().accept(hello, link)
+        loop = asyncio.get_running_loop()
+
+        class Reply:
+            def frames(_, frames: list[bytes]) -> None:  # noqa: N805
+                loop.call_soon(lambda: [link.send(reply) for reply in self._replies])
+
+            closed = recorder.closed
+
+        return Reply()
+
+
+@pytest.mark.parametrize(
+    ("replies", "answer", "parked_answer"),
+    [
+        ([b"a", b"b"], [b"a", b"b"], []),
+        # Too much for one call inside Ray's message: the rest wakes the call that is parked.
+        ([b"a" * 60_000, b"b" * 60_000], [b"a" * 60_000], [b"b" * 60_000]),
+    ],
+)
+def test_the_answer_to_a_batch_takes_along_what_it_brought_about(
+    replies: list[bytes], answer: list[bytes], parked_answer: list[bytes]
+) -> None:
+    async def scenario() -> None:
+        _, acceptor, link_id = await opened(station=Replying(replies))
+        parked = asyncio.ensure_future(acceptor.link_receive(link_id))
+        await asyncio.sleep(0)
+        assert await acceptor.link_send(link_id, 0, [b"question"]) == (1, answer, None)
+        assert await parked == (2, parked_answer, None)
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("number", [-1, 1, 7])
+def test_a_batch_out_of_turn_breaks_the_link(number: int) -> None:
+    async def scenario() -> None:
+        station, acceptor, link_id = await opened()
+        reason = f"batch {number} came in the place of 0"
+        assert await acceptor.link_send(link_id, number, [b"a"]) == (1, [], reason)
+        assert await station.wait_closed(0) == reason
+        assert await station.batches(0) == []
+
+    run(scenario)
+
+
+def test_both_calls_learn_why_the_link_ended() -> None:
+    async def scenario() -> None:
+        station, acceptor, link_id = await opened()
+        await station.send(0, [b"last"])
+        await station.close(0, "enough")
+        assert await acceptor.link_send(link_id, 0, [b"late"]) == (1, [b"last"], "enough")
+        assert await acceptor.link_receive(link_id) == (2, [], "enough")
+        assert await station.batches(0) == []
+
+    run(scenario)
+
+
+def test_a_second_parked_call_releases_the_first() -> None:
+    async def scenario() -> None:
+        _, acceptor, link_id = await opened()
+        first = asyncio.ensure_future(acceptor.link_receive(link_id))
+        await asyncio.sleep(0)
+        second = asyncio.ensure_future(acceptor.link_receive(link_id))
+        assert await first == (1, [], None)
+        assert await second == (1, [], None)
+
+    run(scenario)
+
+
+def test_a_dialer_that_falls_silent_loses_its_link_and_is_forgotten() -> None:
+    async def scenario() -> None:
+        station, acceptor, link_id = await opened(grace_ms=20)
+        assert await station.wait_closed(0) == "nothing was heard in time"
+        assert await acceptor.link_receive(link_id) == (0, [], GONE)
+
+    run(scenario)
+
+
+def test_the_dialer_that_closes_is_forgotten_at_once() -> None:
+    async def scenario() -> None:
+        station, acceptor, link_id = await opened()
+        await acceptor.link_close(link_id, "bye")
+        assert await station.wait_closed(0) == "bye"
+        assert await acceptor.link_receive(link_id) == (0, [], GONE)
+
+    run(scenario)
+
+
+def test_a_call_that_fails_breaks_the_link_with_a_short_reason() -> None:
+    async def scenario() -> None:
+        carrier = CallsCarrier()
+        near = Recorder()
+        link = await carrier.dialer(HELLO).dial(SERVER, near)
+
+        async def fail(*_args: Any) -> None:
+            raise RuntimeError("the actor died\nand here is its life")
+
+        carrier.calls._call = fail
+        link.send(b"a")
+        assert await near.wait_closed() == "RuntimeError: the actor died"
+
+    run(scenario)
+
+
+def test_a_call_that_cannot_even_be_made_breaks_the_link() -> None:
+    async def scenario() -> None:
+        carrier = CallsCarrier()
+        near = Recorder()
+        link = await carrier.dialer(HELLO).dial(SERVER, near)
+
+        def refuse(*_args: Any) -> None:
+            raise RuntimeError
+
+        carrier.calls.call = refuse  # type: ignore[method-assign, assignment]
+        link.send(b"a")
+        assert await near.wait_closed() == "RuntimeError"
+        link.close("too late")
+
+    run(scenario)
+
+
+def test_a_server_that_answers_for_another_is_refused() -> None:
+    async def scenario() -> None:
+        carrier = CallsCarrier()
+        dialer = RayCallDialer(lambda _: carrier.calls, HELLO, PARK_MS)
+        with pytest.raises(LinkRefused, match="server 1 answered in the place of 2"):
+            await dialer.dial(ServerId(2), Recorder())
+        assert "in the place" in await carrier.station.wait_closed(0)
+
+    run(scenario)
+
+
+def test_a_server_that_does_not_answer_is_unreachable() -> None:
+    async def scenario() -> None:
+        async def never(*_args: Any) -> None:
+            await asyncio.Event().wait()
+
+        dialer = RayCallDialer(lambda _: Calls(never), HELLO, PARK_MS, grace_ms=20)
+        with pytest.raises(LinkUnreachable, match=r"did not answer within 0\.02 s"):
+            await dialer.dial(SERVER, Recorder())
+
+    run(scenario)
+
+
+def test_answers_that_overtake_each_other_are_put_in_order() -> None:
+    """Many seeds, since a fixed one may never let an answer overtake another."""
+
+    async def scenario() -> None:
+        for seed in range(30):
+            carrier = CallsCarrier(seed)
+            near = Recorder()
+            link = await carrier.dialer(HELLO).dial(SERVER, near)
+            frames = [b"%d" % number for number in range(60)]
+            for frame in frames:
+                link.send(frame)
+                await carrier.station.send(0, [frame])
+                await asyncio.sleep(0)
+            await carrier.station.close(0, "done")
+            assert await near.wait_closed() == "done"
+            assert near.received == [b"accepted", *frames]
+
+    run(scenario)
