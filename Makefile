@@ -1,0 +1,37 @@
+# Every target sets up what it needs in .venv, once, from a Python 3.11 or newer with its venv module.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo test check bench format clean
+.DELETE_ON_ERROR:
+
+demo: $(READY)  ## Three servers, six workers, two kills: the job ends with the right counts.
+	$(BIN)/raykeeper demo
+
+test: $(READY)  ## The whole test suite.
+	$(BIN)/python -m pytest -q
+
+check: $(READY)  ## Linter, formatter, types, and the rules of the architecture.
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/tidy
+
+bench: $(READY)  ## Three pure servers in one thread, with a profile.
+	$(BIN)/python bench/core.py
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+$(READY): pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[fast,dev]'
+	touch $(READY)

@@ -1,0 +1,281 @@
+"""What an ensemble is made of: its settings, their defaults, and the file they are read from.
+
+Every setting is a field of `EnsembleConfig`; its annotation holds the bounds and the words in
+which a wrong value is refused. A file is read through the nodes of its YAML tree, so an error
+names the line.
+"""
+
+import difflib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_type_hints
+
+import msgspec
+import yaml
+from msgspec import Meta, Struct
+
+from raykeeper.zab.errors import RayKeeperError
+from raykeeper.zab.ids import SERVER_ID_MAX
+
+_NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z"
+_LABEL_PATTERN = r"^[A-Za-z0-9_./-]+\Z"
+
+
+class ConfigError(RayKeeperError):
+    """Raised when a setting is unknown, has a wrong type or value, or contradicts another.
+
+    Nothing was started or changed. The caller should correct `line` of `file`, or the argument
+    that the message names.
+
+    Attributes:
+        file: The settings file, None for an argument of `launch`.
+        line: The line in it, counted from 1, None when the file as a whole is meant.
+    """
+
+    def __init__(self, problem: str, file: Path | None = None, line: int | None = None) -> None:
+        self.problem = problem
+        self.file = file
+        self.line = line
+        place = [str(part) for part in (file, line) if part is not None]
+        super().__init__(": ".join([":".join(place), problem]) if place else problem)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), (self.problem, self.file, self.line))
+
+
+class LabelPin(Struct, frozen=True, forbid_unknown_fields=True):
+    """Server i runs on the node whose Ray label `label` has the value i."""
+
+    label: Annotated[str, Meta(pattern=_LABEL_PATTERN)]
+
+
+class ResourcePin(Struct, frozen=True, forbid_unknown_fields=True):
+    """Server i runs on the node that has the custom resource `<resource>_<i>`."""
+
+    resource: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_]+\Z")]
+
+
+Placement = Literal["auto", "spread"]
+Milliseconds = Annotated[
+    int, Meta(ge=10, le=60_000, description="a whole number of milliseconds from 10 to 60000")
+]
+Ticks = Annotated[int, Meta(ge=2, le=10_000, description="a whole number of ticks from 2 to 10000")]
+Seconds = Annotated[
+    float, Meta(ge=0.1, le=86_400, description="a number of seconds from 0.1 to 86400")
+]
+
+
+class EnsembleConfig(Struct, frozen=True, kw_only=True):
+    """The settings of one ensemble. Made by `make_config` or `load_config`, which check them."""
+
+    name: Annotated[
+        str,
+        Meta(
+            pattern=_NAME_PATTERN,
+            description="1 to 64 letters, digits, '_', '.' or '-', a letter or digit first",
+        ),
+    ] = "coord"
+    """Names the ensemble in its Ray cluster and its folder under `data_dir`."""
+
+    servers: Annotated[
+        int,
+        Meta(ge=1, le=SERVER_ID_MAX, description=f"a whole number from 1 to {SERVER_ID_MAX}"),
+    ] = 3
+    """Voting servers, numbered from 1. A majority must be up: 3 bear the loss of 1, 5 of 2."""
+
+    data_dir: Annotated[str, Meta(pattern=r"^[^\x00]+\Z", description="the path of a folder")] = (
+        "~/.raykeeper/data"
+    )
+    """Folder for logs and snapshots, the same path on every node; `~` is the home on that node.
+
+    A relative path is taken from the folder of the settings file, or from the current folder
+    when it is an argument of `launch`.
+    """
+
+    tick_ms: Milliseconds = 500
+    """Heartbeat between servers, and the unit of the two limits below."""
+
+    sync_limit: Ticks = 4
+    """Ticks without a word after which a leader and a follower give each other up."""
+
+    init_limit: Ticks = 20
+    """Ticks that a new leader and its followers may take to agree on a history."""
+
+    session_timeout_min_s: Seconds = 2.0
+    """A client that asks for a shorter session timeout gets this one."""
+
+    session_timeout_max_s: Seconds = 60.0
+    """A client that asks for a longer session timeout gets this one."""
+
+    value_limit_bytes: Annotated[
+        int,
+        Meta(ge=1, le=64 << 20, description="a whole number of bytes from 1 to 67108864"),
+    ] = 1 << 20
+    """Largest value of a znode; a larger one is refused, the connection lives on."""
+
+    snapshot_every_txns: Annotated[
+        int,
+        Meta(ge=100, le=10**9, description="a whole number from 100 to 1000000000"),
+    ] = 100_000
+    """A server writes a snapshot after about so many transactions."""
+
+    snapshots_kept: Annotated[
+        int, Meta(ge=1, le=100, description="a whole number from 1 to 100")
+    ] = 3
+    """Snapshots kept on disk, with the log they need; older ones are deleted."""
+
+    placement: Annotated[
+        Placement | LabelPin | ResourcePin,
+        Meta(description="auto, spread, {label: NAME} or {resource: NAME}"),
+    ] = "auto"
+    """auto: on different nodes, sharing nodes (with a warning) when there are too few.
+    spread: on different nodes, or an error. A pin ties server i to a label or resource.
+    """
+
+    links: Annotated[Literal["auto", "ray"], Meta(description="auto or ray")] = "auto"
+    """How servers and clients talk: Ray calls, which is also what auto means in this version."""
+
+
+SETTINGS = tuple(EnsembleConfig.__struct_fields__)
+DEFAULTS = EnsembleConfig()
+_HINTS = get_type_hints(EnsembleConfig, include_extras=True)
+
+
+def make_config(settings: Mapping[str, object], base: EnsembleConfig = DEFAULTS) -> EnsembleConfig:
+    """`base` with some settings replaced by arguments.
+
+    Raises:
+        ConfigError: a setting is unknown, or its value is not acceptable.
+    """
+    checked = {}
+    for key, value in settings.items():
+        _check_key(key)
+        checked[key] = _check_value(key, value)
+    config = msgspec.structs.replace(base, **checked)
+    for problem, _ in _contradictions(config):
+        raise ConfigError(problem)
+    return config
+
+
+def load_config(path: str | Path) -> EnsembleConfig:
+    """Read a settings file in YAML; a setting that it leaves out has its default.
+
+    Raises:
+        ConfigError: the file cannot be read, is not YAML, or holds a wrong setting. The message
+            names the line and what was expected.
+    """
+    file = Path(path).expanduser()
+    values: dict[str, Any] = {}
+    lines: dict[str, int] = {}
+    try:
+        for key, value, line in _settings_of(file):
+            if key in lines:
+                raise ConfigError(f"{key} is already set in line {lines[key]}", file, line)
+            try:
+                _check_key(key)
+                values[key] = _check_value(key, value)
+            except ConfigError as error:
+                raise ConfigError(error.problem, file, line) from None
+            lines[key] = line
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        problem = error.problem or error.context or "not YAML"
+        raise ConfigError(problem, file, mark.line + 1 if mark else None) from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError("the file is not YAML text in UTF-8", file) from error
+    except OSError as error:
+        raise ConfigError(f"cannot be read: {error.strerror}", file) from error
+    config = EnsembleConfig(**values)
+    for problem, keys in _contradictions(config):
+        raise ConfigError(problem, file, max(lines.get(key, 0) for key in keys) or None)
+    return _rooted(config, file.absolute().parent)
+
+
+def resolve_config(
+    source: "str | Path | EnsembleConfig | None", settings: Mapping[str, object]
+) -> EnsembleConfig:
+    """The settings of `source`, a file or nothing, with arguments put over them.
+
+    Raises:
+        ConfigError: the file or an argument is wrong.
+    """
+    if isinstance(source, EnsembleConfig):
+        base = source
+    else:
+        base = DEFAULTS if source is None else load_config(source)
+    return _rooted(make_config(settings, base), Path.cwd())
+
+
+def _rooted(config: EnsembleConfig, folder: Path) -> EnsembleConfig:
+    """Make a relative `data_dir` absolute; one that starts with `~` is up to each node."""
+    if config.data_dir.startswith("~"):
+        return config
+    return msgspec.structs.replace(config, data_dir=str(folder / config.data_dir))
+
+
+def _settings_of(file: Path) -> Iterator[tuple[str, object, int]]:
+    """Each key, value and line of the mapping in `file`; an empty file has none."""
+    loader = yaml.SafeLoader(file.read_text(encoding="utf-8"))
+    try:
+        root = loader.get_single_node()
+        if root is None:
+            return
+        if not isinstance(root, yaml.MappingNode):
+            line = root.start_mark.line + 1
+            raise ConfigError("expected settings such as 'name: coord'", file, line)
+        for key_node, value_node in root.value:
+            line = key_node.start_mark.line + 1
+            yield (
+                str(loader.construct_object(key_node, deep=True)),
+                loader.construct_object(value_node, deep=True),
+                line,
+            )
+    finally:
+        loader.dispose()
+
+
+def _check_key(key: str) -> None:
+    if key in SETTINGS:
+        return
+    close = difflib.get_close_matches(key, SETTINGS, n=1)
+    hint = f"did you mean {close[0]}?" if close else f"settings are {', '.join(SETTINGS)}"
+    raise ConfigError(f"unknown setting {key!r}; {hint}")
+
+
+def _check_value(key: str, value: object) -> object:
+    if isinstance(value, Path):
+        value = str(value)
+    if isinstance(value, LabelPin | ResourcePin):
+        value = msgspec.to_builtins(value)
+    try:
+        if key == "placement" and isinstance(value, dict):
+            pin = LabelPin if "label" in value else ResourcePin
+            return msgspec.convert(value, pin)
+        kind = _HINTS[key] if key != "placement" else Placement
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        expected = next(
+            meta.description for meta in _HINTS[key].__metadata__ if isinstance(meta, Meta)
+        )
+        raise ConfigError(f"{key}: expected {expected}, not {_shown(value)}") from error
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "nothing"
+    return f"{value!r}"[:80]
+
+
+def _contradictions(config: EnsembleConfig) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """What no single setting shows, with the settings that are in it."""
+    if config.session_timeout_min_s > config.session_timeout_max_s:
+        yield (
+            f"session_timeout_min_s ({config.session_timeout_min_s:g}) is above "
+            f"session_timeout_max_s ({config.session_timeout_max_s:g})",
+            ("session_timeout_min_s", "session_timeout_max_s"),
+        )
+    if config.sync_limit > config.init_limit:
+        yield (
+            f"sync_limit ({config.sync_limit}) is above init_limit ({config.init_limit})",
+            ("sync_limit", "init_limit"),
+        )

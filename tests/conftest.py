@@ -1,0 +1,32 @@
+"""Only tests/ray starts Ray: everywhere else `ray.init` is an error of the test."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+RAY_TESTS = Path(__file__).parent / "ray"
+
+
+@pytest.fixture(autouse=True)
+def no_ray_outside_its_folder(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """Refuse `ray.init`, also the one that Ray calls by itself on first use."""
+    ray = sys.modules.get("ray")
+    if ray is not None and not request.path.is_relative_to(RAY_TESTS):
+
+        def refuse(*_args: object, **_kwargs: object) -> None:
+            raise AssertionError("only tests in tests/ray may start Ray")
+
+        monkeypatch.setattr(ray, "init", refuse)
+    yield
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what is in tests/ray, and let it run last: the quick answers come first."""
+    for item in items:
+        if item.path.is_relative_to(RAY_TESTS):
+            item.add_marker(pytest.mark.ray)
+    items.sort(key=lambda item: item.path.is_relative_to(RAY_TESTS))

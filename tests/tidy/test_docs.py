@@ -1,0 +1,90 @@
+"""The documents speak of what is there: every error, every test they name, every link."""
+
+import ast
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+ROOMS = ("actors", "client", "clusters", "links", "zab", "znodes")
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+TEST_NAME = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
+LINK = re.compile(r"\]\(([^)#:]+)(?:#[\w-]+)?\)")
+
+
+def error_classes(sources: dict[str, str]) -> set[str]:
+    """The names of all classes that come from `RayKeeperError`, with the root itself."""
+    parents: dict[str, set[str]] = {}
+    for source in sources.values():
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.ClassDef):
+                parents.setdefault(node.name, set()).update(
+                    ast.unparse(base).rpartition(".")[2] for base in node.bases
+                )
+    found = {"RayKeeperError"}
+    while more := {name for name, bases in parents.items() if bases & found} - found:
+        found |= more
+    return found
+
+
+def missing_tests(text: str, root: Path) -> list[str]:
+    """Tests that a page names and that do not exist."""
+    missing = []
+    for path, name in TEST_NAME.findall(text):
+        file = root / path
+        if not file.is_file() or (name and f"def {name}(" not in file.read_text()):
+            missing.append(f"{path}::{name}")
+    return missing
+
+
+def broken_links(page: Path) -> list[str]:
+    return [
+        f"{page.name}: {target}"
+        for target in LINK.findall(page.read_text())
+        if not (page.parent / target).exists()
+    ]
+
+
+def test_every_error_is_documented() -> None:
+    sources = {str(p): p.read_text() for room in ROOMS for p in (ROOT / room).rglob("*.py")}
+    page = (ROOT / "docs/ERRORS.md").read_text()
+    documented = set(re.findall(r"^\| `(\w+)`", page, re.MULTILINE))
+    assert documented == error_classes(sources)
+
+
+def test_every_test_named_in_a_page_exists() -> None:
+    assert [test for page in PAGES for test in missing_tests(page.read_text(), ROOT)] == []
+
+
+def test_every_link_leads_somewhere() -> None:
+    assert [link for page in PAGES for link in broken_links(page)] == []
+
+
+def test_every_command_is_documented() -> None:
+    source = (ROOT / "clusters/command_line.py").read_text()
+    commands = re.findall(r"@app\.command\([^)]*\)\ndef (\w+)\(", source)
+    readme = (ROOT / "README.md").read_text()
+    assert commands
+    assert [c for c in commands if f"raykeeper {c}" not in readme] == []
+
+
+def test_unit_tests_mirror_the_rooms() -> None:
+    strays = [
+        test.relative_to(ROOT).as_posix()
+        for test in (ROOT / "tests/unit").rglob("test_*.py")
+        if not (
+            ROOT / test.parent.relative_to(ROOT / "tests/unit") / test.name.removeprefix("test_")
+        ).exists()
+    ]
+    assert strays == []
+
+
+def test_the_checks_can_fail(tmp_path: Path) -> None:
+    source = "class RayKeeperError(Exception): ...\nclass A(RayKeeperError): ...\nclass B(A): ..."
+    assert error_classes({"a.py": source}) == {"RayKeeperError", "A", "B"}
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests/test_a.py").write_text("def test_b() -> None: ...")
+    text = "`tests/test_a.py::test_b` `tests/test_a.py::test_c` `tests/test_d.py`"
+    assert missing_tests(text, tmp_path) == ["tests/test_a.py::test_c", "tests/test_d.py::"]
+    page = tmp_path / "page.md"
+    page.write_text("[a](tests/test_a.py) [b](nowhere.md#part) [c](https://example.org)")
+    assert broken_links(page) == ["page.md: nowhere.md"]

@@ -1,0 +1,192 @@
+"""The rules of the architecture, and for each a snippet that breaks it."""
+
+import ast
+import re
+import sys
+import tomllib
+from collections.abc import Callable, Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ROOMS = ("actors", "client", "clusters", "links", "zab", "znodes")
+LINES_MAX, FUNCTION_LINES_MAX = 500, 60
+VAGUE = {"common", "helper", "helpers", "manager", "managers", "misc", "util", "utils"}
+
+# Which modules each room may import, the whole library's root of errors apart. The first pattern
+# that fits a file counts, so a pure file stands before its room.
+CORE = ["raykeeper.zab.ids", "raykeeper.zab.errors", "msgspec"]
+PURE_STDLIB = [
+    *("__future__", "abc", "bisect", "collections", "dataclasses", "enum", "functools", "hashlib"),
+    *("heapq", "itertools", "math", "operator", "random", "re", "string", "struct", "types"),
+    *("typing", "zlib"),
+]
+SERVER = [f"raykeeper.actors.{part}" for part in ("effects", "events", "peer_messages", "server")]
+PURE = {
+    "zab/*": [*CORE, "raykeeper.zab"],
+    "znodes/*": [*CORE, "raykeeper.znodes"],
+    "actors/server*.py": [*CORE, "raykeeper.zab", "raykeeper.znodes", *SERVER],
+    "actors/peer_messages.py": [*CORE, "raykeeper.zab", "raykeeper.znodes", *SERVER],
+    "actors/events.py": [*CORE, "raykeeper.zab", "raykeeper.znodes", *SERVER],
+    "actors/effects.py": [*CORE, "raykeeper.zab", "raykeeper.znodes", *SERVER],
+    "client/core*.py": [*CORE, "raykeeper.znodes", "raykeeper.client"],
+}
+SHELLS = {
+    "links/ray_calls.py": [*CORE, "raykeeper.links", "ray"],
+    "links/*": [*CORE, "raykeeper.links"],
+    "actors/*": [
+        *(f"raykeeper.{room}" for room in ("zab", "znodes", "links", "actors")),
+        *("msgspec", "psutil", "ray"),
+    ],
+    "client/*": [*CORE, "raykeeper.znodes", "raykeeper.links", "raykeeper.client", "ray"],
+    "clusters/*": ["raykeeper", "msgspec", "psutil", "ray", "rich", "typer", "yaml"],
+}
+BANNED_CALLS = {"open", "print", "input", "id", "hash", "float", "eval", "exec", "globals"}
+
+
+def rule_for(path: str) -> tuple[list[str], bool]:
+    """The modules that a file may import, and whether it is pure."""
+    for pattern, allowed in PURE.items():
+        if fnmatch(path, pattern):
+            return allowed + PURE_STDLIB, True
+    allowed = next(allowed for pattern, allowed in SHELLS.items() if fnmatch(path, pattern))
+    return allowed + sorted(sys.stdlib_module_names), False
+
+
+def imports(path: str, tree: ast.Module) -> Iterator[str]:
+    allowed, is_pure = rule_for(path)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            yield f"{path}:{node.lineno}: relative import"
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module]
+            if is_pure and node.module == "random" and [a.name for a in node.names] != ["Random"]:
+                yield f"{path}:{node.lineno}: only `Random` may be taken from random"
+        for name in names:
+            if not any(name == a or name.startswith((f"{a}.", f"{a}_")) for a in allowed):
+                yield f"{path}:{node.lineno}: may not import {name}"
+            if is_pure and isinstance(node, ast.Import) and name == "random":
+                yield f"{path}:{node.lineno}: the global random; take a `Random`"
+    for node in tree.body:
+        if path.startswith("client/") and re.match(r"(import|from) ray\b", ast.unparse(node)):
+            yield f"{path}:{node.lineno}: client/ imports ray lazily, inside a function"
+
+
+def purity(path: str, tree: ast.Module) -> Iterator[str]:
+    """What the pure rooms do not do, as far as syntax shows it."""
+    if not rule_for(path)[1]:
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            if node.func.id in BANNED_CALLS:
+                yield f"{path}:{node.lineno}: {node.func.id}() in a pure file"
+        elif isinstance(node, ast.Constant) and isinstance(node.value, float):
+            yield f"{path}:{node.lineno}: the float {node.value}"
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+            yield f"{path}:{node.lineno}: / makes a float, // does not"
+        elif isinstance(node, ast.AsyncFunctionDef | ast.Await):
+            yield f"{path}:{node.lineno}: async in a pure file"
+        elif isinstance(node, ast.For | ast.comprehension) and (
+            isinstance(node.iter, ast.Set | ast.SetComp)
+            or re.match(r"(frozen)?set\(", ast.unparse(node.iter))
+        ):
+            yield f"{path}:{node.iter.lineno}: iteration over a set; sort it"
+
+
+def sizes(path: str, tree: ast.Module) -> Iterator[str]:
+    lines = max((node.end_lineno or 0 for node in tree.body), default=0)
+    if lines > LINES_MAX:
+        yield f"{path}: {lines} lines"
+    if Path(path).stem in VAGUE:
+        yield f"{path}: a module is named by its idea"
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            length = (node.end_lineno or 0) - node.lineno + 1
+            if length > FUNCTION_LINES_MAX:
+                yield f"{path}:{node.lineno}: {node.name} has {length} lines"
+
+
+def prints(path: str, tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "print":
+            yield f"{path}:{node.lineno}: print outside the command line"
+
+
+def documented(path: str, tree: ast.Module) -> Iterator[str]:
+    """Every module says what it is, except an empty `__init__`."""
+    if tree.body and not ast.get_docstring(tree):
+        yield f"{path}: no module docstring"
+
+
+Rule = Callable[[str, ast.Module], Iterator[str]]
+RULES: list[Rule] = [imports, purity, sizes, prints, documented]
+SOURCES = sorted(p for room in ROOMS for p in (ROOT / room).rglob("*.py"))
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_rooms_keep(rule: Rule) -> None:
+    found = []
+    for file in SOURCES:
+        path = file.relative_to(ROOT).as_posix()
+        found += rule(path, ast.parse(file.read_text()))
+    assert found == []
+
+
+def test_everything_else_keeps_the_sizes() -> None:
+    found = []
+    for folder in ("tests", "bench", "examples"):
+        for file in sorted((ROOT / folder).rglob("*.py")):
+            found += sizes(file.relative_to(ROOT).as_posix(), ast.parse(file.read_text()))
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "path", "source"),
+    [
+        (imports, "zab/a.py", "from . import b"),
+        (imports, "zab/a.py", "import time"),
+        (imports, "zab/a.py", "import random"),
+        (imports, "zab/a.py", "from random import randint"),
+        (imports, "zab/a.py", "from raykeeper.znodes.stat import Stat"),
+        (imports, "zab/a.py", "def f():\n    import os"),
+        (imports, "znodes/a.py", "from raykeeper.zab.messages import Ack"),
+        (imports, "znodes/a.py", "import raykeeper.zabel"),
+        (imports, "links/frames.py", "import ray"),
+        (imports, "links/ray_calls.py", "from raykeeper.znodes.stat import Stat"),
+        (imports, "actors/server_reads.py", "import logging"),
+        (imports, "actors/server.py", "from raykeeper.actors.storage import Storage"),
+        (imports, "actors/replica.py", "import raykeeper.clusters"),
+        (imports, "client/core.py", "import threading"),
+        (imports, "client/handle.py", "import ray"),
+        (imports, "client/handle.py", "from ray.exceptions import RayActorError"),
+        (imports, "client/handle.py", "import raykeeper.actors.replica"),
+        (imports, "clusters/launch.py", "import numpy"),
+        (purity, "zab/a.py", "x = id(y)"),
+        (purity, "zab/a.py", "x = 1.5"),
+        (purity, "znodes/a.py", "x = 1 / 2"),
+        (purity, "znodes/a.py", "for x in set(y): pass"),
+        (purity, "actors/server.py", "x = [y for y in {1, 2}]"),
+        (purity, "actors/server.py", "async def f(): pass"),
+        (sizes, "zab/a.py", "x = 1\n" * 501),
+        (sizes, "zab/a.py", "def f():\n" + "    x = 1\n" * 60),
+        (sizes, "links/utils.py", ""),
+        (prints, "actors/replica.py", "print(1)"),
+        (documented, "zab/a.py", "x = 1"),
+    ],
+)
+def test_a_rule_can_fail(rule: Rule, path: str, source: str) -> None:
+    assert len(list(rule(path, ast.parse(source)))) == 1
+
+
+def test_packages_are_the_folders() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
+    folders = sorted({p.parent.relative_to(ROOT).as_posix() for p in SOURCES})
+    packages = [f"raykeeper.{folder.replace('/', '.')}" for folder in folders]
+    assert sorted(project["setuptools"]["packages"]) == packages
+    assert project["setuptools"]["package-dir"] == {f"raykeeper.{room}": room for room in ROOMS}
+    assert sorted(project["mypy"]["packages"]) == [f"raykeeper.{room}" for room in ROOMS]
+    links = {p.name: p.readlink().as_posix() for p in (ROOT / "typings/raykeeper").iterdir()}
+    assert links == {room: f"../../{room}" for room in ROOMS}

@@ -1,0 +1,157 @@
+"""Settings: what is accepted, and with which line and words everything else is refused."""
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from raykeeper.clusters.config import (
+    DEFAULTS,
+    SETTINGS,
+    ConfigError,
+    EnsembleConfig,
+    LabelPin,
+    ResourcePin,
+    load_config,
+    make_config,
+    resolve_config,
+)
+from raykeeper.zab.settings import Timing
+
+ROOT = Path(__file__).parents[3]
+
+
+def write(folder: Path, text: str) -> Path:
+    file = folder / "ensemble.yaml"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def test_the_example_file_shows_every_default() -> None:
+    text = (ROOT / "ray-config.yaml").read_text()
+    assert load_config(ROOT / "ray-config.yaml") == DEFAULTS == EnsembleConfig()
+    assert [key for key in SETTINGS if f"\n{key}: " not in text] == []
+
+
+def test_the_ticks_are_those_of_the_protocol() -> None:
+    timing = Timing()
+    assert (DEFAULTS.tick_ms, DEFAULTS.init_limit, DEFAULTS.sync_limit) == (
+        timing.tick_ms,
+        timing.init_limit,
+        timing.sync_limit,
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", DEFAULTS),
+        ("# nothing but a comment\n", DEFAULTS),
+        ("name: a\nservers: 5\n", make_config({"name": "a", "servers": 5})),
+        ("session_timeout_max_s: 5", make_config({"session_timeout_max_s": 5.0})),
+        ("placement: {label: a/b}", make_config({"placement": LabelPin("a/b")})),
+        ("placement:\n  resource: r", make_config({"placement": ResourcePin("r")})),
+        ("data_dir: /d", make_config({"data_dir": Path("/d")})),
+    ],
+)
+def test_accepts(tmp_path: Path, text: str, expected: EnsembleConfig) -> None:
+    assert load_config(write(tmp_path, text)) == expected
+
+
+def test_relative_data_folder_belongs_to_the_file_or_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write(tmp_path, "data_dir: ensembles")
+    monkeypatch.chdir("/")
+    assert load_config(file).data_dir == str(tmp_path / "ensembles")
+    assert resolve_config(None, {"data_dir": "here"}).data_dir == "/here"
+    assert resolve_config(None, {"data_dir": "~/x"}).data_dir == "~/x"
+
+
+def test_arguments_go_over_the_file(tmp_path: Path) -> None:
+    file = write(tmp_path, "name: a\nservers: 5\n")
+    config = resolve_config(file, {"servers": 1})
+    assert (config.name, config.servers) == ("a", 1)
+    assert resolve_config(config, {}) == config
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        # Wrong keys.
+        ("\nserver: 3", 2, "unknown setting 'server'; did you mean servers?"),
+        ("zzz: 3", 1, "unknown setting 'zzz'; settings are name, servers"),
+        ("1: 3", 1, "unknown setting '1'"),
+        ("servers: 3\nname: a\nservers: 3", 3, "servers is already set in line 1"),
+        # Wrong types.
+        ("# x\nservers: three", 2, "servers: expected a whole number from 1 to 254, not 'three'"),
+        ("servers: 2.5", 1, "not 2.5"),
+        ("servers: true", 1, "not True"),
+        ("servers:", 1, "not nothing"),
+        ("servers: [3]", 1, "not [3]"),
+        ("name: 7", 1, "name: expected 1 to 64 letters"),
+        ("session_timeout_min_s: soon", 1, "a number of seconds from 0.1 to 86400"),
+        # Wrong values.
+        ("servers: 0", 1, "not 0"),
+        ("servers: 255", 1, "not 255"),
+        ("name: a/b", 1, "not 'a/b'"),
+        ('name: "a\\n"', 1, "name: expected"),
+        ("name: ..", 1, "not '..'"),
+        ("tick_ms: 1", 1, "milliseconds from 10 to 60000"),
+        ("session_timeout_min_s: .nan", 1, "not nan"),
+        ("session_timeout_max_s: .inf", 1, "not inf"),
+        ("placement: anywhere", 1, "expected auto, spread, {label: NAME} or {resource: NAME}"),
+        ("placement: {label: a, resource: b}", 1, "placement: expected"),
+        ("placement: {}", 1, "placement: expected"),
+        ("links: direct", 1, "links: expected auto or ray, not 'direct'"),
+        # Settings that contradict each other: the later line.
+        ("session_timeout_min_s: 9\nsession_timeout_max_s: 8", 2, "(9) is above"),
+        ("name: a\nsession_timeout_min_s: 90", 2, "is above session_timeout_max_s (60)"),
+        ("sync_limit: 99", 1, "sync_limit (99) is above init_limit (20)"),
+        # Not YAML, not a mapping.
+        ("name: a\nservers: [3", 2, "expected ',' or ']'"),
+        ("name: a\n\tservers: 3", 2, "cannot start any token"),
+        ("\n- name", 2, "expected settings such as 'name: coord'"),
+        ("name: !!python/object:os.system {}", 1, "could not determine a constructor"),
+        ("name: a\n---\nname: b", 2, "but found another document"),
+    ],
+)
+def test_refuses_with_the_line(tmp_path: Path, text: str, line: int, words: str) -> None:
+    file = write(tmp_path, text)
+    with pytest.raises(ConfigError) as caught:
+        load_config(file)
+    assert (caught.value.file, caught.value.line) == (file, line)
+    assert words in str(caught.value)
+    assert str(caught.value).startswith(f"{file}:{line}: ")
+
+
+def test_refuses_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="No such file") as caught:
+        load_config(tmp_path / "missing.yaml")
+    assert (caught.value.file, caught.value.line) == (tmp_path / "missing.yaml", None)
+    file = tmp_path / "latin.yaml"
+    file.write_bytes(b"name: \xff")
+    with pytest.raises(ConfigError, match="UTF-8"):
+        load_config(file)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"server": 3}, "did you mean servers"),
+        ({"servers": "3"}, "expected a whole number from 1 to 254, not '3'"),
+        ({"data_dir": ""}, "data_dir: expected the path of a folder"),
+        ({"data_dir": "a\0b"}, "data_dir: expected"),
+        ({"session_timeout_max_s": 1}, "is above"),
+    ],
+)
+def test_refuses_arguments(settings: dict[str, object], words: str) -> None:
+    with pytest.raises(ConfigError, match=words) as caught:
+        make_config(settings)
+    assert (caught.value.file, caught.value.line) == (None, None)
+
+
+def test_the_error_travels_between_processes() -> None:
+    error = ConfigError("problem", Path("a.yaml"), 7)
+    again = pickle.loads(pickle.dumps(error))
+    assert (str(again), again.file, again.line) == ("a.yaml:7: problem", Path("a.yaml"), 7)
