@@ -1,7 +1,9 @@
 """Which sessions are overdue: the logic of the session tracker, without a clock of its own.
 
-ZooKeeper: `SessionTrackerImpl`, `ExpiryQueue`.
+ZooKeeper: `SessionTrackerImpl`, `ExpiryQueue`; there deadlines are rounded up to buckets of a tick.
 """
+
+from heapq import heappop, heappush, heapreplace
 
 from msgspec import Struct
 
@@ -42,3 +44,123 @@ class Verdict(Struct, frozen=True, array_like=True):
     session_id: SessionId
     owner: Zxid
     batch: int
+
+
+class Tracked(Struct, gc=False):
+    """One session. `due` and `queued` are in the tracker's own time, see `Expiry`."""
+
+    owner: Zxid
+    timeout_ms: int
+    batch: int
+    due: int
+    """When it is overdue."""
+    queued: int
+    """The entry of the heap that counts for it; never after `due`. -1 once it was judged."""
+
+
+class Expiry:
+    """Deadlines of all sessions, exact to the millisecond.
+
+    The caller calls at least every `clock_gap_ms`. When it did not, this process was held up and
+    may have touches waiting that are older than the gap, so every deadline moves by it: the
+    tracker's own time, monotonic less all gaps, stood still.
+
+    Owns: a session is judged overdue only a full timeout, of which this process was awake all
+    along, after its last report arrived; and once until it is reported again.
+    """
+
+    def __init__(self, clock_gap_ms: int = 1_000) -> None:
+        self.wants_full = False
+        """A report was lost: the next one must name every session. No verdicts until then."""
+        self._clock_gap_ms = clock_gap_ms
+        self._epoch = Epoch(0)
+        self._batch = 0
+        self._sessions: dict[SessionId, Tracked] = {}
+        # One entry for each session, not moved when it is touched but pushed again when it is
+        # reached: a touch costs no heap operation. (due, session)
+        self._heap: list[tuple[int, SessionId]] = []
+        self._last_mono: Millis | None = None
+        self._gaps_ms = 0
+
+    def report(self, report: SessionReport, now_mono: Millis) -> None:
+        """Take a report. One of an older epoch, or that came before, changes nothing."""
+        now = self._own_time(now_mono)
+        if report.epoch < self._epoch:
+            return
+        if report.epoch == self._epoch and report.batch <= self._batch:
+            return
+        if report.epoch > self._epoch:
+            self._epoch = report.epoch
+            self._sessions.clear()  # of another reign: its owners and batches mean nothing now
+            self._heap.clear()
+            self.wants_full = not report.full
+        elif report.batch > self._batch + 1:
+            self.wants_full = True
+        self._batch = report.batch
+        if report.full:
+            self.wants_full = False
+            self._sessions.clear()
+            self._heap.clear()
+        for touched in report.touched:
+            self._touch(touched, report.batch, now)
+        for session_id in report.ended:
+            self._sessions.pop(session_id, None)
+
+    def verdicts(self, now_mono: Millis) -> list[Verdict]:
+        """The sessions that are overdue, the longest first; each is told once."""
+        now = self._own_time(now_mono)
+        verdicts: list[Verdict] = []
+        if self.wants_full:
+            return verdicts
+        heap = self._heap
+        while self._settle() and heap[0][0] <= now:
+            _, session_id = heappop(heap)
+            session = self._sessions[session_id]
+            session.queued = -1
+            verdicts.append(Verdict(self._epoch, session_id, session.owner, session.batch))
+        return verdicts
+
+    def deadline(self) -> Millis | None:
+        """When `verdicts` has something to tell, in the caller's monotonic time."""
+        if self.wants_full or not self._settle():
+            return None
+        return Millis(self._heap[0][0] + self._gaps_ms)
+
+    def _own_time(self, now_mono: Millis) -> int:
+        last = self._last_mono
+        if last is not None and now_mono - last > self._clock_gap_ms:
+            self._gaps_ms += now_mono - last
+        self._last_mono = now_mono
+        return now_mono - self._gaps_ms
+
+    def _touch(self, touched: TouchedSession, batch: int, now: int) -> None:
+        session_id = touched.session_id
+        due = now + touched.timeout_ms
+        session = self._sessions.get(session_id)
+        if session is None:
+            session = Tracked(touched.owner, touched.timeout_ms, batch, due, due)
+            self._sessions[session_id] = session
+            heappush(self._heap, (due, session_id))
+            return
+        session.owner = touched.owner
+        session.timeout_ms = touched.timeout_ms
+        session.batch = batch
+        session.due = due
+        if session.queued < 0 or due < session.queued:
+            session.queued = due
+            heappush(self._heap, (due, session_id))
+
+    def _settle(self) -> bool:
+        """Bring an entry that counts to the top of the heap; False when there is none."""
+        heap = self._heap
+        while heap:
+            queued, session_id = heap[0]
+            session = self._sessions.get(session_id)
+            if session is None or session.queued != queued:
+                heappop(heap)  # ended, or another entry counts
+            elif session.due != queued:
+                session.queued = session.due
+                heapreplace(heap, (session.due, session_id))
+            else:
+                return True
+        return False

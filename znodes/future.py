@@ -1,0 +1,131 @@
+"""The tree as it will be when every outstanding transaction is applied.
+
+The leader prepares a write against this future state (paper, section 4.1): what is in the tree,
+overlaid with a record for each path that an outstanding transaction touches. A record goes when
+the last transaction that touched its path is applied.
+
+ZooKeeper: `ZooKeeperServer.outstandingChanges`, `ChangeRecord`.
+"""
+
+from collections import deque
+
+from msgspec import Struct
+
+from raykeeper.zab.ids import ZERO, Millis, Zxid
+from raykeeper.znodes.requests import SessionId
+from raykeeper.znodes.tree import Tree
+
+
+class FutureZnode(Struct, gc=False):
+    """What preparing needs to know of a znode. `zxid` is the last transaction to touch it."""
+
+    zxid: Zxid
+    exists: bool
+    czxid: Zxid
+    ctime: Millis
+    version: int
+    owner: SessionId
+    creates: int
+    num_children: int
+    pzxid: Zxid
+
+
+class FutureTree:
+    """The overlay. `find`, change the record, then `keep` it under the transaction's zxid."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._znodes = tree.znodes
+        self._overlay: dict[str, FutureZnode] = {}
+        self._touched: deque[tuple[Zxid, str]] = deque()
+        self._ephemerals: dict[SessionId, dict[str, None]] = {}  # outstanding creations, by owner
+        self._last = ZERO
+
+    def __len__(self) -> int:
+        return len(self._overlay)
+
+    def find(self, path: str) -> FutureZnode | None:
+        """The znode, None when it will not exist. Changing it has no effect before `keep`."""
+        record = self._overlay.get(path)
+        if record is not None:
+            return record if record.exists else None
+        znode = self._znodes.get(path)
+        if znode is None:
+            return None
+        children = znode.children
+        return FutureZnode(
+            ZERO,
+            True,
+            znode.czxid,
+            znode.ctime,
+            znode.version,
+            znode.owner,
+            znode.creates,
+            len(children) if children else 0,
+            znode.pzxid,
+        )
+
+    def exists(self, path: str) -> bool:
+        """Whether the znode will exist."""
+        record = self._overlay.get(path)
+        return path in self._znodes if record is None else record.exists
+
+    def keep(self, zxid: Zxid, path: str, record: FutureZnode) -> None:
+        """Transaction `zxid` leaves `path` as `record` says."""
+        record.zxid = zxid
+        self._overlay[path] = record
+        self._touched.append((zxid, path))
+        self._last = zxid
+
+    def create(self, zxid: Zxid, time_ms: Millis, path: str, owner: SessionId) -> None:
+        """Transaction `zxid` creates a znode that is not there; the parent is the caller's."""
+        self.keep(zxid, path, FutureZnode(zxid, True, zxid, time_ms, 0, owner, 0, 0, zxid))
+        if owner:
+            self._ephemerals.setdefault(owner, {})[path] = None
+
+    def delete(self, zxid: Zxid, path: str, record: FutureZnode) -> None:
+        """Transaction `zxid` deletes a znode and so changes its parent."""
+        record.exists = False
+        self.keep(zxid, path, record)
+        self._forget_ephemeral(path, record)
+        parent_path = path[: path.rfind("/")] or "/"
+        parent = self.find(parent_path)
+        assert parent is not None, path
+        parent.num_children -= 1
+        parent.pzxid = zxid
+        self.keep(zxid, parent_path, parent)
+
+    def ephemerals_of(self, owner: SessionId) -> list[str]:
+        """Paths of the ephemerals the session will have, sorted."""
+        paths = dict.fromkeys(self._tree.ephemerals.get(owner, ()))
+        paths.update(self._ephemerals.get(owner, {}))
+        mine = []
+        for path in paths:
+            record = self._overlay.get(path)
+            if record is None or (record.exists and record.owner == owner):
+                mine.append(path)
+        mine.sort()
+        return mine
+
+    def applied(self, zxid: Zxid) -> None:
+        """The tree has everything up to `zxid`: forget what it now says itself."""
+        if zxid >= self._last:
+            self._overlay.clear()
+            self._touched.clear()
+            self._ephemerals.clear()
+            return
+        overlay = self._overlay
+        touched = self._touched
+        while touched[0][0] <= zxid:  # ends at the last touch at the latest
+            _, path = touched.popleft()
+            record = overlay.get(path)
+            if record is not None and record.zxid <= zxid:
+                del overlay[path]
+                self._forget_ephemeral(path, record)
+
+    def _forget_ephemeral(self, path: str, record: FutureZnode) -> None:
+        owned = self._ephemerals.get(record.owner)
+        if owned is not None:
+            owned.pop(path, None)
+            if not owned:
+                del self._ephemerals[record.owner]

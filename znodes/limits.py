@@ -1,0 +1,69 @@
+"""The bounds of what a client may ask for, checked against each other.
+
+ZooKeeper: `jute.maxbuffer` (one bound on a whole packet, met by closing the connection),
+`minSessionTimeout`, `maxSessionTimeout`. Here a value has its own bound and gets an error.
+"""
+
+from typing import Final
+
+from msgspec import Struct
+
+from raykeeper.zab.ids import Millis
+
+PATH_CHARS_MAX: Final = 8192
+"""A path is a key in memory and is repeated in txns, outcomes, watches and lists of children,
+so it needs a bound of its own; this one is twice Linux's PATH_MAX, and at three bytes a character
+a path still takes less than a fortieth of a frame with a value of 1 MiB."""
+
+OUTCOMES_MAX: Final = 2000
+"""Outcomes kept per session. A client never has more unacknowledged writes. Part of the replicated
+state, so no setting: replicas that kept different numbers of them would differ."""
+
+VALUE_BYTES_CEILING: Final = 64 << 20
+SESSION_TIMEOUT_FLOOR_MS: Final = Millis(100)
+SESSION_TIMEOUT_CEILING_MS: Final = Millis(24 * 3600 * 1000)
+
+assert PATH_CHARS_MAX * 3 * OUTCOMES_MAX <= VALUE_BYTES_CEILING, "outcomes of one session"
+
+
+class Limits(Struct, frozen=True):
+    """What the leader accepts. Leaders may differ: a txn holds the result, not the limit.
+
+    Raises:
+        ValueError: two limits contradict each other, or one is out of range.
+    """
+
+    value_bytes_max: int = 1 << 20
+    path_chars_max: int = PATH_CHARS_MAX
+    session_timeout_min_ms: Millis = Millis(2_000)
+    session_timeout_max_ms: Millis = Millis(60_000)
+    sessions_max: int = 100_000
+    """Sessions of the ensemble; one more is refused with CONNECTION_LOSS."""
+    outcomes_max: int = OUTCOMES_MAX
+    """Unacknowledged writes a client may have; never above what the replicas keep."""
+    watches_max: int = 100_000
+    """Watches of one connection."""
+
+    def __post_init__(self) -> None:
+        _within("value_bytes_max", self.value_bytes_max, 1, VALUE_BYTES_CEILING)
+        _within("path_chars_max", self.path_chars_max, 64, PATH_CHARS_MAX)
+        _within(
+            "session_timeout_min_ms",
+            self.session_timeout_min_ms,
+            SESSION_TIMEOUT_FLOOR_MS,
+            self.session_timeout_max_ms,
+        )
+        _within(
+            "session_timeout_max_ms",
+            self.session_timeout_max_ms,
+            self.session_timeout_min_ms,
+            SESSION_TIMEOUT_CEILING_MS,
+        )
+        _within("sessions_max", self.sessions_max, 1, 10_000_000)
+        _within("outcomes_max", self.outcomes_max, 1, OUTCOMES_MAX)
+        _within("watches_max", self.watches_max, 1, 10_000_000)
+
+
+def _within(name: str, value: int, least: int, most: int) -> None:
+    if not least <= value <= most:
+        raise ValueError(f"{name} is {value}, expected {least} to {most}")

@@ -1,0 +1,97 @@
+"""Path rules of the tree, the same for the client library and for the server.
+
+A path starts with "/", has no empty component, none that is "." or "..", and none of the
+characters ZooKeeper forbids. There they are UTF-16 units, surrogates among them, so every character
+beyond the Basic Multilingual Plane is out too.
+
+ZooKeeper: `PathUtils.validatePath`.
+"""
+
+import re
+from typing import Final
+
+from raykeeper.znodes.errors import BadArgumentsError
+from raykeeper.znodes.limits import PATH_CHARS_MAX
+
+SEQUENCE_DIGITS: Final = 10
+UNDELETABLE: Final = ("/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config")
+
+_ANY_SEQUENCE: Final = "0" * SEQUENCE_DIGITS
+_forbidden = re.compile(
+    "[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff\U00010000-\U0010ffff]"
+).search
+
+
+def check_path(path: str, *, sequential: bool = False) -> None:
+    """Accept a well-formed path; for a sequential creation, the prefix of one.
+
+    Raises:
+        BadArgumentsError: the path breaks a rule; the error says which, and where.
+    """
+    fault = fault_in(path, sequential=sequential)
+    if fault is not None:
+        raise BadArgumentsError(path if len(path) <= PATH_CHARS_MAX else path[:64] + "…", fault)
+
+
+def fault_in(path: str, *, sequential: bool = False) -> str | None:
+    """The rule that `path` breaks, None when it is well-formed."""
+    if sequential:
+        path += _ANY_SEQUENCE
+    if (
+        path[:1] == "/"
+        and "//" not in path
+        and "/." not in path
+        and path[-1] != "/"
+        and path.isascii()
+        and path.isprintable()
+        and len(path) <= PATH_CHARS_MAX
+    ):
+        return None
+    return _explain(path)
+
+
+def is_name(name: str) -> bool:
+    """Whether `name`, which holds no "/", may be the last component of a path."""
+    if name.isascii() and name.isprintable():
+        return name not in ("", ".", "..")
+    return _forbidden(name) is None
+
+
+def parent_of(path: str) -> str:
+    """The path of the parent of a well-formed path; "/" is its own."""
+    return path[: path.rfind("/")] or "/"
+
+
+def name_of(path: str) -> str:
+    """The last component of a well-formed path; "" of "/"."""
+    return path[path.rfind("/") + 1 :]
+
+
+def join(parent: str, name: str) -> str:
+    """The path of the child `name` of `parent`."""
+    return f"/{name}" if parent == "/" else f"{parent}/{name}"
+
+
+def _explain(path: str) -> str | None:
+    """The slow half of `fault_in`: find the exact reason, or none after all."""
+    if not path:
+        return "a path cannot be empty"
+    if path[0] != "/":
+        return 'a path must start with "/"'
+    if len(path) > PATH_CHARS_MAX:
+        return f"{len(path)} characters, at most {PATH_CHARS_MAX} are allowed"
+    if path == "/":
+        return None
+    if path[-1] == "/":
+        return 'a path must not end with "/"'
+    found = _forbidden(path)
+    if found is not None:
+        return f"forbidden character U+{ord(found[0]):04X} at {found.start()}"
+    at = 1
+    for name in path[1:].split("/"):
+        if not name:
+            return f"empty component at {at}"
+        if name in (".", ".."):
+            return f'component "{name}" at {at}: a path must be absolute'
+        at += len(name) + 1
+    return None

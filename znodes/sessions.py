@@ -1,0 +1,149 @@
+"""The table of sessions, and in each the outcomes of its writes: the memory of exactly once.
+
+A session lives from its SessionOpened to its SessionClosed. Its id is the zxid of the first and
+never returns, so a replay over a fuzzy snapshot needs few comparisons: owner number, last number
+and acked number only rise, and what a replay opens again is closed again before Z1.
+
+The outcomes held are those of the numbers in (max(acked, last - OUTCOMES_MAX), last]: a function
+of two numbers that only rise, so every way to the same state holds the same ones.
+
+ZooKeeper: `SessionTrackerImpl` and `ZKDatabase.sessionsWithTimeouts`; outcomes have no counterpart.
+"""
+
+import msgspec
+from msgspec import Struct
+
+from raykeeper.zab.ids import Millis, Zxid
+from raykeeper.znodes.digest import record_term
+from raykeeper.znodes.limits import OUTCOMES_MAX
+from raykeeper.znodes.requests import SessionId
+from raykeeper.znodes.txns import Outcome, SessionOpened
+
+
+class SessionRecord(Struct, frozen=True, array_like=True, tag=2):
+    """A session as a snapshot holds it, and as the digest sees it."""
+
+    session_id: SessionId
+    password: bytes
+    timeout_ms: Millis
+    owner: Zxid
+    last_number: int
+    acked: int
+    outcomes: dict[int, Outcome]
+
+
+_encode_record = msgspec.msgpack.Encoder().encode
+
+
+class Session(Struct, gc=False):
+    """One session. `owner` is the zxid of its latest SessionOpened."""
+
+    session_id: SessionId
+    password: bytes
+    timeout_ms: Millis
+    owner: Zxid
+    last_number: int
+    """Number of the newest write that was applied."""
+    acked: int
+    """The client has every outcome up to this number."""
+    outcomes: dict[int, Outcome]
+    """By number, ascending."""
+    term: int = 0
+    """What the digest counts for this session."""
+
+
+class SessionTable:
+    """Sessions by id and by password."""
+
+    def __init__(self) -> None:
+        self.by_id: dict[SessionId, Session] = {}
+        self.outcome_count = 0
+        self._by_password: dict[bytes, SessionId] = {}
+        self._digest = 0
+        self._stale: dict[SessionId, None] = {}  # sessions changed since they were hashed
+
+    def get(self, session_id: SessionId) -> Session | None:
+        """The session, None when it never was or has ended."""
+        return self.by_id.get(session_id)
+
+    def with_password(self, password: bytes) -> SessionId | None:
+        """The living session that was opened with `password`."""
+        return self._by_password.get(password)
+
+    def open(self, zxid: Zxid, change: SessionOpened) -> None:
+        """Apply an opening, or a move to another connection."""
+        session_id = change.session_id
+        session = self.by_id.get(session_id)
+        if session is None:
+            self.add(Session(session_id, change.password, change.timeout_ms, zxid, 0, 0, {}))
+        elif session.owner < zxid:
+            session.owner = zxid
+            session.timeout_ms = change.timeout_ms
+            self._stale[session_id] = None
+
+    def add(self, session: Session) -> None:
+        """Put in a session as it is."""
+        session_id = session.session_id
+        assert session_id not in self.by_id, session_id
+        self.by_id[session_id] = session
+        # A replay can open an older session of the same password again, until it is closed again.
+        if self._by_password.get(session.password, 0) < session_id:
+            self._by_password[session.password] = session_id
+        self.outcome_count += len(session.outcomes)
+        self._stale[session_id] = None
+
+    def close(self, session_id: SessionId) -> None:
+        """Apply the end of a session; the outcomes go with it."""
+        session = self.by_id.pop(session_id, None)
+        if session is None:
+            return
+        if self._by_password[session.password] == session_id:
+            del self._by_password[session.password]
+        self.outcome_count -= len(session.outcomes)
+        self._digest -= session.term
+        self._stale.pop(session_id, None)
+
+    def record(self, session: Session, number: int, acked: int, outcome: Outcome) -> None:
+        """Keep the outcome of write `number`, and forget what the client has acknowledged."""
+        last = session.last_number
+        if number <= last:
+            return  # a replay
+        outcomes = session.outcomes
+        outcomes[number] = outcome
+        session.last_number = number
+        held = len(outcomes)
+        if acked > session.acked:
+            for old in range(session.acked + 1, acked + 1):
+                outcomes.pop(old, None)
+            session.acked = acked
+        if held > OUTCOMES_MAX:
+            outcomes.pop(number - OUTCOMES_MAX, None)
+        self.outcome_count += 1 + len(outcomes) - held
+        self._stale[session.session_id] = None
+
+    def digest(self) -> int:
+        """The part of the digest that covers sessions: only those changed since are hashed.
+
+        Not done with each write: most outcomes are acknowledged and gone before anybody asks.
+        """
+        by_id = self.by_id
+        for session_id in self._stale:
+            session = by_id[session_id]
+            term = record_term(_encode_record(record_of(session)))
+            self._digest += term - session.term
+            session.term = term
+        self._stale.clear()
+        return self._digest
+
+
+def record_of(session: Session) -> SessionRecord:
+    """The session as a snapshot holds it; shares the outcomes, so encode it at once."""
+    return SessionRecord(
+        session.session_id,
+        session.password,
+        session.timeout_ms,
+        session.owner,
+        session.last_number,
+        session.acked,
+        session.outcomes,
+    )

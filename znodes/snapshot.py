@@ -1,0 +1,273 @@
+"""The fuzzy snapshot: the state written down bit by bit while it goes on changing.
+
+A walk begins when the state is at zxid Z0 and ends at some later Z1; in between each session and
+each znode is written as it is at that moment. Loading that and replaying every transaction after
+Z0, at least up to Z1, gives the state at Z1 and later, because each element
+
+    written as of z: every replayed txn up to z that concerns it is told by its zxid, or by its
+    number in the session, to be in there already, and later ones apply as they did;
+    not written: it was missing at some moment z, so what a replay makes of it up to z is undone
+    by the replayed deletion, or closing, that made it missing.
+
+Sessions come first, and are listed when the walk begins. A session that ends during the walk may
+be written and its ephemerals not, or one that begins the other way round; both are only seen
+before Z1, where nothing reads the state. What ZOOKEEPER-3144 got wrong was Z0: here a walk begins
+between two transactions, never within one.
+
+Parents come before their children, so a child without its parent is a damaged snapshot.
+
+Format: a sequence of chunks, each a msgpack list of records; the first chunk is the header alone,
+so any version can tell that it cannot read another one.
+
+Paper: Zab, section 4.3. ZooKeeper: `SerializeUtils`, `DataTree.serialize`.
+"""
+
+from struct import error as LayoutError  # noqa: N812
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from raykeeper.zab.errors import RayKeeperError
+from raykeeper.zab.ids import Millis, Zxid
+from raykeeper.znodes.paths import UNDELETABLE, parent_of
+from raykeeper.znodes.requests import SessionId
+from raykeeper.znodes.sessions import Session, SessionRecord, SessionTable, record_of
+from raykeeper.znodes.state import State
+from raykeeper.znodes.tree import Tree, Znode
+
+SNAPSHOT_FORMAT: Final = 1
+VISITS_MAX: Final = 512
+"""Znodes looked at for one chunk: some hundred microseconds, however small they are."""
+
+
+class SnapshotFormatError(RayKeeperError):
+    """Raised when a snapshot is malformed, incomplete or of an unknown format.
+
+    The caller should drop what was loaded of it and use another snapshot.
+    """
+
+
+class SnapshotHeader(Struct, frozen=True, array_like=True, tag=1):
+    """First record. `time_ms` is the time of the last transaction when the walk began."""
+
+    format: int
+    time_ms: Millis
+
+
+class ZnodeRecord(Struct, frozen=True, array_like=True, tag=3, gc=False):
+    """A znode; number and list of children are found again when it is loaded."""
+
+    path: str
+    value: bytes
+    czxid: Zxid
+    mzxid: Zxid
+    ctime: Millis
+    mtime: Millis
+    version: int
+    owner: SessionId
+    creates: int
+    pzxid: Zxid
+
+
+class SnapshotTrailer(Struct, frozen=True, array_like=True, tag=4):
+    """Last record: how many of each came before."""
+
+    sessions: int
+    znodes: int
+
+
+Record = SnapshotHeader | SessionRecord | ZnodeRecord | SnapshotTrailer
+
+_encode_chunk = msgspec.msgpack.Encoder().encode
+_decode_header = msgspec.msgpack.Decoder(list[SnapshotHeader]).decode
+_decode_chunk = msgspec.msgpack.Decoder(list[SessionRecord | ZnodeRecord | SnapshotTrailer]).decode
+
+_RECORD_BYTES = 64  # of a record beside path, value and outcomes, roughly
+_OUTCOME_BYTES = 80
+
+
+class SnapshotWalk:
+    """Writes a state down, one bounded chunk a call; transactions may be applied in between."""
+
+    def __init__(self, state: State, chunk_bytes: int = 64 << 10) -> None:
+        self._state = state
+        self._chunk_bytes = chunk_bytes
+        self._begun = self._ended = False
+        self._sessions = list(state.sessions.by_id)
+        self._paths = ["/"]  # still to visit, the next one last
+        self._session_count = self._znode_count = 0
+
+    def next_chunk(self) -> bytes | None:
+        """The next chunk, None after the last."""
+        if self._ended:
+            return None
+        if not self._begun:
+            self._begun = True
+            return _encode_chunk([SnapshotHeader(SNAPSHOT_FORMAT, self._state.time_ms)])
+        records: list[Record] = []
+        if self._sessions:
+            self._visit_sessions(records)
+        else:
+            self._visit_znodes(records)
+        if not self._sessions and not self._paths:
+            self._ended = True
+            records.append(SnapshotTrailer(self._session_count, self._znode_count))
+        return _encode_chunk(records)
+
+    def _visit_sessions(self, records: list[Record]) -> None:
+        table = self._state.sessions
+        sessions = self._sessions
+        room = self._chunk_bytes
+        while sessions and room > 0:
+            session = table.get(sessions.pop())
+            if session is None:
+                room -= 1  # bounds the visits too
+                continue
+            records.append(record_of(session))
+            room -= _RECORD_BYTES + len(session.outcomes) * _OUTCOME_BYTES
+            self._session_count += 1
+
+    def _visit_znodes(self, records: list[Record]) -> None:
+        znodes = self._state.tree.znodes
+        paths = self._paths
+        room = self._chunk_bytes
+        for _ in range(VISITS_MAX):
+            path = paths.pop()
+            znode = znodes.get(path)
+            if znode is not None:
+                value = znode.value
+                records.append(
+                    ZnodeRecord(
+                        path,
+                        value,
+                        znode.czxid,
+                        znode.mzxid,
+                        znode.ctime,
+                        znode.mtime,
+                        znode.version,
+                        znode.owner,
+                        znode.creates,
+                        znode.pzxid,
+                    )
+                )
+                self._znode_count += 1
+                if znode.children:
+                    paths.extend(reversed(znode.children))
+                room -= len(path) + len(value) + _RECORD_BYTES
+            if room <= 0 or not paths:
+                break
+
+
+class SnapshotLoader:
+    """Builds a state from chunks in the order in which they were written."""
+
+    def __init__(self) -> None:
+        self._tree = Tree()
+        self._sessions = SessionTable()
+        self._header: SnapshotHeader | None = None
+        self._complete = False
+        self._ctime = Millis(0)
+
+    def load(self, chunk: bytes) -> None:
+        """Take the next chunk.
+
+        Raises:
+            SnapshotFormatError: it is malformed, of an unknown format or does not belong here.
+                What was loaded is of no use.
+        """
+        try:
+            if self._header is None:
+                self._begin(chunk)
+                return
+            for record in _decode_chunk(chunk):
+                if self._complete:
+                    raise SnapshotFormatError("a record after the last one")
+                match record:
+                    case ZnodeRecord():
+                        self._add_znode(record)
+                    case SessionRecord():
+                        self._add_session(record)
+                    case SnapshotTrailer():
+                        self._end(record)
+        except (msgspec.DecodeError, LayoutError) as error:
+            raise SnapshotFormatError(f"malformed record: {error}") from error
+
+    def finish(self, zxid: Zxid, consistent_at: Zxid) -> State:
+        """The state of a walk that began at `zxid` and ended at `consistent_at`.
+
+        Raises:
+            SnapshotFormatError: the snapshot is not complete.
+        """
+        if self._header is None or not self._complete:
+            raise SnapshotFormatError("the snapshot is not complete")
+        assert zxid <= consistent_at, (zxid, consistent_at)
+        state = State(self._tree, self._sessions)
+        state.zxid = zxid
+        state.consistent_at = consistent_at
+        state.time_ms = self._header.time_ms
+        return state
+
+    def _begin(self, chunk: bytes) -> None:
+        headers = _decode_header(chunk)
+        if len(headers) != 1:
+            raise SnapshotFormatError("the first chunk must be the header alone")
+        header = headers[0]
+        if header.format != SNAPSHOT_FORMAT:
+            raise SnapshotFormatError(
+                f"format {header.format}, this version reads only {SNAPSHOT_FORMAT}"
+            )
+        self._header = header
+
+    def _add_session(self, record: SessionRecord) -> None:
+        if self._sessions.get(record.session_id) is not None:
+            raise SnapshotFormatError(f"session {record.session_id:#x} comes twice")
+        self._sessions.add(
+            Session(
+                record.session_id,
+                record.password,
+                record.timeout_ms,
+                record.owner,
+                record.last_number,
+                record.acked,
+                record.outcomes,
+            )
+        )
+
+    def _add_znode(self, record: ZnodeRecord) -> None:
+        path = record.path
+        znodes = self._tree.znodes
+        if path in znodes:
+            raise SnapshotFormatError(f"znode {path} comes twice")
+        parent = None if path == "/" else znodes.get(parent_of(path))
+        if parent is None and path != "/":
+            raise SnapshotFormatError(f"znode {path} comes before its parent")
+        # Equal numbers share one object, as they do in a tree that was never written down.
+        czxid = record.czxid
+        ctime = self._ctime
+        if record.ctime != ctime:
+            ctime = self._ctime = record.ctime
+        znode = Znode(
+            record.value,
+            czxid,
+            czxid if record.mzxid == czxid else record.mzxid,
+            ctime,
+            ctime if record.mtime == ctime else record.mtime,
+            record.version,
+            record.owner,
+            record.creates,
+            czxid if record.pzxid == czxid else record.pzxid,
+            0,
+        )
+        self._tree.add(path, znode, parent)
+
+    def _end(self, trailer: SnapshotTrailer) -> None:
+        counts = (len(self._sessions.by_id), len(self._tree.znodes))
+        if counts != (trailer.sessions, trailer.znodes):
+            raise SnapshotFormatError(
+                f"{counts} sessions and znodes, expected {(trailer.sessions, trailer.znodes)}"
+            )
+        for path in UNDELETABLE:
+            if path not in self._tree.znodes:
+                raise SnapshotFormatError(f"znode {path} is missing")
+        self._complete = True

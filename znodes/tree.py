@@ -1,0 +1,208 @@
+"""The tree of znodes: a flat dict from path to znode, changed only by transactions.
+
+Every change is idempotent, and correct when replayed over a fuzzy snapshot, whose znodes are each
+from another moment between two zxids Z0 and Z1. Three facts make it so; all rest on comparing
+zxids, and all differences are gone once Z1 is replayed:
+
+    a znode in the snapshot that is newer than a replayed txn is left alone;
+    a znode that the snapshot lacks was deleted before the walk came by, so whatever a replay
+    makes of it in between, a later replayed txn deletes;
+    a parent deleted and created again has its newer children in the dict already: replaying their
+    creation links them again.
+
+The counter of created children and pzxid only rise within one life of a znode (ZOOKEEPER-3145).
+
+ZooKeeper: `DataTree`, `DataNode`.
+"""
+
+from typing import Final
+
+from msgspec import Struct
+
+from raykeeper.zab.ids import ZERO, Millis, Zxid
+from raykeeper.znodes.digest import children_term, data_check
+from raykeeper.znodes.paths import UNDELETABLE, parent_of
+from raykeeper.znodes.requests import SessionId
+from raykeeper.znodes.stat import Stat
+from raykeeper.znodes.txns import Created, DataSet
+
+ZNODE_BYTES: Final = 330
+"""What a znode costs beside the bytes of its value and path: object, keys, numbers, two dicts."""
+
+
+class Znode(Struct, gc=False):
+    """One znode. Not tracked by the garbage collector: it cannot be part of a cycle."""
+
+    value: bytes
+    czxid: Zxid
+    mzxid: Zxid
+    ctime: Millis
+    mtime: Millis
+    version: int
+    owner: SessionId
+    creates: int
+    """Children ever created: the next sequential number."""
+    pzxid: Zxid
+    check: int
+    """`data_check` of the fields above but for the last two."""
+    children: dict[str, None] | None = None
+    """Paths of the children, None before the first: most znodes never have one."""
+
+
+class Tree:
+    """Znodes by path, the ephemerals by owner, and the part of the digest that covers them."""
+
+    def __init__(self) -> None:
+        self.znodes: dict[str, Znode] = {}
+        self.ephemerals: dict[SessionId, dict[str, None]] = {}
+        self.ephemeral_count = 0
+        self.content_bytes = 0  # of values and paths
+        self.digest = 0  # a plain sum; whoever shows it takes it modulo 2^64
+
+    def plant(self) -> None:
+        """Make the znodes that are there before the first transaction."""
+        for path in UNDELETABLE:
+            znode = Znode(b"", ZERO, ZERO, Millis(0), Millis(0), 0, SessionId(0), 0, ZERO, 0)
+            self.add(path, znode, self.znodes.get(parent_of(path)))
+
+    def get(self, path: str) -> Znode | None:
+        """The znode at `path`, None when there is none; a malformed path has none."""
+        return self.znodes.get(path)
+
+    def add(self, path: str, znode: Znode, parent: Znode | None) -> None:
+        """Put in a znode as it is, under `parent`; its `check` is set here. Only "/" has none."""
+        assert path not in self.znodes, path
+        assert (parent is None) == (path == "/"), path
+        self.znodes[path] = znode
+        if parent is not None:
+            _link(parent, path)
+        self._count_in(path, znode)
+
+    def create(self, zxid: Zxid, time_ms: Millis, change: Created) -> None:
+        """Apply a creation."""
+        path = change.path
+        znodes = self.znodes
+        parent_path = path[: path.rfind("/")] or "/"
+        parent = znodes.get(parent_path)
+        if parent is None or parent.czxid > zxid:
+            return  # a replay: the parent this znode lived under was deleted before Z1, so was it
+        znode = znodes.get(path)
+        if znode is None:
+            value = change.value
+            znode = Znode(value, zxid, zxid, time_ms, time_ms, 0, change.owner, 0, zxid, 0)
+            znodes[path] = znode
+            self._count_in(path, znode)
+        else:
+            assert znode.czxid >= zxid, (path, znode.czxid, zxid)  # else its deletion is missing
+        _link(parent, path)
+        self._raise_children(parent_path, parent, change.creates, zxid)
+
+    def delete(self, zxid: Zxid, path: str) -> None:
+        """Apply a deletion."""
+        znodes = self.znodes
+        parent_path = path[: path.rfind("/")] or "/"
+        parent = znodes.get(parent_path)
+        znode = znodes.get(path)
+        if znode is not None and znode.czxid <= zxid:
+            del znodes[path]
+            self._count_out(path, znode)
+            if parent is not None and parent.children is not None:
+                parent.children.pop(path, None)
+        if parent is not None and parent.czxid < zxid:
+            self._raise_children(parent_path, parent, parent.creates, zxid)
+
+    def set_data(self, zxid: Zxid, time_ms: Millis, change: DataSet) -> None:
+        """Apply a change of the value."""
+        path = change.path
+        znode = self.znodes.get(path)
+        if znode is None or znode.mzxid >= zxid:
+            return  # a replay: the znode, or its value, is already a later one
+        value = change.value
+        version = change.stat.version
+        old = znode.check
+        new = data_check(path, value, znode.czxid, zxid, znode.ctime, time_ms, version, znode.owner)
+        self.digest += new * new - old * old
+        self.content_bytes += len(value) - len(znode.value)
+        znode.value = value
+        znode.mzxid = zxid
+        znode.mtime = time_ms
+        znode.version = version
+        znode.check = new
+
+    def _count_in(self, path: str, znode: Znode) -> None:
+        check = znode.check = data_check(
+            path,
+            znode.value,
+            znode.czxid,
+            znode.mzxid,
+            znode.ctime,
+            znode.mtime,
+            znode.version,
+            znode.owner,
+        )
+        self.digest += check * check + children_term(path, znode.creates, znode.pzxid)
+        self.content_bytes += len(path) + len(znode.value)
+        owner = znode.owner
+        if owner:
+            self.ephemeral_count += 1
+            self.ephemerals.setdefault(owner, {})[path] = None
+
+    def _count_out(self, path: str, znode: Znode) -> None:
+        check = znode.check
+        self.digest -= check * check + children_term(path, znode.creates, znode.pzxid)
+        self.content_bytes -= len(path) + len(znode.value)
+        owner = znode.owner
+        if owner:
+            self.ephemeral_count -= 1
+            owned = self.ephemerals[owner]
+            del owned[path]
+            if not owned:
+                del self.ephemerals[owner]
+
+    def _raise_children(self, path: str, parent: Znode, creates: int, zxid: Zxid) -> None:
+        """Both numbers only rise: a replay comes with old ones."""
+        was_creates = parent.creates
+        was_pzxid = parent.pzxid
+        if creates < was_creates:
+            creates = was_creates
+        if zxid < was_pzxid:
+            zxid = was_pzxid
+        self.digest += children_term(path, creates, zxid)
+        self.digest -= children_term(path, was_creates, was_pzxid)
+        parent.creates = creates
+        parent.pzxid = zxid
+
+
+def stat_of(znode: Znode) -> Stat:
+    """The Stat a client is shown."""
+    children = znode.children
+    count = len(children) if children else 0
+    return Stat(
+        znode.czxid,
+        znode.mzxid,
+        znode.ctime,
+        znode.mtime,
+        znode.version,
+        cversion_of(znode.creates, count),
+        0,
+        znode.owner,
+        len(znode.value),
+        count,
+        znode.pzxid,
+    )
+
+
+def cversion_of(creates: int, num_children: int) -> int:
+    """Creations plus deletions of children, as a signed 32-bit number that wraps."""
+    cversion = 2 * creates - num_children
+    if cversion > 0x7FFF_FFFF:
+        cversion = (cversion + 0x8000_0000 & 0xFFFF_FFFF) - 0x8000_0000
+    return cversion
+
+
+def _link(parent: Znode, path: str) -> None:
+    children = parent.children
+    if children is None:
+        parent.children = {path: None}
+    else:
+        children[path] = None
