@@ -1,0 +1,75 @@
+"""A tree received from the leader takes the place of ours.
+
+Rules Z5 and Z7. The received tree is fuzzy: it is a real state only once everything up to its
+`consistent_at` is applied. Until then nobody is answered; then every local watch is evaluated as
+on a reconnect, before any reply from the new state.
+"""
+
+from raykeeper.actors import server_notes as notes
+from raykeeper.actors.connections import Connections
+from raykeeper.actors.server_context import ServerContext
+from raykeeper.actors.tree_streams import TreeStreams
+from raykeeper.zab.effects import (
+    AdoptSnapshot,
+    DiscardSnapshot,
+    Effect,
+    Note,
+    ReceiveChunk,
+    ReceiveSnapshot,
+)
+from raykeeper.zab.ids import Zxid, show_zxid
+from raykeeper.znodes.snapshot import SnapshotFormatError, SnapshotLoader
+
+
+class Adoption:
+    """The tree on its way in, beside the one that is served."""
+
+    def __init__(
+        self, context: ServerContext, connections: Connections, streams: TreeStreams
+    ) -> None:
+        self._context = context
+        self._connections = connections
+        self._streams = streams
+        self._loader: SnapshotLoader | None = None
+        self._since: Zxid | None = None
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the tree is a real state."""
+        return self._since is None
+
+    def observe(self, effect: Effect) -> None:
+        """Load what the disk is told to receive."""
+        if isinstance(effect, ReceiveSnapshot):
+            self._loader = SnapshotLoader()
+        elif isinstance(effect, DiscardSnapshot):
+            self._loader = None
+        elif isinstance(effect, ReceiveChunk) and self._loader is not None:
+            try:
+                self._loader.load(effect.data)
+            except SnapshotFormatError as error:
+                peer = self._context.peer
+                if peer.leader is not None:
+                    peer.reject(peer.leader, str(error), self._context.now.mono)
+
+    def adopt(self, effect: AdoptSnapshot) -> None:
+        """The snapshot is installed on the disk: serve from it, once it is a real state."""
+        assert self._loader is not None, effect
+        context = self._context
+        if self._since is None:
+            self._since = context.state.zxid
+        context.state = self._loader.finish(effect.zxid, effect.consistent_at)
+        self._loader = None
+        context.out.append(Note(notes.SNAPSHOT_ADOPTED, show_zxid(effect.zxid)))
+        self._streams.tree_replaced()
+        self.settle()
+
+    def settle(self) -> None:
+        """Transactions were applied: perhaps the tree is a real state now."""
+        state, since = self._context.state, self._since
+        if since is None or state.zxid < state.consistent_at:
+            return
+        self._since = None
+        for number, event in self._context.watches.reevaluate(state, since):
+            self._connections.fired(number, event)
+        self._connections.adopted()

@@ -1,0 +1,446 @@
+"""The clients of one server: frames in, replies and events out, in each session's own order.
+
+ZooKeeper: `ServerCnxn`, `CommitProcessor`, `FinalRequestProcessor`. Paper, section 4.4.
+
+Invariants: the requests of a session are answered in the order they came; a read waits for the
+session's own earlier writes; an event is queued before any reply that could show the state it
+announces; a write that was applied is answered from the table of outcomes, never done twice.
+"""
+
+from collections import deque
+
+import msgspec
+
+from raykeeper.actors import server_notes as notes
+from raykeeper.actors.effects import CloseClient, SendClient
+from raykeeper.actors.peer_messages import ForwardConnect, ForwardedWrite, Touch
+from raykeeper.actors.server_context import ServerContext
+from raykeeper.zab.effects import Note
+from raykeeper.zab.ids import ZERO, Millis, Zxid
+from raykeeper.znodes.errors import Code
+from raykeeper.znodes.reads import answer, set_watch
+from raykeeper.znodes.replies import (
+    Connected,
+    DataRead,
+    Done,
+    Ended,
+    Item,
+    ReadFailed,
+    ServerFrame,
+    WatchFired,
+    Written,
+    encode_server_frame,
+)
+from raykeeper.znodes.requests import (
+    PASSWORD_BYTES,
+    ClientFrame,
+    Connect,
+    Request,
+    SessionId,
+    SetWatches,
+    Sync,
+    Write,
+    decode_client_frame,
+)
+from raykeeper.znodes.txns import OpenRefused, Outcome, SessionOpened, Txn
+
+FRAME_BYTES_MAX = 1 << 20
+"""A frame with this much in read values leaves at once, so that none grows without bound."""
+
+
+class PendingSync:
+    """A sync that waits for the leader to name and confirm a read point (rule Z4)."""
+
+    __slots__ = ("point", "xid")
+
+    def __init__(self, xid: int) -> None:
+        self.xid = xid
+        self.point: Zxid | None = None
+
+
+_Waiting = Write | PendingSync | Request
+
+
+class Connection:
+    """One client's link; it has a session once the SessionOpened transaction was applied."""
+
+    __slots__ = (
+        "beat",
+        "bytes",
+        "confirmed",
+        "connect",
+        "is_dirty",
+        "is_touched",
+        "items",
+        "number",
+        "owner",
+        "queue",
+        "session_id",
+    )
+
+    def __init__(self, number: int, connect: Connect) -> None:
+        self.number = number
+        self.connect = connect
+        self.session_id = SessionId(0)
+        self.owner = ZERO
+        self.beat = 0
+        self.confirmed = 0
+        self.is_touched = False
+        self.is_dirty = False
+        self.queue: deque[tuple[_Waiting, Millis]] = deque()  # with the time of arrival
+        self.items: list[Item] = []
+        self.bytes = 0
+
+
+class Connections:
+    """All connections of this server, by number and by session.
+
+    `forwards`, `connects` and `syncs` collect what must go to the leader at the end of the step.
+    """
+
+    def __init__(self, context: ServerContext) -> None:
+        self.forwards: list[ForwardedWrite] = []
+        self.connects: list[ForwardConnect] = []
+        self.syncs: list[PendingSync] = []
+        self.is_serving = False
+        self._context = context
+        self._by_number: dict[int, Connection] = {}
+        self._by_session: dict[SessionId, Connection] = {}
+        self._touched: list[Connection] = []
+        self._dirty: list[Connection] = []
+
+    def __len__(self) -> int:
+        return len(self._by_number)
+
+    @property
+    def waiting(self) -> int:
+        """Requests that have arrived and are not answered."""
+        return sum(len(connection.queue) for connection in self._by_number.values())
+
+    # From the client.
+
+    def frame(self, number: int, data: bytes) -> None:
+        """A frame of a client, the first one being Connect; a malformed one ends the link."""
+        connection = self._by_number.get(number)
+        try:
+            frame = decode_client_frame(data)
+        except msgspec.DecodeError as error:
+            self._malformed(number, str(error))
+            return
+        if isinstance(frame, Connect):
+            if connection is not None or len(frame.password) != PASSWORD_BYTES:
+                self._malformed(number, "unexpected Connect")
+                return
+            self._by_number[number] = Connection(number, frame)
+            self.connects.append(ForwardConnect(number, frame))
+        elif connection is None or not connection.session_id:
+            self._malformed(number, "requests before a session")
+        else:
+            self._requests(connection, frame)
+
+    def gone(self, number: int) -> None:
+        """The link is closed; the session lives on until it is taken up or expires."""
+        connection = self._by_number.get(number)
+        if connection is not None:
+            self._forget(connection)
+
+    def _requests(self, connection: Connection, frame: ClientFrame) -> None:
+        now = self._context.now.mono
+        connection.beat = max(connection.beat, frame.beat)
+        if not connection.is_touched:
+            connection.is_touched = True
+            self._touched.append(connection)
+        session_id, owner = connection.session_id, connection.owner
+        queue = connection.queue
+        session = self._context.state.sessions.get(session_id)
+        applied = session.last_number if session is not None else 0
+        for request in frame.requests:
+            if isinstance(request, Write):
+                queue.append((request, now))
+                if request.number > applied:
+                    self.forwards.append(ForwardedWrite(session_id, owner, request))
+            elif isinstance(request, Sync):
+                sync = PendingSync(request.xid)
+                queue.append((sync, now))
+                self.syncs.append(sync)
+            elif queue or not self.is_serving:
+                queue.append((request, now))
+            else:
+                self._answer(connection, request)
+        if queue:
+            self._drain(connection)
+            if len(queue) > self._context.options.queue_max:
+                self._context.out.append(Note(notes.CLIENT_OVERRUN, connection.number))
+                self._end(connection, Code.CONNECTION_LOSS)
+
+    def _malformed(self, number: int, reason: str) -> None:
+        self._context.out.append(Note(notes.CLIENT_MALFORMED, (number, reason)))
+        connection = self._by_number.get(number)
+        if connection is not None:
+            self._end(connection, Code.CONNECTION_LOSS)
+            return
+        self._send(number, Ended(Code.CONNECTION_LOSS))
+        self._context.out.append(CloseClient(number))
+
+    # From the replicated state.
+
+    def opened(self, zxid: Zxid, change: SessionOpened) -> None:
+        """A session was opened or moved: answer if it was for us, fence whoever had it before."""
+        connection = None
+        if change.server_id == self._context.peer.settings.server_id:
+            connection = self._by_number.get(change.connection)
+        before = self._by_session.get(change.session_id)
+        if before is not None and before is not connection:
+            self._context.out.append(Note(notes.SESSION_FENCED, (change.session_id, before.number)))
+            self._end(before, Code.SESSION_MOVED)
+        if connection is None:
+            return
+        is_new = not connection.session_id
+        connection.session_id = change.session_id
+        connection.owner = zxid
+        self._by_session[change.session_id] = connection
+        if is_new:
+            self._connected(connection, zxid, change)
+        else:
+            # Forwarded twice, around a change of leader: what went out under the first owner
+            # number is refused by the leader.
+            self._forward_again(connection)
+
+    def _connected(self, connection: Connection, zxid: Zxid, change: SessionOpened) -> None:
+        if connection.connect.last_zxid > zxid:
+            # Such a zxid was never committed here: the client comes from another ensemble.
+            self._end(connection, Code.CONNECTION_LOSS)
+            return
+        session = self._context.state.sessions.get(change.session_id)
+        last = session.last_number if session is not None else 0
+        reply = Connected(Code.OK, change.session_id, change.timeout_ms, zxid, last)
+        self._send(connection.number, reply)
+
+    def refused(self, change: OpenRefused) -> None:
+        """A session could not be taken up."""
+        connection = None
+        if change.server_id == self._context.peer.settings.server_id:
+            connection = self._by_number.get(change.connection)
+        if connection is None or connection.session_id:
+            return
+        zxid = self._context.state.zxid
+        refusal = Connected(change.code, SessionId(0), Millis(0), zxid, 0)
+        self._send(connection.number, refusal)
+        self._context.out.append(CloseClient(connection.number))
+        self._forget(connection)
+
+    def closed(self, session_id: SessionId, txn: Txn, outcome: Outcome) -> None:
+        """A session has ended: its client learns it, and its reply if it asked for it."""
+        connection = self._by_session.get(session_id)
+        if connection is None:
+            return
+        if txn.number and txn.session_id == session_id:
+            self._push(connection, _written(txn.number, outcome))
+        self._end(connection, Code.SESSION_EXPIRED)
+
+    def applied(self, txn: Txn, outcome: Outcome) -> None:
+        """A numbered write was applied: answer it if it came through us, and what waited."""
+        connection = self._by_session.get(txn.session_id)
+        if connection is None or not connection.queue:
+            return
+        request, arrived = connection.queue[0]
+        if not isinstance(request, Write) or request.number != txn.number:
+            return  # came through another connection; a repeat is answered when it is its turn
+        connection.queue.popleft()
+        self._slow(connection, "write", txn.number, arrived)
+        self._push(connection, _written(txn.number, outcome))
+        if connection.queue:
+            self._drain(connection)
+
+    def fired(self, number: int, event: WatchFired) -> None:
+        """A watch of connection `number` was triggered."""
+        connection = self._by_number.get(number)
+        if connection is not None:
+            self._push(connection, event)
+
+    def adopted(self) -> None:
+        """The tree was replaced: end what is no longer, answer what has been applied."""
+        sessions = self._context.state.sessions
+        for connection in list(self._by_session.values()):
+            session = sessions.get(connection.session_id)
+            if session is None:
+                self._end(connection, Code.SESSION_EXPIRED)
+            elif session.owner != connection.owner:
+                self._end(connection, Code.CONNECTION_LOSS)
+        self.resume()
+
+    # From the leader.
+
+    def confirmed(self, beats: list[tuple[Connection, int]], rejected: list[SessionId]) -> None:
+        """The leader confirmed heartbeats: the clients may count on their sessions again."""
+        gone = frozenset(rejected)
+        for connection, beat in beats:
+            if connection.session_id not in gone and beat > connection.confirmed:
+                connection.confirmed = beat
+                self._mark(connection)
+
+    def gap(self, session_id: SessionId, owner: Zxid) -> None:
+        """The leader met a write whose predecessor it never saw."""
+        connection = self._by_session.get(session_id)
+        if connection is not None and connection.owner == owner:
+            self._context.out.append(Note(notes.WRITE_GAP, session_id))
+            self._end(connection, Code.CONNECTION_LOSS)
+
+    def take_touched(self) -> tuple[list[Touch], list[tuple[Connection, int]]]:
+        """The sessions heard since the last call, and which connection and beat each stands for."""
+        touches, beats = [], []
+        for connection in self._touched:
+            connection.is_touched = False
+            if connection.session_id:
+                touches.append(Touch(connection.session_id, connection.owner, connection.beat))
+                beats.append((connection, connection.beat))
+        self._touched = []
+        return touches, beats
+
+    def forward_all(self) -> None:
+        """There is a new leader: everything unanswered goes to it, in order."""
+        self.forwards = []
+        self.connects = []
+        self.syncs = []
+        for connection in self._by_number.values():
+            if connection.session_id:
+                self._forward_again(connection)
+                if not connection.is_touched:
+                    connection.is_touched = True
+                    self._touched.append(connection)
+            else:
+                self.connects.append(ForwardConnect(connection.number, connection.connect))
+
+    def resume(self) -> None:
+        """Answer whatever may be answered now, on every connection."""
+        for connection in list(self._by_number.values()):
+            if connection.queue:
+                self._drain(connection)
+
+    def flush(self) -> None:
+        """End of the step: everything that was queued for a client leaves in one frame each."""
+        for connection in self._dirty:
+            if connection.is_dirty:
+                self._flush(connection)
+        self._dirty = []
+
+    # Within.
+
+    def _forward_again(self, connection: Connection) -> None:
+        session = self._context.state.sessions.get(connection.session_id)
+        applied = session.last_number if session is not None else 0
+        for request, _ in connection.queue:
+            if isinstance(request, Write):
+                if request.number > applied:
+                    self.forwards.append(
+                        ForwardedWrite(connection.session_id, connection.owner, request)
+                    )
+            elif isinstance(request, PendingSync) and request.point is None:
+                self.syncs.append(request)
+
+    def _drain(self, connection: Connection) -> None:
+        """Answer from the head of the queue as far as possible."""
+        queue = connection.queue
+        while queue and connection.session_id:
+            request, arrived = queue[0]
+            if isinstance(request, Write):
+                if not self._repeat(connection, request):
+                    return
+            elif isinstance(request, PendingSync):
+                if request.point is None or request.point > self._context.state.zxid:
+                    return
+                self._slow(connection, "sync", request.xid, arrived)
+                self._push(connection, Done(request.xid, self._context.state.zxid))
+            elif self.is_serving:
+                self._answer(connection, request)
+            else:
+                return
+            if queue:
+                queue.popleft()
+
+    def _repeat(self, connection: Connection, write: Write) -> bool:
+        """Answer a write that has been applied before; False when it has not."""
+        session = self._context.state.sessions.get(connection.session_id)
+        if session is None or write.number > session.last_number:
+            return False
+        outcome = session.outcomes.get(write.number)
+        if outcome is None:
+            # The client said it has this outcome, and asks again.
+            self._context.out.append(Note(notes.CLIENT_MALFORMED, (connection.number, "repeat")))
+            self._end(connection, Code.CONNECTION_LOSS)
+        else:
+            self._push(connection, _written(write.number, outcome))
+        return True
+
+    def _answer(self, connection: Connection, request: Request) -> None:
+        """Answer a read or setWatches from the present state, and set its watch."""
+        context = self._context
+        state, number = context.state, connection.number
+        if isinstance(request, SetWatches):
+            for event in context.watches.rearm(state, number, request):
+                self._push(connection, event)
+            self._push(connection, Done(request.xid, state.zxid))
+            return
+        assert not isinstance(request, Write | Sync), request
+        item = answer(state, request)
+        if isinstance(item, DataRead):
+            connection.bytes += len(item.value)
+        if request.watch:
+            if context.watches.count_of(number) < context.limits.watches_max:
+                set_watch(context.watches, number, request, item)
+            else:
+                context.out.append(Note(notes.WATCHES_FULL, connection.session_id))
+                item = ReadFailed(request.xid, state.zxid, Code.BAD_ARGUMENTS)
+        self._push(connection, item)
+        if connection.bytes > FRAME_BYTES_MAX:
+            self._flush(connection)
+
+    def _slow(self, connection: Connection, kind: str, number: int, arrived: Millis) -> None:
+        context = self._context
+        took = context.now.mono - arrived
+        if took > context.options.slow_request_ms:
+            stage = "agreement" if context.peer.is_active else "election"
+            detail = (connection.session_id, kind, number, stage, took)
+            context.out.append(Note(notes.REQUEST_SLOW, detail))
+
+    def _push(self, connection: Connection, item: Item) -> None:
+        connection.items.append(item)
+        if not connection.is_dirty:
+            connection.is_dirty = True
+            self._dirty.append(connection)
+
+    def _mark(self, connection: Connection) -> None:
+        if not connection.is_dirty:
+            connection.is_dirty = True
+            self._dirty.append(connection)
+
+    def _flush(self, connection: Connection) -> None:
+        frame = ServerFrame(connection.confirmed, self._context.state.zxid, connection.items)
+        connection.items = []
+        connection.bytes = 0
+        connection.is_dirty = False
+        self._send(connection.number, frame)
+
+    def _send(self, number: int, frame: Connected | ServerFrame | Ended) -> None:
+        self._context.out.append(SendClient(number, encode_server_frame(frame)))
+
+    def _end(self, connection: Connection, code: Code) -> None:
+        """Close the link after what was queued for it and the reason."""
+        if connection.is_dirty and connection.session_id:
+            self._flush(connection)
+        self._send(connection.number, Ended(code))
+        self._context.out.append(CloseClient(connection.number))
+        self._forget(connection)
+
+    def _forget(self, connection: Connection) -> None:
+        self._by_number.pop(connection.number, None)
+        if self._by_session.get(connection.session_id) is connection:
+            del self._by_session[connection.session_id]
+        self._context.watches.drop(connection.number)
+        connection.session_id = SessionId(0)
+        connection.is_dirty = False
+        connection.queue.clear()
+
+
+def _written(number: int, outcome: Outcome) -> Written:
+    return Written(number, outcome.zxid, outcome.code, outcome.path, outcome.stat)

@@ -1,0 +1,219 @@
+"""What an established leader does beside Zab: prepare requests, keep sessions alive or end them.
+
+ZooKeeper: `LeaderRequestProcessor`, `PrepRequestProcessor`, `LearnerHandler` (REQUEST, PING,
+REVALIDATE), `LeaderSessionTracker`.
+
+Invariants: a write is prepared only under its session's present owner number and as the next
+number; a session is expired only by a verdict that knew of its last touch; a heartbeat is
+confirmed only for a session that is not about to end.
+"""
+
+from collections import deque
+
+from raykeeper.actors import server_notes as notes
+from raykeeper.actors.effects import SendPeer, TrackSessions
+from raykeeper.actors.peer_messages import (
+    ForwardConnect,
+    ForwardedWrite,
+    Touch,
+    WriteGap,
+)
+from raykeeper.actors.server_context import ServerContext
+from raykeeper.zab.effects import Note
+from raykeeper.zab.ids import Epoch, Millis, ServerId, Zxid, show_zxid
+from raykeeper.zab.leader_broadcast import LeaderBroadcast
+from raykeeper.znodes.expiry import Expiry, SessionReport, TouchedSession, Verdict
+from raykeeper.znodes.preparation import Preparation
+from raykeeper.znodes.requests import SessionId
+
+PROPOSAL_BYTES_MAX = 1 << 20
+"""Transactions proposed in one run, unless a single one is larger."""
+
+
+class Leading:
+    """One reign of this server, from its activation to the end of its role."""
+
+    def __init__(self, context: ServerContext, epoch: Epoch) -> None:
+        self.epoch = epoch
+        self.preparation = Preparation(context.state, context.limits)
+        self._context = context
+        self._txns: list[bytes] = []
+        self._txn_bytes = 0
+        self._proposed: deque[tuple[Zxid, Millis]] = deque()  # ends of runs, when proposed
+        # Sessions: what the next report will say, and when each was touched last (in reports).
+        self._batch = 0
+        self._touched: dict[SessionId, None] = {}
+        self._ended: list[SessionId] = []
+        self._last_touch: dict[SessionId, int] = {}
+        self._needs_full = True
+        self._losses: list[Millis] = []
+        self._own_expiry: Expiry | None = None
+
+    @property
+    def outstanding(self) -> int:
+        """Transactions prepared and not yet applied."""
+        return self.preparation.outstanding
+
+    # Requests.
+
+    def writes(self, sender: ServerId, writes: list[ForwardedWrite]) -> None:
+        """Prepare writes that came through `sender`, in order."""
+        preparation = self.preparation
+        for forwarded in writes:
+            session_id, number = forwarded.session_id, forwarded.write.number
+            if preparation.owner_of(session_id) != forwarded.owner:
+                detail = (session_id, number, sender)
+                self._context.out.append(Note(notes.WRITE_FENCED, detail))
+                continue
+            last = preparation.last_number(session_id)
+            if last is None or number <= last:
+                continue  # closing, or a repeat: answered where the client is connected
+            window = self._context.limits.outcomes_max
+            if number != last + 1 or number - forwarded.write.acked > window:
+                gap = WriteGap(session_id, forwarded.owner)
+                self._context.out.append(Note(notes.WRITE_GAP, (session_id, last, number)))
+                self._context.out.append(SendPeer(sender, gap))
+                continue
+            if (zxid := self._next_zxid()) is None:
+                return
+            wall = self._context.now.wall
+            self._add(preparation.write(zxid, wall, session_id, forwarded.write))
+
+    def connect(self, sender: ServerId, forwarded: ForwardConnect) -> None:
+        """Prepare the opening or moving of a session for a client of `sender`."""
+        if (zxid := self._next_zxid()) is not None:
+            wall = self._context.now.wall
+            request, connection = forwarded.request, forwarded.connection
+            self._add(self.preparation.open_session(zxid, wall, sender, connection, request))
+
+    def propose(self) -> None:
+        """Propose what was prepared since the last call, as one run."""
+        if not self._txns:
+            return
+        txns, self._txns, self._txn_bytes = self._txns, [], 0
+        peer, now = self._context.peer, self._context.now.mono
+        peer.propose(txns, now)
+        self._proposed.append((peer.history.logged, now))
+
+    # The replicated state.
+
+    def applied(self, zxid: Zxid) -> None:
+        """Everything up to `zxid` was applied: its preparation records are of no more use."""
+        self.preparation.applied(zxid)
+        context = self._context
+        while self._proposed and self._proposed[0][0] <= zxid:
+            end, at = self._proposed.popleft()
+            took = context.now.mono - at
+            if took > context.options.slow_request_ms:
+                stage = "own disk" if context.peer.history.synced < end else "followers"
+                context.out.append(Note(notes.PROPOSAL_SLOW, (show_zxid(end), stage, took)))
+
+    def opened(self, session_id: SessionId) -> None:
+        """A session was opened or moved: it begins a full timeout."""
+        self._touch(session_id)
+
+    def closed(self, session_id: SessionId) -> None:
+        """A session has ended."""
+        self._touched.pop(session_id, None)
+        self._last_touch.pop(session_id, None)
+        self._ended.append(session_id)
+
+    # Sessions.
+
+    def touches(self, touches: list[Touch]) -> list[SessionId]:
+        """Sessions were heard. Returns those that must not be confirmed."""
+        rejected = []
+        for touch in touches:
+            if self.preparation.owner_of(touch.session_id) == touch.owner:
+                self._touch(touch.session_id)
+            else:
+                rejected.append(touch.session_id)
+        return rejected
+
+    def report(self) -> None:
+        """Tell the tracker what was heard since the last report, or be the tracker."""
+        self._batch += 1
+        sessions = self._context.state.sessions.by_id
+        if self._needs_full:
+            self._last_touch = dict.fromkeys(sessions, self._batch)
+            named = list(sessions)
+        else:
+            named = [session_id for session_id in self._touched if session_id in sessions]
+        touched = [
+            TouchedSession(session_id, sessions[session_id].owner, sessions[session_id].timeout_ms)
+            for session_id in named
+        ]
+        report = SessionReport(self.epoch, self._batch, self._needs_full, touched, self._ended)
+        self._needs_full = False
+        self._touched = {}
+        self._ended = []
+        if self._own_expiry is None:
+            self._context.out.append(TrackSessions(report))
+            return
+        now = self._context.now.mono
+        self._own_expiry.report(report, now)
+        self.verdicts(self._own_expiry.verdicts(now))
+
+    def verdicts(self, verdicts: list[Verdict]) -> None:
+        """Expire the overdue sessions that were not touched after the tracker last heard."""
+        for verdict in verdicts:
+            session_id = verdict.session_id
+            if (
+                verdict.epoch != self.epoch
+                or self.preparation.owner_of(session_id) != verdict.owner
+                or self._last_touch.get(session_id) != verdict.batch
+            ):
+                self._context.out.append(Note(notes.VERDICT_DROPPED, session_id))
+                continue
+            if (zxid := self._next_zxid()) is None:
+                return
+            txn = self.preparation.expire_session(zxid, self._context.now.wall, session_id)
+            if txn is not None:
+                self._context.out.append(Note(notes.SESSION_EXPIRED, session_id))
+                self._add(txn)
+
+    def tracker_lost(self) -> None:
+        """What the tracker knew is gone: every session gets its whole timeout again.
+
+        A second loss before any session could have expired would keep the dead alive for ever, so
+        the leader then tracks its sessions itself until the end of its reign.
+        """
+        context = self._context
+        now = context.now.mono
+        context.out.append(Note(notes.TRACKER_LOST, len(self._losses)))
+        self._needs_full = True
+        since = now - context.limits.session_timeout_max_ms
+        self._losses = [at for at in self._losses if at > since]
+        self._losses.append(now)
+        if len(self._losses) > 1 and self._own_expiry is None:
+            self._own_expiry = Expiry()
+            context.out.append(Note(notes.TRACKER_REPLACED, self.epoch))
+
+    # Within.
+
+    def _touch(self, session_id: SessionId) -> None:
+        self._touched[session_id] = None
+        # The report that will say so is the next one; an older verdict does not know of it.
+        self._last_touch[session_id] = self._batch + 1
+
+    def _next_zxid(self) -> Zxid | None:
+        """The zxid of the next transaction, None when this reign can have no more."""
+        role = self._broadcasting()
+        if role is None:
+            return None
+        if len(self._txns) >= role.room:
+            self.propose()
+            self._context.out.append(Note(notes.COUNTER_EXHAUSTED, self.epoch))
+            self._context.peer.abdicate("the counter is exhausted", self._context.now.mono)
+            return None
+        return Zxid(role.next_zxid() + len(self._txns))
+
+    def _broadcasting(self) -> LeaderBroadcast | None:
+        role = self._context.peer.broadcasting
+        return role if role is not None and role.epoch == self.epoch else None
+
+    def _add(self, txn: bytes) -> None:
+        self._txns.append(txn)
+        self._txn_bytes += len(txn)
+        if self._txn_bytes >= PROPOSAL_BYTES_MAX:
+            self.propose()

@@ -1,0 +1,409 @@
+"""One server as a pure state machine: Zab, the tree, sessions, watches and the order of requests.
+
+`step` takes every event that waits, and returns what the shell must do, in order. There is no
+clock, disk, socket or thread in here, so the simulator runs this very code.
+
+ZooKeeper: `QuorumPeer`, `LeaderZooKeeperServer`, `FollowerZooKeeperServer`. DESIGN: sections 2 to 7.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct
+
+from raykeeper.actors import server_notes as notes
+from raykeeper.actors.adoption import Adoption
+from raykeeper.actors.connections import Connections
+from raykeeper.actors.effects import Effect, SendPeer
+from raykeeper.actors.events import (
+    ClientFrameArrived,
+    ClientGone,
+    EpochsSaved,
+    Event,
+    LinkDown,
+    LinkUp,
+    LogRead,
+    LogSynced,
+    LogTruncated,
+    PeerFrame,
+    SessionsOverdue,
+    SnapshotCredited,
+    SnapshotFailed,
+    SnapshotInstalled,
+    SnapshotPublished,
+    SnapshotWritten,
+    TrackerLost,
+)
+from raykeeper.actors.leader_contact import LeaderContact
+from raykeeper.actors.leading import Leading
+from raykeeper.actors.peer_messages import (
+    ForwardConnect,
+    ForwardWrites,
+    ReadPointReply,
+    ReadPointRequest,
+    Touches,
+    TouchesConfirmed,
+    WriteGap,
+)
+from raykeeper.actors.recovered import Recovered
+from raykeeper.actors.server_context import ServerContext, ServerOptions
+from raykeeper.actors.tree_streams import TreeStreams
+from raykeeper.zab import effects as zab
+from raykeeper.zab.history import History
+from raykeeper.zab.ids import ZERO, Epoch, Millis, Now, ServerId, Zxid
+from raykeeper.zab.peer import Peer
+from raykeeper.zab.settings import Settings
+from raykeeper.zab.window import TxnWindow
+from raykeeper.znodes.limits import Limits
+from raykeeper.znodes.snapshot import SnapshotLoader
+from raykeeper.znodes.state import State, outcome_of
+from raykeeper.znodes.txns import OpenRefused, SessionClosed, SessionOpened, Txn
+
+
+class ServerStats(Struct, frozen=True):
+    """What a server says of itself."""
+
+    role: zab.Role
+    is_active: bool
+    leader: ServerId | None
+    epoch: Epoch
+    last_zxid: Zxid
+    votes: bool
+    linked: list[ServerId]
+    sessions: int
+    connections: int
+    znodes: int
+    watches: int
+    outstanding: int
+    digest: int
+
+
+class Server:
+    """A replica's state machine. Call `start` once, then `step` with whatever has happened."""
+
+    def __init__(
+        self, settings: Settings, limits: Limits, options: ServerOptions, recovered: Recovered
+    ) -> None:
+        """Takes up the recovered state: snapshot, then the log as far as it is known committed."""
+        state = _load(recovered)
+        window = TxnWindow(recovered.snapshot_zxid)
+        for run in recovered.runs:
+            window.extend(run.first, run.txns)
+        self._zab_out: zab.Outbox = []
+        history = History(
+            recovered.accepted,
+            recovered.current,
+            window,
+            recovered.snapshot_zxid,
+            self._zab_out,
+            settings.window,
+        )
+        peer = Peer(settings, history, self._zab_out)
+        self._context = ServerContext(state, peer, limits, options)
+        self._connections = Connections(self._context)
+        self._streams = TreeStreams(self._context)
+        self._leading: Leading | None = None
+        self._contact = LeaderContact(self._context, self._connections)
+        self._adoption = Adoption(self._context, self._connections, self._streams)
+        self._report_at: Millis | None = None
+        self._handlers: dict[type, Callable[[Any], None]] = self._event_handlers()
+        history.deliver(recovered.committed)
+        self._pump()
+
+    # The shell's side.
+
+    def start(self, now: Now) -> list[Effect]:
+        """Begin to look for a leader."""
+        self._context.now = now
+        self._context.peer.start(now.mono)
+        return self._finish()
+
+    def step(self, events: list[Event], now: Now) -> list[Effect]:
+        """Take every event, in order. Returns the effects to carry out, in order."""
+        self._context.now = now
+        mono = now.mono
+        peer = self._context.peer
+        due = peer.deadline()
+        self._serve()
+        handlers = self._handlers
+        for event in events:
+            handlers[type(event)](event)
+        if due is not None and due <= mono:
+            # After the events: what has arrived in time must not count as silence.
+            peer.wake(mono)
+            self._pump()
+        if self._report_at is not None and self._report_at <= mono:
+            self._report_at = Millis(mono + self._context.options.touch_ms)
+            self._contact.touch(self._leading)
+            if self._leading is not None:
+                self._leading.report()
+        return self._finish()
+
+    def deadline(self) -> Millis | None:
+        """When to call `step` at the latest, in monotonic milliseconds; None if never."""
+        if self._streams.wants_step:
+            return self._context.now.mono
+        due = self._context.peer.deadline()
+        if self._report_at is None:
+            return due
+        return self._report_at if due is None else min(due, self._report_at)
+
+    def stats(self) -> ServerStats:
+        """A view of the server, cheap but for the digest."""
+        context = self._context
+        peer, state = context.peer, context.state
+        return ServerStats(
+            role=peer.role,
+            is_active=peer.is_active,
+            leader=peer.leader,
+            epoch=peer.epoch,
+            last_zxid=state.zxid,
+            votes=peer.settings.votes,
+            linked=sorted(peer.links),
+            sessions=len(state.sessions.by_id),
+            connections=len(self._connections),
+            znodes=len(state.tree.znodes),
+            watches=context.watches.count,
+            outstanding=self._connections.waiting,
+            digest=state.digest(),
+        )
+
+    @property
+    def state(self) -> State:
+        """The replicated state, for checks from outside; never to be changed."""
+        return self._context.state
+
+    @property
+    def peer(self) -> Peer:
+        """The server's part in Zab, for checks from outside."""
+        return self._context.peer
+
+    # Events.
+
+    def _event_handlers(self) -> dict[type, Callable[[Any], None]]:
+        connections, streams = self._connections, self._streams
+        return {
+            PeerFrame: self._on_peer_frame,
+            ClientFrameArrived: lambda event: connections.frame(event.connection, event.data),
+            ClientGone: lambda event: connections.gone(event.connection),
+            LogSynced: self._on_log_synced,
+            EpochsSaved: self._on_epochs_saved,
+            LogTruncated: self._on_log_truncated,
+            SnapshotInstalled: self._on_snapshot_installed,
+            LogRead: self._on_log_read,
+            LinkUp: self._on_link_up,
+            LinkDown: self._on_link_down,
+            SnapshotCredited: lambda event: streams.credited(event.zxid),
+            SnapshotWritten: lambda event: streams.written(event.zxid),
+            SnapshotFailed: lambda event: streams.failed(event.zxid),
+            SnapshotPublished: lambda event: streams.published(event.zxid),
+            SessionsOverdue: self._on_sessions_overdue,
+            TrackerLost: self._on_tracker_lost,
+        }
+
+    def _on_peer_frame(self, event: PeerFrame) -> None:
+        peer, mono = self._context.peer, self._context.now.mono
+        sender = event.peer
+        for message in event.messages:
+            if isinstance(message, ForwardWrites):
+                if self._leading is not None and sender in peer.links:
+                    self._leading.writes(sender, message.writes)
+            elif isinstance(message, Touches):
+                self._on_touches(sender, message)
+            elif isinstance(message, TouchesConfirmed):
+                if sender == peer.leader and sender in peer.links:
+                    self._contact.touches_confirmed(message)
+            elif isinstance(message, ReadPointRequest):
+                if sender in peer.links:
+                    self._contact.read_point_asked(sender, message.token)
+                    self._pump()
+            elif isinstance(message, ReadPointReply):
+                if sender == peer.leader and sender in peer.links:
+                    self._contact.read_point(message.token, message.zxid)
+            elif isinstance(message, ForwardConnect):
+                if self._leading is not None and sender in peer.links:
+                    self._leading.connect(sender, message)
+            elif isinstance(message, WriteGap):
+                self._connections.gap(message.session_id, message.owner)
+            else:
+                peer.receive(sender, message, mono)
+                self._pump()
+
+    def _on_link_up(self, event: LinkUp) -> None:
+        self._context.peer.link_up(event.peer, self._context.now.mono)
+        self._pump()
+
+    def _on_link_down(self, event: LinkDown) -> None:
+        self._context.peer.link_down(event.peer, self._context.now.mono)
+        self._pump()
+
+    def _on_log_synced(self, event: LogSynced) -> None:
+        self._context.peer.log_synced(event.upto, self._context.now.mono)
+        self._pump()
+
+    def _on_epochs_saved(self, event: EpochsSaved) -> None:
+        self._context.peer.epochs_saved(event.accepted, event.current, self._context.now.mono)
+        self._pump()
+
+    def _on_log_truncated(self, event: LogTruncated) -> None:
+        self._context.peer.log_truncated(event.upto, self._context.now.mono)
+        self._pump()
+
+    def _on_snapshot_installed(self, event: SnapshotInstalled) -> None:
+        self._context.peer.snapshot_installed(event.zxid, self._context.now.mono)
+        self._pump()
+
+    def _on_log_read(self, event: LogRead) -> None:
+        mono = self._context.now.mono
+        self._context.peer.log_read(event.learner, event.after, event.runs, mono)
+        self._pump()
+
+    def _on_sessions_overdue(self, event: SessionsOverdue) -> None:
+        if self._leading is not None:
+            self._leading.verdicts(event.verdicts)
+
+    def _on_tracker_lost(self, _event: TrackerLost) -> None:
+        if self._leading is not None:
+            self._leading.tracker_lost()
+
+    def _on_touches(self, sender: ServerId, message: Touches) -> None:
+        if self._leading is not None and sender in self._context.peer.links:
+            rejected = self._leading.touches(message.touches)
+            reply = TouchesConfirmed(message.number, rejected)
+            self._context.out.append(SendPeer(sender, reply))
+
+    # What Zab asks for.
+
+    def _pump(self) -> None:
+        """Act on the peer's effects; those for the outside go into the outbox, in order."""
+        pending = self._zab_out
+        out = self._context.out
+        while pending:
+            effects = pending[:]
+            pending.clear()
+            for effect in effects:
+                if isinstance(effect, zab.Send):
+                    out.append(SendPeer(effect.peer, effect.message))
+                elif isinstance(effect, zab.Deliver):
+                    self._deliver(effect.first, effect.txns)
+                elif isinstance(effect, zab.Append | zab.Note | zab.BreakLink):
+                    out.append(effect)
+                elif isinstance(effect, zab.ReadPoint):
+                    self._contact.read_point_confirmed(effect)
+                else:
+                    self._on_rare_effect(effect)
+
+    def _on_rare_effect(self, effect: zab.Effect) -> None:
+        if isinstance(effect, zab.RoleChanged):
+            self._on_role_changed()
+        elif isinstance(effect, zab.Activated):
+            self._on_activated(effect)
+        elif isinstance(effect, zab.StreamSnapshot):
+            self._streams.start(effect.learner)
+        elif isinstance(effect, zab.GrantCredit):
+            self._streams.grant(effect.learner)
+        elif isinstance(effect, zab.CancelSnapshot):
+            self._streams.cancel(effect.learner)
+        elif isinstance(effect, zab.AdoptSnapshot):
+            self._adoption.adopt(effect)
+            self._serve()
+        else:
+            self._context.out.append(effect)  # type: ignore[arg-type]
+            self._adoption.observe(effect)
+
+    def _deliver(self, first: Zxid, txns: list[bytes]) -> None:
+        """Apply committed transactions; events and replies follow in the same order."""
+        context, connections = self._context, self._connections
+        state, watches = context.state, context.watches
+        is_real = self._adoption.is_settled
+        zxid = first
+        for data in txns:
+            txn = state.apply(zxid, data)
+            if is_real:
+                change = txn.change
+                if watches.count:
+                    for number, event in watches.trigger(zxid, change):
+                        connections.fired(number, event)
+                if isinstance(change, SessionOpened | SessionClosed | OpenRefused):
+                    self._session_changed(zxid, txn)
+                elif txn.number:
+                    connections.applied(txn, outcome_of(zxid, txn))
+            zxid = Zxid(zxid + 1)
+        if self._leading is not None:
+            self._leading.applied(state.zxid)
+        self._streams.applied(len(txns))
+        if not is_real:
+            self._adoption.settle()
+
+    def _session_changed(self, zxid: Zxid, txn: Txn) -> None:
+        change = txn.change
+        if isinstance(change, SessionOpened):
+            detail = (change.session_id, change.server_id)
+            self._context.out.append(zab.Note(notes.SESSION_OPENED, detail))
+            self._connections.opened(zxid, change)
+            if self._leading is not None:
+                self._leading.opened(change.session_id)
+        elif isinstance(change, OpenRefused):
+            self._connections.refused(change)
+        else:
+            assert isinstance(change, SessionClosed)
+            self._connections.closed(change.session_id, txn, outcome_of(zxid, txn))
+            if self._leading is not None:
+                self._leading.closed(change.session_id)
+
+    def _on_role_changed(self) -> None:
+        self._leading = None
+        self._report_at = None
+        self._contact.lost()
+
+    def _on_activated(self, effect: zab.Activated) -> None:
+        self._report_at = self._context.now.mono
+        if effect.role is zab.Role.LEADER:
+            self._leading = Leading(self._context, effect.epoch)
+        self._connections.forward_all()
+        self._serve()
+
+    # The end of a step.
+
+    def _serve(self) -> None:
+        """Answer reads only while a leader was heard within the shortest session timeout.
+
+        A client whose session may have expired meanwhile must not be told old news.
+        """
+        context = self._context
+        contact = context.peer.contact_at(context.now.mono)
+        is_serving = (
+            contact is not None
+            and context.now.mono - contact < context.limits.session_timeout_min_ms
+            and self._adoption.is_settled
+        )
+        connections = self._connections
+        if is_serving == connections.is_serving:
+            return
+        connections.is_serving = is_serving
+        context.out.append(zab.Note(notes.READS_RESUMED if is_serving else notes.READS_HELD))
+        if is_serving:
+            connections.resume()
+
+    def _finish(self) -> list[Effect]:
+        context = self._context
+        self._serve()
+        self._contact.send(self._leading)
+        if self._leading is not None:
+            self._leading.propose()
+            self._pump()
+        self._streams.advance()
+        self._pump()
+        self._connections.flush()
+        out = context.out[:]
+        context.out.clear()
+        return out
+
+
+def _load(recovered: Recovered) -> State:
+    if recovered.snapshot_zxid == ZERO:
+        return State()
+    loader = SnapshotLoader()
+    for chunk in recovered.chunks:
+        loader.load(chunk)
+    return loader.finish(recovered.snapshot_zxid, recovered.consistent_at)

@@ -1,0 +1,38 @@
+"""What the parts of a server share: the replicated state, the peer, the watches, the outbox."""
+
+from msgspec import Struct
+
+from raykeeper.actors.effects import Effect
+from raykeeper.zab.ids import Millis, Now
+from raykeeper.zab.peer import Peer
+from raykeeper.znodes.limits import Limits
+from raykeeper.znodes.state import State
+from raykeeper.znodes.watches import WatchTable
+
+
+class ServerOptions(Struct, frozen=True):
+    """Settings of one server that clients do not see."""
+
+    snapshot_every_txns: int = 100_000
+    """Transactions between two snapshots (ZooKeeper: snapCount)."""
+    touch_ms: Millis = Millis(250)
+    """How often heard sessions are reported to the leader, and by it to its tracker."""
+    slow_request_ms: Millis = Millis(1_000)
+    """A write or sync that takes longer leaves a note that says at which stage."""
+    queue_max: int = 8_192
+    """Requests of one connection that may wait; beyond it the connection is closed."""
+
+
+class ServerContext:
+    """`now` is the time of the step under way; `state` is replaced when a snapshot is adopted."""
+
+    __slots__ = ("limits", "now", "options", "out", "peer", "state", "watches")
+
+    def __init__(self, state: State, peer: Peer, limits: Limits, options: ServerOptions) -> None:
+        self.state = state
+        self.peer = peer
+        self.limits = limits
+        self.options = options
+        self.watches = WatchTable()
+        self.out: list[Effect] = []
+        self.now = Now(Millis(0), Millis(0))
