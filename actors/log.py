@@ -144,14 +144,17 @@ class Log:
             self._cut_last_segment(upto, end)
         self.committed = min(self.committed, self.last)
 
-    def read(self, after: Zxid, upto: Zxid) -> list[Run]:
-        """The transactions in (after, upto]; none when the log does not reach back to `after`.
+    def read(self, after: Zxid, upto: Zxid, bytes_max: int) -> list[Run]:
+        """The transactions in (after, upto].
+
+        None when the log does not reach back to `after`, or they exceed `bytes_max` together.
 
         Raises:
             CorruptRecord: a batch is damaged or missing.
             OSError: it cannot be read.
         """
         runs: list[Run] = []
+        size = 0
         if not self.begin <= after < self.last:
             return runs
         for i, header in enumerate(self._segments):
@@ -160,7 +163,9 @@ class Log:
                 continue
             data, found = self._batches(header, end)
             for batch in found:
-                _add(runs, data, batch, after, upto)
+                size += _add(runs, data, batch, after, upto)
+                if size > bytes_max:
+                    return []
         return runs
 
     def prune(self, needed_after: Zxid) -> None:
@@ -265,15 +270,16 @@ class Log:
         return self._folder / segment_name(first)
 
 
-def _add(runs: list[Run], data: bytes, batch: Batch, after: Zxid, upto: Zxid) -> None:
-    """Add the transactions of `batch` in (after, upto] to `runs`."""
+def _add(runs: list[Run], data: bytes, batch: Batch, after: Zxid, upto: Zxid) -> int:
+    """Add the transactions of `batch` in (after, upto] to `runs`; returns their size."""
     if batch.last <= after or batch.first > upto:
-        return
+        return 0
     first = max(batch.first, Zxid(after + 1))
     txns = txns_of(data, batch, after, upto)
     if runs:
         last = runs[-1]
         if last.first + len(last.txns) == first and epoch_of(last.first) == epoch_of(first):
             last.txns.extend(txns)
-            return
+            return sum(map(len, txns))
     runs.append(Run(first, txns))
+    return sum(map(len, txns))

@@ -26,7 +26,8 @@ from typing import NamedTuple
 
 from raykeeper.actors.storage_errors import CorruptRecord
 from raykeeper.zab.effects import Run
-from raykeeper.zab.ids import Zxid, counter_of, epoch_of, show_zxid
+from raykeeper.zab.ids import Zxid, show_zxid
+from raykeeper.zab.window import follows
 
 LOG_VERSION = 1
 
@@ -67,14 +68,6 @@ class Batch(NamedTuple):
     end: int
 
 
-def follows(previous: Zxid, first: Zxid) -> bool:
-    """Whether `first` can be the transaction after `previous`: the next one of its epoch, or the
-    first one of a later epoch."""
-    if epoch_of(first) == epoch_of(previous):
-        return first == previous + 1
-    return first > previous and counter_of(first) == 1
-
-
 def encode_segment_header(header: SegmentHeader) -> bytes:
     """The header of a segment."""
     data = _SEGMENT.pack(_SEGMENT_MAGIC, LOG_VERSION, header.salt, header.first, header.previous)
@@ -110,7 +103,7 @@ def encode_batch(run: Run, previous: Zxid, committed: Zxid, synced: Zxid, salt: 
     txns = run.txns
     count = len(txns)
     assert count > 0, run.first
-    assert follows(previous, run.first), f"{run.first:#x} after {previous:#x}"
+    assert follows(run.first, previous), f"{run.first:#x} after {previous:#x}"
     body = b"".join([struct.pack(f"<{count}I", *map(len, txns)), *txns])
     head = _BATCH_HEAD.pack(
         zlib.crc32(body), len(body), count, run.first, previous, committed, synced
@@ -146,7 +139,7 @@ def batches(data: bytes, salt: int, previous: Zxid, name: str) -> Iterator[Batch
     """
     offset = SEGMENT_HEADER_BYTES
     while (batch := batch_at(data, offset, salt)) is not None:
-        if batch.previous != previous or not follows(previous, batch.first):
+        if batch.previous != previous or not follows(batch.first, previous):
             raise CorruptRecord(
                 f"{name} has a hole: {show_zxid(batch.first)}, which follows "
                 f"{show_zxid(batch.previous)}, comes after {show_zxid(previous)}"

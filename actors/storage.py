@@ -281,7 +281,7 @@ class Storage:
 
     def _read_log(self, effect: ReadLog) -> DiskEvent:
         assert self._log is not None
-        runs = self._log.read(effect.after, effect.upto)
+        runs = self._log.read(effect.after, effect.upto, effect.bytes_max)
         return LogRead(effect.learner, effect.after, runs)
 
     def _receive_snapshot(self, effect: ReceiveSnapshot) -> None:

@@ -1,0 +1,111 @@
+"""The stores that `test_stores.py` runs over, under one small interface."""
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from raykeeper.actors.effects import PublishSnapshot
+from raykeeper.actors.events import DiskEvent
+from raykeeper.actors.file_layer import OS_FILES, FileLayer
+from raykeeper.actors.identity import Identity, Owner, format_folder
+from raykeeper.actors.recovered import Recovered
+from raykeeper.actors.snapshot_files import SnapshotWriter, temp_snapshot_path
+from raykeeper.actors.storage import Storage, StorageEffect, StorageLimits
+from raykeeper.zab.ids import ServerId
+from tests.contract.faulty_files import FaultyFiles, Loss
+from tests.contract.store_model import Step, WriteSnapshot
+
+OWNER = Owner("coord", "8c1f", ServerId(1))
+IDENTITY = Identity(OWNER, "disk-1", votes=True)
+LIMITS = StorageLimits(segment_bytes=2048)  # small: every few batches a new segment
+FOLDER = Path("/data/coord/1")
+
+
+class Store(Protocol):
+    """A durable store of one server, which knows its own format."""
+
+    def recover(self) -> Recovered:
+        """What is there, once, before anything is performed."""
+
+    def perform(self, effects: Sequence[StorageEffect]) -> list[DiskEvent]:
+        """Carry out effects; what a completion speaks of outlives a crash."""
+
+    def write_snapshot(self, step: WriteSnapshot) -> None:
+        """Do the Snapshotter's part: the complete temporary snapshot."""
+
+    def crash(self) -> "Store":
+        """The store after a crash, to be recovered."""
+
+
+class DiskStore:
+    """`Storage` on the operating system's files; its crash is the end of a process."""
+
+    def __init__(self, folder: Path, files: FileLayer = OS_FILES) -> None:
+        self.folder = folder
+        self.files = files
+        self.storage = Storage.open(folder, OWNER, LIMITS, files)
+
+    @classmethod
+    def fresh(cls, tmp_path: Path) -> "DiskStore":
+        """An empty store in a new folder."""
+        folder = tmp_path / "coord" / "1"
+        format_folder(folder, IDENTITY)
+        return cls(folder)
+
+    def recover(self) -> Recovered:
+        return self.storage.recover()
+
+    def perform(self, effects: Sequence[StorageEffect]) -> list[DiskEvent]:
+        return self.storage.perform(effects)
+
+    def write_snapshot(self, step: WriteSnapshot) -> None:
+        path = temp_snapshot_path(self.folder, step.zxid)
+        writer = SnapshotWriter(path, step.zxid, self.files)
+        for chunk in step.chunks:
+            writer.write(chunk)
+        writer.finish(step.consistent_at)
+
+    def crash(self) -> "Store":
+        self.storage.close()
+        return DiskStore(self.folder)
+
+
+class LossyStore(DiskStore):
+    """`Storage` on files that lose at a crash what was not forced."""
+
+    loss: Loss
+
+    @classmethod
+    def fresh(cls, tmp_path: Path) -> "DiskStore":
+        files = FaultyFiles()
+        format_folder(FOLDER, IDENTITY, files)
+        return cls(FOLDER, files)
+
+    def crash(self) -> "Store":
+        assert isinstance(self.files, FaultyFiles)
+        return type(self)(FOLDER, self.files.crash(self.loss, random.Random(1)))
+
+
+class LosingStore(LossyStore):
+    """Loses everything that was not forced."""
+
+    loss = Loss.ALL
+
+
+class TearingStore(LossyStore):
+    """Loses any part of what was not forced."""
+
+    loss = Loss.SOME
+
+
+def do(store: Store, steps: Sequence[Step]) -> list[DiskEvent]:
+    """Carry out steps in one go, the Snapshotter's part of them first."""
+    effects: list[StorageEffect] = []
+    for step in steps:
+        if isinstance(step, WriteSnapshot):
+            store.write_snapshot(step)
+            effects.append(PublishSnapshot(step.zxid))
+        else:
+            effects.append(step)
+    return store.perform(effects)
