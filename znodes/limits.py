@@ -19,6 +19,9 @@ OUTCOMES_MAX: Final = 2000
 """Outcomes kept per session. A client never has more unacknowledged writes. Part of the replicated
 state, so no setting: replicas that kept different numbers of them would differ."""
 
+WATCHES_MAX: Final = 100_000
+"""Watches of one connection: an event for each fits in memory when they all fire at once."""
+
 VALUE_BYTES_CEILING: Final = 64 << 20
 SESSION_TIMEOUT_FLOOR_MS: Final = Millis(100)
 SESSION_TIMEOUT_CEILING_MS: Final = Millis(24 * 3600 * 1000)
@@ -41,7 +44,7 @@ class Limits(Struct, frozen=True):
     """Sessions of the ensemble; one more is refused with CONNECTION_LOSS."""
     outcomes_max: int = OUTCOMES_MAX
     """Unacknowledged writes a client may have; never above what the replicas keep."""
-    watches_max: int = 100_000
+    watches_max: int = WATCHES_MAX
     """Watches of one connection."""
 
     def __post_init__(self) -> None:

@@ -138,8 +138,9 @@ class Preparation:
 
     def applied(self, zxid: Zxid) -> None:
         """The state has every transaction up to `zxid`: drop what was kept for them."""
-        assert zxid <= self._last, (zxid, self._last)
-        self.outstanding = self._last - zxid
+        if not self.outstanding:
+            return
+        self.outstanding = max(0, self._last - zxid)
         self._tree.applied(zxid)
         closing = self._closing
         while closing and closing[0][0] <= zxid:

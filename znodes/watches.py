@@ -14,6 +14,7 @@ ZooKeeper: `WatchManager`, `DataTree.setWatches`; the trigger table of `DataTree
 from msgspec import Struct
 
 from raykeeper.zab.ids import Zxid
+from raykeeper.znodes.limits import WATCHES_MAX
 from raykeeper.znodes.paths import parent_of
 from raykeeper.znodes.replies import EventType, WatchFired
 from raykeeper.znodes.requests import SetWatches
@@ -35,16 +36,20 @@ class Watching(Struct, gc=False):
 class WatchTable:
     """Who watches what. The innermost dicts are ordered by the time of the registration."""
 
-    def __init__(self) -> None:
+    def __init__(self, per_connection_max: int = WATCHES_MAX) -> None:
         self.count = 0
+        self._per_connection_max = per_connection_max
         self._data: dict[str, dict[int, bool]] = {}  # the flag: its znode existed
         self._child: dict[str, dict[int, None]] = {}
         self._by_connection: dict[int, Watching] = {}
 
-    def count_of(self, connection: int) -> int:
-        """Watches of one connection."""
+    def __len__(self) -> int:
+        return self.count
+
+    def is_full(self, connection: int) -> bool:
+        """Whether the connection has as many watches as it may have."""
         mine = self._by_connection.get(connection)
-        return len(mine.data) + len(mine.child) if mine else 0
+        return mine is not None and len(mine.data) + len(mine.child) >= self._per_connection_max
 
     def add_data(self, path: str, connection: int, *, exists: bool = True) -> None:
         """Watch for the next change of value or existence; again is the same watch."""
@@ -104,28 +109,25 @@ class WatchTable:
 
         Beyond ZooKeeper, a znode that was deleted and created again is told as deleted, as an
         unbroken watch would have. What the state cannot show is a znode that was missing, came
-        and went again; its watch is set again.
+        and went again; its watch is set again. Watches above the connection's bound, which it
+        cannot have had before, are not set.
         """
         since = request.zxid
-        fired: dict[tuple[EventType, str], WatchFired] = {}  # deleted once, data and child
-        for path in request.data:
-            event = _data_event(state, path, state.tree.znodes.get(path), since, existed=True)
-            if event is None:
-                self.add_data(path, connection)
-            else:
-                fired[event.kind, path] = event
-        for path in request.exist:
-            event = _data_event(state, path, state.tree.znodes.get(path), since, existed=False)
-            if event is None:
-                self.add_data(path, connection, exists=False)
-            else:
-                fired[event.kind, path] = event
+        znodes = state.tree.znodes
+        fired: dict[tuple[EventType, str], WatchFired] = {}  # one deletion for both tables
+        for existed, paths in ((True, request.data), (False, request.exist)):
+            for path in paths:
+                event = _data_event(state, path, znodes.get(path), since, existed=existed)
+                if event is not None:
+                    fired[event.kind, path] = event
+                elif not self.is_full(connection):
+                    self.add_data(path, connection, exists=existed)
         for path in request.child:
-            event = _child_event(state, path, state.tree.znodes.get(path), since)
-            if event is None:
-                self.add_child(path, connection)
-            else:
+            event = _child_event(state, path, znodes.get(path), since)
+            if event is not None:
                 fired[event.kind, path] = event
+            elif not self.is_full(connection):
+                self.add_child(path, connection)
         return list(fired.values())
 
     def reevaluate(self, state: State, since: Zxid) -> list[Fired]:
