@@ -17,39 +17,39 @@ from raykeeper.znodes.tree import stat_of
 from raykeeper.znodes.watches import WatchTable
 
 
-def answer(state: State, request: Read, watches: WatchTable, connection: int) -> Item:
-    """The reply to a read, tagged with the last transaction applied; sets the watch it asks for.
-
-    `exists` is watched whether the znode is there or not, the others only when it is. A read whose
-    watch cannot be set, because the connection has too many, fails with SYSTEM_ERROR.
-    """
+def answer(state: State, request: Read) -> Item:
+    """The reply to a read, tagged with the last transaction applied."""
     path = request.path
-    if request.watch and watches.is_full(connection):
-        return ReadFailed(request.xid, state.zxid, Code.SYSTEM_ERROR)
     znode = state.tree.znodes.get(path)
     if znode is None:
-        # A malformed path never has a znode, so its form is looked at only here.
+        # A malformed path never has a znode, so only here its form is looked at.
         if fault_in(path) is not None:
             return ReadFailed(request.xid, state.zxid, Code.BAD_ARGUMENTS)
-        if type(request) is not Exists:
-            return ReadFailed(request.xid, state.zxid, Code.NO_NODE)
-        if request.watch:
-            watches.add_data(path, connection, exists=False)
-        return StatRead(request.xid, state.zxid, None)
+        if type(request) is Exists:
+            return StatRead(request.xid, state.zxid, None)
+        return ReadFailed(request.xid, state.zxid, Code.NO_NODE)
     match request:
         case GetData():
-            if request.watch:
-                watches.add_data(path, connection)
             return DataRead(request.xid, state.zxid, znode.value, stat_of(znode))
         case Exists():
-            if request.watch:
-                watches.add_data(path, connection)
             return StatRead(request.xid, state.zxid, stat_of(znode))
         case GetChildren():
-            if request.watch:
-                watches.add_child(path, connection)
             start = 1 if path == "/" else len(path) + 1
             names = [child[start:] for child in znode.children or ()]
             return ChildrenRead(request.xid, state.zxid, names, stat_of(znode))
         case _:
             assert_never(request)
+
+
+def set_watch(watches: WatchTable, connection: int, request: Read, item: Item) -> None:
+    """Set the watch of a read that asked for one; `item` is its answer.
+
+    Exists is watched whether the znode is there or not, the others only when it is.
+    """
+    if type(item) is ReadFailed:
+        return
+    if type(request) is GetChildren:
+        watches.add_child(request.path, connection)
+    else:
+        exists = type(item) is not StatRead or item.stat is not None
+        watches.add_data(request.path, connection, exists=exists)

@@ -46,10 +46,10 @@ class WatchTable:
     def __len__(self) -> int:
         return self.count
 
-    def is_full(self, connection: int) -> bool:
-        """Whether the connection has as many watches as it may have."""
+    def count_of(self, connection: int) -> int:
+        """Watches of one connection."""
         mine = self._by_connection.get(connection)
-        return mine is not None and len(mine.data) + len(mine.child) >= self._per_connection_max
+        return len(mine.data) + len(mine.child) if mine else 0
 
     def add_data(self, path: str, connection: int, *, exists: bool = True) -> None:
         """Watch for the next change of value or existence; again is the same watch."""
@@ -120,13 +120,13 @@ class WatchTable:
                 event = _data_event(state, path, znodes.get(path), since, existed=existed)
                 if event is not None:
                     fired[event.kind, path] = event
-                elif not self.is_full(connection):
+                elif self.count_of(connection) < self._per_connection_max:
                     self.add_data(path, connection, exists=existed)
         for path in request.child:
             event = _child_event(state, path, znodes.get(path), since)
             if event is not None:
                 fired[event.kind, path] = event
-            elif not self.is_full(connection):
+            elif self.count_of(connection) < self._per_connection_max:
                 self.add_child(path, connection)
         return list(fired.values())
 
