@@ -45,8 +45,8 @@ class KeeperError(RayKeeperError):
         definite: True when the operation surely had no effect.
     """
 
-    code = Code.SYSTEM_ERROR
-    meaning = "the server failed to process the request"
+    code: Code = Code.SYSTEM_ERROR
+    meaning: str = "the server failed to process the request"
 
     def __init__(self, path: str = "", detail: str = "", *, definite: bool = True) -> None:
         self.path = path
@@ -179,9 +179,8 @@ class RequestTimeoutError(KeeperError):
     meaning = "request timed out"
 
 
-_BY_CODE: dict[int, type[KeeperError]] = {
-    kind.code: kind for kind in [KeeperError, *KeeperError.__subclasses__()]
-}
+_KINDS: list[type[KeeperError]] = [KeeperError, *KeeperError.__subclasses__()]
+_BY_CODE: dict[int, type[KeeperError]] = {kind.code: kind for kind in _KINDS}
 
 
 def error_for(code: int, path: str = "", *, definite: bool = True) -> KeeperError:
