@@ -4,9 +4,11 @@ from typing import Final
 
 from msgspec import Struct
 
+from raykeeper.links.limits import QUEUE_BYTES_MAX
 from raykeeper.zab.ids import Millis
+from raykeeper.znodes.limits import OUTCOMES_MAX
 
-OUTSTANDING_MAX: Final = 2000
+OUTSTANDING_MAX: Final = OUTCOMES_MAX
 OUTSTANDING_BYTES_MAX: Final = 32 << 20
 FRAME_BYTES: Final = 256 << 10
 SET_WATCHES_BYTES_MAX: Final = 128 << 10
@@ -16,6 +18,7 @@ PAUSE_MS_MAX: Final = 1000
 MARGIN_MS_MIN: Final = 50
 MARGIN_DIVISOR: Final = 20
 
+assert OUTSTANDING_BYTES_MAX < QUEUE_BYTES_MAX, "a full pipeline must not break the link"
 assert FRAME_BYTES < OUTSTANDING_BYTES_MAX
 assert PAUSE_MS_MIN < PAUSE_MS_MAX
 
@@ -28,7 +31,7 @@ class ClientLimits(Struct, frozen=True):
     outstanding_max: int = OUTSTANDING_MAX
     """Requests on the wire; more of them wait in the client, in order."""
     outstanding_bytes_max: int = OUTSTANDING_BYTES_MAX
-    """Bytes on the wire. It stays below what a link lets wait."""
+    """Bytes on the wire; the last request taken may exceed it."""
     frame_bytes: int = FRAME_BYTES
     """A frame takes no further request once it holds this much."""
     set_watches_bytes_max: int = SET_WATCHES_BYTES_MAX

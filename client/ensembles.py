@@ -1,0 +1,93 @@
+"""Where the servers of an ensemble are: its named actors in the Ray cluster.
+
+The replicas of ensemble E are the actors `E/replica/<server id>` in the namespace `raykeeper`. Ray
+is imported inside the functions only, so that the rest of the client loads without it.
+"""
+
+from typing import Any
+
+from raykeeper.client import arguments
+from raykeeper.client.errors import EnsembleNotFoundError, WrongContextError
+from raykeeper.links.contract import Dialer
+from raykeeper.links.hello import client_hello
+from raykeeper.links.limits import CLIENT_PARK_MS
+from raykeeper.zab.ids import ServerId
+
+NAMESPACE = "raykeeper"
+ROLE = "replica"
+
+
+def find_servers(ensemble: str) -> list[ServerId]:
+    """The ids of the ensemble's servers that Ray knows, in order. Joins the cluster if need be.
+
+    Raises:
+        EnsembleNotFoundError: Ray knows none; the text lists the ensembles there are.
+        WrongContextError: there is no cluster, or it cannot be used from this process.
+    """
+    import ray.util
+
+    join_cluster()
+    actors: list[dict[str, Any]] = ray.util.list_named_actors(all_namespaces=True)
+    return servers_among(ensemble, actors)
+
+
+def servers_among(ensemble: str, actors: list[dict[str, Any]]) -> list[ServerId]:
+    """Pick the servers of `ensemble` from Ray's list of named actors.
+
+    Raises:
+        EnsembleNotFoundError: there is none.
+    """
+    by_ensemble: dict[str, list[ServerId]] = {}
+    for actor in actors:
+        name, _, number = actor["name"].rpartition("/")
+        owner, _, role = name.rpartition("/")
+        if actor["namespace"] == NAMESPACE and role == ROLE and number.isdecimal():
+            by_ensemble.setdefault(owner, []).append(ServerId(int(number)))
+    if ensemble not in by_ensemble:
+        known = ", ".join(sorted(by_ensemble)) or "none runs in this Ray cluster"
+        raise EnsembleNotFoundError(f'there is no ensemble "{ensemble}"; known ensembles: {known}')
+    return sorted(by_ensemble[ensemble])
+
+
+def dialer_of(ensemble: str, session_timeout_s: float) -> Dialer:
+    """What opens links to the servers of an ensemble, over Ray calls.
+
+    Raises:
+        BadArgumentsError: the span of time makes no sense.
+    """
+    import ray
+
+    from raykeeper.links.ray_calls import RayCallDialer
+
+    def find(server: ServerId) -> Any:
+        return ray.get_actor(f"{ensemble}/{ROLE}/{server}", namespace=NAMESPACE)
+
+    timeout_ms = arguments.milliseconds("session_timeout_s", session_timeout_s)
+    # An idle link gives a sign of life with each answer, so three of them fit into a session.
+    return RayCallDialer(find, client_hello(), min(CLIENT_PARK_MS, timeout_ms // 3))
+
+
+def join_cluster() -> None:
+    """Connect this process to the Ray cluster of its machine unless it is connected.
+
+    Raises:
+        WrongContextError: there is none, or the process is a `ray://` client.
+    """
+    import ray
+    from ray.util.client import ray as ray_client
+
+    if ray_client.is_connected():  # type: ignore[no-untyped-call]
+        raise WrongContextError(
+            "this process is connected through ray://, which cannot hold a session: its calls "
+            "go through a proxy. Call connect() inside a Ray task or actor, or start the program "
+            "on a machine of the cluster (ray job submit)"
+        )
+    if ray.is_initialized():
+        return
+    try:
+        ray.init(address="auto", log_to_driver=False)
+    except ConnectionError as error:
+        raise WrongContextError(
+            "no Ray cluster runs on this machine: call ray.init() or start one "
+            "(ray start --head, raykeeper up) before connect()"
+        ) from error

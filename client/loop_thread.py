@@ -1,0 +1,47 @@
+"""The one background thread on which the event loop of all blocking clients of a process runs,
+and the guard that keeps their blocking calls out of the caller's own loops.
+"""
+
+import asyncio
+import os
+import threading
+
+from raykeeper.client.errors import WrongContextError
+
+_lock = threading.Lock()
+_loops: dict[int, asyncio.AbstractEventLoop] = {}  # by process: a fork inherits no threads
+
+
+def shared_loop() -> asyncio.AbstractEventLoop:
+    """The loop, which runs for as long as the process. It is uvloop's where that is installed."""
+    with _lock:
+        loop = _loops.get(os.getpid())
+        if loop is None:
+            loop = _new_loop()
+            threading.Thread(target=loop.run_forever, name="raykeeper-client", daemon=True).start()
+            _loops[os.getpid()] = loop
+        return loop
+
+
+def refuse_running_loop(method: str) -> None:
+    """Keep a blocking call out of an event loop.
+
+    Raises:
+        WrongContextError: the caller runs in one.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise WrongContextError(
+        f"{method}() would block the running event loop; in an async actor use "
+        "`await AsyncClient.connect(...)`, or the _async methods of a Client made elsewhere"
+    )
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
