@@ -1,0 +1,83 @@
+"""The links of clients to one server, by connection number.
+
+Invariants: a connection number is never used twice, by any incarnation of the server; there are
+never more than `clients_max` links, so that Ray always has a free slot for calls of peers.
+"""
+
+from collections.abc import Callable
+
+from raykeeper.actors.events import ClientFrameArrived, ClientGone, Event
+from raykeeper.links.contract import Link, LinkEvents, LinkRefused
+
+
+class ClientLinks:
+    """The connections of one incarnation of a server."""
+
+    def __init__(
+        self, incarnation: int, clients_max: int, deliver: Callable[[Event], None]
+    ) -> None:
+        """`deliver` takes the events."""
+        self._clients_max = clients_max
+        self._deliver = deliver
+        self._links: dict[int, Link] = {}
+        self._next = incarnation << 32
+
+    def __len__(self) -> int:
+        return len(self._links)
+
+    def accept(self, link: Link) -> LinkEvents:
+        """Take the link of a client.
+
+        Raises:
+            LinkRefused: the server has as many as it can bear.
+        """
+        if len(self._links) >= self._clients_max:
+            raise LinkRefused(f"the server has {self._clients_max} clients already")
+        self._next += 1
+        self._links[self._next] = link
+        return _End(self, self._next)
+
+    def send(self, connection: int, data: bytes) -> None:
+        """Send a frame; a client that is gone gets nothing."""
+        link = self._links.get(connection)
+        if link is not None:
+            link.send(data)
+
+    def close(self, connection: int, reason: str) -> None:
+        """Close the link after what was sent before."""
+        link = self._links.pop(connection, None)
+        if link is not None:
+            link.close(reason)
+
+    def close_all(self, reason: str) -> None:
+        """The server stops."""
+        for connection in list(self._links):
+            self.close(connection, reason)
+
+    def end_frames(self, connection: int, frames: list[bytes]) -> None:
+        """Frames of a client; for `_End`."""
+        if connection in self._links:
+            deliver = self._deliver
+            for frame in frames:
+                deliver(ClientFrameArrived(connection, frame))
+
+    def end_closed(self, connection: int) -> None:
+        """A link is gone; for `_End`."""
+        if self._links.pop(connection, None) is not None:
+            self._deliver(ClientGone(connection))
+
+
+class _End:
+    """Our end of one link."""
+
+    __slots__ = ("_connection", "_links")
+
+    def __init__(self, links: ClientLinks, connection: int) -> None:
+        self._links = links
+        self._connection = connection
+
+    def frames(self, frames: list[bytes]) -> None:
+        self._links.end_frames(self._connection, frames)
+
+    def closed(self, _reason: str) -> None:
+        self._links.end_closed(self._connection)

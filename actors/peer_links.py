@@ -1,0 +1,161 @@
+"""One link to each other server: dialed by the lower id, accepted by the higher, kept up for ever.
+
+ZooKeeper: `QuorumCnxManager`, where the higher id keeps its connection.
+
+Invariants: of each server there is at most one link, to its newest incarnation (rule D1); the core
+hears LinkUp before the first frame of a link, LinkDown after the last, and of no other link in
+between.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from raykeeper.actors.events import Event, LinkDown, LinkUp, PeerFrame
+from raykeeper.actors.peer_messages import PeerMessage, decode_peer_frame, encode_peer_frame
+from raykeeper.links.contract import Dialer, Link, LinkError, LinkEvents, LinkRefused
+from raykeeper.links.hello import Fence, Hello
+from raykeeper.zab.ids import ServerId
+
+PAUSE_S_MIN: Final = 0.02
+PAUSE_S_MAX: Final = 1.0
+LINKED: Final = "linked"
+
+
+class PeerLinks:
+    """The links of server `server_id` to `others`."""
+
+    def __init__(
+        self,
+        server_id: ServerId,
+        others: list[ServerId],
+        fence: Fence,
+        deliver: Callable[[Event], None],
+        log: Callable[..., None],
+    ) -> None:
+        """`deliver` takes the events, `log` a name and fields for a log line."""
+        self.states: dict[ServerId, str] = dict.fromkeys(others, "not linked yet")
+        """Of each other server: `LINKED`, or why it is not."""
+        self._server_id = server_id
+        self._fence = fence
+        self._deliver = deliver
+        self._log = log
+        self._ends: dict[ServerId, _End] = {}
+        self._dialing: list[asyncio.Task[None]] = []
+
+    def start(self, dialer: Dialer) -> None:
+        """Begin to dial the servers with a higher id."""
+        loop = asyncio.get_running_loop()
+        for peer in self.states:
+            if peer > self._server_id:
+                self._dialing.append(loop.create_task(self._keep_dialing(dialer, peer)))
+
+    def accept(self, hello: Hello, link: Link) -> LinkEvents:
+        """Take the link of a server with a lower id, in the place of an older one.
+
+        Raises:
+            LinkRefused: it is no server that dials us, or was fenced.
+        """
+        peer = hello.server_id
+        if peer not in self.states or peer > self._server_id:
+            raise LinkRefused(f"server {self._server_id} expects no link from server {peer}")
+        objection = self._fence.objection_to(peer, hello.incarnation)
+        if objection:
+            raise LinkRefused(objection)
+        end = _End(self, peer)
+        end.link = link
+        self._up(end)
+        return end
+
+    def send(self, peer: ServerId, messages: list[PeerMessage]) -> None:
+        """Send messages in one frame; without a link they are dropped."""
+        end = self._ends.get(peer)
+        if end is not None:
+            end.link.send(encode_peer_frame(messages))
+
+    def break_link(self, peer: ServerId, reason: str) -> None:
+        """Drop the link, as the core has decided and so need not be told."""
+        end = self._ends.pop(peer, None)
+        if end is not None:
+            self._gone(end, reason)
+            end.link.close(reason)
+
+    def close(self, reason: str) -> None:
+        """Drop all links and open no more."""
+        for task in self._dialing:
+            task.cancel()
+        for peer in list(self._ends):
+            self.break_link(peer, reason)
+
+    def end_frames(self, end: "_End", frames: list[bytes]) -> None:
+        """Frames of a link; for `_End`."""
+        for frame in frames:
+            if self._ends.get(end.peer) is not end:
+                return
+            try:
+                messages = decode_peer_frame(frame)
+            except msgspec.DecodeError as error:
+                self.break_link(end.peer, f"malformed frame: {error}")
+                self._deliver(LinkDown(end.peer))
+                return
+            self._deliver(PeerFrame(end.peer, messages))
+
+    def end_closed(self, end: "_End", reason: str) -> None:
+        """A link is gone; for `_End`."""
+        if self._ends.get(end.peer) is end:
+            del self._ends[end.peer]
+            self._gone(end, reason)
+            self._deliver(LinkDown(end.peer))
+
+    async def _keep_dialing(self, dialer: Dialer, peer: ServerId) -> None:
+        pause_s = PAUSE_S_MIN
+        while True:
+            end = _End(self, peer)
+            try:
+                end.link = await dialer.dial(peer, end)
+            except LinkError as error:
+                self.states[peer] = str(error)
+                pause_s = min(2 * pause_s, PAUSE_S_MAX)
+            else:
+                pause_s = PAUSE_S_MIN
+                self._up(end)
+                await end.gone.wait()
+            await asyncio.sleep(pause_s)
+
+    def _up(self, end: "_End") -> None:
+        peer = end.peer
+        older = self._ends.pop(peer, None)
+        if older is not None:
+            self._gone(older, "a newer link came")
+            older.link.close("a newer link came")
+            self._deliver(LinkDown(peer))
+        self._ends[peer] = end
+        self.states[peer] = LINKED
+        self._log("link.up", peer=peer, incarnation=end.link.incarnation)
+        self._deliver(LinkUp(peer))
+
+    def _gone(self, end: "_End", reason: str) -> None:
+        self.states[end.peer] = reason
+        self._log("link.down", peer=end.peer, reason=reason)
+        end.gone.set()
+
+
+class _End:
+    """Our end of one link."""
+
+    __slots__ = ("_links", "gone", "link", "peer")
+
+    link: Link
+
+    def __init__(self, links: PeerLinks, peer: ServerId) -> None:
+        self.peer = peer
+        self.gone = asyncio.Event()
+        self._links = links
+
+    def frames(self, frames: list[bytes]) -> None:
+        self._links.end_frames(self, frames)
+
+    def closed(self, reason: str) -> None:
+        self._links.end_closed(self, reason)

@@ -1,0 +1,456 @@
+"""The Replica: the Ray actor that gives one pure server a clock, a disk, links and companions.
+
+A loop: take all waiting events, step, carry out the effects in order, arm one timer. It decides
+nothing. ZooKeeper: `QuorumPeerMain`.
+
+Invariants: every event is handed to exactly one `step`, in the order in which it came; a step or
+a disk that fails ends the process at once, so that Ray starts it anew from its log and nothing
+built on a broken state gets out; nobody is served before all of the disk was read.
+"""
+
+import asyncio
+import gc
+import os
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any, Final, NoReturn
+
+from raykeeper.actors.client_links import ClientLinks
+from raykeeper.actors.disk_thread import DiskThread
+from raykeeper.actors.effects import (
+    CloseClient,
+    Effect,
+    PublishSnapshot,
+    SendClient,
+    SendPeer,
+    SnapshotAbort,
+    SnapshotBegin,
+    SnapshotFinish,
+    SnapshotWrite,
+    TrackSessions,
+)
+from raykeeper.actors.events import DiskEvent, Event
+from raykeeper.actors.identity import Identity, format_folder
+from raykeeper.actors.peer_links import PeerLinks
+from raykeeper.actors.peer_messages import PeerMessage
+from raykeeper.actors.replica_config import ReplicaConfig
+from raykeeper.actors.replica_log import ReplicaLog
+from raykeeper.actors.replica_status import FAILED, STARTING, ReplicaDescription, ReplicaStatus
+from raykeeper.actors.server import Server
+from raykeeper.actors.snapshot_calls import SnapshotCalls
+from raykeeper.actors.storage import Storage, StorageEffect
+from raykeeper.actors.storage_errors import FolderInUse, NotFormatted
+from raykeeper.actors.tracker_calls import TrackerCalls
+from raykeeper.links.contract import Link, LinkEvents, LinkRefused
+from raykeeper.links.hello import (
+    Fence,
+    Hello,
+    LinkKind,
+    Refusal,
+    encode_hello,
+    objection_to,
+    peer_hello,
+)
+from raykeeper.links.limits import PEER_PARK_MS, PEER_QUEUE_BYTES_MAX
+from raykeeper.links.ray_calls import GONE, Answer, RayCallAcceptor, RayCallDialer
+from raykeeper.zab.effects import (
+    Append,
+    BreakLink,
+    DiscardSnapshot,
+    InstallSnapshot,
+    Note,
+    ReadLog,
+    ReceiveChunk,
+    ReceiveSnapshot,
+    SaveEpochs,
+    Truncate,
+)
+from raykeeper.zab.errors import RayKeeperError
+from raykeeper.zab.ids import Millis, Now, ServerId
+
+DISK_EFFECTS: Final = frozenset(
+    {
+        Append,
+        Truncate,
+        SaveEpochs,
+        ReadLog,
+        ReceiveSnapshot,
+        ReceiveChunk,
+        DiscardSnapshot,
+        InstallSnapshot,
+        PublishSnapshot,
+    }
+)
+FOLDER_RETRY_S: Final = 1.0
+IDLE_COLLECTION_S: Final = 60.0
+
+
+class Replica:
+    """One server of an ensemble. All its methods are coroutines on one event loop."""
+
+    def __init__(self, config: ReplicaConfig) -> None:
+        """Begin to start; `ready` tells when that is done."""
+        self.server_id = config.server_id
+        self.incarnation = 0
+        self._config = config
+        self._loop = asyncio.get_running_loop()
+        self._log = ReplicaLog(config.ensemble, config.server_id)
+        self._log.attach_to_ray()
+        self._node_id = _node_id()
+        self._failure: RayKeeperError | None = None
+        self._running: _Running | None = None
+        self._starting = self._loop.create_task(self._start())
+
+    async def ready(self) -> None:
+        """Wait until the server has read its disk and takes part; try again if it failed.
+
+        Raises:
+            StorageError: its folder cannot be used; the text says what to do.
+        """
+        if self._starting.done() and self._failure is not None:
+            self._starting = self._loop.create_task(self._start())
+        await self._starting
+        if self._failure is not None:
+            raise self._failure
+
+    async def status(self) -> ReplicaStatus:
+        """How the server is, also when it failed to start."""
+        pid = os.getpid()
+        if self._running is None:
+            return ReplicaStatus(
+                server_id=self.server_id,
+                role=STARTING if self._failure is None else FAILED,
+                pid=pid,
+                node_id=self._node_id,
+                failure="" if self._failure is None else str(self._failure),
+            )
+        stats = self._running.server.stats()
+        return ReplicaStatus(
+            server_id=self.server_id,
+            role=stats.role.value,
+            pid=pid,
+            node_id=self._node_id,
+            is_active=stats.is_active,
+            leader=stats.leader,
+            epoch=stats.epoch,
+            last_zxid=stats.last_zxid,
+            votes=stats.votes,
+            incarnation=self.incarnation,
+            links=dict(self._running.peers.states),
+            clients=len(self._running.clients),
+            sessions=stats.sessions,
+            znodes=stats.znodes,
+            watches=stats.watches,
+            outstanding=stats.outstanding,
+            digest=stats.digest,
+        )
+
+    async def describe(self) -> ReplicaDescription:
+        """Which ensemble this is a server of."""
+        config = self._config
+        return ReplicaDescription(
+            ensemble=config.ensemble,
+            ensemble_uuid=config.ensemble_uuid,
+            server_id=config.server_id,
+            voters=config.voters,
+            folder=config.folder,
+            node_id=self._node_id,
+            value_bytes_max=config.value_bytes_max,
+            session_timeout_min_ms=config.session_timeout_min_ms,
+            session_timeout_max_ms=config.session_timeout_max_ms,
+        )
+
+    async def stop(self) -> None:
+        """Close all links, have the disk finish, give the folder back; then the actor may go."""
+        self._starting.cancel()
+        if self._running is not None:
+            running, self._running = self._running, None
+            await running.stop()
+            self._log.line("replica.stopped")
+        self._failure = RayKeeperError("the server was stopped")
+
+    async def link_open(self, hello: bytes, park_ms: int) -> tuple[int, bytes]:
+        """See `RayCallAcceptor.link_open`."""
+        if self._running is None:
+            return 0, encode_hello(Refusal("the server is not running"))
+        return await self._running.acceptor.link_open(hello, park_ms)
+
+    async def link_send(self, link_id: int, number: int, frames: list[bytes]) -> Answer:
+        """See `RayCallAcceptor.link_send`."""
+        if self._running is None:
+            return 0, [], GONE
+        return await self._running.acceptor.link_send(link_id, number, frames)
+
+    async def link_receive(self, link_id: int) -> Answer:
+        """See `RayCallAcceptor.link_receive`."""
+        if self._running is None:
+            return 0, [], GONE
+        return await self._running.acceptor.link_receive(link_id)
+
+    async def link_close(self, link_id: int, reason: str) -> None:
+        """See `RayCallAcceptor.link_close`."""
+        if self._running is not None:
+            await self._running.acceptor.link_close(link_id, reason)
+
+    async def _start(self) -> None:
+        self._failure = None
+        try:
+            while True:
+                try:
+                    storage, server = await asyncio.to_thread(self._recover)
+                    break
+                except FolderInUse as error:
+                    # An older instance of this actor may still be on its way out.
+                    self._log.line("replica.waits", reason=error)
+                    await asyncio.sleep(FOLDER_RETRY_S)
+        except RayKeeperError as error:
+            self._failure = error
+            self._log.line("replica.failed", reason=error)
+            return
+        _spare_what_was_recovered()
+        self.incarnation = storage.identity.incarnation
+        self._running = _Running(self._config, self._log, storage, server)
+        self._log.line("replica.started", incarnation=self.incarnation)
+
+    def _recover(self) -> tuple[Storage, Server]:
+        config = self._config
+        try:
+            storage = Storage.open(config.path, config.owner(), config.storage_limits())
+        except NotFormatted:
+            # Whoever founds an ensemble formats its folders. One that is empty later has lost its
+            # promises, and a server without them must not vote (rule D2).
+            identity = Identity(config.owner(), str(uuid.uuid4()), votes=False)
+            format_folder(config.path, identity)
+            storage = Storage.open(config.path, config.owner(), config.storage_limits())
+        try:
+            recovered = storage.recover()
+            for note in recovered.notes:
+                self._log.note(note)
+            server = Server(
+                config.settings(votes=recovered.votes),
+                config.limits(),
+                config.options(),
+                recovered,
+            )
+        except BaseException:
+            storage.close()
+            raise
+        return storage, server
+
+
+class _Running:
+    """A server that has read its disk, and everything that moves it."""
+
+    def __init__(
+        self, config: ReplicaConfig, log: ReplicaLog, storage: Storage, server: Server
+    ) -> None:
+        self.server = server
+        self.server_id = config.server_id
+        self.incarnation = storage.identity.incarnation
+        self._config = config
+        self._log = log
+        self._storage = storage
+        self._loop = asyncio.get_running_loop()
+        self._events: list[Event] = []
+        self._is_scheduled = False
+        self._is_stopped = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at: Millis | None = None
+        self._collected_at = self._loop.time()
+        self._disk = DiskThread(
+            storage,
+            lambda events: self._from_thread(self._completed, events),
+            lambda error: self._from_thread(self._end, "the disk failed", error),
+        )
+        fence = Fence()
+        self.clients = ClientLinks(self.incarnation, config.clients_max, self._deliver)
+        self.peers = PeerLinks(config.server_id, config.others, fence, self._deliver, log.line)
+        self.acceptor = RayCallAcceptor(self, PEER_QUEUE_BYTES_MAX)
+        self._tracker = TrackerCalls(
+            self._find_tracker,
+            self._deliver,
+            lambda reason: log.line("tracker.call_failed", reason=reason),
+        )
+        self._snapshotter = SnapshotCalls(
+            self._find_snapshotter,
+            self._deliver,
+            lambda reason: log.line("snapshotter.call_failed", reason=reason),
+        )
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            CloseClient: lambda effect: self.clients.close(effect.connection, "the session ended"),
+            TrackSessions: lambda effect: self._tracker.track(effect.report),
+            SnapshotBegin: self._snapshotter.perform,
+            SnapshotWrite: self._snapshotter.perform,
+            SnapshotFinish: self._snapshotter.perform,
+            SnapshotAbort: self._snapshotter.perform,
+            Note: log.note,
+        }
+        self._carry_out(server.start(_now()))
+        self._arm()
+        hello = peer_hello(config.ensemble_uuid, config.server_id, self.incarnation)
+        self.peers.start(
+            RayCallDialer(
+                self._find_replica,
+                hello,
+                PEER_PARK_MS,
+                fence=fence,
+                queue_bytes_max=PEER_QUEUE_BYTES_MAX,
+            )
+        )
+
+    def accept(self, hello: Hello, link: Link) -> LinkEvents:
+        """Take a link of a server or a client.
+
+        Raises:
+            LinkRefused: not now, or not that caller.
+        """
+        objection = objection_to(hello, self._config.ensemble_uuid)
+        if objection:
+            raise LinkRefused(objection)
+        if hello.kind is LinkKind.PEER:
+            return self.peers.accept(hello, link)
+        return self.clients.accept(link)
+
+    async def stop(self) -> None:
+        """Close the links, finish what is under way on the disk, give the folder back."""
+        self._is_stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self._tracker.close()
+        self._snapshotter.close()
+        self.peers.close("the server stops")
+        self.clients.close_all("the server stops")
+        await asyncio.to_thread(self._disk.close)
+        await asyncio.to_thread(self._storage.close)
+
+    # Events in.
+
+    def _deliver(self, event: Event) -> None:
+        self._events.append(event)
+        self._schedule()
+
+    def _completed(self, events: list[DiskEvent]) -> None:
+        self._events += events
+        self._schedule()
+
+    def _from_thread(self, function: Callable[..., None], *args: Any) -> None:
+        self._loop.call_soon_threadsafe(function, *args)
+
+    def _schedule(self) -> None:
+        # What arrives in the same turn of the loop, from any link, goes into the same step.
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._loop.call_soon(self._turn)
+
+    def _wake(self) -> None:
+        self._timer = self._timer_at = None
+        if not self._events:
+            self._collect_when_idle()
+        self._schedule()
+
+    def _turn(self) -> None:
+        self._is_scheduled = False
+        if self._is_stopped:
+            return
+        events, self._events = self._events, []
+        try:
+            self._carry_out(self.server.step(events, _now()))
+            self._arm()
+        # Not handled, but the end: an assertion that failed must not leave a server that goes on.
+        except BaseException as error:
+            self._end("a step failed", error)
+
+    def _arm(self) -> None:
+        due = self.server.deadline()
+        if due == self._timer_at:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = due
+        if due is None:
+            self._timer = None
+        else:
+            delay_s = max(0, due - _now().mono) / 1000
+            self._timer = self._loop.call_later(delay_s, self._wake)
+
+    # Effects out.
+
+    def _carry_out(self, effects: list[Effect]) -> None:
+        """In order, as far as anybody can tell: each link and the disk get theirs in order."""
+        disk: list[StorageEffect] = []
+        to_peers: dict[ServerId, list[PeerMessage]] = {}
+        send_client = self.clients.send
+        for effect in effects:
+            if isinstance(effect, SendClient):
+                send_client(effect.connection, effect.data)
+            elif isinstance(effect, SendPeer):
+                messages = to_peers.get(effect.peer)
+                if messages is None:
+                    to_peers[effect.peer] = [effect.message]
+                else:
+                    messages.append(effect.message)
+            elif type(effect) in DISK_EFFECTS:
+                disk.append(effect)  # type: ignore[arg-type]
+            elif isinstance(effect, BreakLink):
+                self._flush_peer(effect.peer, to_peers)
+                self.peers.break_link(effect.peer, effect.reason)
+            else:
+                self._handlers[type(effect)](effect)
+        if disk:
+            self._disk.submit(disk)
+        for peer in list(to_peers):
+            self._flush_peer(peer, to_peers)
+
+    def _flush_peer(self, peer: ServerId, to_peers: dict[ServerId, list[PeerMessage]]) -> None:
+        messages = to_peers.pop(peer, None)
+        if messages:
+            self.peers.send(peer, messages)
+
+    def _end(self, what: str, error: BaseException) -> NoReturn:
+        self._log.fatal(what, error)
+        os._exit(1)
+
+    # Other actors. Imported late, because the file that applies `ray.remote` imports this one.
+
+    def _find_replica(self, server: ServerId) -> Any:
+        from raykeeper.actors.ray_actors import find_replica
+
+        return find_replica(self._config.ensemble, server)
+
+    def _find_tracker(self) -> Any:
+        from raykeeper.actors.ray_actors import start_tracker
+
+        return start_tracker(self._config, _node_id())
+
+    def _find_snapshotter(self) -> Any:
+        from raykeeper.actors.ray_actors import start_snapshotter
+
+        return start_snapshotter(self._config, _node_id())
+
+    # Garbage. What was recovered or has lived through a quiet minute is taken out of the
+    # collector's sight, and full collections are left to quiet moments: one over a million
+    # znodes takes most of a second, in which a leader would be taken for dead.
+
+    def _collect_when_idle(self) -> None:
+        now = self._loop.time()
+        if now - self._collected_at > IDLE_COLLECTION_S:
+            self._collected_at = now
+            gc.collect()
+            gc.freeze()
+
+
+def _spare_what_was_recovered() -> None:
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 10, 1_000_000)
+
+
+def _now() -> Now:
+    return Now(Millis(time.monotonic_ns() // 1_000_000), Millis(time.time_ns() // 1_000_000))
+
+
+def _node_id() -> str:
+    import ray
+
+    return str(ray.get_runtime_context().get_node_id())

@@ -1,0 +1,104 @@
+"""All that a Replica is told when it is made; Ray keeps it and makes the actor again from it."""
+
+import re
+from pathlib import Path
+
+from msgspec import Struct
+
+from raykeeper.actors.identity import Owner
+from raykeeper.actors.server_context import ServerOptions
+from raykeeper.actors.storage import StorageLimits
+from raykeeper.zab.ids import SERVER_ID_MAX, Millis, ServerId
+from raykeeper.zab.settings import Settings, Timing
+from raykeeper.znodes.limits import Limits
+
+CLIENTS_MAX_CEILING = 100_000
+SEGMENT_BYTES_MIN = 1 << 20
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+
+class ReplicaConfig(Struct, frozen=True, kw_only=True):
+    """Settings of one server. It pickles.
+
+    Raises:
+        ValueError: a setting is out of range or contradicts another.
+    """
+
+    ensemble: str
+    ensemble_uuid: str
+    server_id: ServerId
+    voters: tuple[ServerId, ...]
+    folder: str
+    """Where its data lies; `~` is the home on the server's node."""
+    tick_ms: Millis = Millis(500)
+    init_limit: int = 20
+    sync_limit: int = 4
+    session_timeout_min_ms: Millis = Millis(2_000)
+    session_timeout_max_ms: Millis = Millis(60_000)
+    value_bytes_max: int = 1 << 20
+    snapshot_every_txns: int = 100_000
+    snapshots_kept: int = 3
+    segment_bytes: int = 64 << 20
+    clients_max: int = 1_000
+    """Client links of this server; one more is refused."""
+
+    def __post_init__(self) -> None:
+        if _NAME.fullmatch(self.ensemble) is None:
+            raise ValueError(f"{self.ensemble!r} is not a name for an ensemble")
+        if not self.ensemble_uuid or not self.folder:
+            raise ValueError("an ensemble has a uuid, and a server a folder")
+        if not 1 <= self.server_id <= SERVER_ID_MAX:
+            raise ValueError(f"server_id is {self.server_id}, expected 1 to {SERVER_ID_MAX}")
+        if not self.voters or sorted(set(self.voters)) != list(self.voters):
+            raise ValueError(f"voters are {self.voters}, expected different ids in order")
+        for name, value, least, most in (
+            ("tick_ms", self.tick_ms, 10, 60_000),
+            ("sync_limit", self.sync_limit, 2, 10_000),
+            ("init_limit", self.init_limit, self.sync_limit, 10_000),
+            ("snapshot_every_txns", self.snapshot_every_txns, 1, 10**9),
+            ("snapshots_kept", self.snapshots_kept, 1, 100),
+            ("segment_bytes", self.segment_bytes, SEGMENT_BYTES_MIN, 1 << 40),
+            ("clients_max", self.clients_max, 1, CLIENTS_MAX_CEILING),
+        ):
+            if not least <= value <= most:
+                raise ValueError(f"{name} is {value}, expected {least} to {most}")
+        self.limits()
+
+    @property
+    def path(self) -> Path:
+        """The data folder on this machine."""
+        return Path(self.folder).expanduser()
+
+    @property
+    def others(self) -> list[ServerId]:
+        """The other servers of the ensemble."""
+        return [server for server in self.voters if server != self.server_id]
+
+    def owner(self) -> Owner:
+        """Whom the data folder must belong to."""
+        return Owner(self.ensemble, self.ensemble_uuid, self.server_id)
+
+    def settings(self, *, votes: bool) -> Settings:
+        """Of the server's part in Zab; `votes` as its folder says."""
+        timing = Timing(self.tick_ms, self.init_limit, self.sync_limit)
+        return Settings(self.server_id, self.voters, votes, timing)
+
+    def limits(self) -> Limits:
+        """Of what a client may ask for.
+
+        Raises:
+            ValueError: a limit is out of range or contradicts another.
+        """
+        return Limits(
+            value_bytes_max=self.value_bytes_max,
+            session_timeout_min_ms=self.session_timeout_min_ms,
+            session_timeout_max_ms=self.session_timeout_max_ms,
+        )
+
+    def options(self) -> ServerOptions:
+        """What clients do not see."""
+        return ServerOptions(snapshot_every_txns=self.snapshot_every_txns)
+
+    def storage_limits(self) -> StorageLimits:
+        """Of the data folder."""
+        return StorageLimits(self.segment_bytes, self.snapshots_kept)

@@ -1,0 +1,118 @@
+"""What a replica says to its operators: one line and one count for each note of the core.
+
+Lines are `name key=value …`. All go to a file in the log folder of the Ray session, warnings also
+to the process's stderr, which Ray shows in the driver.
+"""
+
+import logging
+import os
+import re
+from collections.abc import Mapping
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from raykeeper.actors import server_notes, storage_notes
+from raykeeper.zab import notes
+from raykeeper.zab.effects import Note
+
+FILE_BYTES_MAX: Final = 16 << 20
+FILES_KEPT: Final = 3
+WARNINGS: Final = frozenset(
+    {
+        notes.MESSAGE_ILLEGAL,
+        storage_notes.LOG_TAIL_CUT,
+        storage_notes.SNAPSHOT_INVALID,
+        server_notes.SNAPSHOT_FAILED,
+        server_notes.REQUEST_SLOW,
+        server_notes.PROPOSAL_SLOW,
+        server_notes.CLIENT_OVERRUN,
+        "replica.failed",
+    }
+)
+_NEEDS_QUOTES = re.compile(r"[\s=\"]")
+
+
+class ReplicaLog:
+    """Log lines and counters of one server."""
+
+    def __init__(self, ensemble: str, server_id: int) -> None:
+        """Without Ray there are lines, but no file and no counters."""
+        self._logger = logging.getLogger(f"raykeeper.replica.{ensemble}.{server_id}")
+        self._tags = {"ensemble": ensemble, "server": str(server_id)}
+        self._counter: Any = None
+
+    def attach_to_ray(self) -> None:
+        """Write to a file of the Ray session and count in Ray's metrics; once per process."""
+        from ray.util.metrics import Counter
+
+        self._counter = Counter(
+            "raykeeper_notes", "What the servers noted.", tag_keys=("ensemble", "server", "note")
+        )
+        self._counter.set_default_tags(self._tags)
+        logger = self._logger
+        logger.setLevel(logging.INFO)
+        logger.propagate = False
+        form = logging.Formatter(
+            f"%(asctime)s %(levelname)s pid={os.getpid()} server={self._tags['server']} %(message)s"
+        )
+        on_screen = logging.StreamHandler()
+        on_screen.setLevel(logging.WARNING)
+        on_screen.setFormatter(form)
+        logger.addHandler(on_screen)
+        folder = session_log_folder()
+        if folder is not None:
+            name = f"raykeeper-{self._tags['ensemble']}-{self._tags['server']}.log"
+            in_file = RotatingFileHandler(
+                folder / name, maxBytes=FILE_BYTES_MAX, backupCount=FILES_KEPT, encoding="utf-8"
+            )
+            in_file.setFormatter(form)
+            logger.addHandler(in_file)
+
+    def note(self, note: Note) -> None:
+        """One line and one count."""
+        detail = note.detail
+        if isinstance(detail, Mapping):
+            self.line(note.name, **{str(key): value for key, value in detail.items()})
+        elif isinstance(detail, Struct):
+            self.line(note.name, **msgspec.structs.asdict(detail))
+        elif detail is None:
+            self.line(note.name)
+        else:
+            self.line(note.name, detail=detail)
+
+    def line(self, name: str, /, **fields: object) -> None:
+        """One line and one count for what the shell has to say."""
+        level = logging.WARNING if name in WARNINGS else logging.INFO
+        if self._logger.isEnabledFor(level):
+            shown = "".join(f" {key}={_show(value)}" for key, value in fields.items())
+            self._logger.log(level, "%s%s", name, shown)
+        if self._counter is not None:
+            self._counter.inc(1, tags={"note": name})
+
+    def fatal(self, what: str, error: BaseException) -> None:
+        """The process is about to end because of `error`."""
+        self._logger.critical("%s", what, exc_info=error)
+        for handler in self._logger.handlers:
+            handler.flush()
+
+
+def session_log_folder() -> Path | None:
+    """Where the logs of this Ray session lie; None when that cannot be told."""
+    from ray._private import worker  # as Ray Serve does: there is no public way
+
+    node = getattr(worker, "_global_node", None)
+    if node is None:
+        return None
+    folder = Path(node.get_logs_dir_path())
+    return folder if folder.is_dir() else None
+
+
+def _show(value: object) -> str:
+    if isinstance(value, Struct):
+        value = msgspec.structs.asdict(value)
+    text = str(value)
+    return f'"{text}"' if not text or _NEEDS_QUOTES.search(text) else text

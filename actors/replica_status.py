@@ -1,0 +1,50 @@
+"""What a replica tells of itself to `status`, `attach` and the command line."""
+
+from msgspec import Struct, field
+
+from raykeeper.zab.ids import Epoch, ServerId, Zxid
+
+STARTING = "starting"
+FAILED = "failed"
+
+
+class ReplicaStatus(Struct, frozen=True, kw_only=True):
+    """One server at one moment. It pickles."""
+
+    server_id: ServerId
+    role: str
+    """leader, follower, observer, looking; starting while it recovers, failed when it cannot."""
+    pid: int
+    node_id: str
+    failure: str = ""
+    """Why the server failed to start."""
+    is_active: bool = False
+    """Whether it serves clients: it is an established leader, or follows one."""
+    leader: ServerId | None = None
+    epoch: Epoch = Epoch(0)
+    last_zxid: Zxid = Zxid(0)
+    votes: bool = False
+    """False until it gets its vote back, on a server that lost its promises."""
+    incarnation: int = 0
+    links: dict[ServerId, str] = field(default_factory=dict)
+    """Of each other server: `linked`, or why it is not."""
+    clients: int = 0
+    sessions: int = 0
+    znodes: int = 0
+    watches: int = 0
+    outstanding: int = 0
+    digest: int = 0
+
+
+class ReplicaDescription(Struct, frozen=True, kw_only=True):
+    """What `attach` needs to know of an ensemble, asked from any of its servers. It pickles."""
+
+    ensemble: str
+    ensemble_uuid: str
+    server_id: ServerId
+    voters: tuple[ServerId, ...]
+    folder: str
+    node_id: str
+    value_bytes_max: int
+    session_timeout_min_ms: int
+    session_timeout_max_ms: int

@@ -1,0 +1,30 @@
+"""The session tracker of a server: a clock around `znodes/expiry.py`, in an actor of its own.
+
+Only the one beside the leader is told anything. It forgets everything when it dies, and says so:
+a report that does not follow what it knows is answered with None, and the leader starts anew.
+"""
+
+import os
+import time
+
+from raykeeper.zab.ids import Millis
+from raykeeper.znodes.expiry import Expiry, SessionReport, Verdict
+
+
+class SessionTracker:
+    """The actor. Its only caller has one call under way at a time."""
+
+    def __init__(self) -> None:
+        self._expiry = Expiry()
+
+    def track(self, report: SessionReport) -> list[Verdict] | None:
+        """Take a report; the sessions that are overdue, or None when a full report is needed."""
+        now = Millis(time.monotonic_ns() // 1_000_000)
+        self._expiry.report(report, now)
+        if self._expiry.wants_full:
+            return None
+        return self._expiry.verdicts(now)
+
+    def pid(self) -> int:
+        """The process it runs in."""
+        return os.getpid()

@@ -1,0 +1,95 @@
+"""A replica's calls to the Snapshotter beside it: one at a time, in order, never waited for.
+
+Invariant: once a call for a snapshot has failed nothing more is done for it, and the core is told
+once that it will not come.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
+
+from raykeeper.actors.effects import (
+    SnapshotAbort,
+    SnapshotBegin,
+    SnapshotEffect,
+    SnapshotFinish,
+    SnapshotWrite,
+)
+from raykeeper.actors.events import Event, SnapshotCredited, SnapshotFailed, SnapshotWritten
+from raykeeper.zab.ids import Zxid
+
+LOOKUP_S: Final = 10.0
+WRITE_S: Final = 60.0
+FINISH_S: Final = 600.0
+"""Forcing and reading again all of a large tree."""
+
+
+class SnapshotCalls:
+    """Has effects done by the actor that `find` looks up or starts, in a thread."""
+
+    def __init__(
+        self,
+        find: Callable[[], Any],
+        deliver: Callable[[Event], None],
+        failed: Callable[[str], None],
+    ) -> None:
+        """`deliver` takes the completions, `failed` the reason for the log."""
+        self._find = find
+        self._deliver = deliver
+        self._log_failed = failed
+        self._handle: Any = None
+        self._waiting: deque[SnapshotEffect] = deque()
+        self._failed: Zxid | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def perform(self, effect: SnapshotEffect) -> None:
+        """Have `effect` done after those before it."""
+        self._waiting.append(effect)
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._work())
+
+    def close(self) -> None:
+        """Do no more."""
+        self._waiting.clear()
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _work(self) -> None:
+        try:
+            while self._waiting:
+                effect = self._waiting.popleft()
+                if isinstance(effect, SnapshotBegin):
+                    self._failed = None
+                if effect.zxid != self._failed:
+                    await self._try(effect)
+        finally:
+            self._task = None
+
+    async def _try(self, effect: SnapshotEffect) -> None:
+        try:
+            await self._perform(effect)
+        # Every failure of the actor, of its disk, of Ray or of the lookup means the same.
+        except Exception as error:
+            self._handle = None
+            self._failed = effect.zxid
+            self._log_failed(str(error).split("\n", 1)[0] or type(error).__name__)
+            if not isinstance(effect, SnapshotAbort):
+                self._deliver(SnapshotFailed(effect.zxid))
+
+    async def _perform(self, effect: SnapshotEffect) -> None:
+        if self._handle is None:
+            self._handle = await asyncio.wait_for(asyncio.to_thread(self._find), LOOKUP_S)
+        handle, zxid = self._handle, effect.zxid
+        match effect:
+            case SnapshotWrite():
+                await asyncio.wait_for(handle.write.remote(zxid, effect.data), WRITE_S)
+                self._deliver(SnapshotCredited(zxid))
+            case SnapshotFinish():
+                call = handle.finish.remote(zxid, effect.consistent_at)
+                await asyncio.wait_for(call, FINISH_S)
+                self._deliver(SnapshotWritten(zxid))
+            case SnapshotBegin():
+                await asyncio.wait_for(handle.begin.remote(zxid), WRITE_S)
+            case SnapshotAbort():
+                await asyncio.wait_for(handle.abort.remote(zxid), WRITE_S)
