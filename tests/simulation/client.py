@@ -1,0 +1,254 @@
+"""A client in the simulated world: the real `ClientCore`, a random workload, and what it saw."""
+
+from random import Random
+from typing import TYPE_CHECKING
+
+from raykeeper.client.core import ClientCore
+from raykeeper.client.effects import (
+    ChangeState,
+    CloseLink,
+    Complete,
+    Fail,
+    FireWatch,
+    OpenLink,
+    SendFrame,
+)
+from raykeeper.client.limits import ClientLimits
+from raykeeper.client.outstanding import Ask, Query
+from raykeeper.client.states import ClientState
+from raykeeper.zab.ids import Millis, ServerId
+from raykeeper.znodes.replies import EventType
+from raykeeper.znodes.requests import (
+    Create,
+    CreateMode,
+    Delete,
+    Exists,
+    GetChildren,
+    GetData,
+    SetData,
+    Sync,
+)
+from tests.simulation.network import Network, SimLink
+from tests.simulation.schedule import Schedule
+
+if TYPE_CHECKING:
+    from tests.simulation.checks import Checks
+    from tests.simulation.node import Node
+
+PATHS = [f"/n{i}" for i in range(4)] + [f"/n{i}/c{j}" for i in range(2) for j in range(3)]
+
+
+class SimClient:
+    """One session after another: when one is LOST or closed, the next begins."""
+
+    def __init__(
+        self,
+        name: str,
+        nodes: list["Node"],
+        schedule: Schedule,
+        network: Network,
+        checks: "Checks",
+    ) -> None:
+        self.name = name
+        self.core: ClientCore | None = None
+        self.is_working = True
+        self.life = 0
+        self.pending: dict[int, Ask] = {}
+        self._nodes = {node.server_id: node for node in nodes}
+        self._schedule = schedule
+        self._network = network
+        self._checks = checks
+        self._link: SimLink | None = None
+        self._dials = 0
+        self._token = 0
+        self._wake_at: Millis | None = None
+
+    def start(self) -> None:
+        """Open a session."""
+        random = self._schedule.random
+        self.life += 1
+        self._link = None
+        self._wake_at = None
+        self.pending = {}
+        servers = [ServerId(i) for i in self._nodes]
+        timeout = Millis(random.choice([1_000, 2_000, 5_000]))
+        limits = ClientLimits(
+            request_timeout_ms=Millis(600_000), outstanding_max=random.choice([3, 50])
+        )
+        self.core = ClientCore(
+            random.randbytes(16), timeout, servers, Random(random.random()), limits
+        )
+        self._checks.client_started(self)
+        self.core.start(self._schedule.now)
+        self._carry_out()
+        self._plan_work(self.life)
+
+    def die(self) -> None:
+        """The process is killed: no close, no farewell."""
+        self._drop_link()
+        self.life += 1
+        self.core = None
+        self._checks.client_died(self)
+        self._schedule.after(self._schedule.random.randint(0, 2_000), self.start)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is unanswered."""
+        return self.core is not None and not self.pending
+
+    # The workload.
+
+    def _plan_work(self, life: int) -> None:
+        self._schedule.after(self._schedule.random.randint(0, 60), lambda: self._work(life))
+
+    def _work(self, life: int) -> None:
+        if life != self.life or self.core is None:
+            return
+        if self.is_working and len(self.pending) < 60:
+            for _ in range(self._schedule.random.randint(1, 4)):
+                self._submit(self._draw())
+            self.core.flush(self._schedule.now)
+            self._carry_out()
+            if self._schedule.random.random() < 0.005:
+                self.core.close(self._schedule.now)
+                self._checks.client_closed(self)
+                self._carry_out()
+        self._plan_work(life)
+
+    def _draw(self) -> Ask:
+        random = self._schedule.random
+        path = random.choice(PATHS)
+        kind = random.random()
+        value = f"{self.name}.{self.life}.{self._token}".encode()
+        watcher = self._token if random.random() < 0.4 else None
+        if kind < 0.15:
+            return Create(path, value, 0)
+        if kind < 0.22:
+            return Create("/n0/e" + str(random.randint(0, 5)), value, CreateMode.EPHEMERAL)
+        if kind < 0.32:
+            flags = CreateMode.SEQUENTIAL | random.choice([0, CreateMode.EPHEMERAL])
+            return Create("/n1/s-", value, flags)
+        if kind < 0.40:
+            return Delete(path, random.choice([-1, -1, 0, 1]))
+        if kind < 0.60:
+            return SetData(path, value, random.choice([-1, -1, 0, 1, 2]))
+        if kind < 0.80:
+            return Query(GetData, path, watcher)
+        if kind < 0.88:
+            return Query(Exists, path, watcher)
+        if kind < 0.96:
+            return Query(GetChildren, random.choice(["/", "/n0", "/n1"]), watcher)
+        return Query(Sync, "/")
+
+    def _submit(self, ask: Ask) -> None:
+        assert self.core is not None
+        self._token += 1
+        self.pending[self._token] = ask
+        self._checks.submitted(self, self._token, ask)
+        self.core.submit(ask, self._token, self._schedule.now)
+
+    # The driver.
+
+    def _carry_out(self) -> None:
+        core, life = self.core, self.life
+        if core is None:
+            return
+        while core.out:
+            effects, core.out[:] = list(core.out), []
+            for effect in effects:
+                self._one(effect)
+                if life != self.life:
+                    return
+        self._arm()
+
+    def _one(self, effect: object) -> None:
+        match effect:
+            case Complete():
+                ask = self.pending.pop(effect.token)  # type: ignore[call-overload]
+                self._checks.completed(self, ask, effect.answer)
+            case Fail():
+                ask = self.pending.pop(effect.token)  # type: ignore[call-overload]
+                self._checks.failed(self, ask, effect.error)
+            case FireWatch():
+                if effect.event.type is not EventType.NONE:
+                    self._checks.event(self, effect.watchers, effect.event)
+            case ChangeState():
+                if effect.state is ClientState.LOST:
+                    self._checks.client_lost(self)
+                    life = self.life
+                    self._schedule.after(
+                        self._schedule.random.randint(0, 500), lambda: self._restart(life)
+                    )
+            case OpenLink():
+                self._dial(effect.server)
+            case SendFrame():
+                if self._link is not None:
+                    self._link.send(("client", self.name), effect.data)
+            case CloseLink():
+                self._drop_link()
+            case _:
+                raise AssertionError(effect)
+
+    def _restart(self, life: int) -> None:
+        if life == self.life:
+            self.start()
+
+    def _drop_link(self) -> None:
+        self._dials += 1
+        if self._link is not None:
+            self._link.close(("client", self.name))
+            self._link = None
+
+    def _dial(self, server: ServerId) -> None:
+        self._drop_link()
+        dial, life, node = self._dials, self.life, self._nodes[server]
+
+        def arrive() -> None:
+            if dial != self._dials or life != self.life or self.core is None:
+                return
+            link = None
+            if node.is_up:
+                link = self._network.connect(("client", self.name), ("server", server))
+            if link is None:
+                self.core.link_failed("refused", self._schedule.now)
+            else:
+                self._link = link
+                link.attach(
+                    ("client", self.name),
+                    lambda data: self._frame(dial, life, data),
+                    lambda: self._closed(dial, life),
+                )
+                node.accept_client(link)
+                self.core.link_opened(self._schedule.now)
+            self._carry_out()
+
+        self._schedule.after(self._schedule.random.randint(1, 10), arrive)
+
+    def _frame(self, dial: int, life: int, data: bytes) -> None:
+        if dial == self._dials and life == self.life and self.core is not None:
+            self.core.frame(data, self._schedule.now)
+            self.core.flush(self._schedule.now)
+            self._carry_out()
+
+    def _closed(self, dial: int, life: int) -> None:
+        if dial == self._dials and life == self.life and self.core is not None:
+            self._link = None
+            self.core.link_failed("link broken", self._schedule.now)
+            self._carry_out()
+
+    def _arm(self) -> None:
+        assert self.core is not None
+        due = self.core.deadline()
+        if due is None or due == self._wake_at:
+            return
+        self._wake_at = due
+        life = self.life
+        self._schedule.after(max(0, due - self._schedule.now), lambda: self._wake(life, due))
+
+    def _wake(self, life: int, at: Millis) -> None:
+        if life != self.life or self.core is None:
+            return
+        if self._wake_at == at:
+            self._wake_at = None
+        self.core.wake(self._schedule.now)
+        self._carry_out()
