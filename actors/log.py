@@ -130,9 +130,7 @@ class Log:
         assert upto >= self.begin, (upto, self.begin)
         if upto >= self.last:
             return
-        if self._tail is not None:
-            self._tail.close()
-            self._tail = None
+        self.close()
         end = self.last
         while self._segments and self._segments[-1].previous >= upto:
             # The newest first, each forced, or a crash could leave a hole.
@@ -183,13 +181,12 @@ class Log:
 
     def close(self) -> None:
         """Close the last segment."""
-        if self._tail is not None:
-            self._tail.close()
-            self._tail = None
+        tail, self._tail = self._tail, None
+        if tail is not None:
+            tail.close()
 
     def _roll(self, first: Zxid, previous: Zxid, length: int) -> None:
-        if self._tail is not None:
-            self._tail.close()
+        self.close()
         salt = zlib.crc32(first.to_bytes(8, "little"), zlib.crc32(self._salt))
         header = SegmentHeader(salt, first, previous)
         size = max(self._segment_bytes, SEGMENT_HEADER_BYTES + length)

@@ -91,7 +91,11 @@ class SnapshotWriter:
                 files.remove(path)
             self._fd: int | None = files.create(path)
             header = _HEADER.pack(_MAGIC, SNAPSHOT_VERSION, zxid)
-            files.write(self._fd, [header, _CRC.pack(zlib.crc32(header))], 0)
+            try:
+                files.write(self._fd, [header, _CRC.pack(zlib.crc32(header))], 0)
+            except OSError:
+                self.close()
+                raise
         self._end = self._unforced = _HEADER_BYTES
 
     def write(self, chunk: bytes) -> None:
@@ -127,7 +131,7 @@ class SnapshotWriter:
         with storage_errors(self.path):
             self._files.write(self._fd, [footer, _CRC.pack(zlib.crc32(footer))], self._end)
             self._files.sync(self._fd)
-            self._close()
+        self.close()
         found = verify_snapshot(self.path, self._files)
         if found != (self.zxid, consistent_at):
             raise CorruptRecord(f"{self.path} was written for {self.zxid}, but reads {found}")
@@ -138,14 +142,20 @@ class SnapshotWriter:
         Raises:
             StorageError: it cannot be removed.
         """
+        self.close()
         with storage_errors(self.path):
-            self._close()
             self._files.remove(self.path)
 
-    def _close(self) -> None:
-        if self._fd is not None:
-            fd, self._fd = self._fd, None
-            self._files.close(fd)
+    def close(self) -> None:
+        """Close the file and leave it, finished or not.
+
+        Raises:
+            StorageError: it cannot be closed.
+        """
+        fd, self._fd = self._fd, None
+        if fd is not None:
+            with storage_errors(self.path):
+                self._files.close(fd)
 
 
 class SnapshotChunks:

@@ -202,9 +202,8 @@ class Storage:
             StorageError: a file could not be closed.
         """
         with storage_errors(self.folder):
-            if self._failure is None and self._received is not None:
-                self._received.discard()
-                self._received = None
+            if self._received is not None:
+                self._received.close()  # what there is of it is removed at the next start
             if self._log is not None:
                 self._log.close()
             self._files.close(self._lock)
@@ -299,19 +298,19 @@ class Storage:
 
     def _install_snapshot(self, effect: InstallSnapshot) -> DiskEvent:
         assert self._log is not None
-        received, self._received = self._received, None
+        received = self._received
         assert received is not None, "no snapshot was received"
         assert received.zxid == effect.zxid, (received.zxid, effect.zxid)
         received.finish(effect.consistent_at)
+        self._received = None
         path = self._generations.prepare()
         self._files.rename(received.path, path / snapshot_name(effect.zxid))
-        log = self._make_log(path, effect.zxid)
+        self._log.close()
+        self._log = log = self._make_log(path, effect.zxid)
         log.append([Append(run.first, run.txns, effect.consistent_at) for run in effect.tail])
         assert log.last >= effect.consistent_at, (log.last, effect.consistent_at)
-        self._log.close()
         self._generations.publish()
         log.moved_to(self._generations.path)
-        self._log = log
         self._snapshots = {effect.zxid: effect.consistent_at}
         return SnapshotInstalled(effect.zxid)
 

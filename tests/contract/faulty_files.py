@@ -4,6 +4,8 @@ It knows what POSIX promises and no more: written bytes are on the disk after fs
 names after fsync of their folder; until then each write and each change of a name may or may not
 be there after a crash, in any combination. `rename` is atomic. After a failed fsync the page
 cache shows the bytes as before, and no later fsync brings them to the disk (the page cache lies).
+Names are different: they are in the file system's journal, and one that cannot write its journal
+lets nothing be written any more; so after a failed fsync of a folder its changes are still due.
 """
 
 import errno
@@ -200,10 +202,10 @@ class FaultyFiles(FileLayer):
         self._change([(self._folder(path.parent), path.name, None)])
 
     def sync_folder(self, path: Path) -> None:
+        self._operation("sync_folder")
         folder = self._folder(path)
         touching = [c for c in self._changes if any(each[0] is folder for each in c)]
         self._changes = [c for c in self._changes if c not in touching]
-        self._operation("sync_folder")  # a failed one loses the changes, as with a file
         for change in touching:
             _apply(change)
 
@@ -283,10 +285,13 @@ def crash_at(number: int) -> Callable[[int, str], None]:
 
 
 def fail_at(number: int) -> Callable[[int, str], None]:
-    """Let operation `number`, and no other, fail as a broken disk does."""
+    """Let operation `number`, or else the first one after it, fail as a broken disk does."""
+    failed = False
 
     def on_operation(now: int, name: str) -> None:
-        if now == number:
+        nonlocal failed
+        if now >= number and not failed:
+            failed = True
             raise OSError(errno.EIO, f"{name} failed")
 
     return on_operation

@@ -99,8 +99,8 @@ class TearingStore(LossyStore):
     loss = Loss.SOME
 
 
-def do(store: Store, steps: Sequence[Step]) -> list[DiskEvent]:
-    """Carry out steps in one go, the Snapshotter's part of them first."""
+def prepare(store: Store, steps: Sequence[Step]) -> list[StorageEffect]:
+    """Do the Snapshotter's part of `steps`; returns what is left for the store to perform."""
     effects: list[StorageEffect] = []
     for step in steps:
         if isinstance(step, WriteSnapshot):
@@ -108,4 +108,9 @@ def do(store: Store, steps: Sequence[Step]) -> list[DiskEvent]:
             effects.append(PublishSnapshot(step.zxid))
         else:
             effects.append(step)
-    return store.perform(effects)
+    return effects
+
+
+def do(store: Store, steps: Sequence[Step]) -> list[DiskEvent]:
+    """Carry out `steps`, the Snapshotter's part of them first."""
+    return store.perform(prepare(store, steps))

@@ -1,0 +1,59 @@
+"""Small files that change as a whole, and what is left when they do not."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from raykeeper.actors.atomic_file import (
+    make_folders,
+    read_file,
+    remove_leftovers,
+    replace_file,
+    temp_path,
+)
+from tests.contract.faulty_files import Crashed, FaultyFiles, Loss, crash_at
+
+FILE = Path("/folder/file")
+
+
+def with_content(content: bytes) -> FaultyFiles:
+    files = FaultyFiles()
+    make_folders(files, FILE.parent)
+    replace_file(files, FILE, content)
+    return files
+
+
+@pytest.mark.parametrize("loss", Loss)
+@pytest.mark.parametrize("operation", range(1, 7))
+def test_a_crash_leaves_the_old_content_or_the_new(loss: Loss, operation: int) -> None:
+    for seed in range(20):
+        files = with_content(b"old" * 300)
+        files.on_operation = crash_at(files.operations + operation)
+        durable = True
+        try:
+            replace_file(files, FILE, b"new!" * 300)
+        except Crashed:
+            durable = False
+        after = files.crash(loss, random.Random(seed))
+        content = read_file(after, FILE)
+        assert content == b"new!" * 300 or (not durable and content == b"old" * 300)
+        assert remove_leftovers(after, FILE.parent) in ([], ["file.tmp"])
+        replace_file(after, FILE, b"next")
+        assert read_file(after, FILE) == b"next"
+
+
+def test_leftovers_are_files_and_folders_of_files() -> None:
+    files = with_content(b"kept")
+    files.close(files.create(temp_path(FILE)))
+    files.make_folder(Path("/folder/more.tmp"))
+    files.close(files.create(Path("/folder/more.tmp/inside")))
+    assert remove_leftovers(files, FILE.parent) == ["file.tmp", "more.tmp"]
+    assert files.names(FILE.parent) == ["file"]
+
+
+def test_folders_are_made_durably() -> None:
+    files = FaultyFiles()
+    make_folders(files, Path("/a/b/c"))
+    make_folders(files, Path("/a/b/c"))
+    assert files.crash(Loss.ALL, random.Random(0)).is_folder(Path("/a/b/c"))

@@ -1,0 +1,58 @@
+"""FileLayer on the operating system."""
+
+from pathlib import Path
+
+import pytest
+
+from raykeeper.actors.file_layer import OS_FILES
+
+
+def test_writes_more_buffers_than_one_call_takes(tmp_path: Path) -> None:
+    fd = OS_FILES.create(tmp_path / "file")
+    buffers = [bytes([n % 251]) * (n % 7) for n in range(3000)]
+    OS_FILES.write(fd, buffers, 10)
+    whole = b"".join(buffers)
+    assert OS_FILES.size(fd) == 10 + len(whole)
+    assert OS_FILES.read(fd, len(whole), 10) == whole
+    assert OS_FILES.read(fd, 1 << 20, 10) == whole  # up to the end of the file
+    assert OS_FILES.read(fd, 5, 1 << 20) == b""
+    OS_FILES.close(fd)
+
+
+def test_allocated_space_reads_as_zeros(tmp_path: Path) -> None:
+    fd = OS_FILES.create(tmp_path / "file")
+    OS_FILES.allocate(fd, 5000)
+    OS_FILES.write(fd, [b"x"], 100)
+    OS_FILES.sync_data(fd)
+    OS_FILES.sync(fd)
+    assert OS_FILES.read(fd, 5000, 0) == bytes(100) + b"x" + bytes(4899)
+    OS_FILES.close(fd)
+
+
+def test_create_does_not_take_an_existing_file(tmp_path: Path) -> None:
+    OS_FILES.close(OS_FILES.create(tmp_path / "file"))
+    with pytest.raises(FileExistsError):
+        OS_FILES.create(tmp_path / "file")
+
+
+def test_a_lock_has_one_holder_until_it_is_closed(tmp_path: Path) -> None:
+    first = OS_FILES.lock(tmp_path / "lock")
+    assert first is not None
+    assert OS_FILES.lock(tmp_path / "lock") is None
+    OS_FILES.close(first)
+    second = OS_FILES.lock(tmp_path / "lock")
+    assert second is not None
+    OS_FILES.close(second)
+
+
+def test_names(tmp_path: Path) -> None:
+    OS_FILES.make_folder(tmp_path / "folder")
+    OS_FILES.close(OS_FILES.create(tmp_path / "b"))
+    OS_FILES.rename(tmp_path / "b", tmp_path / "a")
+    OS_FILES.sync_folder(tmp_path)
+    assert OS_FILES.names(tmp_path) == ["a", "folder"]
+    assert OS_FILES.is_folder(tmp_path / "folder")
+    assert not OS_FILES.is_folder(tmp_path / "a")
+    OS_FILES.remove(tmp_path / "a")
+    OS_FILES.remove_folder(tmp_path / "folder")
+    assert not OS_FILES.exists(tmp_path / "a")

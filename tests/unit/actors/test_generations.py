@@ -1,0 +1,63 @@
+"""Generations: the highest number counts, and only whole ones have a number."""
+
+from pathlib import Path
+
+import pytest
+
+from raykeeper.actors.generations import make_first_generation, open_generations
+from raykeeper.actors.storage_errors import CorruptRecord, StorageError
+from tests.contract.faulty_files import FaultyFiles
+
+FOLDER = Path("/")
+
+
+def with_generations(*names: str) -> FaultyFiles:
+    files = FaultyFiles()
+    for name in names:
+        files.make_folder(FOLDER / name)
+        files.close(files.create(FOLDER / name / "log.1"))
+    return files
+
+
+def test_the_first_is_made_once() -> None:
+    files = FaultyFiles()
+    make_first_generation(files, FOLDER)
+    make_first_generation(files, FOLDER)
+    generations, old = open_generations(files, FOLDER)
+    assert (generations.path, old) == (FOLDER / "generation-1", [])
+
+
+@pytest.mark.parametrize("names", [["generation-1"], ["generation-2"]])
+def test_data_without_an_identity_is_left_alone(names: list[str]) -> None:
+    files = with_generations(*names)
+    with pytest.raises(StorageError, match="has no identity but holds a log or a snapshot"):
+        make_first_generation(files, FOLDER)
+    assert files.names(FOLDER) == names
+
+
+def test_older_ones_are_removed() -> None:
+    files = with_generations("generation-9", "generation-10", "generation-2")
+    generations, old = open_generations(files, FOLDER)
+    assert generations.path == FOLDER / "generation-10"
+    assert old == ["generation-2", "generation-9"]
+    assert files.names(FOLDER) == ["generation-10"]
+
+
+def test_the_next_one_replaces_the_last() -> None:
+    files = with_generations("generation-1")
+    generations, _ = open_generations(files, FOLDER)
+    files.close(files.create(generations.prepare() / "new"))
+    generations.publish()
+    assert generations.path == FOLDER / "generation-2"
+    assert files.names(FOLDER) == ["generation-2"]
+    assert files.names(generations.path) == ["new"]
+
+
+def test_none_at_all_is_a_loss() -> None:
+    with pytest.raises(CorruptRecord, match="are gone"):
+        open_generations(FaultyFiles(), FOLDER)
+
+
+def test_a_strange_name_is_refused() -> None:
+    with pytest.raises(CorruptRecord, match="generation-x is not the name"):
+        open_generations(with_generations("generation-x"), FOLDER)
