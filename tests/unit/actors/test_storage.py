@@ -1,0 +1,282 @@
+"""Storage: what it refuses to start from, what it passes over with a note, what it prunes."""
+
+from pathlib import Path
+
+import pytest
+
+from raykeeper.actors.effects import PublishSnapshot
+from raykeeper.actors.epochs import EPOCHS_FILE, Epochs, save_epochs
+from raykeeper.actors.identity import Identity, Owner, format_folder
+from raykeeper.actors.recovered import Recovered
+from raykeeper.actors.snapshot_files import snapshot_name
+from raykeeper.actors.storage import Storage
+from raykeeper.actors.storage_errors import (
+    CorruptRecord,
+    FolderInUse,
+    ForeignFolder,
+    NotFormatted,
+    StorageError,
+)
+from raykeeper.actors.storage_notes import (
+    LEFTOVER_REMOVED,
+    LOG_TAIL_CUT,
+    SNAPSHOT_INVALID,
+    SYNC_INTERRUPTED,
+)
+from raykeeper.zab.effects import Append, InstallSnapshot, Note, ReceiveSnapshot, Truncate
+from raykeeper.zab.ids import ZERO, Epoch, ServerId, Zxid, make_zxid
+from tests.contract.faulty_files import FaultyFiles, fail_at
+from tests.contract.store_model import EPOCH_1, WriteSnapshot, flatten
+from tests.contract.stores import FOLDER, IDENTITY, LIMITS, OWNER, DiskStore, do
+
+GENERATION = FOLDER / "generation-1"
+
+
+def z(counter: int, epoch: int = 1) -> Zxid:
+    return make_zxid(Epoch(epoch), counter)
+
+
+def started() -> DiskStore:
+    """A store in epoch 1, on files in memory."""
+    files = FaultyFiles()
+    format_folder(FOLDER, IDENTITY, files)
+    store = DiskStore(FOLDER, files)
+    store.recover()
+    store.perform([EPOCH_1])
+    return store
+
+
+def fill(store: DiskStore, first: int, last: int) -> None:
+    """Append and force transactions one by one, about six to a segment."""
+    for counter in range(first, last + 1):
+        store.perform([Append(z(counter), [bytes(250)], ZERO)])
+
+
+def publish(store: DiskStore, zxid: int) -> None:
+    do(store, [WriteSnapshot(z(zxid), z(zxid), [b"tree"])])
+
+
+def restarted(store: DiskStore) -> tuple[DiskStore, Recovered]:
+    store.storage.close()
+    store = DiskStore(FOLDER, store.files)
+    return store, store.recover()
+
+
+def snapshots(store: DiskStore) -> list[str]:
+    return [name for name in store.files.names(GENERATION) if name.startswith("snapshot")]
+
+
+def damage(store: DiskStore, path: Path) -> None:
+    assert isinstance(store.files, FaultyFiles)
+    store.files.content(path)[30] ^= 1
+
+
+def test_a_folder_formatted_without_a_vote_says_so() -> None:
+    files = FaultyFiles()
+    format_folder(FOLDER, Identity(OWNER, "disk-2", votes=False), files)
+    assert not DiskStore(FOLDER, files).recover().votes
+    assert started().storage.identity.votes
+
+
+def test_who_may_open(tmp_path: Path) -> None:
+    with pytest.raises(NotFormatted):
+        Storage.open(tmp_path, OWNER)
+    format_folder(tmp_path, IDENTITY)
+    with pytest.raises(ForeignFolder):
+        Storage.open(tmp_path, Owner("coord", "8c1f", ServerId(2)))
+    storage = Storage.open(tmp_path, OWNER, LIMITS)
+    with pytest.raises(FolderInUse):
+        Storage.open(tmp_path, OWNER)
+    storage.close()
+    assert Storage.open(tmp_path, OWNER, LIMITS).identity.incarnation == 2
+
+
+def test_three_snapshots_are_kept_and_the_log_they_need() -> None:
+    store = started()
+    for n in range(6):
+        fill(store, 10 * n + 1, 10 * n + 10)
+        publish(store, 10 * n + 10)
+    assert snapshots(store) == [snapshot_name(z(n)) for n in (40, 50, 60)]
+    logs = [name for name in store.files.names(GENERATION) if name.startswith("log")]
+    assert len(logs) <= 5
+    # Each of the three is enough to start from.
+    for newest in (60, 50, 40):
+        store, found = restarted(store)
+        assert found.snapshot_zxid == z(newest)
+        log = [zxid for zxid, _ in flatten(found.runs)]
+        assert log == [z(n) for n in range(newest + 1, 61)]
+        damage(store, GENERATION / snapshot_name(z(newest)))
+    store.storage.close()
+    with pytest.raises(CorruptRecord, match="what follows 0:0 is missing"):
+        DiskStore(FOLDER, store.files).recover()
+
+
+def test_only_valid_snapshots_count_when_pruning() -> None:
+    # ZOOKEEPER-3231: the newest snapshots are all damaged, the only good one is pruned.
+    store = started()
+    for n in (1, 2, 3, 4):
+        fill(store, 10 * n + 1 - 10, 10 * n)
+        publish(store, 10 * n)
+    for n in (30, 40):
+        damage(store, GENERATION / snapshot_name(z(n)))
+    store, found = restarted(store)
+    assert found.snapshot_zxid == z(20)
+    assert [note.name for note in found.notes] == [SNAPSHOT_INVALID] * 2
+    publish(store, 35)
+    assert snapshots(store) == [snapshot_name(z(n)) for n in (20, 30, 35, 40)]
+    assert restarted(store)[1].snapshot_zxid == z(35)
+
+
+def test_without_a_valid_snapshot_the_whole_log_will_do() -> None:
+    store = started()
+    fill(store, 1, 3)
+    publish(store, 2)
+    damage(store, GENERATION / snapshot_name(z(2)))
+    _, found = restarted(store)
+    assert (found.snapshot_zxid, found.consistent_at, list(found.chunks)) == (0, 0, [])
+    assert len(list(flatten(found.runs))) == 3
+
+
+def test_a_snapshot_under_a_wrong_name_is_not_used() -> None:
+    store = started()
+    fill(store, 1, 3)
+    publish(store, 2)
+    store.files.rename(GENERATION / snapshot_name(z(2)), GENERATION / snapshot_name(z(3)))
+    _, found = restarted(store)
+    assert found.snapshot_zxid == ZERO
+    assert [note.name for note in found.notes] == [SNAPSHOT_INVALID]
+
+
+def test_a_snapshot_beyond_the_log_is_a_loss() -> None:
+    store = started()
+    fill(store, 1, 20)
+    do(store, [WriteSnapshot(z(10), z(20), [b"tree"])])
+    store.storage.close()
+    logs = [name for name in store.files.names(GENERATION) if name.startswith("log")]
+    store.files.remove(GENERATION / logs[-1])
+    with pytest.raises(CorruptRecord, match="the snapshot needs it up to 1:20"):
+        DiskStore(FOLDER, store.files).recover()
+
+
+def test_a_snapshot_is_published_only_when_the_log_reaches_it() -> None:
+    store = started()
+    fill(store, 1, 3)
+    with pytest.raises(AssertionError):
+        do(store, [WriteSnapshot(z(2), z(4), [b"tree"])])
+
+
+def test_publishing_what_the_snapshotter_did_not_finish_fails() -> None:
+    store = started()
+    fill(store, 1, 3)
+    with pytest.raises(StorageError, match="not found"):
+        store.perform([PublishSnapshot(z(2))])
+
+
+def test_what_a_snapshot_holds_is_never_cut() -> None:
+    # ZOOKEEPER-1549, 4837: the next start would bring back what was cut.
+    store = started()
+    fill(store, 1, 6)
+    do(store, [WriteSnapshot(z(2), z(4), [b"tree"])])
+    store.perform([Truncate(z(4))])
+    with pytest.raises(StorageError, match="cut the log after 1:3, but all up to 1:4 was comm"):
+        store.perform([Truncate(z(3))])
+    assert restarted(store)[1].runs[-1].first == z(3)
+
+
+@pytest.mark.parametrize(
+    ("accepted", "current", "message"),
+    [(1, 1, "the log reaches 2:1, but only epoch 1 was accepted"), (2, 1, None), (3, 2, None)],
+)
+def test_the_log_never_goes_beyond_the_accepted_epoch(
+    accepted: int, current: int, message: str | None
+) -> None:
+    store = started()
+    store.perform([Append(z(1), [b"a"], ZERO), Append(z(1, 2), [b"b"], ZERO)])
+    save_epochs(store.files, FOLDER, Epochs(Epoch(accepted), Epoch(current)))
+    if message is not None:
+        with pytest.raises(CorruptRecord, match=message):
+            restarted(store)
+        return
+    notes = restarted(store)[1].notes
+    interrupted = Note(SYNC_INTERRUPTED, {"last": "2:1", "current": 1})
+    assert notes == ([interrupted] if current == 1 else [])
+
+
+def test_lost_promises_are_not_made_up() -> None:
+    store = started()
+    store.files.remove(FOLDER / EPOCHS_FILE)
+    with pytest.raises(CorruptRecord, match="promises of this server are lost"):
+        restarted(store)
+
+
+def test_a_lost_log_is_not_taken_for_an_empty_one() -> None:
+    store = started()
+    store.files.remove_folder(GENERATION)
+    with pytest.raises(CorruptRecord, match="are gone"):
+        restarted(store)
+
+
+def test_a_failed_start_can_be_closed_and_tried_again() -> None:
+    store = started()
+    fill(store, 1, 3)
+    store.storage.close()
+    for number in range(1, 30):
+        storage = Storage.open(FOLDER, OWNER, LIMITS, store.files)
+        store.files.on_operation = fail_at(store.files.operations + number)  # type: ignore[attr-defined]
+        try:
+            storage.recover()
+        except StorageError:
+            storage.close()
+            assert store.files.open_files() == 0  # type: ignore[attr-defined]
+            store.files.restart()  # type: ignore[attr-defined]
+            continue
+        break
+    assert number > 10
+
+
+def test_what_was_left_behind_is_removed_with_a_note() -> None:
+    store = started()
+    fill(store, 1, 1)
+    store.perform([ReceiveSnapshot(z(9))])
+    store.write_snapshot(WriteSnapshot(z(1), z(1), [b"tree"]))
+    store.files.make_folder(FOLDER / "generation-2.tmp")
+    store.files.close(store.files.create(GENERATION / "log.0000000000000001.tmp"))
+    store.files.make_folder(FOLDER / "generation-0")
+    _, found = restarted(store)
+    assert {(note.name, note.detail) for note in found.notes} == {
+        (LEFTOVER_REMOVED, "received.tmp"),
+        (LEFTOVER_REMOVED, f"{snapshot_name(z(1))}.tmp"),
+        (LEFTOVER_REMOVED, "generation-2.tmp"),
+        (LEFTOVER_REMOVED, "log.0000000000000001.tmp"),
+        (LEFTOVER_REMOVED, "generation-0"),
+    }
+
+
+def test_a_torn_tail_is_cut_with_a_note() -> None:
+    store = started()
+    fill(store, 1, 2)
+    name = store.files.names(GENERATION)[0]
+    assert isinstance(store.files, FaultyFiles)
+    store.files.content(GENERATION / name)[-1] = 1
+    _, found = restarted(store)
+    assert [note.name for note in found.notes] == [LOG_TAIL_CUT]
+    assert found.notes[0].detail["last"] == "1:2"
+
+
+def test_a_damaged_received_snapshot_is_not_installed() -> None:
+    store = started()
+    fill(store, 1, 2)
+    store.perform([ReceiveSnapshot(z(9))])
+    damage_at = FOLDER / "received.tmp"
+    assert isinstance(store.files, FaultyFiles)
+    store.files.content(damage_at)[3] ^= 1
+    with pytest.raises(CorruptRecord, match=r"received\.tmp is damaged"):
+        store.perform([InstallSnapshot(z(9), z(9), [])])
+    assert restarted(store)[1].snapshot_zxid == ZERO
+
+
+def test_a_closed_store_does_nothing() -> None:
+    store = started()
+    store.storage.close()
+    with pytest.raises(StorageError, match="is closed"):
+        store.perform([Truncate(ZERO)])
