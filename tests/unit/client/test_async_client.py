@@ -1,7 +1,5 @@
 """AsyncClient: the operations, the order of callbacks and replies, on virtual time."""
 
-import asyncio
-
 from raykeeper.client.async_client import AsyncClient
 from tests.unit.client.loops import VirtualLoop, run_virtually
 from tests.unit.client.scripted_server import Ensemble
