@@ -1,0 +1,37 @@
+"""Placing: what an ensemble is made of, where its servers run, and how people handle it.
+
+config.py                        settings, their defaults and the file they come from
+launch.py                        start, complete or attach an ensemble
+    placement.py                 which server goes to which node: a pure decision
+    survey.py                    what the nodes hold, and the formatting of folders
+ensemble.py                      the handle: connect, status, wait for a leader, shut down
+local_ray.py, local_head.py      find Ray, start it, keep it running
+command_line.py, shell.py        the command `raykeeper`
+demo.py                          the job of `raykeeper demo`
+"""
+
+from raykeeper.clusters.config import ConfigError, EnsembleConfig, load_config
+from raykeeper.clusters.ensemble import (
+    Ensemble,
+    EnsembleNotFoundError,
+    EnsembleStatus,
+    NoLeaderError,
+    ServerStatus,
+    attach,
+    list_ensembles,
+)
+from raykeeper.clusters.launch import launch
+
+__all__ = [
+    "launch",
+    "attach",
+    "list_ensembles",
+    "Ensemble",
+    "EnsembleStatus",
+    "ServerStatus",
+    "EnsembleConfig",
+    "load_config",
+    "ConfigError",
+    "EnsembleNotFoundError",
+    "NoLeaderError",
+]

@@ -1,0 +1,225 @@
+"""The command `raykeeper`: up, status, down, demo and shell.
+
+Exit codes: 0 it is done; 1 it failed; 2 wrong usage or settings; 3 no such ensemble, or no Ray
+cluster; 4 the ensemble does not answer or has no leader; 130 interrupted. An error is one line on
+stderr, never a traceback.
+"""
+
+import logging
+import os
+import sys
+import threading
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from raykeeper.client.errors import (
+    ConnectionLossError,
+    EnsembleNotFoundError,
+    OperationTimeoutError,
+    SessionExpiredError,
+    WrongContextError,
+)
+from raykeeper.clusters.config import DEFAULTS, ConfigError, EnsembleConfig, resolve_config
+from raykeeper.clusters.ensemble import (
+    Ensemble,
+    EnsembleStatus,
+    NoLeaderError,
+    attach,
+    list_ensembles,
+)
+from raykeeper.clusters.launch import launch
+from raykeeper.clusters.local_head import find_head, start_head, stop_head
+from raykeeper.clusters.local_ray import RayNotFoundError, join_ray, running_address
+from raykeeper.clusters.shell import Shell, ShellUsageError
+from raykeeper.zab.errors import RayKeeperError
+from raykeeper.zab.ids import show_zxid
+
+OK, FAILED, USAGE, NOT_FOUND, NO_QUORUM, INTERRUPTED = 0, 1, 2, 3, 4, 130
+_CODES: list[tuple[tuple[type[RayKeeperError], ...], int]] = [
+    ((ConfigError, ShellUsageError), USAGE),
+    ((EnsembleNotFoundError, RayNotFoundError, WrongContextError), NOT_FOUND),
+    ((NoLeaderError, ConnectionLossError, OperationTimeoutError, SessionExpiredError), NO_QUORUM),
+    ((RayKeeperError,), FAILED),
+]
+
+app = typer.Typer(
+    help="ZooKeeper's coordination kernel for Ray.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+out = Console()
+err = Console(stderr=True)
+
+Address = Annotated[
+    str | None,
+    typer.Option(
+        "--address",
+        help="Ray cluster; else RAY_ADDRESS, the head of `raykeeper up`, or the last one started.",
+    ),
+]
+Name = Annotated[str | None, typer.Argument(help="Ensemble; may be left out when only one runs.")]
+
+
+def main() -> None:
+    """Run the command line and exit with its code."""
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
+    try:
+        app()
+    except RayKeeperError as error:
+        err.print(f"[red]error:[/red] {escape(str(error))}", highlight=False, soft_wrap=True)
+        sys.exit(next(code for kinds, code in _CODES if isinstance(error, kinds)))
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+
+
+@app.command()
+def up(
+    file: Annotated[
+        Path | None, typer.Argument(help="Settings, such as ray-config.yaml; else the defaults.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="Overrules the file.")] = None,
+    servers: Annotated[int | None, typer.Option(help="Overrules the file.")] = None,
+    data_dir: Annotated[str | None, typer.Option(help="Overrules the file.")] = None,
+    address: Address = None,
+) -> None:
+    """Launch an ensemble, or complete it; start Ray on this machine if there is none."""
+    given = {"name": name, "servers": servers, "data_dir": data_dir}
+    config = resolve_config(file, {k: v for k, v in given.items() if v is not None})
+    if address is None and find_head() is None and running_address() is None:
+        out.print("no Ray cluster runs here; starting a head on this machine …")
+        head = start_head()
+        out.print(f"Ray runs at {head.address} until `raykeeper down --ray`", highlight=False)
+    _join(address)
+    ensemble = launch(config)
+    _show(ensemble.status(), config)
+
+
+@app.command()
+def status(name: Name = None, address: Address = None) -> None:
+    """Show the servers of an ensemble. Exits with 4 when it has no leader."""
+    _join(address)
+    report = _find(name).status()
+    _show(report)
+    if report.leader is None:
+        raise typer.Exit(NO_QUORUM)
+
+
+@app.command()
+def down(
+    name: Name = None,
+    ray: Annotated[
+        bool, typer.Option("--ray", help="Also end the Ray that `raykeeper up` started.")
+    ] = False,
+    address: Address = None,
+) -> None:
+    """Stop an ensemble and keep its data."""
+    head = find_head()
+    if not ray:
+        _join(address)
+        _stop(_find(name))
+        return
+    if head is None:
+        raise RayNotFoundError("no Ray started by `raykeeper up` runs here")
+    _join(head.address)
+    for each in [name] if name is not None else list_ensembles():
+        _stop(attach(each))
+    stop_head(head)
+    out.print(f"ended Ray at {head.address}", highlight=False)
+
+
+@app.command()
+def demo(
+    folder: Annotated[
+        Path | None,
+        typer.Option("--input", help="Folder with text files; else the project's own documents."),
+    ] = None,
+) -> None:
+    """Count words with six workers while a coordinator and a leader are killed."""
+    from raykeeper.clusters.demo import run_demo
+
+    if not run_demo(folder, out):
+        raise typer.Exit(FAILED)
+
+
+@app.command(context_settings={"allow_interspersed_args": False})
+def shell(
+    command: Annotated[
+        list[str] | None, typer.Argument(help="ls, get, stat, set, create, delete or watch.")
+    ] = None,
+    name: Annotated[str | None, typer.Option("--name", "-n", help="Ensemble.")] = None,
+    timeout_s: Annotated[float, typer.Option(help="How long a command may take.")] = 10.0,
+    address: Address = None,
+) -> None:
+    """Look at znodes and change them: one COMMAND, or a prompt."""
+    _join(address)
+    ensemble = _find(name)
+    with ensemble.connect(timeout_s=timeout_s) as client:
+        prompt = Shell(client, out)
+        if not command:
+            import readline  # noqa: F401  # gives input() its history and editing
+
+            prompt.interact(lambda: input(f"{ensemble.name}> "))
+            return
+        prompt.run(command)
+        if command[0] == "watch":
+            threading.Event().wait()
+        if command[0] == "create" and any("e" in w for w in command[1:] if w.startswith("-")):
+            err.print("the session ends with this command, and the ephemeral znode with it")
+
+
+def _join(address: str | None) -> None:
+    """Join a cluster: the one named, RAY_ADDRESS, our own head, or the last one started."""
+    head = find_head()
+    if address is None and head is not None and not os.environ.get("RAY_ADDRESS"):
+        address = head.address
+    if head is not None and address == head.address:
+        # Ray reads its token by itself only for an address that it found by itself.
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
+    join_ray(address, is_quiet=True)
+
+
+def _find(name: str | None) -> Ensemble:
+    if name is None:
+        known = list_ensembles()
+        name = known[0] if len(known) == 1 else DEFAULTS.name
+    return attach(name)
+
+
+def _stop(ensemble: Ensemble) -> None:
+    ensemble.shutdown()
+    out.print(f"stopped ensemble {ensemble.name!r}; its data is kept", highlight=False)
+
+
+def _show(report: EnsembleStatus, config: EnsembleConfig | None = None) -> None:
+    table = Table(title=f"ensemble {report.name}", title_justify="left")
+    for heading in ("server", "role", "epoch", "last zxid", "pid", "Ray node"):
+        table.add_column(heading)
+    for heading in ("sessions", "znodes", "watches", "outstanding"):
+        table.add_column(heading, justify="right")
+    for server in report.servers:
+        color = {"leader": "green", "down": "red", "looking": "yellow"}.get(server.role, "")
+        role = f"[{color}]{server.role}[/]" if color else server.role
+        if server.role == "down":
+            table.add_row(str(server.server_id), role)
+            continue
+        numbers = (server.sessions, server.znodes, server.watches, server.outstanding)
+        table.add_row(
+            str(server.server_id),
+            role,
+            str(server.epoch),
+            show_zxid(server.last_zxid),
+            str(server.pid),
+            server.node_id[:8],
+            *(str(number) for number in numbers),
+        )
+    out.print(table)
+    if config is not None:
+        out.print(f"data in {config.data_dir}/{config.name}", highlight=False, soft_wrap=True)
+    if report.leader is None:
+        out.print(f"[yellow]no leader:[/yellow] {escape(report.reason or '')}", soft_wrap=True)

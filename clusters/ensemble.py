@@ -1,0 +1,333 @@
+"""A handle of a running ensemble: connect, ask how it is, wait for a leader, stop it.
+
+The handle is only the name, so it pickles into tasks and actors; whatever it does begins by
+looking up the named actors of the ensemble in the Ray cluster.
+"""
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import ray
+import ray.util
+from msgspec import Struct
+
+from raykeeper.actors.names import NAMESPACE
+from raykeeper.actors.ray_actors import find_replica
+from raykeeper.actors.replica_status import (
+    FAILED,
+    STARTING,
+    ReplicaDescription,
+    ReplicaStatus,
+)
+from raykeeper.client import Client
+from raykeeper.client import connect as connect_client
+from raykeeper.client.ensembles import servers_among
+from raykeeper.client.errors import EnsembleNotFoundError
+from raykeeper.clusters.local_ray import join_ray
+from raykeeper.zab.errors import RayKeeperError
+from raykeeper.zab.ids import Epoch, ServerId, Zxid
+
+ANSWER_TIMEOUT_S = 2.0
+_STOP_TIMEOUT_S = 10.0
+_POLL_S = 0.05
+
+
+class NoLeaderError(RayKeeperError):
+    """Raised when an ensemble has no leader after the time that the caller was ready to wait.
+
+    The message says which servers were heard and what is missing. The caller should start the
+    missing servers (`launch` again), or wait longer.
+    """
+
+
+class ServerStatus(Struct, frozen=True):
+    """One server, as it said itself; everything but the id is empty when its role is down."""
+
+    server_id: ServerId
+    role: str
+    """leader, follower, observer, looking (also while it starts) or down."""
+    epoch: Epoch = Epoch(0)
+    last_zxid: Zxid = Zxid(0)
+    pid: int = 0
+    node_id: str = ""
+    sessions: int = 0
+    znodes: int = 0
+    watches: int = 0
+    outstanding: int = 0
+    problem: str = ""
+    """Why it is down, starting or without a vote, or which servers it cannot reach."""
+
+
+class EnsembleStatus(Struct, frozen=True):
+    """An ensemble at one moment."""
+
+    name: str
+    servers: list[ServerStatus]
+    leader: ServerId | None
+    reason: str | None
+    """Why there is no leader; None when there is one."""
+
+
+class Ensemble:
+    """An ensemble of the Ray cluster, by name. Made by `launch` and `attach`."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"Ensemble({self.name!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Ensemble) and other.name == self.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def connect(self, session_timeout_s: float = 10.0, timeout_s: float = 30.0) -> Client:
+        """Open a session; see `raykeeper.client.connect`.
+
+        Raises:
+            EnsembleNotFoundError: no server of the ensemble runs any more.
+            ConnectionLossError: no server took the session within `timeout_s`.
+        """
+        described = self.describe()
+        limit = {} if described is None else {"value_bytes_max": described.value_bytes_max}
+        return connect_client(self.name, session_timeout_s, timeout_s, **limit)
+
+    def describe(self) -> ReplicaDescription | None:
+        """What the first server that answers knows of the ensemble; None when none answers.
+
+        Raises:
+            EnsembleNotFoundError: no server of the ensemble runs any more.
+        """
+        handles = self._handles()
+        for described in ask(handles.values(), "describe"):
+            if isinstance(described, ReplicaDescription):
+                return described
+        return None
+
+    def status(self) -> EnsembleStatus:
+        """Ask every server how it is; one that does not answer within two seconds is down.
+
+        Raises:
+            EnsembleNotFoundError: no server of the ensemble runs any more.
+        """
+        handles = self._handles()
+        answers = ask([*handles.values(), *handles.values()], "status", "describe")
+        heard: dict[ServerId, ReplicaStatus | str] = dict(zip(handles, answers, strict=False))
+        voters: set[ServerId] = set(handles)
+        for answer in answers[len(handles) :]:
+            if isinstance(answer, ReplicaDescription):
+                voters.update(answer.voters)
+        return summarize(
+            self.name, {server: heard.get(server, "not started") for server in sorted(voters)}
+        )
+
+    def wait_for_leader(self, timeout_s: float = 10.0) -> ServerId:
+        """Wait until a leader serves clients, and return its id.
+
+        Raises:
+            NoLeaderError: there was none within `timeout_s`; the message says why.
+            EnsembleNotFoundError: no server of the ensemble runs any more.
+        """
+        deadline = time.monotonic() + timeout_s
+        while True:
+            report = self.status()
+            if report.leader is not None:
+                return report.leader
+            if time.monotonic() > deadline:
+                raise NoLeaderError(
+                    f"ensemble {self.name!r} has no leader after {timeout_s:g} s: {report.reason}"
+                )
+            time.sleep(_POLL_S)
+
+    def shutdown(self) -> None:
+        """Stop all actors of the ensemble and keep its data; `launch` brings everything back.
+
+        Every acknowledged write is on disk already. Sessions live on in the data: a client that
+        is still there when the ensemble is launched again in time keeps its session.
+        """
+        join_ray()
+        names = sorted(_actors_of(self.name))
+        handles = {name: handle for name in names if (handle := _find_actor(name)) is not None}
+        replicas = [handle for name, handle in handles.items() if "/replica/" in name]
+        if replicas:
+            stopping = [replica.stop.remote() for replica in replicas]
+            ray.wait(stopping, num_returns=len(stopping), timeout=_STOP_TIMEOUT_S)
+        for handle in handles.values():
+            ray.kill(handle, no_restart=True)
+        deadline = time.monotonic() + _STOP_TIMEOUT_S
+        while _actors_of(self.name) and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
+
+    def _handles(self) -> dict[ServerId, Any]:
+        join_ray()
+        servers = servers_among(self.name, ray.util.list_named_actors(all_namespaces=True))
+        handles = {}
+        for server in servers:
+            try:
+                handles[server] = find_replica(self.name, server)
+            except ValueError:  # it went after it was listed
+                continue
+        return handles
+
+
+def attach(name: str) -> Ensemble:
+    """A handle of the ensemble `name` that runs in this Ray cluster.
+
+    A process without `ray.init` joins the cluster that it would choose.
+
+    Raises:
+        EnsembleNotFoundError: there is none of that name; the message lists those there are.
+        RayNotFoundError: there is no Ray cluster either.
+    """
+    join_ray()
+    servers_among(name, ray.util.list_named_actors(all_namespaces=True))
+    return Ensemble(name)
+
+
+def list_ensembles() -> list[str]:
+    """The names of the ensembles that run in this Ray cluster.
+
+    Raises:
+        RayNotFoundError: there is no Ray cluster.
+    """
+    join_ray()
+    actors = ray.util.list_named_actors(all_namespaces=True)
+    replicas = [
+        a["name"] for a in actors if a["namespace"] == NAMESPACE and "/replica/" in a["name"]
+    ]
+    return sorted({name.partition("/")[0] for name in replicas})
+
+
+def ask(handles: Iterable[Any], *methods: str, timeout_s: float = ANSWER_TIMEOUT_S) -> list[Any]:
+    """Call one method on every actor at once; a string says why one did not answer.
+
+    With several methods the handles are divided evenly among them, in order.
+    """
+    handles = list(handles)
+    share = len(handles) // len(methods) if handles else 1
+    refs = [
+        getattr(handle, methods[index // share]).remote() for index, handle in enumerate(handles)
+    ]
+    if refs:
+        ray.wait(refs, num_returns=len(refs), timeout=timeout_s)
+    return [_answer(ref, timeout_s) for ref in refs]
+
+
+def _answer(ref: "ray.ObjectRef[Any]", timeout_s: float) -> Any:
+    try:
+        return ray.get(ref, timeout=0)
+    except ray.exceptions.GetTimeoutError:
+        return f"no answer within {timeout_s:g} s"
+    except ray.exceptions.ActorUnavailableError:
+        return "its process is gone; Ray starts it again"
+    except ray.exceptions.RayActorError:
+        return "its actor is dead"
+
+
+def summarize(name: str, heard: dict[ServerId, ReplicaStatus | str]) -> EnsembleStatus:
+    """The status of an ensemble from what its servers said; a string is why one did not."""
+    servers = [
+        _server_status(server, answer, len(heard) // 2 + 1) for server, answer in heard.items()
+    ]
+    leading = [
+        answer
+        for answer in heard.values()
+        if isinstance(answer, ReplicaStatus) and answer.role == "leader" and answer.is_active
+    ]
+    if leading:
+        # One that was deposed may not know yet; the newest epoch is right.
+        leader = max(leading, key=lambda answer: answer.epoch).server_id
+        return EnsembleStatus(name, servers, leader, None)
+    return EnsembleStatus(name, servers, None, _why_no_leader(heard, servers))
+
+
+def _server_status(server: ServerId, answer: ReplicaStatus | str, quorum: int) -> ServerStatus:
+    if isinstance(answer, str):
+        return ServerStatus(server, "down", problem=answer)
+    if answer.role == FAILED:
+        return ServerStatus(
+            server, "down", pid=answer.pid, node_id=answer.node_id, problem=answer.failure
+        )
+    problems = []
+    if answer.role == STARTING:
+        problems.append("is reading its disk, or waiting for another process to leave its folder")
+    elif not answer.votes:
+        problems.append("has no vote: its folder was empty, so it may have forgotten a promise")
+    broken = [f"{peer} ({why})" for peer, why in sorted(answer.links.items()) if why != "linked"]
+    if broken and answer.role == "looking" and len(answer.links) + 1 - len(broken) < quorum:
+        problems.append(f"does not reach server {', '.join(broken)}")
+    return ServerStatus(
+        server_id=server,
+        role="looking" if answer.role == STARTING else answer.role,
+        epoch=answer.epoch,
+        last_zxid=answer.last_zxid,
+        pid=answer.pid,
+        node_id=answer.node_id,
+        sessions=answer.sessions,
+        znodes=answer.znodes,
+        watches=answer.watches,
+        outstanding=answer.outstanding,
+        problem="; ".join(problems),
+    )
+
+
+def _why_no_leader(
+    heard: dict[ServerId, ReplicaStatus | str], servers: Sequence[ServerStatus]
+) -> str:
+    """Which servers were heard, and what is missing for a quorum."""
+    up = [status for status in servers if status.role != "down"]
+    voting = [
+        status.server_id
+        for status in up
+        if isinstance(answer := heard[status.server_id], ReplicaStatus) and answer.votes
+    ]
+    needed = len(servers) // 2 + 1
+    parts = [f"heard {_ids(status.server_id for status in up)}"]
+    if len(voting) < needed:
+        parts.append(f"{needed} of {len(servers)} voters are needed, {len(voting)} can vote")
+    else:
+        parts.append("an election is under way")
+    parts += [f"server {status.server_id} {_fact(status)}" for status in servers if status.problem]
+    return "; ".join(parts)
+
+
+def _fact(status: ServerStatus) -> str:
+    return f"is down: {status.problem}" if status.role == "down" else status.problem
+
+
+def _ids(ids: Iterable[ServerId]) -> str:
+    numbers = [str(server_id) for server_id in ids]
+    if not numbers:
+        return "no server"
+    return f"server{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}"
+
+
+def _actors_of(ensemble: str) -> set[str]:
+    """The names of all actors of the ensemble that Ray knows."""
+    actors = ray.util.list_named_actors(all_namespaces=True)
+    return {
+        actor["name"]
+        for actor in actors
+        if actor["namespace"] == NAMESPACE and actor["name"].startswith(f"{ensemble}/")
+    }
+
+
+def _find_actor(name: str) -> Any | None:
+    try:
+        return ray.get_actor(name, namespace=NAMESPACE)
+    except ValueError:
+        return None
+
+
+__all__ = [
+    "Ensemble",
+    "EnsembleNotFoundError",
+    "EnsembleStatus",
+    "NoLeaderError",
+    "ServerStatus",
+    "attach",
+    "list_ensembles",
+]

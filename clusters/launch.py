@@ -1,0 +1,227 @@
+"""Start an ensemble, complete one that is partly there, or attach one that runs (rule D2).
+
+In order: learn which servers run; ask all nodes what they hold; decide (placement.py); format
+what is missing, all of it before any server starts; start; wait for a leader. Every step may be
+repeated by another launch at the same time: folders are formatted once, actors are made once.
+"""
+
+import logging
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import ray
+import ray.util
+
+from raykeeper.actors.ray_actors import find_replica, start_replica
+from raykeeper.actors.replica_config import ReplicaConfig
+from raykeeper.actors.replica_status import ReplicaDescription
+from raykeeper.actors.storage_errors import StorageError
+from raykeeper.client.ensembles import servers_among
+from raykeeper.client.errors import EnsembleNotFoundError
+from raykeeper.clusters.config import (
+    ConfigError,
+    EnsembleConfig,
+    LabelPin,
+    ResourcePin,
+    resolve_config,
+)
+from raykeeper.clusters.ensemble import Ensemble, NoLeaderError, ask
+from raykeeper.clusters.local_ray import join_or_start_ray
+from raykeeper.clusters.placement import (
+    EnsembleRecord,
+    Format,
+    NodeReport,
+    Plan,
+    Seat,
+    place,
+)
+from raykeeper.clusters.survey import ask_nodes, on_node, prepare_folder
+from raykeeper.zab.ids import Millis, ServerId
+
+_PIN_SHARE = 0.001
+_log = logging.getLogger("raykeeper.clusters")
+
+
+def launch(
+    config: str | Path | EnsembleConfig | None = None,
+    *,
+    timeout_s: float = 30.0,
+    **settings: Any,
+) -> Ensemble:
+    """Start an ensemble and wait until it has a leader. Idempotent.
+
+    An ensemble that runs is attached, one that is partly dead is completed. A server starts where
+    its disk is. Folders are formatted only for an ensemble that no node holds anything of; a
+    single folder that is missing is made anew, for a server without a vote. Ray is started, for
+    as long as this process lives, if the process has none and none runs here.
+
+    Args:
+        config: A settings file such as ray-config.yaml; None for the defaults.
+        timeout_s: How long all of it may take.
+        settings: Any setting of `EnsembleConfig`, over that of the file: name, servers, data_dir.
+
+    Raises:
+        ConfigError: a setting is wrong, or contradicts what the disks say. Nothing was started.
+        PlacementError: the nodes do not suffice. Nothing was started.
+        StorageError: a folder cannot be used, or is another ensemble's; names node and folder.
+        NoLeaderError: no leader within `timeout_s`; says why. Launching again is safe.
+    """
+    deadline = time.monotonic() + timeout_s
+    given = {key: value for key, value in settings.items() if value is not None}
+    resolved = resolve_config(config, given)
+    join_or_start_ray()
+    running = _running(resolved)
+    if len(running) < resolved.servers:
+        _start_missing(resolved, running)
+    ensemble = Ensemble(resolved.name)
+    _wait_until_ready(resolved, deadline)
+    ensemble.wait_for_leader(max(0.0, deadline - time.monotonic()))
+    return ensemble
+
+
+def _running(config: EnsembleConfig) -> dict[ServerId, ReplicaDescription | None]:
+    """The servers that Ray knows; None for one that does not answer now.
+
+    Raises:
+        ConfigError: the ensemble runs with other servers.
+    """
+    try:
+        servers = servers_among(config.name, ray.util.list_named_actors(all_namespaces=True))
+    except EnsembleNotFoundError:
+        return {}
+    handles = {}
+    for server in servers:
+        try:
+            handles[server] = find_replica(config.name, server)
+        except ValueError:  # it went after it was listed
+            continue
+    found: dict[ServerId, ReplicaDescription | None] = {}
+    for server, answer in zip(handles, ask(handles.values(), "describe"), strict=True):
+        found[server] = answer if isinstance(answer, ReplicaDescription) else None
+        if isinstance(answer, ReplicaDescription) and answer.voters != _voters(config):
+            raise ConfigError(
+                f"ensemble {config.name!r} runs with {len(answer.voters)} servers, "
+                f"not {config.servers}; this version cannot change that"
+            )
+    return found
+
+
+def _start_missing(
+    config: EnsembleConfig, running: dict[ServerId, ReplicaDescription | None]
+) -> None:
+    described = [answer for answer in running.values() if answer is not None]
+    nodes = ask_nodes(config.data_dir, config.name)
+    at = {server: "" if a is None else a.node_id for server, a in running.items()}
+    uuid = described[0].ensemble_uuid if described else None
+    plan = place(config, nodes, at, uuid)
+    for warning in plan.warnings:
+        _log.warning(warning)
+    uuid = _format(config, plan, nodes)
+    for seat in plan.seats:
+        node_id, pin = _location(config, seat, nodes)
+        start_replica(_replica_config(config, uuid, seat.server_id), node_id, pin)
+
+
+def _format(config: EnsembleConfig, plan: Plan, nodes: Sequence[NodeReport]) -> str:
+    """Format what the plan says, and return the uuid that the ensemble has.
+
+    Raises:
+        StorageError: a folder cannot be written; names its node. No server was started.
+    """
+    seats = [seat for seat in plan.seats if seat.format is not Format.KEEP]
+    uuid = plan.ensemble_uuid
+    if seats and uuid is None:
+        # Of two launches at the same time the one that formats the first folder gives the uuid.
+        uuid = _prepare(config, str(uuid4()), seats[:1], nodes)
+        seats = seats[1:]
+    assert uuid is not None, plan
+    if seats:
+        _prepare(config, uuid, seats, nodes)
+    return uuid
+
+
+def _prepare(
+    config: EnsembleConfig, uuid: str, seats: Sequence[Seat], nodes: Sequence[NodeReport]
+) -> str:
+    record = EnsembleRecord(uuid, config.servers)
+    tasks = [
+        on_node(
+            seat.node_id,
+            prepare_folder,
+            *(config.data_dir, config.name, record, seat.server_id),
+            seat.format is Format.WITH_VOTE,
+        )
+        for seat in seats
+    ]
+    names = {node.node_id: node.name for node in nodes}
+    for seat, task in zip(seats, tasks, strict=True):
+        try:
+            uuid = ray.get(task).owner.ensemble_uuid
+        except StorageError as error:
+            cause = getattr(error, "cause", error)
+            raise StorageError(f"{cause} (node {names[seat.node_id]})") from None
+    return uuid
+
+
+def _location(
+    config: EnsembleConfig, seat: Seat, nodes: Sequence[NodeReport]
+) -> tuple[str | None, dict[str, Any] | None]:
+    """Node id or pin for Ray. Only a pin outlives its node: a node that returns has a new id."""
+    pin, node = config.placement, next(n for n in nodes if n.node_id == seat.node_id)
+    if isinstance(pin, LabelPin) and node.labels.get(pin.label) == str(seat.server_id):
+        return None, {"label_selector": {pin.label: str(seat.server_id)}}
+    if isinstance(pin, ResourcePin):
+        resource = f"{pin.resource}_{seat.server_id}"
+        if resource in node.resources:
+            return None, {"resources": {resource: _PIN_SHARE}}
+    return seat.node_id, None
+
+
+def _wait_until_ready(config: EnsembleConfig, deadline: float) -> None:
+    """Wait until every server has read its disk.
+
+    Raises:
+        StorageError: one of them cannot.
+        NoLeaderError: it takes too long for a majority.
+    """
+    waiting = {find_replica(config.name, s).ready.remote(): s for s in _voters(config)}
+    timeout_s = max(0.0, deadline - time.monotonic())
+    done, late = ray.wait(list(waiting), num_returns=len(waiting), timeout=timeout_s)
+    for ref in done:
+        try:
+            ray.get(ref)
+        except StorageError as error:
+            cause = getattr(error, "cause", error)
+            raise StorageError(f"server {waiting[ref]} cannot start: {cause}") from None
+        except ray.exceptions.RayActorError:
+            continue  # Ray starts it again; whether the others suffice is seen by the caller
+    if len(done) <= len(waiting) // 2:
+        raise NoLeaderError(
+            f"ensemble {config.name!r} did not start in time: servers "
+            f"{', '.join(str(waiting[ref]) for ref in late)} are not ready"
+        )
+
+
+def _replica_config(config: EnsembleConfig, uuid: str, server_id: ServerId) -> ReplicaConfig:
+    return ReplicaConfig(
+        ensemble=config.name,
+        ensemble_uuid=uuid,
+        server_id=server_id,
+        voters=_voters(config),
+        folder=f"{config.data_dir}/{config.name}/{server_id}",
+        tick_ms=Millis(config.tick_ms),
+        init_limit=config.init_limit,
+        sync_limit=config.sync_limit,
+        session_timeout_min_ms=Millis(round(config.session_timeout_min_s * 1000)),
+        session_timeout_max_ms=Millis(round(config.session_timeout_max_s * 1000)),
+        value_bytes_max=config.value_limit_bytes,
+        snapshot_every_txns=config.snapshot_every_txns,
+        snapshots_kept=config.snapshots_kept,
+    )
+
+
+def _voters(config: EnsembleConfig) -> tuple[ServerId, ...]:
+    return tuple(ServerId(i) for i in range(1, config.servers + 1))

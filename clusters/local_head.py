@@ -1,0 +1,136 @@
+"""A Ray head that outlives the command which started it.
+
+`ray.init` starts a Ray that ends with its process, so `raykeeper up` runs `ray start --head
+--block` as a process of its own and keeps a record of it. That process ends its whole node on
+SIGTERM, so the head is stopped by the one process id we started: never with `ray stop`, which
+ends every Ray on the machine.
+
+The ports are Ray's own: as with any head they listen on all interfaces, and Ray's token, which is
+made when there is none, guards them.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+import psutil
+from msgspec import Struct
+
+from raykeeper.zab.errors import RayKeeperError
+
+_STARTED = re.compile(r"ray start --address='([^']+)'")
+_POLL_S = 0.05
+_START_TIMEOUT_S = 60.0
+_STOP_TIMEOUT_S = 30.0
+
+
+class LocalHeadError(RayKeeperError):
+    """Raised when the Ray head of `raykeeper up` cannot be started or does not end.
+
+    The caller should read the file that the message names.
+    """
+
+
+class LocalHead(Struct, frozen=True):
+    """The record of a head that was started here."""
+
+    pid: int
+    create_time: float
+    """Tells the process from a later one with the same id."""
+    address: str
+
+
+def folder() -> Path:
+    """Where records and logs of local heads are kept."""
+    return Path.home() / ".raykeeper"
+
+
+def find_head() -> LocalHead | None:
+    """The head that was started here, if it is still running."""
+    try:
+        head = msgspec.json.decode((folder() / "head.json").read_bytes(), type=LocalHead)
+        is_same = psutil.Process(head.pid).create_time() == head.create_time
+    except (OSError, msgspec.DecodeError, psutil.NoSuchProcess):
+        return None
+    return head if is_same else None
+
+
+def start_head() -> LocalHead:
+    """Start a Ray head on this machine and wait until it takes connections.
+
+    Raises:
+        LocalHeadError: Ray did not start. Nothing is left running.
+    """
+    folder().mkdir(parents=True, exist_ok=True)
+    log = folder() / "head.log"
+    _ensure_token()
+    command = [*_ray(), "start", "--head", "--block", "--port=0", "--disable-usage-stats"]
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [*command, "--include-dashboard=false"],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            cwd=Path.home(),
+            start_new_session=True,  # a ^C in the terminal of the command is not meant for it
+        )
+    deadline = time.monotonic() + _START_TIMEOUT_S
+    while (found := _STARTED.search(log.read_text(errors="replace"))) is None:
+        if process.poll() is not None or time.monotonic() > deadline:
+            process.terminate()
+            raise LocalHeadError(f"Ray did not start; see {log}")
+        time.sleep(_POLL_S)
+    create_time = psutil.Process(process.pid).create_time()
+    head = LocalHead(process.pid, create_time, found.group(1))
+    (folder() / "head.json").write_bytes(msgspec.json.encode(head))
+    return head
+
+
+def stop_head(head: LocalHead) -> None:
+    """End the head and its whole node.
+
+    Raises:
+        LocalHeadError: it did not end in time.
+    """
+    try:
+        process = psutil.Process(head.pid)
+        children = process.children(recursive=True)
+        process.terminate()
+    except psutil.NoSuchProcess:
+        children = []
+    else:
+        _, alive = psutil.wait_procs([process, *children], timeout=_STOP_TIMEOUT_S)
+        alive = [p for p in alive if p.status() != psutil.STATUS_ZOMBIE]
+        if alive:
+            raise LocalHeadError(f"processes {[p.pid for p in alive]} of Ray did not end")
+    (folder() / "head.json").unlink(missing_ok=True)
+    _forget_address(head.address)
+
+
+def _ray() -> list[str]:
+    """The `ray` command of this interpreter's own installation."""
+    return [sys.executable, "-m", "ray.scripts.scripts"]
+
+
+def _ensure_token() -> None:
+    """Have Ray make its token if there is none: a head without one lets anybody in."""
+    if os.environ.get("RAY_AUTH_MODE") is None:
+        subprocess.run(
+            [*_ray(), "get-auth-token", "--generate"],
+            stdout=subprocess.DEVNULL,  # it prints the secret
+            stderr=subprocess.DEVNULL,
+            check=False,
+        )
+
+
+def _forget_address(address: str) -> None:
+    """Remove Ray's note of its last cluster if it is this one: Ray would wait for it."""
+    from ray._common.utils import get_ray_address_file
+    from ray._private.utils import read_ray_address
+
+    if read_ray_address() == address:
+        Path(get_ray_address_file(None)).unlink(missing_ok=True)

@@ -1,0 +1,89 @@
+"""Finding Ray, or starting it: the first step of `launch`, `attach` and every command.
+
+A process that has called `ray.init` keeps the cluster it chose. Otherwise the cluster is the one
+that `ray.init()` would choose too: RAY_ADDRESS, then the one that `ray start` started last on this
+machine. Ray waits for a cluster that is gone as if it were slow (more than ten minutes, measured
+with 2.60), so the address is tried first.
+"""
+
+import os
+import socket
+from typing import Any
+
+import ray
+
+from raykeeper.zab.errors import RayKeeperError
+
+_CONNECT_TIMEOUT_S = 2.0
+_QUIET: dict[str, Any] = {"logging_level": "ERROR", "log_to_driver": False}
+
+
+class RayNotFoundError(RayKeeperError):
+    """Raised when this process belongs to no Ray cluster and none is found to join.
+
+    The caller should start one (`raykeeper up`, `ray start --head`) or name it in RAY_ADDRESS.
+    """
+
+
+def join_ray(address: str | None = None, *, is_quiet: bool = False) -> None:
+    """Connect this process to the Ray cluster at `address`, or to the one a Ray user expects.
+
+    Does nothing when the process is connected already and no address is given.
+
+    Raises:
+        RayNotFoundError: there is none. The process is as it was.
+    """
+    if ray.is_initialized() and address is None:
+        return
+    found = address or running_address()
+    if found is None:
+        raise RayNotFoundError(
+            "no Ray cluster runs here: start one with `raykeeper up` or `ray start --head`, "
+            "or name one in RAY_ADDRESS"
+        )
+    if not _answers(found):
+        raise RayNotFoundError(f"no Ray cluster answers at {found}")
+    try:
+        # "auto" and not what it stands for: only then Ray takes the token from its file.
+        ray.init(address=address or "auto", **(_QUIET if is_quiet else {}))
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise RayNotFoundError(f"cannot join the Ray cluster at {found}: {error}") from error
+
+
+def join_or_start_ray() -> None:
+    """Connect this process to Ray as `join_ray` does, or start a Ray that ends with it."""
+    if ray.is_initialized():
+        return
+    if os.environ.get("RAY_ADDRESS") or running_address() is not None:
+        join_ray()
+    else:
+        ray.init(address="local")
+
+
+def running_address() -> str | None:
+    """The address `ray.init()` would join, unless it is that of a cluster which is gone."""
+    from_environment = os.environ.get("RAY_ADDRESS")
+    if from_environment:
+        return from_environment
+    known = _last_started()
+    return known if known is not None and _answers(known) else None
+
+
+def _last_started() -> str | None:
+    """What the last `ray start` on this machine left behind. Ray has no public way to ask."""
+    from ray._private import utils
+
+    address = utils.read_ray_address()
+    return address if isinstance(address, str) else None
+
+
+def _answers(address: str) -> bool:
+    """Whether something listens at `host:port`; an address of another form is left to Ray."""
+    host, _, port = address.rpartition(":")
+    if "://" in address or not host or not port.isdecimal():
+        return True
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _CONNECT_TIMEOUT_S).close()
+    except OSError:
+        return False
+    return True

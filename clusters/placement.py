@@ -1,0 +1,223 @@
+"""Which server goes to which node: a pure decision over what the nodes report (rule D2).
+
+A server goes where its disk is. One without a disk gets an empty folder, with a vote only when no
+server of the ensemble was ever started: any other may have promised something that is now
+forgotten. Nodes that share a file system report the same disks, known by their uuid; such a server
+may run on any of them. The same reports give the same plan, so that two launches at the same time
+work towards the same end.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from enum import Enum
+
+from msgspec import Struct
+
+from raykeeper.actors.identity import Identity
+from raykeeper.actors.storage_errors import ForeignFolder, StorageError
+from raykeeper.clusters.config import ConfigError, EnsembleConfig, LabelPin, ResourcePin
+from raykeeper.zab.errors import RayKeeperError
+from raykeeper.zab.ids import ServerId
+
+
+class PlacementError(RayKeeperError):
+    """Raised when the servers cannot be put on the nodes as the settings and the disks demand.
+
+    Nothing was started. The caller should bring the nodes that the message misses, or change
+    `placement`.
+    """
+
+
+class EnsembleRecord(Struct, frozen=True):
+    """What a node notes of an ensemble, beside the folders of its servers."""
+
+    ensemble_uuid: str
+    servers: int
+    format_version: int = 1
+
+
+class Holding(Struct, frozen=True):
+    """A folder that a node has for a server of this ensemble."""
+
+    server_id: ServerId
+    folder: str
+    identity: Identity
+
+
+class NodeReport(Struct, frozen=True):
+    """What one node says of itself and of this ensemble."""
+
+    node_id: str
+    name: str
+    labels: dict[str, str]
+    resources: list[str]
+    record: EnsembleRecord | None = None
+    holdings: list[Holding] = []
+    problem: str | None = None
+    """Why the rest is unknown: no answer, an unreadable folder, a damaged identity."""
+
+
+class Format(Enum):
+    """How the folder of a server is prepared before it starts."""
+
+    KEEP = "keep"
+    WITH_VOTE = "with vote"
+    WITHOUT_VOTE = "without vote"
+
+
+class Seat(Struct, frozen=True):
+    """Where a server that does not run yet is to be started."""
+
+    server_id: ServerId
+    node_id: str
+    format: Format
+
+
+class Plan(Struct, frozen=True):
+    """What `launch` is to do; `ensemble_uuid` is None when the ensemble is new."""
+
+    seats: list[Seat]
+    ensemble_uuid: str | None
+    warnings: list[str]
+
+
+def place(
+    config: EnsembleConfig,
+    nodes: Sequence[NodeReport],
+    running: Mapping[ServerId, str],
+    uuid: str | None = None,
+) -> Plan:
+    """Decide for every server that is not `running`, a map from servers to nodes.
+
+    `uuid` is that of the ensemble if it is known from a running server.
+
+    Raises:
+        ForeignFolder: a folder belongs to another ensemble or server.
+        StorageError: a server has two disks, or a node cannot tell what it holds.
+        ConfigError: the ensemble on the disks has another number of servers.
+        PlacementError: the nodes do not suffice, or one that may hold data did not answer.
+    """
+    nodes = sorted(nodes, key=lambda node: node.node_id)
+    uuid = _ensemble_uuid(config, nodes, uuid)
+    _check_servers(config, nodes, running)
+    disks = _disks(nodes)
+    was_started = bool(running) or any(
+        holding.identity.incarnation for node in nodes for holding in node.holdings
+    )
+    missing = [
+        ServerId(i)
+        for i in range(1, config.servers + 1)
+        if ServerId(i) not in running and ServerId(i) not in disks
+    ]
+    _check_silent(nodes, missing)
+    loads = Counter(running.values())
+    seats = []
+    # Servers with a disk first: they have the least choice.
+    for server_id in sorted(set(disks) - set(running)) + missing:
+        choice = disks.get(server_id) or _allowed(config, nodes, server_id)
+        node_id = min(choice, key=lambda node_id: (loads[node_id], node_id))
+        loads[node_id] += 1
+        fresh = Format.WITHOUT_VOTE if was_started else Format.WITH_VOTE
+        seats.append(Seat(server_id, node_id, Format.KEEP if server_id in disks else fresh))
+    seats.sort(key=lambda seat: seat.server_id)
+    return Plan(seats, uuid, _check_spread(config, nodes, loads, seats))
+
+
+def _ensemble_uuid(
+    config: EnsembleConfig, nodes: Sequence[NodeReport], uuid: str | None
+) -> str | None:
+    """The uuid that every folder of the ensemble has; `uuid` when there is no folder."""
+    for node in nodes:
+        for holding in node.holdings:
+            owner = holding.identity.owner
+            expected = f"server {holding.server_id} of ensemble {config.name!r}"
+            found = f"server {owner.server_id} of ensemble {owner.ensemble!r}"
+            if found != expected:
+                raise ForeignFolder(node.name, holding.folder, found, expected)
+            if uuid is not None and owner.ensemble_uuid != uuid:
+                raise ForeignFolder(
+                    node.name,
+                    holding.folder,
+                    f"an ensemble {owner.ensemble!r} with uuid {owner.ensemble_uuid}",
+                    f"the one with uuid {uuid}",
+                )
+            uuid = owner.ensemble_uuid
+    return uuid
+
+
+def _check_servers(
+    config: EnsembleConfig, nodes: Sequence[NodeReport], running: Collection[ServerId]
+) -> None:
+    """Membership does not change by itself: a smaller quorum could forget what was promised."""
+    for node in nodes:
+        if node.record is not None and node.holdings and node.record.servers != config.servers:
+            raise ConfigError(
+                f"ensemble {config.name!r} has {node.record.servers} servers (as {node.name} "
+                f"remembers), not {config.servers}; this version cannot change that"
+            )
+    held = {holding.server_id for node in nodes for holding in node.holdings}
+    beyond = [server_id for server_id in held | set(running) if server_id > config.servers]
+    if beyond:
+        raise ConfigError(
+            f"ensemble {config.name!r} has a server {max(beyond)}, so it cannot have only "
+            f"{config.servers} servers; this version cannot change that"
+        )
+
+
+def _disks(nodes: Sequence[NodeReport]) -> dict[ServerId, list[str]]:
+    """For each server the nodes that see its one disk."""
+    disks: dict[ServerId, list[str]] = {}
+    seen: dict[ServerId, tuple[str, NodeReport]] = {}
+    for node in nodes:
+        for holding in node.holdings:
+            uuid, first = seen.setdefault(holding.server_id, (holding.identity.disk_uuid, node))
+            if uuid != holding.identity.disk_uuid:
+                raise StorageError(
+                    f"server {holding.server_id} has two disks: {holding.folder} on {first.name} "
+                    f"and on {node.name}; move away the one that is out of date"
+                )
+            disks.setdefault(holding.server_id, []).append(node.node_id)
+    return disks
+
+
+def _check_silent(nodes: Sequence[NodeReport], missing: Sequence[ServerId]) -> None:
+    """Before anything is formatted, every node must have told what it holds."""
+    silent = [f"{node.name}: {node.problem}" for node in nodes if node.problem is not None]
+    if missing and silent:
+        raise PlacementError(
+            f"no node that answered holds server {missing[0]}, but not all could tell: "
+            + "; ".join(silent)
+        )
+
+
+def _allowed(config: EnsembleConfig, nodes: Sequence[NodeReport], server_id: ServerId) -> list[str]:
+    """The nodes on which a server without a disk may be started."""
+    pin = config.placement
+    if isinstance(pin, LabelPin):
+        found = [node.node_id for node in nodes if node.labels.get(pin.label) == str(server_id)]
+        wanted = f"label {pin.label}={server_id}"
+    elif isinstance(pin, ResourcePin):
+        wanted = f"{pin.resource}_{server_id}"
+        found = [node.node_id for node in nodes if wanted in node.resources]
+        wanted = f"custom resource {wanted}"
+    else:
+        return [node.node_id for node in nodes]
+    if not found:
+        raise PlacementError(f"no node has the {wanted}, to which server {server_id} is pinned")
+    return found
+
+
+def _check_spread(
+    config: EnsembleConfig,
+    nodes: Sequence[NodeReport],
+    loads: Mapping[str, int],
+    seats: Sequence[Seat],
+) -> list[str]:
+    names = {node.node_id: node.name for node in nodes}
+    crowded = [f"{n} on {names.get(node_id, node_id)}" for node_id, n in loads.items() if n > 1]
+    if not crowded or not seats:
+        return []
+    problem = f"servers of ensemble {config.name!r} share a node ({', '.join(crowded)})"
+    if config.placement == "spread":
+        raise PlacementError(f"{problem}, which placement: spread forbids")
+    return [f"{problem}; the loss of that node can stop the ensemble"]

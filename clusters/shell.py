@@ -1,0 +1,239 @@
+"""`raykeeper shell`: znode commands, read from a prompt or given once on the command line.
+
+ZooKeeper: `zkCli.sh`. Values are shown as text when they are UTF-8, else as Python bytes.
+"""
+
+import shlex
+import threading
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from raykeeper.client import Client, EventType, Stat, WatchedEvent
+from raykeeper.client.errors import KeeperError, NoNodeError
+from raykeeper.zab.errors import RayKeeperError
+from raykeeper.zab.ids import Zxid, show_zxid
+
+USAGE = {
+    "ls": "ls [PATH]                        names of the children",
+    "get": "get PATH                         the value",
+    "stat": "stat PATH                        the eleven fields of the Stat",
+    "set": "set PATH VALUE [VERSION]         replace the value, if it is at that version",
+    "create": "create [-e] [-s] [-p] PATH [VALUE]   -e ephemeral, -s sequential, -p with parents",
+    "delete": "delete [-r] PATH [VERSION]       -r with everything below it",
+    "watch": "watch PATH                       tell changes of the znode and of its children",
+}
+_ENDINGS = ("quit", "exit")
+
+
+class ShellUsageError(RayKeeperError):
+    """Raised when a command of the shell does not exist or has wrong arguments.
+
+    Nothing was sent. The caller should show the message, which holds the right form.
+    """
+
+
+class Shell:
+    """Runs commands with one client. The commands are the methods `_do_<name>`."""
+
+    def __init__(self, client: Client, console: Console) -> None:
+        self._client = client
+        self._console = console
+
+    def interact(self, read_line: Callable[[], str]) -> None:
+        """Run the lines that `read_line` gives until it raises EOFError or one says quit.
+
+        Raises:
+            SessionExpiredError: the session is over, and with it the shell.
+        """
+        while True:
+            try:
+                line = read_line()
+                words = shlex.split(line)
+                if not words:
+                    continue
+                if words[0] in _ENDINGS:
+                    return
+                self.run(words)
+            except EOFError:
+                return
+            except ValueError as error:  # shlex: an open quotation mark
+                self._complain(str(error))
+            except RayKeeperError as error:
+                self._complain(str(error))
+                if self._client.state == "LOST":
+                    raise
+
+    def run(self, words: list[str]) -> None:
+        """Run one command.
+
+        Raises:
+            ShellUsageError: it does not exist, or not in this form.
+            KeeperError: the ensemble refused it.
+        """
+        name, *arguments = words
+        if name == "help":
+            self._console.print("\n".join([*USAGE.values(), "quit"]), markup=False)
+        elif name in USAGE:
+            getattr(self, f"_do_{name}")(arguments)
+        else:
+            raise ShellUsageError(f"no command {name!r}; there are {', '.join(USAGE)}, help, quit")
+
+    def watch_until(self, path: str, stop: threading.Event) -> None:
+        """Tell every change of `path` until `stop` is set or the session ends."""
+        watcher = _Watcher(self._client, path, self._tell_event)
+        watcher.start()
+        while not stop.wait(0.2) and not watcher.is_over:
+            pass
+
+    def _do_ls(self, arguments: list[str]) -> None:
+        (path,) = _positional("ls", arguments or ["/"], 1, 1)
+        for name in sorted(self._client.get_children(path)):
+            self._console.print(name, markup=False, highlight=False)
+
+    def _do_get(self, arguments: list[str]) -> None:
+        (path,) = _positional("get", arguments, 1, 1)
+        value, _ = self._client.get(path)
+        self._console.print(shown_value(value), markup=False, highlight=False, soft_wrap=True)
+
+    def _do_stat(self, arguments: list[str]) -> None:
+        (path,) = _positional("stat", arguments, 1, 1)
+        stat = self._client.exists(path)
+        if stat is None:
+            raise NoNodeError(path)
+        table = Table(box=None, show_header=False)
+        for field, value in shown_stat(stat):
+            table.add_row(field, value)
+        self._console.print(table)
+
+    def _do_set(self, arguments: list[str]) -> None:
+        path, value, *version = _positional("set", arguments, 2, 3)
+        stat = self._client.set(path, value.encode(), _version("set", version))
+        self._console.print(f"version {stat.version}", highlight=False)
+
+    def _do_create(self, arguments: list[str]) -> None:
+        flags, rest = _flags("create", arguments, "esp")
+        path, *value = _positional("create", rest, 1, 2)
+        real = self._client.create(
+            path,
+            value[0].encode() if value else b"",
+            ephemeral="e" in flags,
+            sequence="s" in flags,
+            makepath="p" in flags,
+        )
+        self._console.print(real, markup=False, highlight=False)
+
+    def _do_delete(self, arguments: list[str]) -> None:
+        flags, rest = _flags("delete", arguments, "r")
+        path, *version = _positional("delete", rest, 1, 2)
+        self._client.delete(path, _version("delete", version), recursive="r" in flags)
+
+    def _do_watch(self, arguments: list[str]) -> None:
+        (path,) = _positional("watch", arguments, 1, 1)
+        _Watcher(self._client, path, self._tell_event).start()
+
+    def _tell_event(self, event: WatchedEvent) -> None:
+        kind = event.type.name.lower() if event.type != EventType.NONE else "session lost"
+        self._console.print(f"{kind} {event.path} at {show_zxid(event.zxid)}", highlight=False)
+
+    def _complain(self, text: str) -> None:
+        self._console.print(f"[red]{escape(text)}[/red]", highlight=False)
+
+
+class _Watcher:
+    """Sets its watches again after each event: a data or exist watch, and a child watch."""
+
+    def __init__(self, client: Client, path: str, tell: Callable[[WatchedEvent], None]) -> None:
+        self._client = client
+        self._path = path
+        self._tell = tell
+        self.is_over = False
+
+    def start(self) -> None:
+        """Set both watches; raises KeeperError when the path is not acceptable."""
+        if self._client.exists(self._path, self._on_znode) is not None:
+            self._watch_children()
+
+    def _watch_children(self) -> None:
+        try:
+            self._client.get_children(self._path, self._on_children)
+        except NoNodeError:
+            return  # deleted in between, which the other watch tells
+
+    def _on_znode(self, event: WatchedEvent) -> None:
+        self._react(event, lambda: self._client.exists(self._path, self._on_znode))
+        if event.type == EventType.CREATED:
+            self._watch_children()
+
+    def _on_children(self, event: WatchedEvent) -> None:
+        if event.type == EventType.DELETED:
+            return  # told by the watch on the znode
+        self._react(event, self._watch_children)
+
+    def _react(self, event: WatchedEvent, again: Callable[[], object]) -> None:
+        if self.is_over:
+            return
+        self._tell(event)
+        if event.type == EventType.NONE:
+            self.is_over = True
+            return
+        try:
+            again()
+        except KeeperError:
+            self.is_over = True
+
+
+def shown_value(value: bytes) -> str:
+    """A value as text if it is text, else as Python bytes."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return repr(value)
+
+
+def shown_stat(stat: Stat) -> Iterator[tuple[str, str]]:
+    """The fields of a Stat with zxids as epoch:counter and times in ISO form."""
+    for field in stat.__struct_fields__:
+        value = getattr(stat, field)
+        if field in ("czxid", "mzxid", "pzxid"):
+            yield field, show_zxid(Zxid(value))
+        elif field in ("ctime", "mtime"):
+            yield (
+                field,
+                datetime.fromtimestamp(value / 1000, UTC).isoformat(timespec="milliseconds"),
+            )
+        elif field == "ephemeral_owner":
+            yield field, f"{value:#x}" if value else "none"
+        else:
+            yield field, str(value)
+
+
+def _flags(command: str, arguments: list[str], known: str) -> tuple[set[str], list[str]]:
+    flags: set[str] = set()
+    while arguments and arguments[0].startswith("-") and len(arguments[0]) > 1:
+        letters = arguments[0][1:]
+        arguments = arguments[1:]
+        if letters == "-":
+            break
+        if set(letters) - set(known):
+            raise ShellUsageError(f"usage: {USAGE[command]}")
+        flags |= set(letters)
+    return flags, arguments
+
+
+def _positional(command: str, arguments: list[str], least: int, most: int) -> list[str]:
+    if not least <= len(arguments) <= most:
+        raise ShellUsageError(f"usage: {USAGE[command]}")
+    return arguments
+
+
+def _version(command: str, words: list[str]) -> int:
+    if not words:
+        return -1
+    try:
+        return int(words[0])
+    except ValueError:
+        raise ShellUsageError(f"usage: {USAGE[command]}") from None

@@ -1,0 +1,143 @@
+"""What the nodes hold of an ensemble, and how their folders are formatted: one task per node.
+
+The functions run on the nodes; a task that cannot be placed on its node within the timeout is
+reported as a node that does not answer.
+"""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from raykeeper.actors.file_layer import OS_FILES
+from raykeeper.actors.identity import Identity, Owner, format_folder, peek_identity
+from raykeeper.actors.storage_errors import StorageError, storage_errors
+from raykeeper.clusters.placement import EnsembleRecord, Holding, NodeReport
+from raykeeper.zab.errors import RayKeeperError
+from raykeeper.zab.ids import ServerId
+
+RECORD_FILE = "ensemble.json"
+_TIMEOUT_S = 30.0
+
+
+def server_folder(data_dir: str, ensemble: str, server_id: ServerId) -> Path:
+    """Where a server keeps its data, on the node that evaluates it."""
+    return Path(data_dir).expanduser() / ensemble / str(server_id)
+
+
+def ask_nodes(data_dir: str, ensemble: str, timeout_s: float = _TIMEOUT_S) -> list[NodeReport]:
+    """Ask every node that is alive what it holds. Changes nothing anywhere."""
+    nodes = [node for node in _nodes() if node["Alive"]]
+    asked = [on_node(node["NodeID"], look_around, data_dir, ensemble) for node in nodes]
+    ray.wait(asked, num_returns=len(asked), timeout=timeout_s)
+    return [_report(node, ref) for node, ref in zip(nodes, asked, strict=True)]
+
+
+def _nodes() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
+    return found
+
+
+def _report(node: dict[str, Any], ref: "ray.ObjectRef[Any]") -> NodeReport:
+    empty = NodeReport(
+        node_id=node["NodeID"],
+        name=f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']})",
+        labels=dict(node.get("Labels") or {}),
+        resources=sorted(node["Resources"]),
+    )
+    try:
+        record, holdings = ray.get(ref, timeout=0)
+    except RayKeeperError as error:
+        problem = str(getattr(error, "cause", error))
+    except ray.exceptions.GetTimeoutError:
+        ray.cancel(ref, force=True)
+        problem = "does not answer"
+    except ray.exceptions.RayError as error:
+        problem = type(error).__name__
+    else:
+        return msgspec.structs.replace(empty, record=record, holdings=holdings)
+    return msgspec.structs.replace(empty, problem=problem)
+
+
+def on_node(node_id: str, function: Callable[..., Any], *args: object) -> "ray.ObjectRef[Any]":
+    """Run `function` once, on that node or nowhere."""
+    task = ray.remote(function).options(
+        num_cpus=0,
+        max_retries=0,
+        scheduling_strategy=NodeAffinitySchedulingStrategy(node_id, soft=False),
+    )
+    ref: ray.ObjectRef[Any] = task.remote(*args)
+    return ref
+
+
+def look_around(data_dir: str, ensemble: str) -> tuple[EnsembleRecord | None, list[Holding]]:
+    """On a node: what its disk says of the ensemble.
+
+    Raises:
+        StorageError: a folder cannot be read, or an identity is damaged.
+    """
+    home = Path(data_dir).expanduser() / ensemble
+    with storage_errors(home):
+        folders = sorted(home.iterdir()) if home.is_dir() else []
+    holdings = []
+    for folder in folders:
+        if not folder.name.isdecimal() or str(int(folder.name)) != folder.name:
+            continue
+        identity = peek_identity(folder)
+        if identity is not None:
+            holdings.append(Holding(ServerId(int(folder.name)), str(folder), identity))
+    return _read_record(home / RECORD_FILE), holdings
+
+
+def prepare_folder(
+    data_dir: str, ensemble: str, record: EnsembleRecord, server_id: ServerId, votes: bool
+) -> Identity:
+    """On a node: format a server's folder, or leave it if another launch was quicker.
+
+    Raises:
+        StorageError: it cannot be written, or holds data without an identity.
+    """
+    folder = server_folder(data_dir, ensemble, server_id)
+    found = peek_identity(folder)
+    if found is None:
+        owner = Owner(ensemble, record.ensemble_uuid, server_id)
+        try:
+            format_folder(folder, Identity(owner, disk_uuid=uuid4().hex, votes=votes))
+        except StorageError:
+            found = peek_identity(folder)
+            if found is None:
+                raise
+    found = found or peek_identity(folder)
+    assert found is not None, folder
+    record = EnsembleRecord(found.owner.ensemble_uuid, record.servers)
+    if _read_record(folder.parent / RECORD_FILE) != record:
+        _write_record(folder.parent / RECORD_FILE, record)
+    return found
+
+
+def _read_record(file: Path) -> EnsembleRecord | None:
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=EnsembleRecord)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.DecodeError) as error:
+        raise StorageError(f"{file} on {os.uname().nodename} cannot be read: {error}") from error
+
+
+def _write_record(file: Path, record: EnsembleRecord) -> None:
+    # Several servers, and launches, may do this at once: each has a temporary file of its own.
+    temp = file.with_name(f"{file.name}.{uuid4().hex}.tmp")
+    with storage_errors(file):
+        fd = OS_FILES.create(temp)
+        try:
+            OS_FILES.write(fd, [msgspec.json.encode(record) + b"\n"], 0)
+            OS_FILES.sync(fd)
+        finally:
+            OS_FILES.close(fd)
+        OS_FILES.rename(temp, file)
+        OS_FILES.sync_folder(file.parent)

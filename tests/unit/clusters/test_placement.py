@@ -1,0 +1,193 @@
+"""Placement: where each server goes, whether it may vote, and what is refused."""
+
+import pytest
+
+from raykeeper.actors.identity import Identity, Owner
+from raykeeper.actors.storage_errors import ForeignFolder, StorageError
+from raykeeper.clusters.config import (
+    ConfigError,
+    EnsembleConfig,
+    LabelPin,
+    Placement,
+    ResourcePin,
+)
+from raykeeper.clusters.placement import (
+    EnsembleRecord,
+    Format,
+    Holding,
+    NodeReport,
+    PlacementError,
+    place,
+)
+from raykeeper.zab.ids import ServerId
+
+KEEP, VOTE, NO_VOTE = Format.KEEP, Format.WITH_VOTE, Format.WITHOUT_VOTE
+
+
+def hold(
+    server_id: int,
+    *,
+    disk: str = "",
+    started: bool = True,
+    ensemble: str = "coord",
+    uuid: str = "u",
+    owner: int = 0,
+) -> Holding:
+    identity = Identity(
+        Owner(ensemble, uuid, ServerId(owner or server_id)),
+        disk_uuid=disk or f"disk {server_id}",
+        votes=True,
+        incarnation=int(started),
+    )
+    return Holding(ServerId(server_id), f"/data/coord/{server_id}", identity)
+
+
+def node(name: str, *holdings: Holding, **more: object) -> NodeReport:
+    settings = {"labels": {}, "resources": [], **more}
+    return NodeReport(node_id=name, name=f"host-{name}", holdings=list(holdings), **settings)
+
+
+def seats(
+    nodes: list[NodeReport],
+    running: dict[int, str] | None = None,
+    placement: Placement | LabelPin | ResourcePin = "auto",
+    servers: int = 3,
+) -> list[tuple[int, str, Format]]:
+    config = EnsembleConfig(servers=servers, placement=placement)
+    at = {ServerId(server_id): node_id for server_id, node_id in (running or {}).items()}
+    return [(seat.server_id, seat.node_id, seat.format) for seat in place(config, nodes, at).seats]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "running", "expected"),
+    [
+        # A new ensemble is spread, in the order of the node ids, and every server has a vote.
+        ([node("a")], {}, [(1, "a", VOTE), (2, "a", VOTE), (3, "a", VOTE)]),
+        ([node("b"), node("a")], {}, [(1, "a", VOTE), (2, "b", VOTE), (3, "a", VOTE)]),
+        (
+            [node("a"), node("b"), node("c"), node("d")],
+            {},
+            [(1, "a", VOTE), (2, "b", VOTE), (3, "c", VOTE)],
+        ),
+        # A server goes where its disk is, even if others are there already.
+        (
+            [node("a", hold(3)), node("b", hold(1)), node("c", hold(2))],
+            {},
+            [(1, "b", KEEP), (2, "c", KEEP), (3, "a", KEEP)],
+        ),
+        (
+            [node("a", hold(1), hold(2), hold(3)), node("b")],
+            {},
+            [(1, "a", KEEP), (2, "a", KEEP), (3, "a", KEEP)],
+        ),
+        # A disk that is gone: no vote, on the emptiest node.
+        (
+            [node("a", hold(1)), node("b", hold(2)), node("c")],
+            {},
+            [(1, "a", KEEP), (2, "b", KEEP), (3, "c", NO_VOTE)],
+        ),
+        ([node("a", hold(1)), node("b")], {1: "a", 2: "b"}, [(3, "a", NO_VOTE)]),
+        # A launch that broke off while formatting: nothing was promised yet.
+        (
+            [node("a", hold(1, started=False)), node("b")],
+            {},
+            [(1, "a", KEEP), (2, "b", VOTE), (3, "a", VOTE)],
+        ),
+        # What runs stays.
+        ([node("a", hold(1)), node("b", hold(2))], {1: "a", 3: "b"}, [(2, "b", KEEP)]),
+        ([node("a")], {1: "a", 2: "a", 3: "a"}, []),
+        # A shared file system: every node sees every disk.
+        (
+            [node("a", hold(1), hold(2), hold(3)), node("b", hold(1), hold(2), hold(3))],
+            {},
+            [(1, "a", KEEP), (2, "b", KEEP), (3, "a", KEEP)],
+        ),
+    ],
+)
+def test_seats(
+    nodes: list[NodeReport], running: dict[int, str], expected: list[tuple[int, str, Format]]
+) -> None:
+    assert seats(nodes, running) == expected
+    assert seats(nodes[::-1], running) == expected
+
+
+def test_pins() -> None:
+    labelled = [node(name, labels={"slot": name}) for name in "123"]
+    assert seats(labelled, placement=LabelPin("slot")) == [
+        (1, "1", VOTE),
+        (2, "2", VOTE),
+        (3, "3", VOTE),
+    ]
+    with pytest.raises(PlacementError, match="no node has the label slot=3"):
+        seats(labelled[:2], placement=LabelPin("slot"))
+    with_resource = [node(name, resources=["CPU", f"disk_{name}"]) for name in "321"]
+    assert [seat[:2] for seat in seats(with_resource, placement=ResourcePin("disk"))] == [
+        (1, "1"),
+        (2, "2"),
+        (3, "3"),
+    ]
+    with pytest.raises(PlacementError, match="custom resource disk_1"):
+        seats([node("a")], placement=ResourcePin("disk"))
+
+
+def test_sharing_a_node_is_told_or_refused() -> None:
+    two = [node("a"), node("b")]
+    plan = place(EnsembleConfig(), two, {})
+    assert plan.warnings == [
+        "servers of ensemble 'coord' share a node (2 on host-a); "
+        "the loss of that node can stop the ensemble"
+    ]
+    assert place(EnsembleConfig(), [*two, node("c")], {}).warnings == []
+    with pytest.raises(PlacementError, match="spread forbids"):
+        place(EnsembleConfig(placement="spread"), two, {})
+
+
+RECORD = EnsembleRecord("u", 5)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "error", "words"),
+    [
+        (
+            [node("a", hold(1, ensemble="other"))],
+            ForeignFolder,
+            "/data/coord/1 on host-a belongs to server 1 of ensemble 'other'",
+        ),
+        ([node("a", hold(1, owner=2))], ForeignFolder, "server 2 of ensemble 'coord'"),
+        (
+            [node("a", hold(1)), node("b", hold(2, uuid="v"))],
+            ForeignFolder,
+            "/data/coord/2 on host-b belongs to an ensemble 'coord' with uuid v",
+        ),
+        (
+            [node("a", hold(1)), node("b", hold(1, disk="old"))],
+            StorageError,
+            "server 1 has two disks: /data/coord/1 on host-a and on host-b",
+        ),
+        ([node("a", hold(4))], ConfigError, "cannot have only 3 servers"),
+        ([node("a", hold(1), record=RECORD)], ConfigError, "has 5 servers (as host-a remembers)"),
+        (
+            [node("a", hold(1), hold(2)), node("b", problem="does not answer")],
+            PlacementError,
+            "no node that answered holds server 3, but not all could tell: host-b: does not answer",
+        ),
+    ],
+)
+def test_refuses(nodes: list[NodeReport], error: type[Exception], words: str) -> None:
+    with pytest.raises(error) as caught:
+        seats(nodes)
+    assert words in str(caught.value)
+
+
+def test_a_silent_node_matters_only_if_a_disk_is_missing() -> None:
+    silent = node("b", problem="does not answer")
+    assert len(seats([node("a", hold(1), hold(2), hold(3)), silent])) == 3
+
+
+def test_a_running_server_beyond_the_settings_is_refused() -> None:
+    with pytest.raises(ConfigError, match="has a server 3"):
+        seats([node("a")], {1: "a", 3: "a"}, servers=1)
+
+
+def test_a_record_without_folders_binds_nobody() -> None:
+    assert len(seats([node("a", record=RECORD)])) == 3
