@@ -30,11 +30,12 @@ class LeaderContact:
         self._is_touching = False
         self._token = 0
         self._syncs: dict[int, list[PendingSync]] = {}
-        self._askers: dict[int, tuple[ServerId, int]] = {}  # on the leader: who asked what
+        # On the leader: what is sent to whom once a quorum has confirmed that it still leads.
+        self._confirming: dict[int, tuple[ServerId, ReadPointRequest | TouchesConfirmed]] = {}
 
     def lost(self) -> None:
         """The role has ended: what was under way will not be answered."""
-        self._askers = {}
+        self._confirming = {}
         self._syncs = {}
         self._is_touching = False
         self._touch_beats = []
@@ -59,10 +60,11 @@ class LeaderContact:
         if syncs:
             self._token += 1
             self._syncs[self._token] = syncs
+            request = ReadPointRequest(self._token)
             if leading is not None:
-                self.read_point_asked(leader, self._token)
+                self.read_point_asked(leader, request)
             else:
-                out.append(SendPeer(leader, ReadPointRequest(self._token)))
+                out.append(SendPeer(leader, request))
 
     def touch(self, leading: Leading | None) -> None:
         """Tell the leader which sessions were heard, unless an earlier batch is under way."""
@@ -70,13 +72,25 @@ class LeaderContact:
         if self._is_touching or leader is None:
             return
         touches, beats = self._connections.take_touched()
+        if not touches:
+            return
+        self._touch_number += 1
+        self._touch_beats = beats
+        self._is_touching = True
+        message = Touches(self._touch_number, touches)
         if leading is not None:
-            self._connections.confirmed(beats, leading.touches(touches))
-        elif touches:
-            self._touch_number += 1
-            self._touch_beats = beats
-            self._is_touching = True
-            self._context.out.append(SendPeer(leader, Touches(self._touch_number, touches)))
+            self.touches_arrived(leader, message, leading)
+        else:
+            self._context.out.append(SendPeer(leader, message))
+
+    def touches_arrived(self, sender: ServerId, message: Touches, leading: Leading) -> None:
+        """On the leader: take note of a batch, and confirm it once a quorum still follows.
+
+        A leader that was deposed without knowing it must not confirm: the next one counts the
+        timeouts from its own activation, which a quorum that answers now has not yet allowed.
+        """
+        rejected = leading.touches(message.touches)
+        self._confirm_then(sender, TouchesConfirmed(message.number, rejected))
 
     def touches_confirmed(self, message: TouchesConfirmed) -> None:
         """The leader has taken note of a batch."""
@@ -85,27 +99,36 @@ class LeaderContact:
             self._connections.confirmed(self._touch_beats, message.rejected)
             self._touch_beats = []
 
-    def read_point_asked(self, sender: ServerId, token: int) -> None:
+    def read_point_asked(self, sender: ServerId, request: ReadPointRequest) -> None:
         """On the leader: have a read point confirmed for `sender` (rule Z4)."""
-        role = self._context.peer.broadcasting
-        if role is not None:
-            self._token += 1
-            self._askers[self._token] = (sender, token)
-            role.read_point(self._token)
+        self._confirm_then(sender, request)
 
-    def read_point_confirmed(self, effect: ReadPoint) -> None:
-        """On the leader: a quorum has confirmed."""
-        asker = self._askers.pop(effect.token, None)
-        if asker is None:
+    def confirmed(self, effect: ReadPoint) -> None:
+        """On the leader: a quorum has confirmed that it leads."""
+        waiting = self._confirming.pop(effect.token, None)
+        if waiting is None:
             return
-        sender, token = asker
-        if sender == self._context.peer.settings.server_id:
-            self.read_point(token, effect.zxid)
+        asker, what = waiting
+        is_own = asker == self._context.peer.settings.server_id
+        if isinstance(what, TouchesConfirmed):
+            if is_own:
+                self.touches_confirmed(what)
+            else:
+                self._context.out.append(SendPeer(asker, what))
+        elif is_own:
+            self.read_point(what.token, effect.zxid)
         else:
-            self._context.out.append(SendPeer(sender, ReadPointReply(token, effect.zxid)))
+            self._context.out.append(SendPeer(asker, ReadPointReply(what.token, effect.zxid)))
 
     def read_point(self, token: int, zxid: Zxid) -> None:
         """The read point of the syncs under `token`: they are due once it is applied."""
         for sync in self._syncs.pop(token, ()):
             sync.point = zxid
         self._connections.resume()
+
+    def _confirm_then(self, asker: ServerId, what: ReadPointRequest | TouchesConfirmed) -> None:
+        role = self._context.peer.broadcasting
+        if role is not None:
+            self._token += 1
+            self._confirming[self._token] = (asker, what)
+            role.read_point(self._token)

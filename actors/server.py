@@ -3,7 +3,7 @@
 `step` takes every event that waits, and returns what the shell must do, in order. There is no
 clock, disk, socket or thread in here, so the simulator runs this very code.
 
-ZooKeeper: `QuorumPeer`, `LeaderZooKeeperServer`, `FollowerZooKeeperServer`. DESIGN: sections 2 to 7.
+ZooKeeper: `QuorumPeer`, `LeaderZooKeeperServer`, `FollowerZooKeeperServer`.
 """
 
 from collections.abc import Callable
@@ -135,6 +135,7 @@ class Server:
         if self._report_at is not None and self._report_at <= mono:
             self._report_at = Millis(mono + self._context.options.touch_ms)
             self._contact.touch(self._leading)
+            self._pump()
             if self._leading is not None:
                 self._leading.report()
         return self._finish()
@@ -215,7 +216,7 @@ class Server:
                     self._contact.touches_confirmed(message)
             elif isinstance(message, ReadPointRequest):
                 if sender in peer.links:
-                    self._contact.read_point_asked(sender, message.token)
+                    self._contact.read_point_asked(sender, message)
                     self._pump()
             elif isinstance(message, ReadPointReply):
                 if sender == peer.leader and sender in peer.links:
@@ -268,9 +269,8 @@ class Server:
 
     def _on_touches(self, sender: ServerId, message: Touches) -> None:
         if self._leading is not None and sender in self._context.peer.links:
-            rejected = self._leading.touches(message.touches)
-            reply = TouchesConfirmed(message.number, rejected)
-            self._context.out.append(SendPeer(sender, reply))
+            self._contact.touches_arrived(sender, message, self._leading)
+            self._pump()
 
     # What Zab asks for.
 
@@ -289,7 +289,7 @@ class Server:
                 elif isinstance(effect, zab.Append | zab.Note | zab.BreakLink):
                     out.append(effect)
                 elif isinstance(effect, zab.ReadPoint):
-                    self._contact.read_point_confirmed(effect)
+                    self._contact.confirmed(effect)
                 else:
                     self._on_rare_effect(effect)
 
