@@ -1,0 +1,103 @@
+"""A leader without followers: it prepares, and applies when the test says so."""
+
+import msgspec
+
+from raykeeper.zab.ids import Epoch, Millis, ServerId, Zxid, make_zxid
+from raykeeper.znodes.limits import Limits
+from raykeeper.znodes.preparation import Preparation
+from raykeeper.znodes.requests import (
+    Connect,
+    Create,
+    Delete,
+    SessionId,
+    SetData,
+    Write,
+    WriteOp,
+    encode_op,
+)
+from raykeeper.znodes.state import State
+from raykeeper.znodes.txns import Change, Created, SessionOpened, Txn, decode_txn
+
+NO_SESSION = SessionId(0)
+WALL = Millis(1_000)
+
+
+def zxid_at(counter: int) -> Zxid:
+    """The transaction numbers of these tests: one epoch, from 1."""
+    return make_zxid(Epoch(1), counter)
+
+
+def password(n: int) -> bytes:
+    return n.to_bytes(16)
+
+
+def raw(op: WriteOp) -> msgspec.Raw:
+    return msgspec.Raw(encode_op(op))
+
+
+class OneLeader:
+    """`prepare_*` leaves a transaction outstanding; `apply` applies all that are."""
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        self.state = State()
+        self.preparation = Preparation(self.state, limits or Limits())
+        self.log: list[tuple[Zxid, bytes]] = []
+        self.wall_ms = WALL
+        self._applied = 0
+
+    @property
+    def zxid(self) -> Zxid:
+        """Of the last transaction prepared."""
+        return zxid_at(len(self.log))
+
+    def prepare(self, session_id: SessionId, op: WriteOp, *, acked: int = 0) -> Change:
+        number = (self.preparation.last_number(session_id) or 0) + 1
+        return self.prepare_write(session_id, Write(number, acked, raw(op)))
+
+    def prepare_write(self, session_id: SessionId, write: Write) -> Change:
+        zxid = zxid_at(len(self.log) + 1)
+        return self._add(self.preparation.write(zxid, self.wall_ms, session_id, write)).change
+
+    def prepare_open(self, request: Connect) -> Change:
+        zxid = zxid_at(len(self.log) + 1)
+        txn = self.preparation.open_session(zxid, self.wall_ms, ServerId(1), 7, request)
+        return self._add(txn).change
+
+    def prepare_expiry(self, session_id: SessionId) -> Change | None:
+        zxid = zxid_at(len(self.log) + 1)
+        data = self.preparation.expire_session(zxid, self.wall_ms, session_id)
+        return None if data is None else self._add(data).change
+
+    def apply(self, count: int | None = None) -> None:
+        """Apply the next `count` outstanding transactions, or all."""
+        end = len(self.log) if count is None else self._applied + count
+        for zxid, data in self.log[self._applied : end]:
+            self.state.apply(zxid, data)
+        self._applied = end
+        self.preparation.applied(zxid_at(end))
+
+    def open(self, n: int = 1) -> SessionId:
+        change = self.prepare_open(Connect(NO_SESSION, password(n), Millis(5_000), Zxid(0)))
+        assert isinstance(change, SessionOpened)
+        self.apply()
+        return change.session_id
+
+    def do(self, session_id: SessionId, op: WriteOp, *, acked: int = 0) -> Change:
+        change = self.prepare(session_id, op, acked=acked)
+        self.apply()
+        return change
+
+    def create(self, session_id: SessionId, path: str, value: bytes = b"", flags: int = 0) -> str:
+        change = self.do(session_id, Create(path, value, flags))
+        assert isinstance(change, Created), change
+        return change.path
+
+    def delete(self, session_id: SessionId, path: str) -> Change:
+        return self.do(session_id, Delete(path, -1))
+
+    def set(self, session_id: SessionId, path: str, value: bytes) -> Change:
+        return self.do(session_id, SetData(path, value, -1))
+
+    def _add(self, data: bytes) -> Txn:
+        self.log.append((zxid_at(len(self.log) + 1), data))
+        return decode_txn(data)

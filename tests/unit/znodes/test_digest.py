@@ -1,0 +1,51 @@
+"""Digest terms: every field counts, and equal differences do not cancel."""
+
+import pytest
+
+from raykeeper.zab.ids import Millis, Zxid
+from raykeeper.znodes.digest import children_term, data_check, record_term
+
+FIELDS = ("/a", b"v", Zxid(1), Zxid(2), Millis(3), Millis(4), 5, 6)
+
+
+@pytest.mark.parametrize("changed", range(len(FIELDS)))
+def test_every_field_of_a_znode_counts(changed: int) -> None:
+    fields: list[object] = list(FIELDS)
+    fields[changed] = ("/b", b"w", 9, 9, 9, 9, 9, 9)[changed]
+    assert data_check(*fields) != data_check(*FIELDS)  # type: ignore[arg-type]
+
+
+def test_a_value_is_bound_to_its_path() -> None:
+    swapped = data_check("/a", b"b", *FIELDS[2:]) ** 2 + data_check("/b", b"a", *FIELDS[2:]) ** 2
+    straight = data_check("/a", b"a", *FIELDS[2:]) ** 2 + data_check("/b", b"b", *FIELDS[2:]) ** 2
+    assert swapped != straight
+
+
+def test_children_count_once_there_was_one() -> None:
+    assert children_term("/a", 0, Zxid(9)) == 0
+    terms = {
+        children_term("/a", 1, Zxid(9)),
+        children_term("/a", 2, Zxid(9)),
+        children_term("/a", 1, Zxid(8)),
+        children_term("/b", 1, Zxid(9)),
+    }
+    assert len(terms) == 4
+
+
+def test_the_same_difference_in_many_znodes_does_not_cancel() -> None:
+    """A replica whose clock shows other milliseconds: CRCs differ by the same bits everywhere."""
+
+    def total(mtime: int) -> int:
+        return sum(
+            data_check(f"/{n}", b"", Zxid(1), Zxid(2), Millis(3), Millis(mtime), 0, 0) ** 2
+            for n in range(64)
+        )
+
+    assert len({total(mtime) for mtime in range(500)}) == 500
+
+
+def test_the_numbers_are_those_of_every_process_and_version() -> None:
+    """A change here is a change of the protocol: servers of two versions would seem to differ."""
+    assert data_check(*FIELDS) == 3_552_627_399
+    assert children_term("/a", 1, Zxid(9)) == 5_304_346_856_255_232_900
+    assert record_term(b"record") == 6_780_384_789_663_674_401

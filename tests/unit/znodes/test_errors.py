@@ -1,0 +1,31 @@
+"""Errors: a code finds its class, and a pickle keeps everything."""
+
+import pickle
+
+import pytest
+
+from raykeeper.znodes.errors import BadVersionError, Code, KeeperError, NoNodeError, error_for
+
+
+def test_a_known_code_has_its_class() -> None:
+    error = error_for(Code.NO_NODE, "/a")
+    assert type(error) is NoNodeError
+    assert (error.code, error.path, error.definite) == (Code.NO_NODE, "/a", True)
+    assert str(error) == "/a: no such znode"
+
+
+def test_an_unknown_code_is_named() -> None:
+    error = error_for(-999, "/a", definite=False)
+    assert type(error) is KeeperError
+    assert "code -999" in str(error)
+    assert "may or may not" in str(error)
+
+
+@pytest.mark.parametrize(
+    "error", [BadVersionError("/a", "is 3"), KeeperError(), NoNodeError("/a", definite=False)]
+)
+def test_survives_a_pickle(error: KeeperError) -> None:
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is type(error)
+    assert str(again) == str(error)
+    assert (again.path, again.detail, again.definite) == (error.path, error.detail, error.definite)

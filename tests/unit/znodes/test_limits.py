@@ -1,0 +1,40 @@
+"""Limits: the defaults hold, and what contradicts itself is refused with the reason."""
+
+import msgspec
+import pytest
+
+from raykeeper.znodes.limits import OUTCOMES_MAX, PATH_CHARS_MAX, VALUE_BYTES_CEILING, Limits
+
+
+def test_defaults_are_accepted_and_as_documented() -> None:
+    limits = Limits()
+    assert limits.value_bytes_max == 1_048_576
+    assert limits.path_chars_max == PATH_CHARS_MAX
+    assert limits.outcomes_max == OUTCOMES_MAX == 2000
+
+
+@pytest.mark.parametrize(
+    ("setting", "reason"),
+    [
+        ({"value_bytes_max": 0}, "value_bytes_max is 0, expected 1 to"),
+        ({"value_bytes_max": VALUE_BYTES_CEILING + 1}, "value_bytes_max"),
+        # The initial tree must fit.
+        ({"path_chars_max": 8}, "path_chars_max is 8, expected 64 to"),
+        ({"path_chars_max": PATH_CHARS_MAX + 1}, "path_chars_max"),
+        ({"session_timeout_min_ms": 99}, "session_timeout_min_ms is 99, expected 100 to 60000"),
+        ({"session_timeout_min_ms": 60_001}, "session_timeout_min_ms is 60001"),
+        ({"session_timeout_max_ms": 25 * 3600 * 1000}, "session_timeout_max_ms"),
+        ({"sessions_max": 0}, "sessions_max"),
+        # Replicas keep no more.
+        ({"outcomes_max": OUTCOMES_MAX + 1}, "outcomes_max is 2001, expected 1 to 2000"),
+        ({"watches_max": 0}, "watches_max"),
+    ],
+)
+def test_refuses(setting: dict[str, int], reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        Limits(**setting)  # type: ignore[arg-type]
+
+
+def test_a_wrong_setting_is_an_error_of_the_decoder_too() -> None:
+    with pytest.raises(msgspec.ValidationError, match="sessions_max"):
+        msgspec.convert({"sessions_max": -1}, Limits)

@@ -1,0 +1,66 @@
+"""Requests: what a client sends arrives as it was, and an operation stays bytes on its way."""
+
+import msgspec
+import pytest
+
+from raykeeper.zab.ids import Millis, Zxid
+from raykeeper.znodes.requests import (
+    ClientFrame,
+    CloseSession,
+    Connect,
+    Create,
+    Delete,
+    Exists,
+    GetChildren,
+    GetData,
+    SessionId,
+    SetData,
+    SetWatches,
+    Sync,
+    Write,
+    WriteOp,
+    decode_client_frame,
+    decode_op,
+    encode_client_frame,
+    encode_op,
+)
+
+OPS: list[WriteOp] = [
+    Create("/a", b"v", 3),
+    Delete("/a", -1),
+    SetData("/é", b"\0\xff", 7),
+    CloseSession(),
+]
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_an_operation_comes_back_from_its_raw_bytes(op: WriteOp) -> None:
+    frame = encode_client_frame(ClientFrame(1, [Write(5, 4, msgspec.Raw(encode_op(op)))]))
+    decoded = decode_client_frame(frame)
+    assert isinstance(decoded, ClientFrame)
+    (write,) = decoded.requests
+    assert isinstance(write, Write)
+    assert (write.number, write.acked) == (5, 4)
+    assert bytes(write.op) == encode_op(op)
+    assert decode_op(write.op) == op
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        Connect(SessionId(0), b"p" * 16, Millis(5_000), Zxid(9)),
+        ClientFrame(3, []),
+        ClientFrame(
+            4,
+            [
+                GetData(1, "/a", True),
+                Exists(2, "/a", False),
+                GetChildren(3, "/", True),
+                Sync(4, "/"),
+                SetWatches(5, Zxid(6), ["/a"], ["/b"], []),
+            ],
+        ),
+    ],
+)
+def test_a_frame_comes_back(frame: Connect | ClientFrame) -> None:
+    assert decode_client_frame(encode_client_frame(frame)) == frame

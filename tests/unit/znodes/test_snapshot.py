@@ -1,0 +1,198 @@
+"""SnapshotWalk and SnapshotLoader: slices, what a walk misses, and everything malformed."""
+
+import msgspec
+import pytest
+
+from raykeeper.zab.ids import Millis, Zxid
+from raykeeper.znodes.requests import Create, CreateMode, Delete, SessionId
+from raykeeper.znodes.sessions import SessionRecord
+from raykeeper.znodes.snapshot import (
+    SNAPSHOT_FORMAT,
+    VISITS_MAX,
+    Record,
+    SnapshotFormatError,
+    SnapshotHeader,
+    SnapshotLoader,
+    SnapshotTrailer,
+    SnapshotWalk,
+    ZnodeRecord,
+)
+from raykeeper.znodes.state import State
+from tests.unit.znodes.one_leader import OneLeader
+
+HEADER = SnapshotHeader(SNAPSHOT_FORMAT, Millis(5))
+decode = msgspec.msgpack.Decoder(
+    list[SnapshotHeader | SessionRecord | ZnodeRecord | SnapshotTrailer]
+).decode
+
+
+def chunk(*records: Record) -> bytes:
+    return msgspec.msgpack.encode(records)
+
+
+def znode(path: str, number: int = 1) -> ZnodeRecord:
+    zxid = Zxid(number)
+    return ZnodeRecord(path, b"", zxid, zxid, Millis(0), Millis(0), 0, SessionId(0), 0, zxid)
+
+
+def session(number: int = 1) -> SessionRecord:
+    return SessionRecord(SessionId(number), bytes([number]) * 16, Millis(9), Zxid(1), 0, 0, {})
+
+
+PLANTED = [znode(path) for path in ("/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config")]
+
+
+def walked(state: State, chunk_bytes: int = 64 << 10) -> list[bytes]:
+    walk = SnapshotWalk(state, chunk_bytes)
+    chunks = []
+    while (data := walk.next_chunk()) is not None:
+        chunks.append(data)
+    assert walk.next_chunk() is None
+    return chunks
+
+
+def loaded(chunks: list[bytes], zxid: Zxid, consistent_at: Zxid) -> State:
+    loader = SnapshotLoader()
+    for data in chunks:
+        loader.load(data)
+    return loader.finish(zxid, consistent_at)
+
+
+def grown() -> OneLeader:
+    leader = OneLeader()
+    one, _, _ = (leader.open(n) for n in range(3))
+    for number in range(20):
+        leader.create(one, f"/a{number}", b"x" * number)
+        leader.create(one, f"/a{number}/e", b"y", CreateMode.EPHEMERAL)
+    leader.wall_ms = Millis(leader.wall_ms + 1)
+    leader.set(one, "/a3", b"new")
+    leader.delete(one, "/a7/e")
+    leader.delete(one, "/a7/missing")
+    return leader
+
+
+@pytest.mark.parametrize("chunk_bytes", [1, 500, 64 << 10])
+def test_a_state_comes_back_as_it_was(chunk_bytes: int) -> None:
+    state = grown().state
+    again = loaded(walked(state, chunk_bytes), state.zxid, state.zxid)
+    assert again.digest() == state.digest()
+    assert again.zxid == again.consistent_at == state.zxid
+    assert again.time_ms == state.time_ms
+    assert again.approximate_bytes() == state.approximate_bytes()
+    assert again.tree.ephemeral_count == state.tree.ephemeral_count
+    assert again.tree.ephemerals == state.tree.ephemerals
+    assert {p: (z.children or None) for p, z in again.tree.znodes.items()} == {
+        p: (z.children or None) for p, z in state.tree.znodes.items()
+    }
+    assert again.sessions.by_id.keys() == state.sessions.by_id.keys()
+    assert again.sessions.get(SessionId(0)) is None
+
+
+def test_numbers_that_are_equal_share_one_object() -> None:
+    state = grown().state
+    again = loaded(walked(state), state.zxid, state.zxid)
+    one, other = again.tree.znodes["/a1/e"], again.tree.znodes["/a2/e"]
+    assert one.czxid is one.mzxid is one.pzxid
+    assert one.ctime is one.mtime is other.ctime
+
+
+def test_a_chunk_is_bounded_in_bytes_and_in_znodes_visited() -> None:
+    leader = OneLeader()
+    one = leader.open()
+    for number in range(VISITS_MAX):
+        leader.prepare(one, Create(f"/{number}", b"x" * 100, 0))
+    leader.apply()
+    by_bytes = [decode(data) for data in walked(leader.state, 1_000)]
+    assert max(map(len, by_bytes[1:-1])) < 10
+    by_visits = walked(leader.state, 1 << 30)
+    assert [len(decode(data)) for data in by_visits[2:]] == [VISITS_MAX, 4 + 1]
+    walk = SnapshotWalk(leader.state, 1 << 30)
+    for _ in range(3):
+        walk.next_chunk()
+    for number in range(VISITS_MAX):
+        leader.prepare(one, Delete(f"/{number}", -1))
+    leader.apply()
+    rest = []
+    while (data := walk.next_chunk()) is not None:
+        rest.append(decode(data))
+    assert [type(record) for record in rest[-1]] == [SnapshotTrailer]
+
+
+def test_parents_come_first_and_sessions_before_all() -> None:
+    records = [record for data in walked(grown().state, 1) for record in decode(data)]
+    kinds = [type(record) for record in records]
+    assert kinds[0] is SnapshotHeader
+    assert kinds[1:4] == [SessionRecord] * 3
+    assert kinds[-1] is SnapshotTrailer
+    paths = [record.path for record in records if isinstance(record, ZnodeRecord)]
+    assert all(
+        (path.rpartition("/")[0] or "/") in paths[: position + 1]
+        for position, path in enumerate(paths)
+    )
+
+
+def test_what_goes_during_the_walk_is_not_written() -> None:
+    leader = grown()
+    walk = SnapshotWalk(leader.state, 1)
+    chunks = [walk.next_chunk()]
+    gone = min(leader.state.sessions.by_id)
+    leader.prepare_expiry(gone)
+    leader.apply()
+    while chunks[-1] is not None:
+        chunks.append(walk.next_chunk())
+    records = [record for data in chunks if data is not None for record in decode(data)]
+    assert len([record for record in records if isinstance(record, SessionRecord)]) == 2
+    assert [r for r in records if isinstance(r, ZnodeRecord) and r.owner == gone] == []
+    trailer = records[-1]
+    assert isinstance(trailer, SnapshotTrailer)
+    assert trailer == SnapshotTrailer(2, len(leader.state.tree.znodes))
+
+
+GOOD = [chunk(HEADER), chunk(session(), *PLANTED), chunk(znode("/a")), chunk(SnapshotTrailer(1, 5))]
+
+
+def test_a_snapshot_made_by_hand_is_accepted() -> None:
+    assert "/a" in loaded(GOOD, Zxid(1), Zxid(2)).tree.znodes
+    assert "/a" in loaded([GOOD[0], chunk(), *GOOD[1:]], Zxid(1), Zxid(1)).tree.znodes
+
+
+LATER = msgspec.msgpack.encode([(1, SNAPSHOT_FORMAT + 1, 5, "a field of later")])
+
+
+@pytest.mark.parametrize(
+    ("chunks", "reason"),
+    [
+        # The header is alone, first, and of a format we know.
+        ([LATER], f"format {SNAPSHOT_FORMAT + 1}, this version reads only {SNAPSHOT_FORMAT}"),
+        ([chunk()], "the first chunk must be the header alone"),
+        ([chunk(HEADER, HEADER)], "the first chunk must be the header alone"),
+        (GOOD[1:2], "malformed record"),
+        ([GOOD[0], GOOD[0]], "malformed record"),
+        # Bytes that are no records.
+        ([b""], "malformed record"),
+        ([GOOD[0], b"\xc1"], "malformed record"),
+        ([GOOD[0], GOOD[1][:-1]], "malformed record"),
+        ([GOOD[0], msgspec.msgpack.encode([(3, "/", "text")])], "malformed record"),
+        ([GOOD[0], chunk(znode("/", 1 << 63))], "malformed record"),
+        # Records that contradict each other.
+        ([*GOOD[:2], chunk(session())], "session 0x1 comes twice"),
+        ([*GOOD[:3], GOOD[2]], "znode /a comes twice"),
+        ([*GOOD[:2], chunk(znode("/b/c"))], "znode /b/c comes before its parent"),
+        ([GOOD[0], chunk(znode("/a"))], "znode /a comes before its parent"),
+        ([GOOD[0], chunk(PLANTED[0], SnapshotTrailer(0, 1))], "znode /zookeeper is missing"),
+        ([*GOOD[:2], GOOD[3]], r"\(1, 4\) sessions and znodes, expected \(1, 5\)"),
+        ([*GOOD, chunk(znode("/b"))], "a record after the last one"),
+    ],
+)
+def test_refuses(chunks: list[bytes], reason: str) -> None:
+    loader = SnapshotLoader()
+    for data in chunks[:-1]:
+        loader.load(data)
+    with pytest.raises(SnapshotFormatError, match=reason):
+        loader.load(chunks[-1])
+
+
+@pytest.mark.parametrize("count", range(len(GOOD)))
+def test_an_incomplete_snapshot_is_no_state(count: int) -> None:
+    with pytest.raises(SnapshotFormatError, match="not complete"):
+        loaded(GOOD[:count], Zxid(1), Zxid(1))

@@ -1,0 +1,139 @@
+"""State: applying each kind of transaction, the outcome told, and twice is once."""
+
+import msgspec
+import pytest
+
+from raykeeper.zab.ids import ZERO, Millis, ServerId, Zxid
+from raykeeper.znodes.errors import Code
+from raykeeper.znodes.requests import SessionId
+from raykeeper.znodes.stat import Stat
+from raykeeper.znodes.state import State, outcome_of
+from raykeeper.znodes.txns import (
+    Change,
+    Created,
+    DataSet,
+    Deleted,
+    OpenRefused,
+    Outcome,
+    Refused,
+    SessionClosed,
+    SessionOpened,
+    Txn,
+    encode_txn,
+)
+
+SESSION = SessionId(1)
+OPENED = SessionOpened(SESSION, b"p" * 16, Millis(5_000), ServerId(1), 7)
+STAT_SET = Stat(Zxid(2), Zxid(3), Millis(20), Millis(30), 1, 0, 0, 1, 3, 0, Zxid(2))
+STAT_CREATED = Stat(Zxid(2), Zxid(2), Millis(20), Millis(20), 0, 0, 0, 1, 1, 0, Zxid(2))
+
+HISTORY: list[tuple[int, Change]] = [
+    (0, OPENED),
+    (1, Created("/e", b"x", SESSION, 1)),
+    (2, DataSet("/e", b"xyz", STAT_SET)),
+    (3, Refused(Code.BAD_VERSION)),
+    (4, Created("/p", b"", SessionId(0), 2)),
+    (5, Deleted("/p")),
+    (0, OpenRefused(ServerId(1), 8, Code.AUTH_FAILED)),
+    (6, SessionClosed(SESSION, ["/e"])),
+]
+
+
+def encoded(index: int, acked: int = 0) -> bytes:
+    number, change = HISTORY[index]
+    return encode_txn(
+        Txn(SESSION if number else SessionId(0), number, acked, Millis(10 * (index + 1)), change)
+    )
+
+
+def after(count: int) -> State:
+    state = State()
+    for index in range(count):
+        state.apply(Zxid(index + 1), encoded(index))
+    return state
+
+
+def test_a_new_state_is_the_same_everywhere() -> None:
+    state = State()
+    assert (state.zxid, state.consistent_at, state.time_ms) == (ZERO, ZERO, 0)
+    assert state.digest() == State().digest() != 0
+    assert state.approximate_bytes() > 0
+
+
+def test_each_transaction_is_applied_and_returned() -> None:
+    state = after(2)
+    assert (state.zxid, state.time_ms) == (2, 20)
+    assert state.tree.ephemeral_count == 1
+    znode = state.tree.get("/e")
+    assert znode is not None
+    assert znode.ctime is state.time_ms
+    txn = state.apply(Zxid(3), encoded(2))
+    assert txn == Txn(SESSION, 2, 0, Millis(30), HISTORY[2][1])
+    assert znode.value == b"xyz"
+    for index in range(3, 7):
+        state.apply(Zxid(index + 1), encoded(index))
+    assert state.tree.get("/p") is None
+    session = state.sessions.get(SESSION)
+    assert session is not None
+    assert session.outcomes == {
+        1: Outcome(Zxid(2), 0, "/e", STAT_CREATED),
+        2: Outcome(Zxid(3), 0, "", STAT_SET),
+        3: Outcome(Zxid(4), Code.BAD_VERSION, "", None),
+        4: Outcome(Zxid(5), 0, "/p", msgspec.structs.replace(
+            STAT_CREATED, czxid=5, mzxid=5, pzxid=5, ctime=50, mtime=50, ephemeral_owner=0,
+            data_length=0)),
+        5: Outcome(Zxid(6), 0, "", None),
+    }  # fmt: skip
+    assert state.approximate_bytes() > State().approximate_bytes()
+    state.apply(Zxid(8), encoded(7))
+    assert state.tree.get("/e") is None
+    assert state.sessions.get(SESSION) is None
+
+
+@pytest.mark.parametrize("count", range(1, len(HISTORY) + 1))
+def test_twice_is_once(count: int) -> None:
+    state = after(count)
+    before = (state.digest(), state.approximate_bytes(), len(state.tree.znodes))
+    state.apply(Zxid(count), encoded(count - 1))
+    assert (state.digest(), state.approximate_bytes(), len(state.tree.znodes)) == before
+
+
+def test_every_step_shows_in_the_digest() -> None:
+    digests = {after(count).digest() for count in range(len(HISTORY) + 1)}
+    # All but the refusal to open, which leaves nothing behind.
+    assert len(digests) == len(HISTORY)
+
+
+def test_what_the_client_has_is_forgotten() -> None:
+    state = after(3)
+    state.apply(Zxid(4), encoded(3, acked=2))
+    session = state.sessions.get(SESSION)
+    assert session is not None
+    assert list(session.outcomes) == [3]
+
+
+def test_transactions_of_one_millisecond_share_its_number() -> None:
+    """Half of the memory of a znode's numbers."""
+    state = after(1)
+    for zxid in (2, 3):
+        change = Created(f"/{zxid}", b"", SessionId(0), zxid)
+        state.apply(Zxid(zxid), encode_txn(Txn(SessionId(0), 0, 0, Millis(10**12), change)))
+    one, other = state.tree.get("/2"), state.tree.get("/3")
+    assert one is not None
+    assert other is not None
+    assert one.ctime is other.mtime
+
+
+def test_no_transaction_changes_nothing() -> None:
+    state = after(2)
+    before = state.digest()
+    with pytest.raises(msgspec.DecodeError):
+        state.apply(Zxid(3), b"\xc1")
+    with pytest.raises(msgspec.ValidationError):
+        state.apply(Zxid(3), b"\x93\x01\x02\x03")
+    assert (state.digest(), state.zxid) == (before, 2)
+
+
+def test_the_end_of_a_session_is_told_without_a_table() -> None:
+    txn = Txn(SESSION, 6, 0, Millis(80), HISTORY[7][1])
+    assert outcome_of(Zxid(8), txn) == Outcome(Zxid(8), 0, "", None)

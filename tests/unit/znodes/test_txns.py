@@ -1,0 +1,41 @@
+"""Transactions: the bytes in the log come back as they were, and are those of every version."""
+
+import pytest
+
+from raykeeper.zab.ids import Millis, ServerId, Zxid
+from raykeeper.znodes.errors import Code
+from raykeeper.znodes.requests import SessionId
+from raykeeper.znodes.stat import Stat
+from raykeeper.znodes.txns import (
+    Change,
+    Created,
+    DataSet,
+    Deleted,
+    OpenRefused,
+    Refused,
+    SessionClosed,
+    SessionOpened,
+    Txn,
+    decode_txn,
+    encode_txn,
+)
+
+S = SessionId(7)
+STAT = Stat(Zxid(1), Zxid(2), Millis(3), Millis(4), 5, 6, 0, 7, 1, 9, Zxid(10))
+CHANGES: list[tuple[Change, str]] = [
+    (Created("/a", b"v", S, 3), "95 01 a2 2f61 c4 01 76 07 03"),
+    (Deleted("/a"), "92 02 a2 2f61"),
+    (DataSet("/a", b"v", STAT), "94 03 a2 2f61 c4 01 76 9b 01 02 03 04 05 06 00 07 01 09 0a"),
+    (SessionOpened(S, b"p", Millis(9), ServerId(1), 2), "96 04 07 c4 01 70 09 01 02"),
+    (OpenRefused(ServerId(1), 2, Code.AUTH_FAILED), "94 05 01 02 d0 8d"),
+    (SessionClosed(S, ["/a"]), "93 06 07 91 a2 2f61"),
+    (Refused(Code.NO_NODE), "92 07 d0 9b"),
+]
+
+
+@pytest.mark.parametrize(("change", "golden"), CHANGES)
+def test_the_bytes_of_a_transaction(change: Change, golden: str) -> None:
+    txn = Txn(S, 8, 1, Millis(20), change)
+    data = encode_txn(txn)
+    assert data.hex() == "95" + "07080114" + golden.replace(" ", "")
+    assert decode_txn(data) == txn
