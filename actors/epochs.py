@@ -64,6 +64,5 @@ def read_epochs(files: FileLayer, folder: Path) -> Epochs:
         raise CorruptRecord(f"{path} is damaged")
     if version != EPOCHS_VERSION:
         raise CorruptRecord(f"{path} has version {version}; this program reads {EPOCHS_VERSION}")
-    if not current <= accepted <= EPOCH_MAX:
-        raise CorruptRecord(f"{path} has current epoch {current} above accepted epoch {accepted}")
+    assert current <= accepted <= EPOCH_MAX, (current, accepted)
     return Epochs(Epoch(accepted), Epoch(current))

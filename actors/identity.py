@@ -155,7 +155,9 @@ def _read(files: FileLayer, folder: Path) -> Identity:
     try:
         version = msgspec.json.decode(data, type=_Version).format_version
         if version != FORMAT_VERSION:
-            raise CorruptRecord(f"{path} has version {version}; this program reads 1")
+            raise CorruptRecord(
+                f"{path} has version {version}; this program reads {FORMAT_VERSION}"
+            )
         return msgspec.json.decode(data, type=Identity)
     except msgspec.DecodeError as error:
         raise CorruptRecord(f"{path} is damaged: {error}") from error

@@ -1,5 +1,7 @@
 """FileLayer on the operating system."""
 
+import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -56,3 +58,40 @@ def test_names(tmp_path: Path) -> None:
     OS_FILES.remove(tmp_path / "a")
     OS_FILES.remove_folder(tmp_path / "folder")
     assert not OS_FILES.exists(tmp_path / "a")
+
+
+def test_goes_on_where_a_call_stopped_short(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pread, pwrite = os.pread, os.pwrite
+
+    def short_pread(fd: int, size: int, offset: int) -> bytes:
+        return pread(fd, min(size, 7), offset)
+
+    def short_pwrite(fd: int, data: bytes, offset: int) -> int:
+        return pwrite(fd, data[:5], offset)
+
+    def short_pwritev(fd: int, buffers: Sequence[bytes], offset: int) -> int:
+        return pwrite(fd, buffers[0][:3], offset)
+
+    monkeypatch.setattr(os, "pread", short_pread)
+    monkeypatch.setattr(os, "pwrite", short_pwrite)
+    monkeypatch.setattr(os, "pwritev", short_pwritev)
+    fd = OS_FILES.create(tmp_path / "file")
+    OS_FILES.write(fd, [b"0123456789", b"abcdefghij"], 2)
+    assert OS_FILES.read(fd, 18, 4) == b"23456789abcdefghij"
+    assert OS_FILES.read(fd, 100, 4) == b"23456789abcdefghij"
+    OS_FILES.close(fd)
+
+
+def test_a_lock_that_the_system_refuses_leaves_no_open_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_fd: int, _how: int) -> None:
+        raise OSError("no locks available")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    with pytest.raises(OSError, match="no locks available"):
+        OS_FILES.lock(tmp_path / "lock")
+    assert len(list(Path("/proc/self/fd").iterdir())) == before

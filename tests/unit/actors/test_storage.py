@@ -1,6 +1,7 @@
 """Storage: what it refuses to start from, what it passes over with a note, what it prunes."""
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -8,7 +9,7 @@ from raykeeper.actors.effects import PublishSnapshot
 from raykeeper.actors.epochs import EPOCHS_FILE, Epochs, save_epochs
 from raykeeper.actors.identity import Identity, Owner, format_folder
 from raykeeper.actors.recovered import Recovered
-from raykeeper.actors.snapshot_files import snapshot_name
+from raykeeper.actors.snapshot_files import snapshot_name, temp_snapshot_path
 from raykeeper.actors.storage import Storage
 from raykeeper.actors.storage_errors import (
     CorruptRecord,
@@ -23,7 +24,14 @@ from raykeeper.actors.storage_notes import (
     SNAPSHOT_INVALID,
     SYNC_INTERRUPTED,
 )
-from raykeeper.zab.effects import Append, InstallSnapshot, Note, ReceiveSnapshot, Truncate
+from raykeeper.zab.effects import (
+    Append,
+    DiskEffect,
+    InstallSnapshot,
+    Note,
+    ReceiveSnapshot,
+    Truncate,
+)
 from raykeeper.zab.ids import ZERO, Epoch, ServerId, Zxid, make_zxid
 from tests.contract.faulty_files import FaultyFiles, fail_at
 from tests.contract.store_model import EPOCH_1, WriteSnapshot, flatten
@@ -69,6 +77,11 @@ def snapshots(store: DiskStore) -> list[str]:
 def damage(store: DiskStore, path: Path) -> None:
     assert isinstance(store.files, FaultyFiles)
     store.files.content(path)[30] ^= 1
+
+
+def test_every_effect_has_a_handler() -> None:
+    handled = {Append, *started().storage._handlers}
+    assert handled == {*get_args(DiskEffect), PublishSnapshot}
 
 
 def test_a_folder_formatted_without_a_vote_says_so() -> None:
@@ -170,6 +183,15 @@ def test_publishing_what_the_snapshotter_did_not_finish_fails() -> None:
     fill(store, 1, 3)
     with pytest.raises(StorageError, match="not found"):
         store.perform([PublishSnapshot(z(2))])
+
+
+def test_publishing_another_snapshot_than_was_asked_for_fails() -> None:
+    store = started()
+    fill(store, 1, 3)
+    store.write_snapshot(WriteSnapshot(z(2), z(2), [b"tree"]))
+    store.files.rename(temp_snapshot_path(FOLDER, z(2)), temp_snapshot_path(FOLDER, z(3)))
+    with pytest.raises(CorruptRecord, match="is the snapshot as of 1:2"):
+        store.perform([PublishSnapshot(z(3))])
 
 
 def test_what_a_snapshot_holds_is_never_cut() -> None:
