@@ -1,0 +1,249 @@
+"""Driver: one frame per turn, one timer, links that come late; on virtual time."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from raykeeper.client.driver import Driver
+from raykeeper.client.errors import ConnectionLossError, KeeperError
+from raykeeper.client.opening import new_core
+from raykeeper.client.outstanding import Query
+from raykeeper.client.states import ClientState
+from raykeeper.client.watched_event import WatchedEvent
+from raykeeper.links.contract import Link, LinkEvents
+from raykeeper.zab.ids import ServerId
+from raykeeper.znodes.requests import (
+    ClientFrame,
+    Connect,
+    GetData,
+    SetData,
+    Sync,
+    decode_client_frame,
+)
+from tests.unit.client.loops import VirtualLoop, run_virtually
+from tests.unit.client.scripted_server import Ensemble, MemoryLink
+
+SET = SetData("/", b"v", -1)
+
+
+class Listener:
+    """Takes down what the driver tells, in order; a token as well as the audience."""
+
+    def __init__(self) -> None:
+        self.told: list[Any] = []
+
+    def complete(self, answer: Any) -> None:
+        self.told.append(answer)
+
+    def fail(self, error: KeeperError) -> None:
+        self.told.append(error)
+
+    def watch_fired(self, watchers: list[object], event: WatchedEvent) -> None:
+        self.told.append((watchers, event))
+
+    def state_changed(self, state: ClientState) -> None:
+        self.told.append(state)
+
+
+def driver_of(ensemble: Any, loop: VirtualLoop, listener: Listener, **spans: float) -> Driver:
+    core = new_core(
+        [ServerId(1), ServerId(2)], spans.get("session", 9.0), spans.get("timeout", 1e6)
+    )
+    driver = Driver(core, ensemble, listener, loop, loop.time)
+    driver.start()
+    return driver
+
+
+def frames_on(link: MemoryLink) -> list[Any]:
+    return [decode_client_frame(data) for data in link.sent]
+
+
+def test_a_turn_sends_one_frame() -> None:
+    async def main(loop: VirtualLoop) -> None:
+        ensemble, listener = Ensemble(), Listener()
+        driver = driver_of(ensemble, loop, listener)
+        await driver.opened
+        (link,) = ensemble.links
+        for _ in range(3):
+            driver.submit(SET, listener)
+        for _ in range(2):
+            driver.submit_threadsafe(Query(Sync, "/"), listener)
+        await asyncio.sleep(0.001)
+        connect, frame = frames_on(link)
+        assert isinstance(connect, Connect)
+        assert len(frame.requests) == 5
+        assert len(listener.told) == 6
+        driver.submit_threadsafe(SET, listener)
+        await asyncio.sleep(0.001)
+        assert len(frames_on(link)) == 3
+        driver.close()
+        await driver.finished
+
+    run_virtually(main)
+
+
+def test_heartbeats_keep_an_idle_session() -> None:
+    async def main(loop: VirtualLoop) -> None:
+        ensemble, listener = Ensemble(), Listener()
+        driver = driver_of(ensemble, loop, listener)
+        await asyncio.sleep(60)
+        assert listener.told == [ClientState.CONNECTED]
+        (link,) = ensemble.links
+        beats = [frame.beat for frame in frames_on(link) if isinstance(frame, ClientFrame)]
+        assert beats == list(range(1, len(beats) + 1))
+        assert 18 <= len(beats) <= 20
+        driver.close()
+
+    run_virtually(main)
+
+
+def test_a_cut_link_costs_a_pause() -> None:
+    async def main(loop: VirtualLoop) -> None:
+        ensemble, listener = Ensemble(), Listener()
+        driver = driver_of(ensemble, loop, listener)
+        await driver.opened
+        driver.submit(SET, listener)
+        ensemble.is_mute = True
+        await asyncio.sleep(0.1)
+        ensemble.cut()
+        ensemble.is_mute = False
+        await asyncio.sleep(1)
+        *states, written = listener.told
+        assert states == [ClientState.CONNECTED, ClientState.SUSPENDED, ClientState.CONNECTED]
+        assert written.number == 1
+        assert ensemble.requests == [SET]  # once
+        driver.close()
+
+    run_virtually(main)
+
+
+@pytest.mark.parametrize("switch", ["is_deaf", "is_mute"])
+def test_a_silent_ensemble_ends_in_lost_on_time(switch: str) -> None:
+    async def main(loop: VirtualLoop) -> None:
+        ensemble, listener = Ensemble(), Listener()
+        driver = driver_of(ensemble, loop, listener)
+        await driver.opened
+        opened_at = loop.time()
+        setattr(ensemble, switch, True)
+        driver.submit(SET, listener)
+        await driver.finished
+        assert loop.time() - opened_at <= 9.0 * 19 / 20
+        connected, suspended, lost, error = listener.told
+        assert (connected, suspended, lost) == ("CONNECTED", "SUSPENDED", "LOST")
+        assert not error.definite
+
+    run_virtually(main)
+
+
+def test_without_servers_opening_fails_on_time() -> None:
+    async def main(loop: VirtualLoop) -> None:
+        ensemble, listener = Ensemble(), Listener()
+        ensemble.is_down = True
+        driver = driver_of(ensemble, loop, listener, timeout=5)
+        with pytest.raises(ConnectionLossError, match="server 1: nobody answers at 1"):
+            await driver.opened
+        assert loop.time() == pytest.approx(1005, abs=0.01)
+        assert listener.told == ["LOST"]
+        assert not [task for task in asyncio.all_tasks(loop) if task is not asyncio.current_task()]
+
+    run_virtually(main)
+
+
+def test_closed_before_it_is_open() -> None:
+    async def main(loop: VirtualLoop) -> None:
+        driver = driver_of(Ensemble(), loop, Listener())
+        driver.close()
+        with pytest.raises(ConnectionLossError, match="closed before it was open"):
+            await driver.opened
+
+    run_virtually(main)
+
+
+class SlowDialer:
+    """Its links open when the test says so, or fail; cancelling does not impress it."""
+
+    def __init__(self) -> None:
+        self.dials: list[tuple[ServerId, LinkEvents, asyncio.Future[Link]]] = []
+
+    async def dial(self, server: ServerId, events: LinkEvents) -> Link:
+        answer: asyncio.Future[Link] = asyncio.get_running_loop().create_future()
+        self.dials.append((server, events, answer))
+        while not answer.done():
+            try:
+                await asyncio.shield(answer)
+            except asyncio.CancelledError:
+                if answer.cancelled():
+                    raise
+        return answer.result()
+
+
+class DeadLink:
+    """Takes down how it was closed."""
+
+    incarnation = 1
+
+    def __init__(self) -> None:
+        self.closed: list[str] = []
+
+    def send(self, frame: bytes) -> None:
+        raise AssertionError("sent on a link that was given up")
+
+    def close(self, reason: str) -> None:
+        self.closed.append(reason)
+
+
+def test_a_link_that_opens_too_late_is_closed_and_not_heard() -> None:
+    async def main(loop: VirtualLoop) -> None:
+        dialer, listener = SlowDialer(), Listener()
+        driver = driver_of(dialer, loop, listener)
+        await asyncio.sleep(2)  # the first server had 1.5 s
+        (first, events, answer), (second, _, _) = dialer.dials
+        assert {first, second} == {1, 2}
+        link = DeadLink()
+        answer.set_result(link)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert link.closed == ["it was opened too late"]
+        events.frames([b"junk"])
+        events.closed("late too")
+        assert len(dialer.dials) == 2
+        driver.close()
+        dialer.dials[1][2].cancel()
+        with pytest.raises(ConnectionLossError):
+            await driver.opened
+
+    run_virtually(main)
+
+
+def test_a_token_that_submits_is_served_in_the_next_turn() -> None:
+    async def main(loop: VirtualLoop) -> None:
+        ensemble, listener = Ensemble(), Listener()
+        driver = driver_of(ensemble, loop, listener)
+        await driver.opened
+
+        class Chain(Listener):
+            def complete(self, answer: Any) -> None:
+                driver.submit(Query(GetData, "/"), listener)
+                driver.close()  # enters the driver while effects are carried out
+
+        driver.submit(SET, Chain())
+        await driver.finished
+        assert [type(each).__name__ for each in listener.told[1:]] == ["DataRead", "ClientState"]
+
+    run_virtually(main)
+
+
+def test_watches_and_replies_in_the_order_of_the_frame() -> None:
+    async def main(loop: VirtualLoop) -> None:
+        ensemble, listener = Ensemble(), Listener()
+        driver = driver_of(ensemble, loop, listener)
+        await driver.opened
+        driver.submit(Query(GetData, "/", "w"), listener)
+        driver.submit(SET, listener)
+        await asyncio.sleep(0.001)
+        _, read, (watchers, event), written = listener.told
+        assert (read.value, watchers, event.path, written.number) == (b"", ["w"], "/", 1)
+        driver.close()
+
+    run_virtually(main)

@@ -1,0 +1,42 @@
+"""Ensembles: which of Ray's named actors are servers of ours."""
+
+from typing import Any
+
+import pytest
+
+from raykeeper.actors.names import NAMESPACE, replica_name, tracker_name
+from raykeeper.client import ensembles
+from raykeeper.client.errors import EnsembleNotFoundError
+from raykeeper.zab.ids import ServerId
+
+
+def actor(name: str, namespace: str = NAMESPACE) -> dict[str, Any]:
+    return {"name": name, "namespace": namespace}
+
+
+ACTORS = [
+    actor(replica_name("coord", ServerId(2))),
+    actor(replica_name("coord", ServerId(10))),
+    actor(replica_name("coord", ServerId(1))),
+    actor(tracker_name("coord", ServerId(3))),
+    actor(replica_name("coord", ServerId(4)), "somebody-else"),
+    actor(replica_name("team/coord", ServerId(5))),
+    actor("coord/replica/x"),
+    actor("coord"),
+]
+
+
+def test_finds_the_servers_of_one_ensemble() -> None:
+    assert ensembles.servers_among("coord", ACTORS) == [1, 2, 10]
+    assert ensembles.servers_among("team/coord", ACTORS) == [5]
+
+
+@pytest.mark.parametrize(
+    ("actors", "known"),
+    [(ACTORS, "coord, team/coord"), ([], "none runs in this Ray cluster")],
+)
+def test_an_unknown_name_is_told_what_there_is(actors: list[dict[str, Any]], known: str) -> None:
+    with pytest.raises(EnsembleNotFoundError, match="no ensemble") as caught:
+        ensembles.servers_among("cord", actors)
+    assert '"cord"' in str(caught.value)
+    assert str(caught.value).endswith(known)

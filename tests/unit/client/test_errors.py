@@ -1,0 +1,22 @@
+"""Errors: everything a user may want to catch has its name here."""
+
+from raykeeper.client import errors
+from raykeeper.znodes.errors import Code, KeeperError
+
+
+def test_every_error_of_a_request_is_exported() -> None:
+    for kind in (KeeperError, *KeeperError.__subclasses__()):
+        assert getattr(errors, kind.__name__) is kind
+        assert kind.__name__ in errors.__all__
+
+
+def test_the_others_are_no_answers() -> None:
+    for kind in (errors.EnsembleNotFoundError, errors.WrongContextError):
+        assert issubclass(kind, errors.RayKeeperError)
+        assert not issubclass(kind, KeeperError)
+
+
+def test_code_and_error() -> None:
+    error = errors.error_for(Code.NO_NODE, "/a")
+    assert isinstance(error, errors.NoNodeError)
+    assert (error.code, error.path, error.definite) == (Code.NO_NODE, "/a", True)

@@ -1,0 +1,8 @@
+"""States: they compare with their names, as in kazoo."""
+
+from raykeeper.client.states import ClientState
+
+
+def test_states_are_their_names() -> None:
+    assert [str(state) for state in ClientState] == ["CONNECTED", "SUSPENDED", "LOST"]
+    assert ClientState.LOST == "LOST"
