@@ -1,6 +1,8 @@
-"""One link to each other server: dialed by the lower id, accepted by the higher, kept up for ever.
+"""One link to each other server: dialed by the higher id, accepted by the lower, kept up for ever.
 
-ZooKeeper: `QuorumCnxManager`, where the higher id keeps its connection.
+ZooKeeper: `QuorumCnxManager`, where the higher id keeps its connection too. The dialing end of a
+Ray-call link sends large batches more cheaply, and a leader is often the server with the highest
+id. A server that was started anew dials at once, which ends its old links before any deadline.
 
 Invariants: of each server there is at most one link, to its newest incarnation (rule D1); the core
 hears LinkUp before the first frame of a link, LinkDown after the last, and of no other link in
@@ -46,20 +48,20 @@ class PeerLinks:
         self._dialing: list[asyncio.Task[None]] = []
 
     def start(self, dialer: Dialer) -> None:
-        """Begin to dial the servers with a higher id."""
+        """Begin to dial the servers with a lower id."""
         loop = asyncio.get_running_loop()
         for peer in self.states:
-            if peer > self._server_id:
+            if peer < self._server_id:
                 self._dialing.append(loop.create_task(self._keep_dialing(dialer, peer)))
 
     def accept(self, hello: Hello, link: Link) -> LinkEvents:
-        """Take the link of a server with a lower id, in the place of an older one.
+        """Take the link of a server with a higher id, in the place of an older one.
 
         Raises:
             LinkRefused: it is no server that dials us, or was fenced.
         """
         peer = hello.server_id
-        if peer not in self.states or peer > self._server_id:
+        if peer not in self.states or peer < self._server_id:
             raise LinkRefused(f"server {self._server_id} expects no link from server {peer}")
         objection = self._fence.objection_to(peer, hello.incarnation)
         if objection:

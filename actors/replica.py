@@ -42,6 +42,7 @@ from raykeeper.actors.snapshot_calls import SnapshotCalls
 from raykeeper.actors.storage import Storage, StorageEffect
 from raykeeper.actors.storage_errors import FolderInUse, NotFormatted
 from raykeeper.actors.tracker_calls import TrackerCalls
+from raykeeper.links.batches import Portion
 from raykeeper.links.contract import Link, LinkEvents, LinkRefused
 from raykeeper.links.hello import (
     Fence,
@@ -176,16 +177,16 @@ class Replica:
             return 0, encode_hello(Refusal("the server is not running"))
         return await self._running.acceptor.link_open(hello, park_ms)
 
-    async def link_send(self, link_id: int, number: int, frames: list[bytes]) -> Answer:
+    async def link_send(self, link_id: int, number: int, *portions: Portion) -> Answer:
         """See `RayCallAcceptor.link_send`."""
         if self._running is None:
-            return 0, [], GONE
-        return await self._running.acceptor.link_send(link_id, number, frames)
+            return 0, None, GONE
+        return await self._running.acceptor.link_send(link_id, number, *portions)
 
     async def link_receive(self, link_id: int) -> Answer:
         """See `RayCallAcceptor.link_receive`."""
         if self._running is None:
-            return 0, [], GONE
+            return 0, None, GONE
         return await self._running.acceptor.link_receive(link_id)
 
     async def link_close(self, link_id: int, reason: str) -> None:

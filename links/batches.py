@@ -1,30 +1,31 @@
 """Batches of frames with their numbers: how a carrier whose calls overtake each other keeps order.
 
-Each direction of a link numbers its batches from 0. `OutgoingFrames` makes them, `IncomingBatches`
-puts them back in order; it owns the invariant that batch n is handed on exactly once and only
-after batch n - 1.
+Each direction of a link numbers its batches from 0. A batch is made of portions, of a size that
+Ray carries inside its own message; a frame that does not fit goes on in the next portion.
+`OutgoingFrames` makes batches, `IncomingBatches` puts them back in order and the frames together;
+it owns the invariant that batch n is handed on exactly once and only after batch n - 1.
 """
 
 from collections import deque
 
-from raykeeper.links.limits import (
-    BATCH_BYTES_MAX,
-    BATCH_FRAMES_MAX,
-    BATCH_INLINE_BYTES,
-    FRAME_BYTES_MAX,
-)
+from raykeeper.links.limits import BATCH_BYTES_MAX, FRAME_BYTES_MAX, FRAMES_MAX, PORTION_BYTES
+
+Portion = tuple[list[bytes], bool]
+"""Frames, and whether the last one goes on in the next portion."""
 
 
 class OutgoingFrames:
     """Frames that wait to leave, bounded by their bytes."""
 
-    __slots__ = ("_bytes", "_bytes_max", "_frames", "next")
+    __slots__ = ("_bytes", "_bytes_max", "_frames", "_sent", "next")
 
     def __init__(self, bytes_max: int) -> None:
+        self.next = 0
+        """The number of the next batch."""
         self._frames: deque[bytes] = deque()
+        self._sent = 0  # of the first frame, which has left in part
         self._bytes = 0
         self._bytes_max = bytes_max
-        self.next = 0
 
     def __bool__(self) -> bool:
         return bool(self._frames)
@@ -38,55 +39,97 @@ class OutgoingFrames:
         self._bytes += size
         return True
 
-    def take(self) -> tuple[int, list[bytes]]:
-        """The number and the frames of the next batch, which may not be empty."""
+    def take(self, portions_max: int) -> tuple[int, list[Portion]]:
+        """The number and the portions of the next batch, which may not be empty.
+
+        Ray carries a value of up to 100 KiB inside its message and a larger one through the
+        object store, at a fixed price of more than a call. So what fits goes in small portions,
+        and only what is worth that price in a large one.
+        """
         assert self._frames, "a batch of nothing would use up a number"
         number = self.next
         self.next += 1
-        frames = self._frames
-        # Ray carries a small call inside its message and a large one through the object store,
-        # at a fixed price that a call a bit too large is not worth.
-        bytes_max = BATCH_INLINE_BYTES if self._bytes < 2 * BATCH_INLINE_BYTES else BATCH_BYTES_MAX
-        if self._bytes <= bytes_max and len(frames) <= BATCH_FRAMES_MAX:
-            batch = list(frames)
-            frames.clear()
-            self._bytes = 0
-            return number, batch
-        batch = [frames.popleft()]
-        size = len(batch[0])
-        while frames and len(batch) < BATCH_FRAMES_MAX and size + len(frames[0]) <= bytes_max:
-            size += len(frames[0])
-            batch.append(frames.popleft())
-        self._bytes -= size
-        return number, batch
+        small = portions_max * PORTION_BYTES
+        if self._bytes >= 2 * small:
+            return number, [self._portion(BATCH_BYTES_MAX)]
+        portions = [self._portion(PORTION_BYTES)]
+        while self._frames and len(portions) < portions_max:
+            portions.append(self._portion(PORTION_BYTES))
+        return number, portions
 
     def clear(self) -> None:
         """Forget what waits: the link is gone."""
         self._frames.clear()
-        self._bytes = 0
+        self._bytes = self._sent = 0
+
+    def _portion(self, room: int) -> Portion:
+        frames = self._frames
+        if self._bytes <= room and len(frames) <= FRAMES_MAX and not self._sent:
+            whole = list(frames)
+            self.clear()
+            return whole, False
+        portion: list[bytes] = []
+        while frames and len(portion) < FRAMES_MAX:
+            frame = frames[0]
+            left = len(frame) - self._sent
+            if left > room:
+                if room:
+                    portion.append(frame[self._sent : self._sent + room])
+                    self._sent += room
+                    self._bytes -= room
+                return portion, room > 0
+            portion.append(frame[self._sent :] if self._sent else frame)
+            frames.popleft()
+            self._sent = 0
+            self._bytes -= left
+            room -= left
+        return portion, False
 
 
 class IncomingBatches:
     """Batches that may arrive out of order, as many as there are calls under way."""
 
-    __slots__ = ("_early", "next")
+    __slots__ = ("_early", "_unfinished", "_unfinished_bytes", "next")
 
     def __init__(self) -> None:
         self.next = 0
-        self._early: dict[int, list[bytes]] = {}
+        """The number of the batch whose turn it is."""
+        self._early: dict[int, list[Portion]] = {}
+        self._unfinished: list[bytes] = []
+        self._unfinished_bytes = 0
 
-    def put(self, number: int, frames: list[bytes]) -> list[bytes] | None:
-        """Take a batch: the frames that are now in order, none while an earlier batch is missing.
+    def put(self, number: int, portions: list[Portion]) -> list[bytes] | None:
+        """Take a batch: the frames that are now complete and in order, perhaps none.
 
-        None means that this number came before, so nothing on this link can be trusted.
+        None means that nothing on this link can be trusted: the number came before, or a frame
+        is larger than any may be.
         """
         if number != self.next:
             if number < self.next or number in self._early:
                 return None
-            self._early[number] = frames
+            self._early[number] = portions
             return []
-        self.next += 1
-        while self._early and self.next in self._early:
-            frames = frames + self._early.pop(self.next)
+        ready: list[bytes] = []
+        while True:
             self.next += 1
-        return frames
+            for pieces, goes_on in portions:
+                self._join(pieces, goes_on, ready)
+            if self._unfinished_bytes > FRAME_BYTES_MAX:
+                return None
+            if self.next not in self._early:
+                return ready
+            portions = self._early.pop(self.next)
+
+    def _join(self, pieces: list[bytes], goes_on: bool, ready: list[bytes]) -> None:
+        if not self._unfinished and not goes_on:
+            ready += pieces
+            return
+        last = len(pieces) - 1
+        for index, piece in enumerate(pieces):
+            self._unfinished.append(piece)
+            if index == last and goes_on:
+                self._unfinished_bytes += len(piece)
+            else:
+                ready.append(b"".join(self._unfinished))
+                self._unfinished.clear()
+                self._unfinished_bytes = 0

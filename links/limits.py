@@ -2,11 +2,14 @@
 
 from typing import Final
 
+PORTION_BYTES: Final = 90 << 10
+"""Ray carries a value below 100 KiB inside its message; a larger one takes the object store."""
+PORTIONS_MAX: Final = 8
+"""Portions of one call; each is an argument of its own. Beyond it the object store is quicker."""
 BATCH_BYTES_MAX: Final = 8 << 20
-"""Frames of one Ray call; a single larger frame travels alone."""
-BATCH_FRAMES_MAX: Final = 4096
-BATCH_INLINE_BYTES: Final = 90 << 10
-"""Ray carries arguments below 100 KiB inside the call; larger ones take the object store."""
+"""Frames of one call through the object store."""
+FRAMES_MAX: Final = 4096
+"""Frames of one portion."""
 FRAME_BYTES_MAX: Final = 256 << 20
 QUEUE_BYTES_MAX: Final = 64 << 20
 """What may wait on a link to a client before the link breaks."""
@@ -23,7 +26,7 @@ FAREWELL_MS: Final = 1500
 """How long the frames sent before a close may take to leave."""
 HELLO_BYTES_MAX: Final = 4096
 
-assert BATCH_INLINE_BYTES < BATCH_BYTES_MAX < QUEUE_BYTES_MAX < PEER_QUEUE_BYTES_MAX
+assert PORTION_BYTES * PORTIONS_MAX < BATCH_BYTES_MAX < QUEUE_BYTES_MAX < PEER_QUEUE_BYTES_MAX
 assert FRAME_BYTES_MAX <= PEER_QUEUE_BYTES_MAX
 assert PARK_MS_MIN <= PEER_PARK_MS <= CLIENT_PARK_MS <= PARK_MS_MAX
 # A server must notice a dead one within 2.5 s, and `Silence` expires up to a quarter late.

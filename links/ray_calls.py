@@ -5,7 +5,7 @@ one that sends and one that is parked at the acceptor until there is something t
 
     dialer                                   acceptor
     link_open(hello, park)          ->       accepts; answers with a link id and its welcome
-    link_send(id, n, frames)        ->       answers at once with what waits for the dialer
+    link_send(id, n, *portions)     ->       answers at once with what waits for the dialer
     link_receive(id)                ->       answers when something waits, or after the park
     link_close(id, reason)          ->
 
@@ -14,8 +14,9 @@ each kind is under way: whatever waits goes into the next one. The answers of th
 overtake each other; the dialer puts them in order (`IncomingBatches`). Ray must not retry a call
 (`max_task_retries=0`): a call that fails, or is not answered in time, breaks the link.
 
-An answer is `(number, frames, end)`: the batch and its number, or, without frames, how many
-batches were sent so far; `end` is the reason if the acceptor's end is closed after them.
+An answer is `(number, portion, end)`: the batch and its number, or, without a portion, how many
+batches were sent so far; `end` is the reason if the acceptor's end is closed after them. Each
+portion sent is an argument of its own, because Ray carries small arguments in its message.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from raykeeper.links.batches import IncomingBatches, OutgoingFrames
+from raykeeper.links.batches import IncomingBatches, OutgoingFrames, Portion
 from raykeeper.links.contract import (
     Acceptor,
     LinkEvents,
@@ -45,12 +46,13 @@ from raykeeper.links.limits import (
     GRACE_MS,
     PARK_MS_MAX,
     PARK_MS_MIN,
+    PORTIONS_MAX,
     QUEUE_BYTES_MAX,
 )
 from raykeeper.links.silence import Silence
 from raykeeper.zab.ids import ServerId
 
-Answer = tuple[int, list[bytes], str | None]
+Answer = tuple[int, Portion | None, str | None]
 GONE = "the server does not know this link"
 
 
@@ -97,15 +99,15 @@ class RayCallAcceptor:
         welcome = Welcome(LINK_VERSION, acceptor.server_id, acceptor.incarnation)
         return link_id, encode_hello(welcome)
 
-    async def link_send(self, link_id: int, number: int, frames: list[bytes]) -> Answer:
+    async def link_send(self, link_id: int, number: int, *portions: Portion) -> Answer:
         """Take a batch; the answer takes along what waits for the dialer."""
         link = self._links.get(link_id)
-        return (0, [], GONE) if link is None else await link.take_batch(number, frames)
+        return (0, None, GONE) if link is None else await link.take_batch(number, list(portions))
 
     async def link_receive(self, link_id: int) -> Answer:
         """Wait until there is something for the dialer, at most as long as it asked for."""
         link = self._links.get(link_id)
-        return (0, [], GONE) if link is None else await link.wait_batch()
+        return (0, None, GONE) if link is None else await link.wait_batch()
 
     async def link_close(self, link_id: int, reason: str) -> None:
         """The dialer closes its end."""
@@ -160,12 +162,17 @@ class _AcceptedLink:
         self._break(reason)
         self.forget()
 
-    async def take_batch(self, number: int, frames: list[bytes]) -> Answer:
+    async def take_batch(self, number: int, portions: list[Portion]) -> Answer:
         self._silence.start()
-        if self._end is None and number != self._incoming.next:
-            self._break(f"batch {number} came in the place of {self._incoming.next}")
-        elif self._end is None:
-            self._incoming.next += 1
+        if self._end is not None:
+            return self._answer()
+        frames = self._incoming.put(number, portions) if number == self._incoming.next else None
+        if frames is None:
+            self._break(
+                f"batch {number} came in the place of {self._incoming.next}, "
+                "or with a frame that is too large"
+            )
+        elif frames:
             # What these frames bring about in this turn of the loop, such as the replies to
             # reads, leaves with this answer and need not wake the parked call.
             self._answering += 1
@@ -197,9 +204,9 @@ class _AcceptedLink:
     def _answer(self) -> Answer:
         outgoing = self._outgoing
         if not outgoing:
-            return outgoing.next, [], self._end
-        number, frames = outgoing.take()
-        return number, frames, None if outgoing else self._end
+            return outgoing.next, None, self._end
+        number, portions = outgoing.take(1)
+        return number, portions[0], None if outgoing else self._end
 
     def _fall_silent(self) -> None:
         self._break("nothing was heard in time")
@@ -351,9 +358,9 @@ class DialedLink:
         if self._events is None or not self._outgoing:
             self._sending = False
             return
-        number, frames = self._outgoing.take()
+        number, portions = self._outgoing.take(PORTIONS_MAX)
         self._sent.start()
-        self._call("link_send", self._on_sent, self._id, number, frames)
+        self._call("link_send", self._on_sent, self._id, number, *portions)
 
     def _on_sent(self, answer: Answer) -> None:
         self._sent.pause()
@@ -392,12 +399,12 @@ class DialedLink:
             call.add_done_callback(done)
 
     def _take(self, answer: Answer) -> None:
-        number, frames, end = answer
+        number, portion, end = answer
         incoming = self._incoming
-        if frames:
-            ready = incoming.put(number, frames)
+        if portion is not None:
+            ready = incoming.put(number, [portion])
             if ready is None:
-                self._break(f"batch {number} came twice")
+                self._break(f"batch {number} came twice, or with a frame that is too large")
                 return
             if ready and self._closing is None and self._events is not None:
                 self._events.frames(ready)

@@ -10,6 +10,7 @@ import pytest
 import ray
 from ray import cloudpickle
 
+from raykeeper.links.batches import Portion
 from raykeeper.links.contract import Dialer, LinkUnreachable
 from raykeeper.links.hello import Fence, Hello
 from raykeeper.links.ray_calls import Answer, RayCallAcceptor, RayCallDialer
@@ -39,8 +40,8 @@ class StationActor:
     async def link_open(self, hello: bytes, park_ms: int) -> tuple[int, bytes]:
         return await self._acceptor.link_open(hello, park_ms)
 
-    async def link_send(self, link_id: int, number: int, frames: list[bytes]) -> Answer:
-        return await self._acceptor.link_send(link_id, number, frames)
+    async def link_send(self, link_id: int, number: int, *portions: Portion) -> Answer:
+        return await self._acceptor.link_send(link_id, number, *portions)
 
     async def link_receive(self, link_id: int) -> Answer:
         return await self._acceptor.link_receive(link_id)

@@ -1,16 +1,18 @@
-"""Batches: what one takes along, and that order is put back."""
+"""Batches: what one takes along, and that order and frames are put back."""
 
 import itertools
+from random import Random
 
-from raykeeper.links.batches import IncomingBatches, OutgoingFrames
-from raykeeper.links.limits import (
-    BATCH_BYTES_MAX,
-    BATCH_FRAMES_MAX,
-    BATCH_INLINE_BYTES,
-    FRAME_BYTES_MAX,
-)
+import pytest
+
+from raykeeper.links import batches
+from raykeeper.links.batches import IncomingBatches, OutgoingFrames, Portion
+from raykeeper.links.limits import BATCH_BYTES_MAX, FRAME_BYTES_MAX, FRAMES_MAX, PORTION_BYTES
 
 BOUND = 64 << 20
+P = PORTION_BYTES
+
+Sizes = tuple[list[int], bool]
 
 
 def outgoing(*sizes: int, bound: int = BOUND) -> OutgoingFrames:
@@ -20,57 +22,89 @@ def outgoing(*sizes: int, bound: int = BOUND) -> OutgoingFrames:
     return frames
 
 
-def drained(frames: OutgoingFrames) -> list[list[int]]:
-    """The sizes in each batch until nothing waits; the numbers are checked on the way."""
-    batches = []
+def drained(frames: OutgoingFrames, portions_max: int) -> list[list[Sizes]]:
+    """The sizes in each portion of each batch; the numbers are checked on the way."""
+    found = []
     for expected in itertools.count():
         if not frames:
-            return batches
-        number, batch = frames.take()
-        assert number == expected
-        batches.append([len(frame) for frame in batch])
-    raise AssertionError
+            break
+        number, portions = frames.take(portions_max)
+        assert number == expected == frames.next - 1
+        found.append([([len(frame) for frame in pieces], goes_on) for pieces, goes_on in portions])
+    return found
 
 
-def test_what_waits_leaves_in_one_batch() -> None:
-    assert drained(outgoing(1, 2, 3)) == [[1, 2, 3]]
-
-
-def test_a_call_slightly_too_large_for_the_message_is_cut_in_two() -> None:
-    third = BATCH_INLINE_BYTES // 3
-    assert drained(outgoing(*[third] * 5)) == [[third] * 3, [third] * 2]
-
-
-def test_what_needs_the_object_store_anyway_goes_at_once() -> None:
-    sizes = [BATCH_INLINE_BYTES] * 4
-    assert drained(outgoing(*sizes)) == [sizes]
-
-
-def test_a_batch_is_bounded_in_bytes_and_in_frames() -> None:
-    half = BATCH_BYTES_MAX // 2
-    assert drained(outgoing(half, half, half)) == [[half, half], [half]]
-    ones = [1] * BATCH_FRAMES_MAX
-    assert drained(outgoing(*ones, 1)) == [ones, [1]]
-
-
-def test_a_frame_larger_than_a_batch_travels_alone() -> None:
-    large = BATCH_BYTES_MAX + 1
-    assert drained(outgoing(1, large, 1)) == [[1], [large], [1]]
+@pytest.mark.parametrize(
+    ("portions_max", "sizes", "expected"),
+    [
+        # What waits leaves in one batch.
+        (1, [1, 2, 0, 3], [[([1, 2, 0, 3], False)]]),
+        (8, [1, 2, 0, 3], [[([1, 2, 0, 3], False)]]),
+        # A portion is full to the byte; a frame goes on in the next one.
+        (8, [P, P], [[([P], False), ([P], False)]]),
+        (8, [P - 1, 3], [[([P - 1, 1], True), ([2], False)]]),
+        (8, [3 * P], [[([P], True), ([P], True), ([P], False)]]),
+        # And in the next batch.
+        (1, [P + 1], [[([P], True)], [([1], False)]]),
+        (2, [3 * P], [[([P], True), ([P], True)], [([P], False)]]),
+        # What needs the object store anyway goes at once, up to a bound.
+        (1, [P, P], [[([P, P], False)]]),
+        (2, [4 * P], [[([4 * P], False)]]),
+        (
+            1,
+            [BATCH_BYTES_MAX, BATCH_BYTES_MAX],
+            [[([BATCH_BYTES_MAX], False)], [([BATCH_BYTES_MAX], False)]],
+        ),
+        (1, [1, BATCH_BYTES_MAX], [[([1, BATCH_BYTES_MAX - 1], True)], [([1], False)]]),
+        # A portion is bounded in frames.
+        (2, [1] * (FRAMES_MAX + 1), [[([1] * FRAMES_MAX, False), ([1], False)]]),
+    ],
+)  # fmt: skip
+def test_batches(portions_max: int, sizes: list[int], expected: list[list[Sizes]]) -> None:
+    assert drained(outgoing(*sizes), portions_max) == expected
 
 
 def test_what_waits_is_bounded() -> None:
     frames = outgoing(6, 4, bound=10)
     assert not frames.add(b"x")
-    frames.take()
+    frames.take(1)
     assert frames.add(bytes(10))
     assert not OutgoingFrames(FRAME_BYTES_MAX * 2).add(bytes(FRAME_BYTES_MAX + 1))
 
 
 def test_clear_forgets_what_waits() -> None:
-    frames = outgoing(10, bound=10)
+    frames = outgoing(P + 1, bound=P + 1)
+    frames.take(1)
     frames.clear()
     assert not frames
-    assert frames.add(bytes(10))
+    assert frames.add(bytes(P + 1))
+    assert frames.take(1) == (1, [([bytes(P)], True)])
+
+
+def test_whatever_is_sent_comes_together_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Random frames through small portions, batches in random order of two."""
+    monkeypatch.setattr(batches, "PORTION_BYTES", 10)
+    monkeypatch.setattr(batches, "BATCH_BYTES_MAX", 50)
+    dice = Random(5)
+    for _ in range(300):
+        sent = [
+            dice.randbytes(dice.choice((0, 1, 3, 9, 30, 120))) for _ in range(dice.randrange(9))
+        ]
+        out, incoming = OutgoingFrames(BOUND), IncomingBatches()
+        waiting: list[tuple[int, list[Portion]]] = []
+        received: list[bytes] = []
+        queue = list(sent)
+        while queue or out or waiting:
+            for _ in range(dice.randrange(3)):
+                if queue:
+                    out.add(queue.pop(0))
+            if out and len(waiting) < 2:
+                waiting.append(out.take(dice.choice((1, 3))))
+            if waiting and dice.random() < 0.5:
+                ready = incoming.put(*waiting.pop(dice.randrange(len(waiting))))
+                assert ready is not None
+                received += ready
+        assert received == sent
 
 
 def test_every_order_of_arrival_gives_the_order_of_sending() -> None:
@@ -78,17 +112,28 @@ def test_every_order_of_arrival_gives_the_order_of_sending() -> None:
         incoming = IncomingBatches()
         received: list[bytes] = []
         for number in arrival:
-            ready = incoming.put(number, [b"%d" % number])
+            ready = incoming.put(number, [([b"%d" % number], False)])
             assert ready is not None
             received += ready
         assert received == [b"0", b"1", b"2", b"3"]
         assert incoming.next == 4
 
 
+def whole(frame: bytes) -> list[Portion]:
+    return [([frame], False)]
+
+
 def test_a_number_that_came_before_is_refused() -> None:
     incoming = IncomingBatches()
-    assert incoming.put(0, [b"a"]) == [b"a"]
-    assert incoming.put(2, [b"c"]) == []
-    assert incoming.put(0, [b"a"]) is None
-    assert incoming.put(2, [b"c"]) is None
-    assert incoming.put(1, [b"b"]) == [b"b", b"c"]
+    assert incoming.put(0, whole(b"a")) == [b"a"]
+    assert incoming.put(2, whole(b"c")) == []
+    assert incoming.put(0, whole(b"a")) is None
+    assert incoming.put(2, whole(b"c")) is None
+    assert incoming.put(1, whole(b"b")) == [b"b", b"c"]
+
+
+def test_a_frame_that_never_ends_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "FRAME_BYTES_MAX", 10)
+    incoming = IncomingBatches()
+    assert incoming.put(0, [([bytes(10)], True)]) == []
+    assert incoming.put(1, [([b"x"], True)]) is None

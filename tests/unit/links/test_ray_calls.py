@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from raykeeper.links.batches import Portion
 from raykeeper.links.contract import Link, LinkEvents, LinkRefused, LinkUnreachable
 from raykeeper.links.hello import (
     LINK_VERSION,
@@ -16,6 +17,7 @@ from raykeeper.links.hello import (
     decode_answer,
     encode_hello,
 )
+from raykeeper.links.limits import PORTION_BYTES
 from raykeeper.links.ray_calls import GONE, RayCallAcceptor, RayCallDialer
 from raykeeper.zab.ids import ServerId
 from tests.contract.link_carriers import (
@@ -46,7 +48,7 @@ async def opened(
     acceptor = RayCallAcceptor(station, grace_ms=grace_ms)
     link_id, answer = await acceptor.link_open(encode_hello(HELLO), PARK_MS)
     assert decode_answer(answer) == Welcome(LINK_VERSION, SERVER, INCARNATION)
-    assert await acceptor.link_receive(link_id) == (0, [b"accepted"], None)
+    assert await acceptor.link_receive(link_id) == (0, ([b"accepted"], False), None)
     return station, acceptor, link_id
 
 
@@ -70,8 +72,8 @@ def test_what_is_no_hello_is_refused() -> None:
 def test_calls_on_an_unknown_link_are_answered_with_its_end() -> None:
     async def scenario() -> None:
         acceptor = RayCallAcceptor(Station())
-        assert await acceptor.link_send(5, 0, [b"a"]) == (0, [], GONE)
-        assert await acceptor.link_receive(5) == (0, [], GONE)
+        assert await acceptor.link_send(5, 0, ([b"a"], False)) == (0, None, GONE)
+        assert await acceptor.link_receive(5) == (0, None, GONE)
         await acceptor.link_close(5, "whatever")
 
     run(scenario)
@@ -80,7 +82,7 @@ def test_calls_on_an_unknown_link_are_answered_with_its_end() -> None:
 def test_a_parked_call_returns_with_nothing_after_its_time() -> None:
     async def scenario() -> None:
         _, acceptor, link_id = await opened()
-        assert await acceptor.link_receive(link_id) == (1, [], None)
+        assert await acceptor.link_receive(link_id) == (1, None, None)
 
     run(scenario)
 
@@ -108,20 +110,25 @@ class Replying(Station):
 @pytest.mark.parametrize(
     ("replies", "answer", "parked_answer"),
     [
-        ([b"a", b"b"], [b"a", b"b"], []),
+        ([b"a", b"b"], ([b"a", b"b"], False), (2, None)),
         # Too much for one call inside Ray's message: the rest wakes the call that is parked.
-        ([b"a" * 60_000, b"b" * 60_000], [b"a" * 60_000], [b"b" * 60_000]),
+        (
+            [b"a" * PORTION_BYTES, b"b"],
+            ([b"a" * PORTION_BYTES], False),
+            (2, ([b"b"], False)),
+        ),
     ],
 )
 def test_the_answer_to_a_batch_takes_along_what_it_brought_about(
-    replies: list[bytes], answer: list[bytes], parked_answer: list[bytes]
+    replies: list[bytes], answer: Portion, parked_answer: tuple[int, Portion | None]
 ) -> None:
     async def scenario() -> None:
         _, acceptor, link_id = await opened(station=Replying(replies))
         parked = asyncio.ensure_future(acceptor.link_receive(link_id))
         await asyncio.sleep(0)
-        assert await acceptor.link_send(link_id, 0, [b"question"]) == (1, answer, None)
-        assert await parked == (2, parked_answer, None)
+        question = ([b"question"], False)
+        assert await acceptor.link_send(link_id, 0, question) == (1, answer, None)
+        assert await parked == (*parked_answer, None)
 
     run(scenario)
 
@@ -130,8 +137,8 @@ def test_the_answer_to_a_batch_takes_along_what_it_brought_about(
 def test_a_batch_out_of_turn_breaks_the_link(number: int) -> None:
     async def scenario() -> None:
         station, acceptor, link_id = await opened()
-        reason = f"batch {number} came in the place of 0"
-        assert await acceptor.link_send(link_id, number, [b"a"]) == (1, [], reason)
+        reason = f"batch {number} came in the place of 0, or with a frame that is too large"
+        assert await acceptor.link_send(link_id, number, ([b"a"], False)) == (1, None, reason)
         assert await station.wait_closed(0) == reason
         assert await station.batches(0) == []
 
@@ -143,8 +150,12 @@ def test_both_calls_learn_why_the_link_ended() -> None:
         station, acceptor, link_id = await opened()
         await station.send(0, [b"last"])
         await station.close(0, "enough")
-        assert await acceptor.link_send(link_id, 0, [b"late"]) == (1, [b"last"], "enough")
-        assert await acceptor.link_receive(link_id) == (2, [], "enough")
+        assert await acceptor.link_send(link_id, 0, ([b"late"], False)) == (
+            1,
+            ([b"last"], False),
+            "enough",
+        )
+        assert await acceptor.link_receive(link_id) == (2, None, "enough")
         assert await station.batches(0) == []
 
     run(scenario)
@@ -156,8 +167,8 @@ def test_a_second_parked_call_releases_the_first() -> None:
         first = asyncio.ensure_future(acceptor.link_receive(link_id))
         await asyncio.sleep(0)
         second = asyncio.ensure_future(acceptor.link_receive(link_id))
-        assert await first == (1, [], None)
-        assert await second == (1, [], None)
+        assert await first == (1, None, None)
+        assert await second == (1, None, None)
 
     run(scenario)
 
@@ -166,7 +177,7 @@ def test_a_dialer_that_falls_silent_loses_its_link_and_is_forgotten() -> None:
     async def scenario() -> None:
         station, acceptor, link_id = await opened(grace_ms=20)
         assert await station.wait_closed(0) == "nothing was heard in time"
-        assert await acceptor.link_receive(link_id) == (0, [], GONE)
+        assert await acceptor.link_receive(link_id) == (0, None, GONE)
 
     run(scenario)
 
@@ -176,7 +187,7 @@ def test_the_dialer_that_closes_is_forgotten_at_once() -> None:
         station, acceptor, link_id = await opened()
         await acceptor.link_close(link_id, "bye")
         assert await station.wait_closed(0) == "bye"
-        assert await acceptor.link_receive(link_id) == (0, [], GONE)
+        assert await acceptor.link_receive(link_id) == (0, None, GONE)
 
     run(scenario)
 
