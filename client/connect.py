@@ -6,6 +6,7 @@ from raykeeper.client.client import Client
 from raykeeper.client.ensembles import dialer_of, find_servers
 from raykeeper.client.loop_thread import refuse_running_loop
 from raykeeper.client.opening import VALUE_BYTES_MAX
+from raykeeper.client.session import Session
 
 
 def connect(
@@ -34,13 +35,15 @@ def connect(
             servers were tried and what came of it.
     """
     refuse_running_loop("connect")
-    return Client.open(
+    reopen = partial(_open, name, session_timeout_s, timeout_s, value_bytes_max)
+    return Client(reopen(), reopen)
+
+
+def _open(name: str, session_timeout_s: float, timeout_s: float, value_bytes_max: int) -> Session:
+    return Session.open(
         find_servers(name),
         dialer_of(name, session_timeout_s),
         session_timeout_s=session_timeout_s,
         timeout_s=timeout_s,
         value_bytes_max=value_bytes_max,
-        reopen=partial(
-            connect, name, session_timeout_s, timeout_s, value_bytes_max=value_bytes_max
-        ),
     )

@@ -1,16 +1,13 @@
-"""Client: the blocking facade over threads, with time that moves only when a test says so."""
+"""Client: the operations, and the places where a handle cannot be used."""
 
 import asyncio
 import os
 import pickle
-import threading
-from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from typing import Any
 
 import pytest
 
-from raykeeper.client import client as client_module
 from raykeeper.client.client import Client
 from raykeeper.client.errors import (
     BadArgumentsError,
@@ -19,74 +16,11 @@ from raykeeper.client.errors import (
     NodeExistsError,
     NoNodeError,
     NotEmptyError,
-    OperationTimeoutError,
-    SessionExpiredError,
     WrongContextError,
 )
+from raykeeper.client.session import Session
 from raykeeper.client.states import ClientState
-from raykeeper.client.watched_event import EventType, WatchedEvent
-from raykeeper.znodes.requests import CloseSession
-from tests.unit.client.loops import ManualLoop
-from tests.unit.client.scripted_server import Ensemble
-
-
-class Stage:
-    """An ensemble, a loop whose time stands still, and the clients on it."""
-
-    def __init__(self) -> None:
-        self.loop = ManualLoop()
-        self.ensemble = Ensemble()
-        self.clients: list[Client] = []
-
-    def open(self, timeout_s: float = 1e6, **more: Any) -> Client:
-        client = Client.open(
-            self.ensemble.servers,
-            self.ensemble,
-            session_timeout_s=9,
-            timeout_s=timeout_s,
-            loop=self.loop,
-            clock=self.loop.time,
-            **more,
-        )
-        self.clients.append(client)
-        return client
-
-    def switch(self, **switches: bool) -> None:
-        """Set switches of the ensemble on its own thread."""
-
-        def act() -> None:
-            for name, value in switches.items():
-                setattr(self.ensemble, name, value)
-
-        self.loop.do(act)
-
-
-@pytest.fixture
-def stage() -> Iterator[Stage]:
-    stage = Stage()
-    yield stage
-    stage.switch(is_deaf=False, is_mute=False, is_down=False)
-    for client in stage.clients:
-        closing = threading.Thread(target=client.close)
-        closing.start()
-        while closing.is_alive():
-            stage.loop.advance(0.2)
-            closing.join(0.01)
-    stage.loop.end()
-
-
-def called(act: Callable[[], Any]) -> Future[Any]:
-    """Call `act` in a thread of its own."""
-    outcome: Future[Any] = Future()
-
-    def run() -> None:
-        try:
-            outcome.set_result(act())
-        except BaseException as error:
-            outcome.set_exception(error)
-
-    threading.Thread(target=run, daemon=True).start()
-    return outcome
+from tests.unit.client.stage import Stage, called
 
 
 def test_serves_the_operations(stage: Stage) -> None:
@@ -150,218 +84,6 @@ def test_arguments_are_checked_before_anything_is_sent(stage: Stage) -> None:
     assert len(stage.ensemble.requests) == 1
 
 
-def test_many_threads_share_a_handle(stage: Stage) -> None:
-    client = stage.open()
-    threads = [called(lambda: [client.set("/", b"") for _ in range(20)]) for _ in range(8)]
-    versions = sorted(stat.version for thread in threads for stat in thread.result(20))
-    assert versions == list(range(1, 161))
-
-
-# The order of callbacks and replies.
-
-
-def test_a_watch_is_called_before_the_reply_that_shows_its_cause(stage: Stage) -> None:
-    client = stage.open()
-    for _ in range(50):
-        calls: list[str] = []
-        client.get("/", watch=lambda _, calls=calls: calls.append("event"))
-        client.set("/", b"")
-        assert calls == ["event"]
-
-
-def test_a_blocking_reply_waits_for_the_callbacks_before_it(stage: Stage) -> None:
-    client = stage.open()
-    begun, gate = threading.Event(), threading.Event()
-
-    def slow(_: WatchedEvent) -> None:
-        begun.set()
-        assert gate.wait(5)
-
-    client.get("/", watch=slow)
-    setting = called(lambda: client.set("/", b"new"))
-    assert begun.wait(5)
-    stage.loop.do(lambda: None)
-    assert not setting.done()
-    gate.set()
-    assert setting.result(5).version == 1
-
-
-def test_a_call_inside_a_callback_overtakes_the_callbacks_queued(stage: Stage) -> None:
-    client = stage.open()
-    order: list[Any] = []
-    finished = threading.Event()
-
-    def outer(_: WatchedEvent) -> None:
-        # The callback of the child watch is queued behind this one and cannot run now.
-        order.append(client.get("/")[0])
-        order.append(client.exists_async("/a").result(5) is not None)
-        order.append(client.create("/b/c", makepath=True))
-
-    client.get("/", watch=outer)
-    client.get_children("/", watch=lambda _: order.append("queued"))
-    first = client.set_async("/", b"new")
-    second = client.create_async("/a")
-    second.add_done_callback(lambda _: finished.set())
-    assert finished.wait(5)
-    assert order == [b"new", True, "/b/c", "queued"]
-    assert first.done()
-
-
-def test_callbacks_of_futures_run_in_the_order_of_the_requests(stage: Stage) -> None:
-    client = stage.open()
-    order: list[Any] = []
-    client.get("/", watch=lambda _: order.append("event"))
-    futures: list[Future[Any]] = []
-    for number in range(20):
-        future = client.exists_async("/") if number != 10 else client.set_async("/", b"")
-        future.add_done_callback(lambda _, number=number: order.append(number))
-        futures.append(future)
-    client.sync()
-    assert order == [*range(10), "event", *range(10, 20)]
-
-
-def test_a_callback_that_does_not_return_is_named(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(client_module, "PATIENCE_S", 0.0)
-    client = stage.open()
-    gate = threading.Event()
-
-    def stuck(_: WatchedEvent) -> None:
-        gate.wait(5)
-
-    client.get("/", watch=stuck)
-    client._timeout_s = 0.01
-    with pytest.raises(OperationTimeoutError, match="stuck") as caught:
-        client.set("/", b"")
-    assert not caught.value.definite
-    gate.set()
-
-
-def test_an_operation_that_goes_on_is_waited_for(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(client_module, "PATIENCE_S", 0.0)
-    client = stage.open()
-    client._timeout_s = 0.001
-    stage.switch(is_mute=True)
-    setting = called(lambda: client.set("/", b""))
-    stage.loop.advance(0.1)
-    stage.switch(is_mute=False)
-    stage.loop.do(stage.ensemble.cut)
-    assert setting.result(5).version == 1
-
-
-# States.
-
-
-def test_a_lost_link_is_only_a_pause(stage: Stage) -> None:
-    client = stage.open()
-    states: list[str] = []
-    changed = threading.Semaphore(0)
-
-    def listener(state: ClientState) -> None:
-        states.append(state)
-        changed.release()
-
-    client.add_listener(listener)
-    stage.switch(is_mute=True)
-    setting = client.set_async("/", b"1")
-    stage.loop.do(lambda: None)
-    stage.switch(is_mute=False)
-    stage.loop.do(stage.ensemble.cut)
-    assert setting.result(5).version == 1
-    for _ in range(2):
-        assert changed.acquire(timeout=5)
-    assert states == ["SUSPENDED", "CONNECTED"]
-    client.remove_listener(listener)
-    client.remove_listener(listener)
-
-
-def test_a_listener_can_remove_itself(stage: Stage) -> None:
-    client = stage.open()
-    states: list[str] = []
-
-    def once(state: ClientState) -> bool:
-        states.append(state)
-        return True
-
-    client.add_listener(once)
-    for _ in range(2):
-        stage.loop.do(stage.ensemble.cut)
-        stage.loop.advance(0.2)
-        client.sync()
-    assert states == ["SUSPENDED"]
-
-
-def test_no_answer_in_time(stage: Stage) -> None:
-    client = stage.open(timeout_s=2)
-    stage.switch(is_deaf=True)
-    setting, reading = called(lambda: client.set("/", b"")), client.get_async("/")
-    while not stage.loop.do(lambda: client._core._outstanding._sent):
-        pass
-    stage.loop.advance(2.1)
-    with pytest.raises(OperationTimeoutError) as caught:
-        setting.result(5)
-    assert not caught.value.definite
-    error = reading.exception(5)
-    assert isinstance(error, OperationTimeoutError)
-    assert error.definite
-
-
-def test_lets_go_on_time(stage: Stage) -> None:
-    client = stage.open()
-    events: list[WatchedEvent] = []
-    client.exists("/a", watch=events.append)
-    stage.switch(is_deaf=True)
-    reading = client.get_async("/")
-    while not reading.done():
-        stage.loop.advance(1)
-    assert isinstance(reading.exception(5), SessionExpiredError)
-    assert client.state is ClientState.LOST
-    with pytest.raises(SessionExpiredError):
-        client.get("/")
-    assert [(event.type, event.state) for event in events] == [(EventType.NONE, "LOST")]
-
-
-def test_it_knows_that_it_is_lost_before_its_loop_does(stage: Stage) -> None:
-    client = stage.open()
-    stage.loop.seconds += 8.6
-    assert client.state is ClientState.LOST
-
-
-def test_opening_in_vain_says_why(stage: Stage) -> None:
-    stage.switch(is_down=True)
-    opening = called(lambda: stage.open(timeout_s=3))
-    while not opening.done():
-        stage.loop.advance(0.5)
-    with pytest.raises(ConnectionLossError, match="server 3: nobody answers at 3"):
-        opening.result()
-
-
-def test_close_ends_the_session(stage: Stage) -> None:
-    with stage.open() as client:
-        client.create_async("/a")
-    assert isinstance(stage.ensemble.requests[-1], CloseSession)
-    assert client.state is ClientState.LOST
-    with pytest.raises(ConnectionLossError, match="the handle is closed"):
-        client.get("/a")
-    client.close()
-
-
-def test_close_inside_a_callback(stage: Stage) -> None:
-    client = stage.open()
-    closed = threading.Event()
-
-    def close(_: WatchedEvent) -> None:
-        client.close()
-        closed.set()
-
-    client.get("/", watch=close)
-    client.set_async("/", b"")
-    assert closed.wait(5)
-
-
 # Where it cannot be used.
 
 
@@ -417,13 +139,52 @@ def test_a_child_process_is_told_at_once(stage: Stage) -> None:
     assert os.waitstatus_to_exitcode(status) == 17
 
 
-def reopened() -> str:
-    """What a pickled handle becomes in the test."""
-    return "another handle"
+class Reopened:
+    """What opens the session of a handle that was passed on; counts how often."""
+
+    stage: Stage
+    count = 0
+
+    def __call__(self) -> Session:
+        Reopened.count += 1
+        return Reopened.stage.session()
 
 
-def test_a_pickled_handle_connects_where_it_arrives(stage: Stage) -> None:
-    client = stage.open(reopen=reopened)
-    assert pickle.loads(pickle.dumps(client)) == "another handle"
+@pytest.fixture
+def passed_on(stage: Stage) -> Client:
+    """A handle as it arrives in another process."""
+    Reopened.stage, Reopened.count = stage, 0
+    client = pickle.loads(pickle.dumps(Client(stage.session(), Reopened())))
+    assert isinstance(client, Client)
+    stage.clients.append(client)
+    return client
+
+
+def test_a_handle_that_was_passed_on_connects_when_it_is_used(passed_on: Client) -> None:
+    assert Reopened.count == 0
+    assert passed_on.get("/")[0] == b""
+    assert passed_on.state is ClientState.CONNECTED
+    assert Reopened.count == 1
+    copy = pickle.loads(pickle.dumps(passed_on))
+    copy.close()
+    with pytest.raises(ConnectionLossError, match="closed"):
+        copy.get("/")
+
+
+def test_many_threads_use_it_first(passed_on: Client) -> None:
+    threads = [called(lambda: passed_on.session_id) for _ in range(8)]
+    assert len({thread.result(5) for thread in threads}) == 1
+    assert Reopened.count == 1
+
+
+def test_a_handle_that_was_passed_into_an_event_loop_says_so(passed_on: Client) -> None:
+    async def main() -> None:
+        with pytest.raises(WrongContextError, match=r"passed on.*AsyncClient"):
+            passed_on.get_async("/")
+
+    asyncio.run(main())
+
+
+def test_a_handle_that_nobody_could_reopen_is_not_passed_on(stage: Stage) -> None:
     with pytest.raises(TypeError, match="connect"):
         pickle.dumps(stage.open())

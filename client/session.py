@@ -1,0 +1,187 @@
+"""One session of the blocking client: its driver on the shared loop, its dispatch thread.
+
+Everything about threads is here; `client.py` is the API above it.
+"""
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from typing import Any, Self, TypeVar, cast
+
+from raykeeper.client.core import ClientCore
+from raykeeper.client.dispatch import Dispatch
+from raykeeper.client.driver import Driver
+from raykeeper.client.errors import OperationTimeoutError, WrongContextError
+from raykeeper.client.loop_thread import refuse_running_loop, shared_loop
+from raykeeper.client.opening import VALUE_BYTES_MAX, new_core
+from raykeeper.client.outstanding import Ask
+from raykeeper.client.reply import Reply
+from raykeeper.client.rounds import Rounds, run_rounds
+from raykeeper.client.states import ClientState
+from raykeeper.client.watched_event import WatchedEvent
+from raykeeper.links.contract import Dialer
+from raykeeper.zab.ids import Millis, ServerId
+from raykeeper.znodes.requests import SessionId
+
+PATIENCE_S = 1.0  # beyond the core's own timeout, which should come first
+
+T = TypeVar("T")
+Listener = Callable[[ClientState], object]
+
+
+class Session:
+    """A session that is open, or was. Safe for any thread of the process that opened it."""
+
+    def __init__(
+        self,
+        core: ClientCore,
+        timeout_s: float,
+        value_bytes_max: int,
+        loop: asyncio.AbstractEventLoop,
+        clock: Callable[[], float],
+    ) -> None:
+        """Use `open`."""
+        self.value_bytes_max = value_bytes_max
+        self._core = core
+        self._timeout_s = timeout_s
+        self._loop = loop
+        self._clock = clock
+        self._pid = os.getpid()
+        self._dispatch = Dispatch()
+        self._listeners: list[Listener] = []
+        self._driver: Driver
+
+    @classmethod
+    def open(
+        cls,
+        servers: list[ServerId],
+        dialer: Dialer,
+        *,
+        session_timeout_s: float,
+        timeout_s: float,
+        value_bytes_max: int = VALUE_BYTES_MAX,
+        loop: asyncio.AbstractEventLoop | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> Self:
+        """Open a session with the ensemble of these servers.
+
+        Raises:
+            BadArgumentsError: a span of time makes no sense.
+            ConnectionLossError: no server took the session within `timeout_s`; says why.
+            WrongContextError: the caller runs in an event loop, which this would block.
+        """
+        refuse_running_loop("connect")
+        core = new_core(servers, session_timeout_s, timeout_s)
+        session = cls(core, timeout_s, value_bytes_max, loop or shared_loop(), clock)
+        opening = asyncio.run_coroutine_threadsafe(session._open(dialer), session._loop)
+        try:
+            opening.result()
+        except BaseException:
+            # An interrupt while it waits must not leave a session behind.
+            asyncio.run_coroutine_threadsafe(session._close(), session._loop)
+            raise
+        return session
+
+    @property
+    def session_id(self) -> SessionId:
+        """The id of the session, unique for ever."""
+        return self._core.session_id
+
+    @property
+    def state(self) -> ClientState:
+        """The state now. It is LOST on time even if the background thread was kept from running."""
+        if self._core.is_lost(Millis(int(self._clock() * 1000))):
+            return ClientState.LOST
+        return self._core.state
+
+    def submit(self, ask: Ask) -> Reply[Any]:
+        """Submit a request.
+
+        Raises:
+            WrongContextError: after a fork.
+        """
+        self._check_process()
+        reply: Reply[Any] = Reply(self._dispatch)
+        self._driver.submit_threadsafe(ask, reply)
+        return reply
+
+    def run(self, rounds: Rounds) -> Reply[Any]:
+        """Submit an operation of several rounds.
+
+        Raises:
+            WrongContextError: after a fork.
+        """
+        self._check_process()
+        reply: Reply[Any] = Reply(self._dispatch)
+        run_rounds(rounds, self._driver.submit_threadsafe, reply)
+        return reply
+
+    def wait(self, reply: Future[T]) -> T:
+        """Wait for a reply of this session.
+
+        Raises:
+            KeeperError: the request failed.
+            OperationTimeoutError: it is answered, but a callback before it does not return.
+        """
+        reply = cast(Reply[T], reply)
+        while True:
+            try:
+                return reply.result(self._timeout_s + PATIENCE_S)
+            except TimeoutError:
+                # No outcome by now means an operation of several rounds that goes on.
+                if reply.has_arrived():
+                    break
+        running = self._dispatch.current()
+        detail = f"the answer waits behind a callback that does not return: {running}"
+        raise OperationTimeoutError("", detail, definite=False)
+
+    def add_listener(self, listener: Listener) -> None:
+        """Have `listener` called with each new state. It is removed when it returns True."""
+        self._listeners.append(listener)
+
+    def remove_listener(self, listener: Listener) -> None:
+        """Do not call `listener` any more. Unknown ones are ignored."""
+        if listener in self._listeners:
+            self._listeners.remove(listener)
+
+    def close(self) -> None:
+        """End the session after all that was submitted, and wait for that.
+
+        Raises:
+            WrongContextError: after a fork.
+        """
+        self._check_process()
+        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result()
+        self._dispatch.stop()
+
+    def watch_fired(self, watchers: list[Any], event: WatchedEvent) -> None:
+        """For the driver: queue the calls of these watchers."""
+        for watcher in watchers:
+            self._dispatch.put(partial(watcher, event))
+
+    def state_changed(self, state: ClientState) -> None:
+        """For the driver: queue the calls of the listeners."""
+        for listener in tuple(self._listeners):
+            self._dispatch.put(partial(self._tell, listener, state))
+
+    def _tell(self, listener: Listener, state: ClientState) -> None:
+        if listener(state) is True:
+            self.remove_listener(listener)
+
+    async def _open(self, dialer: Dialer) -> None:
+        self._driver = Driver(self._core, dialer, self, self._loop, self._clock)
+        self._driver.start()
+        await asyncio.shield(self._driver.opened)
+
+    async def _close(self) -> None:
+        self._driver.close()
+        await asyncio.shield(self._driver.finished)
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._pid:
+            raise WrongContextError(
+                "this Client was made before a fork; a child process must connect() anew"
+            )

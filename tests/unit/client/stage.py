@@ -1,0 +1,68 @@
+"""A stage for the blocking client: an ensemble, and time that moves only when a test says so."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+from raykeeper.client.client import Client
+from raykeeper.client.session import Session
+from tests.unit.client.loops import ManualLoop
+from tests.unit.client.scripted_server import Ensemble
+
+
+class Stage:
+    """An ensemble, a loop whose time stands still, and the clients on it."""
+
+    def __init__(self) -> None:
+        self.loop = ManualLoop()
+        self.ensemble = Ensemble()
+        self.clients: list[Client] = []
+
+    def session(self, timeout_s: float = 1e6, value_bytes_max: int = 1 << 20) -> Session:
+        return Session.open(
+            self.ensemble.servers,
+            self.ensemble,
+            session_timeout_s=9,
+            timeout_s=timeout_s,
+            value_bytes_max=value_bytes_max,
+            loop=self.loop,
+            clock=self.loop.time,
+        )
+
+    def open(self, timeout_s: float = 1e6, value_bytes_max: int = 1 << 20) -> Client:
+        client = Client(self.session(timeout_s, value_bytes_max))
+        self.clients.append(client)
+        return client
+
+    def switch(self, **switches: bool) -> None:
+        """Set switches of the ensemble on its own thread."""
+
+        def act() -> None:
+            for name, value in switches.items():
+                setattr(self.ensemble, name, value)
+
+        self.loop.do(act)
+
+    def end(self) -> None:
+        """Close what is open, and the loop."""
+        self.switch(is_deaf=False, is_mute=False, is_down=False)
+        for client in self.clients:
+            closing = called(client.close)
+            while not closing.done():
+                self.loop.advance(0.2)
+        self.loop.end()
+
+
+def called(act: Callable[[], Any]) -> Future[Any]:
+    """Call `act` in a thread of its own."""
+    outcome: Future[Any] = Future()
+
+    def run() -> None:
+        try:
+            outcome.set_result(act())
+        except BaseException as error:
+            outcome.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return outcome
