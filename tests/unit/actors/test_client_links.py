@@ -1,0 +1,83 @@
+"""ClientLinks: connection numbers, the bound, and what a closed link no longer says."""
+
+import pytest
+
+from raykeeper.actors.client_links import ClientLinks
+from raykeeper.actors.events import ClientFrameArrived, ClientGone, Event
+from raykeeper.links.contract import LinkRefused
+
+FIRST = (6 << 32) + 1
+
+
+class Wire:
+    """The link of a client."""
+
+    incarnation = 0
+
+    def __init__(self) -> None:
+        self.sent: list[bytes] = []
+        self.reasons: list[str] = []
+
+    def send(self, frame: bytes) -> None:
+        self.sent.append(frame)
+
+    def close(self, reason: str) -> None:
+        self.reasons.append(reason)
+
+
+@pytest.fixture
+def events() -> list[Event]:
+    return []
+
+
+@pytest.fixture
+def links(events: list[Event]) -> ClientLinks:
+    return ClientLinks(6, 2, events.append)
+
+
+def test_frames_and_replies_go_by_number(links: ClientLinks, events: list[Event]) -> None:
+    one, two = Wire(), Wire()
+    links.accept(one).frames([b"a", b"b"])
+    links.accept(two).frames([b"c"])
+    assert events == [
+        ClientFrameArrived(FIRST, b"a"),
+        ClientFrameArrived(FIRST, b"b"),
+        ClientFrameArrived(FIRST + 1, b"c"),
+    ]
+    links.send(FIRST + 1, b"x")
+    links.send(FIRST + 7, b"nobody")
+    assert (one.sent, two.sent) == ([], [b"x"])
+
+
+def test_one_more_is_refused_until_one_has_gone(links: ClientLinks, events: list[Event]) -> None:
+    first = links.accept(Wire())
+    links.accept(Wire())
+    with pytest.raises(LinkRefused, match="2 clients already"):
+        links.accept(Wire())
+    first.closed("gone")
+    first.closed("again")
+    assert events == [ClientGone(FIRST)]
+    assert len(links) == 1
+    links.accept(Wire())
+
+
+def test_a_link_that_was_closed_here_says_nothing_more(
+    links: ClientLinks, events: list[Event]
+) -> None:
+    wire = Wire()
+    end = links.accept(wire)
+    links.close(FIRST, "expired")
+    links.close(FIRST, "again")
+    end.frames([b"late"])
+    end.closed("late")
+    links.send(FIRST, b"late")
+    assert (wire.reasons, wire.sent, events) == (["expired"], [], [])
+
+
+def test_all_are_closed_when_the_server_stops(links: ClientLinks) -> None:
+    wires = [Wire(), Wire()]
+    for wire in wires:
+        links.accept(wire)
+    links.close_all("stops")
+    assert [wire.reasons for wire in wires] == [["stops"], ["stops"]]
+    assert len(links) == 0

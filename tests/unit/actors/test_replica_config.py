@@ -1,0 +1,74 @@
+"""ReplicaConfig: what it refuses, and what it makes of its settings."""
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from raykeeper.actors.replica_config import ReplicaConfig
+from raykeeper.zab.ids import Millis, ServerId
+
+
+def config(**settings: Any) -> ReplicaConfig:
+    return ReplicaConfig(
+        **{
+            "ensemble": "coord",
+            "ensemble_uuid": "u",
+            "server_id": ServerId(2),
+            "voters": (ServerId(1), ServerId(2), ServerId(3)),
+            "folder": "/data/2",
+            **settings,
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "words"),
+    [
+        ("ensemble", "a/b", "'a/b' is not a name"),
+        ("ensemble", "", "is not a name"),
+        ("ensemble_uuid", "", "has a uuid"),
+        ("folder", "", "a folder"),
+        ("server_id", 0, "server_id is 0, expected 1 to 254"),
+        ("server_id", 255, "server_id is 255"),
+        ("voters", (), "expected different ids in order"),
+        ("voters", (2, 1), "expected different ids in order"),
+        ("voters", (1, 1, 2), "expected different ids in order"),
+        ("tick_ms", 9, "tick_ms is 9, expected 10 to 60000"),
+        ("sync_limit", 1, "sync_limit is 1"),
+        ("init_limit", 3, "init_limit is 3, expected 4 to 10000"),
+        ("snapshot_every_txns", 0, "snapshot_every_txns is 0"),
+        ("snapshots_kept", 0, "snapshots_kept is 0"),
+        ("segment_bytes", 1000, "segment_bytes is 1000"),
+        ("clients_max", 0, "clients_max is 0"),
+        ("value_bytes_max", 0, "value_bytes_max is 0"),
+        ("session_timeout_min_ms", 70_000, "session_timeout_min_ms is 70000"),
+    ],
+)
+def test_refuses(setting: str, value: object, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        config(**{setting: value})
+
+
+def test_pickles() -> None:
+    made = config(tick_ms=Millis(100))
+    assert pickle.loads(pickle.dumps(made)) == made
+
+
+def test_settings_reach_the_parts() -> None:
+    made = config(tick_ms=Millis(100), sync_limit=3, init_limit=7, snapshot_every_txns=9)
+    settings = made.settings(votes=False)
+    assert (settings.server_id, settings.quorum.voters, settings.votes) == (2, (1, 2, 3), False)
+    assert (settings.timing.sync_ms, settings.timing.init_ms) == (300, 700)
+    assert made.options().snapshot_every_txns == 9
+    assert config(value_bytes_max=5).limits().value_bytes_max == 5
+    assert config(segment_bytes=1 << 21, snapshots_kept=2).storage_limits().snapshots_kept == 2
+    assert made.owner().server_id == 2
+    assert made.others == [1, 3]
+
+
+def test_the_folder_may_be_in_the_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/ray")
+    assert config(folder="~/x").path == Path("/home/ray/x")
+    assert config().path == Path("/data/2")

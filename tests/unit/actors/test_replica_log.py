@@ -1,0 +1,46 @@
+"""ReplicaLog: what a note looks like as a line."""
+
+import logging
+from typing import Any
+
+import pytest
+from msgspec import Struct
+
+from raykeeper.actors.replica_log import ReplicaLog
+from raykeeper.zab import notes
+from raykeeper.zab.effects import Note
+
+
+class Detail(Struct):
+    epoch: int
+    reason: str
+
+
+@pytest.mark.parametrize(
+    ("detail", "line"),
+    [
+        (None, "election.started"),
+        (3, "election.started detail=3"),
+        ((1, "2:7"), "election.started detail=\"(1, '2:7')\""),
+        ({"last": "1:2", "why": "cut off"}, 'election.started last=1:2 why="cut off"'),
+        (Detail(4, ""), 'election.started epoch=4 reason=""'),
+    ],
+)
+def test_a_note_is_a_name_and_fields(
+    detail: Any, line: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, logger="raykeeper"):
+        ReplicaLog("coord", 1).note(Note(notes.ELECTION_STARTED, detail))
+    assert [(r.levelname, r.getMessage()) for r in caplog.records] == [("INFO", line)]
+
+
+def test_what_an_operator_should_see_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    log = ReplicaLog("coord", 1)
+    with caplog.at_level(logging.WARNING, logger="raykeeper"):
+        log.line("link.up", peer=2)
+        log.note(Note(notes.MESSAGE_ILLEGAL, (2, "gap")))
+        log.fatal("a step failed", AssertionError("cursor"))
+    assert [(r.levelname, r.getMessage()) for r in caplog.records] == [
+        ("WARNING", "message.illegal detail=\"(2, 'gap')\""),
+        ("CRITICAL", "a step failed"),
+    ]

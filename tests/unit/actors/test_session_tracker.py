@@ -1,0 +1,27 @@
+"""SessionTracker: a clock around the expiry, and a memory that it admits to have lost."""
+
+import os
+
+from raykeeper.actors.session_tracker import SessionTracker
+from raykeeper.zab.ids import Epoch, Millis, Zxid
+from raykeeper.znodes.expiry import SessionReport, TouchedSession, Verdict
+from raykeeper.znodes.requests import SessionId
+
+
+def report(batch: int, full: bool, timeout_ms: int) -> SessionReport:
+    touched = [TouchedSession(SessionId(7), Zxid(70), Millis(timeout_ms))]
+    return SessionReport(Epoch(1), batch, full, touched, [])
+
+
+def test_a_session_whose_time_is_over_gets_a_verdict() -> None:
+    tracker = SessionTracker()
+    assert tracker.track(report(1, True, 60_000)) == []
+    assert tracker.track(report(2, False, 0)) == [Verdict(Epoch(1), SessionId(7), Zxid(70), 2)]
+
+
+def test_a_tracker_that_missed_the_beginning_says_so() -> None:
+    assert SessionTracker().track(report(2, False, 0)) is None
+
+
+def test_the_process_is_told() -> None:
+    assert SessionTracker().pid() == os.getpid()
