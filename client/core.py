@@ -129,6 +129,7 @@ class ClientCore:
         self._open_by: Millis | None = None
         self._close_by: Millis | None = None
         self._cause: KeeperError | None = None
+        self._is_doomed = False  # somebody was told that the session is lost
         self._is_proven = False  # this server has served us something
 
     def start(self, now: Millis) -> None:
@@ -174,7 +175,9 @@ class ClientCore:
             self._break(f"it sent what cannot be decoded: {error}", now)
             return
         self._liveness.heard(now)
-        if type(frame) is ServerFrame:
+        if self._is_doomed:
+            self._finish(SessionExpiredError())
+        elif type(frame) is ServerFrame:
             self._on_server_frame(frame, now)
         elif type(frame) is Connected:
             self._on_connected(frame, now)
@@ -188,7 +191,7 @@ class ClientCore:
             return
         if self._close_by is not None and now >= self._close_by:
             self._finish(None)
-        elif self._liveness.is_over(now):
+        elif self.is_lost(now):
             self._finish(SessionExpiredError())
         elif self._open_by is not None and now >= self._open_by:
             self._finish(ConnectionLossError("", self.explain()))
@@ -229,8 +232,13 @@ class ClientCore:
         return due
 
     def is_lost(self, now: Millis) -> bool:
-        """Whether the session may be over by now, though `wake` was not called yet."""
-        return self.state is ClientState.LOST or self._liveness.is_over(now)
+        """Whether the session may be over by now, though `wake` was not called yet.
+
+        Who was told so has let go, so from then on nothing can save the session any more.
+        """
+        if self._liveness.is_over(now):
+            self._is_doomed = True
+        return self._is_doomed or self.state is ClientState.LOST
 
     def explain(self) -> str:
         """Which servers were tried since one served us, and what came of it."""

@@ -85,7 +85,7 @@ def join_cluster() -> None:
     if ray.is_initialized():
         return
     try:
-        ray.init(address="auto", log_to_driver=False)
+        ray.init(address="auto")
     except ConnectionError as error:
         raise WrongContextError(
             "no Ray cluster runs on this machine: call ray.init() or start one "

@@ -1,0 +1,148 @@
+"""Where driver, link and server are in the tests of ClientCore: inputs, and effects decoded."""
+
+from random import Random
+from typing import Any
+
+from msgspec import Raw
+
+from raykeeper.client.core import ClientCore
+from raykeeper.client.effects import (
+    ChangeState,
+    Complete,
+    Effect,
+    OpenLink,
+    SendFrame,
+)
+from raykeeper.client.limits import ClientLimits
+from raykeeper.client.outstanding import Query
+from raykeeper.client.states import ClientState
+from raykeeper.zab.ids import Epoch, Millis, ServerId, Zxid, make_zxid
+from raykeeper.znodes.replies import (
+    ChildrenRead,
+    Connected,
+    DataRead,
+    Ended,
+    Item,
+    ServerFrame,
+    StatRead,
+    Written,
+    encode_server_frame,
+)
+from raykeeper.znodes.requests import (
+    Exists,
+    GetChildren,
+    GetData,
+    SessionId,
+    SetData,
+    Write,
+    decode_client_frame,
+    encode_op,
+)
+from raykeeper.znodes.stat import Stat
+
+PASSWORD = b"0123456789abcdef"
+S = 9000  # the session timeout wished and granted unless a test says otherwise
+Z = [make_zxid(Epoch(1), n) for n in range(100)]
+SESSION = SessionId(Z[1])
+STAT = Stat(Z[1], Z[1], Millis(1), Millis(1), 0, 0, 0, 0, 1, 0, Z[1])
+CONNECTED = ChangeState(ClientState.CONNECTED)
+SUSPENDED = ChangeState(ClientState.SUSPENDED)
+SET = SetData("/a", b"v", -1)
+CLOSED = ChangeState(ClientState.LOST, None)
+
+
+class Wire:
+    """A core and its surroundings."""
+
+    def __init__(self, servers: int = 3, **limits: int) -> None:
+        ids = [ServerId(n + 1) for n in range(servers)]
+        # So is every timeout of a request out of the way, unless a test wants it.
+        limits.setdefault("request_timeout_ms", 1_000_000)
+        self.core = ClientCore(PASSWORD, Millis(S), ids, Random(7), ClientLimits(**limits))
+        self.now = Millis(1000)
+
+    def effects(self) -> list[Any]:
+        """What the core asked for since the last call; frames are decoded."""
+        out: list[Effect] = self.core.out
+        self.core.out = []
+        return [decode_client_frame(e.data) if isinstance(e, SendFrame) else e for e in out]
+
+    def at(self, now: int) -> "Wire":
+        self.now = Millis(now)
+        return self
+
+    def start(self) -> list[Any]:
+        self.core.start(self.now)
+        return self.effects()
+
+    def opened(self) -> list[Any]:
+        self.core.link_opened(self.now)
+        return self.effects()
+
+    def failed(self, reason: str = "reset") -> list[Any]:
+        self.core.link_failed(reason, self.now)
+        return self.effects()
+
+    def wake(self) -> list[Any]:
+        self.core.wake(self.now)
+        return self.effects()
+
+    def close(self) -> list[Any]:
+        self.core.close(self.now)
+        return self.effects()
+
+    def submit(self, *asks: Any) -> list[Any]:
+        """Submit and flush; each request is its own token."""
+        for ask in asks:
+            self.core.submit(ask, ask, self.now)
+        self.core.flush(self.now)
+        return self.effects()
+
+    def told(self, frame: Connected | ServerFrame | Ended) -> list[Any]:
+        self.core.frame(encode_server_frame(frame), self.now)
+        return self.effects()
+
+    def items(self, *items: Item, beat: int = 0, zxid: Zxid = Z[2]) -> list[Any]:
+        return self.told(ServerFrame(beat, zxid, list(items)))
+
+    def connected(self, timeout_ms: int = S, zxid: Zxid = Z[1], last: int = 0) -> list[Any]:
+        return self.told(Connected(0, SESSION, Millis(timeout_ms), zxid, last))
+
+    def serving(self) -> "Wire":
+        """The session is open."""
+        self.start()
+        self.opened()
+        assert self.connected() == [CONNECTED]
+        return self
+
+    def reconnected(self, zxid: Zxid = Z[1]) -> list[Any]:
+        """The link breaks and the next server takes the session; what that one is sent."""
+        before = self.failed()
+        assert before[0] == SUSPENDED
+        assert isinstance(before[1], OpenLink)
+        self.opened()
+        first, *sent = self.connected(zxid=zxid)
+        assert first == CONNECTED
+        return sent
+
+    def watching(self, *asks: Query) -> None:
+        """Set watches: the znode "/none" is missing."""
+        sent = self.submit(*asks)[0].requests
+        replies: list[Item] = []
+        for request in sent:
+            match request:
+                case GetData(xid=xid):
+                    replies.append(DataRead(xid, Z[2], b"", STAT))
+                case Exists(xid=xid, path=path):
+                    replies.append(StatRead(xid, Z[2], None if path == "/none" else STAT))
+                case GetChildren(xid=xid):
+                    replies.append(ChildrenRead(xid, Z[2], [], STAT))
+        assert all(isinstance(effect, Complete) for effect in self.items(*replies))
+
+
+def write(number: int, op: Any = SET, acked: int = 0) -> Write:
+    return Write(number, acked, Raw(encode_op(op)))
+
+
+def done(number: int, code: int = 0) -> Written:
+    return Written(number, Z[2], code, "", None if code else STAT)
