@@ -226,6 +226,17 @@ class Checks:
             assert node.server is not None
             assert node.server.state.digest() == self._truth.digest(), node.server_id
 
+        for session in self._sessions.values():
+            if not session.ended:
+                for (kind, path), since in session.watching.items():
+                    self._no_event_missed(session, kind, path, since)
+
+    def _no_event_missed(self, session: _Session, kind: str, path: str, since: Zxid) -> None:
+        znode = self._truth.tree.znodes.get(path)
+        assert znode is not None, f"{session.name} was not told that {path} is gone"
+        changed = znode.mzxid if kind == "data" else znode.pzxid
+        assert changed <= since, f"{session.name} was not told of {path} at {show_zxid(changed)}"
+
     def _say(self, text: str) -> None:
         if len(self.trace) < 200_000:
             self.trace.append(f"{self._schedule.now:>7} {text}")

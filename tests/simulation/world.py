@@ -36,7 +36,15 @@ class World:
         # Each run draws its own mix: how often each fault happens, per second, or never.
         self.rates = {
             name: random.choice([0.0, 0.05, 0.3, 1.0])
-            for name in ("crash", "cut", "cut_one_way", "break", "client_dies", "tracker")
+            for name in (
+                "crash",
+                "blackout",
+                "cut",
+                "cut_one_way",
+                "break",
+                "client_dies",
+                "tracker",
+            )
         }
 
     def run(self, faults_ms: int = 20_000) -> None:
@@ -61,6 +69,8 @@ class World:
         until = Millis(self.schedule.now + CONVERGE_MS)
         done = self.schedule.run_until(until, self._is_quiet)
         assert done, f"no convergence in {CONVERGE_MS} ms: {self._why()}"
+        # The last events may still be on their way.
+        self.schedule.run_until(Millis(self.schedule.now + 5_000))
         self.checks.finish(self.nodes)
 
     def _is_quiet(self) -> bool:
@@ -97,6 +107,16 @@ class World:
         if node.is_up:
             node.crash()
             self.schedule.after(random.choice([10, 300, 3_000]), lambda: self._restart(node))
+
+    def _blackout(self) -> None:
+        """Several servers, perhaps all, lose power at once and come back one by one."""
+        random = self.schedule.random
+        for node in random.sample(self.nodes, random.randint(1, len(self.nodes))):
+            if node.is_up:
+                node.crash()
+                self.schedule.after(
+                    random.randint(10, 4_000), lambda node=node: self._restart(node)
+                )
 
     def _restart(self, node: Node) -> None:
         if not node.is_up:
