@@ -108,6 +108,8 @@ class Connections:
         self._by_session: dict[SessionId, Connection] = {}
         self._touched: list[Connection] = []
         self._dirty: list[Connection] = []
+        self._slow_count = 0
+        self._slowest: tuple[SessionId, str, int, str, int] | None = None
 
     def __len__(self) -> int:
         return len(self._by_number)
@@ -323,6 +325,7 @@ class Connections:
             if connection.is_dirty:
                 self._flush(connection)
         self._dirty = []
+        self._tell_slowest()
 
     # Within.
 
@@ -396,12 +399,20 @@ class Connections:
             self._flush(connection)
 
     def _slow(self, connection: Connection, kind: str, number: int, arrived: Millis) -> None:
-        context = self._context
-        took = context.now.mono - arrived
-        if took > context.options.slow_request_ms:
-            stage = "agreement" if context.peer.is_active else "election"
-            detail = (connection.session_id, kind, number, stage, took)
-            context.out.append(Note(notes.REQUEST_SLOW, detail))
+        took = self._context.now.mono - arrived
+        if took > self._context.options.slow_request_ms:
+            self._slow_count += 1
+            if self._slowest is None or took > self._slowest[-1]:
+                stage = "agreement" if self._context.peer.is_active else "election"
+                self._slowest = (connection.session_id, kind, number, stage, took)
+
+    def _tell_slowest(self) -> None:
+        """One note a step: requests are slow together, and a line for each would be slower yet."""
+        if self._slowest is not None:
+            note = Note(notes.REQUEST_SLOW, (self._slow_count, *self._slowest))
+            self._context.out.append(note)
+            self._slow_count = 0
+            self._slowest = None
 
     def _push(self, connection: Connection, item: Item) -> None:
         connection.items.append(item)
