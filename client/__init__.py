@@ -3,7 +3,7 @@
 connect.py, ensembles.py        find an ensemble by name
 client.py, async_client.py      the two facades: blocking, and to await
 arguments.py, rounds.py, results.py   what they share: checks, composed operations, results
-reply.py, dispatch.py, loop_thread.py   threads and order of the blocking one
+session.py, reply.py, dispatch.py, loop_thread.py   threads and order of the blocking one
 driver.py                       the asyncio shell of
 core.py                         the pure state machine of one session, with
     outstanding.py  requests without an answer, exactly once and in order
