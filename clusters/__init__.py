@@ -7,7 +7,7 @@ launch.py                        start, complete or attach an ensemble
 ensemble.py                      the handle: connect, status, wait for a leader, shut down
 local_ray.py, local_head.py      find Ray, start it, keep it running
 command_line.py, shell.py        the command `raykeeper`
-demo.py                          the job of `raykeeper demo`
+demo/                            the job of `raykeeper demo`
 """
 
 from raykeeper.clusters.config import ConfigError, EnsembleConfig, load_config

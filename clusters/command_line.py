@@ -8,7 +8,7 @@ stderr, never a traceback.
 import logging
 import os
 import sys
-import threading
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from raykeeper.client import ClientState
 from raykeeper.client.errors import (
     ConnectionLossError,
     EnsembleNotFoundError,
@@ -46,6 +47,8 @@ _CODES: list[tuple[tuple[type[RayKeeperError], ...], int]] = [
     ((NoLeaderError, ConnectionLossError, OperationTimeoutError, SessionExpiredError), NO_QUORUM),
     ((RayKeeperError,), FAILED),
 ]
+
+_POLL_S = 0.2
 
 app = typer.Typer(
     help="ZooKeeper's coordination kernel for Ray.",
@@ -141,7 +144,7 @@ def demo(
     ] = None,
 ) -> None:
     """Count words with six workers while a coordinator and a leader are killed."""
-    from raykeeper.clusters.demo import run_demo
+    from raykeeper.clusters.demo.run import run_demo
 
     if not run_demo(folder, out):
         raise typer.Exit(FAILED)
@@ -167,8 +170,8 @@ def shell(
             prompt.interact(lambda: input(f"{ensemble.name}> "))
             return
         prompt.run(command)
-        if command[0] == "watch":
-            threading.Event().wait()
+        while command[0] == "watch" and client.state != ClientState.LOST:
+            time.sleep(_POLL_S)
         if command[0] == "create" and any("e" in w for w in command[1:] if w.startswith("-")):
             err.print("the session ends with this command, and the ephemeral znode with it")
 
@@ -178,10 +181,8 @@ def _join(address: str | None) -> None:
     head = find_head()
     if address is None and head is not None and not os.environ.get("RAY_ADDRESS"):
         address = head.address
-    if head is not None and address == head.address:
-        # Ray reads its token by itself only for an address that it found by itself.
-        os.environ.setdefault("RAY_AUTH_MODE", "token")
-    join_ray(address, is_quiet=True)
+    is_ours = head is not None and address == head.address
+    join_ray(address, is_quiet=True, uses_token=is_ours)
 
 
 def _find(name: str | None) -> Ensemble:
@@ -197,11 +198,12 @@ def _stop(ensemble: Ensemble) -> None:
 
 
 def _show(report: EnsembleStatus, config: EnsembleConfig | None = None) -> None:
-    table = Table(title=f"ensemble {report.name}", title_justify="left")
-    for heading in ("server", "role", "epoch", "last zxid", "pid", "Ray node"):
-        table.add_column(heading)
-    for heading in ("sessions", "znodes", "watches", "outstanding"):
-        table.add_column(heading, justify="right")
+    out.print(f"ensemble {report.name}", highlight=False)
+    table = Table(box=None, pad_edge=False)
+    for heading in ("server", "role", "epoch", "zxid", "pid", "Ray node"):
+        table.add_column(heading, no_wrap=True)
+    for heading in ("sessions", "znodes", "watches", "waiting"):
+        table.add_column(heading, justify="right", no_wrap=True)
     for server in report.servers:
         color = {"leader": "green", "down": "red", "looking": "yellow"}.get(server.role, "")
         role = f"[{color}]{server.role}[/]" if color else server.role

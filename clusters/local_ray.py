@@ -6,6 +6,7 @@ machine. Ray waits for a cluster that is gone as if it were slow (more than ten 
 with 2.60), so the address is tried first.
 """
 
+import logging
 import os
 import socket
 from typing import Any
@@ -15,7 +16,7 @@ import ray
 from raykeeper.zab.errors import RayKeeperError
 
 _CONNECT_TIMEOUT_S = 2.0
-_QUIET: dict[str, Any] = {"logging_level": "ERROR", "log_to_driver": False}
+_QUIET: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
 
 
 class RayNotFoundError(RayKeeperError):
@@ -25,10 +26,17 @@ class RayNotFoundError(RayKeeperError):
     """
 
 
-def join_ray(address: str | None = None, *, is_quiet: bool = False) -> None:
+def join_ray(
+    address: str | None = None, *, is_quiet: bool = False, uses_token: bool = False
+) -> None:
     """Connect this process to the Ray cluster at `address`, or to the one a Ray user expects.
 
     Does nothing when the process is connected already and no address is given.
+
+    Args:
+        address: Of the cluster.
+        is_quiet: Show neither Ray's own messages nor what its workers print.
+        uses_token: The cluster at `address` is known to want the token of this user.
 
     Raises:
         RayNotFoundError: there is none. The process is as it was.
@@ -43,8 +51,12 @@ def join_ray(address: str | None = None, *, is_quiet: bool = False) -> None:
         )
     if not _answers(found):
         raise RayNotFoundError(f"no Ray cluster answers at {found}")
+    if is_quiet:
+        logging.getLogger("ray").setLevel(logging.ERROR)
+    if uses_token:
+        _enable_token()
     try:
-        # "auto" and not what it stands for: only then Ray takes the token from its file.
+        # "auto" and not what it stands for: only then Ray enables the token by itself.
         ray.init(address=address or "auto", **(_QUIET if is_quiet else {}))
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise RayNotFoundError(f"cannot join the Ray cluster at {found}: {error}") from error
@@ -75,6 +87,13 @@ def _last_started() -> str | None:
 
     address = utils.read_ray_address()
     return address if isinstance(address, str) else None
+
+
+def _enable_token() -> None:
+    """Have Ray send the token, which it reads when it is loaded. It has no public way to ask."""
+    from ray._private.authentication import authentication_token_setup
+
+    authentication_token_setup.maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
 
 
 def _answers(address: str) -> bool:

@@ -4,7 +4,6 @@ ZooKeeper: `zkCli.sh`. Values are shown as text when they are UTF-8, else as Pyt
 """
 
 import shlex
-import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
@@ -42,6 +41,7 @@ class Shell:
     def __init__(self, client: Client, console: Console) -> None:
         self._client = client
         self._console = console
+        self._is_over = False
 
     def interact(self, read_line: Callable[[], str]) -> None:
         """Run the lines that `read_line` gives until it raises EOFError or one says quit.
@@ -49,17 +49,18 @@ class Shell:
         Raises:
             SessionExpiredError: the session is over, and with it the shell.
         """
-        while True:
+        while not self._is_over:
             try:
                 line = read_line()
                 words = shlex.split(line)
                 if not words:
                     continue
                 if words[0] in _ENDINGS:
-                    return
-                self.run(words)
+                    self._is_over = True
+                else:
+                    self.run(words)
             except EOFError:
-                return
+                self._is_over = True
             except ValueError as error:  # shlex: an open quotation mark
                 self._complain(str(error))
             except RayKeeperError as error:
@@ -81,13 +82,6 @@ class Shell:
             getattr(self, f"_do_{name}")(arguments)
         else:
             raise ShellUsageError(f"no command {name!r}; there are {', '.join(USAGE)}, help, quit")
-
-    def watch_until(self, path: str, stop: threading.Event) -> None:
-        """Tell every change of `path` until `stop` is set or the session ends."""
-        watcher = _Watcher(self._client, path, self._tell_event)
-        watcher.start()
-        while not stop.wait(0.2) and not watcher.is_over:
-            pass
 
     def _do_ls(self, arguments: list[str]) -> None:
         (path,) = _positional("ls", arguments or ["/"], 1, 1)
@@ -136,11 +130,13 @@ class Shell:
         _Watcher(self._client, path, self._tell_event).start()
 
     def _tell_event(self, event: WatchedEvent) -> None:
+        if self._is_over:
+            return  # the end of the session, which the user asked for
         kind = event.type.name.lower() if event.type != EventType.NONE else "session lost"
         self._console.print(f"{kind} {event.path} at {show_zxid(event.zxid)}", highlight=False)
 
     def _complain(self, text: str) -> None:
-        self._console.print(f"[red]{escape(text)}[/red]", highlight=False)
+        self._console.print(f"[red]{escape(text)}[/red]", highlight=False, soft_wrap=True)
 
 
 class _Watcher:

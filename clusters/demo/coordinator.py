@@ -1,0 +1,108 @@
+"""The coordinator: hands out tasks, notes results, and carries on where another one stopped.
+
+Everything it knows is in znodes, so a new coordinator reads them and goes on. Two things keep one
+that was deposed from doing harm: it writes a task only at the version it has read, and its
+successor has written every unfinished task again; and each order names its epoch, a number that
+grows with every coordinator, so that workers ignore orders of an earlier one.
+"""
+
+import queue
+
+import msgspec
+
+from raykeeper.client import Client, WatchedEvent
+from raykeeper.client.errors import BadVersionError
+from raykeeper.clusters.demo import job
+from raykeeper.clusters.demo.job import Order, Progress, Reign, Task, TaskState
+
+
+class Coordinator:
+    """One reign. `run` returns when the job is finished or another one reigns."""
+
+    def __init__(self, client: Client, name: str) -> None:
+        self._client = client
+        self._name = name
+        self._epoch = 0
+        self._tasks: dict[int, Task] = {}
+        self._versions: dict[int, int] = {}
+        self._changed: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def run(self) -> None:
+        """Coordinate. Whoever calls must be the lowest in the election."""
+        self._epoch = self._begin_epoch()
+        try:
+            self._take_over()
+            while not self._step():
+                self._changed.get()
+            self._client.create(job.FINISHED)
+        except BadVersionError:
+            return  # somebody else has written a task: this reign is over
+
+    def _begin_epoch(self) -> int:
+        """Add one to the epoch; of two that try at the same time one tries again."""
+        while True:
+            value, stat = self._client.get(job.EPOCH)
+            epoch = job.decode(value, type=Reign).epoch + 1
+            try:
+                reign = Reign(epoch, self._name)
+                self._client.set(job.EPOCH, job.encode(reign), stat.version)
+            except BadVersionError:
+                continue
+            return epoch
+
+    def _take_over(self) -> None:
+        """Read every task, and write the unfinished ones, which voids what a predecessor has read.
+
+        A predecessor that died between a task and its order has left the worker without one; and
+        what it had been told to do itself, this coordinator leaves to others.
+        """
+        numbers = sorted(map(int, self._client.get_children(job.TASKS)))
+        reads = [self._client.get_async(f"{job.TASKS}/{number}") for number in numbers]
+        for number, read in zip(numbers, reads, strict=True):
+            value, stat = read.result()
+            self._tasks[number] = job.decode(value, type=Task)
+            self._versions[number] = stat.version
+        for number, task in list(self._tasks.items()):
+            if task.state is TaskState.ASSIGNED and task.worker != self._name:
+                self._give(number, task.worker)
+            elif task.state is not TaskState.DONE:
+                self._write(number, TaskState.WAITING, "")
+
+    def _step(self) -> bool:
+        """Bring tasks and orders up to date; True when every task is done."""
+        done = set(map(int, self._client.get_children(job.RESULTS, self._on_change)))
+        members = set(self._client.get_children(job.WORKERS, self._on_change))
+        for number, task in list(self._tasks.items()):
+            if task.state is TaskState.DONE:
+                continue
+            if number in done:
+                self._write(number, TaskState.DONE, task.worker)
+            elif task.state is TaskState.ASSIGNED and task.worker not in members:
+                self._write(number, TaskState.WAITING, "")
+        self._assign(members - {self._name})
+        progress = Progress(len(done), len(self._tasks))
+        self._client.set(job.PROGRESS, job.encode(progress))
+        return len(done) == len(self._tasks)
+
+    def _assign(self, members: set[str]) -> None:
+        assigned = [t for t in self._tasks.values() if t.state is TaskState.ASSIGNED]
+        idle = sorted(members - {task.worker for task in assigned})
+        waiting = [n for n, task in self._tasks.items() if task.state is TaskState.WAITING]
+        for worker, number in zip(idle, waiting, strict=False):
+            self._give(number, worker)
+
+    def _give(self, number: int, worker: str) -> None:
+        self._write(number, TaskState.ASSIGNED, worker)
+        order = Order(self._epoch, number)
+        self._client.set(f"{job.ORDERS}/{worker}", job.encode(order))
+
+    def _write(self, number: int, state: TaskState, worker: str) -> None:
+        task = msgspec.structs.replace(
+            self._tasks[number], state=state, worker=worker, epoch=self._epoch
+        )
+        path = f"{job.TASKS}/{number}"
+        stat = self._client.set(path, job.encode(task), self._versions[number])
+        self._tasks[number], self._versions[number] = task, stat.version
+
+    def _on_change(self, event: WatchedEvent) -> None:
+        self._changed.put(event.path)

@@ -1,0 +1,271 @@
+"""`raykeeper demo`: launch, work, kill coordinator and leader half-way, check the counts."""
+
+import logging
+import os
+import queue
+import shutil
+import signal
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import ray
+from rich.console import Console
+from rich.table import Table
+
+from raykeeper.client import Client, WatchedEvent
+from raykeeper.clusters.demo import job
+from raykeeper.clusters.demo.job import JobConfig, Progress, Reign, Result, Task
+from raykeeper.clusters.demo.words import (
+    InputError,
+    count_words,
+    cut,
+    default_folder,
+    find_texts,
+)
+from raykeeper.clusters.demo.worker import DemoWorker
+from raykeeper.clusters.ensemble import Ensemble
+from raykeeper.clusters.launch import launch
+from raykeeper.zab.errors import RayKeeperError
+
+WORKERS = 6
+SLOW, QUICK = JobConfig(pause_ms=250), JobConfig(pause_ms=120)
+TIMEOUT_S = 50.0
+
+
+class DemoError(RayKeeperError):
+    """Raised when the job of the demo does not come to its end.
+
+    The caller should look at the last line that was printed: it says how far the job came.
+    """
+
+
+def run_demo(folder: Path | None, console: Console) -> bool:
+    """Run the job on the text files of `folder`, or on the project's own; True if it counts right.
+
+    Raises:
+        InputError: there is no text to count.
+        DemoError: the job did not finish in time.
+    """
+    folder = (folder or default_folder() or Path()).expanduser().absolute()
+    if not folder.is_dir():
+        raise InputError(f"{folder} is not a folder; name one with --input")
+    texts = find_texts(folder)
+    console.file = console.file  # it keeps standard output, which Ray loses below
+    story = _Story(console)
+    with _local_ray(), _temporary_folder() as data_dir:
+        story.tell("Ray runs on this machine")
+        ensemble = launch(name="demo", servers=3, data_dir=data_dir)
+        story.tell(f"three servers are up, server {ensemble.status().leader} leads")
+        try:
+            results = _Job(ensemble, folder, texts, story).run()
+        finally:
+            ensemble.shutdown()
+    return _report(console, texts, results, story.elapsed_s)
+
+
+class _Story:
+    """What happened, with times."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._began = time.monotonic()
+
+    @property
+    def elapsed_s(self) -> float:
+        return time.monotonic() - self._began
+
+    def tell(self, text: str) -> None:
+        self._console.print(f"{self.elapsed_s:6.2f} s  {text}", highlight=False, soft_wrap=True)
+
+
+class _Job:
+    """The job seen from outside: it starts the workers, watches, and kills."""
+
+    def __init__(
+        self, ensemble: Ensemble, folder: Path, texts: dict[str, str], story: _Story
+    ) -> None:
+        self._ensemble = ensemble
+        self._folder = folder
+        self._texts = texts
+        self._pieces = cut(texts)
+        self._story = story
+        self._events: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._reign = Reign(0, "")
+        self._actors: list[Any] = []  # an actor ends when its last handle goes
+
+    def run(self) -> list[tuple[Task, Result]]:
+        """The task and the result of every piece."""
+        with self._ensemble.connect() as client:
+            self._lay_out(client)
+            runs = self._start_workers()
+            self._watch_until(client, self._is_half_done)
+            killed = self._kill_both(client)
+            self._watch_until(client, self._is_finished)
+            counted = self._collect(runs, killed)
+            self._story.tell(f"the job is finished; pieces counted: {counted}")
+            return self._results(client)
+
+    def _lay_out(self, client: Client) -> None:
+        for path in job.FOLDERS:
+            client.create(path)
+        client.create(job.CONFIG, job.encode(SLOW))
+        client.create(job.EPOCH, job.encode(Reign(0, "")))
+        client.create(job.PROGRESS, job.encode(Progress(0, len(self._pieces))))
+        creations = [
+            client.create_async(f"{job.TASKS}/{number}", job.encode(Task(piece)))
+            for number, piece in enumerate(self._pieces)
+        ]
+        for creation in creations:
+            creation.result()
+        self._story.tell(f"{len(self._texts)} files are cut into {len(self._pieces)} tasks")
+
+    def _start_workers(self) -> dict[str, "ray.ObjectRef[Any]"]:
+        actor_class: Any = ray.remote(num_cpus=0, max_restarts=0)(DemoWorker)
+        runs: dict[str, ray.ObjectRef[Any]] = {}
+        for number in range(1, WORKERS + 1):
+            name = f"worker-{number}"
+            actor = actor_class.remote(self._ensemble, name, str(self._folder))
+            self._actors.append(actor)
+            runs[name] = actor.run.remote()
+        return runs
+
+    def _watch_until(self, client: Client, reached: Callable[[Progress], bool]) -> None:
+        """React to progress and to new coordinators until `reached` says so.
+
+        Raises:
+            DemoError: it takes too long.
+        """
+        self._events.put(job.EPOCH)
+        self._events.put(job.PROGRESS)
+        while True:
+            left_s = TIMEOUT_S - self._story.elapsed_s
+            try:
+                path = self._events.get(timeout=max(left_s, 0))
+            except queue.Empty:
+                raise DemoError(f"the job is not finished after {TIMEOUT_S:g} s") from None
+            value, _ = client.get(path, self._on_event)
+            if path == job.EPOCH:
+                self._tell_reign(job.decode(value, type=Reign))
+            elif reached(job.decode(value, type=Progress)):
+                return
+
+    def _on_event(self, event: WatchedEvent) -> None:
+        self._events.put(event.path)
+
+    def _tell_reign(self, reign: Reign) -> None:
+        if reign.epoch > self._reign.epoch:
+            self._reign = reign
+            self._story.tell(f"{reign.coordinator} coordinates, epoch {reign.epoch}")
+
+    def _is_half_done(self, progress: Progress) -> bool:
+        return progress.done * 2 >= progress.total
+
+    def _is_finished(self, progress: Progress) -> bool:
+        return progress.done == progress.total
+
+    def _kill_both(self, client: Client) -> str:
+        """SIGKILL the coordinator's process and the leader's; the name of the worker."""
+        name = self._reign.coordinator
+        member = job.decode(client.get(f"{job.WORKERS}/{name}")[0], type=job.Worker)
+        report = self._ensemble.status()
+        leader = next(s for s in report.servers if s.server_id == report.leader)
+        done = job.decode(client.get(job.PROGRESS)[0], type=Progress)
+        self._story.tell(f"half-way: {done.done} of {done.total} tasks are done")
+        os.kill(member.pid, signal.SIGKILL)
+        os.kill(leader.pid, signal.SIGKILL)
+        self._story.tell(
+            f"[red]killed[/red] {name}, process {member.pid}, "
+            f"and server {leader.server_id}, the leader, process {leader.pid}"
+        )
+        killed_at = self._story.elapsed_s
+        client.set(job.CONFIG, job.encode(QUICK))
+        pause_ms = (self._story.elapsed_s - killed_at) * 1000
+        self._story.tell(
+            f"the new configuration is written, {pause_ms:.0f} ms after the kill; "
+            f"server {self._ensemble.wait_for_leader()} leads"
+        )
+        return name
+
+    def _collect(self, runs: dict[str, "ray.ObjectRef[Any]"], killed: str) -> dict[str, int]:
+        counted = {}
+        for name, run in runs.items():
+            try:
+                counted[name] = ray.get(run, timeout=TIMEOUT_S)
+            except ray.exceptions.RayActorError:
+                if name != killed:
+                    raise DemoError(f"{name} died, which nobody killed") from None
+        return counted
+
+    def _results(self, client: Client) -> list[tuple[Task, Result]]:
+        numbers = sorted(map(int, client.get_children(job.RESULTS)))
+        found = []
+        for number in numbers:
+            task = job.decode(client.get(f"{job.TASKS}/{number}")[0], type=Task)
+            result = job.decode(client.get(f"{job.RESULTS}/{number}")[0], type=Result)
+            found.append((task, result))
+        return found
+
+
+def _report(
+    console: Console,
+    texts: dict[str, str],
+    results: list[tuple[Task, Result]],
+    elapsed_s: float,
+) -> bool:
+    """Print the counts beside those of a plain loop over the same files; True if they agree."""
+    counts: dict[str, Counter[str]] = {name: Counter() for name in texts}
+    for task, result in results:
+        counts[task.piece.file].update(result.words)
+    table = Table(box=None, pad_edge=False)
+    for heading in ("file", "words", "different", "plain count"):
+        table.add_column(heading, justify="left" if heading == "file" else "right")
+    wrong = []
+    for name, text in texts.items():
+        plain = Counter(count_words(text))
+        if counts[name] != plain:
+            wrong.append(name)
+        verdict = "the same" if counts[name] == plain else f"[red]{plain.total()}[/red]"
+        table.add_row(name, str(counts[name].total()), str(len(counts[name])), verdict)
+    console.print(table)
+    total = sum((count.total() for count in counts.values()), 0)
+    if wrong:
+        console.print(f"[red]wrong counts[/red] in {', '.join(wrong)}", highlight=False)
+    else:
+        console.print(
+            f"{total} words, counted right in {elapsed_s:.1f} s although two processes were killed",
+            highlight=False,
+        )
+    return not wrong
+
+
+@contextmanager
+def _local_ray() -> Iterator[None]:
+    """A Ray of the demo's own, on this machine: what it kills is its own.
+
+    Ray prints a paragraph for each process that is killed, whatever its settings say.
+    """
+    with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
+        ray.init(
+            address="local",
+            include_dashboard=False,
+            logging_level=logging.ERROR,
+            log_to_driver=False,
+        )
+        try:
+            yield
+        finally:
+            ray.shutdown()
+
+
+@contextmanager
+def _temporary_folder() -> Iterator[str]:
+    folder = tempfile.mkdtemp(prefix="raykeeper-demo-")
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

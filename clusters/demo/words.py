@@ -1,0 +1,86 @@
+"""The input of the demo: text files, cut into pieces that one worker counts at a time."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from raykeeper.zab.errors import RayKeeperError
+
+SUFFIXES = (".md", ".rst", ".txt")
+PIECES_WANTED = 48
+PIECE_CHARS_MIN = 500
+PIECE_CHARS_MAX = 200_000
+PIECES_MAX = 200
+_WORD = re.compile(r"\w+")
+_GAP = re.compile(r"\s")
+
+
+class InputError(RayKeeperError):
+    """Raised when a folder has no text to count, or more than the demo takes.
+
+    The caller should name another folder.
+    """
+
+
+class Piece(Struct, frozen=True):
+    """A part of a file, cut where there is no word, so that counts of pieces add up."""
+
+    file: str
+    start: int
+    end: int
+
+
+def default_folder() -> Path | None:
+    """The project this code was installed from, if its documents are there."""
+    root = Path(__file__).parents[2]
+    return root if (root / "docs").is_dir() and (root / "README.md").is_file() else None
+
+
+def find_texts(folder: Path) -> dict[str, str]:
+    """The text files in `folder` and the folders below it, hidden and build ones apart.
+
+    Raises:
+        InputError: there is none.
+    """
+    texts = {}
+    for file in sorted(folder.rglob("*")):
+        name = file.relative_to(folder)
+        is_hidden = any(part.startswith(".") or part.endswith(".egg-info") for part in name.parts)
+        if file.suffix in SUFFIXES and file.is_file() and not is_hidden:
+            texts[name.as_posix()] = file.read_text(encoding="utf-8", errors="replace")
+    if not any(texts.values()):
+        raise InputError(f"no text ({', '.join(SUFFIXES)}) in {folder}")
+    return texts
+
+
+def cut(texts: dict[str, str]) -> list[Piece]:
+    """Cut the texts into pieces of about the same size, none of them over two files.
+
+    Raises:
+        InputError: there are too many.
+    """
+    total = sum(map(len, texts.values()))
+    size = min(max(total // PIECES_WANTED, PIECE_CHARS_MIN), PIECE_CHARS_MAX)
+    pieces = [
+        Piece(name, start, end) for name, text in texts.items() for start, end in _spans(text, size)
+    ]
+    if len(pieces) > PIECES_MAX:
+        raise InputError(f"{len(pieces)} pieces of text are more than the demo takes")
+    return pieces
+
+
+def _spans(text: str, size: int) -> Iterator[tuple[int, int]]:
+    start = 0
+    while start < len(text):
+        gap = _GAP.search(text, start + size)
+        end = gap.start() if gap else len(text)
+        yield start, end
+        start = end
+
+
+def count_words(text: str) -> dict[str, int]:
+    """How often each word occurs, without regard to case."""
+    return dict(Counter(word.lower() for word in _WORD.findall(text)))

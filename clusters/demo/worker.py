@@ -1,0 +1,115 @@
+"""A worker of the demo: a Ray actor with one session.
+
+It joins the group with an ephemeral znode, stands for election with a sequential one of which it
+watches only the one before, takes its settings from a watched znode, and carries out orders until
+it is elected; then it coordinates. What a watch tells is put into a queue, and one thread, the one
+in `run`, reacts: so nothing happens at the same time.
+"""
+
+import os
+import queue
+import time
+from pathlib import Path
+
+from raykeeper.client import Client, WatchedEvent
+from raykeeper.client.errors import NodeExistsError
+from raykeeper.clusters.demo import job
+from raykeeper.clusters.demo.coordinator import Coordinator
+from raykeeper.clusters.demo.job import JobConfig, Order, Result, Task
+from raykeeper.clusters.demo.words import count_words
+from raykeeper.clusters.ensemble import Ensemble
+
+_CONFIG, _ELECTION, _ORDER, _FINISHED, _LOST = "config", "election", "order", "finished", "lost"
+
+
+class DemoWorker:
+    """Call `run` once."""
+
+    def __init__(self, ensemble: Ensemble, name: str, folder: str) -> None:
+        self._name = name
+        self._folder = Path(folder)
+        self._ensemble = ensemble
+        self._events: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._config = JobConfig(pause_ms=0)
+        self._epoch = 0
+        self._candidate = ""
+        self._counted = 0
+
+    def run(self) -> int:
+        """Work, and coordinate if elected, until the job is finished; the pieces counted here."""
+        with self._ensemble.connect(session_timeout_s=job.SESSION_TIMEOUT_S) as client:
+            self._join(client)
+            reactions = {
+                _CONFIG: self._read_config,
+                _ELECTION: self._stand,
+                _ORDER: self._obey,
+            }
+            while (event := self._events.get()) not in (_FINISHED, _LOST):
+                reactions[event](client)
+        return self._counted
+
+    def _join(self, client: Client) -> None:
+        self._create(client, f"{job.ORDERS}/{self._name}", job.encode(Order(0, -1)))
+        member = job.encode(job.Worker(os.getpid()))
+        client.create(f"{job.WORKERS}/{self._name}", member, ephemeral=True)
+        path = client.create(
+            f"{job.ELECTION}/c-", self._name.encode(), ephemeral=True, sequence=True
+        )
+        self._candidate = path.rpartition("/")[2]
+        for event in (_CONFIG, _ELECTION, _ORDER):
+            self._events.put(event)
+        if client.exists(job.FINISHED, self._tell(_FINISHED)):
+            self._events.put(_FINISHED)
+
+    def _read_config(self, client: Client) -> None:
+        value, _ = client.get(job.CONFIG, self._tell(_CONFIG))
+        self._config = job.decode(value, type=JobConfig)
+
+    def _stand(self, client: Client) -> None:
+        """Coordinate when ours is the lowest candidate, else watch the one before it."""
+        while True:
+            candidates = sorted(client.get_children(job.ELECTION))
+            place = candidates.index(self._candidate)
+            if place == 0:
+                Coordinator(client, self._name).run()
+                return
+            before = f"{job.ELECTION}/{candidates[place - 1]}"
+            if client.exists(before, self._tell(_ELECTION)) is not None:
+                return
+
+    def _obey(self, client: Client) -> None:
+        """Carry out the order we have, unless a newer coordinator was heard of before."""
+        value, _ = client.get(f"{job.ORDERS}/{self._name}", self._tell(_ORDER))
+        order = job.decode(value, type=Order)
+        if order.task < 0 or order.epoch < self._epoch:
+            return
+        self._epoch = order.epoch
+        value, _ = client.get(f"{job.TASKS}/{order.task}")
+        piece = job.decode(value, type=Task).piece
+        time.sleep(self._config.pause_ms / 1000)
+        text = (self._folder / piece.file).read_text(encoding="utf-8", errors="replace")
+        words = count_words(text[piece.start : piece.end])
+        result = job.encode(Result(self._name, order.epoch, words))
+        if self._create(client, f"{job.RESULTS}/{order.task}", result):
+            self._counted += 1
+
+    def _create(self, client: Client, path: str, value: bytes) -> bool:
+        try:
+            client.create(path, value)
+        except NodeExistsError:
+            return False
+        return True
+
+    def _tell(self, what: str) -> "_Tell":
+        return _Tell(self._events, what)
+
+
+class _Tell:
+    """A watch that puts a word into the queue; "lost" when the session is over."""
+
+    def __init__(self, events: "queue.SimpleQueue[str]", what: str) -> None:
+        self._events = events
+        self._what = what
+
+    def __call__(self, event: WatchedEvent) -> None:
+        self._events.put(self._what if event.state == "CONNECTED" else _LOST)
