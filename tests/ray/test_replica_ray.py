@@ -1,0 +1,275 @@
+"""Replicas as real actors: they form an ensemble, die by SIGKILL, and lose nothing."""
+
+import os
+import shutil
+import signal
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+import ray
+
+from raykeeper.actors.identity import Identity, format_folder
+from raykeeper.actors.ray_actors import find_companions, find_replica, start_replica
+from raykeeper.actors.replica_config import ReplicaConfig
+from raykeeper.actors.replica_status import FAILED, STARTING, ReplicaStatus
+from raykeeper.actors.snapshot_files import snapshot_zxids
+from raykeeper.actors.storage import Storage
+from raykeeper.actors.storage_errors import ForeignFolder, StorageError
+from raykeeper.client import connect
+from raykeeper.client.errors import NoNodeError
+from raykeeper.zab.ids import Millis, ServerId
+
+PATIENCE_S = 30.0
+T = TypeVar("T")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def ray_started() -> Iterator[None]:
+    ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False)
+    yield
+    ray.shutdown()
+
+
+class Ensemble:
+    """Servers on this machine, under a name of their own."""
+
+    def __init__(self, folder: Path, servers: int = 3, **settings: Any) -> None:
+        self.name = f"t{uuid.uuid4().hex[:8]}"
+        voters = tuple(ServerId(number) for number in range(1, servers + 1))
+        self.configs = [
+            ReplicaConfig(
+                ensemble=self.name,
+                ensemble_uuid=self.name,
+                server_id=server,
+                voters=voters,
+                folder=str(folder / str(server)),
+                **settings,
+            )
+            for server in voters
+        ]
+
+    def format(self) -> "Ensemble":
+        for config in self.configs:
+            identity = Identity(config.owner(), str(uuid.uuid4()), votes=True)
+            format_folder(config.path, identity)
+        return self
+
+    def start(self) -> "Ensemble":
+        ray.get([start_replica(config).ready.remote() for config in self.configs])
+        return self
+
+    def handle(self, server: int) -> Any:
+        return find_replica(self.name, ServerId(server))
+
+    def status(self, server: int) -> ReplicaStatus:
+        status: ReplicaStatus = ray.get(self.handle(server).status.remote())
+        return status
+
+    def all_status(self) -> list[ReplicaStatus]:
+        return [self.status(config.server_id) for config in self.configs]
+
+    def wait_active(self) -> list[ReplicaStatus]:
+        """Every server serves clients."""
+
+        def active() -> list[ReplicaStatus]:
+            found = self.all_status()
+            return found if all(status.is_active for status in found) else []
+
+        return wait_until(active)
+
+    def leader(self) -> ReplicaStatus:
+        return next(status for status in self.wait_active() if status.role == "leader")
+
+    def stop(self) -> None:
+        for config in self.configs:
+            try:
+                handle = self.handle(config.server_id)
+            except ValueError:
+                continue
+            ray.kill(handle)
+            for companion in find_companions(self.name, config.server_id):
+                ray.kill(companion)
+
+
+def wait_until(probe: Callable[[], T | None]) -> T:
+    """The first answer of `probe` that says something; an actor that restarts says nothing."""
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        try:
+            if answer := probe():
+                return answer
+        except ray.exceptions.RayActorError:
+            pass
+        time.sleep(0.02)
+    raise AssertionError("waited too long")
+
+
+@pytest.fixture
+def ensemble(tmp_path: Path) -> Iterator[Ensemble]:
+    made = Ensemble(tmp_path, session_timeout_min_ms=Millis(500)).format().start()
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def single(tmp_path: Path) -> Iterator[Ensemble]:
+    made = Ensemble(tmp_path, servers=1, snapshot_every_txns=200)
+    yield made
+    made.stop()
+
+
+def kill(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+
+
+def test_all_servers_serve_the_same(ensemble: Ensemble) -> None:
+    statuses = ensemble.wait_active()
+    assert sorted(status.role for status in statuses) == ["follower", "follower", "leader"]
+    assert all(set(status.links.values()) == {"linked"} for status in statuses)
+    with connect(ensemble.name) as client:
+        client.create("/a", b"x")
+        assert sum(status.sessions for status in ensemble.all_status()) >= 1
+    wait_until(lambda: len({s.digest for s in ensemble.all_status()}) == 1)
+    description = ray.get(ensemble.handle(2).describe.remote())
+    assert (description.ensemble, description.voters) == (ensemble.name, (1, 2, 3))
+
+
+@pytest.mark.parametrize("role", ["leader", "follower"])
+def test_no_acked_write_is_lost_or_doubled_by_a_kill(ensemble: Ensemble, role: str) -> None:
+    with connect(ensemble.name, session_timeout_s=5) as client:
+        client.create("/counter")
+        writes = [client.set_async("/counter", b"%d" % number) for number in range(100)]
+        victim = next(s for s in ensemble.wait_active() if s.role == role)
+        kill(victim.pid)
+        writes += [client.set_async("/counter", b"%d" % number) for number in range(100, 400)]
+        assert [write.result().version for write in writes] == list(range(1, 401))
+        assert client.get("/counter")[0] == b"399"
+    ensemble.wait_active()
+    assert ensemble.status(victim.server_id).incarnation == victim.incarnation + 1
+
+
+def test_everything_is_there_after_all_were_killed(ensemble: Ensemble) -> None:
+    with connect(ensemble.name, session_timeout_s=20) as client:
+        for number in range(20):
+            client.create(f"/n{number}", b"%d" % number)
+        for status in ensemble.wait_active():
+            kill(status.pid)
+        client.create("/after")
+        for number in range(20):
+            assert client.get(f"/n{number}")[0] == b"%d" % number
+
+
+def test_a_server_is_stopped_and_comes_back_with_its_data(ensemble: Ensemble) -> None:
+    with connect(ensemble.name) as client:
+        client.create("/kept", b"x")
+    for config in ensemble.configs:
+        ray.get(ensemble.handle(config.server_id).stop.remote())
+        Storage.open(config.path, config.owner()).close()  # it was given back
+    ensemble.stop()
+    wait_until(lambda: ensemble.start() is ensemble)
+    with connect(ensemble.name) as client:
+        assert client.get("/kept")[0] == b"x"
+
+
+@pytest.mark.parametrize("tracker_dies", [False, True])
+def test_the_session_of_a_killed_client_expires(ensemble: Ensemble, tracker_dies: bool) -> None:
+    name = ensemble.name
+
+    @ray.remote(num_cpus=0)
+    class Worker:
+        def join(self) -> int:
+            self.client = connect(name, session_timeout_s=0.5)
+            self.client.create("/worker", ephemeral=True)
+            return os.getpid()
+
+    with connect(name) as client:
+        worker = Worker.remote()
+        pid = ray.get(worker.join.remote())
+        if tracker_dies:
+            tracker = find_companions(name, ensemble.leader().server_id)[0]
+            kill(ray.get(tracker.pid.remote()))
+        assert client.exists("/worker")
+        kill(pid)
+        wait_until(lambda: client.exists("/worker") is None)
+
+
+def test_snapshots_are_published_and_loaded(single: Ensemble, tmp_path: Path) -> None:
+    single.format().start()
+    single.wait_active()
+    folder = tmp_path / "1" / "generation-1"
+    with connect(single.name) as client:
+        client.create("/a")
+
+        def write_until_published(count: int) -> bool:
+            for future in [client.set_async("/a", b"%d" % n) for n in range(100)]:
+                future.result()
+            return len(snapshot_zxids([file.name for file in folder.iterdir()])) >= count
+
+        wait_until(lambda: write_until_published(1))
+        _, snapshotter = find_companions(single.name, ServerId(1))
+        kill(ray.get(snapshotter.pid.remote()))
+        wait_until(lambda: write_until_published(2))
+        before = client.get("/a")
+        kill(single.status(1).pid)
+        assert client.get("/a") == before
+
+
+def test_a_server_whose_folder_was_emptied_does_not_vote(ensemble: Ensemble) -> None:
+    with connect(ensemble.name) as client:
+        client.create("/a", b"x")
+        victim = next(s for s in ensemble.wait_active() if s.role == "follower")
+        shutil.rmtree(ensemble.configs[victim.server_id - 1].path)
+        kill(victim.pid)
+        again = wait_until(
+            lambda: s if (s := ensemble.status(victim.server_id)).is_active else None
+        )
+        assert (again.votes, again.role) == (False, "observer")
+        client.create("/b")
+        wait_until(lambda: len({s.digest for s in ensemble.all_status()}) == 1)
+
+
+def test_a_foreign_folder_is_an_error_that_names_it(single: Ensemble) -> None:
+    config = single.configs[0]
+    other = Ensemble(Path("unused"), servers=1).configs[0].owner()
+    format_folder(config.path, Identity(other, "disk", votes=True))
+    handle = start_replica(config)
+    with pytest.raises(ForeignFolder, match=f"{config.folder} on .* belongs to server 1 of"):
+        ray.get(handle.ready.remote())
+    status = single.status(1)
+    assert status.role == FAILED
+    assert config.folder in status.failure
+
+
+def test_a_folder_that_cannot_be_written_is_an_error(single: Ensemble) -> None:
+    single.configs[0].path.write_text("a file in its place")
+    with pytest.raises(StorageError, match=single.configs[0].folder):
+        ray.get(start_replica(single.configs[0]).ready.remote())
+    single.configs[0].path.unlink()
+    single.format()
+    ray.get(single.handle(1).ready.remote())  # once it is put right
+    single.wait_active()
+
+
+def test_a_folder_that_another_process_has_is_waited_for(single: Ensemble) -> None:
+    single.format()
+    config = single.configs[0]
+    storage = Storage.open(config.path, config.owner())
+    handle = start_replica(config)
+    assert ray.get(handle.status.remote()).role == STARTING
+    with pytest.raises(ray.exceptions.GetTimeoutError):
+        ray.get(handle.ready.remote(), timeout=1.5)
+    storage.close()
+    ray.get(handle.ready.remote())
+    single.wait_active()
+
+
+def test_a_missing_znode_is_an_error_of_that_request_alone(single: Ensemble) -> None:
+    single.format().start()
+    with connect(single.name) as client:
+        with pytest.raises(NoNodeError):
+            client.get("/missing")
+        client.create("/found")
