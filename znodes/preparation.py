@@ -12,7 +12,7 @@ ZooKeeper: `PrepRequestProcessor.pRequest2Txn`; the order of the checks is the s
 """
 
 from collections import deque
-from typing import Final, assert_never
+from typing import Final
 
 import msgspec
 from msgspec import Raw, Struct
@@ -177,10 +177,9 @@ class Preparation:
                 return self._created(zxid, time_ms, session_id, op)
             case Delete():
                 return self._deleted(zxid, op)
-            case CloseSession():
-                return self._closed(zxid, session_id)
             case _:
-                assert_never(op)
+                _closing: CloseSession = op
+                return self._closed(zxid, session_id)
 
     def _data_set(self, zxid: Zxid, time_ms: Millis, op: SetData) -> Change:
         path = op.path

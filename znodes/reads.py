@@ -6,8 +6,6 @@ applied, so no change falls between them.
 ZooKeeper: `FinalRequestProcessor` (getData, exists, getChildren).
 """
 
-from typing import assert_never
-
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.paths import fault_in
 from raykeeper.znodes.replies import ChildrenRead, DataRead, Item, ReadFailed, StatRead
@@ -33,12 +31,11 @@ def answer(state: State, request: Read) -> Item:
             return DataRead(request.xid, state.zxid, znode.value, stat_of(znode))
         case Exists():
             return StatRead(request.xid, state.zxid, stat_of(znode))
-        case GetChildren():
+        case _:
+            _children: GetChildren = request
             start = 1 if path == "/" else len(path) + 1
             names = [child[start:] for child in znode.children or ()]
             return ChildrenRead(request.xid, state.zxid, names, stat_of(znode))
-        case _:
-            assert_never(request)
 
 
 def set_watch(watches: WatchTable, connection: int, request: Read, item: Item) -> None:

@@ -188,8 +188,9 @@ class SnapshotLoader:
                         self._add_znode(record)
                     case SessionRecord():
                         self._add_session(record)
-                    case SnapshotTrailer():
-                        self._end(record)
+                    case _:
+                        trailer: SnapshotTrailer = record
+                        self._end(trailer)
         except (msgspec.DecodeError, LayoutError) as error:
             raise SnapshotFormatError(f"malformed record: {error}") from error
 

@@ -76,8 +76,8 @@ class State:
                 for path in change.ephemerals:
                     self.tree.delete(zxid, path)
                 self.sessions.close(change.session_id)
-            case Refused() | OpenRefused():
-                pass
+            case _:
+                _nothing: Refused | OpenRefused = change
         if txn.session_id:
             session = self.sessions.by_id.get(txn.session_id)
             if session is not None:

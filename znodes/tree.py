@@ -106,9 +106,10 @@ class Tree:
         if znode is not None and znode.czxid <= zxid:
             del znodes[path]
             self._count_out(path, znode)
-            if parent is not None and parent.children is not None:
-                parent.children.pop(path, None)
-        if parent is not None and parent.czxid < zxid:
+            # Its creation was replayed or loaded, and either linked it.
+            assert parent is not None and parent.children is not None, path
+            del parent.children[path]
+        if parent is not None:
             self._raise_children(parent_path, parent, parent.creates, zxid)
 
     def set_data(self, zxid: Zxid, time_ms: Millis, change: DataSet) -> None:

@@ -43,9 +43,6 @@ class WatchTable:
         self._child: dict[str, dict[int, None]] = {}
         self._by_connection: dict[int, Watching] = {}
 
-    def __len__(self) -> int:
-        return self.count
-
     def count_of(self, connection: int) -> int:
         """Watches of one connection."""
         mine = self._by_connection.get(connection)

@@ -1,5 +1,6 @@
 """Random histories: commands of a few clients on a few paths, so that they meet often."""
 
+import operator
 from typing import Any
 
 import msgspec
@@ -45,16 +46,24 @@ ops: st.SearchStrategy[WriteOp] = st.one_of(
 )
 clients = st.integers(0, CLIENTS - 1)
 commands = st.one_of(
-    st.tuples(st.just("write"), clients, ops),
-    st.tuples(st.just("write"), clients, ops),
-    st.tuples(st.just("write"), clients, ops),
-    st.tuples(st.just("write"), clients, ops),
+    *[st.tuples(st.just("write"), clients, ops)] * 8,
     st.tuples(st.just("write"), clients, st.just(CloseSession())),
     st.tuples(st.just("connect"), clients, st.integers(2_000, 4_000)),
     st.tuples(st.just("connect"), clients, st.integers(2_000, 4_000)),
     st.tuples(st.just("expire"), clients, st.none()),
 )
 Command = tuple[str, int, Any]
+
+START: list[Command] = [
+    *(("connect", client, 3_000) for client in range(CLIENTS)),
+    ("write", 0, Create("/a", b"", 0)),
+    ("write", 1, Create("/b", b"", 0)),
+]
+"""Histories mostly begin so, or most of their writes would be refused."""
+
+histories = st.builds(
+    operator.add, st.sampled_from([START, START, START, []]), st.lists(commands, max_size=40)
+)
 
 
 class Run:

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from raykeeper.znodes.state import State
-from tests.model.histories import Command, Run, commands, image, written
+from tests.model.histories import START, Command, Run, commands, histories, image, written
 from tests.model.naive_keeper import image as naive_image
 
 
@@ -17,11 +17,11 @@ def as_lists(value: object) -> object:
     return value
 
 
-@settings(max_examples=300, deadline=None)
-@given(st.lists(st.one_of(commands, commands, commands, st.integers(1, 5)), max_size=60))
+@settings(max_examples=500, deadline=None)
+@given(st.lists(st.one_of(*[commands] * 3, st.integers(1, 5)), min_size=10, max_size=60))
 def test_writes_prepared_ahead_end_as_if_done_one_by_one(steps: list[Command | int]) -> None:
     """An integer applies that many of the outstanding transactions."""
-    run = Run()
+    run = written(START)
     for step in steps:
         if isinstance(step, int):
             run.apply(step)
@@ -32,7 +32,7 @@ def test_writes_prepared_ahead_end_as_if_done_one_by_one(steps: list[Command | i
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(commands, max_size=40))
+@given(histories)
 def test_every_transaction_twice_is_once(history: list[Command]) -> None:
     run = written(history)
     twice = State()
@@ -46,7 +46,7 @@ def test_every_transaction_twice_is_once(history: list[Command]) -> None:
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(commands, max_size=30))
+@given(histories)
 def test_the_digest_is_one_with_the_state(history: list[Command]) -> None:
     """Equal states have equal digests, and on these histories different ones different digests."""
     seen: dict[int, object] = {}

@@ -15,7 +15,7 @@ from raykeeper.zab.ids import ZERO, Zxid
 from raykeeper.znodes.requests import CloseSession, Create, Delete, SetData
 from raykeeper.znodes.snapshot import SnapshotLoader, SnapshotWalk
 from raykeeper.znodes.state import State
-from tests.model.histories import PATHS, Command, Run, commands, image, written
+from tests.model.histories import PATHS, START, Command, Run, histories, image, written
 
 Log = list[tuple[Zxid, bytes]]
 
@@ -66,7 +66,7 @@ def walk_and_replay(log: Log, start: int, schedule: list[bool], *, twice: bool =
 
 
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.data(), st.lists(commands, min_size=5, max_size=40))
+@given(st.data(), histories)
 def test_any_walk_of_any_history(data: st.DataObject, history: list[Command]) -> None:
     log = written(history).log
     start = data.draw(st.integers(0, len(log)))
@@ -166,7 +166,7 @@ def random_command(random: Random) -> Command:
 def test_every_interleaving_of_a_random_history(seed: int) -> None:
     random = Random(seed)
     run = Run()
-    for command in [("connect", 0, 2_000), ("connect", 1, 2_001), ("write", 0, BUILD[0])]:
+    for command in START:
         run.do(command)
     for _ in range(5):
         run.do(random_command(random))

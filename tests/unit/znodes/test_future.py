@@ -76,6 +76,17 @@ def test_a_deletion_outlives_the_record_of_an_earlier_change() -> None:
     assert not future.exists("/a")
 
 
+def test_an_ephemeral_that_changed_hands_is_not_its_first_owners() -> None:
+    """Else closing the first session would delete the second one's znode."""
+    future = FutureTree(tree_with())
+    future.create(Zxid(10), T, "/e", OWNER)
+    future.delete(Zxid(11), "/e", found(future, "/e"))
+    future.create(Zxid(12), T, "/e", OTHER)
+    future.create(Zxid(13), T, "/unrelated", OWNER)
+    future.applied(Zxid(12))
+    assert future.ephemerals_of(OWNER) == ["/unrelated"]
+
+
 def test_ephemerals_are_those_of_the_tree_and_of_what_is_outstanding() -> None:
     future = FutureTree(tree_with("/e2", "/e1", owner=OWNER))
     assert future.ephemerals_of(OWNER) == ["/e1", "/e2"]

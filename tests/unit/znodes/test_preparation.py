@@ -172,7 +172,7 @@ def test_outstanding_changes_are_seen_by_the_next() -> None:
     """Conditions are checked against the future, not against what is applied."""
     leader, session_id = begun()
     zxid = zxid_at(7)
-    for op, expected in [
+    steps: list[tuple[WriteOp, type[Change]]] = [
         (SetData("/a", b"1", 1), DataSet),
         (SetData("/a", b"2", 1), Refused),
         (SetData("/a", b"2", 2), DataSet),
@@ -183,7 +183,8 @@ def test_outstanding_changes_are_seen_by_the_next() -> None:
         (Create("/a/b/c", b"", 0), Refused),
         (Create("/a/b", b"", 0), Created),
         (SetData("/a/b", b"", 0), DataSet),
-    ]:
+    ]
+    for op, expected in steps:
         assert type(leader.prepare(session_id, op)) is expected, op
     znode = leader.state.tree.get("/a/b")
     assert znode is not None
@@ -289,7 +290,7 @@ def test_a_new_session_has_its_zxid_for_its_id(wished: int, granted: int) -> Non
     leader = OneLeader(LIMITS)
     change = opened(leader, connect(timeout_ms=wished))
     assert change == SessionOpened(OWN, password(5), Millis(granted), 1, 7)  # type: ignore[arg-type]
-    assert leader.preparation.owner_of(OWN) == OWN
+    assert leader.preparation.owner_of(OWN) == zxid_at(1)
     assert leader.preparation.last_number(OWN) == 0
     assert leader.preparation.owner_of(SessionId(99)) is None
     assert leader.preparation.last_number(SessionId(99)) is None
@@ -330,7 +331,7 @@ def test_refuses_to_open(request_: Connect, code: Code) -> None:
     change = opened(leader, request_)
     assert isinstance(change, OpenRefused)
     assert (change.server_id, change.connection, change.code) == (1, 7, code)
-    assert leader.preparation.owner_of(OWN) == OWN
+    assert leader.preparation.owner_of(OWN) == zxid_at(1)
 
 
 def test_sessions_are_bounded_and_a_closed_one_makes_room() -> None:

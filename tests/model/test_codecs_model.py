@@ -1,0 +1,140 @@
+"""Codecs: whatever can be said arrives as it was said; paths against the rules one by one."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from raykeeper.zab.ids import ServerId, Zxid
+from raykeeper.znodes.paths import fault_in, join, name_of, parent_of
+from raykeeper.znodes.replies import (
+    ChildrenRead,
+    DataRead,
+    Done,
+    EventType,
+    ReadFailed,
+    ServerFrame,
+    StatRead,
+    WatchFired,
+    Written,
+    decode_server_frame,
+    encode_server_frame,
+)
+from raykeeper.znodes.requests import (
+    ClientFrame,
+    CloseSession,
+    Connect,
+    Create,
+    Delete,
+    Exists,
+    GetChildren,
+    GetData,
+    SetData,
+    SetWatches,
+    Sync,
+    decode_client_frame,
+    decode_op,
+    encode_client_frame,
+    encode_op,
+)
+from raykeeper.znodes.stat import Stat
+from raykeeper.znodes.txns import (
+    Created,
+    DataSet,
+    Deleted,
+    OpenRefused,
+    Refused,
+    SessionClosed,
+    SessionOpened,
+    Txn,
+    decode_txn,
+    encode_txn,
+)
+
+ints = st.integers(-(1 << 63), (1 << 63) - 1)
+text, data = st.text(max_size=20), st.binary(max_size=20)
+stats = st.builds(Stat, *[ints] * 11)
+optional_stats = st.none() | stats
+ids = st.integers(1, 254).map(ServerId)
+zxids = ints.map(Zxid)
+
+changes = st.one_of(
+    st.builds(Created, text, data, ints, ints),
+    st.builds(Deleted, text),
+    st.builds(DataSet, text, data, stats),
+    st.builds(SessionOpened, ints, data, ints, ids, ints),
+    st.builds(OpenRefused, ids, ints, ints),
+    st.builds(SessionClosed, ints, st.lists(text, max_size=4)),
+    st.builds(Refused, ints),
+)
+ops = st.one_of(
+    st.builds(Create, text, data, ints),
+    st.builds(Delete, text, ints),
+    st.builds(SetData, text, data, ints),
+    st.builds(CloseSession),
+)
+reads = st.one_of(
+    st.builds(GetData, ints, text, st.booleans()),
+    st.builds(Exists, ints, text, st.booleans()),
+    st.builds(GetChildren, ints, text, st.booleans()),
+    st.builds(Sync, ints, text),
+    st.builds(SetWatches, ints, zxids, *[st.lists(text, max_size=3)] * 3),
+)
+items = st.one_of(
+    st.builds(Written, ints, zxids, ints, text, optional_stats),
+    st.builds(DataRead, ints, zxids, data, stats),
+    st.builds(StatRead, ints, zxids, optional_stats),
+    st.builds(ChildrenRead, ints, zxids, st.lists(text, max_size=3), stats),
+    st.builds(Done, ints, zxids),
+    st.builds(ReadFailed, ints, zxids, ints),
+    st.builds(WatchFired, st.sampled_from(EventType), text, zxids),
+)
+
+
+@settings(deadline=None)
+@given(st.builds(Txn, ints, ints, ints, ints, changes))
+def test_transactions(txn: Txn) -> None:
+    assert decode_txn(encode_txn(txn)) == txn
+
+
+@settings(deadline=None)
+@given(ops)
+def test_operations(op: Create | Delete | SetData | CloseSession) -> None:
+    assert decode_op(encode_op(op)) == op
+
+
+@settings(deadline=None)
+@given(st.builds(Connect, ints, data, ints, zxids) | st.builds(ClientFrame, ints, st.lists(reads)))
+def test_client_frames(frame: Connect | ClientFrame) -> None:
+    assert decode_client_frame(encode_client_frame(frame)) == frame
+
+
+@settings(deadline=None)
+@given(st.builds(ServerFrame, ints, zxids, st.lists(items, max_size=5)))
+def test_server_frames(frame: ServerFrame) -> None:
+    assert decode_server_frame(encode_server_frame(frame)) == frame
+
+
+def is_path(path: str) -> bool:
+    """The rules of ZooKeeper one by one, over UTF-16 units as there."""
+    raw = path.encode("utf-16-be", "surrogatepass")
+    units = [int.from_bytes(raw[i : i + 2]) for i in range(0, len(raw), 2)]
+    if any(
+        u <= 0x1F or 0x7F <= u <= 0x9F or 0xD800 <= u <= 0xF8FF or 0xFFF0 <= u <= 0xFFFF
+        for u in units
+    ):
+        return False
+    if path == "/":
+        return True
+    head, *names = path.split("/")
+    return head == "" and names != [] and all(name not in ("", ".", "..") for name in names)
+
+
+awkward = st.text(st.sampled_from("/./ab\0\x1f\x7f\x9f\xa0\ud7ff\ud800\uf8ff\uf900\uffef\ufff0\U0001f600"), max_size=8)  # fmt: skip  # noqa: E501
+
+
+@settings(max_examples=1_000, deadline=None)
+@given(awkward | st.text(st.sampled_from("/.a"), max_size=8).map("/".__add__) | text)
+def test_paths_are_accepted_by_the_rules_one_by_one(path: str) -> None:
+    assert (fault_in(path) is None) == is_path(path)
+    assert (fault_in(path, sequential=True) is None) == is_path(path + "0000000000")
+    if is_path(path) and path != "/":
+        assert join(parent_of(path), name_of(path)) == path
