@@ -261,8 +261,8 @@ class _Running:
         self._collected_at = self._loop.time()
         self._disk = DiskThread(
             storage,
-            lambda events: self._from_thread(self._completed, events),
-            lambda error: self._from_thread(self._end, "the disk failed", error),
+            self._completed_in_thread,
+            lambda error: self._end("the disk failed", error),
         )
         fence = Fence()
         self.clients = ClientLinks(self.incarnation, config.clients_max, self._deliver)
@@ -331,12 +331,12 @@ class _Running:
         self._events.append(event)
         self._schedule()
 
+    def _completed_in_thread(self, events: list[DiskEvent]) -> None:
+        self._loop.call_soon_threadsafe(self._completed, events)
+
     def _completed(self, events: list[DiskEvent]) -> None:
         self._events += events
         self._schedule()
-
-    def _from_thread(self, function: Callable[..., None], *args: Any) -> None:
-        self._loop.call_soon_threadsafe(function, *args)
 
     def _schedule(self) -> None:
         # What arrives in the same turn of the loop, from any link, goes into the same step.

@@ -55,8 +55,8 @@ class Snapshotter:
         Raises:
             StorageError: it cannot be removed.
         """
-        finished, self._finished = self._finished, None
-        if finished is not None and finished.zxid == zxid:
+        if self._finished is not None and self._finished.zxid == zxid:
+            finished, self._finished = self._finished, None
             finished.discard()
         if self._writer is not None and self._writer.zxid == zxid:
             self._discard()

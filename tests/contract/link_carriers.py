@@ -166,9 +166,9 @@ class _Method:
 class CallsCarrier:
     """`links/ray_calls.py` without Ray: calls and answers overtake each other at random."""
 
-    deadline_s = 0.1
+    deadline_s = 0.55
 
-    def __init__(self, seed: int = 1, park_ms: int = 40, grace_ms: int = 60) -> None:
+    def __init__(self, seed: int = 1, park_ms: int = 40, grace_ms: int = 400) -> None:
         self.station = Station()
         self.acceptor = RayCallAcceptor(self.station, QUEUE_BYTES_MAX, grace_ms)
         self.calls = Calls(self._shuffled)

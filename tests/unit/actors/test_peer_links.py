@@ -7,6 +7,7 @@ import pytest
 
 from raykeeper.actors.events import LinkDown, LinkUp, PeerFrame
 from raykeeper.actors.peer_links import LINKED, PeerLinks
+from raykeeper.actors.peer_messages import encode_peer_frame
 from raykeeper.links.contract import Link, LinkEvents, LinkRefused
 from raykeeper.links.hello import Fence, Hello, peer_hello
 from raykeeper.links.memory import MemoryNetwork
@@ -150,6 +151,20 @@ def test_refuses(caller: ServerId, incarnation: int, words: str) -> None:
         with pytest.raises(LinkRefused, match=words):
             await network.dialer(peer_hello("e", caller, incarnation)).dial(S2, Silent())
         assert shell.events.delivered == [LinkUp(S3)]
+
+    run(scenario)
+
+
+def test_frames_of_a_link_that_was_replaced_are_not_heard() -> None:
+    async def scenario(network: MemoryNetwork) -> None:
+        low = Shell(network, S1)
+        hello = peer_hello("e", S2, 1)
+        old = await network.dialer(hello).dial(S1, Silent())
+        old.send(encode_peer_frame([Ping(1)]))
+        new = await network.dialer(hello).dial(S1, Silent())
+        new.send(encode_peer_frame([Ping(2)]))
+        expected = [LinkUp(S2), LinkDown(S2), LinkUp(S2), PeerFrame(S2, [Ping(2)])]
+        assert await low.events.wait(4) == expected
 
     run(scenario)
 
