@@ -23,15 +23,31 @@ PURE_STDLIB = [
     *("heapq", "itertools", "math", "operator", "random", "re", "string", "struct", "types"),
     *("typing", "zlib"),
 ]
-SERVER = [f"raykeeper.actors.{part}" for part in ("effects", "events", "peer_messages", "server")]
+SERVER = (
+    *("adoption", "connections", "effects", "events", "leader_contact", "leading"),
+    *("peer_messages", "recovered", "server", "server_context", "server_notes", "tree_streams"),
+)
+CLIENT_CORE = (
+    *("core", "effects", "limits", "liveness", "outstanding", "rotation", "rounds"),
+    *("states", "watched_event", "watchers"),
+)
 PURE = {
     "zab/*": [*CORE, "raykeeper.zab"],
     "znodes/*": [*CORE, "raykeeper.znodes"],
-    "actors/server*.py": [*CORE, "raykeeper.zab", "raykeeper.znodes", *SERVER],
-    "actors/peer_messages.py": [*CORE, "raykeeper.zab", "raykeeper.znodes", *SERVER],
-    "actors/events.py": [*CORE, "raykeeper.zab", "raykeeper.znodes", *SERVER],
-    "actors/effects.py": [*CORE, "raykeeper.zab", "raykeeper.znodes", *SERVER],
-    "client/core*.py": [*CORE, "raykeeper.znodes", "raykeeper.client"],
+    **{
+        f"actors/{part}.py": [
+            *(*CORE, "raykeeper.zab", "raykeeper.znodes"),
+            *(f"raykeeper.actors.{part}" for part in SERVER),
+        ]
+        for part in SERVER
+    },
+    **{
+        f"client/{part}.py": [
+            *(*CORE, "raykeeper.znodes", "raykeeper.links.limits"),
+            *(f"raykeeper.client.{part}" for part in CLIENT_CORE),
+        ]
+        for part in CLIENT_CORE
+    },
 }
 SHELLS = {
     "links/ray_calls.py": [*CORE, "raykeeper.links", "ray"],
@@ -40,7 +56,10 @@ SHELLS = {
         *(f"raykeeper.{room}" for room in ("zab", "znodes", "links", "actors")),
         *("msgspec", "psutil", "ray"),
     ],
-    "client/*": [*CORE, "raykeeper.znodes", "raykeeper.links", "raykeeper.client", "ray"],
+    "client/*": [
+        *(*CORE, "raykeeper.znodes", "raykeeper.links", "raykeeper.client"),
+        *("ray", "uvloop"),
+    ],
     "clusters/*": ["raykeeper", "msgspec", "psutil", "ray", "rich", "typer", "yaml"],
 }
 BANNED_CALLS = {"open", "print", "input", "id", "hash", "float", "eval", "exec", "globals"}
@@ -63,6 +82,8 @@ def imports(path: str, tree: ast.Module) -> Iterator[str]:
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         if isinstance(node, ast.ImportFrom) and node.module:
             names = [node.module]
+            if node.module in {f"raykeeper.{room}" for room in ROOMS}:
+                names = [f"{node.module}.{alias.name}" for alias in node.names]
             if is_pure and node.module == "random" and [a.name for a in node.names] != ["Random"]:
                 yield f"{path}:{node.lineno}: only `Random` may be taken from random"
         for name in names:
@@ -156,7 +177,7 @@ def test_everything_else_keeps_the_sizes() -> None:
         (imports, "znodes/a.py", "import raykeeper.zabel"),
         (imports, "links/frames.py", "import ray"),
         (imports, "links/ray_calls.py", "from raykeeper.znodes.stat import Stat"),
-        (imports, "actors/server_reads.py", "import logging"),
+        (imports, "actors/server.py", "import logging"),
         (imports, "actors/server.py", "from raykeeper.actors.storage import Storage"),
         (imports, "actors/replica.py", "import raykeeper.clusters"),
         (imports, "client/core.py", "import threading"),
