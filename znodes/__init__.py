@@ -2,7 +2,7 @@
 
 What a client says and hears    requests  replies  errors  stat  paths  limits
 What the ensemble agrees on     txns
-The state it leads to           state = tree + sessions, checked by digest
+The state it leads to           state = tree (children) + sessions, checked by digest
 The leader's side of a write    preparation, against the tree as it will be (future)
 Every server's own side         reads  watches
 The state as a file             snapshot

@@ -14,7 +14,6 @@ ZooKeeper: `PrepRequestProcessor.pRequest2Txn`; the order of the checks is the s
 from collections import deque
 from typing import Final
 
-import msgspec
 from msgspec import Raw, Struct
 
 from raykeeper.zab.ids import ZERO, Millis, ServerId, Zxid
@@ -24,6 +23,7 @@ from raykeeper.znodes.limits import Limits
 from raykeeper.znodes.paths import SEQUENCE_DIGITS, UNDELETABLE, fault_in, is_name
 from raykeeper.znodes.requests import (
     ANY_VERSION,
+    MALFORMED,
     PASSWORD_BYTES,
     CloseSession,
     Connect,
@@ -168,7 +168,7 @@ class Preparation:
     def _change(self, zxid: Zxid, time_ms: Millis, session_id: SessionId, raw: Raw) -> Change:
         try:
             op = decode_op(raw)
-        except msgspec.DecodeError:
+        except MALFORMED:
             return _REFUSED[Code.MARSHALLING_ERROR]
         match op:
             case SetData():

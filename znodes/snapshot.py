@@ -6,8 +6,9 @@ Z0, at least up to Z1, gives the state at Z1 and later, because each element
 
     written as of z: every replayed txn up to z that concerns it is told by its zxid, or by its
     number in the session, to be in there already, and later ones apply as they did;
-    not written: it was missing at some moment z, so what a replay makes of it up to z is undone
-    by the replayed deletion, or closing, that made it missing.
+    not written: it was missing at some moment z (when its parent's children were listed, all or
+    in parts, or when the walk came to it), so what a replay makes of it up to z is undone by
+    the replayed deletion, or closing, that made it missing.
 
 Sessions come first, and are listed when the walk begins. A session that ends during the walk may
 be written and its ephemerals not, or one that begins the other way round; both are only seen
@@ -30,6 +31,7 @@ from msgspec import Struct
 
 from raykeeper.zab.errors import RayKeeperError
 from raykeeper.zab.ids import Millis, Zxid
+from raykeeper.znodes.children import PartedChildren
 from raykeeper.znodes.paths import UNDELETABLE, parent_of
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.sessions import Session, SessionRecord, SessionTable, record_of
@@ -96,6 +98,7 @@ class SnapshotWalk:
         self._begun = self._ended = False
         self._sessions = list(state.sessions.by_id)
         self._paths = ["/"]  # still to visit, the next one last
+        self._parts: list[dict[str, None]] = []  # still to list, the next one last
         self._session_count = self._znode_count = 0
 
     def next_chunk(self) -> bytes | None:
@@ -110,7 +113,9 @@ class SnapshotWalk:
             self._visit_sessions(records)
         else:
             self._visit_znodes(records)
-        if not self._sessions and not self._paths:
+        while not self._paths and self._parts:
+            self._paths.extend(self._parts.pop())
+        if not self._sessions and not self._paths and not self._parts:
             self._ended = True
             records.append(SnapshotTrailer(self._session_count, self._znode_count))
         return _encode_chunk(records)
@@ -152,8 +157,11 @@ class SnapshotWalk:
                     )
                 )
                 self._znode_count += 1
-                if znode.children:
-                    paths.extend(reversed(znode.children))
+                children = znode.children
+                if isinstance(children, PartedChildren):
+                    self._parts.extend(reversed(children.parts))
+                elif children:
+                    paths.extend(reversed(children))
                 room -= len(path) + len(value) + _RECORD_BYTES
             if room <= 0 or not paths:
                 break

@@ -20,6 +20,7 @@ from typing import Final
 from msgspec import Struct
 
 from raykeeper.zab.ids import ZERO, Millis, Zxid
+from raykeeper.znodes.children import PARTED_FROM, Children, PartedChildren
 from raykeeper.znodes.digest import children_term, data_check
 from raykeeper.znodes.paths import UNDELETABLE, parent_of
 from raykeeper.znodes.requests import SessionId
@@ -45,7 +46,7 @@ class Znode(Struct, gc=False):
     pzxid: Zxid
     check: int
     """`data_check` of the fields above but for the last two."""
-    children: dict[str, None] | None = None
+    children: Children | None = None
     """Paths of the children, None before the first: most znodes never have one."""
 
 
@@ -108,7 +109,10 @@ class Tree:
             self._count_out(path, znode)
             # Its creation was replayed or loaded, and either linked it.
             assert parent is not None and parent.children is not None, path
-            del parent.children[path]
+            if isinstance(parent.children, dict):
+                del parent.children[path]
+            else:
+                parent.children.remove(path)
         if parent is not None:
             self._raise_children(parent_path, parent, parent.creates, zxid)
 
@@ -205,5 +209,9 @@ def _link(parent: Znode, path: str) -> None:
     children = parent.children
     if children is None:
         parent.children = {path: None}
-    else:
+    elif isinstance(children, dict):
         children[path] = None
+        if len(children) > PARTED_FROM:
+            parent.children = PartedChildren(children)
+    else:
+        children.add(path)

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from raykeeper.zab.ids import ZERO, Zxid
+from raykeeper.znodes import tree
 from raykeeper.znodes.requests import CloseSession, Create, Delete, SetData
 from raykeeper.znodes.snapshot import SnapshotLoader, SnapshotWalk
 from raykeeper.znodes.state import State
@@ -162,8 +163,13 @@ def random_command(random: Random) -> Command:
     return kind, client, SetData(path, b"%d" % random.randrange(9), -1)
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_every_interleaving_of_a_random_history(seed: int) -> None:
+@pytest.mark.parametrize("parted", [False, True])
+@pytest.mark.parametrize("seed", range(5))
+def test_every_interleaving_of_a_random_history(
+    seed: int, parted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if parted:  # children of the larger znodes are listed in parts
+        monkeypatch.setattr(tree, "PARTED_FROM", 1)
     random = Random(seed)
     run = Run()
     for command in START:
