@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from raykeeper.client import Client, WatchedEvent
+from raykeeper.client.errors import KeeperError
 from raykeeper.clusters.demo import job
 from raykeeper.clusters.demo.job import JobConfig, Progress, Reign, Result, Task
 from raykeeper.clusters.demo.words import (
@@ -97,17 +98,18 @@ class _Job:
         self._events: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._reign = Reign(0, "")
         self._actors: list[Any] = []  # an actor ends when its last handle goes
+        self._runs: dict[str, ray.ObjectRef[Any]] = {}
+        self._killed = ""
 
     def run(self) -> list[tuple[Task, Result]]:
         """The task and the result of every piece."""
         with self._ensemble.connect() as client:
             self._lay_out(client)
-            runs = self._start_workers()
+            self._start_workers()
             self._watch_until(client, self._is_half_done)
-            killed = self._kill_both(client)
+            self._kill_both(client)
             self._watch_until(client, self._is_finished)
-            counted = self._collect(runs, killed)
-            self._story.tell(f"the job is finished; pieces counted: {counted}")
+            self._tell_shares()
             return self._results(client)
 
     def _lay_out(self, client: Client) -> None:
@@ -124,35 +126,53 @@ class _Job:
             creation.result()
         self._story.tell(f"{len(self._texts)} files are cut into {len(self._pieces)} tasks")
 
-    def _start_workers(self) -> dict[str, "ray.ObjectRef[Any]"]:
+    def _start_workers(self) -> None:
         actor_class: Any = ray.remote(num_cpus=0, max_restarts=0)(DemoWorker)
-        runs: dict[str, ray.ObjectRef[Any]] = {}
         for number in range(1, WORKERS + 1):
             name = f"worker-{number}"
             actor = actor_class.remote(self._ensemble, name, str(self._folder))
             self._actors.append(actor)
-            runs[name] = actor.run.remote()
-        return runs
+            self._runs[name] = actor.run.remote()
 
     def _watch_until(self, client: Client, reached: Callable[[Progress], bool]) -> None:
         """React to progress and to new coordinators until `reached` says so.
 
         Raises:
-            DemoError: it takes too long.
+            DemoError: it takes too long, or a worker failed.
         """
         self._events.put(job.EPOCH)
         self._events.put(job.PROGRESS)
         while True:
-            left_s = TIMEOUT_S - self._story.elapsed_s
             try:
-                path = self._events.get(timeout=max(left_s, 0))
+                path = self._events.get(timeout=1.0)
             except queue.Empty:
-                raise DemoError(f"the job is not finished after {TIMEOUT_S:g} s") from None
+                self._check_workers()
+                continue
             value, _ = client.get(path, self._on_event)
             if path == job.EPOCH:
                 self._tell_reign(job.decode(value, type=Reign))
             elif reached(job.decode(value, type=Progress)):
                 return
+
+    def _check_workers(self) -> None:
+        for name, run in self._runs.items():
+            if name != self._killed and ray.wait([run], timeout=0)[0]:
+                self._share(name)
+        if self._story.elapsed_s > TIMEOUT_S:
+            raise DemoError(f"the job is not finished after {TIMEOUT_S:g} s")
+
+    def _share(self, name: str) -> int:
+        """How many pieces a worker counted."""
+        try:
+            counted: int = ray.get(self._runs[name], timeout=TIMEOUT_S)
+        except (ray.exceptions.RayError, KeeperError) as error:
+            raise DemoError(f"{name} failed: {getattr(error, 'cause', error)}") from None
+        return counted
+
+    def _tell_shares(self) -> None:
+        shares = {name: self._share(name) for name in self._runs if name != self._killed}
+        counted = ", ".join(f"{name} {share}" for name, share in shares.items())
+        self._story.tell(f"the job is finished; pieces by worker: {counted}")
 
     def _on_event(self, event: WatchedEvent) -> None:
         self._events.put(event.path)
@@ -168,9 +188,9 @@ class _Job:
     def _is_finished(self, progress: Progress) -> bool:
         return progress.done == progress.total
 
-    def _kill_both(self, client: Client) -> str:
-        """SIGKILL the coordinator's process and the leader's; the name of the worker."""
-        name = self._reign.coordinator
+    def _kill_both(self, client: Client) -> None:
+        """SIGKILL the coordinator's process and the leader's."""
+        self._killed = name = self._reign.coordinator
         member = job.decode(client.get(f"{job.WORKERS}/{name}")[0], type=job.Worker)
         report = self._ensemble.status()
         leader = next(s for s in report.servers if s.server_id == report.leader)
@@ -189,17 +209,6 @@ class _Job:
             f"the new configuration is written, {pause_ms:.0f} ms after the kill; "
             f"server {self._ensemble.wait_for_leader()} leads"
         )
-        return name
-
-    def _collect(self, runs: dict[str, "ray.ObjectRef[Any]"], killed: str) -> dict[str, int]:
-        counted = {}
-        for name, run in runs.items():
-            try:
-                counted[name] = ray.get(run, timeout=TIMEOUT_S)
-            except ray.exceptions.RayActorError:
-                if name != killed:
-                    raise DemoError(f"{name} died, which nobody killed") from None
-        return counted
 
     def _results(self, client: Client) -> list[tuple[Task, Result]]:
         numbers = sorted(map(int, client.get_children(job.RESULTS)))

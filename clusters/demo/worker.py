@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from raykeeper.client import Client, WatchedEvent
-from raykeeper.client.errors import NodeExistsError
+from raykeeper.client.errors import NodeExistsError, SessionExpiredError
 from raykeeper.clusters.demo import job
 from raykeeper.clusters.demo.coordinator import Coordinator
 from raykeeper.clusters.demo.job import JobConfig, Order, Result, Task
@@ -36,7 +36,11 @@ class DemoWorker:
         self._counted = 0
 
     def run(self) -> int:
-        """Work, and coordinate if elected, until the job is finished; the pieces counted here."""
+        """Work, and coordinate if elected, until the job is finished; the pieces counted here.
+
+        Raises:
+            SessionExpiredError: the session is over, and with it the membership.
+        """
         with self._ensemble.connect(session_timeout_s=job.SESSION_TIMEOUT_S) as client:
             self._join(client)
             reactions = {
@@ -44,7 +48,9 @@ class DemoWorker:
                 _ELECTION: self._stand,
                 _ORDER: self._obey,
             }
-            while (event := self._events.get()) not in (_FINISHED, _LOST):
+            while (event := self._events.get()) != _FINISHED:
+                if event == _LOST:
+                    raise SessionExpiredError
                 reactions[event](client)
         return self._counted
 

@@ -1,0 +1,87 @@
+"""Ray for the tests: one local cluster per module, and ensembles with names of their own.
+
+A local `ray.init` makes Ray's token in the home folder if there is none and sets RAY_AUTH_MODE for
+this process, so later ones inherit it; tests that start processes pass their environment on.
+"""
+
+import os
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+import ray
+
+from raykeeper.clusters import Ensemble, launch
+
+PATIENCE_S = 30.0
+T = TypeVar("T")
+Launch = Callable[..., Ensemble]
+
+
+@pytest.fixture(scope="module")
+def ray_session() -> Iterator[str]:
+    """A local Ray of this module; its address."""
+    context = ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False)
+    yield context.address_info["address"]
+    ray.shutdown()
+
+
+@pytest.fixture(scope="module")
+def shared(ray_session: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ensemble]:
+    """An ensemble that the tests of a module share and leave as it is."""
+    ensemble = launch(name=new_name(), data_dir=tmp_path_factory.mktemp("data"))
+    yield ensemble
+    ensemble.shutdown()
+
+
+@pytest.fixture
+def launch_one(ray_session: str, tmp_path: Path) -> Iterator[Launch]:
+    """Launch an ensemble with short timeouts; it is shut down after the test."""
+    launched: dict[str, Ensemble] = {}
+
+    def start(name: str = "", **settings: Any) -> Ensemble:
+        ensemble = launch(
+            name=name or new_name(),
+            **{"data_dir": tmp_path / "data", "session_timeout_min_s": 0.5, **settings},
+        )
+        launched[ensemble.name] = ensemble
+        return ensemble
+
+    yield start
+    for ensemble in launched.values():
+        ensemble.shutdown()
+
+
+def new_name() -> str:
+    return f"t{uuid.uuid4().hex[:8]}"
+
+
+def eventually(found: Callable[[], T]) -> T:
+    """What `found` returns once that is true; there is no event to wait for."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not (answer := found()):
+        assert time.monotonic() < deadline, f"{found} is still {answer}"
+        time.sleep(0.02)
+    return answer
+
+
+def role_of(ensemble: Ensemble, *, leads: bool) -> Any:
+    """The status of the leader, or of some follower."""
+    leader = ensemble.wait_for_leader()
+    servers = eventually(
+        lambda: [
+            server
+            for server in ensemble.status().servers
+            if server.role in ("leader", "follower") and (server.server_id == leader) == leads
+        ]
+    )
+    return servers[0]
+
+
+@pytest.fixture
+def driver_environment(ray_session: str) -> dict[str, str]:
+    """For a process that shall find the Ray of this module."""
+    return {**os.environ, "RAY_ADDRESS": ray_session, "RAY_AUTH_MODE": "token"}

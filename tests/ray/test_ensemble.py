@@ -1,0 +1,174 @@
+"""An ensemble on one node: launch, attach, status, and handles in every kind of process."""
+
+import asyncio
+import os
+import pickle
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+
+from raykeeper.client import AsyncClient, connect
+from raykeeper.client.errors import WrongContextError
+from raykeeper.clusters import (
+    ConfigError,
+    Ensemble,
+    EnsembleNotFoundError,
+    attach,
+    launch,
+    list_ensembles,
+)
+from tests.ray.conftest import Launch, eventually, new_name
+
+
+def test_status_tells_of_every_server(shared: Ensemble) -> None:
+    with shared.connect() as client:
+        client.create("/status", b"x")
+        client.exists("/status", watch=lambda event: None)
+        report = shared.status()
+    assert (report.name, report.reason) == (shared.name, None)
+    assert [server.server_id for server in report.servers] == [1, 2, 3]
+    assert sorted(server.role for server in report.servers) == ["follower", "follower", "leader"]
+    by_id = {server.server_id: server for server in report.servers}
+    assert report.leader is not None
+    leader = by_id[report.leader]
+    assert (leader.role, leader.sessions, leader.epoch) == ("leader", 1, 1)
+    assert leader.znodes >= 2
+    assert leader.last_zxid > 0
+    assert leader.outstanding == 0
+    assert sum(server.watches for server in report.servers) == 1
+    assert len({server.pid for server in report.servers}) == 3
+    assert {server.node_id for server in report.servers} == {
+        ray.get_runtime_context().get_node_id()
+    }
+
+
+def test_launch_is_idempotent(shared: Ensemble, tmp_path: Path) -> None:
+    before = [server.pid for server in shared.status().servers]
+    again = launch(name=shared.name, data_dir=tmp_path)
+    assert again == shared
+    assert [server.pid for server in again.status().servers] == before
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_launch_refuses_another_number_of_servers(shared: Ensemble, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="runs with 3 servers, not 5"):
+        launch(name=shared.name, data_dir=tmp_path, servers=5)
+    with pytest.raises(ConfigError, match="runs with 3 servers, not 1"):
+        launch(name=shared.name, data_dir=tmp_path, servers=1)
+
+
+def test_launch_from_a_file(ray_session: str, tmp_path: Path) -> None:
+    name = new_name()
+    file = tmp_path / "one.yaml"
+    file.write_text(f"name: {name}\nservers: 1\ndata_dir: here\n")
+    ensemble = launch(file)
+    assert [server.role for server in ensemble.status().servers] == ["leader"]
+    assert (tmp_path / "here" / name / "1" / "identity").is_file()
+    ensemble.shutdown()
+
+
+def test_attach_and_list(shared: Ensemble) -> None:
+    assert attach(shared.name) == shared
+    assert shared.name in list_ensembles()
+    with pytest.raises(EnsembleNotFoundError, match=rf"no ensemble \"nowhere\".*{shared.name}"):
+        attach("nowhere")
+
+
+def test_a_handle_of_an_ensemble_that_is_gone(ray_session: str) -> None:
+    gone = Ensemble("gone")
+    for call in (gone.status, gone.connect, gone.wait_for_leader):
+        with pytest.raises(EnsembleNotFoundError, match='no ensemble "gone"'):
+            call()
+    gone.shutdown()  # there is nothing to do
+
+
+def test_the_handle_works_in_tasks_and_actors(shared: Ensemble) -> None:
+    def write(ensemble: Ensemble, path: str) -> str:
+        with ensemble.connect() as client:
+            return client.create(path, str(os.getpid()).encode())
+
+    class Writer:
+        def __init__(self, ensemble: Ensemble) -> None:
+            self._client = ensemble.connect()
+
+        def write(self, path: str) -> str:
+            return self._client.create(path, b"actor", ephemeral=True)
+
+    assert pickle.loads(pickle.dumps(shared)) == shared
+    task: Any = ray.remote(num_cpus=0)(write)
+    assert ray.get(task.remote(shared, "/from-task")) == "/from-task"
+    actor_class: Any = ray.remote(num_cpus=0)(Writer)
+    actor = actor_class.remote(shared)
+    assert ray.get(actor.write.remote("/from-actor")) == "/from-actor"
+    with shared.connect() as client:
+        assert client.get("/from-task")[0] != str(os.getpid()).encode()
+        assert client.get("/from-actor")[0] == b"actor"
+        ray.kill(actor)
+
+
+def test_an_async_actor_awaits_its_client(shared: Ensemble) -> None:
+    class AsyncWriter:
+        async def write(self, name: str, count: int) -> list[str]:
+            async with await AsyncClient.connect(name) as client:
+                await client.create("/async")
+                paths = [client.create("/async/n-", sequence=True) for _ in range(count)]
+                return list(await asyncio.gather(*paths))
+
+        async def block(self, name: str) -> str:
+            try:
+                connect(name)
+            except WrongContextError as error:
+                return str(error)
+            return "no error"
+
+    actor_class: Any = ray.remote(num_cpus=0)(AsyncWriter)
+    actor = actor_class.remote()
+    written = ray.get(actor.write.remote(shared.name, 50))
+    assert written == [f"/async/n-{number:010d}" for number in range(50)]
+    assert "AsyncClient" in ray.get(actor.block.remote(shared.name))
+
+
+def test_connect_joins_ray_by_itself(shared: Ensemble, driver_environment: dict[str, str]) -> None:
+    program = f"""
+        from raykeeper.client import connect
+        with connect({shared.name!r}) as client:
+            print(client.create("/from-driver", b"x"))
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        env=driver_environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "/from-driver\n"), done.stderr
+
+
+def test_a_larger_value_limit_reaches_the_client(launch_one: Launch) -> None:
+    ensemble = launch_one(servers=1, value_limit_bytes=3 << 20)
+    with ensemble.connect() as client:
+        client.create("/large", bytes(3 << 20))
+        assert client.get("/large")[1].data_length == 3 << 20
+
+
+def test_two_launches_at_once_make_one_ensemble(ray_session: str, tmp_path: Path) -> None:
+    name = new_name()
+    task: Any = ray.remote(num_cpus=0)(launch)
+    launches = [task.remote(name=name, data_dir=str(tmp_path)) for _ in range(3)]
+    ensembles = ray.get(launches)
+    assert ensembles == [Ensemble(name)] * 3
+    report = eventually(
+        lambda: (
+            (r := ensembles[0].status()).leader is not None
+            and all(server.role in ("leader", "follower") for server in r.servers)
+            and r
+        )
+    )
+    assert [server.problem for server in report.servers] == ["", "", ""]
+    ensembles[0].shutdown()
