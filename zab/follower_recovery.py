@@ -149,12 +149,13 @@ class FollowerRecovery:
         if message.epoch < history.accepted:
             self.outcome = GiveUp("the leader proposes an epoch below our promise")
         elif message.epoch == history.accepted:
-            # Promised before, perhaps to another leader: not to be counted.
+            # Promised before. To this very leader, which proposes an epoch only once: it may not
+            # have heard. To another one, or before a restart: not to be counted.
             self.phase = FollowerPhase.PROMISED
-            self._send_ack_epoch(promised=False)
+            self._send_ack_epoch(promised=history.promised_to == self.leader)
         else:
             self.phase = FollowerPhase.PROMISING
-            history.save_epochs(message.epoch, history.current)
+            history.promise(message.epoch, self.leader)
 
     def _send_ack_epoch(self, promised: bool) -> None:
         history = self._history

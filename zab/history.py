@@ -18,7 +18,7 @@ from raykeeper.zab.effects import (
     Truncate,
 )
 from raykeeper.zab.errors import PeerProtocolError
-from raykeeper.zab.ids import Epoch, Zxid, show_zxid
+from raykeeper.zab.ids import Epoch, ServerId, Zxid, show_zxid
 from raykeeper.zab.settings import WindowLimits
 from raykeeper.zab.window import TxnWindow, follows
 
@@ -36,6 +36,7 @@ class History:
         "accepted",
         "current",
         "delivered",
+        "promised_to",
         "synced",
         "window",
     )
@@ -57,6 +58,7 @@ class History:
         self.window = window
         self.synced = window.last
         self.delivered = delivered
+        self.promised_to: ServerId | None = None  # whose epoch `accepted` is; unknown on start
         self._out = out
         self._limits = limits
         self._saving: tuple[Epoch, Epoch] | None = None
@@ -110,8 +112,14 @@ class History:
         assert self.synced <= upto <= self.window.last, (self.synced, upto, self.window.last)
         self.synced = upto
 
+    def promise(self, epoch: Epoch, leader: ServerId) -> None:
+        """Accept the epoch that `leader` proposes, and no other leader's of this number."""
+        assert epoch > self.accepted, (epoch, self.accepted)
+        self.promised_to = leader
+        self.save_epochs(epoch, self.current)
+
     def save_epochs(self, accepted: Epoch, current: Epoch) -> None:
-        """Promise both epochs; they count once `epochs_saved`."""
+        """Save both epochs; they count once `epochs_saved`."""
         assert self._saving is None, self._saving
         assert accepted >= self.accepted and current >= self.current, (accepted, current)
         assert current <= accepted, (current, accepted)

@@ -148,7 +148,7 @@ class LeaderBroadcast:
             case SnapshotCredit():
                 self.learners.credit(learner)
 
-    def lost(self, peer: ServerId, reason: str) -> None:
+    def lost(self, peer: ServerId, reason: str, _now: Millis) -> None:
         """The link to a learner broke, or it has left us."""
         self.learners.drop(peer, reason)
 

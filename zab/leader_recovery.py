@@ -32,7 +32,7 @@ class LeaderRecovery:
         self._out = out
         self._proposed: Epoch | None = None  # under way to our disk
         self._heard_max = history.accepted
-        self._give_up_at = Millis(now + settings.timing.init_ms)
+        self._give_up_at = Millis(now + settings.timing.sync_ms)
         self._check()
 
     def receive(self, sender: ServerId, message: LeaderRecoveryMessage, now: Millis) -> None:
@@ -55,22 +55,23 @@ class LeaderRecovery:
                 self.learners.follow(learner, message, now)
             else:
                 self.learners.credit(learner)
-        # A long synchronization is not cut short while it makes progress.
-        self._give_up_at = Millis(now + self._settings.timing.init_ms)
+        self._be_patient(now)
         self._check()
 
     def epochs_saved(self) -> None:
         """One of our own promises is on disk."""
         if self._proposed is not None and self._history.accepted == self._proposed:
-            self.learners.epoch = self._proposed
-            self._proposed = None
-            for learner in self.learners:
-                self.learners.invite(learner)
+            proposed, self._proposed = self._proposed, None
+            if self._heard_max < proposed:
+                self.learners.epoch = proposed
+                for learner in self.learners:
+                    self.learners.invite(learner)
         self._check()
 
-    def lost(self, peer: ServerId, reason: str) -> None:
+    def lost(self, peer: ServerId, reason: str, now: Millis) -> None:
         """The link to a learner broke, or it has left us."""
         self.learners.drop(peer, reason)
+        self._be_patient(now)
 
     def wake(self, now: Millis) -> None:
         """The deadline has passed."""
@@ -80,6 +81,15 @@ class LeaderRecovery:
     def deadline(self) -> Millis:
         """When to call `wake`."""
         return self._give_up_at
+
+    def _be_patient(self, now: Millis) -> None:
+        timing = self._settings.timing
+        if self._holds(Stage.GREETED):
+            # A long synchronization is not cut short while it makes progress.
+            self._give_up_at = Millis(now + timing.init_ms)
+        else:
+            # Our claim to lead keeps others from electing somebody (ZOOKEEPER-3109).
+            self._give_up_at = min(self._give_up_at, Millis(now + timing.sync_ms))
 
     def _on_follower_info(self, sender: ServerId, info: FollowerInfo, now: Millis) -> None:
         if self.learners.epoch and info.accepted_epoch > self.learners.epoch:
@@ -112,24 +122,31 @@ class LeaderRecovery:
             self._check_acks()
 
     def _check_epoch(self) -> None:
-        # An epoch already under way to the disk is not changed; a later caller that has promised
-        # more makes us give up in `_on_follower_info`.
+        # An epoch already under way to the disk is not changed; if a caller has promised as much
+        # meanwhile, `epochs_saved` leads back here.
         if self._proposed is not None or not self._holds(Stage.GREETED):
             return
         assert self._heard_max < EPOCH_MAX, "epochs are exhausted"
         self._proposed = Epoch(self._heard_max + 1)
         self._out.append(Note(notes.EPOCH_PROPOSED, self._proposed))
-        self._history.save_epochs(self._proposed, self._history.current)
+        self._history.promise(self._proposed, self._settings.server_id)
 
     def _check_promises(self) -> None:
         voters = [x.server_id for x in self.learners if x.votes and x.promised]
         if not self._settings.quorum.holds([self._settings.server_id, *voters]):
+            if self._is_epoch_spent():
+                self.outcome = GiveUp("the epoch was promised to another leader")
             return
         self.learners.is_synchronizing = True
         self._history.save_epochs(self.learners.epoch, self.learners.epoch)
         for learner in self.learners:
             if learner.stage is Stage.PROMISED:
                 self.learners.synchronize(learner)
+
+    def _is_epoch_spent(self) -> bool:
+        """Whether a quorum has answered, and only another epoch can be promised by one."""
+        voters = [x for x in self.learners if x.votes]
+        return self._holds(Stage.PROMISED) and all(x.stage is Stage.PROMISED for x in voters)
 
     def _check_acks(self) -> None:
         if self._holds(Stage.FOLLOWING):

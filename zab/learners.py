@@ -178,7 +178,7 @@ class Learners:
         """Completion of ReadLog: a DIFF if the disk had it all, else a snapshot."""
         if learner.stage is not Stage.READING or after != read_after(learner.last_zxid):
             return  # asked for by an earlier stint
-        usable = usable_runs(learner.last_zxid, runs)
+        usable = usable_runs(learner.last_zxid, self._history.window.base, runs)
         if usable is None:
             self._stream(learner)
             return
@@ -250,6 +250,7 @@ class Learners:
         self._send_runs(learner, window.between(after, window.last))
         self._history.unpin(learner.server_id)
         learner.sent = learner.new_leader_last = window.last
+        learner.acked_at = learner.heard_at  # its patience starts now, not before the stream
         learner.stage = Stage.SYNCING
         self._out.append(Send(learner.server_id, NewLeader(self.epoch, window.last)))
 

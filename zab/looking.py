@@ -3,9 +3,11 @@
 ZooKeeper: `FastLeaderElection.lookForLeader`. The election is only an oracle for liveness: who
 may really lead is decided by discovery, so a wrong guess costs time, never safety.
 
-Differences: a candidate must be linked to be voted for; a broken link takes its peer's
-notifications with it; and rule Z1: the election ends at once when every linked voter has sent
-exactly this vote, and after `finalize_ms` when only a quorum has.
+Differences: a vote goes to the best of the linked voters, each of which tells its own history;
+votes told by others are counted, never adopted. So a vote follows from what is known at first
+hand, and two servers cannot hold each other to a candidate that neither can reach. A broken link
+takes its peer's notifications with it. Rule Z1: the election ends at once when every linked voter
+has sent exactly this vote, and after `finalize_ms` when only a quorum has.
 """
 
 from raykeeper.zab import notes
@@ -20,8 +22,8 @@ from raykeeper.zab.transitions import Elected, Outcome
 class Looking:
     """One election, possibly of several rounds.
 
-    `received` holds the newest vote of this round of every linked voter and of this server;
-    `settled` the newest notification of every linked voter that follows or leads.
+    `received` holds the newest notification of this round of every linked voter; `settled` the
+    newest of every linked voter that follows or leads.
     """
 
     def __init__(
@@ -47,7 +49,7 @@ class Looking:
             else Vote(Epoch(0), ZERO, ServerId(0))
         )
         self.vote = self._own
-        self._received: dict[ServerId, Vote] = {}
+        self._received: dict[ServerId, Notification] = {}
         self._settled: dict[ServerId, Notification] = {}
         self._finalize_at: Millis | None = None
         self._resend_ms = settings.timing.resend_min_ms
@@ -59,16 +61,17 @@ class Looking:
     def receive(self, sender: ServerId, message: Notification, now: Millis) -> None:
         """Take a notification into account; a sender without a vote is only answered."""
         if not message.voting or sender not in self._settings.quorum.voters:
+            self._forget(sender)
             if message.state is PeerState.LOOKING and self._settings.votes:
                 self._answer(sender)
+            self._check(now)
             return
         if message.state is PeerState.LOOKING:
-            self._settled.pop(sender, None)
             self._on_vote(sender, message)
         else:
             self._settled[sender] = message
             if message.round == self.round:
-                self._received[sender] = message.vote
+                self._received[sender] = message
             else:
                 self._received.pop(sender, None)
             self._join_settled(message.vote)
@@ -80,11 +83,11 @@ class Looking:
         self._check(now)
 
     def link_down(self, peer: ServerId, now: Millis) -> None:
-        """Forget what the peer said; if it was our candidate, start a new round without it."""
-        self._received.pop(peer, None)
-        self._settled.pop(peer, None)
-        if self.vote.leader == peer:
-            self._start_round(self.round + 1)
+        """Forget what the peer said; if it was our candidate, vote for the next best.
+
+        In the same round: others may still reach the peer, and a new round would stop them.
+        """
+        self._forget(peer)
         self._check(now)
 
     def wake(self, now: Millis) -> None:
@@ -103,11 +106,20 @@ class Looking:
 
     def _on_vote(self, sender: ServerId, message: Notification) -> None:
         if message.round < self.round:
-            self._answer(sender)
+            self._settled.pop(sender, None)
+            # It cannot learn our round from a server without a vote, only answer it: for ever.
+            if self._settings.votes:
+                self._answer(sender)
             return
         if message.round > self.round:
             self._start_round(message.round)
-        self._received[sender] = message.vote
+        if self._settled.pop(sender, None) is not None:
+            self._answer(sender)  # it looks again in this round and has forgotten our vote
+        self._received[sender] = message
+
+    def _forget(self, peer: ServerId) -> None:
+        self._received.pop(peer, None)
+        self._settled.pop(peer, None)
 
     def _start_round(self, round_: int) -> None:
         self._out.append(Note(notes.ELECTION_ROUND, round_))
@@ -118,15 +130,16 @@ class Looking:
         self._broadcast()
 
     def _check(self, now: Millis) -> None:
-        """Adopt the best vote known, and decide if a quorum sent it."""
+        """Vote for the best voter in reach, and decide if a quorum does."""
         if self.outcome is not None or not self._settings.votes:
             return
         best = self._best()
         if best != self.vote:
             self.vote = best
+            self._finalize_at = None
             self._broadcast()
         same = [self._settings.server_id]
-        same += [voter for voter, vote in self._received.items() if vote == self.vote]
+        same += [voter for voter, told in self._received.items() if told.vote == self.vote]
         if not self._settings.quorum.holds(same):
             self._finalize_at = None
             return
@@ -136,15 +149,17 @@ class Looking:
             self._decide(self.vote)
 
     def _best(self) -> Vote:
-        me = self._settings.server_id
         votes = [self._own]
-        votes += [v for v in self._received.values() if v.leader == me or v.leader in self._links]
-        voters = self._settings.quorum.voters
-        return max(vote for vote in votes if vote.leader in voters)
+        for told in self._received.values():
+            if told.state is PeerState.LOOKING:
+                votes.append(told.own)
+            elif told.state is PeerState.LEADING:
+                votes.append(told.vote)  # it was the first to decide this round
+        return max(votes)
 
     def _is_unanimous(self) -> bool:
         return all(
-            self._received.get(voter) == self.vote
+            voter in self._received and self._received[voter].vote == self.vote
             for voter in self._settings.quorum.voters
             if voter in self._links
         )
@@ -164,7 +179,7 @@ class Looking:
         if self._settings.votes:
             supporters.append(self._settings.server_id)
         if self._settings.quorum.holds(supporters):
-            self.round = max(self.round, claim.round)
+            self.round = claim.round  # a later one of the leader tells that it leads no more
             self._decide(claim.vote)
 
     def _decide(self, vote: Vote) -> None:
@@ -172,12 +187,14 @@ class Looking:
         self.vote = vote
         self.outcome = Elected(self.round, vote)
 
-    def _notification(self) -> Notification:
-        return Notification(self.round, self.vote, PeerState.LOOKING, self._settings.votes)
+    def notification(self) -> Notification:
+        """What this server tells the others now."""
+        votes = self._settings.votes
+        return Notification(self.round, self.vote, PeerState.LOOKING, votes, self._own)
 
     def _answer(self, peer: ServerId) -> None:
-        self._out.append(Send(peer, self._notification()))
+        self._out.append(Send(peer, self.notification()))
 
     def _broadcast(self) -> None:
-        message = self._notification()
+        message = self.notification()
         self._out.extend(Send(peer, message) for peer in self._links)

@@ -33,13 +33,14 @@ class Notification(Struct, frozen=True, array_like=True, tag=1):
     """Election: the sender's vote in its round; a settled server tells whom it follows.
 
     `voting` is False from an observer or a server that has lost its promises: it is answered but
-    not counted.
+    not counted. `own` is the sender's own history, whomever it votes for.
     """
 
     round: int
     vote: Vote
     state: PeerState
     voting: bool
+    own: Vote
 
 
 class FollowerInfo(Struct, frozen=True, array_like=True, tag=2):

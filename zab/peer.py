@@ -48,7 +48,7 @@ class Peer:
         self.history = history
         self.links: dict[ServerId, None] = {}  # linked servers, in the order they came
         self._out = out
-        self._round = 0
+        self._round = 1
         self._stint = 0
         self._vote = Vote(history.current, history.synced, settings.server_id)
         self._role: _Role = Draining(history)
@@ -130,7 +130,7 @@ class Peer:
         if isinstance(role, Looking):
             role.link_down(peer, now)
         elif isinstance(role, LeaderRecovery | LeaderBroadcast):
-            role.lost(peer, "link broken")
+            role.lost(peer, "link broken", now)
         elif isinstance(role, FollowerRecovery | FollowerBroadcast) and role.leader == peer:
             role.outcome = GiveUp("the link to the leader is broken")
         self._advance(now)
@@ -264,7 +264,7 @@ class Peer:
             return
         if message.state is PeerState.LOOKING and not isinstance(role, Draining):
             if isinstance(role, LeaderRecovery | LeaderBroadcast):
-                role.lost(sender, "looks for a leader")
+                role.lost(sender, "looks for a leader", now)
             self._out.append(Send(sender, self._notification()))
         if isinstance(role, FollowerRecovery | FollowerBroadcast) and sender == role.leader:
             self._on_leaders_notification(role, message)
@@ -281,22 +281,24 @@ class Peer:
             and role.phase is FollowerPhase.DISCOVERY
             and message.state is PeerState.LOOKING
             and message.vote.leader == role.leader
+            and message.round <= self._round  # a later round is a new election, for us too
         )
         if not is_about_to_lead:
             role.outcome = GiveUp("the leader no longer leads")
 
     def _notification(self) -> Notification:
         role = self._role
-        votes = self.settings.votes
         if isinstance(role, Looking):
-            return Notification(role.round, role.vote, PeerState.LOOKING, votes)
+            return role.notification()
+        votes = self.settings.votes
         if isinstance(role, LeaderRecovery | LeaderBroadcast):
             state = PeerState.LEADING
         elif isinstance(role, Draining):
-            state = PeerState.LOOKING
+            state, votes = PeerState.LOOKING, False  # not yet
         else:
             state = PeerState.FOLLOWING if votes else PeerState.OBSERVING
-        return Notification(self._round, self._vote, state, votes)
+        own = Vote(self.history.current, self.history.synced, self.settings.server_id)
+        return Notification(self._round, self._vote, state, votes, own)
 
     def _disk_done(self, now: Millis) -> None:
         if isinstance(self._role, FollowerRecovery):
@@ -314,7 +316,6 @@ class Peer:
         if isinstance(outcome, GiveUp):
             self._leave(outcome.reason)
         elif isinstance(outcome, Settled):
-            self._round += 1
             self._role = Looking(
                 self.settings, self.history, self.links, self._round, self._out, now
             )
@@ -337,17 +338,21 @@ class Peer:
         if leader == self.settings.server_id:
             self._out.append(RoleChanged(Role.LEADER, leader))
             self._role = LeaderRecovery(self.settings, self.history, self._out, now)
-            message = self._notification()
-            self._out.extend(Send(peer, message) for peer in self.links)
+            self._announce()
             return
+        assert leader in self.links, "nobody votes for a server that is not linked"
         self._stint += 1
         role = Role.FOLLOWER if self.settings.votes else Role.OBSERVER
         self._out.append(RoleChanged(role, leader))
         self._role = FollowerRecovery(
             self.settings, self.history, leader, self._stint, self._out, now
         )
-        if leader not in self.links:
-            self._role.outcome = GiveUp("the elected leader is not linked")
+        self._announce()
+
+    def _announce(self) -> None:
+        # Who waits for us to lead must learn that we follow, and who looks for a leader counts us.
+        message = self._notification()
+        self._out.extend(Send(peer, message) for peer in self.links)
 
     def _leave(self, reason: str) -> None:
         role = self._role
@@ -356,8 +361,14 @@ class Peer:
             role.learners.clear()
         elif isinstance(role, FollowerRecovery):
             role.abandon()
+        # Who was wrong about the leader looks on in the same round. A new round stops everybody's
+        # election, and one server that cannot reach the right leader would stop it for ever.
+        if not (isinstance(role, FollowerRecovery) and role.phase is FollowerPhase.DISCOVERY):
+            self._round += 1
         self._out.append(RoleChanged(Role.LOOKING, None))
         self._role = Draining(self.history)
+        if isinstance(role, LeaderRecovery | LeaderBroadcast) and self._role.outcome is None:
+            self._announce()  # nobody shall wait for our disk
 
     def _leader_role(self) -> LeaderRecovery | LeaderBroadcast:
         assert isinstance(self._role, LeaderRecovery | LeaderBroadcast), self.role

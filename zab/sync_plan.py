@@ -50,9 +50,13 @@ def read_after(last_zxid: Zxid) -> Zxid:
     return Zxid(max(ZERO, last_zxid - 1))
 
 
-def usable_runs(last_zxid: Zxid, runs: list[Run]) -> list[Run] | None:
-    """What follows `last_zxid` in runs read after `read_after`; None when it is not in them."""
-    if not runs:
+def usable_runs(last_zxid: Zxid, base: Zxid, runs: list[Run]) -> list[Run] | None:
+    """What follows `last_zxid` in runs read after `read_after`; None when it is not in them.
+
+    None as well when they do not end at `base`: an earlier stint asked for them, when the window
+    began elsewhere, and what follows would come after a hole.
+    """
+    if not runs or runs[-1].first + len(runs[-1].txns) - 1 != base:
         return None
     if last_zxid == ZERO:
         return runs

@@ -1,0 +1,174 @@
+"""The disk of one server in the world of `zab_world`: what survives a crash, and what is under way.
+
+Operations are worked off in order, and each completes only when the world says so. A crash keeps
+a random part of what was under way: the log may end inside a batch, and the file of the epochs
+may or may not have been replaced.
+"""
+
+from collections import deque
+from random import Random
+
+import msgspec
+
+from raykeeper.zab.effects import (
+    Append,
+    DiscardSnapshot,
+    DiskEffect,
+    InstallSnapshot,
+    ReadLog,
+    ReceiveChunk,
+    ReceiveSnapshot,
+    Run,
+    SaveEpochs,
+    Truncate,
+)
+from raykeeper.zab.history import History
+from raykeeper.zab.ids import ZERO, Epoch, Zxid, counter_of
+from raykeeper.zab.settings import WindowLimits
+from raykeeper.zab.window import TxnWindow
+
+Entry = tuple[Zxid, bytes]
+
+
+def entries_of(first: Zxid, txns: list[bytes]) -> list[Entry]:
+    return [(Zxid(first + i), txn) for i, txn in enumerate(txns)]
+
+
+def runs_of(entries: list[Entry]) -> list[Run]:
+    runs: list[Run] = []
+    for zxid, txn in entries:
+        if runs and counter_of(zxid) != 1:
+            runs[-1].txns.append(txn)
+        else:
+            runs.append(Run(zxid, [txn]))
+    return runs
+
+
+class Disk:
+    """`entries` is the whole history; the log has `entries[log_start:]`, a snapshot the rest."""
+
+    def __init__(self) -> None:
+        self.accepted = Epoch(0)
+        self.current = Epoch(0)
+        self.entries: list[Entry] = []
+        self.snapshot = 0  # how many entries the newest snapshot covers
+        self.consistent = 0  # up to which entry it is fuzzy
+        self.log_start = 0
+        self.committed = ZERO  # the newest mark stored with a batch
+        self.queue: deque[DiskEffect] = deque()
+        self._incoming: bytes | None = None  # the temporary snapshot
+
+    @property
+    def last(self) -> Zxid:
+        return self.entries[-1][0] if self.entries else ZERO
+
+    def place(self, zxid: Zxid) -> int:
+        """How many entries lie at or before `zxid`, which is one of them or 0."""
+        if zxid == ZERO:
+            return 0
+        places = [i + 1 for i, (z, _) in enumerate(self.entries) if z == zxid]
+        assert places, f"{zxid:#x} is not on the disk"
+        return places[0]
+
+    def begin(self, effect: DiskEffect) -> None:
+        """Take up an operation; those on the temporary snapshot have no completion."""
+        if isinstance(effect, ReceiveSnapshot):
+            self._incoming = b""
+        elif isinstance(effect, ReceiveChunk):
+            assert self._incoming is not None
+            self._incoming += effect.data
+        elif isinstance(effect, DiscardSnapshot):
+            self._incoming = None
+        else:
+            self.queue.append(effect)
+
+    def finish(self) -> tuple[DiskEffect, list[Run]]:
+        """Carry out what is next; all appends that wait share one sync."""
+        effect = self.queue.popleft()
+        found = self._carry_out(effect)
+        while isinstance(effect, Append) and self.queue and isinstance(self.queue[0], Append):
+            effect = self.queue.popleft()
+            self._carry_out(effect)
+        return effect, found
+
+    def crash(self, random: Random) -> None:
+        """Lose what is under way, all or in part."""
+        survivors = random.randint(0, len(self.queue))
+        for i, effect in enumerate(self.queue):
+            if isinstance(effect, SaveEpochs):
+                # Another file than the log: it may be replaced before older appends are on disk.
+                if random.random() < 0.5:
+                    self._carry_out(effect)
+            elif i < survivors:
+                self._carry_out(effect)
+            elif i == survivors and isinstance(effect, Append):
+                torn = effect.txns[: random.randint(0, len(effect.txns))]
+                self.entries += entries_of(effect.first, torn)
+            else:
+                survivors = -1
+        self.queue.clear()
+        self._incoming = None
+
+    def recover(self, limits: WindowLimits, random: Random, out: list) -> tuple[History, int]:  # type: ignore[type-arg]
+        """The history of a starting server, and how many entries it has delivered."""
+        base = random.randint(self.log_start, self.snapshot)
+        window = TxnWindow(self.entries[base - 1][0] if base else ZERO)
+        for run in runs_of(self.entries[base:]):
+            window.extend(run.first, run.txns)
+        marked = max(self.consistent, self.place(self.committed))
+        delivered = random.randint(self.consistent, marked)
+        zxid = self.entries[delivered - 1][0] if delivered else ZERO
+        return History(self.accepted, self.current, window, zxid, out, limits), delivered
+
+    def take_snapshot(self, applied: int, random: Random) -> None:
+        """Publish a snapshot of what is applied and synced, and purge a part of the log."""
+        self.consistent = max(self.consistent, min(applied, len(self.entries)))
+        self.snapshot = random.randint(self.snapshot, self.consistent)
+        self.log_start = random.randint(self.log_start, self.snapshot)
+
+    def _carry_out(self, effect: DiskEffect) -> list[Run]:
+        if isinstance(effect, Append):
+            self.entries += entries_of(effect.first, effect.txns)
+            self.committed = max(self.committed, effect.committed)
+        elif isinstance(effect, SaveEpochs):
+            assert effect.accepted >= self.accepted, "a promise was taken back"
+            assert effect.current >= self.current, "the current epoch went back"
+            assert effect.current <= effect.accepted
+            self.accepted, self.current = effect.accepted, effect.current
+        elif isinstance(effect, Truncate):
+            keep = self.place(effect.upto)
+            assert keep >= self.consistent, "a snapshot holds what is cut"
+            del self.entries[keep:]
+        elif isinstance(effect, InstallSnapshot):
+            self._install(effect)
+        else:
+            assert isinstance(effect, ReadLog), effect
+            return self._read(effect)
+        return []
+
+    def _install(self, effect: InstallSnapshot) -> None:
+        assert self._incoming is not None, "nothing was received"
+        self.entries = decode_snapshot(self._incoming)
+        assert self.last == effect.zxid
+        self.snapshot = self.log_start = len(self.entries)
+        for run in effect.tail:
+            self.entries += entries_of(run.first, run.txns)
+        self.consistent = self.place(effect.consistent_at)
+        self._incoming = None
+
+    def _read(self, effect: ReadLog) -> list[Run]:
+        start = sum(zxid <= effect.after for zxid, _ in self.entries)
+        if start < self.log_start:
+            return []
+        found = [entry for entry in self.entries[start:] if entry[0] <= effect.upto]
+        if sum(len(txn) for _, txn in found) > effect.bytes_max:
+            return []
+        return runs_of(found)
+
+
+def encode_snapshot(entries: list[Entry]) -> bytes:
+    return msgspec.msgpack.encode(entries)
+
+
+def decode_snapshot(data: bytes) -> list[Entry]:
+    return msgspec.msgpack.decode(data, type=list[tuple[Zxid, bytes]])

@@ -1,0 +1,428 @@
+"""Several peers, the links between them and their disks in virtual time, driven by one seed.
+
+Not the simulator of whole servers (tests/simulation): only Zab, so that thousands of seeds run in
+a minute. A link is FIFO and breaks when it loses a message; its two ends come up and learn of a
+break at different times. The disks are in `zab_disk`, the checks in `zab_properties`.
+"""
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+from itertools import combinations
+from random import Random
+
+from raykeeper.zab import effects
+from raykeeper.zab.ids import Epoch, Millis, ServerId, Zxid
+from raykeeper.zab.messages import ZabMessage
+from raykeeper.zab.peer import Peer
+from raykeeper.zab.quorum import Quorum
+from raykeeper.zab.settings import Settings, WindowLimits
+from tests.paper.zab_disk import Disk, encode_snapshot, entries_of
+from tests.paper.zab_properties import Properties
+
+Call = Callable[[Peer, Millis], None]
+
+
+class Link:
+    """One incarnation of the link between two servers."""
+
+    def __init__(self, a: ServerId, b: ServerId) -> None:
+        self.ends = (a, b)
+        self.is_broken = False
+        self.arrival = {a: 0, b: 0}  # when the newest message to an end arrives
+        self.lost_to: set[ServerId] = set()  # ends that missed a message: they get no later one
+
+
+class Stream:
+    """A snapshot on its way to a learner."""
+
+    def __init__(self) -> None:
+        self.chunks: list[bytes] | None = None  # None until it begins
+
+
+class Server:
+    """One server: its disk stays, the rest dies with each incarnation."""
+
+    def __init__(self, server_id: ServerId, votes: bool) -> None:
+        self.id = server_id
+        self.votes = votes
+        self.disk = Disk()
+        self.checked = 0  # entries of the disk that were checked
+        self.incarnation = 0
+        self.paused_until = 0
+        self.slow_until = 0
+        self.down()
+
+    def down(self) -> None:
+        self.incarnation += 1
+        self.peer: Peer | None = None
+        self.out: list[effects.Effect] = []
+        self.links: dict[ServerId, Link] = {}
+        self.streams: dict[ServerId, Stream] = {}
+        self.applied = 0
+        self.inbox: list[Call] = []  # what waits while the server is paused
+        self.alarm: Millis | None = None
+        self.reads: dict[int, Zxid] = {}
+        self.is_disk_busy = False
+
+
+class World:
+    """`run_until` moves time; the methods named after faults may be called in between."""
+
+    def __init__(
+        self, random: Random, voters: int, learners: int = 0, window: WindowLimits | None = None
+    ) -> None:
+        self.random = random
+        self.now = Millis(1_000)
+        ids = [ServerId(i) for i in range(1, voters + learners + 1)]
+        self.voters = tuple(ids[:voters])
+        self.quorum = Quorum(self.voters)
+        self.properties = Properties(self.quorum)
+        self.servers = {i: Server(i, i in self.voters) for i in ids}
+        self.window = window or WindowLimits()
+        self.latency_ms = 2
+        self.disk_ms = 3
+        self.notice_ms = 100  # how long an end may take to learn of a break
+        self.wiped = 0
+        self.trace: list[str] | None = None
+        self.notes: dict[str, int] = {}
+        self._cuts: set[tuple[ServerId, ServerId]] = set()
+        self._agenda: list[tuple[int, int, Callable[[], None]]] = []
+        self._count = 0
+        self._in_a_row = 0  # events at one and the same millisecond
+        self._dialing: set[tuple[ServerId, ServerId]] = set()
+        self._newest: dict[tuple[ServerId, ServerId], Link] = {}
+
+    # Time.
+
+    def at(self, when: int, action: Callable[[], None]) -> None:
+        self._count += 1
+        heappush(self._agenda, (when, self._count, action))
+
+    def after(self, span: int, action: Callable[[], None]) -> None:
+        self.at(self.now + span, action)
+
+    def run_until(self, when: int) -> None:
+        while self._agenda and self._agenda[0][0] <= when:
+            time, _, action = heappop(self._agenda)
+            self._in_a_row = self._in_a_row + 1 if time <= self.now else 0
+            assert self._in_a_row < 10_000, "the servers keep each other busy"
+            self.now = Millis(max(self.now, time))
+            action()
+        self.now = Millis(max(self.now, when))
+
+    # What the outside does.
+
+    def start(self, server_id: ServerId) -> None:
+        server = self.servers[server_id]
+        assert server.peer is None
+        settings = Settings(server_id, self.voters, server.votes, window=self.window)
+        history, server.applied = server.disk.recover(self.window, self.random, server.out)
+        server.peer = Peer(settings, history, server.out)
+        self._log(f"{server_id} starts at {history.logged:#x} {history.accepted}")
+        self.event(server, lambda peer, now: peer.start(now))
+        for other in self.servers:
+            if other != server_id:
+                self._dial(server_id, other)
+
+    def crash(self, server_id: ServerId) -> None:
+        server = self.servers[server_id]
+        if server.peer is None:
+            return
+        self._log(f"{server_id} crashes")
+        links = [link for ends, link in self._newest.items() if server_id in ends]
+        server.disk.crash(self.random)
+        server.down()
+        self._check_disk(server)
+        for link in links:
+            self._break(link)
+
+    def wipe(self, server_id: ServerId) -> None:
+        """The disk is lost with its promises: the server comes back without a vote (D3)."""
+        self.crash(server_id)
+        server = self.servers[server_id]
+        self.wiped += server.votes
+        server.votes = False
+        server.disk, server.checked = Disk(), 0
+
+    def cut(self, a: ServerId, b: ServerId) -> None:
+        """Lose everything from `a` to `b`."""
+        self._log(f"cut {a} -> {b}")
+        self._cuts.add((a, b))
+        if (link := self._newest.get((min(a, b), max(a, b)))) is not None:
+            link.lost_to.add(b)
+            self._break(link)
+
+    def heal(self) -> None:
+        self._log("heal")
+        self._cuts.clear()
+        for a, b in combinations(self.servers, 2):
+            self._dial(a, b)
+
+    def flap(self, a: ServerId, b: ServerId) -> None:
+        if (link := self.servers[a].links.get(b)) is not None:
+            self._log(f"flap {a} - {b}")
+            self._break(link)
+
+    def propose(self, server_id: ServerId, count: int) -> bool:
+        server = self.servers[server_id]
+        if server.peer is None or server.paused_until > self.now:
+            return False
+        if (leading := server.peer.broadcasting) is None:
+            return False
+        first, last = leading.next_zxid(), server.peer.history.logged
+        txns = [b"%x" % self.random.getrandbits(64) for _ in range(count)]
+        self.properties.broadcast(server_id, first, txns, last)
+        server.peer.propose(txns, self.now)
+        self._settle(server)
+        return True
+
+    def read(self, server_id: ServerId) -> None:
+        server = self.servers[server_id]
+        if server.peer is None or server.paused_until > self.now:
+            return
+        if (leading := server.peer.broadcasting) is not None:
+            self._count += 1
+            server.reads[self._count] = self.properties.last
+            leading.read_point(self._count)
+            self._settle(server)
+
+    def take_snapshot(self, server_id: ServerId) -> None:
+        server = self.servers[server_id]
+        if server.peer is not None and not server.disk.queue:
+            server.disk.take_snapshot(server.applied, self.random)
+
+    def leaders(self) -> list[ServerId]:
+        """Who leads in broadcast, or believes so."""
+        return [s.id for s in self.servers.values() if s.peer and s.peer.broadcasting]
+
+    # Events of one server.
+
+    def event(self, server: Server, call: Call) -> None:
+        """Give a server one event, now or when it is no longer paused."""
+        if server.peer is None:
+            return
+        server.inbox.append(call)
+        if len(server.inbox) == 1:
+            self.at(max(self.now, server.paused_until), lambda: self._work_off(server, call))
+
+    def _work_off(self, server: Server, first: Call) -> None:
+        if server.paused_until > self.now:
+            self.at(server.paused_until, lambda: self._work_off(server, first))
+        elif server.inbox and server.inbox[0] is first:
+            calls = list(server.inbox)
+            server.inbox.clear()
+            for call in calls:
+                assert server.peer is not None
+                call(server.peer, self.now)
+                self._settle(server)
+
+    def _settle(self, server: Server) -> None:
+        assert server.peer is not None
+        found = server.out[:]
+        server.out.clear()
+        for effect in found:
+            self._carry_out(server, effect)
+        history = server.peer.history
+        assert history.current <= history.accepted
+        assert history.delivered <= history.logged
+        assert server.disk.accepted >= history.accepted
+        self.properties.survives([self.servers[i].disk for i in self.voters], self.wiped)
+        deadline = server.peer.deadline()
+        if deadline is not None and deadline != server.alarm:
+            server.alarm = deadline
+            incarnation = server.incarnation
+            self.at(deadline, lambda: self._wake(server, incarnation, deadline))
+
+    def _wake(self, server: Server, incarnation: int, deadline: Millis) -> None:
+        if server.incarnation == incarnation and server.alarm == deadline:
+            server.alarm = None
+            self.event(server, lambda peer, now: peer.wake(now))
+
+    def _carry_out(self, server: Server, effect: effects.Effect) -> None:
+        self._log(f"{server.id}: {effect}")
+        if isinstance(effect, effects.Send):
+            self._send(server, effect.peer, effect.message)
+        elif isinstance(effect, effects.DiskEffect):
+            server.disk.begin(effect)
+            self._disk_next(server)
+        elif isinstance(effect, effects.Deliver):
+            self._deliver(server, effect)
+        elif isinstance(effect, effects.AdoptSnapshot):
+            server.applied = server.disk.snapshot
+            assert server.disk.entries[: server.applied] == self._prefix(server.applied)
+        elif isinstance(effect, effects.StreamSnapshot):
+            self._stream(server, effect.learner)
+        elif isinstance(effect, effects.CancelSnapshot):
+            server.streams.pop(effect.learner, None)  # its end may wait in the inbox
+        elif isinstance(effect, effects.BreakLink):
+            if (link := server.links.pop(effect.peer, None)) is not None:
+                self._break(link)
+                self.after(0, lambda: self._end_down(server, effect.peer, link))
+        elif isinstance(effect, effects.ReadPoint):
+            asked = server.reads.pop(effect.token)
+            assert effect.zxid >= asked, f"{server.id} would read {effect.zxid:#x}, not {asked:#x}"
+        elif isinstance(effect, effects.Note):
+            self.notes[effect.name] = self.notes.get(effect.name, 0) + 1
+        elif isinstance(effect, effects.RoleChanged):
+            server.reads.clear()
+        elif isinstance(effect, effects.GrantCredit):
+            self._stream_next(server, effect.learner)
+        elif effect.role is effects.Role.LEADER:
+            self.properties.establish(effect.epoch, server.id, server.incarnation, server.applied)
+
+    def _deliver(self, server: Server, effect: effects.Deliver) -> None:
+        for entry in entries_of(effect.first, effect.txns):
+            self.properties.deliver(server.applied, entry)
+            server.applied += 1
+
+    def _prefix(self, count: int) -> list[tuple[Zxid, bytes]]:
+        assert count <= len(self.properties.committed)
+        return self.properties.committed[:count]
+
+    # Disks.
+
+    def _disk_next(self, server: Server) -> None:
+        if server.disk.queue and not server.is_disk_busy:
+            server.is_disk_busy = True
+            incarnation = server.incarnation
+            span = self.random.randint(0, self.disk_ms)
+            self.at(
+                max(self.now + span, server.slow_until),
+                lambda: self._disk_done(server, incarnation),
+            )
+
+    def _disk_done(self, server: Server, incarnation: int) -> None:
+        if server.incarnation != incarnation:
+            return
+        effect, runs = server.disk.finish()
+        self._log(f"{server.id} disk: {effect}")
+        if isinstance(effect, effects.InstallSnapshot):
+            server.checked = 0
+        self._check_disk(server)
+        server.is_disk_busy = False
+        self._disk_next(server)
+        if isinstance(effect, effects.Append):
+            upto = Zxid(effect.first + len(effect.txns) - 1)
+            self.event(server, lambda peer, now: peer.log_synced(upto, now))
+        elif isinstance(effect, effects.SaveEpochs):
+            epochs: tuple[Epoch, Epoch] = effect.accepted, effect.current
+            self.event(server, lambda peer, now: peer.epochs_saved(*epochs, now))
+        elif isinstance(effect, effects.Truncate):
+            cut = effect.upto
+            self.event(server, lambda peer, now: peer.log_truncated(cut, now))
+        elif isinstance(effect, effects.InstallSnapshot):
+            zxid = effect.zxid
+            self.event(server, lambda peer, now: peer.snapshot_installed(zxid, now))
+        elif isinstance(effect, effects.ReadLog):
+            learner, after = effect.learner, effect.after
+            self.event(server, lambda peer, now: peer.log_read(learner, after, runs, now))
+
+    def _check_disk(self, server: Server) -> None:
+        entries = server.disk.entries
+        for i in range(min(server.checked, len(entries)), len(entries)):
+            self.properties.extend_log(entries[i - 1][0] if i else Zxid(0), entries[i])
+        server.checked = len(entries)
+
+    # Snapshots to learners: one chunk in flight.
+
+    def _stream(self, server: Server, learner: ServerId) -> None:
+        stream = server.streams[learner] = Stream()
+        self.after(self.random.randint(0, 20), lambda: self._stream_begin(server, learner, stream))
+
+    def _stream_begin(self, server: Server, learner: ServerId, stream: Stream) -> None:
+        def begin(peer: Peer, _now: Millis) -> None:
+            if server.streams.get(learner) is stream:
+                data = encode_snapshot(self._prefix(server.applied))
+                stream.chunks = [data[i : i + 1_000] for i in range(0, len(data), 1_000)]
+                peer.snapshot_begin(learner, peer.history.delivered)
+
+        self.event(server, begin)
+        self.event(server, lambda _peer, _now: self._stream_next(server, learner))
+
+    def _stream_next(self, server: Server, learner: ServerId) -> None:
+        stream = server.streams.get(learner)
+        if stream is None or stream.chunks is None:
+            return
+        if stream.chunks:
+            data = stream.chunks.pop(0)
+            self.event(server, lambda peer, now: peer.snapshot_chunk(learner, data))
+        else:
+            del server.streams[learner]
+            self.event(
+                server,
+                lambda peer, now: peer.snapshot_end(learner, peer.history.delivered),
+            )
+
+    # Links.
+
+    def _dial(self, a: ServerId, b: ServerId) -> None:
+        """Try until there is a new link, unless the present one is whole."""
+        a, b = min(a, b), max(a, b)
+        if (a, b) not in self._dialing:
+            self._dialing.add((a, b))
+            self.after(self.random.randint(1, 50), lambda: self._connect(a, b))
+
+    def _connect(self, a: ServerId, b: ServerId) -> None:
+        self._dialing.discard((a, b))
+        one, other = self.servers[a], self.servers[b]
+        if one.peer is None or other.peer is None:
+            return  # its start dials again
+        if (a, b) in self._cuts or (b, a) in self._cuts:
+            return  # the healing dials again
+        newest = self._newest.get((a, b))
+        if newest is not None:
+            if not newest.is_broken:
+                return
+            if one.links.get(b) is other.links.get(a) is newest:
+                self._dial(a, b)  # nobody has noticed yet
+                return
+        link = self._newest[a, b] = Link(a, b)
+        for server, peer in ((one, b), (other, a)):
+            self._arrive(link, server, lambda s=server, p=peer: self._end_up(s, p, link))
+
+    def _arrive(self, link: Link, receiver: Server, action: Callable[[], None]) -> None:
+        when = self.now + self.random.randint(0, self.latency_ms)
+        link.arrival[receiver.id] = max(link.arrival[receiver.id], when)
+        incarnation = receiver.incarnation
+
+        def arrive() -> None:
+            if receiver.incarnation == incarnation:
+                action()
+
+        self.at(link.arrival[receiver.id], arrive)
+
+    def _end_up(self, server: Server, peer: ServerId, link: Link) -> None:
+        if link.is_broken:
+            return  # refused
+        server.links[peer] = link
+        self.event(server, lambda p, now: p.link_up(peer, now))
+
+    def _end_down(self, server: Server, peer: ServerId, link: Link) -> None:
+        if server.links.get(peer) in (link, None):
+            server.links.pop(peer, None)
+            self.event(server, lambda p, now: p.link_down(peer, now))
+        self._dial(server.id, peer)
+
+    def _break(self, link: Link) -> None:
+        if link.is_broken:
+            return
+        link.is_broken = True
+        a, b = link.ends
+        for server, peer in ((self.servers[a], b), (self.servers[b], a)):
+            notice = self.now + self.random.randint(0, self.notice_ms)
+            self.at(notice, lambda s=server, p=peer: self._end_down(s, p, link))
+
+    def _send(self, sender: Server, to: ServerId, message: ZabMessage) -> None:
+        link = sender.links.get(to)
+        if link is None:
+            return
+        receiver = self.servers[to]
+        self._arrive(link, receiver, lambda: self._receive(link, receiver, sender.id, message))
+
+    def _receive(self, link: Link, server: Server, sender: ServerId, message: ZabMessage) -> None:
+        if server.links.get(sender) is link and server.id not in link.lost_to:
+            self.event(server, lambda peer, now: peer.receive(sender, message, now))
+
+    def _log(self, line: str) -> None:
+        if self.trace is not None:
+            self.trace.append(f"{self.now:>7} {line}")
