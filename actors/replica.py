@@ -267,7 +267,7 @@ class _Running:
         fence = Fence()
         self.clients = ClientLinks(self.incarnation, config.clients_max, self._deliver)
         self.peers = PeerLinks(config.server_id, config.others, fence, self._deliver, log.line)
-        self.acceptor = RayCallAcceptor(self, PEER_QUEUE_BYTES_MAX)
+        self.acceptor = RayCallAcceptor(self)
         self._tracker = TrackerCalls(
             self._find_tracker,
             self._deliver,

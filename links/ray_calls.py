@@ -35,6 +35,7 @@ from raykeeper.links.hello import (
     LINK_VERSION,
     Fence,
     Hello,
+    LinkKind,
     Refusal,
     Welcome,
     decode_answer,
@@ -46,6 +47,7 @@ from raykeeper.links.limits import (
     GRACE_MS,
     PARK_MS_MAX,
     PARK_MS_MIN,
+    PEER_QUEUE_BYTES_MAX,
     PORTIONS_MAX,
     QUEUE_BYTES_MAX,
 )
@@ -62,12 +64,12 @@ class RayCallAcceptor:
     def __init__(
         self,
         acceptor: Acceptor,
-        queue_bytes_max: int = QUEUE_BYTES_MAX,
+        client_queue_bytes_max: int = QUEUE_BYTES_MAX,
         grace_ms: int = GRACE_MS,
     ) -> None:
         """Accept on the running loop, in the name of `acceptor`."""
         self._acceptor = acceptor
-        self._queue_bytes_max = queue_bytes_max
+        self._client_queue_bytes_max = client_queue_bytes_max
         self._grace_s = grace_ms / 1000
         self._links: dict[int, _AcceptedLink] = {}
         # Link ids are never used twice, by any incarnation: of two live instances of an actor one
@@ -84,7 +86,11 @@ class RayCallAcceptor:
         park_s = min(max(park_ms, PARK_MS_MIN), PARK_MS_MAX) / 1000
         link = _AcceptedLink(
             greeting.incarnation,
-            OutgoingFrames(self._queue_bytes_max),
+            OutgoingFrames(
+                PEER_QUEUE_BYTES_MAX
+                if greeting.kind is LinkKind.PEER
+                else self._client_queue_bytes_max
+            ),
             park_s,
             self._grace_s,
             lambda: self._links.pop(link_id, None),
