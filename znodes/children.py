@@ -2,28 +2,40 @@
 
 Listing a million children takes some 20 ms, in which the server would do nothing else. A fuzzy
 walk needs no list as of one moment, so it lists one part at a time (see `snapshot`).
+
+A part holds the children of one range of czxids. So siblings of the same age, which lie together in
+memory, are visited together: parts chosen by a hash made the walk three times slower.
 """
 
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
 from typing import Final
-from zlib import crc32
+
+from raykeeper.zab.ids import Zxid
 
 PARTED_FROM: Final = 4_096
 """A znode with more children than this keeps them in parts; fewer stay in one dict."""
 
-PARTS: Final = 64
+PART_SIZE: Final = 4_096
 
 
 class PartedChildren:
-    """A set of paths in `PARTS` dicts, chosen by a hash that is the same in every process."""
+    """A set of paths, each with its czxid.
 
-    __slots__ = ("count", "parts")
+    Part i holds the czxids in [starts[i], starts[i + 1]), the first also what is older, the last
+    all that is newer. Children mostly come in the order of their czxids, so a full last part is
+    followed by a new one; others are never split.
+    """
 
-    def __init__(self, paths: dict[str, None]) -> None:
-        self.parts: tuple[dict[str, None], ...] = tuple({} for _ in range(PARTS))
+    __slots__ = ("_newest", "_starts", "count", "parts")
+
+    def __init__(self, children: Iterable[tuple[Zxid, str]]) -> None:
         self.count = 0
-        for path in paths:
-            self.add(path)
+        self.parts: list[dict[str, None]] = [{}]
+        self._starts: list[Zxid] = [Zxid(0)]
+        self._newest = Zxid(0)
+        for czxid, path in sorted(children):
+            self.add(path, czxid)
 
     def __len__(self) -> int:
         return self.count
@@ -32,17 +44,30 @@ class PartedChildren:
         for part in self.parts:
             yield from part
 
-    def add(self, path: str) -> None:
+    def add(self, path: str, czxid: Zxid) -> None:
         """Put in `path`; again changes nothing."""
-        part = self.parts[crc32(path.encode()) % PARTS]
+        if czxid > self._newest:
+            self._newest = czxid
+            if len(self.parts[-1]) >= PART_SIZE:
+                self.parts.append({})
+                self._starts.append(czxid)
+        part = self.parts[self._index(czxid)]
         before = len(part)
         part[path] = None
         self.count += len(part) - before
 
-    def remove(self, path: str) -> None:
+    def remove(self, path: str, czxid: Zxid) -> None:
         """Take out `path`, which is there."""
-        del self.parts[crc32(path.encode()) % PARTS][path]
+        index = self._index(czxid)
+        part = self.parts[index]
+        del part[path]
         self.count -= 1
+        if not part and len(self.parts) > 1:
+            del self.parts[index]
+            del self._starts[index]
+
+    def _index(self, czxid: Zxid) -> int:
+        return max(0, bisect_right(self._starts, czxid) - 1)
 
 
 Children = dict[str, None] | PartedChildren

@@ -76,7 +76,7 @@ class Tree:
         assert (parent is None) == (path == "/"), path
         self.znodes[path] = znode
         if parent is not None:
-            _link(parent, path)
+            self._link(parent, path, znode.czxid)
         self._count_in(path, znode)
 
     def create(self, zxid: Zxid, time_ms: Millis, change: Created) -> None:
@@ -95,7 +95,7 @@ class Tree:
             self._count_in(path, znode)
         else:
             assert znode.czxid >= zxid, (path, znode.czxid, zxid)  # else its deletion is missing
-        _link(parent, path)
+        self._link(parent, path, znode.czxid)
         self._raise_children(parent_path, parent, change.creates, zxid)
 
     def delete(self, zxid: Zxid, path: str) -> None:
@@ -112,7 +112,7 @@ class Tree:
             if isinstance(parent.children, dict):
                 del parent.children[path]
             else:
-                parent.children.remove(path)
+                parent.children.remove(path, znode.czxid)
         if parent is not None:
             self._raise_children(parent_path, parent, parent.creates, zxid)
 
@@ -133,6 +133,18 @@ class Tree:
         znode.mtime = time_ms
         znode.version = version
         znode.check = new
+
+    def _link(self, parent: Znode, path: str, czxid: Zxid) -> None:
+        children = parent.children
+        if children is None:
+            parent.children = {path: None}
+        elif isinstance(children, dict):
+            children[path] = None
+            if len(children) > PARTED_FROM:
+                znodes = self.znodes
+                parent.children = PartedChildren((znodes[p].czxid, p) for p in children)
+        else:
+            children.add(path, czxid)
 
     def _count_in(self, path: str, znode: Znode) -> None:
         check = znode.check = data_check(
@@ -203,15 +215,3 @@ def cversion_of(creates: int, num_children: int) -> int:
     if cversion > 0x7FFF_FFFF:
         cversion = (cversion + 0x8000_0000 & 0xFFFF_FFFF) - 0x8000_0000
     return cversion
-
-
-def _link(parent: Znode, path: str) -> None:
-    children = parent.children
-    if children is None:
-        parent.children = {path: None}
-    elif isinstance(children, dict):
-        children[path] = None
-        if len(children) > PARTED_FROM:
-            parent.children = PartedChildren(children)
-    else:
-        children.add(path)

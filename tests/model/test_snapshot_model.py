@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from raykeeper.zab.ids import ZERO, Zxid
-from raykeeper.znodes import tree
+from raykeeper.znodes import children, tree
 from raykeeper.znodes.requests import CloseSession, Create, Delete, SetData
 from raykeeper.znodes.snapshot import SnapshotLoader, SnapshotWalk
 from raykeeper.znodes.state import State
@@ -170,6 +170,7 @@ def test_every_interleaving_of_a_random_history(
 ) -> None:
     if parted:  # children of the larger znodes are listed in parts
         monkeypatch.setattr(tree, "PARTED_FROM", 1)
+        monkeypatch.setattr(children, "PART_SIZE", 1)
     random = Random(seed)
     run = Run()
     for command in START:

@@ -1,7 +1,9 @@
 """PartedChildren: a set of paths, whatever its parts; and a tree that changes over to it."""
 
+import pytest
+
 from raykeeper.zab.ids import Millis, Zxid
-from raykeeper.znodes.children import PARTED_FROM, PARTS, PartedChildren
+from raykeeper.znodes.children import PART_SIZE, PARTED_FROM, PartedChildren
 from raykeeper.znodes.reads import answer
 from raykeeper.znodes.replies import ChildrenRead
 from raykeeper.znodes.requests import GetChildren, SessionId
@@ -10,24 +12,71 @@ from raykeeper.znodes.state import State
 from raykeeper.znodes.tree import stat_of
 from raykeeper.znodes.txns import Created
 
-PATHS = [f"/a/{number}" for number in range(1_000)]
+COUNT = 3 * PART_SIZE
+PAIRS = [(Zxid(number + 1), f"/a/{number}") for number in range(COUNT)]
 
 
 def test_is_a_set() -> None:
-    children = PartedChildren(dict.fromkeys(PATHS))
-    children.add(PATHS[0])
-    assert len(children) == len(PATHS)
-    assert sorted(children) == sorted(PATHS)
-    for path in PATHS[:500]:
-        children.remove(path)
-    assert sorted(children) == sorted(PATHS[500:])
-    assert len(children) == 500
+    children = PartedChildren(reversed(PAIRS))
+    for czxid, path in PAIRS[::500]:
+        children.add(path, czxid)
+    assert len(children) == COUNT
+    assert list(children) == [path for _, path in PAIRS]
+    for czxid, path in PAIRS[::2]:
+        children.remove(path, czxid)
+    assert list(children) == [path for _, path in PAIRS[1::2]]
+    assert len(children) == COUNT // 2
 
 
-def test_no_part_is_large() -> None:
-    children = PartedChildren(dict.fromkeys(PATHS))
-    assert len(children.parts) == PARTS
-    assert max(map(len, children.parts)) < 3 * len(PATHS) / PARTS
+def test_parts_are_full_and_in_order_of_age() -> None:
+    children = PartedChildren(PAIRS)
+    assert [len(part) for part in children.parts] == [PART_SIZE] * 3
+
+
+def test_a_late_child_goes_to_the_part_of_its_age() -> None:
+    """A load, or a replay, may bring an older child after a newer one."""
+    children = PartedChildren(PAIRS[: PART_SIZE + 1] + PAIRS[PART_SIZE + 2 :])
+    czxid, path = PAIRS[PART_SIZE + 1]
+    children.add(path, czxid)
+    children.add("/a/first", Zxid(0))
+    assert path in children.parts[1]
+    assert "/a/first" in children.parts[0]
+    children.remove(path, czxid)
+    children.remove("/a/first", Zxid(0))
+    assert len(children) == COUNT - 1
+
+
+def test_children_of_one_transaction_stay_in_one_part() -> None:
+    """Else the second could not be told by its czxid."""
+    children = PartedChildren(PAIRS[:PART_SIZE])
+    czxid, path = PAIRS[PART_SIZE - 1]
+    children.add("/a/twin", czxid)
+    assert len(children.parts) == 1
+    children.remove("/a/twin", czxid)
+    children.remove(path, czxid)
+    assert len(children) == PART_SIZE - 1
+
+
+@pytest.mark.parametrize("gone", [0, 1, 2])
+def test_an_empty_part_is_dropped(gone: int) -> None:
+    """A queue fills at one end and empties at the other for ever."""
+    children = PartedChildren(PAIRS)
+    within = PAIRS[gone * PART_SIZE : (gone + 1) * PART_SIZE]
+    for czxid, path in within:
+        children.remove(path, czxid)
+    assert len(children.parts) == 2
+    # What is of that age still finds a place.
+    children.add(within[5][1], within[5][0])
+    children.add("/a/new", Zxid(COUNT + 1))
+    children.remove(within[5][1], within[5][0])
+    children.remove("/a/new", Zxid(COUNT + 1))
+    assert len(children) == 2 * PART_SIZE
+
+
+def test_the_last_part_stays() -> None:
+    children = PartedChildren(PAIRS[:1])
+    children.remove(PAIRS[0][1], PAIRS[0][0])
+    assert (len(children), children.parts) == (0, [{}])
 
 
 def crowded() -> State:
@@ -61,7 +110,7 @@ def test_a_walk_lists_a_crowded_znode_part_by_part() -> None:
     while (chunk := walk.next_chunk()) is not None:
         loader.load(chunk)
         listed.append(len(walk._paths))
-    assert max(listed) < 10 * PARTED_FROM / PARTS
+    assert max(listed) <= PART_SIZE
     loaded = loader.finish(state.zxid, state.zxid)
     assert loaded.digest() == state.digest()
     # What is below the bound when it is loaded is in one dict again.
