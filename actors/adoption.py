@@ -1,8 +1,10 @@
 """A tree received from the leader takes the place of ours.
 
 Rules Z5 and Z7. The received tree is fuzzy: it is a real state only once everything up to its
-`consistent_at` is applied. Until then nobody is answered; then every local watch is evaluated as
-on a reconnect, before any reply from the new state.
+`consistent_at` is applied. It may also be older than ours, when the leader has not learned yet how
+much of its log is committed; then it counts once it has caught up with what our clients saw.
+Until then nobody is answered; then every local watch is evaluated as on a reconnect, before any
+reply from the new state.
 """
 
 from raykeeper.actors import server_notes as notes
@@ -35,7 +37,7 @@ class Adoption:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the tree is a real state."""
+        """Whether the tree is a real state, and none that clients would see go back."""
         return self._since is None
 
     def observe(self, effect: Effect) -> None:
@@ -44,13 +46,13 @@ class Adoption:
             self._loader = SnapshotLoader()
         elif isinstance(effect, DiscardSnapshot):
             self._loader = None
-        elif isinstance(effect, ReceiveChunk) and self._loader is not None:
+        elif isinstance(effect, ReceiveChunk):
+            peer = self._context.peer
+            assert self._loader is not None and peer.leader is not None, "asked for by a follower"
             try:
                 self._loader.load(effect.data)
             except SnapshotFormatError as error:
-                peer = self._context.peer
-                if peer.leader is not None:
-                    peer.reject(peer.leader, str(error), self._context.now.mono)
+                peer.reject(peer.leader, str(error), self._context.now.mono)
 
     def adopt(self, effect: AdoptSnapshot) -> None:
         """The snapshot is installed on the disk: serve from it, once it is a real state."""
@@ -67,7 +69,7 @@ class Adoption:
     def settle(self) -> None:
         """Transactions were applied: perhaps the tree is a real state now."""
         state, since = self._context.state, self._since
-        if since is None or state.zxid < state.consistent_at:
+        if since is None or state.zxid < max(state.consistent_at, since):
             return
         self._since = None
         for number, event in self._context.watches.reevaluate(state, since):

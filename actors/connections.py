@@ -9,8 +9,6 @@ announces; a write that was applied is answered from the table of outcomes, neve
 
 from collections import deque
 
-import msgspec
-
 from raykeeper.actors import server_notes as notes
 from raykeeper.actors.effects import CloseClient, SendClient
 from raykeeper.actors.peer_messages import ForwardConnect, ForwardedWrite, Touch
@@ -20,6 +18,7 @@ from raykeeper.zab.ids import ZERO, Millis, Zxid
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.reads import answer, set_watch
 from raykeeper.znodes.replies import (
+    ChildrenRead,
     Connected,
     DataRead,
     Done,
@@ -32,6 +31,7 @@ from raykeeper.znodes.replies import (
     encode_server_frame,
 )
 from raykeeper.znodes.requests import (
+    MALFORMED,
     PASSWORD_BYTES,
     ClientFrame,
     Connect,
@@ -45,7 +45,7 @@ from raykeeper.znodes.requests import (
 from raykeeper.znodes.txns import OpenRefused, Outcome, SessionOpened, Txn
 
 FRAME_BYTES_MAX = 1 << 20
-"""A frame with this much in read values leaves at once, so that none grows without bound."""
+"""A frame with this much in values and names leaves at once, so that none grows without bound."""
 
 
 class PendingSync:
@@ -69,7 +69,9 @@ class Connection:
         "bytes",
         "confirmed",
         "connect",
+        "forwarded",
         "is_dirty",
+        "is_holding",
         "is_touched",
         "items",
         "number",
@@ -87,6 +89,8 @@ class Connection:
         self.confirmed = 0
         self.is_touched = False
         self.is_dirty = False
+        self.forwarded = 0  # the newest write that went to the leader
+        self.is_holding = False  # writes wait for a sync, or for a read, that came before them
         self.queue: deque[tuple[_Waiting, Millis]] = deque()  # with the time of arrival
         self.items: list[Item] = []
         self.bytes = 0
@@ -96,6 +100,7 @@ class Connections:
     """All connections of this server, by number and by session.
 
     `forwards`, `connects` and `syncs` collect what must go to the leader at the end of the step.
+    `role_since` is when the server's role changed last.
     """
 
     def __init__(self, context: ServerContext) -> None:
@@ -103,6 +108,7 @@ class Connections:
         self.connects: list[ForwardConnect] = []
         self.syncs: list[PendingSync] = []
         self.is_serving = False
+        self.role_since = Millis(0)
         self._context = context
         self._by_number: dict[int, Connection] = {}
         self._by_session: dict[SessionId, Connection] = {}
@@ -126,7 +132,7 @@ class Connections:
         connection = self._by_number.get(number)
         try:
             frame = decode_client_frame(data)
-        except msgspec.DecodeError as error:
+        except MALFORMED as error:
             self._malformed(number, str(error))
             return
         if isinstance(frame, Connect):
@@ -159,13 +165,18 @@ class Connections:
         for request in frame.requests:
             if isinstance(request, Write):
                 queue.append((request, now))
-                if request.number > applied:
+                if request.number > applied and not connection.is_holding:
+                    connection.forwarded = request.number
                     self.forwards.append(ForwardedWrite(session_id, owner, request))
             elif isinstance(request, Sync):
                 sync = PendingSync(request.xid)
                 queue.append((sync, now))
                 self.syncs.append(sync)
-            elif queue or not self.is_serving:
+                connection.is_holding = True
+            elif not self.is_serving:
+                queue.append((request, now))
+                connection.is_holding = True
+            elif queue:
                 queue.append((request, now))
             else:
                 self._answer(connection, request)
@@ -245,20 +256,19 @@ class Connections:
         connection = self._by_session.get(txn.session_id)
         if connection is None or not connection.queue:
             return
-        request, arrived = connection.queue[0]
+        queue = connection.queue
+        request, arrived = queue[0]
         if not isinstance(request, Write) or request.number != txn.number:
             return  # came through another connection; a repeat is answered when it is its turn
-        connection.queue.popleft()
+        queue.popleft()
         self._slow(connection, "write", txn.number, arrived)
         self._push(connection, _written(txn.number, outcome))
-        if connection.queue:
+        if queue and not isinstance(queue[0][0], Write):
             self._drain(connection)
 
     def fired(self, number: int, event: WatchFired) -> None:
         """A watch of connection `number` was triggered."""
-        connection = self._by_number.get(number)
-        if connection is not None:
-            self._push(connection, event)
+        self._push(self._by_number[number], event)
 
     def adopted(self) -> None:
         """The tree was replaced: end what is no longer, answer what has been applied."""
@@ -277,7 +287,8 @@ class Connections:
         """The leader confirmed heartbeats: the clients may count on their sessions again."""
         gone = frozenset(rejected)
         for connection, beat in beats:
-            if connection.session_id not in gone and beat > connection.confirmed:
+            session_id = connection.session_id  # 0 when the connection is gone
+            if session_id and session_id not in gone and beat > connection.confirmed:
                 connection.confirmed = beat
                 self._mark(connection)
 
@@ -318,6 +329,8 @@ class Connections:
         for connection in list(self._by_number.values()):
             if connection.queue:
                 self._drain(connection)
+                if connection.is_holding:
+                    self._forward(connection)
 
     def flush(self) -> None:
         """End of the step: everything that was queued for a client leaves in one frame each."""
@@ -331,35 +344,53 @@ class Connections:
 
     def _forward_again(self, connection: Connection) -> None:
         session = self._context.state.sessions.get(connection.session_id)
-        applied = session.last_number if session is not None else 0
+        connection.forwarded = session.last_number if session is not None else 0
+        self._forward(connection)
+        for request, _ in connection.queue:
+            if isinstance(request, PendingSync) and request.point is None:
+                self.syncs.append(request)
+
+    def _forward(self, connection: Connection) -> None:
+        """Send the leader the writes, but none that could overtake an earlier request.
+
+        A read that waits only for writes is answered between two of them; one that is held, or
+        stands behind a sync, would see the writes of its own session that came after it.
+        """
+        connection.is_holding = False
         for request, _ in connection.queue:
             if isinstance(request, Write):
-                if request.number > applied:
+                if request.number > connection.forwarded:
+                    connection.forwarded = request.number
                     self.forwards.append(
                         ForwardedWrite(connection.session_id, connection.owner, request)
                     )
-            elif isinstance(request, PendingSync) and request.point is None:
-                self.syncs.append(request)
+            elif isinstance(request, PendingSync) or not self.is_serving:
+                connection.is_holding = True
+                return
 
     def _drain(self, connection: Connection) -> None:
-        """Answer from the head of the queue as far as possible."""
+        """Answer from the head of the queue as far as possible; a sync may release writes."""
         queue = connection.queue
-        while queue and connection.session_id:
+        is_released = False
+        while queue:
             request, arrived = queue[0]
             if isinstance(request, Write):
                 if not self._repeat(connection, request):
-                    return
+                    break
             elif isinstance(request, PendingSync):
                 if request.point is None or request.point > self._context.state.zxid:
-                    return
+                    break
+                is_released = True
                 self._slow(connection, "sync", request.xid, arrived)
                 self._push(connection, Done(request.xid, self._context.state.zxid))
             elif self.is_serving:
                 self._answer(connection, request)
             else:
-                return
+                break
             if queue:
                 queue.popleft()
+        if is_released:
+            self._forward(connection)
 
     def _repeat(self, connection: Connection, write: Write) -> bool:
         """Answer a write that has been applied before; False when it has not."""
@@ -388,6 +419,8 @@ class Connections:
         item = answer(state, request)
         if isinstance(item, DataRead):
             connection.bytes += len(item.value)
+        elif isinstance(item, ChildrenRead):
+            connection.bytes += sum(map(len, item.children))
         if request.watch:
             if context.watches.count_of(number) < context.limits.watches_max:
                 set_watch(context.watches, number, request, item)
@@ -403,7 +436,7 @@ class Connections:
         if took > self._context.options.slow_request_ms:
             self._slow_count += 1
             if self._slowest is None or took > self._slowest[-1]:
-                stage = "agreement" if self._context.peer.is_active else "election"
+                stage = "agreement" if arrived >= self.role_since else "election"
                 self._slowest = (connection.session_id, kind, number, stage, took)
 
     def _tell_slowest(self) -> None:

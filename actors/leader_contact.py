@@ -52,7 +52,8 @@ class LeaderContact:
         if leading is not None:
             for connect in connects:
                 leading.connect(leader, connect)
-            leading.writes(leader, writes)
+            for gap in leading.writes(leader, writes):
+                connections.gap(gap.session_id, gap.owner)
         else:
             out.extend(SendPeer(leader, connect) for connect in connects)
             if writes:

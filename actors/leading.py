@@ -11,7 +11,7 @@ confirmed only for a session that is not about to end.
 from collections import deque
 
 from raykeeper.actors import server_notes as notes
-from raykeeper.actors.effects import SendPeer, TrackSessions
+from raykeeper.actors.effects import TrackSessions
 from raykeeper.actors.peer_messages import (
     ForwardConnect,
     ForwardedWrite,
@@ -56,9 +56,10 @@ class Leading:
 
     # Requests.
 
-    def writes(self, sender: ServerId, writes: list[ForwardedWrite]) -> None:
-        """Prepare writes that came through `sender`, in order."""
+    def writes(self, sender: ServerId, writes: list[ForwardedWrite]) -> list[WriteGap]:
+        """Prepare writes that came through `sender`, in order. Returns what it must be told."""
         preparation = self.preparation
+        gaps: list[WriteGap] = []
         for forwarded in writes:
             session_id, number = forwarded.session_id, forwarded.write.number
             if preparation.owner_of(session_id) != forwarded.owner:
@@ -66,18 +67,20 @@ class Leading:
                 self._context.out.append(Note(notes.WRITE_FENCED, detail))
                 continue
             last = preparation.last_number(session_id)
-            if last is None or number <= last:
-                continue  # closing, or a repeat: answered where the client is connected
+            assert last is not None, session_id  # it has an owner
+            if number <= last:
+                continue  # a repeat: answered where the client is connected
             window = self._context.limits.outcomes_max
             if number != last + 1 or number - forwarded.write.acked > window:
-                gap = WriteGap(session_id, forwarded.owner)
-                self._context.out.append(Note(notes.WRITE_GAP, (session_id, last, number)))
-                self._context.out.append(SendPeer(sender, gap))
+                if not gaps or gaps[-1].session_id != session_id:
+                    gaps.append(WriteGap(session_id, forwarded.owner))
+                    self._context.out.append(Note(notes.WRITE_GAP, (session_id, last, number)))
                 continue
             if (zxid := self._next_zxid()) is None:
-                return
+                break
             wall = self._context.now.wall
             self._add(preparation.write(zxid, wall, session_id, forwarded.write))
+        return gaps
 
     def connect(self, sender: ServerId, forwarded: ForwardConnect) -> None:
         """Prepare the opening or moving of a session for a client of `sender`."""
@@ -168,9 +171,9 @@ class Leading:
             if (zxid := self._next_zxid()) is None:
                 return
             txn = self.preparation.expire_session(zxid, self._context.now.wall, session_id)
-            if txn is not None:
-                self._context.out.append(Note(notes.SESSION_EXPIRED, session_id))
-                self._add(txn)
+            assert txn is not None, session_id  # it has an owner
+            self._context.out.append(Note(notes.SESSION_EXPIRED, session_id))
+            self._add(txn)
 
     def tracker_lost(self) -> None:
         """What the tracker knew is gone: every session gets its whole timeout again.
@@ -178,6 +181,8 @@ class Leading:
         A second loss before any session could have expired would keep the dead alive for ever, so
         the leader then tracks its sessions itself until the end of its reign.
         """
+        if self._own_expiry is not None:
+            return  # nobody asks it any more
         context = self._context
         now = context.now.mono
         context.out.append(Note(notes.TRACKER_LOST, len(self._losses)))
@@ -185,7 +190,7 @@ class Leading:
         since = now - context.limits.session_timeout_max_ms
         self._losses = [at for at in self._losses if at > since]
         self._losses.append(now)
-        if len(self._losses) > 1 and self._own_expiry is None:
+        if len(self._losses) > 1:
             self._own_expiry = Expiry()
             context.out.append(Note(notes.TRACKER_REPLACED, self.epoch))
 

@@ -208,7 +208,8 @@ class Server:
         for message in event.messages:
             if isinstance(message, ForwardWrites):
                 if self._leading is not None and sender in peer.links:
-                    self._leading.writes(sender, message.writes)
+                    for gap in self._leading.writes(sender, message.writes):
+                        self._context.out.append(SendPeer(sender, gap))
             elif isinstance(message, Touches):
                 self._on_touches(sender, message)
             elif isinstance(message, TouchesConfirmed):
@@ -225,7 +226,8 @@ class Server:
                 if self._leading is not None and sender in peer.links:
                     self._leading.connect(sender, message)
             elif isinstance(message, WriteGap):
-                self._connections.gap(message.session_id, message.owner)
+                if sender == peer.leader and sender in peer.links:
+                    self._connections.gap(message.session_id, message.owner)
             else:
                 peer.receive(sender, message, mono)
                 self._pump()
@@ -315,6 +317,9 @@ class Server:
         """Apply committed transactions; events and replies follow in the same order."""
         context, connections = self._context, self._connections
         state, watches = context.state, context.watches
+        if not connections.is_serving:
+            # A read that stands between two writes is due when the first is applied.
+            self._serve()
         is_real = self._adoption.is_settled
         zxid = first
         for data in txns:
@@ -354,9 +359,11 @@ class Server:
     def _on_role_changed(self) -> None:
         self._leading = None
         self._report_at = None
+        self._connections.role_since = self._context.now.mono
         self._contact.lost()
 
     def _on_activated(self, effect: zab.Activated) -> None:
+        assert self._adoption.is_settled, "a leader has everything that was ever committed"
         self._report_at = self._context.now.mono
         if effect.role is zab.Role.LEADER:
             self._leading = Leading(self._context, effect.epoch)
@@ -389,9 +396,13 @@ class Server:
         context = self._context
         self._serve()
         self._contact.send(self._leading)
-        if self._leading is not None:
+        while self._leading is not None:
             self._leading.propose()
             self._pump()
+            if not self._connections.forwards:
+                break
+            # Alone, a leader confirms a sync at once, and writes have waited for that.
+            self._contact.send(self._leading)
         self._streams.advance()
         self._pump()
         self._connections.flush()

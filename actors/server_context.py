@@ -33,6 +33,6 @@ class ServerContext:
         self.peer = peer
         self.limits = limits
         self.options = options
-        self.watches = WatchTable()
+        self.watches = WatchTable(limits.watches_max)
         self.out: list[Effect] = []
         self.now = Now(Millis(0), Millis(0))

@@ -1,0 +1,511 @@
+"""Connections: the order of answers, and what ends a client's link, as conversations."""
+
+import pytest
+from msgspec import Raw
+
+from raykeeper.actors import server_notes as notes
+from raykeeper.actors.effects import CloseClient, SendClient
+from raykeeper.actors.events import ClientFrameArrived, ClientGone, PeerFrame
+from raykeeper.actors.peer_messages import ForwardConnect, ForwardWrites, WriteGap
+from raykeeper.actors.server_context import ServerOptions
+from raykeeper.zab.ids import Millis, ServerId, Zxid
+from raykeeper.znodes.errors import Code
+from raykeeper.znodes.limits import Limits
+from raykeeper.znodes.replies import (
+    ChildrenRead,
+    Connected,
+    DataRead,
+    Done,
+    Ended,
+    EventType,
+    Item,
+    ReadFailed,
+    ServerFrame,
+    WatchFired,
+    Written,
+    decode_server_frame,
+)
+from raykeeper.znodes.requests import (
+    ClientFrame,
+    Connect,
+    CreateMode,
+    SessionId,
+    SetWatches,
+    Write,
+    encode_client_frame,
+)
+from tests.unit.actors.one_server import Caller, OneServer, Servers
+
+NO_SESSION = SessionId(0)
+PASSWORD = bytes(16)
+DEEP = b"\x91" * 100_000 + b"\xc0"
+FRAME_WITH_PATH = b"\x93\x02\x01\x91\x94\x02\x01\xa2%s\xc2"  # getData of a path of two bytes
+FRAME_WITH_OP = b"\x93\x02\x01\x91\x94\x01\x01\x00%s"  # write number 1
+
+
+def values(items: list[Item]) -> list[bytes]:
+    return [item.value for item in items if isinstance(item, DataRead)]
+
+
+def kinds(items: list[Item]) -> list[type]:
+    return [type(item) for item in items]
+
+
+# What a client must not send.
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\x00",
+        b"GET / HTTP/1.1\r\n",
+        encode_client_frame(ClientFrame(1, [])) + b"\x00",
+        FRAME_WITH_PATH % b"\xff\xfe",  # no UTF-8
+        FRAME_WITH_OP % DEEP,  # deeper than any recursion may go
+        b"\x93\x02\x01\xdd\xff\xff\xff\xff",  # four thousand million requests, says the head
+        encode_client_frame(Connect(NO_SESSION, PASSWORD, Millis(1), Zxid(0))),  # a second one
+    ],
+)
+def test_malformed_frame_ends_its_connection_alone(data: bytes) -> None:
+    host = OneServer()
+    bad, good = host.caller(1), host.caller(2)
+    bad.raw(data)
+    assert bad.ended == Code.CONNECTION_LOSS
+    assert [detail[0] for detail in host.notes(notes.CLIENT_MALFORMED)] == [1]  # type: ignore[index]
+    assert kinds(good.ask(good.exists("/"))) != []
+    again = Caller(host, 3)
+    assert again.take_up(bad) is not None and again.session_id == bad.session_id
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        encode_client_frame(ClientFrame(1, [])),
+        encode_client_frame(Connect(NO_SESSION, b"short", Millis(1), Zxid(0))),
+        b"\xff",
+    ],
+)
+def test_first_frame_must_be_a_connect(data: bytes) -> None:
+    host = OneServer()
+    host.step(ClientFrameArrived(9, data))
+    assert host.frames[9] == [Ended(Code.CONNECTION_LOSS)]
+    assert host.closed == [9]
+    assert host.server.stats().connections == 0
+
+
+def test_requests_before_the_session_is_open_are_malformed() -> None:
+    host = OneServer()
+    host.is_disk_held = True
+    caller = Caller(host, 1)
+    assert caller.connect() is None
+    caller.raw(encode_client_frame(ClientFrame(1, [])))
+    assert host.frames[1] == [Ended(Code.CONNECTION_LOSS)]
+    host.release_disk()
+    assert len(host.frames[1]) == 1  # its SessionOpened finds nobody
+
+
+def test_malformed_write_is_refused_and_uses_up_its_number() -> None:
+    host = OneServer()
+    caller = host.caller()
+    ops = [b"\xc0", b"\x93\x02\xa2\xff\xfe\x00", b"\x95\x02\xa1/\x00" + b"\x91" * 800 + b"\xc0\xc0"]
+    writes = [Write(n, 0, Raw(op)) for n, op in enumerate(ops, 1)]
+    items = caller.ask(*writes)
+    assert [item.code for item in items if isinstance(item, Written)] == [
+        Code.MARSHALLING_ERROR,
+        Code.MARSHALLING_ERROR,
+        items[2].code,  # type: ignore[union-attr]
+    ]
+    caller.number = 3
+    assert caller.ask(caller.create("/a"))[0].code == 0  # type: ignore[union-attr]
+
+
+# The order within a session.
+
+
+def test_reads_wait_behind_own_writes_and_pass_those_of_others() -> None:
+    host = OneServer()
+    one, other = host.caller(1), host.caller(2)
+    one.ask(one.create("/a", b"old"))
+    host.is_disk_held = True
+    assert one.ask(one.set("/a", b"new"), one.get("/a")) == []
+    assert one.ask(one.get("/a")) == []
+    assert values(other.ask(other.get("/a"))) == [b"old"]
+    assert host.server.stats().outstanding == 3
+    host.release_disk()
+    assert kinds(one.new()) == [Written, DataRead, DataRead]
+    assert host.server.stats().outstanding == 0
+
+
+def test_read_between_two_writes_sees_the_first_alone() -> None:
+    host = OneServer()
+    caller = host.caller()
+    caller.ask(caller.create("/a"))
+    host.is_disk_held = True
+    caller.ask(caller.set("/a", b"1"), caller.get("/a"), caller.set("/a", b"2"), caller.get("/a"))
+    host.release_disk()
+    assert kinds(caller.new()) == [Written, DataRead, Written, DataRead]
+    assert values(caller.items) == [b"1", b"2"]
+
+
+def test_read_between_two_writes_sees_the_first_alone_after_an_election() -> None:
+    servers = Servers(3)
+    host = servers[1]
+    caller = host.caller()
+    caller.ask(caller.create("/a"))
+    host.step(
+        caller.frame(
+            caller.set("/a", b"1"), caller.get("/a"), caller.set("/a", b"2"), caller.get("/a")
+        )
+    )
+    servers._carry()  # the writes reach the leader, but no ack will
+    servers.hold(1, 3)
+    servers.hold(2, 3)
+    servers.run()
+    assert caller.new() == []
+    servers.crash(3)
+    assert kinds(caller.new()) == [Written, DataRead, Written, DataRead]
+    assert values(caller.items) == [b"1", b"2"]
+
+
+def test_write_does_not_overtake_a_sync() -> None:
+    """Else the read behind the sync would see a write that its client asked for later."""
+    servers = Servers(3)
+    host = servers[1]
+    one, other = host.caller(1), servers[2].caller(2)
+    one.ask(one.create("/a", b"old"))
+    servers.hold(3, 1)
+    servers[2].step(other.frame(other.sync()))
+    servers._carry()
+    servers.hold(2, 3)
+    servers.run()  # the leader's probe for the other sync is under way
+    host.step(one.frame(one.sync(), one.get("/a"), one.set("/a", b"new"), one.get("/a")))
+    servers.run()
+    servers.release(2, 3)
+    servers.release(3, 1)
+    assert kinds(one.new()) == [Done, DataRead, Written, DataRead]
+    assert values(one.items) == [b"old", b"new"]
+
+
+def test_each_sync_releases_the_writes_up_to_the_next() -> None:
+    servers = Servers(2)
+    host = servers[1]
+    caller = host.caller()
+    servers.hold(2, 1)
+    requests = [caller.create("/a"), caller.sync(), caller.create("/b"), caller.sync()]
+    host.take()
+    host.step(caller.frame(*requests, caller.create("/c")))
+    assert [len(m.writes) for m in host.sent(ForwardWrites)] == [1]
+    caller.ask(caller.create("/d"))
+    assert [len(m.writes) for m in host.sent(ForwardWrites)] == [1]
+    servers.release(2, 1)
+    assert [len(m.writes) for m in host.sent(ForwardWrites)] == [1, 1, 2]
+    assert kinds(caller.new()) == [Written, Done, Written, Done, Written, Written]
+
+
+def test_write_does_not_overtake_a_held_read() -> None:
+    servers = Servers(2)
+    host = servers[1]
+    caller = host.caller()
+    caller.ask(caller.create("/a", b"old"))
+    servers.cut(1, 2)
+    assert caller.ask(caller.get("/a"), caller.set("/a", b"new"), caller.get("/a")) == []
+    servers.link(1, 2)
+    assert kinds(caller.new()) == [DataRead, Written, DataRead]
+    assert values(caller.items) == [b"old", b"new"]
+
+
+# Events.
+
+
+def test_event_comes_before_the_reply_to_the_write_that_caused_it() -> None:
+    host = OneServer()
+    caller = host.caller()
+    caller.ask(caller.create("/a"))
+    items = caller.ask(caller.get("/a", watch=True), caller.set("/a", b"1"), caller.get("/a"))
+    assert kinds(items) == [DataRead, WatchFired, Written, DataRead]
+
+
+def test_event_comes_before_the_read_that_shows_its_cause() -> None:
+    host = OneServer()
+    watcher, writer = host.caller(1), host.caller(2)
+    writer.ask(writer.create("/a"))
+    watcher.ask(watcher.get("/a", watch=True))
+    host.step(writer.frame(writer.set("/a", b"1")), watcher.frame(watcher.get("/a")))
+    assert kinds(watcher.items) == [DataRead, DataRead, WatchFired]
+    assert values(watcher.items) == [b"", b""]  # the write was not committed yet
+    assert values(watcher.ask(watcher.get("/a"))) == [b"1"]
+
+
+def test_set_watches_tells_what_was_missed_before_it_is_done() -> None:
+    host = OneServer()
+    caller, other = host.caller(1), host.caller(2)
+    seen = host.server.state.zxid
+    other.ask(other.create("/a"), other.create("/b"))
+    request = SetWatches(caller.next_xid(), seen, [], ["/a", "/c"], ["/"])
+    items = caller.ask(request)
+    assert kinds(items) == [WatchFired, WatchFired, Done]
+    other.ask(other.create("/c"))
+    assert [item.kind for item in caller.new() if isinstance(item, WatchFired)] == [
+        EventType.CREATED
+    ]
+
+
+def test_watches_of_a_closed_connection_are_gone() -> None:
+    host = OneServer()
+    caller, other = host.caller(1), host.caller(2)
+    caller.ask(caller.exists("/a", watch=True))
+    assert host.server.stats().watches == 1
+    host.step(ClientGone(1))
+    host.step(ClientGone(1))  # said twice
+    assert host.server.stats().watches == 0
+    other.ask(other.create("/a"))
+    assert host.server.stats().connections == 1
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_watches_are_bounded(again: bool) -> None:
+    host = OneServer(limits=Limits(watches_max=2))
+    caller = host.caller()
+    caller.ask(caller.exists("/a", watch=True), caller.exists("/b", watch=True))
+    if again:
+        request = SetWatches(caller.next_xid(), Zxid(1 << 60), [], ["/c", "/d"], [])
+        assert kinds(caller.ask(request)) == [Done]
+    else:
+        (item,) = caller.ask(caller.exists("/c", watch=True))
+        assert isinstance(item, ReadFailed) and item.code == Code.BAD_ARGUMENTS
+        assert host.notes(notes.WATCHES_FULL) == [caller.session_id]
+    assert host.server.stats().watches == 2
+
+
+# Sessions and their connections.
+
+
+def test_repeat_of_a_write_is_answered_from_the_table() -> None:
+    host = OneServer()
+    first = host.caller(1)
+    before = first.ask(first.create("/s-", b"", CreateMode.SEQUENTIAL))
+    first.ask(first.set("/nowhere", b""))
+    second = Caller(host, 2)
+    assert second.take_up(first) is not None
+    zxid = host.server.state.zxid
+    second.number = 0
+    repeats = [second.create("/s-", b"", CreateMode.SEQUENTIAL), second.set("/nowhere", b"")]
+    items = second.ask(*repeats, second.exists("/"))
+    assert items[:1] == before
+    assert [item.code for item in items[:2]] == [0, Code.NO_NODE]  # type: ignore[union-attr]
+    assert host.server.state.zxid == zxid
+
+
+def test_repeat_of_an_acknowledged_write_ends_the_connection() -> None:
+    host = OneServer()
+    caller = host.caller()
+    caller.ask(caller.create("/a"))
+    caller.acked = 1
+    caller.ask(caller.create("/b"))
+    caller.number = 0
+    assert caller.ask(caller.create("/a"), caller.exists("/")) == []
+    assert caller.ended == Code.CONNECTION_LOSS
+    assert host.notes(notes.CLIENT_MALFORMED) == [(1, "repeat")]
+
+
+def test_write_through_the_old_connection_is_answered_on_the_new_one() -> None:
+    """The move is ordered after the write, so the new connection asks for it again."""
+    servers = Servers(2)
+    old, new = servers[1].caller(1), Caller(servers[1], 2)
+    servers.hold(2, 1)
+    old.ask(old.create("/a"))
+    new.password = old.password
+    new.connect(old.session_id)
+    servers.release(2, 1)
+    assert new.greeting is not None and new.greeting.last_number == 1  # type: ignore[union-attr]
+    assert old.ended == Code.SESSION_MOVED
+    (item,) = new.ask(new.create("/a"))
+    assert isinstance(item, Written) and item.code == 0
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_move_ends_the_old_connection(elsewhere: bool) -> None:
+    servers = Servers(3)
+    old = servers[1].caller(1)
+    new = Caller(servers[2] if elsewhere else servers[1], 2)
+    answer = new.take_up(old)
+    assert isinstance(answer, Connected) and answer.session_id == old.session_id
+    assert old.ended == Code.SESSION_MOVED
+    assert servers[1].notes(notes.SESSION_FENCED) == [(old.session_id, 1)]
+    assert kinds(new.ask(new.create("/a"))) == [Written]
+
+
+def test_lost_answer_to_connect_is_asked_for_again() -> None:
+    host = OneServer()
+    first = host.caller(1)
+    second = Caller(host, 2, first.password)
+    answer = second.connect()
+    assert isinstance(answer, Connected) and answer.session_id == first.session_id
+
+
+@pytest.mark.parametrize(
+    ("session_id", "password", "code"),
+    [
+        (12345, PASSWORD, Code.SESSION_EXPIRED),
+        (0, None, Code.AUTH_FAILED),  # 0 stands for the session of the first caller
+    ],
+)
+def test_refused_connect_says_why(session_id: int, password: bytes | None, code: Code) -> None:
+    servers = Servers(2)
+    first = servers[1].caller(1)
+    caller = Caller(servers[1], 2, password or b"another password")
+    caller.password = caller.password.ljust(16)[:16]
+    answer = caller.connect(session_id or first.session_id)
+    assert isinstance(answer, Connected) and answer.code == code
+    assert servers[1].closed == [2]
+    assert servers[1].server.stats().connections == 1
+    assert first.ended is None
+
+
+def test_refusal_for_a_connection_that_is_gone_or_served_is_dropped() -> None:
+    servers = Servers(2)
+    leader, host = servers[2], servers[1]
+    caller = host.caller(1)
+    unknown = Connect(SessionId(99), PASSWORD, Millis(1_000), Zxid(0))
+    for connection in (1, 77):
+        leader.step(PeerFrame(ServerId(1), [ForwardConnect(connection, unknown)]))
+        servers.run()
+    assert caller.ended is None
+    assert kinds(caller.ask(caller.exists("/"))) != []
+
+
+def test_client_of_another_ensemble_is_sent_away() -> None:
+    host = OneServer()
+    caller = Caller(host, 1)
+    answer = caller.connect(last_zxid=1 << 62)
+    assert answer == Ended(Code.CONNECTION_LOSS)
+    assert host.closed == [1]
+
+
+def test_connect_forwarded_twice_keeps_the_connection_under_its_new_owner_number() -> None:
+    """As happens around a change of leader: requests under the first owner number are refused."""
+    servers = Servers(2)
+    leader, host = servers[2], servers[1]
+    caller = host.caller(1)
+    owner = caller.owner
+    servers.hold(1, 2)
+    assert caller.ask(caller.create("/a"), caller.sync(), caller.create("/b")) == []
+    connect = Connect(NO_SESSION, caller.password, Millis(5_000), Zxid(0))
+    leader.step(PeerFrame(ServerId(1), [ForwardConnect(1, connect)]))
+    servers.release(1, 2)
+    assert caller.owner > owner
+    assert len(leader.notes(notes.WRITE_FENCED)) == 1
+    assert kinds(caller.new()) == [Written, Done, Written]
+    assert [type(frame) for frame in host.frames[1]].count(Connected) == 1
+
+
+def test_close_is_answered_and_then_the_connection_ends() -> None:
+    host = OneServer()
+    caller = host.caller()
+    caller.ask(caller.create("/e", b"", CreateMode.EPHEMERAL))
+    items = caller.ask(caller.exists("/e", watch=True), caller.close())
+    assert kinds(items)[1:] == [WatchFired, Written]
+    assert caller.ended == Code.SESSION_EXPIRED
+    assert host.server.stats().sessions == 0
+
+
+def test_repeated_close_finds_the_session_gone() -> None:
+    host = OneServer()
+    first = host.caller(1)
+    first.ask(first.close())
+    second = Caller(host, 2)
+    answer = second.take_up(first)
+    assert isinstance(answer, Connected) and answer.code == Code.SESSION_EXPIRED
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_gap_names_the_session_and_its_owner(old: bool) -> None:
+    servers = Servers(2)
+    caller = servers[1].caller()
+    owner = Zxid(caller.owner - old)
+    for session_id in (SessionId(caller.session_id), SessionId(999)):
+        servers[1].step(PeerFrame(ServerId(2), [WriteGap(session_id, owner)]))
+    assert caller.ended == (None if old else Code.CONNECTION_LOSS)
+
+
+def test_gap_counts_from_the_leader_alone() -> None:
+    servers = Servers(3)
+    caller = servers[1].caller()
+    servers[1].step(PeerFrame(ServerId(2), [WriteGap(caller.session_id, caller.owner)]))
+    assert caller.ended is None
+
+
+# Bounds.
+
+
+def test_queue_is_bounded() -> None:
+    host = OneServer(options=ServerOptions(queue_max=3))
+    caller = host.caller()
+    host.is_disk_held = True
+    caller.ask(caller.create("/a"), caller.exists("/"), caller.exists("/"))
+    assert caller.ended is None
+    caller.ask(caller.exists("/"))
+    assert caller.ended == Code.CONNECTION_LOSS
+    assert host.notes(notes.CLIENT_OVERRUN) == [1]
+    host.release_disk()  # the write is done, and nobody is told
+    assert host.server.state.tree.get("/a") is not None
+
+
+def test_large_answers_leave_in_frames_of_their_own() -> None:
+    host = OneServer()
+    caller = host.caller()
+    caller.ask(caller.create("/a", bytes(600_000)))
+    before = len(caller.answers)
+    items = caller.ask(*[caller.get("/a") for _ in range(5)])
+    assert [len(frame.items) for frame in caller.answers[before:]] == [2, 2, 1]
+    assert kinds(items) == [DataRead] * 5
+
+
+def test_long_lists_leave_in_frames_of_their_own() -> None:
+    host = OneServer()
+    caller = host.caller()
+    caller.ask(*[caller.create("/" + f"{n}".ljust(8_000, "x")) for n in range(70)])
+    before = len(caller.answers)
+    assert kinds(caller.ask(*[caller.children("/")] * 5)) == [ChildrenRead] * 5
+    assert [len(frame.items) for frame in caller.answers[before:]] == [2, 2, 1]
+
+
+def test_what_follows_a_frame_that_left_early_leaves_too() -> None:
+    host = OneServer()
+    caller = host.caller()
+    caller.ask(caller.create("/a", bytes(1_000_000)))
+    items = caller.ask(caller.get("/a"), caller.get("/a"), caller.sync(), caller.set("/a", b""))
+    assert kinds(items) == [DataRead, DataRead, Done, Written]
+
+
+# Slow requests.
+
+
+@pytest.mark.parametrize("election", [False, True])
+def test_slow_request_says_at_which_stage(election: bool) -> None:
+    servers = Servers(2)
+    host = servers[1]
+    caller = host.caller()
+    servers.hold(2, 1)
+    caller.ask(caller.create("/a"))
+    servers.pass_time(1_500)
+    if election:
+        servers.cut(1, 2)
+        servers.link(1, 2)
+    servers.release(2, 1)
+    assert kinds(caller.new()) == [Written]
+    (detail,) = host.notes(notes.REQUEST_SLOW)
+    stage = "election" if election else "agreement"
+    assert detail == (1, caller.session_id, "write", 1, stage, 1_500)
+
+
+def test_nothing_is_sent_to_a_connection_that_has_ended() -> None:
+    host = OneServer()
+    caller = host.caller()
+    frames = [caller.frame(caller.exists("/")), ClientFrameArrived(1, b"\xff")]
+    host.take()
+    host.step(*frames)
+    sent = [decode_server_frame(effect.data) for effect in host.of(SendClient)]
+    assert [type(frame) for frame in sent] == [ServerFrame, Ended]
+    assert host.effects[-1] == CloseClient(1)
