@@ -35,7 +35,7 @@ from raykeeper.clusters.ensemble import (
 )
 from raykeeper.clusters.launch import launch
 from raykeeper.clusters.local_head import find_head, start_head, stop_head
-from raykeeper.clusters.local_ray import RayNotFoundError, join_ray, running_address
+from raykeeper.clusters.local_ray import RayNotFoundError, is_ray_here, join_ray
 from raykeeper.clusters.shell import Shell, ShellUsageError
 from raykeeper.zab.errors import RayKeeperError
 from raykeeper.zab.ids import show_zxid
@@ -94,7 +94,7 @@ def up(
     """Launch an ensemble, or complete it; start Ray on this machine if there is none."""
     given = {"name": name, "servers": servers, "data_dir": data_dir}
     config = resolve_config(file, {k: v for k, v in given.items() if v is not None})
-    if address is None and find_head() is None and running_address() is None:
+    if address is None and find_head() is None and not is_ray_here():
         out.print("no Ray cluster runs here; starting a head on this machine …")
         head = start_head()
         out.print(f"Ray runs at {head.address} until `raykeeper down --ray`", highlight=False)

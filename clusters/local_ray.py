@@ -64,12 +64,15 @@ def join_ray(
 
 def join_or_start_ray() -> None:
     """Connect this process to Ray as `join_ray` does, or start a Ray that ends with it."""
-    if ray.is_initialized():
-        return
-    if os.environ.get("RAY_ADDRESS") or running_address() is not None:
+    if os.environ.get("RAY_ADDRESS") or is_ray_here():
         join_ray()
     else:
         ray.init(address="local")
+
+
+def is_ray_here() -> bool:
+    """Whether `join_ray` without an address would find a cluster."""
+    return ray.is_initialized() or running_address() is not None
 
 
 def running_address() -> str | None:

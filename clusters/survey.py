@@ -4,7 +4,7 @@ The functions run on the nodes; a task that cannot be placed on its node within 
 reported as a node that does not answer.
 """
 
-import os
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from raykeeper.actors.file_layer import OS_FILES
 from raykeeper.actors.identity import Identity, Owner, format_folder, peek_identity
-from raykeeper.actors.storage_errors import StorageError, storage_errors
+from raykeeper.actors.storage_errors import CorruptRecord, StorageError, storage_errors
 from raykeeper.clusters.placement import EnsembleRecord, Holding, NodeReport
 from raykeeper.zab.errors import RayKeeperError
 from raykeeper.zab.ids import ServerId
@@ -91,7 +91,8 @@ def look_around(data_dir: str, ensemble: str) -> tuple[EnsembleRecord | None, li
         identity = peek_identity(folder)
         if identity is not None:
             holdings.append(Holding(ServerId(int(folder.name)), str(folder), identity))
-    return _read_record(home / RECORD_FILE), holdings
+    record = home / RECORD_FILE
+    return _read_record(record) if record.exists() else None, holdings
 
 
 def prepare_folder(
@@ -115,18 +116,18 @@ def prepare_folder(
     found = found or peek_identity(folder)
     assert found is not None, folder
     record = EnsembleRecord(found.owner.ensemble_uuid, record.servers)
-    if _read_record(folder.parent / RECORD_FILE) != record:
-        _write_record(folder.parent / RECORD_FILE, record)
+    file = folder.parent / RECORD_FILE
+    if not file.exists() or _read_record(file) != record:
+        _write_record(file, record)
     return found
 
 
 def _read_record(file: Path) -> EnsembleRecord | None:
     try:
-        return msgspec.json.decode(file.read_bytes(), type=EnsembleRecord)
-    except FileNotFoundError:
-        return None
-    except (OSError, msgspec.DecodeError) as error:
-        raise StorageError(f"{file} on {os.uname().nodename} cannot be read: {error}") from error
+        with storage_errors(file):
+            return msgspec.json.decode(file.read_bytes(), type=EnsembleRecord)
+    except msgspec.DecodeError as error:
+        raise CorruptRecord(f"{file} on {socket.gethostname()} is damaged: {error}") from error
 
 
 def _write_record(file: Path, record: EnsembleRecord) -> None:

@@ -30,7 +30,7 @@ PROGRESS = f"{ROOT}/progress"
 FINISHED = f"{ROOT}/finished"
 FOLDERS = (ROOT, WORKERS, ELECTION, TASKS, ORDERS, RESULTS)
 
-SESSION_TIMEOUT_S = 5.0
+SESSION_TIMEOUT_S = 6.0
 """Well above the two seconds and a half in which a new leader is found over Ray calls: a session
 that is not longer ends with the leader."""
 

@@ -1,0 +1,176 @@
+"""The command `raykeeper`: what it prints and with which code it ends."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import ray
+
+from raykeeper.actors.ray_actors import find_replica
+from raykeeper.clusters import Ensemble
+from raykeeper.clusters.command_line import main
+from raykeeper.zab.ids import ServerId
+from tests.ray.conftest import Launch, eventually, new_name
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
+    """Run a command in this process: code, standard output, standard error."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "120")
+
+    def run_command(*words: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["raykeeper", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        printed = capsys.readouterr()
+        code = ended.value.code
+        assert isinstance(code, int | None)
+        return code or 0, printed.out, printed.err
+
+    return run_command
+
+
+def test_status(shared: Ensemble, run: Run) -> None:
+    code, out, _ = run("status", shared.name)
+    assert code == 0
+    assert f"ensemble {shared.name}" in out
+    assert len(re.findall(r"^[123]\s+(leader|follower)\s", out, re.MULTILINE)) == 3
+    assert run("status")[:2] == (0, run("status", shared.name)[1])
+
+
+def test_status_without_a_leader_tells_why(launch_one: Launch, run: Run) -> None:
+    ensemble = launch_one(servers=2)
+    ray.kill(find_replica(ensemble.name, ServerId(1)), no_restart=True)
+    eventually(lambda: ensemble.status().leader is None)
+    code, out, _ = run("status", ensemble.name)
+    assert code == 4
+    assert "no leader: heard server 2; 2 of 2 voters are needed, 1 can vote" in out
+    code, _, err = run("shell", "--timeout-s", "1", "-n", ensemble.name, "ls", "/")
+    assert (code, len(err.splitlines())) == (4, 1)
+
+
+def test_shell_commands(shared: Ensemble, run: Run) -> None:
+    def shell(*words: str) -> tuple[int, str, str]:
+        return run("shell", "-n", shared.name, *words)
+
+    assert shell("create", "-p", "/a/b", "some text") == (0, "/a/b\n", "")
+    assert shell("get", "/a/b")[:2] == (0, "some text\n")
+    assert shell("set", "/a/b", "more", "0")[:2] == (0, "version 1\n")
+    assert shell("create", "-s", "/a/n-")[1] == "/a/n-0000000001\n"
+    assert shell("ls", "/a")[1] == "b\nn-0000000001\n"
+    out = shell("stat", "/a/b")[1]
+    assert re.search(r"^ *version +1 *$", out, re.MULTILINE)
+    assert re.search(r"^ *ephemeral_owner +none *$", out, re.MULTILINE)
+    assert "session ends with this command" in shell("create", "-e", "/gone")[2]
+    assert shell("delete", "-r", "/a")[0] == 0
+    assert shell("ls")[1] == "zookeeper\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "error"),
+    [
+        (["get", "/missing"], 1, "/missing: no such znode"),
+        (["get", "no-slash"], 1, "bad arguments"),
+        (["get"], 2, "usage: get PATH"),
+        (["create", "-x", "/a"], 2, "usage: create [-e] [-s] [-p] PATH [VALUE]"),
+        (["set", "/a", "v", "old"], 2, "usage: set PATH VALUE [VERSION]"),
+        (["rm", "/a"], 2, "no command 'rm'; there are ls, get"),
+    ],
+)
+def test_shell_errors(shared: Ensemble, run: Run, words: list[str], code: int, error: str) -> None:
+    ended, out, err = run("shell", "-n", shared.name, *words)
+    assert (ended, out) == (code, "")
+    assert err.startswith("error: ")
+    assert error in err
+    assert len(err.splitlines()) == 1
+
+
+def test_shell_prompt(shared: Ensemble, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    typed = iter(["create /p one", "", "watch /p", "set /p two", 'get "', "nonsense", "quit"])
+    monkeypatch.setattr("builtins.input", lambda prompt: next(typed))
+    code, out, _ = run("shell", "-n", shared.name)
+    assert code == 0
+    assert "No closing quotation" in out
+    assert "no command 'nonsense'" in out
+    assert out.index("changed /p at") < out.index("version 1")
+
+
+def test_errors_before_anything_starts(ray_session: str, run: Run, tmp_path: Path) -> None:
+    code, _, err = run("status", "nowhere")
+    assert (code, err.count("\n")) == (3, 1)
+    assert 'no ensemble "nowhere"' in err
+    file = tmp_path / "wrong.yaml"
+    file.write_text("name: a\nserver: 3\n")
+    code, _, err = run("up", str(file))
+    assert (code, err) == (
+        2,
+        f"error: {file}:2: unknown setting 'server'; did you mean servers?\n",
+    )
+    assert run("no-such-command")[0] == 2
+    assert run("down", "--ray")[0] == 3
+
+
+def test_up_and_down(ray_session: str, run: Run, tmp_path: Path) -> None:
+    name = new_name()
+    code, out, _ = run("up", "--name", name, "--servers", "1", "--data-dir", str(tmp_path / "d"))
+    assert code == 0
+    assert f"data in {tmp_path}/d/{name}" in out
+    code, out, _ = run("down", name)
+    assert (code, out) == (0, f"stopped ensemble '{name}'; its data is kept\n")
+    assert run("status", name)[0] == 3
+
+
+@pytest.fixture
+def bare_machine() -> Iterator[dict[str, str]]:
+    """An environment in which no Ray runs, as far as a command can tell."""
+    home = Path(tempfile.mkdtemp(prefix="rk", dir="/tmp"))  # short: it holds unix sockets
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
+    yield {**kept, "HOME": str(home), "RAY_TMPDIR": str(home), "COLUMNS": "120"}
+    record = home / ".raykeeper/head.json"
+    if record.exists():  # the test failed half-way
+        os.kill(json.loads(record.read_text())["pid"], signal.SIGTERM)
+    shutil.rmtree(home, ignore_errors=True)
+
+
+def test_up_on_a_machine_without_ray(bare_machine: dict[str, str]) -> None:
+    def command(*words: str) -> Any:
+        return subprocess.run(
+            [Path(sys.executable).parent / "raykeeper", *words],
+            env=bare_machine,
+            cwd=bare_machine["HOME"],
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
+        )
+
+    done = command("status")
+    assert done.returncode == 3
+    assert "no Ray cluster runs here: start one with `raykeeper up`" in done.stderr
+    done = command("up", "--servers", "1")
+    assert done.returncode == 0, done.stderr
+    assert "until `raykeeper down --ray`" in done.stdout
+    home = Path(bare_machine["HOME"])
+    head = psutil.Process(json.loads((home / ".raykeeper/head.json").read_text())["pid"])
+    processes = [head, *head.children(recursive=True)]
+    assert (home / ".raykeeper/data/coord/1/identity").is_file()
+    assert command("shell", "create", "/a", "kept").stdout == "/a\n"
+    assert command("shell", "get", "/a").stdout == "kept\n"
+    done = command("down", "--ray")
+    assert (done.returncode, done.stderr) == (0, "")
+    _, alive = psutil.wait_procs(processes, timeout=10)
+    assert [p for p in alive if p.status() != psutil.STATUS_ZOMBIE] == []
+    assert command("status").returncode == 3

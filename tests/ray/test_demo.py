@@ -1,0 +1,42 @@
+"""The main job, as a user runs it: right counts in spite of two kills, within a minute."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def demo(folder: Path) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [Path(sys.executable).parent / "raykeeper", "demo", "--input", str(folder)],
+        env={k: v for k, v in os.environ.items() if k != "RAY_ADDRESS"} | {"COLUMNS": "150"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_the_job_ends_with_the_right_counts() -> None:
+    began = time.monotonic()
+    done = demo(ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert time.monotonic() - began < 60
+    coordinators = re.findall(r"(worker-\d) coordinates, epoch (\d)", done.stdout)
+    assert [epoch for _, epoch in coordinators] == ["1", "2"]
+    assert coordinators[0][0] != coordinators[1][0]
+    killed = re.search(r"killed (worker-\d), .* and server \d, the leader", done.stdout)
+    assert killed is not None
+    assert killed.group(1) == coordinators[0][0]
+    assert re.search(r"README.md +\d+ +\d+ +the same", done.stdout)
+    assert "counted right" in done.stdout
+
+
+def test_a_folder_without_text_is_refused(tmp_path: Path) -> None:
+    done = demo(tmp_path)
+    assert done.returncode == 1
+    assert done.stderr == f"error: no text (.md, .rst, .txt) in {tmp_path}\n"
