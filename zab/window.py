@@ -15,7 +15,9 @@ from raykeeper.zab.ids import Zxid, counter_of, epoch_of
 
 def follows(zxid: Zxid, last: Zxid) -> bool:
     """Whether a transaction `zxid` may stand in a log right after `last`."""
-    return zxid == last + 1 or (counter_of(zxid) == 1 and epoch_of(zxid) > epoch_of(last))
+    if counter_of(zxid) <= 1:
+        return counter_of(zxid) == 1 and epoch_of(zxid) > epoch_of(last)
+    return zxid == last + 1
 
 
 def split_run(run: Run, bytes_max: int) -> Iterator[Run]:
@@ -46,7 +48,7 @@ class TxnWindow:
         """Add consecutive transactions at the end."""
         assert txns, "an empty run"
         assert follows(first, self.last), (first, self.last)
-        if self._runs and first == self.last + 1 and counter_of(first) != 1:
+        if self._runs and first == self.last + 1:
             self._runs[-1].txns.extend(txns)
         else:
             self._runs.append(Run(first, list(txns)))
@@ -97,6 +99,8 @@ class TxnWindow:
 
     def oldest(self, count: int) -> Zxid:
         """The position that `count` transactions lie at or before (the last one if fewer)."""
+        if count <= 0:
+            return self.base
         for run in self._runs:
             if count <= len(run.txns):
                 return Zxid(run.first + count - 1)

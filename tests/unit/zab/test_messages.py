@@ -1,0 +1,93 @@
+"""Messages of peers: their bytes come back as they were, and their tags do not change."""
+
+from typing import get_args
+
+import msgspec
+import pytest
+
+from raykeeper.zab import messages
+from raykeeper.zab.ids import ZERO, Epoch, ServerId
+from raykeeper.zab.messages import (
+    Ack,
+    AckEpoch,
+    AckNewLeader,
+    Commit,
+    Diff,
+    FollowerInfo,
+    LeaderInfo,
+    NewLeader,
+    Notification,
+    PeerState,
+    Ping,
+    Pong,
+    Proposals,
+    Snapshot,
+    SnapshotChunk,
+    SnapshotCredit,
+    SnapshotEnd,
+    Trunc,
+    UpToDate,
+    Vote,
+    ZabMessage,
+)
+from tests.unit.zab.histories import S1, S2, z
+
+MINE, BEST = Vote(Epoch(1), z(1, 3), S1), Vote(Epoch(2), z(2, 1), S2)
+ALL: list[ZabMessage] = [
+    Notification(4, BEST, PeerState.LOOKING, True, MINE),
+    FollowerInfo(Epoch(1), 2, True),
+    LeaderInfo(Epoch(2), 2),
+    AckEpoch(Epoch(1), z(1, 3), False),
+    Diff(),
+    Trunc(z(1, 3)),
+    Snapshot(z(1, 3)),
+    SnapshotChunk(b"tree"),
+    SnapshotEnd(z(2, 1)),
+    SnapshotCredit(),
+    NewLeader(Epoch(2), z(2, 1)),
+    AckNewLeader(Epoch(2)),
+    UpToDate(z(2, 1)),
+    Proposals(z(2, 2), [b"a", b"", b"c"]),
+    Ack(z(2, 4)),
+    Commit(z(2, 4)),
+    Ping(9),
+    Pong(9),
+]
+
+
+@pytest.mark.parametrize("message", ALL, ids=lambda message: type(message).__name__)
+def test_round_trip(message: ZabMessage) -> None:
+    data = msgspec.msgpack.encode(message)
+    assert msgspec.msgpack.decode(data, type=ZabMessage) == message  # type: ignore[arg-type]
+
+
+def test_tags_are_those_of_the_protocol_and_every_message_is_tested() -> None:
+    kinds = get_args(messages.LeaderMessage) + get_args(messages.LearnerMessage)
+    assert {type(message) for message in ALL} == {Notification, *kinds}
+    assert [message.__struct_config__.tag for message in ALL] == list(range(1, 19))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        msgspec.msgpack.encode([99]),
+        msgspec.msgpack.encode([15]),
+        msgspec.msgpack.encode([15, "x"]),
+        msgspec.msgpack.encode({"type": 15}),
+    ],
+)
+def test_other_bytes_are_refused(data: bytes) -> None:
+    with pytest.raises(msgspec.DecodeError):
+        msgspec.msgpack.decode(data, type=ZabMessage)  # type: ignore[arg-type]
+
+
+def test_votes_are_ordered_by_epoch_then_zxid_then_server() -> None:
+    votes = [
+        Vote(Epoch(0), ZERO, ServerId(9)),
+        Vote(Epoch(1), z(1, 1), ServerId(3)),
+        Vote(Epoch(1), z(1, 2), ServerId(1)),
+        Vote(Epoch(1), z(1, 2), ServerId(2)),
+        Vote(Epoch(2), z(1, 1), ServerId(1)),
+    ]
+    assert sorted(reversed(votes)) == votes

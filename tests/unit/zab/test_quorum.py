@@ -1,0 +1,58 @@
+"""Quorum: majorities of odd and even ensembles."""
+
+import pytest
+
+from raykeeper.zab.ids import ServerId
+from raykeeper.zab.quorum import Quorum
+
+
+def quorum(voters: int) -> Quorum:
+    return Quorum(ServerId(i) for i in range(1, voters + 1))
+
+
+@pytest.mark.parametrize(
+    ("voters", "servers", "holds"),
+    [
+        # More than half, also of an even number.
+        (1, [1], True),
+        (2, [1], False),
+        (2, [1, 2], True),
+        (3, [1, 3], True),
+        (4, [1, 2], False),
+        (4, [1, 2, 3], True),
+        (5, [1, 2], False),
+        (5, [3, 4, 5], True),
+        # A server counts once, and only if it is a voter.
+        (3, [1, 1, 1], False),
+        (3, [1, 4, 5], False),
+        (3, [], False),
+    ],
+)
+def test_holds(voters: int, servers: list[int], holds: bool) -> None:
+    assert quorum(voters).holds(map(ServerId, servers)) is holds
+
+
+@pytest.mark.parametrize(
+    ("voters", "cursors", "reached"),
+    [
+        # The value that the slowest of the fastest quorum has.
+        (1, [7], 7),
+        (2, [7, 3], 3),
+        (3, [9, 7, 3], 7),
+        (3, [3, 9, 7], 7),
+        (4, [9, 8, 7, 6], 7),
+        (5, [9, 8, 7, 6, 5], 7),
+        (5, [9, 8, 7], 7),
+        # Fewer than a quorum have reached nothing.
+        (3, [9], 0),
+        (3, [], 0),
+    ],
+)
+def test_reached(voters: int, cursors: list[int], reached: int) -> None:
+    assert quorum(voters).reached(cursors) == reached
+
+
+def test_voters_are_sorted_and_distinct_and_at_least_one() -> None:
+    assert Quorum([ServerId(3), ServerId(1), ServerId(3)]).voters == (1, 3)
+    with pytest.raises(AssertionError, match="at least one"):
+        Quorum([])
