@@ -48,9 +48,14 @@ class PartedChildren:
         """Put in `path`; again changes nothing."""
         if czxid > self._newest:
             self._newest = czxid
-            if len(self.parts[-1]) >= PART_SIZE:
-                self.parts.append({})
+            part = self.parts[-1]
+            if len(part) >= PART_SIZE:
+                part = {}
+                self.parts.append(part)
                 self._starts.append(czxid)
+            part[path] = None
+            self.count += 1
+            return
         part = self.parts[self._index(czxid)]
         before = len(part)
         part[path] = None

@@ -32,7 +32,7 @@ from msgspec import Struct
 from raykeeper.zab.errors import RayKeeperError
 from raykeeper.zab.ids import Millis, Zxid
 from raykeeper.znodes.children import PartedChildren
-from raykeeper.znodes.paths import UNDELETABLE, parent_of
+from raykeeper.znodes.paths import UNDELETABLE
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.sessions import Session, SessionRecord, SessionTable, record_of
 from raykeeper.znodes.state import State
@@ -176,6 +176,9 @@ class SnapshotLoader:
         self._header: SnapshotHeader | None = None
         self._complete = False
         self._ctime = Millis(0)
+        # Siblings mostly come one after the other.
+        self._parent_path = ""
+        self._parent: Znode | None = None
 
     def load(self, chunk: bytes) -> None:
         """Take the next chunk.
@@ -245,12 +248,15 @@ class SnapshotLoader:
 
     def _add_znode(self, record: ZnodeRecord) -> None:
         path = record.path
-        znodes = self._tree.znodes
-        if path in znodes:
-            raise SnapshotFormatError(f"znode {path} comes twice")
-        parent = None if path == "/" else znodes.get(parent_of(path))
-        if parent is None and path != "/":
-            raise SnapshotFormatError(f"znode {path} comes before its parent")
+        parent: Znode | None = None
+        if path != "/":
+            parent_path = path[: path.rfind("/")] or "/"
+            if parent_path != self._parent_path:
+                self._parent_path = parent_path
+                self._parent = self._tree.znodes.get(parent_path)
+            parent = self._parent
+            if parent is None:
+                raise SnapshotFormatError(f"znode {path} comes before its parent")
         # Equal numbers share one object, as they do in a tree that was never written down.
         czxid = record.czxid
         ctime = self._ctime
@@ -268,7 +274,8 @@ class SnapshotLoader:
             czxid if record.pzxid == czxid else record.pzxid,
             0,
         )
-        self._tree.add(path, znode, parent)
+        if not self._tree.add(path, znode, parent):
+            raise SnapshotFormatError(f"znode {path} comes twice")
 
     def _end(self, trailer: SnapshotTrailer) -> None:
         counts = (len(self._sessions.by_id), len(self._tree.znodes))

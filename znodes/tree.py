@@ -70,14 +70,17 @@ class Tree:
         """The znode at `path`, None when there is none; a malformed path has none."""
         return self.znodes.get(path)
 
-    def add(self, path: str, znode: Znode, parent: Znode | None) -> None:
-        """Put in a znode as it is, under `parent`; its `check` is set here. Only "/" has none."""
-        assert path not in self.znodes, path
-        assert (parent is None) == (path == "/"), path
-        self.znodes[path] = znode
+    def add(self, path: str, znode: Znode, parent: Znode | None) -> bool:
+        """Put in a znode as it is, under `parent`; its `check` is set here. Only "/" has none.
+
+        Returns False, and changes nothing, when there is one already.
+        """
+        if self.znodes.setdefault(path, znode) is not znode:
+            return False
         if parent is not None:
             self._link(parent, path, znode.czxid)
         self._count_in(path, znode)
+        return True
 
     def create(self, zxid: Zxid, time_ms: Millis, change: Created) -> None:
         """Apply a creation."""
@@ -157,7 +160,9 @@ class Tree:
             znode.version,
             znode.owner,
         )
-        self.digest += check * check + children_term(path, znode.creates, znode.pzxid)
+        self.digest += check * check
+        if znode.creates:
+            self.digest += children_term(path, znode.creates, znode.pzxid)
         self.content_bytes += len(path) + len(znode.value)
         owner = znode.owner
         if owner:
