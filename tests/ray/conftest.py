@@ -33,6 +33,7 @@ def ray_session() -> Iterator[str]:
 def shared(ray_session: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ensemble]:
     """An ensemble that the tests of a module share and leave as it is."""
     ensemble = launch(name=new_name(), data_dir=tmp_path_factory.mktemp("data"))
+    eventually(lambda: all_serve(ensemble))
     yield ensemble
     ensemble.shutdown()
 
@@ -66,6 +67,11 @@ def eventually(found: Callable[[], T]) -> T:
         assert time.monotonic() < deadline, f"{found} is still {answer}"
         time.sleep(0.02)
     return answer
+
+
+def all_serve(ensemble: Ensemble) -> bool:
+    """A launch waits for a leader; the last follower may need a moment more."""
+    return all(server.role in ("leader", "follower") for server in ensemble.status().servers)
 
 
 def role_of(ensemble: Ensemble, *, leads: bool) -> Any:
