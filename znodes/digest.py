@@ -13,7 +13,7 @@ from struct import Struct as Layout
 from typing import Final
 from zlib import crc32
 
-from raykeeper.zab.ids import Millis, Zxid
+from raykeeper.zab.ids import ZERO, Millis, Zxid
 
 DIGEST_MASK: Final = (1 << 64) - 1
 
@@ -38,15 +38,23 @@ def data_check(
     )
 
 
-def children_term(path: str, creates: int, pzxid: Zxid) -> int:
-    """Term of what the creations and deletions of children left in a znode; 0 of a leaf.
+def children_change(path: str, was_creates: int, was_pzxid: Zxid, creates: int, pzxid: Zxid) -> int:
+    """What a creation or deletion of a child adds to the digest, on the side of the parent.
 
-    Apart from `data_check`, or every creation would hash the parent's value.
+    The term is 0 before the first child. Apart from `data_check`, or every creation would hash the
+    parent's value.
     """
-    if creates == 0:
-        return 0
-    check = crc32(_pack_children(creates, pzxid), crc32(path.encode()))
-    return check * check
+    seed = crc32(path.encode())
+    check = crc32(_pack_children(creates, pzxid), seed)
+    if was_creates == 0:
+        return check * check
+    was_check = crc32(_pack_children(was_creates, was_pzxid), seed)
+    return check * check - was_check * was_check
+
+
+def children_term(path: str, creates: int, pzxid: Zxid) -> int:
+    """The term itself."""
+    return 0 if creates == 0 else children_change(path, 0, ZERO, creates, pzxid)
 
 
 def record_term(record: bytes) -> int:

@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from raykeeper.zab.ids import ZERO, Millis, Zxid
 from raykeeper.znodes.children import PARTED_FROM, Children, PartedChildren
-from raykeeper.znodes.digest import children_term, data_check
+from raykeeper.znodes.digest import children_change, children_term, data_check
 from raykeeper.znodes.paths import UNDELETABLE, parent_of
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.stat import Stat
@@ -93,9 +93,14 @@ class Tree:
         znode = znodes.get(path)
         if znode is None:
             value = change.value
-            znode = Znode(value, zxid, zxid, time_ms, time_ms, 0, change.owner, 0, zxid, 0)
+            owner = change.owner
+            check = data_check(path, value, zxid, zxid, time_ms, time_ms, 0, owner)
+            znode = Znode(value, zxid, zxid, time_ms, time_ms, 0, owner, 0, zxid, check)
             znodes[path] = znode
-            self._count_in(path, znode)
+            self.digest += check * check
+            self.content_bytes += len(path) + len(value)
+            if owner:
+                self._count_owned(owner, path)
         else:
             assert znode.czxid >= zxid, (path, znode.czxid, zxid)  # else its deletion is missing
         self._link(parent, path, znode.czxid)
@@ -164,10 +169,12 @@ class Tree:
         if znode.creates:
             self.digest += children_term(path, znode.creates, znode.pzxid)
         self.content_bytes += len(path) + len(znode.value)
-        owner = znode.owner
-        if owner:
-            self.ephemeral_count += 1
-            self.ephemerals.setdefault(owner, {})[path] = None
+        if znode.owner:
+            self._count_owned(znode.owner, path)
+
+    def _count_owned(self, owner: SessionId, path: str) -> None:
+        self.ephemeral_count += 1
+        self.ephemerals.setdefault(owner, {})[path] = None
 
     def _count_out(self, path: str, znode: Znode) -> None:
         check = znode.check
@@ -189,8 +196,8 @@ class Tree:
             creates = was_creates
         if zxid < was_pzxid:
             zxid = was_pzxid
-        self.digest += children_term(path, creates, zxid)
-        self.digest -= children_term(path, was_creates, was_pzxid)
+        if creates:  # else a deletion of the parent's earlier life is replayed
+            self.digest += children_change(path, was_creates, was_pzxid, creates, zxid)
         parent.creates = creates
         parent.pzxid = zxid
 
