@@ -90,4 +90,4 @@ def test_votes_are_ordered_by_epoch_then_zxid_then_server() -> None:
         Vote(Epoch(1), z(1, 2), ServerId(2)),
         Vote(Epoch(2), z(1, 1), ServerId(1)),
     ]
-    assert sorted(reversed(votes)) == votes
+    assert sorted(votes[::-1]) == votes

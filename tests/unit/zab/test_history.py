@@ -1,0 +1,208 @@
+"""History: promises, cursors and what is under way on the disk."""
+
+import pytest
+
+from raykeeper.zab.effects import (
+    AdoptSnapshot,
+    Append,
+    Deliver,
+    Effect,
+    InstallSnapshot,
+    Run,
+    SaveEpochs,
+    Truncate,
+)
+from raykeeper.zab.errors import PeerProtocolError
+from raykeeper.zab.history import History
+from raykeeper.zab.ids import ZERO, Epoch, Zxid
+from raykeeper.zab.settings import WindowLimits
+from tests.unit.zab.histories import S2, make_history, run, z
+
+ABC = run(z(1, 1), b"a", b"b", b"c")
+X = run(z(2, 1), b"x")
+
+
+def cursors(history: History) -> tuple[Zxid, Zxid, Zxid]:
+    return history.logged, history.synced, history.delivered
+
+
+def test_begins_as_recovered_with_all_of_it_synced() -> None:
+    history = make_history([], ABC, accepted=2, current=1, delivered=z(1, 2))
+    assert cursors(history) == (z(1, 3), z(1, 3), z(1, 2))
+    assert (history.accepted, history.current, history.promised_to) == (2, 1, None)
+    assert history.is_settled
+
+
+@pytest.mark.parametrize(
+    ("accepted", "current", "delivered"),
+    [(1, 2, ZERO), (1, 1, z(1, 4))],
+)
+def test_refuses_to_begin_with(accepted: int, current: int, delivered: Zxid) -> None:
+    with pytest.raises(AssertionError):
+        make_history([], ABC, accepted=accepted, current=current, delivered=delivered)
+
+
+def test_an_append_counts_as_synced_when_the_disk_says_so() -> None:
+    out: list[Effect] = []
+    history = make_history(out, ABC, delivered=z(1, 1))
+    history.append(z(1, 4), [b"d", b"e"])
+    assert out == [Append(z(1, 4), [b"d", b"e"], z(1, 1))]
+    assert cursors(history) == (z(1, 5), z(1, 3), z(1, 1))
+    assert not history.is_settled
+    history.log_synced(z(1, 4))
+    assert history.is_synced_to(z(1, 4)) and not history.is_synced_to(z(1, 5))
+    history.log_synced(z(1, 5))
+    assert history.is_settled
+    with pytest.raises(AssertionError):
+        history.log_synced(z(1, 6))
+
+
+@pytest.mark.parametrize(
+    ("first", "txns", "fresh"),
+    [
+        # What follows the log, in this epoch or a later one, is all new.
+        (z(1, 4), [b"d"], (z(1, 4), [b"d"])),
+        (z(2, 1), [b"x"], (z(2, 1), [b"x"])),
+        # What overlaps adds its new part; what is known adds nothing.
+        (z(1, 3), [b"c", b"d"], (z(1, 4), [b"d"])),
+        (z(1, 2), [b"b", b"c"], (z(1, 4), [])),
+        (z(1, 1), [b"a"], (z(1, 4), [])),
+    ],
+)
+def test_fresh(first: Zxid, txns: list[bytes], fresh: tuple[Zxid, list[bytes]]) -> None:
+    assert make_history([], ABC).fresh(first, txns) == fresh
+
+
+@pytest.mark.parametrize("first", [z(1, 5), z(2, 2), z(2, 0)])
+def test_fresh_refuses_a_hole(first: Zxid) -> None:
+    with pytest.raises(PeerProtocolError):
+        make_history([], ABC).fresh(first, [b"?"])
+
+
+def test_epochs_count_once_saved() -> None:
+    out: list[Effect] = []
+    history = make_history(out, accepted=1, current=1)
+    history.promise(Epoch(3), S2)
+    assert out == [SaveEpochs(Epoch(3), Epoch(1))]
+    assert (history.accepted, history.current, history.promised_to) == (1, 1, S2)
+    assert not history.is_settled
+    history.epochs_saved(Epoch(3), Epoch(1))
+    history.save_epochs(Epoch(3), Epoch(3))
+    with pytest.raises(AssertionError):
+        history.save_epochs(Epoch(3), Epoch(3))  # one at a time
+    history.epochs_saved(Epoch(3), Epoch(3))
+    assert (history.accepted, history.current, history.is_settled) == (3, 3, True)
+
+
+@pytest.mark.parametrize(("accepted", "current"), [(1, 1), (2, 0), (2, 3)])
+def test_epochs_never_go_back(accepted: int, current: int) -> None:
+    history = make_history([], accepted=2, current=1)
+    with pytest.raises(AssertionError):
+        history.save_epochs(Epoch(accepted), Epoch(current))
+    with pytest.raises(AssertionError):
+        history.promise(Epoch(2), S2)
+    with pytest.raises(AssertionError):
+        history.epochs_saved(Epoch(2), Epoch(2))
+
+
+def test_a_cut_is_settled_when_the_disk_says_so() -> None:
+    out: list[Effect] = []
+    history = make_history(out, ABC, delivered=z(1, 1))
+    history.truncate(z(1, 2))
+    assert out == [Truncate(z(1, 2))]
+    assert cursors(history) == (z(1, 2), z(1, 2), z(1, 1))
+    assert not history.is_settled and not history.is_synced_to(z(1, 2))
+    history.truncated(z(1, 2))
+    assert history.is_settled
+    with pytest.raises(AssertionError):
+        history.truncated(z(1, 2))
+
+
+@pytest.mark.parametrize("upto", [z(1, 1), z(1, 4), z(2, 0)])
+def test_refuses_to_cut_what_was_delivered_or_at_no_position(upto: Zxid) -> None:
+    out: list[Effect] = []
+    history = make_history(out, ABC, delivered=z(1, 2))
+    with pytest.raises(PeerProtocolError):
+        history.truncate(upto)
+    assert cursors(history) == (z(1, 3), z(1, 3), z(1, 2)) and out == []
+
+
+@pytest.mark.parametrize(
+    ("tail", "consistent_at", "delivered"),
+    [
+        ([], z(1, 9), []),
+        ([X], z(1, 9), []),
+        ([X], z(2, 1), [Deliver(z(2, 1), [b"x"])]),
+    ],
+)
+def test_a_snapshot_replaces_the_log_and_becomes_a_real_state(
+    tail: list[Run], consistent_at: Zxid, delivered: list[Effect]
+) -> None:
+    out: list[Effect] = []
+    history = make_history(out, ABC, delivered=z(1, 2))
+    zxid = z(1, 9)
+    history.install(zxid, consistent_at, tail)
+    assert out == [InstallSnapshot(zxid, consistent_at, tail)]
+    assert history.synced == zxid
+    assert not history.is_settled and not history.is_synced_to(zxid)
+    out.clear()
+    history.installed(zxid)
+    assert out == [AdoptSnapshot(zxid, consistent_at), *delivered]
+    end = z(2, 1) if tail else zxid
+    assert cursors(history) == (end, end, consistent_at)
+    assert history.is_settled
+    with pytest.raises(AssertionError):
+        history.installed(zxid)
+
+
+def test_delivers_what_is_new_in_runs_of_one_epoch() -> None:
+    out: list[Effect] = []
+    history = make_history(out, ABC, X, delivered=z(1, 2))
+    history.deliver(z(2, 1))
+    assert out == [Deliver(z(1, 3), [b"c"]), Deliver(z(2, 1), [b"x"])]
+    history.deliver(z(1, 3))
+    assert len(out) == 2
+    with pytest.raises(AssertionError):
+        history.deliver(z(2, 2))
+
+
+LONG = Run(z(1, 1), [b"12345"] * 10)
+
+
+@pytest.mark.parametrize(
+    ("limits", "delivered", "base"),
+    [
+        # Twice the limit is kept; above it, the limit.
+        (WindowLimits(txns_max=5), z(1, 10), ZERO),
+        (WindowLimits(txns_max=4), z(1, 10), z(1, 6)),
+        (WindowLimits(txns_max=10, bytes_max=25), z(1, 10), ZERO),
+        (WindowLimits(txns_max=10, bytes_max=20), z(1, 10), z(1, 6)),
+        (WindowLimits(txns_max=1, bytes_max=1_000), z(1, 10), z(1, 9)),
+        # What is not delivered is never forgotten.
+        (WindowLimits(txns_max=2), z(1, 3), z(1, 3)),
+    ],
+)
+def test_forgets_what_is_delivered_and_too_much(
+    limits: WindowLimits, delivered: Zxid, base: Zxid
+) -> None:
+    history = make_history([], LONG, limits=limits)
+    history.deliver(delivered)
+    assert history.window.base == base
+
+
+def test_one_transaction_above_the_limit_is_kept() -> None:
+    large = run(z(2, 1), b"12345")
+    history = make_history([], large, base=z(1, 3), limits=WindowLimits(bytes_max=2))
+    history.deliver(z(2, 1))
+    assert history.window.base == z(1, 3)
+
+
+def test_a_pin_keeps_the_window_until_it_is_gone() -> None:
+    history = make_history([], LONG, limits=WindowLimits(txns_max=1))
+    history.pin(S2, z(1, 2))
+    history.deliver(z(1, 9))
+    assert history.window.base == z(1, 2)
+    history.unpin(S2)
+    history.unpin(S2)
+    history.deliver(z(1, 10))
+    assert history.window.base == z(1, 9)

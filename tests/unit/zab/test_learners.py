@@ -1,0 +1,296 @@
+"""Learners: the handshake with each, and how it is synchronized."""
+
+import pytest
+
+from raykeeper.zab import notes
+from raykeeper.zab.effects import (
+    CancelSnapshot,
+    Effect,
+    GrantCredit,
+    ReadLog,
+    Run,
+    Send,
+    StreamSnapshot,
+)
+from raykeeper.zab.errors import PeerProtocolError
+from raykeeper.zab.history import History
+from raykeeper.zab.ids import ZERO, Epoch, ServerId, Zxid
+from raykeeper.zab.learners import Learner, Learners, Stage
+from raykeeper.zab.messages import (
+    AckEpoch,
+    AckNewLeader,
+    Diff,
+    FollowerInfo,
+    LeaderInfo,
+    NewLeader,
+    Proposals,
+    Snapshot,
+    SnapshotChunk,
+    SnapshotEnd,
+    Trunc,
+)
+from raykeeper.zab.settings import Settings, WindowLimits
+from tests.unit.zab.histories import (
+    S1,
+    S2,
+    S3,
+    S4,
+    T0,
+    THREE,
+    make_history,
+    noted,
+    run,
+    sent,
+    without_notes,
+    z,
+)
+
+E5 = Epoch(5)
+LOG = (run(z(1, 2), b"b", b"c"), run(z(3, 1), b"x", b"y"))
+NEW_LEADER = NewLeader(E5, z(3, 2))
+
+
+class Table:
+    """The learners of server 3, whose window is (1:1, 3:2], in epoch 5."""
+
+    def __init__(self, window: WindowLimits | None = None, delivered: Zxid = z(1, 3)) -> None:
+        self.out: list[Effect] = []
+        self.history: History = make_history(
+            self.out, *LOG, base=z(1, 1), delivered=delivered, accepted=5
+        )
+        settings = Settings(S3, THREE, window=window)
+        self.learners = Learners(settings, self.history, self.out)
+        self.learners.epoch = E5
+
+    def greet(self, server_id: ServerId, stint: int = 1, voting: bool = True) -> Learner:
+        self.learners.greet(server_id, FollowerInfo(Epoch(4), stint, voting), T0)
+        learner = self.learners.get(server_id)
+        assert learner is not None
+        return learner
+
+    def synchronize(self, server_id: ServerId, last_zxid: Zxid) -> Learner:
+        self.learners.is_synchronizing = True
+        learner = self.greet(server_id)
+        self.out.clear()
+        self.learners.promise(learner, AckEpoch(Epoch(3), last_zxid, True))
+        return learner
+
+
+def test_greeting_waits_for_the_epoch_then_invites() -> None:
+    table = Table()
+    table.learners.epoch = Epoch(0)
+    learner = table.greet(S1, stint=7)
+    assert (table.out, learner.stage) == ([], Stage.GREETED)
+    table.learners.epoch = E5
+    table.learners.invite(learner)
+    assert (table.out, learner.stage) == ([Send(S1, LeaderInfo(E5, 7))], Stage.INVITED)
+    assert list(table.learners) == [learner]
+
+
+def test_greeting_again_changes_nothing_unless_the_stint_is_another() -> None:
+    table = Table()
+    learner = table.greet(S1)
+    assert table.greet(S1) is learner
+    assert table.greet(S1, stint=2) is not learner
+    assert sent(table.out) == [LeaderInfo(E5, 1), LeaderInfo(E5, 2)]
+    assert noted(table.out) == [notes.LEARNER_LOST]
+
+
+@pytest.mark.parametrize(
+    ("server_id", "voting", "votes"),
+    [
+        (S1, True, True),
+        (S1, False, False),  # it lost its promises
+        (S4, True, False),  # no voter, whatever it says (ZOOKEEPER-2959)
+        (S4, False, False),
+    ],
+)
+def test_only_voters_with_their_promises_count(
+    server_id: ServerId, voting: bool, votes: bool
+) -> None:
+    assert Table().greet(server_id, voting=voting).votes is votes
+
+
+def test_a_promise_is_noted_until_a_quorum_has_promised() -> None:
+    table = Table()
+    learner = table.greet(S1)
+    table.out.clear()
+    table.learners.promise(learner, AckEpoch(Epoch(3), z(3, 1), False))
+    assert (learner.stage, learner.promised, learner.last_zxid) == (
+        Stage.PROMISED,
+        False,
+        z(3, 1),
+    )
+    assert table.out == []
+    with pytest.raises(PeerProtocolError):
+        table.learners.promise(learner, AckEpoch(Epoch(3), z(3, 1), True))
+
+
+@pytest.mark.parametrize(
+    ("last_zxid", "packets", "note"),
+    [
+        # The same log.
+        (z(3, 2), [Diff()], notes.SYNC_DIFF),
+        # Less: what follows, one packet per epoch.
+        (z(3, 1), [Diff(), Proposals(z(3, 2), [b"y"])], notes.SYNC_DIFF),
+        (
+            z(1, 2),
+            [Diff(), Proposals(z(1, 3), [b"c"]), Proposals(z(3, 1), [b"x", b"y"])],
+            notes.SYNC_DIFF,
+        ),
+        # More.
+        (z(3, 9), [Trunc(z(3, 2))], notes.SYNC_TRUNC),
+        (z(4, 1), [Trunc(z(3, 2))], notes.SYNC_TRUNC),
+    ],
+)
+def test_synchronizes_from_the_window(last_zxid: Zxid, packets: list[object], note: str) -> None:
+    table = Table()
+    learner = table.synchronize(S1, last_zxid)
+    assert sent(table.out, S1) == [*packets, NEW_LEADER]
+    assert noted(table.out) == [note]
+    assert (learner.stage, learner.sent, learner.acked) == (Stage.SYNCING, z(3, 2), ZERO)
+
+
+def test_packets_of_proposals_are_bounded() -> None:
+    table = Table(WindowLimits(message_bytes_max=1))
+    table.synchronize(S1, z(3, 0))
+    table.out.clear()
+    table.synchronize(S2, z(1, 3))
+    assert sent(table.out, S2)[1:-1] == [
+        Proposals(z(3, 1), [b"x"]),
+        Proposals(z(3, 2), [b"y"]),
+    ]
+
+
+class TestFromTheDisk:
+    """A learner whose last zxid lies before the window."""
+
+    READ = ReadLog(S1, ZERO, z(1, 1), WindowLimits().read_log_bytes_max)
+
+    def test_what_was_read_comes_before_the_window(self) -> None:
+        table = Table()
+        learner = table.synchronize(S1, ZERO)
+        assert without_notes(table.out) == [self.READ]
+        assert learner.stage is Stage.READING
+        table.out.clear()
+        table.learners.log_read(learner, ZERO, [run(z(1, 1), b"a")])
+        assert sent(table.out, S1) == [
+            Diff(),
+            Proposals(z(1, 1), [b"a"]),
+            Proposals(z(1, 2), [b"b", b"c"]),
+            Proposals(z(3, 1), [b"x", b"y"]),
+            NEW_LEADER,
+        ]
+
+    @pytest.mark.parametrize("runs", [[], [run(z(1, 0), b"?")]])
+    def test_otherwise_a_snapshot(self, runs: list[Run]) -> None:
+        table = Table()
+        learner = table.synchronize(S1, ZERO)
+        table.out.clear()
+        table.learners.log_read(learner, ZERO, runs)
+        assert without_notes(table.out) == [StreamSnapshot(S1)]
+        assert noted(table.out) == [notes.SYNC_SNAPSHOT]
+
+    def test_an_answer_to_another_question_is_ignored(self) -> None:
+        table = Table()
+        learner = table.synchronize(S1, ZERO)
+        table.out.clear()
+        table.learners.log_read(learner, z(0, 5), [run(z(1, 1), b"a")])
+        following = table.synchronize(S2, z(3, 2))
+        table.out.clear()
+        table.learners.log_read(following, z(3, 1), [])
+        assert table.out == []
+
+    def test_the_window_stands_still_meanwhile(self) -> None:
+        limits = WindowLimits(txns_max=0)
+        table = Table()
+        table.history._limits = limits
+        learner = table.synchronize(S1, ZERO)
+        table.history.deliver(z(3, 2))
+        assert table.history.window.base == z(1, 1)
+        table.learners.drop(learner.server_id, "gone")
+        table.history.append(z(3, 3), [b"z"])
+        table.history.deliver(z(3, 3))
+        assert table.history.window.base == z(3, 3)
+
+
+class TestSnapshot:
+    """A learner whose last zxid is no position of the window."""
+
+    def test_the_tree_then_what_was_proposed_since_it_began(self) -> None:
+        table = Table(delivered=z(1, 3))
+        learner = table.synchronize(S1, z(2, 7))
+        assert without_notes(table.out) == [StreamSnapshot(S1)]
+        table.out.clear()
+        table.learners.snapshot_begin(learner, z(1, 3))
+        table.learners.snapshot_chunk(learner, b"tree")
+        table.learners.credit(learner)
+        table.history.append(z(5, 1), [b"new"])
+        table.history.deliver(z(3, 1))
+        table.learners.snapshot_end(learner, z(3, 1))
+        assert sent(table.out, S1) == [
+            Snapshot(z(1, 3)),
+            SnapshotChunk(b"tree"),
+            SnapshotEnd(z(3, 1)),
+            Proposals(z(3, 1), [b"x", b"y"]),
+            Proposals(z(5, 1), [b"new"]),
+            NewLeader(E5, z(5, 1)),
+        ]
+        assert GrantCredit(S1) in table.out
+        assert learner.stage is Stage.SYNCING
+        table.out.clear()
+        table.learners.credit(learner)
+        assert table.out == []
+
+    def test_begins_at_what_is_delivered_and_only_while_it_is_wanted(self) -> None:
+        table = Table()
+        learner = table.synchronize(S1, z(2, 7))
+        with pytest.raises(AssertionError):
+            table.learners.snapshot_begin(learner, z(3, 1))
+        other = table.synchronize(S2, z(3, 2))
+        for call in (
+            lambda: table.learners.snapshot_begin(other, z(1, 3)),
+            lambda: table.learners.snapshot_chunk(other, b""),
+            lambda: table.learners.snapshot_end(other, z(1, 3)),
+        ):
+            with pytest.raises(AssertionError):
+                call()
+
+    def test_is_cancelled_when_its_learner_is_gone(self) -> None:
+        table = Table()
+        table.synchronize(S1, z(2, 7))
+        table.out.clear()
+        table.learners.clear()
+        assert without_notes(table.out) == [CancelSnapshot(S1)]
+        assert list(table.learners) == []
+
+    def test_patience_begins_when_it_is_over(self) -> None:
+        table = Table()
+        learner = table.synchronize(S1, z(2, 7))
+        table.learners.snapshot_begin(learner, z(1, 3))
+        learner.heard_at = type(T0)(T0 + 60_000)  # a long stream
+        table.learners.snapshot_end(learner, z(1, 3))
+        assert learner.acked_at == learner.heard_at
+
+
+def test_an_acknowledged_learner_has_what_came_before_newleader() -> None:
+    table = Table()
+    learner = table.synchronize(S1, z(3, 1))
+    table.learners.follow(learner, AckNewLeader(E5), T0)
+    assert (learner.stage, learner.acked) == (Stage.FOLLOWING, z(3, 2))
+
+
+@pytest.mark.parametrize("epoch", [4, 5, 6])
+def test_refuses_an_ack_of_newleader_too_early_or_of_another_epoch(epoch: int) -> None:
+    table = Table()
+    learner = table.greet(S1) if epoch == 5 else table.synchronize(S1, z(3, 2))
+    stage = learner.stage
+    with pytest.raises(PeerProtocolError):
+        table.learners.follow(learner, AckNewLeader(Epoch(epoch)), T0)
+    assert learner.stage is stage
+
+
+def test_dropping_a_stranger_is_fine() -> None:
+    table = Table()
+    table.learners.drop(S1, "who?")
+    assert table.out == [] and table.learners.get(S1) is None
