@@ -70,7 +70,8 @@ class LeaderContact:
     def touch(self, leading: Leading | None) -> None:
         """Tell the leader which sessions were heard, unless an earlier batch is under way."""
         leader = self._context.peer.leader
-        if self._is_touching or leader is None:
+        assert leader is not None, "sessions are reported while there is a leader"
+        if self._is_touching:
             return
         touches, beats = self._connections.take_touched()
         if not touches:
@@ -106,10 +107,7 @@ class LeaderContact:
 
     def confirmed(self, effect: ReadPoint) -> None:
         """On the leader: a quorum has confirmed that it leads."""
-        waiting = self._confirming.pop(effect.token, None)
-        if waiting is None:
-            return
-        asker, what = waiting
+        asker, what = self._confirming.pop(effect.token)
         is_own = asker == self._context.peer.settings.server_id
         if isinstance(what, TouchesConfirmed):
             if is_own:

@@ -49,11 +49,6 @@ class Leading:
         self._losses: list[Millis] = []
         self._own_expiry: Expiry | None = None
 
-    @property
-    def outstanding(self) -> int:
-        """Transactions prepared and not yet applied."""
-        return self.preparation.outstanding
-
     # Requests.
 
     def writes(self, sender: ServerId, writes: list[ForwardedWrite]) -> list[WriteGap]:

@@ -202,9 +202,13 @@ class Caller:
         self, session_id: int = 0, timeout_ms: int = 10_000, last_zxid: int = 0
     ) -> Connected | Ended | None:
         """Open a session or take one up; None while there is no answer."""
-        request = Connect(SessionId(session_id), self.password, Millis(timeout_ms), Zxid(last_zxid))
+        request = self.request(session_id, timeout_ms, last_zxid)
         self.raw(encode_client_frame(request))
         return self.greeting
+
+    def request(self, session_id: int = 0, timeout_ms: int = 10_000, last_zxid: int = 0) -> Connect:
+        """The first frame of the connection."""
+        return Connect(SessionId(session_id), self.password, Millis(timeout_ms), Zxid(last_zxid))
 
     def take_up(self, other: "Caller") -> Connected | Ended | None:
         """Go on with the session of another connection."""
