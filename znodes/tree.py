@@ -27,7 +27,7 @@ from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.stat import Stat
 from raykeeper.znodes.txns import Created, DataSet
 
-ZNODE_BYTES: Final = 330
+ZNODE_BYTES: Final = 350
 """What a znode costs beside the bytes of its value and path: object, keys, numbers, two dicts."""
 
 
