@@ -20,7 +20,7 @@ Parents come before their children, so a child without its parent is a damaged s
 Format: a sequence of chunks, each a msgpack list of records; the first chunk is the header alone,
 so any version can tell that it cannot read another one.
 
-Paper: Zab, section 4.3. ZooKeeper: `SerializeUtils`, `DataTree.serialize`.
+Paper: ZooKeeper (USENIX ATC 2010), section 4.3. ZooKeeper: `SerializeUtils`, `DataTree.serialize`.
 """
 
 from struct import error as LayoutError  # noqa: N812

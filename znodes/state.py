@@ -3,7 +3,7 @@
 Every replica applies the same transactions in the same order, so replicas at the same zxid are
 identical; `digest` says so in one number. Applying cannot fail and changes nothing the second time.
 
-Paper: Zab, section 4.1 (idempotent transactions) and 4.3 (fuzzy snapshots).
+Paper: ZooKeeper (USENIX ATC 2010), 4.1 (idempotent transactions) and 4.3 (fuzzy snapshots).
 ZooKeeper: `ZKDatabase.processTxn`, `FinalRequestProcessor`.
 """
 

@@ -13,6 +13,7 @@ from raykeeper.znodes.tree import stat_of
 from raykeeper.znodes.txns import Created
 
 COUNT = 3 * PART_SIZE
+CROWD = PARTED_FROM + 5
 PAIRS = [(Zxid(number + 1), f"/a/{number}") for number in range(COUNT)]
 
 
@@ -80,13 +81,13 @@ def test_the_last_part_stays() -> None:
 
 
 def crowded() -> State:
-    """Under / one more child than a dict holds, the first ones deleted again."""
+    """Under / more children than a dict holds, the first ones deleted again."""
     state = State()
-    for number in range(PARTED_FROM):
+    for number in range(CROWD):
         change = Created(f"/{number}", b"", SessionId(0), number + 1)
         state.tree.create(Zxid(number + 1), Millis(number), change)
     for number in range(10):
-        state.tree.delete(Zxid(PARTED_FROM + 1 + number), f"/{number}")
+        state.tree.delete(Zxid(CROWD + 1 + number), f"/{number}")
     return state
 
 
@@ -95,11 +96,11 @@ def test_a_crowded_znode_reads_like_any_other() -> None:
     root = state.tree.znodes["/"]
     assert isinstance(root.children, PartedChildren)
     stat = stat_of(root)
-    assert (stat.num_children, stat.cversion) == (PARTED_FROM - 9, PARTED_FROM + 9)
+    assert (stat.num_children, stat.cversion) == (CROWD - 9, CROWD + 9)
     item = answer(state, GetChildren(1, "/", False))
     assert isinstance(item, ChildrenRead)
     assert sorted(item.children) == sorted(
-        ["zookeeper", *(str(number) for number in range(10, PARTED_FROM))]
+        ["zookeeper", *(str(number) for number in range(10, CROWD))]
     )
 
 
@@ -113,7 +114,7 @@ def test_a_walk_lists_a_crowded_znode_part_by_part() -> None:
     assert max(listed) <= PART_SIZE
     loaded = loader.finish(state.zxid, state.zxid)
     assert loaded.digest() == state.digest()
-    # What is below the bound when it is loaded is in one dict again.
+    # What is not above the bound when it is loaded is in one dict again.
     assert isinstance(loaded.tree.znodes["/"].children, dict)
     assert sorted(loaded.tree.znodes["/"].children) == sorted(state.tree.znodes["/"].children or ())
 
@@ -125,8 +126,8 @@ def test_a_walk_ends_when_the_parts_it_has_not_listed_become_empty() -> None:
         chunk = walk.next_chunk()
         assert chunk is not None
         loader.load(chunk)
-    for number in range(10, PARTED_FROM):
-        state.tree.delete(Zxid(3 * PARTED_FROM + number), f"/{number}")
+    for number in range(10, CROWD):
+        state.tree.delete(Zxid(3 * CROWD + number), f"/{number}")
     while (chunk := walk.next_chunk()) is not None:
         loader.load(chunk)
     assert len(loader.finish(state.zxid, state.zxid).tree.znodes) < 20
