@@ -1,8 +1,8 @@
 """The tree as it will be when every outstanding transaction is applied.
 
 The leader prepares a write against this future state (ZooKeeper paper, section 4.1): what is in
-the tree, overlaid with a record for each path that an outstanding transaction touches. A record goes when
-the last transaction that touched its path is applied.
+the tree, overlaid with a record for each path that an outstanding transaction touches. A record
+goes when the last transaction that touched its path is applied.
 
 ZooKeeper: `ZooKeeperServer.outstandingChanges`, `ChangeRecord`.
 """
