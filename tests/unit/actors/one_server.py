@@ -321,16 +321,18 @@ class Servers:
         limits: Limits = LIMITS,
         options: ServerOptions = OPTIONS,
         window: WindowLimits | None = None,
+        observers: int = 0,
     ) -> None:
         self.clock = Schedule(0)
-        ids = tuple(range(1, count + 1))
+        voters = tuple(range(1, count + 1))
+        ids = tuple(range(1, count + observers + 1))
         self.held: dict[tuple[int, int], None] = {}
         self.wires: dict[tuple[int, int], deque[bytes]] = {}
         self.down: dict[int, OneServer] = {}
         self.hosts: dict[int, OneServer] = {}
         for i in ids:
             host = OneServer(
-                i, ids, limits=limits, options=options, window=window, clock=self.clock
+                i, voters, limits=limits, options=options, window=window, clock=self.clock
             )
             host.ensemble = self
             self.hosts[i] = host
