@@ -12,6 +12,7 @@ import socket
 from typing import Any
 
 import ray
+import ray.exceptions
 
 from raykeeper.zab.errors import RayKeeperError
 
@@ -58,7 +59,7 @@ def join_ray(
     try:
         # "auto" and not what it stands for: only then Ray enables the token by itself.
         ray.init(address=address or "auto", **(_QUIET if is_quiet else {}))
-    except (ConnectionError, RuntimeError, ValueError) as error:
+    except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         raise RayNotFoundError(f"cannot join the Ray cluster at {found}: {error}") from error
 
 

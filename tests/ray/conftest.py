@@ -4,7 +4,11 @@ A local `ray.init` makes Ray's token in the home folder if there is none and set
 this process, so later ones inherit it; tests that start processes pass their environment on.
 """
 
+import json
 import os
+import shutil
+import signal
+import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -91,3 +95,15 @@ def role_of(ensemble: Ensemble, *, leads: bool) -> Any:
 def driver_environment(ray_session: str) -> dict[str, str]:
     """For a process that shall find the Ray of this module."""
     return {**os.environ, "RAY_ADDRESS": ray_session, "RAY_AUTH_MODE": "token"}
+
+
+@pytest.fixture
+def bare_machine() -> Iterator[dict[str, str]]:
+    """An environment in which no Ray runs, as far as a command can tell."""
+    home = Path(tempfile.mkdtemp(prefix="rk", dir="/tmp"))  # short: it holds unix sockets
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
+    yield {**kept, "HOME": str(home), "RAY_TMPDIR": str(home), "COLUMNS": "120"}
+    record = home / ".raykeeper/head.json"
+    if record.exists():  # the test failed half-way
+        os.kill(json.loads(record.read_text())["pid"], signal.SIGTERM)
+    shutil.rmtree(home, ignore_errors=True)

@@ -1,14 +1,10 @@
 """The command `raykeeper`: what it prints and with which code it ends."""
 
 import json
-import os
 import re
-import shutil
-import signal
 import subprocess
 import sys
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -131,18 +127,6 @@ def test_up_and_down(ray_session: str, run: Run, tmp_path: Path) -> None:
     code, out, _ = run("down", name)
     assert (code, out) == (0, f"stopped ensemble '{name}'; its data is kept\n")
     assert run("status", name)[0] == 3
-
-
-@pytest.fixture
-def bare_machine() -> Iterator[dict[str, str]]:
-    """An environment in which no Ray runs, as far as a command can tell."""
-    home = Path(tempfile.mkdtemp(prefix="rk", dir="/tmp"))  # short: it holds unix sockets
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
-    yield {**kept, "HOME": str(home), "RAY_TMPDIR": str(home), "COLUMNS": "120"}
-    record = home / ".raykeeper/head.json"
-    if record.exists():  # the test failed half-way
-        os.kill(json.loads(record.read_text())["pid"], signal.SIGTERM)
-    shutil.rmtree(home, ignore_errors=True)
 
 
 def test_up_on_a_machine_without_ray(bare_machine: dict[str, str]) -> None:
