@@ -1,5 +1,6 @@
 """The input of the demo: text files, cut into pieces that one worker counts at a time."""
 
+import os
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -46,14 +47,19 @@ def find_texts(folder: Path) -> dict[str, str]:
         InputError: there is none.
     """
     texts = {}
-    for file in sorted(folder.rglob("*")):
-        name = file.relative_to(folder)
-        is_hidden = any(part.startswith(".") or part.endswith(".egg-info") for part in name.parts)
-        if file.suffix in SUFFIXES and file.is_file() and not is_hidden:
-            texts[name.as_posix()] = file.read_text(encoding="utf-8", errors="replace")
+    for place, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not _is_skipped(name))
+        for file in sorted(Path(place) / name for name in files):
+            if file.suffix in SUFFIXES and not file.name.startswith("."):
+                text = file.read_text(encoding="utf-8", errors="replace")
+                texts[file.relative_to(folder).as_posix()] = text
     if not any(texts.values()):
         raise InputError(f"no text ({', '.join(SUFFIXES)}) in {folder}")
     return texts
+
+
+def _is_skipped(folder: str) -> bool:
+    return folder.startswith(".") or folder.endswith(".egg-info")
 
 
 def cut(texts: dict[str, str]) -> list[Piece]:

@@ -1,0 +1,108 @@
+"""The status of an ensemble: who leads, what is down, and why there is no leader."""
+
+import pickle
+
+import pytest
+
+from raykeeper.actors.replica_status import FAILED, STARTING, ReplicaStatus
+from raykeeper.clusters.ensemble import Ensemble, ServerStatus, summarize
+from raykeeper.zab.ids import Epoch, ServerId, Zxid
+
+LINKED = "linked"
+
+
+def said(server: int, role: str, **more: object) -> ReplicaStatus:
+    settings: dict[str, object] = {
+        "is_active": role in ("leader", "follower"),
+        "votes": True,
+        "links": {ServerId(i): LINKED for i in (1, 2, 3) if i != server},
+        **more,
+    }
+    return ReplicaStatus(
+        server_id=ServerId(server),
+        role=role,
+        pid=100 + server,
+        node_id="n",
+        **settings,  # type: ignore[arg-type]
+    )
+
+
+def heard(*answers: ReplicaStatus | str) -> dict[ServerId, ReplicaStatus | str]:
+    return {ServerId(number): answer for number, answer in enumerate(answers, 1)}
+
+
+def test_a_healthy_ensemble() -> None:
+    leader = said(2, "leader", epoch=Epoch(3), last_zxid=Zxid(7), sessions=4, znodes=5)
+    report = summarize("coord", heard(said(1, "follower"), leader, "no answer within 2 s"))
+    assert (report.leader, report.reason) == (2, None)
+    assert report.servers == [
+        ServerStatus(ServerId(1), "follower", pid=101, node_id="n"),
+        ServerStatus(
+            ServerId(2), "leader", Epoch(3), Zxid(7), pid=102, node_id="n", sessions=4, znodes=5
+        ),
+        ServerStatus(ServerId(3), "down", problem="no answer within 2 s"),
+    ]
+
+
+def test_of_two_leaders_the_newer_epoch_is_right() -> None:
+    old, new = said(1, "leader", epoch=Epoch(1)), said(3, "leader", epoch=Epoch(2))
+    assert summarize("coord", heard(old, said(2, "follower"), new)).leader == 3
+
+
+@pytest.mark.parametrize(
+    ("answers", "reason"),
+    [
+        (
+            heard(said(1, "looking"), "not started", "its actor is dead"),
+            "heard server 1; 2 of 3 voters are needed, 1 can vote; "
+            "server 2 is down: not started; server 3 is down: its actor is dead",
+        ),
+        (heard("x", "y", "z"), "heard no server; 2 of 3 voters are needed, 0 can vote; server 1"),
+        # A leader that does not serve yet is none.
+        (
+            heard(said(1, "leader", is_active=False), said(2, "looking"), said(3, "looking")),
+            "heard servers 1, 2, 3; an election is under way",
+        ),
+        (
+            heard(said(1, "looking"), said(2, "looking", votes=False), "gone"),
+            "1 can vote; server 2 has no vote: its folder was empty, so it may have forgotten a "
+            "promise; server 3 is down: gone",
+        ),
+        (
+            heard(said(1, "looking"), said(2, STARTING, is_active=False, votes=False), "gone"),
+            "server 2 is reading its disk, or waiting for another process to leave its folder",
+        ),
+        (
+            heard(said(1, "looking"), said(2, FAILED, failure="/d: No space"), "gone"),
+            "heard server 1; 2 of 3 voters are needed, 1 can vote; "
+            "server 2 is down: /d: No space; server 3 is down: gone",
+        ),
+        # Both are up, and do not reach each other.
+        (
+            heard(
+                said(1, "looking", links={ServerId(2): "refused", ServerId(3): "no answer"}),
+                said(2, "looking", links={ServerId(1): LINKED, ServerId(3): "no answer"}),
+                "gone",
+            ),
+            "server 1 does not reach server 2 (refused), 3 (no answer); server 3 is down: gone",
+        ),
+    ],
+)
+def test_why_there_is_no_leader(answers: dict[ServerId, ReplicaStatus | str], reason: str) -> None:
+    report = summarize("coord", answers)
+    assert report.leader is None
+    assert report.reason is not None
+    assert reason in report.reason
+
+
+def test_starting_counts_as_looking_and_failed_as_down() -> None:
+    report = summarize("coord", heard(said(1, STARTING), said(2, FAILED), said(3, "observer")))
+    assert [server.role for server in report.servers] == ["looking", "down", "observer"]
+
+
+def test_a_handle_is_its_name() -> None:
+    handle = Ensemble("coord")
+    again = pickle.loads(pickle.dumps(handle))
+    assert (again, hash(again), repr(again)) == (handle, hash(handle), "Ensemble('coord')")
+    assert handle != Ensemble("other")
+    assert len(pickle.dumps(handle)) < 200

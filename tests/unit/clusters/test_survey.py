@@ -1,0 +1,73 @@
+"""What a node finds on its disk, and how it formats a folder."""
+
+from pathlib import Path
+
+import pytest
+
+from raykeeper.actors.identity import peek_identity
+from raykeeper.actors.storage_errors import CorruptRecord, StorageError
+from raykeeper.clusters.placement import EnsembleRecord
+from raykeeper.clusters.survey import RECORD_FILE, look_around, prepare_folder, server_folder
+from raykeeper.zab.ids import ServerId
+
+ONE, TWO = ServerId(1), ServerId(2)
+RECORD = EnsembleRecord("uuid", 3)
+
+
+def test_an_empty_disk_holds_nothing(tmp_path: Path) -> None:
+    assert look_around(str(tmp_path / "missing"), "coord") == (None, [])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_was_formatted_is_found(tmp_path: Path) -> None:
+    first = prepare_folder(str(tmp_path), "coord", RECORD, ONE, votes=True)
+    second = prepare_folder(str(tmp_path), "coord", RECORD, TWO, votes=False)
+    prepare_folder(str(tmp_path), "other", RECORD, ONE, votes=True)
+    (tmp_path / "coord/not-a-server").mkdir()
+    (tmp_path / "coord/03").mkdir()
+    (tmp_path / "coord/3").mkdir()  # without an identity
+    record, holdings = look_around(str(tmp_path), "coord")
+    assert record == RECORD
+    assert [(h.server_id, h.folder, h.identity) for h in holdings] == [
+        (ONE, str(tmp_path / "coord/1"), first),
+        (TWO, str(tmp_path / "coord/2"), second),
+    ]
+    assert (first.votes, second.votes, first.incarnation) == (True, False, 0)
+    assert first.disk_uuid != second.disk_uuid
+    assert [f.name for f in (tmp_path / "coord").iterdir() if f.suffix == ".tmp"] == []
+
+
+def test_of_two_that_format_the_first_one_decides(tmp_path: Path) -> None:
+    first = prepare_folder(str(tmp_path), "coord", RECORD, ONE, votes=True)
+    late = EnsembleRecord("another uuid", 3)
+    assert prepare_folder(str(tmp_path), "coord", late, ONE, votes=True) == first
+    assert look_around(str(tmp_path), "coord")[0] == RECORD
+
+
+def test_a_home_folder_is_that_of_the_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    prepare_folder("~/data", "coord", RECORD, ONE, votes=True)
+    assert server_folder("~/data", "coord", ONE) == tmp_path / "data/coord/1"
+    assert peek_identity(tmp_path / "data/coord/1") is not None
+
+
+def test_damage_is_an_error(tmp_path: Path) -> None:
+    prepare_folder(str(tmp_path), "coord", RECORD, ONE, votes=True)
+    record = tmp_path / "coord" / RECORD_FILE
+    record.write_text("{")
+    with pytest.raises(CorruptRecord, match=RECORD_FILE):
+        look_around(str(tmp_path), "coord")
+    record.unlink()
+    (tmp_path / "coord/1/identity").write_text("{")
+    with pytest.raises(CorruptRecord, match="identity is damaged"):
+        look_around(str(tmp_path), "coord")
+
+
+def test_data_without_an_identity_is_left_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "coord/1"
+    prepare_folder(str(tmp_path), "coord", RECORD, ONE, votes=True)
+    (folder / "identity").unlink()
+    (folder / "precious").write_text("data")
+    with pytest.raises(StorageError):
+        prepare_folder(str(tmp_path / "coord/1/precious"), "coord", RECORD, ONE, votes=True)
+    assert (folder / "precious").read_text() == "data"
