@@ -259,7 +259,7 @@ class Connections:
         queue = connection.queue
         request, arrived = queue[0]
         if not isinstance(request, Write) or request.number != txn.number:
-            return  # came through another connection; a repeat is answered when it is its turn
+            return  # behind a read that is held; answered as a repeat when it is its turn
         queue.popleft()
         self._slow(connection, "write", txn.number, arrived)
         self._push(connection, _written(txn.number, outcome))

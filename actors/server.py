@@ -331,7 +331,7 @@ class Server:
                         connections.fired(number, event)
                 if isinstance(change, SessionOpened | SessionClosed | OpenRefused):
                     self._session_changed(zxid, txn)
-                elif txn.number:
+                else:
                     connections.applied(txn, outcome_of(zxid, txn))
             zxid = Zxid(zxid + 1)
         if self._leading is not None:

@@ -65,12 +65,11 @@ class TreeStreams:
 
     def grant(self, learner: ServerId) -> None:
         """GrantCredit: the learner took a chunk."""
-        if (stream := self._learners.get(learner)) is not None:
-            stream.credit += 1
+        self._learners[learner].credit += 1
 
     def cancel(self, learner: ServerId) -> None:
         """CancelSnapshot: the learner is gone."""
-        self._learners.pop(learner, None)
+        del self._learners[learner]
 
     # The Snapshotter.
 

@@ -3,7 +3,7 @@
 import pytest
 
 from raykeeper.actors import server_notes as notes
-from raykeeper.actors.events import LinkUp, PeerFrame
+from raykeeper.actors.events import LinkDown, LinkUp, PeerFrame
 from raykeeper.actors.peer_messages import PeerMessage
 from raykeeper.zab.effects import DiscardSnapshot
 from raykeeper.zab.ids import Epoch, ServerId, Zxid
@@ -138,6 +138,12 @@ class Rejoining:
         self.servers.wires.clear()
         self.leader(LeaderInfo(Epoch(2), self.host.sent(FollowerInfo)[-1].stint))
 
+    def join_again(self) -> None:
+        """The link to the leader broke before it said UPTODATE."""
+        self.host.step(LinkDown(LEADER))
+        self.host.take()
+        self.join()
+
     def leader(self, *messages: PeerMessage) -> None:
         self.host.step(PeerFrame(LEADER, list(messages)))
 
@@ -197,3 +203,23 @@ def test_tree_that_breaks_off_is_dropped() -> None:
     it.host.step(LinkUp(LEADER))  # a new link: the old one is gone
     assert it.host.of(DiscardSnapshot)
     assert it.host.server.state.digest() == digest
+
+
+def test_second_tree_is_measured_by_what_clients_saw_before_the_first() -> None:
+    it = Rejoining()
+    it.caller.ask(it.caller.create("/a"))
+    it.caller.ask(it.caller.exists("/a", watch=True))
+    old, last = it.log[0][0], it.log[-1][0]
+    walk = SnapshotWalk(Rejoining().host.server.state)
+    chunks = []
+    while (chunk := walk.next_chunk()) is not None:
+        chunks.append(SnapshotChunk(chunk))
+    rest = it.txns(old)
+    for stint in (2, 3):
+        it.join() if stint == 2 else it.join_again()
+        it.leader(Snapshot(old), *chunks, SnapshotEnd(old), rest, NewLeader(Epoch(2), last))
+        assert it.host.server.state.zxid == old
+        assert it.host.server.stats().watches == 1
+    it.leader(UpToDate(last))
+    assert it.host.server.stats().watches == 1
+    assert it.caller.ended is None

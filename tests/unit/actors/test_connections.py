@@ -6,7 +6,7 @@ from msgspec import Raw
 from raykeeper.actors import server_notes as notes
 from raykeeper.actors.effects import CloseClient, SendClient
 from raykeeper.actors.events import ClientFrameArrived, ClientGone, PeerFrame
-from raykeeper.actors.peer_messages import ForwardConnect, ForwardWrites, WriteGap
+from raykeeper.actors.peer_messages import ForwardConnect, ForwardWrites, TouchesConfirmed, WriteGap
 from raykeeper.actors.server_context import ServerOptions
 from raykeeper.zab.ids import Millis, ServerId, Zxid
 from raykeeper.znodes.errors import Code
@@ -21,6 +21,7 @@ from raykeeper.znodes.replies import (
     Item,
     ReadFailed,
     ServerFrame,
+    StatRead,
     WatchFired,
     Written,
     decode_server_frame,
@@ -509,3 +510,49 @@ def test_nothing_is_sent_to_a_connection_that_has_ended() -> None:
     sent = [decode_server_frame(effect.data) for effect in host.of(SendClient)]
     assert [type(frame) for frame in sent] == [ServerFrame, Ended]
     assert host.effects[-1] == CloseClient(1)
+
+
+def test_the_slowest_request_of_a_step_is_told() -> None:
+    host = OneServer(options=ServerOptions(slow_request_ms=Millis(10)))
+    caller = host.caller()
+    host.is_disk_held = True
+    caller.ask(caller.create("/a"))
+    host.clock.now = Millis(5)
+    caller.ask(caller.create("/b"))
+    host.clock.now = Millis(50)
+    host.release_disk()
+    assert host.notes(notes.REQUEST_SLOW) == [(2, caller.session_id, "write", 1, "agreement", 50)]
+
+
+def test_confirmed_heartbeat_leaves_with_the_answers_of_its_step() -> None:
+    servers = Servers(2)
+    caller = servers[1].caller()
+    caller.ask()
+    number = 1
+    servers.hold(1, 2)
+    servers[1].clock.now = Millis(100)
+    servers[1].step()
+    frames = [
+        caller.frame(caller.exists("/")),
+        PeerFrame(ServerId(2), [TouchesConfirmed(number, [])]),
+    ]
+    before = len(caller.answers)
+    servers[1].step(*frames)
+    (frame,) = caller.answers[before:]
+    assert frame.beat == 1 and len(frame.items) == 1
+
+
+def test_write_that_passed_a_held_read_is_answered_in_its_turn() -> None:
+    """Only a leader can come here: its own disk was slower than the silence of its followers."""
+    servers = Servers(3)
+    leader, caller = servers[3], servers[3].caller()
+    servers.cut(3, 1)
+    leader.is_disk_held = True
+    caller.ask(caller.create("/a"), caller.exists("/a"), caller.set("/a", b"x"))
+    servers.hold(2, 3)
+    servers.clock.now = Millis(servers.clock.now + 1_500)
+    leader.step()
+    leader.release_disk()
+    assert kinds(caller.new()) == [Written]
+    servers.release(2, 3)
+    assert kinds(caller.new()) == [StatRead, Written]

@@ -3,8 +3,8 @@
 import pytest
 
 from raykeeper.actors import server_notes as notes
-from raykeeper.actors.effects import SendPeer, TrackSessions
-from raykeeper.actors.events import PeerFrame, SessionsOverdue, TrackerLost
+from raykeeper.actors.effects import TrackSessions
+from raykeeper.actors.events import ClientFrameArrived, PeerFrame, SessionsOverdue, TrackerLost
 from raykeeper.actors.leading import PROPOSAL_BYTES_MAX
 from raykeeper.actors.peer_messages import ForwardedWrite, ForwardWrites, WriteGap
 from raykeeper.zab.effects import Append
@@ -13,7 +13,7 @@ from raykeeper.znodes.errors import Code
 from raykeeper.znodes.expiry import SessionReport, Verdict
 from raykeeper.znodes.limits import Limits
 from raykeeper.znodes.replies import Connected, DataRead, WatchFired, Written
-from raykeeper.znodes.requests import CreateMode, SessionId
+from raykeeper.znodes.requests import CreateMode, SessionId, encode_client_frame
 from tests.unit.actors.one_server import Caller, OneServer, Servers
 
 FOLLOWER = ServerId(1)
@@ -333,16 +333,12 @@ def test_requests_of_one_step_behind_the_exhaustion_wait_too(
     host = OneServer()
     caller = host.caller(1)
     monkeypatch.setattr("raykeeper.zab.leader_broadcast.COUNTER_MAX", 2)
-    late = [Caller(host, n) for n in (2, 3)]
-    host.take()
+    late = [Caller(host, n) for n in (2, 3, 4)]
+    connects = [ClientFrameArrived(x.connection, encode_client_frame(x.request())) for x in late]
     host.is_disk_held = True
-    events = [caller.frame(caller.create("/a"), caller.create("/b"), caller.create("/c"))]
-    for other in late:
-        other.connect()
-    host.step(*events)
-    assert [x for x in host.of(SendPeer) if x.peer == 1] == []
+    host.step(*connects, caller.frame(*[caller.create(f"/{n}") for n in range(3)]))
     monkeypatch.undo()
     host.release_disk()
     host.pass_time(1_000)
     assert [type(item) for item in caller.items] == [Written] * 3
-    assert [type(other.greeting) for other in late] == [Connected] * 2
+    assert [type(other.greeting) for other in late] == [Connected] * 3

@@ -28,7 +28,7 @@ from raykeeper.actors.peer_messages import (
 from raykeeper.actors.recovered import Recovered
 from raykeeper.actors.server import Server
 from raykeeper.actors.server_context import ServerOptions
-from raykeeper.zab.effects import Append, Role
+from raykeeper.zab.effects import Append, Role, Truncate
 from raykeeper.zab.ids import ZERO, Epoch, Millis, ServerId, Zxid
 from raykeeper.zab.messages import Ping
 from raykeeper.zab.settings import WindowLimits
@@ -308,3 +308,19 @@ def test_words_of_a_tracker_to_a_server_without_a_reign_are_ignored(event: Event
     host.take()
     host.step(event)
     assert host.take() == []
+
+
+def test_log_that_went_too_far_is_cut() -> None:
+    servers = Servers(3)
+    servers.hold(3, 1)
+    servers.hold(3, 2)
+    caller = servers[3].caller()  # its transaction is in the log of server 3 alone
+    assert caller.greeting is None
+    servers.crash(3)
+    servers.held.clear()
+    servers.pass_time(1_000)
+    servers.restart(3)
+    assert len(servers[3].of(Truncate)) == 1
+    servers.pass_time(1_000)
+    assert servers[3].server.peer.is_active
+    assert len(set(servers.digests())) == 1

@@ -200,8 +200,8 @@ def lagging(znodes: int) -> tuple[Servers, Caller]:
     return servers, caller
 
 
-def test_learner_gets_the_tree_as_fast_as_it_gives_credit() -> None:
-    servers, caller = lagging(8)
+def streaming(servers: Servers) -> None:
+    """The leader has begun to stream, and hears nothing more of server 1."""
     leader = servers[3]
     servers.hold(1, 3)
     servers.link(1, 3)
@@ -213,6 +213,12 @@ def test_learner_gets_the_tree_as_fast_as_it_gives_credit() -> None:
     rest(leader)
     servers.run()
     rest(leader)
+
+
+def test_learner_gets_the_tree_as_fast_as_it_gives_credit() -> None:
+    servers, caller = lagging(8)
+    leader = servers[3]
+    streaming(servers)
     assert len(leader.sent(SnapshotChunk)) == CREDIT
     caller.ask(caller.create("/during", b""))
     while not leader.sent(SnapshotEnd):
@@ -226,15 +232,11 @@ def test_learner_gets_the_tree_as_fast_as_it_gives_credit() -> None:
 def test_stream_ends_with_its_learner() -> None:
     servers, _caller = lagging(8)
     leader = servers[3]
-    servers.link(1, 3)
-    leader.take()
-    servers.hold(1, 3)
-    rest(leader)
+    streaming(servers)
+    assert leader.sent(SnapshotChunk)
     servers.cut(1, 3)
-    rest(leader)
     leader.take()
     rest(leader)
-    leader.step()
     assert leader.sent(SnapshotChunk) == []
     servers.held.clear()
     servers.link(1, 3)
