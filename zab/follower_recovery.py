@@ -193,7 +193,7 @@ class FollowerRecovery:
             else:
                 self._out.append(Note(notes.PROPOSAL_DUPLICATE, message.first))
             return
-        if not follows(message.first, self._incoming.last):
+        if not message.txns or not follows(message.first, self._incoming.last):
             raise PeerProtocolError(
                 f"proposal {show_zxid(message.first)} after {show_zxid(self._incoming.last)}"
             )

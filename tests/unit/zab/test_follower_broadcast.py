@@ -1,0 +1,111 @@
+"""FollowerBroadcast: what each step emits, as a table, and what it refuses."""
+
+import pytest
+
+from raykeeper.zab import notes
+from raykeeper.zab.effects import Activated, Append, Deliver, Effect, Note, Role, Send
+from raykeeper.zab.errors import PeerProtocolError
+from raykeeper.zab.follower_broadcast import FollowerBroadcast, FollowerBroadcastMessage
+from raykeeper.zab.history import History
+from raykeeper.zab.ids import ZERO, Epoch, Millis, Zxid
+from raykeeper.zab.messages import Ack, Commit, Ping, Pong, Proposals
+from raykeeper.zab.settings import Settings, Timing
+from raykeeper.zab.transitions import GiveUp
+from tests.unit.zab.histories import S1, S3, T0, THREE, make_history, z
+
+LEADER = S3
+Z1, Z2, Z3 = (z(7, n) for n in range(1, 4))
+AB, C = Proposals(Z1, [b"a", b"b"]), Proposals(Z3, [b"c"])
+LOG_AB, LOG_C = Append(Z1, [b"a", b"b"], ZERO), Append(Z3, [b"c"], ZERO)
+
+Step = FollowerBroadcastMessage | Zxid  # a bare zxid is our disk saying "synced up to here"
+
+
+def ack(upto: Zxid) -> Send:
+    return Send(LEADER, Ack(upto))
+
+
+def follow(*steps: Step, votes: bool = True) -> tuple[FollowerBroadcast, History, list[Effect]]:
+    out: list[Effect] = []
+    history = make_history(out, accepted=7, current=7)
+    role = FollowerBroadcast(Settings(S1, THREE, votes), history, LEADER, ZERO, out, T0)
+    for step in steps:
+        if isinstance(step, int):
+            history.log_synced(step)
+            role.log_synced()
+        else:
+            role.receive(step, T0)
+    return role, history, out
+
+
+@pytest.mark.parametrize(
+    ("steps", "emitted"),
+    [
+        # A batch is logged whole, and acked only once the disk has it.
+        ([AB],                         [LOG_AB]),
+        ([AB, Z2],                     [LOG_AB, ack(Z2)]),
+        # One sync, and so one ack, may cover several batches or a part of one.
+        ([AB, C, Z3],                  [LOG_AB, LOG_C, ack(Z3)]),
+        ([AB, Z1, Z2],                 [LOG_AB, ack(Z1), ack(Z2)]),
+        ([AB, Z2, Z2],                 [LOG_AB, ack(Z2)]),
+        # A commit covers all up to it, and may overtake our own disk: a quorum has the txns.
+        ([AB, Commit(Z2), Z2],         [LOG_AB, Deliver(Z1, [b"a", b"b"]), ack(Z2)]),
+        ([AB, Commit(Z1), Commit(Z2)], [LOG_AB, Deliver(Z1, [b"a"]), Deliver(Z2, [b"b"])]),
+        # The log is told what is committed.
+        ([AB, Commit(Z2), C],          [LOG_AB, Deliver(Z1, [b"a", b"b"]), Append(Z3, [b"c"], Z2)]),
+        # What came before changes nothing; what overlaps adds only its new part.
+        ([AB, AB],                     [LOG_AB, Note(notes.PROPOSAL_DUPLICATE, Z1)]),
+        ([AB, Proposals(Z2, [b"b", b"c"])], [LOG_AB, LOG_C]),
+        ([AB, Commit(Z1), Commit(Z1)], [LOG_AB, Deliver(Z1, [b"a"]),
+                                        Note(notes.COMMIT_DUPLICATE, Z1)]),
+        # A ping is answered with its number.
+        ([Ping(9)],                    [Send(LEADER, Pong(9))]),
+    ],
+)  # fmt: skip
+def test_emits(steps: list[Step], emitted: list[Effect]) -> None:
+    begun = len(follow()[2])
+    assert follow(*steps)[2][begun:] == emitted
+
+
+@pytest.mark.parametrize(
+    ("before", "refused"),
+    [
+        ([], C),                               # a gap
+        ([], Commit(Z1)),                      # a commit of nothing
+        ([AB], Commit(Z3)),                    # a commit of what we were never sent
+        ([], Proposals(z(8, 1), [b"x"])),      # a new epoch without a new synchronization
+    ],
+)  # fmt: skip
+def test_refuses_and_keeps_its_state(before: list[Step], refused: FollowerBroadcastMessage) -> None:
+    role, history, out = follow(*before)
+    was = (history.logged, history.synced, history.delivered, list(out))
+    with pytest.raises(PeerProtocolError):
+        role.receive(refused, Millis(T0 + 1))
+    assert (history.logged, history.synced, history.delivered, out) == was
+    assert role.heard_at == T0
+
+
+@pytest.mark.parametrize(("votes", "role"), [(True, Role.FOLLOWER), (False, Role.OBSERVER)])
+def test_begins_active(votes: bool, role: Role) -> None:
+    out = follow(votes=votes)[2]
+    assert out[-1] == Activated(role, LEADER, Epoch(7))
+
+
+def test_acks_at_once_what_was_synced_while_it_was_synchronized() -> None:
+    out: list[Effect] = []
+    history = make_history(out, accepted=7, current=7)
+    history.append(Z1, [b"a", b"b"])
+    history.log_synced(Z2)
+    FollowerBroadcast(Settings(S1, THREE), history, LEADER, ZERO, out, T0)
+    assert out[-1] == ack(Z2)
+
+
+def test_gives_up_on_a_silent_leader() -> None:
+    role = follow()[0]
+    patience = Timing().sync_ms
+    role.receive(Ping(1), Millis(T0 + 100))
+    role.wake(Millis(T0 + patience))
+    assert role.outcome is None
+    assert role.deadline() == T0 + patience + 100
+    role.wake(role.deadline())
+    assert isinstance(role.outcome, GiveUp)

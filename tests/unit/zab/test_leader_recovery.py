@@ -1,0 +1,283 @@
+"""LeaderRecovery: which quorum each step waits for, and what ends it early."""
+
+import pytest
+
+from raykeeper.zab import notes
+from raykeeper.zab.effects import Effect, GrantCredit, Run, SaveEpochs, Send, StreamSnapshot
+from raykeeper.zab.errors import PeerProtocolError
+from raykeeper.zab.history import History
+from raykeeper.zab.ids import EPOCH_MAX, ZERO, Epoch, Millis, ServerId, Zxid
+from raykeeper.zab.leader_recovery import LeaderRecovery, LeaderRecoveryMessage
+from raykeeper.zab.learners import Stage
+from raykeeper.zab.messages import (
+    AckEpoch,
+    AckNewLeader,
+    Diff,
+    FollowerInfo,
+    LeaderInfo,
+    NewLeader,
+    SnapshotCredit,
+)
+from raykeeper.zab.settings import Settings, Timing
+from raykeeper.zab.transitions import Established, GiveUp
+from tests.unit.zab.histories import (
+    S1,
+    S2,
+    S3,
+    S4,
+    S5,
+    T0,
+    THREE,
+    make_history,
+    noted,
+    run,
+    sent,
+    z,
+)
+
+FIVE = (S1, S2, S3, S4, S5)
+E1, E2 = Epoch(1), Epoch(2)
+AB = run(z(1, 1), b"a", b"b")
+HELLO = FollowerInfo(E1, 1, True)
+PROMISE = AckEpoch(E1, z(1, 2), True)
+
+
+class Leader:
+    """Server 3 with a and b in its log, all of epoch 1."""
+
+    def __init__(
+        self, voters: tuple[ServerId, ...] = THREE, accepted: int = 1, log: Run = AB
+    ) -> None:
+        self.out: list[Effect] = []
+        self.now = T0
+        self.history: History = make_history(self.out, log, accepted=accepted, current=1)
+        self.role = LeaderRecovery(Settings(S3, voters), self.history, self.out, T0)
+
+    def hear(self, sender: ServerId, *messages: LeaderRecoveryMessage) -> None:
+        for message in messages:
+            self.role.receive(sender, message, self.now)
+
+    def saved(self) -> None:
+        save = [effect for effect in self.out if isinstance(effect, SaveEpochs)][-1]
+        self.history.epochs_saved(save.accepted, save.current)
+        self.role.epochs_saved()
+
+    def propose(self, *followers: ServerId) -> "Leader":
+        """Until LEADERINFO has left to the followers."""
+        for follower in followers:
+            self.hear(follower, HELLO)
+        self.saved()
+        return self
+
+    def reason(self) -> str | None:
+        return self.role.outcome.reason if isinstance(self.role.outcome, GiveUp) else None
+
+
+def test_from_the_election_to_an_established_leader() -> None:
+    leader = Leader()
+    assert leader.out == []
+    leader.hear(S1, HELLO)
+    assert leader.out[-1] == SaveEpochs(E2, E1)
+    assert sent(leader.out) == []  # the promise is on disk before it is asked of others
+    leader.saved()
+    assert sent(leader.out) == [LeaderInfo(E2, 1)]
+    leader.hear(S1, PROMISE)
+    assert sent(leader.out)[1:] == [Diff(), NewLeader(E2, z(1, 2))]
+    assert SaveEpochs(E2, E2) in leader.out
+    leader.hear(S1, AckNewLeader(E2))
+    assert leader.role.outcome is None  # its own epoch is not on disk
+    leader.saved()
+    assert leader.role.outcome == Established(E2, leader.role.learners)
+
+
+def test_the_only_voter_needs_nobody() -> None:
+    leader = Leader((S3,))
+    leader.saved()
+    leader.saved()
+    assert isinstance(leader.role.outcome, Established)
+
+
+def test_begins_only_when_the_disk_is_settled() -> None:
+    history = make_history([])
+    history.append(z(1, 1), [b"a"])
+    with pytest.raises(AssertionError):
+        LeaderRecovery(Settings(S3, THREE), history, [], T0)
+
+
+class TestEpoch:
+    """One more than any that the quorum has promised."""
+
+    def test_is_above_all_that_was_heard(self) -> None:
+        leader = Leader(FIVE)
+        leader.hear(S1, FollowerInfo(Epoch(7), 1, True))
+        assert leader.out == []
+        leader.hear(S2, FollowerInfo(Epoch(4), 1, True))
+        assert leader.out[-1] == SaveEpochs(Epoch(8), E1)
+        assert leader.history.promised_to == S3
+
+    def test_counts_voters_only(self) -> None:
+        leader = Leader()
+        leader.hear(S4, HELLO)
+        leader.hear(S1, FollowerInfo(Epoch(6), 1, False))
+        assert leader.out == []
+        leader.hear(S2, HELLO)
+        assert leader.out[-1] == SaveEpochs(Epoch(7), E1)
+
+    def test_who_comes_later_is_invited_later(self) -> None:
+        leader = Leader().propose(S1)
+        leader.hear(S2, HELLO)
+        assert leader.out[-1] == Send(S2, LeaderInfo(E2, 1))
+
+    @pytest.mark.parametrize("promised", [2, 3])
+    def test_is_chosen_anew_when_somebody_promised_as_much_meanwhile(self, promised: int) -> None:
+        leader = Leader()
+        leader.hear(S1, HELLO)
+        leader.hear(S2, FollowerInfo(Epoch(promised), 1, True))
+        leader.saved()
+        assert sent(leader.out) == []
+        assert leader.out[-1] == SaveEpochs(Epoch(promised + 1), E1)
+        leader.saved()
+        assert sent(leader.out) == [LeaderInfo(Epoch(promised + 1), 1)] * 2
+
+    def test_is_outrun_by_a_promise_of_a_later_one(self) -> None:
+        leader = Leader().propose(S1)
+        leader.hear(S2, FollowerInfo(Epoch(3), 1, True))
+        assert leader.reason() == "a learner has promised a later epoch"
+        assert notes.EPOCH_OUTRUN in noted(leader.out)
+
+    def test_no_epoch_is_left(self) -> None:
+        leader = Leader(accepted=EPOCH_MAX)
+        with pytest.raises(AssertionError, match="exhausted"):
+            leader.hear(S1, HELLO)
+
+
+class TestPromises:
+    """A quorum of ACKEPOCH, this server included."""
+
+    def test_synchronization_waits_for_the_quorum(self) -> None:
+        leader = Leader(FIVE).propose(S1, S2)
+        leader.out.clear()
+        leader.hear(S1, PROMISE)
+        assert leader.out == []
+        leader.hear(S2, PROMISE)
+        assert len(sent(leader.out, S1)) == len(sent(leader.out, S2)) == 2
+
+    def test_who_promises_later_is_synchronized_at_once(self) -> None:
+        leader = Leader().propose(S1, S2)
+        leader.hear(S1, PROMISE)
+        leader.hear(S2, PROMISE)
+        assert sent(leader.out, S2)[1:] == [Diff(), NewLeader(E2, z(1, 2))]
+
+    def test_who_has_not_answered_yet_waits_in_its_stage(self) -> None:
+        leader = Leader(FIVE).propose(S1, S2, S4)
+        leader.hear(S1, PROMISE)
+        leader.hear(S2, PROMISE)
+        learner = leader.role.learners.get(S4)
+        assert learner is not None and learner.stage is Stage.INVITED
+
+    @pytest.mark.parametrize(("current", "last"), [(1, z(1, 3)), (2, z(1, 1)), (1, z(2, 1))])
+    def test_a_follower_with_a_newer_history_must_lead(self, current: int, last: Zxid) -> None:
+        leader = Leader().propose(S1)
+        leader.hear(S1, AckEpoch(Epoch(current), last, True))
+        assert leader.reason() == "a follower has a newer history"
+        assert notes.HISTORY_BETTER in noted(leader.out)
+
+    def test_a_learner_without_a_vote_may_have_a_longer_log(self) -> None:
+        leader = Leader().propose(S1, S4)
+        leader.hear(S4, AckEpoch(E1, z(1, 9), True))
+        assert leader.role.outcome is None
+
+    @pytest.mark.parametrize("learner", [S4, S1])
+    def test_learners_without_a_vote_do_not_count(self, learner: ServerId) -> None:
+        leader = Leader().propose(S2)
+        leader.out.clear()
+        leader.hear(learner, FollowerInfo(E1, 1, False), PROMISE)
+        assert not leader.role.learners.is_synchronizing
+
+    def test_promises_made_to_others_do_not_count(self) -> None:
+        """Two leaders would share the epoch; another one is needed, and soon."""
+        leader = Leader().propose(S1)
+        leader.hear(S1, AckEpoch(E1, z(1, 2), False))
+        assert leader.reason() == "the epoch was promised to another leader"
+
+    def test_while_somebody_may_still_promise_it_waits(self) -> None:
+        leader = Leader().propose(S1, S2)
+        leader.hear(S1, AckEpoch(E1, z(1, 2), False))
+        assert leader.role.outcome is None
+        leader.hear(S2, PROMISE)
+        assert leader.role.learners.is_synchronizing
+
+
+class TestAcks:
+    """A quorum of ACK(NEWLEADER), this server included."""
+
+    def test_learners_without_a_vote_do_not_count(self) -> None:
+        leader = Leader(FIVE).propose(S1, S2)
+        leader.hear(S1, PROMISE)
+        leader.hear(S2, PROMISE)
+        leader.saved()
+        leader.hear(S1, AckNewLeader(E2))
+        leader.hear(ServerId(9), FollowerInfo(E1, 1, False), PROMISE, AckNewLeader(E2))
+        assert leader.role.outcome is None
+        leader.hear(S2, AckNewLeader(E2))
+        assert isinstance(leader.role.outcome, Established)
+
+    def test_nothing_is_heard_after_the_end(self) -> None:
+        leader = Leader().propose(S1)
+        leader.role.outcome = GiveUp("over")
+        leader.hear(S1, PROMISE)
+        assert not leader.role.learners.is_synchronizing
+
+
+def test_credits_go_on_to_the_stream() -> None:
+    leader = Leader(log=run(z(2, 1), b"x")).propose(S1)
+    leader.hear(S1, AckEpoch(E1, z(1, 9), True))
+    assert StreamSnapshot(S1) in leader.out
+    leader.out.clear()
+    leader.hear(S1, SnapshotCredit())
+    assert leader.out == [GrantCredit(S1)]
+
+
+def test_messages_of_strangers_are_stale() -> None:
+    leader = Leader()
+    leader.hear(S1, PROMISE)
+    assert noted(leader.out) == [notes.MESSAGE_STALE]
+
+
+@pytest.mark.parametrize("message", [AckNewLeader(E2), AckEpoch(E1, ZERO, True)])
+def test_refuses_what_the_learner_cannot_say_yet(message: LeaderRecoveryMessage) -> None:
+    leader = Leader(FIVE)
+    leader.hear(S1, HELLO)
+    leader.out.clear()
+    with pytest.raises(PeerProtocolError):
+        leader.hear(S1, message)
+    assert leader.out == []
+
+
+class TestPatience:
+    """Without a quorum of followers its claim keeps others from electing a leader."""
+
+    timing = Timing()
+
+    def test_is_short_without_followers(self) -> None:
+        leader = Leader(FIVE)
+        assert leader.role.deadline() == T0 + self.timing.sync_ms
+        leader.now = Millis(T0 + 500)
+        leader.hear(S1, HELLO)
+        assert leader.role.deadline() == T0 + self.timing.sync_ms
+        leader.role.wake(Millis(T0 + self.timing.sync_ms - 1))
+        assert leader.role.outcome is None
+        leader.role.wake(Millis(T0 + self.timing.sync_ms))
+        assert leader.reason() == "no quorum synchronized in time"
+
+    def test_is_long_while_a_quorum_makes_progress(self) -> None:
+        leader = Leader().propose(S1)
+        leader.now = Millis(T0 + 500)
+        leader.hear(S1, PROMISE)
+        assert leader.role.deadline() == T0 + 500 + self.timing.init_ms
+
+    def test_is_short_again_when_the_quorum_is_lost(self) -> None:
+        leader = Leader().propose(S1)
+        leader.role.lost(S1, "link broken", Millis(T0 + 700))
+        assert leader.role.deadline() == T0 + 700 + self.timing.sync_ms
+        assert leader.role.learners.get(S1) is None
