@@ -4,6 +4,8 @@ Paper: Zab (Junqueira, Reed, Serafini, DSN 2011), phase 3, the follower's side.
 Spec:  Zab.tla, FollowerProcessPROPOSE and FollowerProcessCOMMIT; acks and commits are cumulative.
 """
 
+from typing import assert_never
+
 from raykeeper.zab import notes
 from raykeeper.zab.effects import Activated, Note, Outbox, Role, Send
 from raykeeper.zab.errors import PeerProtocolError
@@ -59,6 +61,8 @@ class FollowerBroadcast:
                 self._on_commit(message)
             case Ping():
                 self._out.append(Send(self.leader, Pong(message.number)))
+            case _:
+                assert_never(message)
         self.heard_at = now
 
     def log_synced(self) -> None:

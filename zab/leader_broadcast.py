@@ -9,6 +9,7 @@ itself by its own synced cursor only (rule Z3).
 """
 
 from collections import deque
+from typing import assert_never
 
 from raykeeper.zab import notes
 from raykeeper.zab.effects import Activated, BreakLink, Note, Outbox, ReadPoint, Role, Send
@@ -147,6 +148,8 @@ class LeaderBroadcast:
                 self.learners.promise(learner, message)
             case SnapshotCredit():
                 self.learners.credit(learner)
+            case _:
+                assert_never(message)
 
     def lost(self, peer: ServerId, reason: str, _now: Millis) -> None:
         """The link to a learner broke, or it has left us."""

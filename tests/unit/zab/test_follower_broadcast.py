@@ -85,6 +85,11 @@ def test_refuses_and_keeps_its_state(before: list[Step], refused: FollowerBroadc
     assert role.heard_at == T0
 
 
+def test_what_no_leader_says_now_is_a_bug_of_the_caller() -> None:
+    with pytest.raises(AssertionError):
+        follow(Pong(1))  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(("votes", "role"), [(True, Role.FOLLOWER), (False, Role.OBSERVER)])
 def test_begins_active(votes: bool, role: Role) -> None:
     out = follow(votes=votes)[2]

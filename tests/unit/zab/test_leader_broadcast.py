@@ -127,6 +127,13 @@ def test_begins_with_its_whole_history_committed() -> None:
     assert noted(leader.begun) == [notes.ESTABLISHED, notes.LEARNER_JOINED]
 
 
+def test_welcomes_only_who_has_acknowledged_newleader() -> None:
+    leader = Leader(S1)
+    leader.hear(S2, FollowerInfo(Epoch(6), 1, True))
+    LeaderBroadcast(leader.settings, leader.history, leader.learners, leader.out, T0)
+    assert sent(leader.out) == [UpToDate(OLD)]
+
+
 def test_begins_only_with_its_epoch_on_disk() -> None:
     leader = Leader(S1)
     history = make_history([], accepted=7, current=6)
@@ -196,6 +203,13 @@ class TestCommit:
         leader.hear(S1, Ack(Z1))
         leader.role.lost(S1, "link broken", T0)
         assert without_notes(leader.hear(S2, Ack(Z1))) == []
+
+    def test_is_told_to_who_has_acknowledged_newleader(self) -> None:
+        leader = Leader(S1)
+        leader.hear(S2, FollowerInfo(Epoch(6), 1, True), AckEpoch(Epoch(6), OLD, False))
+        leader.propose(b"a")
+        leader.synced(Z1)
+        assert sent(leader.hear(S1, Ack(Z1)), S2) == []
 
     def test_alone(self) -> None:
         leader = Leader(voters=(S3,))
@@ -267,6 +281,11 @@ def test_refuses_an_ack_before_the_ack_of_newleader() -> None:
     leader.hear(S2, FollowerInfo(Epoch(6), 1, True), AckEpoch(Epoch(6), OLD, False))
     with pytest.raises(PeerProtocolError):
         leader.hear(S2, Ack(OLD))
+
+
+def test_what_no_learner_says_is_a_bug_of_the_caller() -> None:
+    with pytest.raises(AssertionError):
+        Leader(S1).hear(S1, Diff())  # type: ignore[arg-type]
 
 
 def test_messages_of_strangers_are_stale() -> None:

@@ -53,10 +53,10 @@ NEW_LEADER = NewLeader(E5, z(3, 2))
 class Table:
     """The learners of server 3, whose window is (1:1, 3:2], in epoch 5."""
 
-    def __init__(self, window: WindowLimits | None = None, delivered: Zxid = z(1, 3)) -> None:
+    def __init__(self, window: WindowLimits | None = None) -> None:
         self.out: list[Effect] = []
         self.history: History = make_history(
-            self.out, *LOG, base=z(1, 1), delivered=delivered, accepted=5
+            self.out, *LOG, base=z(1, 1), delivered=z(1, 3), accepted=5
         )
         settings = Settings(S3, THREE, window=window)
         self.learners = Learners(settings, self.history, self.out)
@@ -218,7 +218,7 @@ class TestSnapshot:
     """A learner whose last zxid is no position of the window."""
 
     def test_the_tree_then_what_was_proposed_since_it_began(self) -> None:
-        table = Table(delivered=z(1, 3))
+        table = Table()
         learner = table.synchronize(S1, z(2, 7))
         assert without_notes(table.out) == [StreamSnapshot(S1)]
         table.out.clear()
