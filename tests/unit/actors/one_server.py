@@ -10,7 +10,18 @@ from typing import TypeVar
 
 from msgspec import Raw
 
-from raykeeper.actors.effects import CloseClient, Effect, PublishSnapshot, SendClient, SendPeer
+from raykeeper.actors.effects import (
+    CloseClient,
+    Effect,
+    PublishSnapshot,
+    SendClient,
+    SendPeer,
+    SnapshotBegin,
+    SnapshotEffect,
+    SnapshotFinish,
+    SnapshotWrite,
+    TrackSessions,
+)
 from raykeeper.actors.events import (
     ClientFrameArrived,
     DiskEvent,
@@ -18,6 +29,10 @@ from raykeeper.actors.events import (
     LinkDown,
     LinkUp,
     PeerFrame,
+    SessionsOverdue,
+    SnapshotCredited,
+    SnapshotWritten,
+    TrackerLost,
 )
 from raykeeper.actors.peer_messages import PeerMessage, decode_peer_frame, encode_peer_frame
 from raykeeper.actors.server import Server
@@ -25,6 +40,7 @@ from raykeeper.actors.server_context import ServerOptions
 from raykeeper.zab.effects import BreakLink, DiskEffect, Note, Role
 from raykeeper.zab.ids import ZERO, Millis, ServerId, Zxid
 from raykeeper.zab.settings import Settings, Timing, WindowLimits
+from raykeeper.znodes.expiry import Expiry
 from raykeeper.znodes.limits import Limits
 from raykeeper.znodes.replies import (
     Connected,
@@ -51,7 +67,7 @@ from raykeeper.znodes.requests import (
     encode_client_frame,
     encode_op,
 )
-from tests.simulation.disk import SimDisk
+from tests.simulation.disk import SimDisk, StoredSnapshot
 from tests.simulation.schedule import Schedule
 
 LIMITS = Limits(session_timeout_min_ms=Millis(1_000), session_timeout_max_ms=Millis(20_000))
@@ -86,11 +102,16 @@ class OneServer:
         self.outbox: list[tuple[ServerId, list[PeerMessage]]] = []
         self.broken: list[ServerId] = []
         self.is_disk_held = False
+        self.tracks = False
+        self.has_snapshotter = False
         self.ensemble: Servers | None = None
         self._disk_work = Schedule(0)
         self.disk = SimDisk(self._disk_work)
         self.disk.sync_ms_max = 0
         self._done: list[DiskEvent] = []
+        self._told: list[Event] = []
+        self._tracker = Expiry()
+        self._snapshot = StoredSnapshot(ZERO, ZERO, [])
         self.server: Server
         self.start()
 
@@ -128,6 +149,11 @@ class OneServer:
         self.clock.now = Millis(until)
         self.step()
 
+    def track(self) -> None:
+        """From now on there is a session tracker."""
+        self.tracks = True
+        self.step(TrackerLost())
+
     def run(self) -> None:
         """Let the ensemble, if there is one, come to rest."""
         if self.ensemble is not None:
@@ -156,13 +182,28 @@ class OneServer:
         effects, self.effects = self.effects, []
         return effects
 
+    def _to_snapshotter(self, effect: SnapshotEffect) -> None:
+        if isinstance(effect, SnapshotBegin):
+            self._snapshot = StoredSnapshot(effect.zxid, ZERO, [])
+        elif isinstance(effect, SnapshotWrite):
+            self._snapshot.chunks.append(effect.data)
+            self._told.append(SnapshotCredited(effect.zxid))
+        elif isinstance(effect, SnapshotFinish):
+            self._snapshot.consistent_at = effect.consistent_at
+            self.disk.written[effect.zxid] = self._snapshot
+            self._told.append(SnapshotWritten(effect.zxid))
+
     def _work_disk(self) -> None:
-        while not self.is_disk_held:
-            self._disk_work.run_until(self._disk_work.now)
-            if not self._done:
+        """What the disk does, at once; and what the companions have said, one answer a step."""
+        told, self._told = self._told, []
+        while True:
+            if not self.is_disk_held:
+                self._disk_work.run_until(self._disk_work.now)
+            events = [*self._done, *told]
+            self._done[:], told = [], []
+            if not events:
                 return
-            events, self._done[:] = list(self._done), []
-            self._carry_out(self.server.step(list(events), self.clock.times()))
+            self._carry_out(self.server.step(events, self.clock.times()))
 
     def _carry_out(self, effects: list[Effect]) -> None:
         self.effects += effects
@@ -181,6 +222,11 @@ class OneServer:
                 self.disk.submit([effect])
             elif isinstance(effect, BreakLink):
                 self.broken.append(effect.peer)
+            elif isinstance(effect, TrackSessions) and self.tracks:
+                self._tracker.report(effect.report, self.clock.now)
+                self._told.append(SessionsOverdue(self._tracker.verdicts(self.clock.now)))
+            elif isinstance(effect, SnapshotEffect) and self.has_snapshotter:
+                self._to_snapshotter(effect)
         self.outbox += to_peers.items()
 
 
