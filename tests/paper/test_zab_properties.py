@@ -9,9 +9,21 @@ from random import Random
 
 import pytest
 
+from raykeeper.zab.effects import Effect, InstallSnapshot, SaveEpochs, Send, Truncate
 from raykeeper.zab.ids import ServerId
+from raykeeper.zab.messages import (
+    AckEpoch,
+    AckNewLeader,
+    Diff,
+    LeaderInfo,
+    NewLeader,
+    Snapshot,
+    SnapshotEnd,
+    Trunc,
+    UpToDate,
+)
 from raykeeper.zab.settings import WindowLimits
-from tests.paper.zab_world import World
+from tests.paper.zab_world import Server, World
 
 ENSEMBLES = [(1, 0), (1, 1), (2, 0), (2, 1), (3, 0), (3, 0), (3, 1), (3, 2), (4, 1), (5, 0), (5, 2)]
 ACTIVE_WITHIN_MS = 5_000
@@ -47,10 +59,12 @@ def disturb(world: World) -> None:
     elif what < 0.48 and other != who:
         world.cut(who, other)
     elif what < 0.54:
+        side = random.sample(ids, random.randint(1, (len(ids) + 1) // 2))
         for peer in ids:
-            if peer != who:
-                world.cut(who, peer)
-                world.cut(peer, who)
+            for mate in side:
+                if peer not in side:
+                    world.cut(mate, peer)
+                    world.cut(peer, mate)
     elif what < 0.66:
         world.heal()
     elif what < 0.76:
@@ -70,6 +84,40 @@ def disturb(world: World) -> None:
         world.wipe(who)
 
 
+CRITICAL = (
+    *(AckEpoch, AckNewLeader, Diff, LeaderInfo, NewLeader, Snapshot, SnapshotEnd, Trunc, UpToDate),
+)
+
+
+def lie_in_wait(world: World, chance: float) -> None:
+    """Strike where it hurts: at the steps of a recovery, and between the disk's."""
+    random = world.random
+
+    def restart(server_id: ServerId) -> None:
+        if world.servers[server_id].peer is None:
+            world.start(server_id)
+
+    def strike(victim: ServerId, other: ServerId) -> None:
+        if random.random() < 0.7:
+            world.crash(victim)
+            world.after(random.choice([1, 30, 400]), lambda: restart(victim))
+        elif victim != other:
+            world.flap(victim, other)
+
+    def ambush(server: Server, effect: Effect) -> None:
+        if isinstance(effect, Send) and isinstance(effect.message, CRITICAL):
+            sides = [server.id, effect.peer]
+        elif isinstance(effect, SaveEpochs | Truncate | InstallSnapshot):
+            sides = [server.id, random.choice(list(world.servers))]
+        else:
+            return
+        if random.random() < chance:
+            random.shuffle(sides)
+            world.after(random.choice([0, 0, 1, 3, 10]), lambda: strike(*sides))
+
+    world.ambush = ambush
+
+
 def work(world: World) -> None:
     """Clients write and read wherever somebody believes to lead."""
     for leader in world.leaders():
@@ -83,6 +131,8 @@ def run_safety(world: World) -> None:
     for server_id in world.servers:
         world.start(server_id)
     calm = world.random.choice([60, 250, 800])
+    if world.random.random() < 0.6:
+        lie_in_wait(world, world.random.choice([0.02, 0.1, 0.25]))
     for _ in range(world.random.randint(10, 60)):
         for _ in range(world.random.randint(0, 4)):
             world.run_until(world.now + world.random.randint(0, calm))
@@ -92,6 +142,7 @@ def run_safety(world: World) -> None:
 
 def run_liveness(world: World) -> int:
     """Faults stop; how long it takes until a leader works, after everything was noticed."""
+    world.ambush = None
     world.heal()
     for server_id, server in world.servers.items():
         if server.peer is None:

@@ -10,7 +10,7 @@ from heapq import heappop, heappush
 from itertools import combinations
 from random import Random
 
-from raykeeper.zab import effects
+from raykeeper.zab import effects, notes
 from raykeeper.zab.ids import Epoch, Millis, ServerId, Zxid
 from raykeeper.zab.messages import ZabMessage
 from raykeeper.zab.peer import Peer
@@ -82,8 +82,10 @@ class World:
         self.latency_ms = 2
         self.disk_ms = 3
         self.notice_ms = 100  # how long an end may take to learn of a break
+        self.dial_ms = 50  # how long it may take to begin a new link
         self.wiped = 0
         self.trace: list[str] | None = None
+        self.ambush: Callable[[Server, effects.Effect], None] | None = None
         self.notes: dict[str, int] = {}
         self._cuts: set[tuple[ServerId, ServerId]] = set()
         self._agenda: list[tuple[int, int, Callable[[], None]]] = []
@@ -240,6 +242,8 @@ class World:
 
     def _carry_out(self, server: Server, effect: effects.Effect) -> None:
         self._log(f"{server.id}: {effect}")
+        if self.ambush is not None:
+            self.ambush(server, effect)
         if isinstance(effect, effects.Send):
             self._send(server, effect.peer, effect.message)
         elif isinstance(effect, effects.DiskEffect):
@@ -262,6 +266,7 @@ class World:
             asked = server.reads.pop(effect.token)
             assert effect.zxid >= asked, f"{server.id} would read {effect.zxid:#x}, not {asked:#x}"
         elif isinstance(effect, effects.Note):
+            assert effect.name != notes.MESSAGE_ILLEGAL, effect.detail  # nobody here lies
             self.notes[effect.name] = self.notes.get(effect.name, 0) + 1
         elif isinstance(effect, effects.RoleChanged):
             server.reads.clear()
@@ -360,7 +365,7 @@ class World:
         a, b = min(a, b), max(a, b)
         if (a, b) not in self._dialing:
             self._dialing.add((a, b))
-            self.after(self.random.randint(1, 50), lambda: self._connect(a, b))
+            self.after(self.random.randint(0, self.dial_ms), lambda: self._connect(a, b))
 
     def _connect(self, a: ServerId, b: ServerId) -> None:
         self._dialing.discard((a, b))
