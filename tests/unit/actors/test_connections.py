@@ -396,3 +396,31 @@ def test_write_that_passed_a_held_read_is_answered_in_its_turn() -> None:
     assert kinds(caller.new()) == [Written]
     servers.release(2, 3)
     assert kinds(caller.new()) == [StatRead, Written]
+
+
+@pytest.mark.parametrize("with_sync", [False, True])
+def test_write_does_not_overtake_a_read_held_while_answers_trickle_in(with_sync: bool) -> None:
+    """Of five servers one follower is heard at a time, each too long after the one before."""
+    servers = Servers(5, limits=Limits(session_timeout_min_ms=Millis(200)))
+    leader = servers[5]
+    caller = leader.caller()
+    caller.ask(caller.create("/a", b"old"))
+
+    def hear(server: int) -> None:
+        servers.release(server, 5)
+        servers.hold(server, 5)
+        servers.clock.now = Millis(servers.clock.now + 250)
+        leader.step()
+
+    for server in (1, 2, 3, 4):
+        servers.hold(server, 5)
+    servers.clock.now = Millis(servers.clock.now + 250)
+    requests = [caller.sync()] if with_sync else []
+    leader.step(caller.frame(*requests, caller.get("/a"), caller.set("/a", b"new")))
+    servers.run()
+    for server in (1, 2, 3, 4, 1, 2):
+        hear(server)
+    servers.held.clear()
+    servers.run()
+    assert values(caller.items) == [b"old"]
+    assert kinds(caller.items)[-1] is Written

@@ -280,3 +280,39 @@ def test_replaced_tree_ends_the_walk_of_the_old_one(when: str) -> None:
     aborted = [effect.zxid for effect in host.of(SnapshotAbort)]
     assert aborted == ([zxid] if when in ("walking", "finished") else [])
     assert len(set(servers.digests())) == 1
+
+
+def test_published_only_when_synced_past_the_end_and_not_just_the_beginning() -> None:
+    servers = Servers(3, options=OPTIONS)
+    host, caller = servers[1], servers[3].caller()
+    for n in range(5):
+        caller.ask(caller.create(f"/{n}", bytes(70_000)))
+    zxid = begun(host)
+    rest(host)
+    host.is_disk_held = True
+    caller.ask(caller.set("/", b"applied here, and not synced"))
+    for _ in range(5):
+        host.step(SnapshotCredited(zxid))
+    stored(host, zxid)
+    host.step(SnapshotWritten(zxid))
+    assert host.of(PublishSnapshot) == []
+    host.release_disk()
+    assert host.of(PublishSnapshot) == [PublishSnapshot(zxid)]
+
+
+def test_received_tree_begins_the_count_anew() -> None:
+    servers = Servers(3, window=NO_DIFF, options=OPTIONS)
+    host, caller = servers[1], servers[2].caller()
+    for _ in range(4):
+        caller.ask(caller.set("/", b""))
+    servers.cut(1, 2)
+    servers.cut(1, 3)
+    for _ in range(4):
+        caller.ask(caller.set("/", b""))
+    servers.link(1, 3)
+    assert len(host.notes(notes.SNAPSHOT_ADOPTED)) == 1
+    for _ in range(5):
+        caller.ask(caller.set("/", b""))
+    assert host.of(SnapshotBegin) == []
+    caller.ask(caller.set("/", b""))
+    assert len(host.of(SnapshotBegin)) == 1
