@@ -151,6 +151,7 @@ class TestLostOrResurrected:
         crash(world, S1)
         write(world, S3)
         crash(world, S2, S3)
+        world.disk_ms = 40
         watch(
             world,
             lambda server, effect: (
