@@ -5,6 +5,7 @@ reported as a node that does not answer.
 """
 
 import socket
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,20 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from raykeeper.actors.file_layer import OS_FILES
 from raykeeper.actors.identity import Identity, Owner, format_folder, peek_identity
-from raykeeper.actors.storage_errors import CorruptRecord, StorageError, storage_errors
+from raykeeper.actors.storage_errors import (
+    CorruptRecord,
+    FolderInUse,
+    StorageError,
+    storage_errors,
+)
 from raykeeper.clusters.placement import EnsembleRecord, Holding, NodeReport
 from raykeeper.zab.errors import RayKeeperError
 from raykeeper.zab.ids import ServerId
 
 RECORD_FILE = "ensemble.json"
 _TIMEOUT_S = 30.0
+_FORMAT_TIMEOUT_S = 10.0
+_POLL_S = 0.02
 
 
 def server_folder(data_dir: str, ensemble: str, server_id: ServerId) -> Path:
@@ -104,21 +112,26 @@ def prepare_folder(
         StorageError: it cannot be written, or holds data without an identity.
     """
     folder = server_folder(data_dir, ensemble, server_id)
-    found = peek_identity(folder)
-    if found is None:
-        owner = Owner(ensemble, record.ensemble_uuid, server_id)
-        try:
-            format_folder(folder, Identity(owner, disk_uuid=uuid4().hex, votes=votes))
-        except StorageError:
-            found = peek_identity(folder)
-            if found is None:
-                raise
-    found = found or peek_identity(folder)
-    assert found is not None, folder
-    record = EnsembleRecord(found.owner.ensemble_uuid, record.servers)
+    owner = Owner(ensemble, record.ensemble_uuid, server_id)
+    identity = _format(folder, Identity(owner, disk_uuid=uuid4().hex, votes=votes))
+    record = EnsembleRecord(identity.owner.ensemble_uuid, record.servers)
     file = folder.parent / RECORD_FILE
     if not file.exists() or _read_record(file) != record:
         _write_record(file, record)
+    return identity
+
+
+def _format(folder: Path, identity: Identity) -> Identity:
+    """Format a folder, unless it is formatted or another launch is about to; its identity then."""
+    deadline = time.monotonic() + _FORMAT_TIMEOUT_S
+    while (found := peek_identity(folder)) is None:
+        try:
+            format_folder(folder, identity)
+        except StorageError as error:
+            is_busy = isinstance(error, FolderInUse) or isinstance(error.__cause__, FileExistsError)
+            if peek_identity(folder) is None and (not is_busy or time.monotonic() > deadline):
+                raise
+            time.sleep(_POLL_S)
     return found
 
 

@@ -20,6 +20,8 @@ import ray
 
 from raykeeper.clusters import Ensemble, launch
 
+# Ray kills workers when the machine is short of memory, whoever uses it.
+os.environ.setdefault("RAY_memory_monitor_refresh_ms", "0")
 PATIENCE_S = 30.0
 T = TypeVar("T")
 Launch = Callable[..., Ensemble]

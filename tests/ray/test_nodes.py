@@ -5,7 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-QUICK_HEALTH_CHECKS = {
+SETTINGS = {
+    "RAY_memory_monitor_refresh_ms": "0",
     "RAY_health_check_initial_delay_ms": "0",
     "RAY_health_check_period_ms": "500",
     "RAY_health_check_timeout_ms": "500",
@@ -17,7 +18,7 @@ def test_three_nodes() -> None:
     kept = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
     done = subprocess.run(
         [sys.executable, Path(__file__).with_name("three_nodes.py")],
-        env={**kept, **QUICK_HEALTH_CHECKS},
+        env={**kept, **SETTINGS},
         capture_output=True,
         text=True,
         timeout=200,

@@ -1,10 +1,11 @@
 """What a node finds on its disk, and how it formats a folder."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from raykeeper.actors.identity import peek_identity
+from raykeeper.actors.identity import Identity, peek_identity
 from raykeeper.actors.storage_errors import CorruptRecord, StorageError
 from raykeeper.clusters.placement import EnsembleRecord
 from raykeeper.clusters.survey import RECORD_FILE, look_around, prepare_folder, server_folder
@@ -42,6 +43,18 @@ def test_of_two_that_format_the_first_one_decides(tmp_path: Path) -> None:
     late = EnsembleRecord("another uuid", 3)
     assert prepare_folder(str(tmp_path), "coord", late, ONE, votes=True) == first
     assert look_around(str(tmp_path), "coord")[0] == RECORD
+
+
+def test_many_format_at_once(tmp_path: Path) -> None:
+    def prepare(number: int) -> Identity:
+        record = EnsembleRecord(f"uuid {number}", 3)
+        return prepare_folder(str(tmp_path), "coord", record, ONE, votes=True)
+
+    with ThreadPoolExecutor(8) as threads:
+        identities = list(threads.map(prepare, range(8)))
+    assert identities == identities[:1] * 8
+    record, _ = look_around(str(tmp_path), "coord")
+    assert record == EnsembleRecord(identities[0].owner.ensemble_uuid, 3)
 
 
 def test_a_home_folder_is_that_of_the_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
