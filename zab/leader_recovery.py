@@ -55,7 +55,8 @@ class LeaderRecovery:
                 self.learners.follow(learner, message, now)
             else:
                 self.learners.credit(learner)
-        self._be_patient(now)
+        end = self._patience_ends(now)
+        self._give_up_at = end if self._holds(Stage.GREETED) else min(self._give_up_at, end)
         self._check()
 
     def epochs_saved(self) -> None:
@@ -71,7 +72,7 @@ class LeaderRecovery:
     def lost(self, peer: ServerId, reason: str, now: Millis) -> None:
         """The link to a learner broke, or it has left us."""
         self.learners.drop(peer, reason)
-        self._be_patient(now)
+        self._give_up_at = min(self._give_up_at, self._patience_ends(now))
 
     def wake(self, now: Millis) -> None:
         """The deadline has passed."""
@@ -82,14 +83,11 @@ class LeaderRecovery:
         """When to call `wake`."""
         return self._give_up_at
 
-    def _be_patient(self, now: Millis) -> None:
+    def _patience_ends(self, now: Millis) -> Millis:
+        # A long synchronization is not cut short while it makes progress. Without a quorum of
+        # followers our claim to lead keeps others from electing somebody (ZOOKEEPER-3109).
         timing = self._settings.timing
-        if self._holds(Stage.GREETED):
-            # A long synchronization is not cut short while it makes progress.
-            self._give_up_at = Millis(now + timing.init_ms)
-        else:
-            # Our claim to lead keeps others from electing somebody (ZOOKEEPER-3109).
-            self._give_up_at = min(self._give_up_at, Millis(now + timing.sync_ms))
+        return Millis(now + (timing.init_ms if self._holds(Stage.GREETED) else timing.sync_ms))
 
     def _on_follower_info(self, sender: ServerId, info: FollowerInfo, now: Millis) -> None:
         if self.learners.epoch and info.accepted_epoch > self.learners.epoch:

@@ -70,7 +70,8 @@ def disturb(world: World) -> None:
     elif what < 0.76:
         world.flap(who, other)
     elif what < 0.80:
-        server.paused_until = world.now + random.choice([50, 700, 3_000])
+        pause = world.now + random.choice([50, 700, 3_000])
+        server.paused_until = max(server.paused_until, pause)
     elif what < 0.84:
         server.slow_until = world.now + random.choice([100, 1_500])
     elif what < 0.88:

@@ -5,6 +5,7 @@ a minute. A link is FIFO and breaks when it loses a message; its two ends come u
 break at different times. The disks are in `zab_disk`, the checks in `zab_properties`.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import combinations
@@ -12,7 +13,7 @@ from random import Random
 
 from raykeeper.zab import effects, notes
 from raykeeper.zab.ids import Epoch, Millis, ServerId, Zxid
-from raykeeper.zab.messages import ZabMessage
+from raykeeper.zab.messages import Notification, ZabMessage
 from raykeeper.zab.peer import Peer
 from raykeeper.zab.quorum import Quorum
 from raykeeper.zab.settings import Settings, WindowLimits
@@ -89,6 +90,7 @@ class World:
         self.notes: dict[str, int] = {}
         self._cuts: set[tuple[ServerId, ServerId]] = set()
         self._agenda: list[tuple[int, int, Callable[[], None]]] = []
+        self._spoken: Counter[tuple[ServerId, int]] = Counter()  # notifications in a second
         self._count = 0
         self._in_a_row = 0  # events at one and the same millisecond
         self._dialing: set[tuple[ServerId, ServerId]] = set()
@@ -421,6 +423,9 @@ class World:
         link = sender.links.get(to)
         if link is None:
             return
+        if isinstance(message, Notification):
+            self._spoken[sender.id, self.now // 1_000] += 1
+            assert self._spoken[sender.id, self.now // 1_000] < 600, "an election without end"
         receiver = self.servers[to]
         self._arrive(link, receiver, lambda: self._receive(link, receiver, sender.id, message))
 

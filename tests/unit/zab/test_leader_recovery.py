@@ -281,3 +281,9 @@ class TestPatience:
         leader.role.lost(S1, "link broken", Millis(T0 + 700))
         assert leader.role.deadline() == T0 + 700 + self.timing.sync_ms
         assert leader.role.learners.get(S1) is None
+
+    def test_is_not_won_by_losing_somebody(self) -> None:
+        leader = Leader().propose(S1, S2)
+        before = leader.role.deadline()
+        leader.role.lost(S1, "link broken", Millis(T0 + 700))
+        assert leader.role.deadline() == before
