@@ -15,12 +15,14 @@ from raykeeper.zab.effects import (
     AdoptSnapshot,
     DiscardSnapshot,
     Effect,
+    InstallSnapshot,
     Note,
     ReceiveChunk,
     ReceiveSnapshot,
 )
 from raykeeper.zab.ids import Zxid, show_zxid
 from raykeeper.znodes.snapshot import SnapshotFormatError, SnapshotLoader
+from raykeeper.znodes.state import State
 
 
 class Adoption:
@@ -33,6 +35,7 @@ class Adoption:
         self._connections = connections
         self._streams = streams
         self._loader: SnapshotLoader | None = None
+        self._tree: State | None = None  # complete, and on its way to the disk
         self._since: Zxid | None = None
 
     @property
@@ -53,15 +56,20 @@ class Adoption:
                 self._loader.load(effect.data)
             except SnapshotFormatError as error:
                 peer.reject(peer.leader, str(error), self._context.now.mono)
+        elif isinstance(effect, InstallSnapshot):
+            # Before the disk gives up what it has. A tree that lacks something although the
+            # leader called it complete is a bug there: better to end here, with the old state.
+            assert self._loader is not None, effect
+            self._tree = self._loader.finish(effect.zxid, effect.consistent_at)
+            self._loader = None
 
     def adopt(self, effect: AdoptSnapshot) -> None:
         """The snapshot is installed on the disk: serve from it, once it is a real state."""
-        assert self._loader is not None, effect
+        assert self._tree is not None, effect
         context = self._context
         if self._since is None:
             self._since = context.state.zxid
-        context.state = self._loader.finish(effect.zxid, effect.consistent_at)
-        self._loader = None
+        context.state, self._tree = self._tree, None
         context.out.append(Note(notes.SNAPSHOT_ADOPTED, show_zxid(effect.zxid)))
         self._streams.tree_replaced()
         self.settle()

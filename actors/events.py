@@ -128,6 +128,4 @@ Event = (
     | SessionsOverdue
     | TrackerLost
 )
-DiskEvent = (
-    LogSynced | EpochsSaved | LogTruncated | SnapshotInstalled | LogRead | SnapshotPublished
-)
+DiskEvent = LogSynced | EpochsSaved | LogTruncated | SnapshotInstalled | LogRead | SnapshotPublished

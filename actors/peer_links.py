@@ -13,13 +13,12 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-import msgspec
-
 from raykeeper.actors.events import Event, LinkDown, LinkUp, PeerFrame
 from raykeeper.actors.peer_messages import PeerMessage, decode_peer_frame, encode_peer_frame
 from raykeeper.links.contract import Dialer, Link, LinkError, LinkEvents, LinkRefused
 from raykeeper.links.hello import Fence, Hello
 from raykeeper.zab.ids import ServerId
+from raykeeper.znodes.requests import MALFORMED
 
 PAUSE_S_MIN: Final = 0.02
 PAUSE_S_MAX: Final = 1.0
@@ -98,7 +97,7 @@ class PeerLinks:
                 return
             try:
                 messages = decode_peer_frame(frame)
-            except msgspec.DecodeError as error:
+            except MALFORMED as error:
                 self.break_link(end.peer, f"malformed frame: {error}")
                 self._deliver(LinkDown(end.peer))
                 return

@@ -14,8 +14,6 @@ import pstats
 import time
 from collections.abc import Callable
 
-from msgspec import Raw
-
 from raykeeper.actors.effects import SendClient, SendPeer
 from raykeeper.actors.events import (
     ClientFrameArrived,
@@ -139,9 +137,7 @@ def write_frames(count: int, first: int, path_of: Callable[[int], WriteOp]) -> l
     """Frames of BATCH writes each, numbered from `first`."""
     frames = []
     for start in range(first, first + count, BATCH):
-        writes = [
-            Write(n, start - 1, Raw(encode_op(path_of(n)))) for n in range(start, start + BATCH)
-        ]
+        writes = [Write(n, start - 1, encode_op(path_of(n))) for n in range(start, start + BATCH)]
         frames.append(encode_client_frame(ClientFrame(start, list(writes))))
     return frames
 

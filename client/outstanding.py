@@ -12,7 +12,7 @@ the server can tell a repeated write from a new one, and each takes effect exact
 from collections import deque
 from itertools import count
 
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from raykeeper.client.limits import ClientLimits
 from raykeeper.zab.ids import Millis
@@ -105,7 +105,7 @@ class Outstanding:
             op = encode_op(ask)
             path = "" if type(ask) is CloseSession else ask.path  # type: ignore[union-attr]
             size = len(op) + REQUEST_OVERHEAD_BYTES
-            waiting = Waiting(token, now, number, Written, Raw(op), path, None, size)
+            waiting = Waiting(token, now, number, Written, op, path, None, size)
         self._queued.append(waiting)
 
     def take_batch(self) -> list[Request]:

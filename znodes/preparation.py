@@ -14,7 +14,7 @@ ZooKeeper: `PrepRequestProcessor.pRequest2Txn`; the order of the checks is the s
 from collections import deque
 from typing import Final
 
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from raykeeper.zab.ids import ZERO, Millis, ServerId, Zxid
 from raykeeper.znodes.errors import Code
@@ -165,7 +165,7 @@ class Preparation:
             self._sessions[session_id] = future
         return None if future.closing else future
 
-    def _change(self, zxid: Zxid, time_ms: Millis, session_id: SessionId, raw: Raw) -> Change:
+    def _change(self, zxid: Zxid, time_ms: Millis, session_id: SessionId, raw: bytes) -> Change:
         try:
             op = decode_op(raw)
         except MALFORMED:

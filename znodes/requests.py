@@ -1,6 +1,6 @@
 """What a client sends: the schema of its frames.
 
-A write is numbered within its session and its operation stays opaque bytes (`Raw`) until it
+A write is numbered within its session and its operation stays opaque bytes until it
 reaches the leader: a follower forwards them as they came. A read has an `xid` of the client's
 choosing and is decoded and answered by the server the client is connected to.
 
@@ -10,7 +10,7 @@ ZooKeeper: `zookeeper.jute`, proto module. Numbers of writes have no counterpart
 from typing import Final, NewType
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from raykeeper.zab.ids import Millis, Zxid
 
@@ -67,7 +67,7 @@ class Write(Struct, frozen=True, array_like=True, tag=1):
 
     number: int
     acked: int
-    op: Raw
+    op: bytes
 
 
 class GetData(Struct, frozen=True, array_like=True, tag=2, gc=False):

@@ -130,7 +130,7 @@ class Run:
         acked = max(0, number - 1 - client)
         zxid = self._next()
         owned = self._ephemerals(session_id)
-        write = Write(number, acked, msgspec.Raw(encode_op(op)))
+        write = Write(number, acked, encode_op(op))
         data = self._preparation.write(zxid, self._now, session_id, write)
         txn = self._add(zxid, data)
         result = self.naive.write(zxid, self._now, session_id, number, acked, op)

@@ -8,8 +8,6 @@ itself, or send to a client after closing its link.
 from collections import deque
 from typing import TypeVar
 
-from msgspec import Raw
-
 from raykeeper.actors.effects import (
     CloseClient,
     Effect,
@@ -326,7 +324,7 @@ class Caller:
     def write(self, op: WriteOp) -> Write:
         """The next write."""
         self.number += 1
-        return Write(self.number, self.acked, Raw(encode_op(op)))
+        return Write(self.number, self.acked, encode_op(op))
 
     def create(self, path: str, value: bytes = b"", flags: int = 0) -> Write:
         return self.write(Create(path, value, flags))

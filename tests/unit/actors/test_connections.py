@@ -1,7 +1,6 @@
 """Connections: the order of answers, and what ends a client's link, as conversations."""
 
 import pytest
-from msgspec import Raw
 
 from raykeeper.actors import server_notes as notes
 from raykeeper.actors.effects import CloseClient, SendClient
@@ -108,7 +107,7 @@ def test_malformed_write_is_refused_and_uses_up_its_number() -> None:
     host = OneServer()
     caller = host.caller()
     ops = [b"\xc0", b"\x93\x02\xa2\xff\xfe\x00", b"\x95\x02\xa1/\x00" + b"\x91" * 800 + b"\xc0\xc0"]
-    writes = [Write(n, 0, Raw(op)) for n, op in enumerate(ops, 1)]
+    writes = [Write(n, 0, op) for n, op in enumerate(ops, 1)]
     items = caller.ask(*writes)
     assert [item.code for item in items if isinstance(item, Written)] == [
         Code.MARSHALLING_ERROR,

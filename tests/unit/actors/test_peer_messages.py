@@ -4,7 +4,6 @@ from typing import get_args
 
 import msgspec
 import pytest
-from msgspec import Raw
 from msgspec.inspect import StructType, type_info
 
 from raykeeper.actors.peer_messages import (
@@ -29,7 +28,7 @@ from raykeeper.znodes.requests import Connect, Create, CreateMode, SessionId, Wr
 OP = encode_op(Create("/a", b"value", CreateMode.EPHEMERAL))
 SESSION, OWNER = SessionId(1 << 62), Zxid((1 << 63) - 1)
 MESSAGES: list[PeerMessage] = [
-    ForwardWrites([ForwardedWrite(SESSION, OWNER, Write(1, 0, Raw(OP)))]),
+    ForwardWrites([ForwardedWrite(SESSION, OWNER, Write(1, 0, OP))]),
     ForwardConnect(1 << 40, Connect(SESSION, bytes(16), Millis(10_000), OWNER)),
     WriteGap(SESSION, OWNER),
     Touches(7, [Touch(SESSION, OWNER, 3)]),

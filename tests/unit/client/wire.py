@@ -3,8 +3,6 @@
 from random import Random
 from typing import Any
 
-from msgspec import Raw
-
 from raykeeper.client.core import ClientCore
 from raykeeper.client.effects import (
     ChangeState,
@@ -141,7 +139,7 @@ class Wire:
 
 
 def write(number: int, op: Any = SET, acked: int = 0) -> Write:
-    return Write(number, acked, Raw(encode_op(op)))
+    return Write(number, acked, encode_op(op))
 
 
 def done(number: int, code: int = 0) -> Written:

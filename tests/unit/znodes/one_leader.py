@@ -1,7 +1,5 @@
 """A leader without followers: it prepares, and applies when the test says so."""
 
-import msgspec
-
 from raykeeper.zab.ids import Epoch, Millis, ServerId, Zxid, make_zxid
 from raykeeper.znodes.limits import Limits
 from raykeeper.znodes.preparation import Preparation
@@ -31,8 +29,8 @@ def password(n: int) -> bytes:
     return n.to_bytes(16)
 
 
-def raw(op: WriteOp) -> msgspec.Raw:
-    return msgspec.Raw(encode_op(op))
+def raw(op: WriteOp) -> bytes:
+    return encode_op(op)
 
 
 class OneLeader:

@@ -249,7 +249,7 @@ def test_time_never_goes_back() -> None:
 )
 def test_an_operation_that_cannot_be_decoded(op: bytes) -> None:
     leader, session_id = begun()
-    change = leader.prepare_write(session_id, Write(6, 0, msgspec.Raw(op)))
+    change = leader.prepare_write(session_id, Write(6, 0, op))
     assert change == Refused(Code.MARSHALLING_ERROR)
     assert leader.preparation.last_number(session_id) == 6
 
