@@ -196,4 +196,3 @@ if __name__ == "__main__":
         run_liveness(world)
     finally:
         sys.stdout.write("\n".join(world.trace) + "\n")
-        sys.stdout.write(f"{ServerId.__name__} {list(world.servers)}\n")
