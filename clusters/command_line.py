@@ -32,6 +32,7 @@ from raykeeper.clusters.ensemble import (
     NoLeaderError,
     attach,
     list_ensembles,
+    problems_of,
 )
 from raykeeper.clusters.launch import launch
 from raykeeper.clusters.local_head import find_head, start_head, stop_head
@@ -225,3 +226,6 @@ def _show(report: EnsembleStatus, config: EnsembleConfig | None = None) -> None:
         out.print(f"data in {config.data_dir}/{config.name}", highlight=False, soft_wrap=True)
     if report.leader is None:
         out.print(f"[yellow]no leader:[/yellow] {escape(report.reason or '')}", soft_wrap=True)
+    else:
+        for problem in problems_of(report.servers):
+            out.print(escape(problem), style="yellow", highlight=False, soft_wrap=True)

@@ -290,12 +290,16 @@ def _why_no_leader(
         parts.append(f"{needed} of {len(servers)} voters are needed, {len(voting)} can vote")
     else:
         parts.append("an election is under way")
-    parts += [f"server {status.server_id} {_fact(status)}" for status in servers if status.problem]
-    return "; ".join(parts)
+    return "; ".join([*parts, *problems_of(servers)])
 
 
-def _fact(status: ServerStatus) -> str:
-    return f"is down: {status.problem}" if status.role == "down" else status.problem
+def problems_of(servers: Sequence[ServerStatus]) -> list[str]:
+    """What is wrong with each server that has a problem, as sentences."""
+    return [
+        f"server {status.server_id} {'is down: ' if status.role == 'down' else ''}{status.problem}"
+        for status in servers
+        if status.problem
+    ]
 
 
 def _ids(ids: Iterable[ServerId]) -> str:

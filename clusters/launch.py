@@ -42,6 +42,8 @@ from raykeeper.clusters.survey import ask_nodes, on_node, prepare_folder
 from raykeeper.zab.ids import Millis, ServerId
 
 _PIN_SHARE = 0.001
+_GRACE_S = 2.0
+"""How long a launch that has a majority waits for the next server."""
 _log = logging.getLogger("raykeeper.clusters")
 
 
@@ -66,7 +68,8 @@ def launch(
     Raises:
         ConfigError: a setting is wrong, or contradicts what the disks say. Nothing was started.
         PlacementError: the nodes do not suffice. Nothing was started.
-        StorageError: a folder cannot be used, or is another ensemble's; names node and folder.
+        StorageError: a folder is another ensemble's or cannot be written, or a majority cannot
+            start; names node and folder.
         NoLeaderError: no leader within `timeout_s`; says why. Launching again is safe.
     """
     deadline = time.monotonic() + timeout_s
@@ -181,28 +184,50 @@ def _location(
 
 
 def _wait_until_ready(config: EnsembleConfig, deadline: float) -> None:
-    """Wait until every server has read its disk.
+    """Wait until a majority has read its disk, and a little longer for the others.
+
+    A server that cannot start is told in the log: the others may do without it.
 
     Raises:
-        StorageError: one of them cannot.
+        StorageError: so many cannot start that there is no majority.
         NoLeaderError: it takes too long for a majority.
     """
     waiting = {find_replica(config.name, s).ready.remote(): s for s in _voters(config)}
-    timeout_s = max(0.0, deadline - time.monotonic())
-    done, late = ray.wait(list(waiting), num_returns=len(waiting), timeout=timeout_s)
-    for ref in done:
-        try:
-            ray.get(ref)
-        except StorageError as error:
-            cause = getattr(error, "cause", error)
-            raise StorageError(f"server {waiting[ref]} cannot start: {cause}") from None
-        except ray.exceptions.RayActorError:
-            continue  # Ray starts it again; whether the others suffice is seen by the caller
-    if len(done) <= len(waiting) // 2:
-        raise NoLeaderError(
-            f"ensemble {config.name!r} did not start in time: servers "
-            f"{', '.join(str(waiting[ref]) for ref in late)} are not ready"
-        )
+    majority = len(waiting) // 2 + 1
+    problems: dict[ServerId, StorageError | str] = {}
+    started: set[ServerId] = set()
+    while waiting and len(started) + len(waiting) >= majority:
+        is_enough = len(started) >= majority
+        left_s = max(0.0, deadline - time.monotonic())
+        done, _ = ray.wait(list(waiting), timeout=min(left_s, _GRACE_S) if is_enough else left_s)
+        if not done:
+            break
+        server = waiting.pop(done[0])
+        problem = _problem_of(server, done[0])
+        if problem is None:
+            started.add(server)
+        else:
+            problems[server] = problem
+    problems.update(dict.fromkeys(waiting.values(), "is not ready yet"))
+    if len(started) >= majority:
+        for server, problem in problems.items():
+            _log.warning("server %d of ensemble %r: %s", server, config.name, problem)
+        return
+    for problem in problems.values():
+        if isinstance(problem, StorageError):
+            raise problem
+    late = ", ".join(str(server) for server in sorted(problems))
+    raise NoLeaderError(f"ensemble {config.name!r} did not start in time: no word from {late}")
+
+
+def _problem_of(server: ServerId, ready: "ray.ObjectRef[Any]") -> StorageError | str | None:
+    try:
+        ray.get(ready)
+    except StorageError as error:
+        return StorageError(f"server {server} cannot start: {getattr(error, 'cause', error)}")
+    except ray.exceptions.RayActorError:
+        return "its process ended; Ray starts it again"
+    return None
 
 
 def _replica_config(config: EnsembleConfig, uuid: str, server_id: ServerId) -> ReplicaConfig:

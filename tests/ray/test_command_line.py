@@ -44,7 +44,8 @@ def test_status(shared: Ensemble, run: Run) -> None:
     assert code == 0
     assert f"ensemble {shared.name}" in out
     assert len(re.findall(r"^[123]\s+(leader|follower)\s", out, re.MULTILINE)) == 3
-    assert run("status")[:2] == (0, run("status", shared.name)[1])
+    code, out, _ = run("status")  # the only one there is
+    assert (code, out.splitlines()[0]) == (0, f"ensemble {shared.name}")
 
 
 def test_status_without_a_leader_tells_why(launch_one: Launch, run: Run) -> None:
@@ -56,6 +57,15 @@ def test_status_without_a_leader_tells_why(launch_one: Launch, run: Run) -> None
     assert "no leader: heard server 2; 2 of 2 voters are needed, 1 can vote" in out
     code, _, err = run("shell", "--timeout-s", "1", "-n", ensemble.name, "ls", "/")
     assert (code, len(err.splitlines())) == (4, 1)
+
+
+def test_status_tells_of_a_server_that_is_down(launch_one: Launch, run: Run) -> None:
+    ensemble = launch_one()
+    ray.kill(find_replica(ensemble.name, ServerId(1)), no_restart=True)
+    ensemble.wait_for_leader()
+    code, out, _ = run("status", ensemble.name)
+    assert code == 0
+    assert out.endswith("server 1 is down: not started\n")
 
 
 def test_shell_commands(shared: Ensemble, run: Run) -> None:

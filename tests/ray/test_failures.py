@@ -217,6 +217,26 @@ def test_a_folder_in_use_by_another_process(launch_one: Launch, tmp_path: Path) 
     eventually(lambda: _find(ensemble, 3, "follower"))
 
 
+def test_a_damaged_log_is_told_and_the_others_go_on(
+    launch_one: Launch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    ensemble = launch_one()
+    ensemble.shutdown()
+    data = tmp_path / "data" / ensemble.name
+    (data / "2/epochs").write_bytes(b"damaged")
+    launch_one(ensemble.name)
+    assert "server 2 cannot start" in caplog.text
+    status = _find(ensemble, 2, "down")
+    assert status is not None
+    assert "epochs" in status.problem
+    with ensemble.connect() as client:
+        client.create("/goes-on")
+    ensemble.shutdown()
+    (data / "1/epochs").write_bytes(b"damaged")
+    with pytest.raises(StorageError, match=r"server [12] cannot start: .*epochs"):
+        launch_one(ensemble.name)
+
+
 def test_a_data_folder_that_cannot_be_written(launch_one: Launch, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
     with pytest.raises(StorageError, match=r"file.*\(node .*\)"):
