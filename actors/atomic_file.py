@@ -5,6 +5,7 @@ names of the folder are forced (ZooKeeper: `AtomicFileOutputStream`, which skips
 A temporary file that a crash left behind was promised to nobody and is removed at the next start.
 """
 
+from contextlib import suppress
 from pathlib import Path
 
 from raykeeper.actors.file_layer import FileLayer
@@ -58,7 +59,9 @@ def make_folders(files: FileLayer, path: Path) -> None:
         missing.append(path)
         path = path.parent
     for folder in reversed(missing):
-        files.make_folder(folder)
+        # Another process may make the same folder at this moment; that is as good.
+        with suppress(FileExistsError):
+            files.make_folder(folder)
         files.sync_folder(folder.parent)
 
 

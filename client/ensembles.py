@@ -8,6 +8,7 @@ from typing import Any
 
 from raykeeper.client import arguments
 from raykeeper.client.errors import EnsembleNotFoundError, WrongContextError
+from raykeeper.client.ray_address import answers_at, running_address
 from raykeeper.links.contract import Dialer
 from raykeeper.links.hello import client_hello
 from raykeeper.links.limits import CLIENT_PARK_MS
@@ -84,10 +85,13 @@ def join_cluster() -> None:
         )
     if ray.is_initialized():
         return
-    try:
-        ray.init(address="auto")
-    except ConnectionError as error:
+    address = running_address()
+    if address is None or not answers_at(address):
         raise WrongContextError(
             "no Ray cluster runs on this machine: call ray.init() or start one "
             "(ray start --head, raykeeper up) before connect()"
-        ) from error
+        )
+    try:
+        ray.init(address="auto")
+    except ConnectionError as error:
+        raise WrongContextError(f"cannot join the Ray cluster at {address}: {error}") from error

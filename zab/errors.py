@@ -1,13 +1,17 @@
 """The root of the error tree, and the error of a peer that breaks the protocol.
 
-RayKeeperError
-├── ConfigError           a setting is wrong (clusters/config.py)
-├── StorageError          a data folder cannot be used (actors/storage_errors.py)
-│   ├── CorruptRecord
-│   └── NotFormatted
-├── PeerProtocolError     another server broke the protocol (here)
-├── ClientProtocolError   a client broke the protocol (znodes/errors.py)
-└── KeeperError           what a client sees, one class per ZooKeeper code (znodes/errors.py)
+    RayKeeperError
+    ├── KeeperError           what a client sees, one class per ZooKeeper code (znodes/errors.py)
+    ├── EnsembleNotFoundError, WrongContextError           before a request (client/errors.py)
+    ├── ConfigError, PlacementError, NoLeaderError, …      of launching and running (clusters/)
+    ├── StorageError          a data folder cannot be used (actors/storage_errors.py)
+    │   └── CorruptRecord, NotFormatted, ForeignFolder, FolderInUse
+    ├── SnapshotFormatError   a snapshot cannot be read (znodes/snapshot.py)
+    ├── LinkError             no link to another server or a client (links/contract.py)
+    │   └── LinkRefused, LinkUnreachable
+    └── PeerProtocolError     another server broke the protocol (here)
+
+docs/ERRORS.md says of each when it is raised and what to do; a test compares the two.
 """
 
 

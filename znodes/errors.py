@@ -32,10 +32,6 @@ class Code(IntEnum):
     REQUEST_TIMEOUT = -122
 
 
-class ClientProtocolError(RayKeeperError):
-    """Raised when a client sends what the protocol forbids; the server drops its connection."""
-
-
 class KeeperError(RayKeeperError):
     """Root of the errors a client sees.
 

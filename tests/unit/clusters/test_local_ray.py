@@ -1,12 +1,11 @@
 """Which Ray a process would join, told without Ray."""
 
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from raykeeper.clusters.local_ray import RayNotFoundError, is_ray_here, join_ray, running_address
+from raykeeper.clusters.local_ray import RayNotFoundError, is_ray_here, join_ray
 
 
 @pytest.fixture
@@ -18,36 +17,16 @@ def ray_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "ray/ray_current_cluster"
 
 
-@pytest.fixture
-def listening() -> Iterator[str]:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        yield f"127.0.0.1:{server.getsockname()[1]}"
-
-
 def test_nothing_was_started(ray_note: Path) -> None:
-    assert running_address() is None
     assert not is_ray_here()
     with pytest.raises(RayNotFoundError, match="start one with `raykeeper up`"):
         join_ray()
 
 
-def test_the_last_one_started(ray_note: Path, listening: str) -> None:
-    ray_note.write_text(listening)
-    assert running_address() == listening
-
-
-def test_a_cluster_that_is_gone_is_not_waited_for(ray_note: Path, listening: str) -> None:
+def test_a_cluster_that_is_gone_is_not_waited_for(ray_note: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         closed = f"127.0.0.1:{server.getsockname()[1]}"
     ray_note.write_text(closed)
-    assert running_address() is None
+    assert not is_ray_here()
     with pytest.raises(RayNotFoundError, match=f"no Ray cluster answers at {closed}"):
         join_ray(closed)
-
-
-def test_the_environment_comes_first(
-    ray_note: Path, listening: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ray_note.write_text(listening)
-    monkeypatch.setenv("RAY_ADDRESS", "ray://somewhere:10001")
-    assert running_address() == "ray://somewhere:10001"

@@ -1,0 +1,66 @@
+"""Which Ray a process would join, told without Ray."""
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from raykeeper.client import ensembles
+from raykeeper.client.errors import WrongContextError
+from raykeeper.client.ray_address import answers_at, running_address
+
+
+@pytest.fixture
+def ray_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where `ray start` notes the address of its cluster, in a machine of our own."""
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    (tmp_path / "ray").mkdir()
+    return tmp_path / "ray/ray_current_cluster"
+
+
+@pytest.fixture
+def listening() -> Iterator[str]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+@pytest.fixture
+def gone() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_nothing_was_started(ray_note: Path) -> None:
+    assert running_address() is None
+
+
+def test_the_last_one_started(ray_note: Path, listening: str) -> None:
+    ray_note.write_text(listening)
+    assert running_address() == listening
+
+
+def test_a_cluster_that_is_gone(ray_note: Path, gone: str) -> None:
+    ray_note.write_text(gone)
+    assert not answers_at(gone)
+    assert running_address() is None
+
+
+def test_the_environment_comes_first(
+    ray_note: Path, listening: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ray_note.write_text(listening)
+    monkeypatch.setenv("RAY_ADDRESS", "ray://somewhere:10001")
+    assert running_address() == "ray://somewhere:10001"
+    assert answers_at("ray://somewhere:10001"), "an address of another form is left to Ray"
+
+
+def test_connect_does_not_wait_for_a_cluster_that_is_gone(
+    ray_note: Path, gone: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(WrongContextError, match="no Ray cluster runs"):
+        ensembles.join_cluster()
+    monkeypatch.setenv("RAY_ADDRESS", gone)
+    with pytest.raises(WrongContextError, match="no Ray cluster runs"):
+        ensembles.join_cluster()
