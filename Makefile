@@ -14,14 +14,15 @@ demo: $(READY)  ## Three servers, six workers, two kills: the job ends with the 
 test: $(READY)  ## The whole test suite.
 	$(BIN)/python -m pytest -q
 
-check: $(READY)  ## Linter, formatter, types, and the rules of the architecture.
+check: $(READY)  ## Linter, formatter, types, the rules of the architecture, branches of the pure rooms.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/tidy
+	$(BIN)/python -m tests.tidy.pure_coverage
 
 bench: $(READY)  ## Three pure servers in one thread, with a profile.
-	$(BIN)/python bench/core.py
+	$(BIN)/python bench/core.py --profile
 
 format: $(READY)
 	$(BIN)/ruff check --fix .
