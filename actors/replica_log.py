@@ -7,15 +7,12 @@ to the process's stderr, which Ray shows in the driver.
 import logging
 import os
 import re
-from collections.abc import Mapping
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
-from msgspec import Struct
-
 from raykeeper.actors import server_notes, storage_notes
+from raykeeper.actors.note_fields import fields_of
 from raykeeper.zab import notes
 from raykeeper.zab.effects import Note
 
@@ -74,15 +71,7 @@ class ReplicaLog:
 
     def note(self, note: Note) -> None:
         """One line and one count."""
-        detail = note.detail
-        if isinstance(detail, Mapping):
-            self.line(note.name, **{str(key): value for key, value in detail.items()})
-        elif isinstance(detail, Struct):
-            self.line(note.name, **msgspec.structs.asdict(detail))
-        elif detail is None:
-            self.line(note.name)
-        else:
-            self.line(note.name, detail=detail)
+        self.line(note.name, **fields_of(note))
 
     def line(self, name: str, /, **fields: object) -> None:
         """One line and one count for what the shell has to say."""
@@ -112,7 +101,5 @@ def session_log_folder() -> Path | None:
 
 
 def _show(value: object) -> str:
-    if isinstance(value, Struct):
-        value = msgspec.structs.asdict(value)
     text = str(value)
     return f'"{text}"' if not text or _NEEDS_QUOTES.search(text) else text

@@ -5,7 +5,6 @@ from typing import Final
 CLIENT_MALFORMED: Final = "client.malformed"
 CLIENT_OVERRUN: Final = "client.overrun"
 SESSION_OPENED: Final = "session.opened"
-SESSION_CLOSED: Final = "session.closed"
 SESSION_EXPIRED: Final = "session.expired"
 SESSION_FENCED: Final = "session.fenced"
 VERDICT_DROPPED: Final = "session.verdict_dropped"
