@@ -3,8 +3,9 @@
 An effect on the disk has a completion that comes back as an event: `Append` is answered by
 "log synced", `SaveEpochs` by "epochs saved", `Truncate` by "log truncated", `InstallSnapshot` by
 "snapshot installed", `ReadLog` by "log read". The disk works off its effects in order. A server
-leaves a role only when nothing is under way on its disk (rule Z2), so a completion always belongs
-to the role that asked for it.
+takes up a new role only when nothing that changes the log or the epochs is under way (rule Z2), so
+a completion never reaches another role than the one that asked. Only "log read" can: it says what
+was asked.
 """
 
 from enum import Enum

@@ -9,6 +9,9 @@ whole log or snapshot, then the current epoch, then the ack of NEWLEADER. A rece
 stays apart until NEWLEADER and replaces everything at once (rule Z7).
 """
 
+from collections.abc import Callable
+from typing import Any
+
 from raykeeper.zab import notes
 from raykeeper.zab.effects import (
     DiscardSnapshot,
@@ -21,7 +24,7 @@ from raykeeper.zab.effects import (
 )
 from raykeeper.zab.errors import PeerProtocolError
 from raykeeper.zab.history import History
-from raykeeper.zab.ids import Millis, ServerId, Zxid, show_zxid
+from raykeeper.zab.ids import Millis, ServerId, Zxid, epoch_of, show_zxid
 from raykeeper.zab.messages import (
     AckEpoch,
     AckNewLeader,
@@ -41,7 +44,7 @@ from raykeeper.zab.messages import (
 from raykeeper.zab.phases import FollowerPhase
 from raykeeper.zab.settings import Settings
 from raykeeper.zab.transitions import GiveUp, Outcome, Synchronized
-from raykeeper.zab.window import follows
+from raykeeper.zab.window import follows, within_epoch
 
 
 class _Incoming:
@@ -79,7 +82,7 @@ class FollowerRecovery:
         self._out = out
         self._incoming: _Incoming | None = None
         self._new_leader: NewLeader | None = None
-        self._handlers = {
+        self._handlers: dict[type, Callable[[Any], None]] = {
             LeaderInfo: self._on_leader_info,
             Diff: self._on_diff,
             Trunc: self._on_trunc,
@@ -110,7 +113,7 @@ class FollowerRecovery:
         Raises:
             PeerProtocolError: the message contradicts our log or the phase; nothing has changed.
         """
-        self._handlers[type(message)](message)  # type: ignore[operator]
+        self._handlers[type(message)](message)
         self.heard_at = now
 
     def epochs_saved(self) -> None:
@@ -170,11 +173,14 @@ class FollowerRecovery:
         self.phase = FollowerPhase.SYNCHRONIZING
 
     def _on_snapshot(self, message: Snapshot) -> None:
+        self._check_epoch_of(message.zxid)
         self._incoming = _Incoming(message.zxid)
         self._out.append(ReceiveSnapshot(message.zxid))
         self.phase = FollowerPhase.RECEIVING
 
     def _on_snapshot_chunk(self, message: SnapshotChunk) -> None:
+        if not message.data:
+            raise PeerProtocolError("an empty chunk of a snapshot")
         self._out.append(ReceiveChunk(message.data))
         self._out.append(Send(self.leader, SnapshotCredit()))
 
@@ -186,6 +192,7 @@ class FollowerRecovery:
         self.phase = FollowerPhase.SYNCHRONIZING
 
     def _on_proposals(self, message: Proposals) -> None:
+        self._check_epoch_of(message.first)
         if self._incoming is None:
             first, fresh = self._history.fresh(message.first, message.txns)
             if fresh:
@@ -193,12 +200,20 @@ class FollowerRecovery:
             else:
                 self._out.append(Note(notes.PROPOSAL_DUPLICATE, message.first))
             return
-        if not message.txns or not follows(message.first, self._incoming.last):
+        is_run = message.txns and within_epoch(message.first, len(message.txns))
+        if not is_run or not follows(message.first, self._incoming.last):
             raise PeerProtocolError(
                 f"proposal {show_zxid(message.first)} after {show_zxid(self._incoming.last)}"
             )
         self._incoming.tail.append(Run(message.first, message.txns))
         self._incoming.last = Zxid(message.first + len(message.txns) - 1)
+
+    def _check_epoch_of(self, zxid: Zxid) -> None:
+        # Nobody but a later leader, whom we have promised nothing, can have proposed it.
+        if epoch_of(zxid) > self._history.accepted:
+            raise PeerProtocolError(
+                f"{show_zxid(zxid)} above the promised epoch {self._history.accepted}"
+            )
 
     def _on_new_leader(self, message: NewLeader) -> None:
         incoming = self._incoming

@@ -20,7 +20,7 @@ from raykeeper.zab.effects import (
 from raykeeper.zab.errors import PeerProtocolError
 from raykeeper.zab.ids import Epoch, ServerId, Zxid, show_zxid
 from raykeeper.zab.settings import WindowLimits
-from raykeeper.zab.window import TxnWindow, follows
+from raykeeper.zab.window import TxnWindow, follows, within_epoch
 
 
 class History:
@@ -97,8 +97,10 @@ class History:
         DIFF and as an outstanding proposal (ZooKeeper's protocol-spec, issue 2).
 
         Raises:
-            PeerProtocolError: a zxid was skipped; nothing has changed.
+            PeerProtocolError: a zxid was skipped, or the run leaves its epoch; nothing has changed.
         """
+        if not within_epoch(first, len(txns)):
+            raise PeerProtocolError(f"{len(txns)} proposals from {show_zxid(first)} on")
         last = self.window.last
         if follows(first, last):
             return first, txns

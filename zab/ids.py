@@ -26,6 +26,7 @@ EPOCH_BITS: Final = 21
 COUNTER_BITS: Final = 42
 EPOCH_MAX: Final = (1 << EPOCH_BITS) - 1
 COUNTER_MAX: Final = (1 << COUNTER_BITS) - 1
+ZXID_MAX: Final = (1 << EPOCH_BITS + COUNTER_BITS) - 1
 SERVER_ID_MAX: Final = 254  # ZooKeeper's bound with TTL znodes enabled
 ZERO: Final = Zxid(0)
 

@@ -138,8 +138,7 @@ class LeaderBroadcast:
             case Ack():
                 self._on_ack(learner, message, now)
             case Pong():
-                learner.ponged = max(learner.ponged, message.number)
-                self._answer_probes()
+                self._on_pong(learner, message)
             case AckNewLeader():
                 self.learners.follow(learner, message, now)
                 self._welcome(learner)
@@ -208,6 +207,13 @@ class LeaderBroadcast:
         learner.acked = ack.upto
         learner.acked_at = now
         self._commit()
+
+    def _on_pong(self, learner: Learner, pong: Pong) -> None:
+        if pong.number > self._ping_number:
+            # It would count as the answer to pings to come, and reads must not rest on that.
+            raise PeerProtocolError(f"PONG {pong.number} after PING {self._ping_number}")
+        learner.ponged = max(learner.ponged, pong.number)
+        self._answer_probes()
 
     def _welcome(self, learner: Learner) -> None:
         # The present commit point, clipped to what this learner has (Z3).

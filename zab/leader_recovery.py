@@ -124,7 +124,10 @@ class LeaderRecovery:
         # meanwhile, `epochs_saved` leads back here.
         if self._proposed is not None or not self._holds(Stage.GREETED):
             return
-        assert self._heard_max < EPOCH_MAX, "epochs are exhausted"
+        # None is left, if only because a peer says so. Who gave up now might be elected again at
+        # once, for ever; patience ends by itself.
+        if self._heard_max == EPOCH_MAX:
+            return
         self._proposed = Epoch(self._heard_max + 1)
         self._out.append(Note(notes.EPOCH_PROPOSED, self._proposed))
         self._history.promise(self._proposed, self._settings.server_id)

@@ -12,6 +12,7 @@ has sent exactly this vote, and after `finalize_ms` when only a quorum has.
 
 from raykeeper.zab import notes
 from raykeeper.zab.effects import Note, Outbox, Send
+from raykeeper.zab.errors import PeerProtocolError
 from raykeeper.zab.history import History
 from raykeeper.zab.ids import ZERO, Epoch, Millis, ServerId
 from raykeeper.zab.messages import Notification, PeerState, Vote
@@ -22,7 +23,7 @@ from raykeeper.zab.transitions import Elected, Outcome
 class Looking:
     """One election, possibly of several rounds.
 
-    `received` holds the newest notification of this round of every linked voter; `settled` the
+    `_received` holds the newest notification of this round of every linked voter; `_settled` the
     newest of every linked voter that follows or leads.
     """
 
@@ -59,13 +60,20 @@ class Looking:
         self._check(now)
 
     def receive(self, sender: ServerId, message: Notification, now: Millis) -> None:
-        """Take a notification into account; a sender without a vote is only answered."""
+        """Take a notification into account; a sender without a vote is only answered.
+
+        Raises:
+            PeerProtocolError: it puts forward another server than its sender; nothing has changed.
+        """
         if not message.voting or sender not in self._settings.quorum.voters:
             self._forget(sender)
             if message.state is PeerState.LOOKING and self._settings.votes:
                 self._answer(sender)
             self._check(now)
             return
+        candidate = _candidate(message)
+        if candidate is not None and candidate.leader != sender:
+            raise PeerProtocolError(f"a candidate that is server {candidate.leader}")
         if message.state is PeerState.LOOKING:
             self._on_vote(sender, message)
         else:
@@ -149,13 +157,8 @@ class Looking:
             self._decide(self.vote)
 
     def _best(self) -> Vote:
-        votes = [self._own]
-        for told in self._received.values():
-            if told.state is PeerState.LOOKING:
-                votes.append(told.own)
-            elif told.state is PeerState.LEADING:
-                votes.append(told.vote)  # it was the first to decide this round
-        return max(votes)
+        told = [_candidate(message) for message in self._received.values()]
+        return max([self._own, *(vote for vote in told if vote is not None)])
 
     def _is_unanimous(self) -> bool:
         return all(
@@ -198,3 +201,11 @@ class Looking:
     def _broadcast(self) -> None:
         message = self.notification()
         self._out.extend(Send(peer, message) for peer in self._links)
+
+
+def _candidate(message: Notification) -> Vote | None:
+    """Whom a voter puts forward: itself, unless it follows somebody."""
+    if message.state is PeerState.LOOKING:
+        return message.own
+    # Who leads was the first to decide this round.
+    return message.vote if message.state is PeerState.LEADING else None

@@ -3,13 +3,25 @@
 Paper: Zab (Junqueira, Reed, Serafini, DSN 2011), section IV; names are ZooKeeper's packet types.
 Differences: acks and commits are cumulative, a proposal packet carries a run of transactions, and
 observers receive the same packets as followers, so INFORM is not needed.
+
+Numbers that a receiver reckons with are in range once decoded, so no peer can lead one out of the
+bounds of its log and its files.
 """
 
 from enum import IntEnum
+from typing import Annotated, Final
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
-from raykeeper.zab.ids import Epoch, ServerId, Zxid
+from raykeeper.zab.ids import EPOCH_MAX, SERVER_ID_MAX, ZXID_MAX, Epoch, ServerId, Zxid
+
+ROUND_MAX: Final = (1 << 63) - 1
+"""Of an election; the next one still fits into a frame."""
+
+WireEpoch = Annotated[Epoch, Meta(ge=0, le=EPOCH_MAX)]
+WireZxid = Annotated[Zxid, Meta(ge=0, le=ZXID_MAX)]
+WireServerId = Annotated[ServerId, Meta(ge=0, le=SERVER_ID_MAX)]
+WireRound = Annotated[int, Meta(ge=0, le=ROUND_MAX)]
 
 
 class PeerState(IntEnum):
@@ -24,19 +36,20 @@ class PeerState(IntEnum):
 class Vote(Struct, frozen=True, array_like=True, order=True, gc=False):
     """A candidate and its history. The order of the fields is the order of votes."""
 
-    epoch: Epoch
-    zxid: Zxid
-    leader: ServerId
+    epoch: WireEpoch
+    zxid: WireZxid
+    leader: WireServerId
 
 
 class Notification(Struct, frozen=True, array_like=True, tag=1):
     """Election: the sender's vote in its round; a settled server tells whom it follows.
 
     `voting` is False from an observer or a server that has lost its promises: it is answered but
-    not counted. `own` is the sender's own history, whomever it votes for.
+    not counted, and while it looks both its votes are for nobody, server 0. `own` is the sender's
+    own history, whomever it votes for.
     """
 
-    round: int
+    round: WireRound
     vote: Vote
     state: PeerState
     voting: bool
@@ -49,7 +62,7 @@ class FollowerInfo(Struct, frozen=True, array_like=True, tag=2):
     `stint` numbers the sender's attempts to follow; packets of an earlier one are told by it.
     """
 
-    accepted_epoch: Epoch
+    accepted_epoch: WireEpoch
     stint: int
     voting: bool
 
@@ -57,7 +70,7 @@ class FollowerInfo(Struct, frozen=True, array_like=True, tag=2):
 class LeaderInfo(Struct, frozen=True, array_like=True, tag=3):
     """Discovery 2, to a learner: the epoch this leader proposes."""
 
-    epoch: Epoch
+    epoch: WireEpoch
     stint: int
 
 
@@ -68,8 +81,8 @@ class AckEpoch(Struct, frozen=True, array_like=True, tag=4):
     synchronization but is not counted, or two leaders could share an epoch.
     """
 
-    current_epoch: Epoch
-    last_zxid: Zxid
+    current_epoch: WireEpoch
+    last_zxid: WireZxid
     promised: bool
 
 
@@ -80,13 +93,13 @@ class Diff(Struct, frozen=True, array_like=True, tag=5):
 class Trunc(Struct, frozen=True, array_like=True, tag=6):
     """Synchronization: the learner cuts its log after `upto`, then as Diff."""
 
-    upto: Zxid
+    upto: WireZxid
 
 
 class Snapshot(Struct, frozen=True, array_like=True, tag=7):
     """Synchronization: a whole tree follows, as of `zxid` or partly later (fuzzy)."""
 
-    zxid: Zxid
+    zxid: WireZxid
 
 
 class SnapshotChunk(Struct, frozen=True, array_like=True, tag=8):
@@ -98,7 +111,7 @@ class SnapshotChunk(Struct, frozen=True, array_like=True, tag=8):
 class SnapshotEnd(Struct, frozen=True, array_like=True, tag=9):
     """The tree is complete; with the transactions up to `consistent_at` it is a real state."""
 
-    consistent_at: Zxid
+    consistent_at: WireZxid
 
 
 class SnapshotCredit(Struct, frozen=True, array_like=True, tag=10):
@@ -108,39 +121,39 @@ class SnapshotCredit(Struct, frozen=True, array_like=True, tag=10):
 class NewLeader(Struct, frozen=True, array_like=True, tag=11):
     """Synchronization is complete up to `last`, the end of what was sent."""
 
-    epoch: Epoch
-    last: Zxid
+    epoch: WireEpoch
+    last: WireZxid
 
 
 class AckNewLeader(Struct, frozen=True, array_like=True, tag=12):
     """The learner's log up to `NewLeader.last` and its current epoch are on disk."""
 
-    epoch: Epoch
+    epoch: WireEpoch
 
 
 class UpToDate(Struct, frozen=True, array_like=True, tag=13):
     """A quorum has acknowledged NewLeader; everything up to `commit` is committed."""
 
-    commit: Zxid
+    commit: WireZxid
 
 
 class Proposals(Struct, frozen=True, array_like=True, tag=14):
     """Broadcast: a run of transactions with consecutive zxids of one epoch."""
 
-    first: Zxid
+    first: WireZxid
     txns: list[bytes]
 
 
 class Ack(Struct, frozen=True, array_like=True, tag=15, gc=False):
     """Broadcast: the sender's log is on disk up to `upto`."""
 
-    upto: Zxid
+    upto: WireZxid
 
 
 class Commit(Struct, frozen=True, array_like=True, tag=16, gc=False):
     """Broadcast: a quorum has everything up to `upto` on disk."""
 
-    upto: Zxid
+    upto: WireZxid
 
 
 class Ping(Struct, frozen=True, array_like=True, tag=17, gc=False):

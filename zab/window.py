@@ -10,7 +10,7 @@ window has no holes (ZOOKEEPER-4925).
 from collections.abc import Iterator
 
 from raykeeper.zab.effects import Run
-from raykeeper.zab.ids import Zxid, counter_of, epoch_of
+from raykeeper.zab.ids import COUNTER_MAX, Zxid, counter_of, epoch_of
 
 
 def follows(zxid: Zxid, last: Zxid) -> bool:
@@ -18,6 +18,11 @@ def follows(zxid: Zxid, last: Zxid) -> bool:
     if counter_of(zxid) <= 1:
         return counter_of(zxid) == 1 and epoch_of(zxid) > epoch_of(last)
     return zxid == last + 1
+
+
+def within_epoch(first: Zxid, count: int) -> bool:
+    """Whether `count` transactions from `first` on lie in one epoch."""
+    return counter_of(first) + count - 1 <= COUNTER_MAX
 
 
 def split_run(run: Run, bytes_max: int) -> Iterator[Run]:

@@ -20,7 +20,7 @@ from raykeeper.zab.effects import (
 from raykeeper.zab.errors import PeerProtocolError
 from raykeeper.zab.follower_recovery import FollowerRecovery
 from raykeeper.zab.history import History
-from raykeeper.zab.ids import ZERO, Epoch, Millis
+from raykeeper.zab.ids import COUNTER_MAX, ZERO, Epoch, Millis
 from raykeeper.zab.messages import (
     AckEpoch,
     AckNewLeader,
@@ -46,6 +46,7 @@ LEADER = S3
 E1, E2 = Epoch(1), Epoch(2)
 ABC = run(z(1, 1), b"a", b"b", b"c")
 X = Proposals(z(2, 1), [b"x"])
+ENDING = z(1, COUNTER_MAX - 1)
 
 
 class Follower:
@@ -261,6 +262,14 @@ FUZZY = (Snapshot(z(1, 9)), SnapshotEnd(z(2, 1)))
         (SNAPSHOT, Proposals(z(1, 9), [b"?"])),
         # Nothing at all.
         (SNAPSHOT, Proposals(z(2, 1), [])),
+        ([Snapshot(z(1, 9))], SnapshotChunk(b"")),
+        # What only a later leader can have proposed: it would outlive the epoch we promised.
+        ([Diff()], Proposals(z(3, 1), [b"?"])),
+        (SNAPSHOT, Proposals(z(3, 1), [b"?"])),
+        ([], Snapshot(z(3, 1))),
+        # A run that goes on where its epoch ends.
+        ([Diff()], Proposals(z(1, COUNTER_MAX), [b"y", b"z"])),
+        ([Snapshot(ENDING), SnapshotEnd(ENDING)], Proposals(z(1, COUNTER_MAX), [b"y", b"z"])),
         # A cut of what was delivered, or of what is not there.
         ([], Trunc(ZERO)),
         ([], Trunc(z(1, 4))),

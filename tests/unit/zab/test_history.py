@@ -14,7 +14,7 @@ from raykeeper.zab.effects import (
 )
 from raykeeper.zab.errors import PeerProtocolError
 from raykeeper.zab.history import History
-from raykeeper.zab.ids import ZERO, Epoch, Zxid
+from raykeeper.zab.ids import COUNTER_MAX, ZERO, Epoch, Zxid
 from raykeeper.zab.settings import WindowLimits
 from tests.unit.zab.histories import S2, make_history, run, z
 
@@ -77,6 +77,13 @@ def test_fresh(first: Zxid, txns: list[bytes], fresh: tuple[Zxid, list[bytes]]) 
 def test_fresh_refuses_a_hole(first: Zxid) -> None:
     with pytest.raises(PeerProtocolError):
         make_history([], ABC).fresh(first, [b"?"])
+
+
+def test_fresh_refuses_a_run_that_leaves_its_epoch() -> None:
+    history = make_history([], base=z(1, COUNTER_MAX - 1))
+    with pytest.raises(PeerProtocolError):
+        history.fresh(z(1, COUNTER_MAX), [b"y", b"z"])
+    assert history.fresh(z(1, COUNTER_MAX), [b"y"]) == (z(1, COUNTER_MAX), [b"y"])
 
 
 def test_epochs_count_once_saved() -> None:

@@ -267,7 +267,7 @@ class TestJoin:
 
 @pytest.mark.parametrize(
     "message",
-    [Ack(Z1), AckNewLeader(E7), AckEpoch(Epoch(6), ZERO, True)],
+    [Ack(Z1), AckNewLeader(E7), AckEpoch(Epoch(6), ZERO, True), Pong(1)],
 )
 def test_refuses_from_a_follower(message: LeaderBroadcastMessage) -> None:
     leader = Leader(S1)

@@ -145,10 +145,14 @@ class TestEpoch:
         assert leader.reason() == "a learner has promised a later epoch"
         assert notes.EPOCH_OUTRUN in noted(leader.out)
 
-    def test_no_epoch_is_left(self) -> None:
-        leader = Leader(accepted=EPOCH_MAX)
-        with pytest.raises(AssertionError, match="exhausted"):
-            leader.hear(S1, HELLO)
+    @pytest.mark.parametrize(("accepted", "heard"), [(EPOCH_MAX, 1), (1, EPOCH_MAX)])
+    def test_none_is_left_for_who_was_promised_the_last(self, accepted: int, heard: int) -> None:
+        leader = Leader(accepted=accepted)
+        leader.hear(S1, FollowerInfo(Epoch(heard), 1, True))
+        assert leader.out == []
+        assert leader.role.outcome is None
+        leader.role.wake(leader.role.deadline())
+        assert isinstance(leader.role.outcome, GiveUp)
 
 
 class TestPromises:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from raykeeper.zab.effects import Effect, Send
+from raykeeper.zab.errors import PeerProtocolError
 from raykeeper.zab.ids import ZERO, Epoch, Millis, ServerId
 from raykeeper.zab.looking import Looking
 from raykeeper.zab.messages import Notification, PeerState, Vote
@@ -96,6 +97,24 @@ def test_a_vote_told_by_another_is_counted_but_not_adopted() -> None:
     race = election(S1, S3)
     race.hear(S3, told(5, vote_for(S5), own=vote_for(S3)))
     assert race.looking.vote == vote_for(S3)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        told(5, vote_for(S3), own=vote_for(S5)),
+        told(5, vote_for(S5), LEADING),
+        told(5, vote_for(S2), LEADING),
+    ],
+)
+def test_refuses_who_puts_another_forward(message: Notification) -> None:
+    """That one may not be linked, or not know of its luck."""
+    race = election(S1, S3)
+    race.out.clear()
+    with pytest.raises(PeerProtocolError):
+        race.hear(S3, message)
+    assert race.out == []
+    assert race.looking.vote == vote_for(S2)
 
 
 class TestDecides:

@@ -82,6 +82,42 @@ def test_other_bytes_are_refused(data: bytes) -> None:
         msgspec.msgpack.decode(data, type=ZabMessage)  # type: ignore[arg-type]
 
 
+FAR, BELOW = (1 << 64) - 1, -1
+
+
+@pytest.mark.parametrize("number", [FAR, BELOW])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        [1, "?", [0, 0, 1], 0, True, [0, 0, 1]],
+        [1, 1, ["?", 0, 1], 0, True, [0, 0, 1]],
+        [1, 1, [0, "?", 1], 0, True, [0, 0, 1]],
+        [1, 1, [0, 0, "?"], 0, True, [0, 0, 1]],
+        [2, "?", 1, True],
+        [3, "?", 1],
+        [4, "?", 0, True],
+        [4, 0, "?", True],
+        *([tag, "?"] for tag in (6, 7, 9, 12, 13, 15, 16)),
+        [11, "?", 0],
+        [11, 0, "?"],
+        [14, "?", [b"x"]],
+    ],
+)
+def test_numbers_out_of_range_are_refused(fields: list[object], number: int) -> None:
+    """An epoch above the last one would be promised on disk, a round above 2^64 - 1 not be sent."""
+    data = msgspec.msgpack.encode(
+        [number if field == "?" else _put(field, number) for field in fields]
+    )
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.msgpack.decode(data, type=ZabMessage)  # type: ignore[arg-type]
+
+
+def _put(field: object, number: int) -> object:
+    if isinstance(field, list):
+        return [number if part == "?" else part for part in field]
+    return field
+
+
 def test_votes_are_ordered_by_epoch_then_zxid_then_server() -> None:
     votes = [
         Vote(Epoch(0), ZERO, ServerId(9)),
