@@ -14,6 +14,7 @@ from raykeeper.actors.effects import CloseClient, SendClient
 from raykeeper.actors.peer_messages import ForwardConnect, ForwardedWrite, Touch
 from raykeeper.actors.server_context import ServerContext
 from raykeeper.zab.effects import Note
+from raykeeper.zab.errors import MALFORMED
 from raykeeper.zab.ids import ZERO, Millis, Zxid
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.reads import answer, set_watch
@@ -31,7 +32,6 @@ from raykeeper.znodes.replies import (
     encode_server_frame,
 )
 from raykeeper.znodes.requests import (
-    MALFORMED,
     PASSWORD_BYTES,
     ClientFrame,
     Connect,

@@ -17,8 +17,8 @@ from raykeeper.actors.events import Event, LinkDown, LinkUp, PeerFrame
 from raykeeper.actors.peer_messages import PeerMessage, decode_peer_frame, encode_peer_frame
 from raykeeper.links.contract import Dialer, Link, LinkError, LinkEvents, LinkRefused
 from raykeeper.links.hello import Fence, Hello
+from raykeeper.zab.errors import MALFORMED
 from raykeeper.zab.ids import ServerId
-from raykeeper.znodes.requests import MALFORMED
 
 PAUSE_S_MIN: Final = 0.02
 PAUSE_S_MAX: Final = 1.0

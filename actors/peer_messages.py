@@ -91,4 +91,4 @@ PeerMessage = ZabMessage | ForwardMessage
 encode_peer_frame = msgspec.msgpack.Encoder().encode
 """Encode a `list[PeerMessage]`."""
 decode_peer_frame = msgspec.msgpack.Decoder(list[PeerMessage]).decode
-"""Decode a `list[PeerMessage]`; raises `msgspec.DecodeError` or `msgspec.ValidationError`."""
+"""Decode a `list[PeerMessage]`; raises one of `zab.errors.MALFORMED`."""

@@ -25,8 +25,6 @@ from collections import deque
 from enum import Enum
 from random import Random
 
-import msgspec
-
 from raykeeper.client.effects import (
     Answer,
     ChangeState,
@@ -45,6 +43,7 @@ from raykeeper.client.rotation import Rotation
 from raykeeper.client.states import ClientState
 from raykeeper.client.watched_event import WatchedEvent
 from raykeeper.client.watchers import Watchers
+from raykeeper.zab.errors import MALFORMED
 from raykeeper.zab.ids import ZERO, Millis, ServerId
 from raykeeper.znodes.errors import (
     Code,
@@ -171,7 +170,7 @@ class ClientCore:
             return
         try:
             frame = decode_server_frame(data)
-        except msgspec.MsgspecError as error:
+        except MALFORMED as error:
             self._break(f"it sent what cannot be decoded: {error}", now)
             return
         self._liveness.heard(now)

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from raykeeper.links.limits import HELLO_BYTES_MAX
+from raykeeper.zab.errors import MALFORMED
 from raykeeper.zab.ids import ServerId
 
 LINK_VERSION = 1
@@ -71,7 +72,7 @@ def decode_hello(data: bytes) -> Hello | None:
         return None
     try:
         hello = _decode_hello(data)
-    except msgspec.MsgspecError:
+    except MALFORMED:
         return None
     return hello if hello.version == LINK_VERSION else None
 

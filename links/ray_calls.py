@@ -52,6 +52,7 @@ from raykeeper.links.limits import (
     QUEUE_BYTES_MAX,
 )
 from raykeeper.links.silence import Silence
+from raykeeper.zab.errors import MALFORMED
 from raykeeper.zab.ids import ServerId
 
 Answer = tuple[int, Portion | None, str | None]
@@ -286,7 +287,12 @@ class RayCallDialer:
         # Whatever Ray raises means the same here: no link this time.
         except Exception as error:
             raise LinkUnreachable(f"server {server}: {_in_short(error)}") from error
-        welcome = decode_answer(answer)
+        try:
+            welcome = decode_answer(answer)
+        except MALFORMED as error:
+            raise LinkRefused(f"server {server} cannot be understood: {error}") from error
+                f"server {server} answered what cannot be decoded: {error}"
+            ) from error
         if isinstance(welcome, Refusal):
             raise LinkRefused(f"server {server}: {welcome.reason}")
         objection = self._fence.objection_to(server, welcome.incarnation)

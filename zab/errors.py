@@ -14,6 +14,13 @@
 docs/ERRORS.md says of each when it is raised and what to do; a test compares the two.
 """
 
+from typing import Final
+
+import msgspec
+
+MALFORMED: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What decoding raises: bad UTF-8 and deep nesting have no msgspec error of their own."""
+
 
 class RayKeeperError(Exception):
     """Root of every error this library raises on purpose."""

@@ -16,6 +16,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from raykeeper.zab.errors import MALFORMED
 from raykeeper.zab.ids import ZERO, Millis, ServerId, Zxid
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.future import FutureTree
@@ -23,7 +24,6 @@ from raykeeper.znodes.limits import Limits
 from raykeeper.znodes.paths import SEQUENCE_DIGITS, UNDELETABLE, fault_in, is_name
 from raykeeper.znodes.requests import (
     ANY_VERSION,
-    MALFORMED,
     PASSWORD_BYTES,
     CloseSession,
     Connect,

@@ -7,7 +7,7 @@ choosing and is decoded and answered by the server the client is connected to.
 ZooKeeper: `zookeeper.jute`, proto module. Numbers of writes have no counterpart there.
 """
 
-from typing import Final, NewType
+from typing import NewType
 
 import msgspec
 from msgspec import Struct
@@ -138,9 +138,6 @@ class ClientFrame(Struct, frozen=True, array_like=True, tag=2):
     beat: int
     requests: list[Request]
 
-
-MALFORMED: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What decoding raises: bad UTF-8 and deep nesting have no msgspec error of their own."""
 
 encode_op = msgspec.msgpack.Encoder().encode
 decode_op = msgspec.msgpack.Decoder(WriteOp).decode

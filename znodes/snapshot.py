@@ -29,7 +29,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from raykeeper.zab.errors import RayKeeperError
+from raykeeper.zab.errors import MALFORMED, RayKeeperError
 from raykeeper.zab.ids import Millis, Zxid
 from raykeeper.znodes.children import PartedChildren
 from raykeeper.znodes.paths import UNDELETABLE
@@ -202,7 +202,7 @@ class SnapshotLoader:
                     case _:
                         trailer: SnapshotTrailer = record
                         self._end(trailer)
-        except (msgspec.DecodeError, LayoutError) as error:
+        except (*MALFORMED, LayoutError) as error:
             raise SnapshotFormatError(f"malformed record: {error}") from error
 
     def finish(self, zxid: Zxid, consistent_at: Zxid) -> State:

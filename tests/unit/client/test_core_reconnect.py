@@ -18,8 +18,10 @@ from raykeeper.znodes.replies import (
     Connected,
     DataRead,
     Ended,
+    EventType,
     ReadFailed,
     ServerFrame,
+    WatchFired,
     encode_server_frame,
 )
 from raykeeper.znodes.requests import (
@@ -42,6 +44,8 @@ from tests.unit.client.wire import (
     done,
     write,
 )
+
+FIRED = WatchFired(EventType.CHANGED, "/~", Z[2])
 
 
 def test_unanswered_requests_leave_again_in_order_with_the_same_numbers() -> None:
@@ -154,6 +158,7 @@ def test_silence_leads_to_another_server() -> None:
         encode_server_frame(Ended(Code.SESSION_MOVED)),
         # It breaks the protocol.
         b"\xc1",
+        encode_server_frame(ServerFrame(0, Z[2], [FIRED])).replace(b"~", b"\xff"),  # no UTF-8
         encode_server_frame(Connected(0, SESSION, Millis(S), Z[1], 0)),
         encode_server_frame(ServerFrame(0, Z[2], [done(2)])),
         encode_server_frame(ServerFrame(0, Z[2], [DataRead(1, Z[2], b"", STAT)])),

@@ -236,6 +236,19 @@ def test_a_server_that_answers_for_another_is_refused() -> None:
     run(scenario)
 
 
+@pytest.mark.parametrize("garbage", [b"\xc1", encode_hello(Refusal("e")).replace(b"e", b"\xff")])
+def test_a_server_whose_answer_cannot_be_decoded_is_refused(garbage: bytes) -> None:
+    async def scenario() -> None:
+        async def answer(*_args: Any) -> tuple[int, bytes]:
+            return 1, garbage
+
+        dialer = RayCallDialer(lambda _: Calls(answer), HELLO, PARK_MS)
+        with pytest.raises(LinkRefused, match="cannot be understood"):
+            await dialer.dial(SERVER, Recorder())
+
+    run(scenario)
+
+
 def test_a_server_that_does_not_answer_is_unreachable() -> None:
     async def scenario() -> None:
         async def never(*_args: Any) -> None:

@@ -174,6 +174,7 @@ LATER = msgspec.msgpack.encode([(1, SNAPSHOT_FORMAT + 1, 5, "a field of later")]
         ([GOOD[0], GOOD[1][:-1]], "malformed record"),
         ([GOOD[0], msgspec.msgpack.encode([(3, "/", "text")])], "malformed record"),
         ([GOOD[0], chunk(znode("/", 1 << 63))], "malformed record"),
+        ([GOOD[0], chunk(znode("/~")).replace(b"~", b"\xff")], "malformed record"),  # no UTF-8
         # Records that contradict each other.
         ([*GOOD[:2], chunk(session())], "session 0x1 comes twice"),
         ([*GOOD[:3], GOOD[2]], "znode /a comes twice"),
