@@ -114,6 +114,8 @@ class Connections:
         self._by_session: dict[SessionId, Connection] = {}
         self._touched: list[Connection] = []
         self._dirty: list[Connection] = []
+        # Closed in this step: what else their clients sent may still wait in it.
+        self._closed: dict[int, None] = {}
         self._slow_count = 0
         self._slowest: tuple[SessionId, str, int, str, int] | None = None
 
@@ -129,6 +131,8 @@ class Connections:
 
     def frame(self, number: int, data: bytes) -> None:
         """A frame of a client, the first one being Connect; a malformed one ends the link."""
+        if number in self._closed:
+            return
         connection = self._by_number.get(number)
         try:
             frame = decode_client_frame(data)
@@ -193,7 +197,7 @@ class Connections:
             self._end(connection, Code.CONNECTION_LOSS)
             return
         self._send(number, Ended(Code.CONNECTION_LOSS))
-        self._context.out.append(CloseClient(number))
+        self._close(number)
 
     # From the replicated state.
 
@@ -239,7 +243,7 @@ class Connections:
         zxid = self._context.state.zxid
         refusal = Connected(change.code, SessionId(0), Millis(0), zxid, 0)
         self._send(connection.number, refusal)
-        self._context.out.append(CloseClient(connection.number))
+        self._close(connection.number)
         self._forget(connection)
 
     def closed(self, session_id: SessionId, txn: Txn, outcome: Outcome) -> None:
@@ -338,6 +342,7 @@ class Connections:
             if connection.is_dirty:
                 self._flush(connection)
         self._dirty = []
+        self._closed = {}
         self._tell_slowest()
 
     # Within.
@@ -473,8 +478,12 @@ class Connections:
         if connection.is_dirty and connection.session_id:
             self._flush(connection)
         self._send(connection.number, Ended(code))
-        self._context.out.append(CloseClient(connection.number))
+        self._close(connection.number)
         self._forget(connection)
+
+    def _close(self, number: int) -> None:
+        self._context.out.append(CloseClient(number))
+        self._closed[number] = None
 
     def _forget(self, connection: Connection) -> None:
         self._by_number.pop(connection.number, None)

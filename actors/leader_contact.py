@@ -43,12 +43,12 @@ class LeaderContact:
     def send(self, leading: Leading | None) -> None:
         """End of the step: everything the clients asked for goes to the leader."""
         connections, peer = self._connections, self._context.peer
-        if not peer.is_active or peer.leader is None:
-            return  # `Connections.forward_all` collects it again once there is a leader
-        out, leader = self._context.out, peer.leader
         connects, connections.connects = connections.connects, []
         writes, connections.forwards = connections.forwards, []
         syncs, connections.syncs = connections.syncs, []
+        if not peer.is_active or peer.leader is None:
+            return  # `Connections.forward_all` collects it again once there is a leader
+        out, leader = self._context.out, peer.leader
         if leading is not None:
             for connect in connects:
                 leading.connect(leader, connect)

@@ -46,6 +46,11 @@ class TreeStreams:
         self._is_written = False
         self._is_publishing = False
         self._since_last = 0
+        # Servers take turns, so that they do not all snapshot at the same moment.
+        settings = context.peer.settings
+        voters = settings.quorum.voters
+        turn = sum(voter < settings.server_id for voter in voters)
+        self._bound = context.options.snapshot_every_txns * (len(voters) + turn) // len(voters)
 
     @property
     def wants_step(self) -> bool:
@@ -64,8 +69,16 @@ class TreeStreams:
         self._context.peer.snapshot_begin(learner, stream.zxid)
 
     def grant(self, learner: ServerId) -> None:
-        """GrantCredit: the learner took a chunk."""
-        self._learners[learner].credit += 1
+        """GrantCredit: the learner took a chunk; one that took more than it was sent is cut off.
+
+        Else the whole tree could be made to wait on its link at once.
+        """
+        stream = self._learners[learner]
+        if stream.credit == CREDIT:
+            now = self._context.now.mono
+            self._context.peer.reject(learner, "credit for a chunk that was not sent", now)
+            return
+        stream.credit += 1
 
     def cancel(self, learner: ServerId) -> None:
         """CancelSnapshot: the learner is gone."""
@@ -76,12 +89,7 @@ class TreeStreams:
     def applied(self, count: int) -> None:
         """Count transactions; at the bound a snapshot begins."""
         self._since_last += count
-        options, peer = self._context.options, self._context.peer
-        # Servers take turns, so that they do not all snapshot at the same moment.
-        voters = peer.settings.quorum.voters
-        turn = sum(voter < peer.settings.server_id for voter in voters)
-        bound = options.snapshot_every_txns * (len(voters) + turn) // len(voters)
-        if self._since_last >= bound and not self._is_busy:
+        if self._since_last >= self._bound and self._under_way is None:
             self._begin()
 
     def credited(self, zxid: Zxid) -> None:
@@ -96,9 +104,7 @@ class TreeStreams:
 
     def failed(self, zxid: Zxid) -> None:
         """The snapshot will not come; the next one is tried after as many transactions again."""
-        is_own = self._own is not None and self._own.zxid == zxid
-        is_finished = self._finished is not None and self._finished[0] == zxid
-        if (is_own or is_finished) and not self._is_publishing:
+        if zxid == self._under_way and not self._is_publishing:
             self._context.out.append(Note(notes.SNAPSHOT_FAILED, show_zxid(zxid)))
             self._reset()
 
@@ -110,8 +116,8 @@ class TreeStreams:
     def tree_replaced(self) -> None:
         """A received snapshot took the place of the tree that was walked."""
         assert not self._learners, "streams to learners end with the role"
-        if self._is_busy and not self._is_publishing:
-            zxid = self._own.zxid if self._own is not None else self._busy_zxid()
+        zxid = self._under_way
+        if zxid is not None and not self._is_publishing:
             self._context.out.append(SnapshotAbort(zxid))
             self._reset()
         self._since_last = 0
@@ -132,12 +138,11 @@ class TreeStreams:
     # Within.
 
     @property
-    def _is_busy(self) -> bool:
-        return self._own is not None or self._finished is not None
-
-    def _busy_zxid(self) -> Zxid:
-        assert self._finished is not None
-        return self._finished[0]
+    def _under_way(self) -> Zxid | None:
+        """The zxid of the snapshot that the Snapshotter has in hand."""
+        if self._own is not None:
+            return self._own.zxid
+        return None if self._finished is None else self._finished[0]
 
     def _begin(self) -> None:
         self._own = _Stream(self._context)

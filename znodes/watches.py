@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes.limits import WATCHES_MAX
-from raykeeper.znodes.paths import parent_of
+from raykeeper.znodes.paths import fault_in, parent_of
 from raykeeper.znodes.replies import EventType, WatchFired
 from raykeeper.znodes.requests import SetWatches
 from raykeeper.znodes.state import State
@@ -114,9 +114,12 @@ class WatchTable:
         fired: dict[tuple[EventType, str], WatchFired] = {}  # one deletion for both tables
         for existed, paths in ((True, request.data), (False, request.exist)):
             for path in paths:
-                event = _data_event(state, path, znodes.get(path), since, existed=existed)
+                znode = znodes.get(path)
+                event = _data_event(state, path, znode, since, existed=existed)
                 if event is not None:
                     fired[event.kind, path] = event
+                elif znode is None and fault_in(path) is not None:
+                    continue  # no client was ever told that it watches this
                 elif self.count_of(connection) < self._per_connection_max:
                     self.add_data(path, connection, exists=existed)
         for path in request.child:

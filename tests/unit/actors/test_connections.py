@@ -92,6 +92,16 @@ def test_first_frame_must_be_a_connect(data: bytes) -> None:
     assert host.server.stats().connections == 0
 
 
+def test_what_follows_a_malformed_frame_opens_nothing() -> None:
+    """It may wait for the same step, whose end closes the link: nobody would say it is gone."""
+    host = OneServer()
+    connect = encode_client_frame(Caller(host, 9).request())
+    host.step(ClientFrameArrived(9, b"\xff"), ClientFrameArrived(9, connect))
+    assert host.frames[9] == [Ended(Code.CONNECTION_LOSS)]
+    assert host.closed == [9]
+    assert host.server.stats().connections == 0
+
+
 def test_requests_before_the_session_is_open_are_malformed() -> None:
     host = OneServer()
     host.is_disk_held = True

@@ -1,6 +1,6 @@
 """Leader contact: what is confirmed to clients, and only once a quorum has said so."""
 
-from raykeeper.actors.events import LinkDown, LinkUp, PeerFrame
+from raykeeper.actors.events import ClientGone, LinkDown, LinkUp, PeerFrame
 from raykeeper.actors.peer_messages import (
     ForwardConnect,
     ForwardWrites,
@@ -201,6 +201,14 @@ def test_requests_to_a_server_that_does_not_lead_are_dropped() -> None:
     servers[1].step(PeerFrame(ServerId(2), list(messages)))
     assert servers[1].take() == []
     assert caller.ended is None
+
+
+def test_connects_are_not_collected_while_there_is_no_leader() -> None:
+    host = OneServer(1, (1, 2))
+    for connection in range(5):
+        assert Caller(host, connection).connect() is None
+        host.step(ClientGone(connection))
+    assert host.server._connections.connects == []
 
 
 def test_requests_of_a_server_that_is_not_linked_are_dropped() -> None:

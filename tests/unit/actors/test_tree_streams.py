@@ -12,14 +12,16 @@ from raykeeper.actors.effects import (
 )
 from raykeeper.actors.events import (
     Event,
+    PeerFrame,
     SnapshotCredited,
     SnapshotFailed,
     SnapshotWritten,
 )
+from raykeeper.actors.peer_messages import PeerMessage
 from raykeeper.actors.server_context import ServerOptions
 from raykeeper.actors.tree_streams import CREDIT
-from raykeeper.zab.ids import Millis, Zxid
-from raykeeper.zab.messages import Snapshot, SnapshotChunk, SnapshotEnd
+from raykeeper.zab.ids import Millis, ServerId, Zxid
+from raykeeper.zab.messages import Snapshot, SnapshotChunk, SnapshotCredit, SnapshotEnd
 from raykeeper.zab.settings import WindowLimits
 from raykeeper.znodes.snapshot import SnapshotLoader
 from tests.simulation.disk import StoredSnapshot
@@ -227,6 +229,18 @@ def test_learner_gets_the_tree_as_fast_as_it_gives_credit() -> None:
     servers.run()
     assert leader.sent(SnapshotEnd)[0].consistent_at > leader.sent(Snapshot)[0].zxid
     assert len(set(servers.digests())) == 1
+
+
+def test_learner_that_claims_more_credit_than_there_is_loses_its_link() -> None:
+    servers, _caller = lagging(8)
+    leader = servers[3]
+    streaming(servers)
+    leader.take()
+    claims: list[PeerMessage] = [SnapshotCredit()] * (CREDIT + 1)
+    leader.step(PeerFrame(ServerId(1), claims))
+    assert leader.broken == [1]
+    rest(leader)
+    assert leader.sent(SnapshotChunk) == []
 
 
 def test_stream_ends_with_its_learner() -> None:

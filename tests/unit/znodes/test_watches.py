@@ -4,6 +4,7 @@ import pytest
 
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes.errors import Code
+from raykeeper.znodes.limits import PATH_CHARS_MAX
 from raykeeper.znodes.replies import EventType, WatchFired
 from raykeeper.znodes.requests import CloseSession, Create, Delete, SetData, SetWatches, WriteOp
 from raykeeper.znodes.state import State
@@ -228,6 +229,15 @@ def test_watches_above_the_bound_are_not_set_again() -> None:
     request = SetWatches(5, since, ["/a", "/a/b"], ["/x", "/y"], ["/a"])
     assert watches.rearm(leader.state, 1, request) == []
     assert watches.count_of(1) == 3
+
+
+def test_watches_on_malformed_paths_are_not_set_again() -> None:
+    """They could be as long as a frame."""
+    leader, since = absent()
+    watches = WatchTable()
+    request = SetWatches(5, since, [], ["/" + "x" * PATH_CHARS_MAX, "x", "/x"], [])
+    assert watches.rearm(leader.state, 1, request) == []
+    assert watches.count_of(1) == 1
 
 
 def test_a_snapshot_leaves_the_watches_of_others_alone() -> None:
