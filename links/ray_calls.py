@@ -291,8 +291,6 @@ class RayCallDialer:
             welcome = decode_answer(answer)
         except MALFORMED as error:
             raise LinkRefused(f"server {server} cannot be understood: {error}") from error
-                f"server {server} answered what cannot be decoded: {error}"
-            ) from error
         if isinstance(welcome, Refusal):
             raise LinkRefused(f"server {server}: {welcome.reason}")
         objection = self._fence.objection_to(server, welcome.incarnation)
