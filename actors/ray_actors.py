@@ -13,11 +13,11 @@ from typing import Any
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from raykeeper.actors.names import NAMESPACE, replica_name, snapshotter_name, tracker_name
 from raykeeper.actors.replica import Replica
 from raykeeper.actors.replica_config import ReplicaConfig
 from raykeeper.actors.session_tracker import SessionTracker
 from raykeeper.actors.snapshotter import Snapshotter
+from raykeeper.links.ray_names import NAMESPACE, replica_name, snapshotter_name, tracker_name
 from raykeeper.zab.ids import ServerId
 
 CALLS_RESERVE = 256

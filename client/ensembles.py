@@ -1,7 +1,6 @@
 """Where the servers of an ensemble are: its named actors in the Ray cluster.
 
-The replicas of ensemble E are the actors `E/replica/<server id>` in the namespace `raykeeper`. Ray
-is imported inside the functions only, so that the rest of the client loads without it.
+Ray is imported inside the functions only, so that the rest of the client loads without it.
 """
 
 from typing import Any
@@ -12,10 +11,8 @@ from raykeeper.client.ray_address import answers_at, running_address
 from raykeeper.links.contract import Dialer
 from raykeeper.links.hello import client_hello
 from raykeeper.links.limits import CLIENT_PARK_MS
+from raykeeper.links.ray_names import NAMESPACE, replica_name, replicas_among
 from raykeeper.zab.ids import ServerId
-
-NAMESPACE = "raykeeper"
-ROLE = "replica"
 
 
 def find_servers(ensemble: str) -> list[ServerId]:
@@ -38,16 +35,11 @@ def servers_among(ensemble: str, actors: list[dict[str, Any]]) -> list[ServerId]
     Raises:
         EnsembleNotFoundError: there is none.
     """
-    by_ensemble: dict[str, list[ServerId]] = {}
-    for actor in actors:
-        name, _, number = actor["name"].rpartition("/")
-        owner, _, role = name.rpartition("/")
-        if actor["namespace"] == NAMESPACE and role == ROLE and number.isdecimal():
-            by_ensemble.setdefault(owner, []).append(ServerId(int(number)))
-    if ensemble not in by_ensemble:
-        known = ", ".join(sorted(by_ensemble)) or "none runs in this Ray cluster"
+    servers = replicas_among(actors)
+    if ensemble not in servers:
+        known = ", ".join(servers) or "none runs in this Ray cluster"
         raise EnsembleNotFoundError(f'there is no ensemble "{ensemble}"; known ensembles: {known}')
-    return sorted(by_ensemble[ensemble])
+    return servers[ensemble]
 
 
 def dialer_of(ensemble: str, session_timeout_s: float) -> Dialer:
@@ -61,7 +53,7 @@ def dialer_of(ensemble: str, session_timeout_s: float) -> Dialer:
     from raykeeper.links.ray_calls import RayCallDialer
 
     def find(server: ServerId) -> Any:
-        return ray.get_actor(f"{ensemble}/{ROLE}/{server}", namespace=NAMESPACE)
+        return ray.get_actor(replica_name(ensemble, server), namespace=NAMESPACE)
 
     timeout_ms = arguments.milliseconds("session_timeout_s", session_timeout_s)
     # An idle link gives a sign of life with each answer, so three of them fit into a session.

@@ -12,7 +12,6 @@ import ray
 import ray.util
 from msgspec import Struct
 
-from raykeeper.actors.names import NAMESPACE
 from raykeeper.actors.ray_actors import find_replica
 from raykeeper.actors.replica_status import (
     FAILED,
@@ -25,6 +24,7 @@ from raykeeper.client import connect as connect_client
 from raykeeper.client.ensembles import servers_among
 from raykeeper.client.errors import EnsembleNotFoundError
 from raykeeper.clusters.local_ray import join_ray
+from raykeeper.links.ray_names import NAMESPACE, replicas_among
 from raykeeper.zab.errors import RayKeeperError
 from raykeeper.zab.ids import Epoch, ServerId, Zxid
 
@@ -194,11 +194,7 @@ def list_ensembles() -> list[str]:
         RayNotFoundError: there is no Ray cluster.
     """
     join_ray()
-    actors = ray.util.list_named_actors(all_namespaces=True)
-    replicas = [
-        a["name"] for a in actors if a["namespace"] == NAMESPACE and "/replica/" in a["name"]
-    ]
-    return sorted({name.partition("/")[0] for name in replicas})
+    return list(replicas_among(ray.util.list_named_actors(all_namespaces=True)))
 
 
 def ask(handles: Iterable[Any], *methods: str, timeout_s: float = ANSWER_TIMEOUT_S) -> list[Any]:

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from raykeeper.actors.names import NAMESPACE, replica_name, tracker_name
 from raykeeper.client import ensembles
 from raykeeper.client.errors import EnsembleNotFoundError
+from raykeeper.links.ray_names import NAMESPACE, replica_name, tracker_name
 from raykeeper.zab.ids import ServerId
 
 

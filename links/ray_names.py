@@ -1,0 +1,35 @@
+"""What the actors of an ensemble are called, so that anybody in the Ray cluster finds them."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from raykeeper.zab.ids import ServerId
+
+NAMESPACE: Final = "raykeeper"
+_REPLICA: Final = "replica"
+
+
+def replica_name(ensemble: str, server_id: ServerId) -> str:
+    """Name of a server's Replica in `NAMESPACE`."""
+    return f"{ensemble}/{_REPLICA}/{server_id}"
+
+
+def tracker_name(ensemble: str, server_id: ServerId) -> str:
+    """Name of the SessionTracker beside that server."""
+    return f"{ensemble}/tracker/{server_id}"
+
+
+def snapshotter_name(ensemble: str, server_id: ServerId) -> str:
+    """Name of the Snapshotter beside that server."""
+    return f"{ensemble}/snapshotter/{server_id}"
+
+
+def replicas_among(actors: Iterable[Mapping[str, Any]]) -> dict[str, list[ServerId]]:
+    """The servers of each ensemble, in order, in Ray's list of named actors."""
+    servers: dict[str, list[ServerId]] = {}
+    for actor in actors:
+        name, _, number = actor["name"].rpartition("/")
+        ensemble, _, role = name.rpartition("/")
+        if actor["namespace"] == NAMESPACE and role == _REPLICA and number.isdecimal():
+            servers.setdefault(ensemble, []).append(ServerId(int(number)))
+    return {ensemble: sorted(servers[ensemble]) for ensemble in sorted(servers)}
