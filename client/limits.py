@@ -29,7 +29,8 @@ class ClientLimits(Struct, frozen=True):
     request_timeout_ms: Millis = Millis(30_000)
     """A request that is not answered by then fails; so does the opening of the session."""
     outstanding_max: int = OUTSTANDING_MAX
-    """Requests on the wire; more of them wait in the client, in order."""
+    """Requests on the wire; more of them wait in the client, in order. Fewer after
+    connections that were lost before they answered any."""
     outstanding_bytes_max: int = OUTSTANDING_BYTES_MAX
     """Bytes on the wire; the last request taken may exceed it."""
     frame_bytes: int = FRAME_BYTES

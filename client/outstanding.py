@@ -7,6 +7,11 @@
 The invariants of this file: writes have contiguous numbers from 1 in the order of submission; what
 leaves, on whichever connection, leaves in that order; `acked` moves only by outcomes in order. So
 the server can tell a repeated write from a new one, and each takes effect exactly once.
+
+The answers to many large reads can be more than a link may hold: it breaks, and would break again
+with the same requests for ever. So the second connection in a row that is lost before it answered
+anything, and each one after it, halves the window of what may be on the wire. The window grows by
+one whenever as many were answered.
 """
 
 from collections import deque
@@ -86,6 +91,9 @@ class Outstanding:
         self._sent: deque[Waiting] = deque()
         self._queued: deque[Waiting] = deque()
         self._bytes_sent = 0
+        self._window = limits.outstanding_max
+        self._answered = 0  # on this connection, since the window last grew
+        self._fruitless = 0  # connections in a row that were lost before they answered
         # The timeout is the same for all, so those that timed out are the oldest ones.
         self._timed_out = 0
 
@@ -111,9 +119,12 @@ class Outstanding:
     def take_batch(self) -> list[Request]:
         """The requests of the next frame; none when nothing waits or too much is on the wire."""
         queued, sent, limits, acked = self._queued, self._sent, self._limits, self.acked
+        if self._window < limits.outstanding_max and self._answered >= self._window:
+            self._window += 1
+            self._answered = 0
         batch: list[Request] = []
         size = 0
-        room = min(len(queued), limits.outstanding_max - len(sent))
+        room = min(len(queued), self._window - len(sent))
         bytes_room = min(limits.frame_bytes, limits.outstanding_bytes_max - self._bytes_sent)
         while room > 0 and size < bytes_room:
             waiting = queued.popleft()
@@ -150,6 +161,7 @@ class Outstanding:
             if not fits or reply.xid != waiting.ident:
                 return None
         sent.popleft()
+        self._answered += 1
         self._bytes_sent -= waiting.size
         if self._timed_out:
             self._timed_out -= 1
@@ -157,6 +169,12 @@ class Outstanding:
 
     def unsend(self) -> None:
         """The connection is lost; everything will leave again, in the old order."""
+        if self._answered:
+            self._fruitless = self._answered = 0
+        elif self._sent:
+            self._fruitless += 1
+            if self._fruitless > 1:  # the first one may just have met the end of its server
+                self._window = max(len(self._sent) // 2, 1)
         self._queued.extendleft(reversed(self._sent))
         self._sent.clear()
         self._bytes_sent = 0

@@ -20,7 +20,8 @@ def test_what_leaves_keeps_its_order_whatever_happens(actions: list[str]) -> Non
     limits = ClientLimits(outstanding_max=BOUND)
     outstanding = Outstanding(limits)
     waiting: list[Any] = []  # idents, oldest first; a write's is negative
-    numbers = xids = on_wire = 0
+    numbers = xids = on_wire = answered = fruitless = 0
+    window = BOUND
     for action in actions:
         if action == "write":
             numbers += 1
@@ -31,19 +32,25 @@ def test_what_leaves_keeps_its_order_whatever_happens(actions: list[str]) -> Non
             waiting.append(xids)
             outstanding.add(Query(Sync, "/"), xids, Millis(0))
         elif action == "send":
+            if window < BOUND and answered >= window:
+                window, answered = window + 1, 0
             batch = outstanding.take_batch()
             sent = [-r.number if isinstance(r, Write) else r.xid for r in batch]
             assert sent == waiting[on_wire : on_wire + len(sent)]
             on_wire += len(sent)
-            assert on_wire == min(BOUND, len(waiting))
+            assert on_wire == min(window, len(waiting))
         elif action == "lose":
             outstanding.unsend()
-            on_wire = 0
+            fruitless = 0 if answered else fruitless + (on_wire > 0)
+            if fruitless > 1 and on_wire:
+                window = max(on_wire // 2, 1)
+            on_wire = answered = 0
         elif on_wire:
             ident = waiting.pop(0)
             on_wire -= 1
             reply = Written(-ident, Zxid(1), 0, "", None) if ident < 0 else Done(ident, Zxid(1))
             taken = outstanding.answered(reply)
+            answered += 1
             assert taken is not None
             assert taken.ident == abs(ident)
         else:
@@ -51,6 +58,26 @@ def test_what_leaves_keeps_its_order_whatever_happens(actions: list[str]) -> Non
         assert outstanding.acked == numbers - sum(ident < 0 for ident in waiting)
         assert outstanding.has_queued() == (len(waiting) > on_wire)
     assert [each.ident for each in outstanding.take_all()] == [abs(ident) for ident in waiting]
+
+
+def test_answers_that_break_every_link_come_in_the_end() -> None:
+    """The link bears 8 of these answers at once; with 20 it breaks before one has arrived."""
+    outstanding = Outstanding(ClientLimits())
+    for at in range(20):
+        outstanding.add(Query(Sync, "/"), at, Millis(0))
+    answered: list[Any] = []
+    losses = 0
+    while len(answered) < 20:
+        xids = [request.xid for request in outstanding.take_batch() if isinstance(request, Sync)]
+        if len(xids) > 8:
+            outstanding.unsend()
+            losses += 1
+            continue
+        for xid in xids:
+            waiting = outstanding.answered(Done(xid, Zxid(1)))
+            assert waiting is not None
+            answered.append(waiting.token)
+    assert (answered, losses) == (list(range(20)), 3)
 
 
 def test_timeouts_are_told_once_and_in_order() -> None:
