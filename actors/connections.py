@@ -309,7 +309,7 @@ class Connections:
         for connection in self._touched:
             connection.is_touched = False
             if connection.session_id:
-                touches.append(Touch(connection.session_id, connection.owner, connection.beat))
+                touches.append(Touch(connection.session_id, connection.owner))
                 beats.append((connection, connection.beat))
         self._touched = []
         return touches, beats

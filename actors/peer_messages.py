@@ -40,11 +40,10 @@ class WriteGap(Struct, frozen=True, array_like=True, tag=32):
 
 
 class Touch(Struct, frozen=True, array_like=True):
-    """A session was heard; `beat` is its newest frame."""
+    """A session was heard."""
 
     session_id: SessionId
     owner: Zxid
-    beat: int
 
 
 class Touches(Struct, frozen=True, array_like=True, tag=33):

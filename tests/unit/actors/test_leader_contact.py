@@ -87,8 +87,8 @@ def test_leader_rejects_what_has_moved_or_is_not() -> None:
     caller = servers[1].caller()
     unknown, live = SessionId(99), caller.session_id
     touches = [
-        Touch(unknown, Zxid(99), 1),
-        Touch(live, Zxid(caller.owner - 1), 1),
+        Touch(unknown, Zxid(99)),
+        Touch(live, Zxid(caller.owner - 1)),
     ]
     servers[2].step(PeerFrame(ServerId(1), [Touches(9, touches)]))
     servers.run()

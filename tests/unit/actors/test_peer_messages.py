@@ -31,7 +31,7 @@ MESSAGES: list[PeerMessage] = [
     ForwardWrites([ForwardedWrite(SESSION, OWNER, Write(1, 0, OP))]),
     ForwardConnect(1 << 40, Connect(SESSION, bytes(16), Millis(10_000), OWNER)),
     WriteGap(SESSION, OWNER),
-    Touches(7, [Touch(SESSION, OWNER, 3)]),
+    Touches(7, [Touch(SESSION, OWNER)]),
     TouchesConfirmed(7, [SESSION]),
     ReadPointRequest(9),
     ReadPointReply(9, OWNER),
