@@ -62,17 +62,6 @@ def find_replica(ensemble: str, server_id: ServerId) -> Any:
     return ray.get_actor(replica_name(ensemble, server_id), namespace=NAMESPACE)
 
 
-def find_companions(ensemble: str, server_id: ServerId) -> list[Any]:
-    """The SessionTracker and the Snapshotter beside a server, as far as they are there."""
-    found = []
-    for name in (tracker_name(ensemble, server_id), snapshotter_name(ensemble, server_id)):
-        try:
-            found.append(ray.get_actor(name, namespace=NAMESPACE))
-        except ValueError:
-            continue
-    return found
-
-
 def _options(name: str, node_id: str | None) -> dict[str, Any]:
     return {
         "name": name,

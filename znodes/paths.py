@@ -62,11 +62,6 @@ def parent_of(path: str) -> str:
     return path[: path.rfind("/")] or "/"
 
 
-def name_of(path: str) -> str:
-    """The last component of a well-formed path; "" of "/"."""
-    return path[path.rfind("/") + 1 :]
-
-
 def join(parent: str, name: str) -> str:
     """The path of the child `name` of `parent`."""
     return f"/{name}" if parent == "/" else f"{parent}/{name}"

@@ -57,7 +57,6 @@ class SessionTable:
 
     def __init__(self) -> None:
         self.by_id: dict[SessionId, Session] = {}
-        self.outcome_count = 0
         self._by_password: dict[bytes, SessionId] = {}
         self._digest = 0
         self._stale: dict[SessionId, None] = {}  # sessions changed since they were hashed
@@ -89,7 +88,6 @@ class SessionTable:
         # A replay can open an older session of the same password again, until it is closed again.
         if self._by_password.get(session.password, 0) < session_id:
             self._by_password[session.password] = session_id
-        self.outcome_count += len(session.outcomes)
         self._stale[session_id] = None
 
     def close(self, session_id: SessionId) -> None:
@@ -99,7 +97,6 @@ class SessionTable:
             return
         if self._by_password[session.password] == session_id:
             del self._by_password[session.password]
-        self.outcome_count -= len(session.outcomes)
         self._digest -= session.term
         self._stale.pop(session_id, None)
 
@@ -111,14 +108,12 @@ class SessionTable:
         outcomes = session.outcomes
         outcomes[number] = outcome
         session.last_number = number
-        held = len(outcomes)
         if acked > session.acked:
             for old in range(session.acked + 1, acked + 1):
                 outcomes.pop(old, None)
             session.acked = acked
-        if held > OUTCOMES_MAX:
-            outcomes.pop(number - OUTCOMES_MAX, None)
-        self.outcome_count += 1 + len(outcomes) - held
+        if len(outcomes) > OUTCOMES_MAX:
+            del outcomes[number - OUTCOMES_MAX]
         self._stale[session.session_id] = None
 
     def digest(self) -> int:

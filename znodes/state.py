@@ -7,13 +7,11 @@ Paper: ZooKeeper (USENIX ATC 2010), 4.1 (idempotent transactions) and 4.3 (fuzzy
 ZooKeeper: `ZKDatabase.processTxn`, `FinalRequestProcessor`.
 """
 
-from typing import Final
-
 from raykeeper.zab.ids import ZERO, Millis, Zxid
 from raykeeper.znodes.digest import DIGEST_MASK
 from raykeeper.znodes.sessions import SessionTable
 from raykeeper.znodes.stat import Stat
-from raykeeper.znodes.tree import ZNODE_BYTES, Tree
+from raykeeper.znodes.tree import Tree
 from raykeeper.znodes.txns import (
     Created,
     DataSet,
@@ -26,9 +24,6 @@ from raykeeper.znodes.txns import (
     Txn,
     decode_txn,
 )
-
-SESSION_BYTES: Final = 600
-OUTCOME_BYTES: Final = 400
 
 
 class State:
@@ -88,15 +83,6 @@ class State:
     def digest(self) -> int:
         """64 bits over znodes, sessions and outcomes: equal on equal states."""
         return (self.tree.digest + self.sessions.digest()) & DIGEST_MASK
-
-    def approximate_bytes(self) -> int:
-        """Roughly the memory the state takes."""
-        return (
-            self.tree.content_bytes
-            + len(self.tree.znodes) * ZNODE_BYTES
-            + len(self.sessions.by_id) * SESSION_BYTES
-            + self.sessions.outcome_count * OUTCOME_BYTES
-        )
 
 
 def outcome_of(zxid: Zxid, txn: Txn) -> Outcome:

@@ -15,8 +15,6 @@ The counter of created children and pzxid only rise within one life of a znode (
 ZooKeeper: `DataTree`, `DataNode`.
 """
 
-from typing import Final
-
 from msgspec import Struct
 
 from raykeeper.zab.ids import ZERO, Millis, Zxid
@@ -26,9 +24,6 @@ from raykeeper.znodes.paths import UNDELETABLE, parent_of
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.stat import Stat
 from raykeeper.znodes.txns import Created, DataSet
-
-ZNODE_BYTES: Final = 350
-"""What a znode costs beside the bytes of its value and path: object, keys, numbers, two dicts."""
 
 
 class Znode(Struct, gc=False):
@@ -56,8 +51,6 @@ class Tree:
     def __init__(self) -> None:
         self.znodes: dict[str, Znode] = {}
         self.ephemerals: dict[SessionId, dict[str, None]] = {}
-        self.ephemeral_count = 0
-        self.content_bytes = 0  # of values and paths
         self.digest = 0  # a plain sum; whoever shows it takes it modulo 2^64
 
     def plant(self) -> None:
@@ -98,7 +91,6 @@ class Tree:
             znode = Znode(value, zxid, zxid, time_ms, time_ms, 0, owner, 0, zxid, check)
             znodes[path] = znode
             self.digest += check * check
-            self.content_bytes += len(path) + len(value)
             if owner:
                 self._count_owned(owner, path)
         else:
@@ -135,7 +127,6 @@ class Tree:
         old = znode.check
         new = data_check(path, value, znode.czxid, zxid, znode.ctime, time_ms, version, znode.owner)
         self.digest += new * new - old * old
-        self.content_bytes += len(value) - len(znode.value)
         znode.value = value
         znode.mzxid = zxid
         znode.mtime = time_ms
@@ -168,21 +159,17 @@ class Tree:
         self.digest += check * check
         if znode.creates:
             self.digest += children_term(path, znode.creates, znode.pzxid)
-        self.content_bytes += len(path) + len(znode.value)
         if znode.owner:
             self._count_owned(znode.owner, path)
 
     def _count_owned(self, owner: SessionId, path: str) -> None:
-        self.ephemeral_count += 1
         self.ephemerals.setdefault(owner, {})[path] = None
 
     def _count_out(self, path: str, znode: Znode) -> None:
         check = znode.check
         self.digest -= check * check + children_term(path, znode.creates, znode.pzxid)
-        self.content_bytes -= len(path) + len(znode.value)
         owner = znode.owner
         if owner:
-            self.ephemeral_count -= 1
             owned = self.ephemerals[owner]
             del owned[path]
             if not owned:

@@ -13,7 +13,7 @@ import pytest
 import ray
 
 from raykeeper.actors.identity import Identity, format_folder
-from raykeeper.actors.ray_actors import find_companions, find_replica, start_replica
+from raykeeper.actors.ray_actors import find_replica, start_replica
 from raykeeper.actors.replica_config import ReplicaConfig
 from raykeeper.actors.replica_status import FAILED, STARTING, ReplicaStatus
 from raykeeper.actors.snapshot_files import snapshot_zxids
@@ -21,6 +21,7 @@ from raykeeper.actors.storage import Storage
 from raykeeper.actors.storage_errors import ForeignFolder, StorageError
 from raykeeper.client import connect
 from raykeeper.client.errors import NoNodeError
+from raykeeper.links.ray_names import NAMESPACE, snapshotter_name, tracker_name
 from raykeeper.zab.ids import Millis, ServerId
 
 PATIENCE_S = 30.0
@@ -93,6 +94,17 @@ class Ensemble:
             ray.kill(handle)
             for companion in find_companions(self.name, config.server_id):
                 ray.kill(companion)
+
+
+def find_companions(ensemble: str, server_id: ServerId) -> list[Any]:
+    """The SessionTracker and the Snapshotter beside a server, as far as they are there."""
+    found = []
+    for name in (tracker_name(ensemble, server_id), snapshotter_name(ensemble, server_id)):
+        try:
+            found.append(ray.get_actor(name, namespace=NAMESPACE))
+        except ValueError:
+            continue
+    return found
 
 
 def wait_until(probe: Callable[[], T | None]) -> T:

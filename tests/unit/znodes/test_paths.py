@@ -4,7 +4,7 @@ import pytest
 
 from raykeeper.znodes.errors import BadArgumentsError
 from raykeeper.znodes.limits import PATH_CHARS_MAX
-from raykeeper.znodes.paths import check_path, fault_in, is_name, join, name_of, parent_of
+from raykeeper.znodes.paths import check_path, fault_in, is_name, join, parent_of
 
 
 @pytest.mark.parametrize(
@@ -108,11 +108,10 @@ def test_names(name: str, accepted: bool) -> None:
     ("path", "parent", "name"),
     [("/a", "/", "a"), ("/a/b", "/a", "b"), ("/a/b/c", "/a/b", "c")],
 )
-def test_parent_name_and_join_belong_together(path: str, parent: str, name: str) -> None:
+def test_parent_and_join_belong_together(path: str, parent: str, name: str) -> None:
     assert parent_of(path) == parent
-    assert name_of(path) == name
     assert join(parent, name) == path
 
 
-def test_the_root_is_its_own_parent_and_has_no_name() -> None:
-    assert (parent_of("/"), name_of("/")) == ("/", "")
+def test_the_root_is_its_own_parent() -> None:
+    assert parent_of("/") == "/"

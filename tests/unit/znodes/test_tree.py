@@ -53,8 +53,6 @@ def image(tree: Tree) -> object:
         parent = again.znodes.get(path[: path.rfind("/")] or "/")
         again.add(path, msgspec.structs.replace(znode, check=0, children=None), parent)
     assert again.digest == tree.digest
-    assert again.content_bytes == tree.content_bytes
-    assert again.ephemeral_count == tree.ephemeral_count == sum(map(len, tree.ephemerals.values()))
     assert {o: sorted(p) for o, p in again.ephemerals.items()} == {
         o: sorted(p) for o, p in tree.ephemerals.items()
     }
