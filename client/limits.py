@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from raykeeper.links.limits import QUEUE_BYTES_MAX
 from raykeeper.zab.ids import Millis
-from raykeeper.znodes.limits import OUTCOMES_MAX
+from raykeeper.znodes.limits import OUTCOMES_MAX, VALUE_BYTES_CEILING
 
 OUTSTANDING_MAX: Final = OUTCOMES_MAX
 OUTSTANDING_BYTES_MAX: Final = 32 << 20
@@ -18,7 +18,8 @@ PAUSE_MS_MAX: Final = 1000
 MARGIN_MS_MIN: Final = 50
 MARGIN_DIVISOR: Final = 20
 
-assert OUTSTANDING_BYTES_MAX < QUEUE_BYTES_MAX, "a full pipeline must not break the link"
+# The last request taken may go over the bound by a value of the largest size.
+assert OUTSTANDING_BYTES_MAX + VALUE_BYTES_CEILING < QUEUE_BYTES_MAX, "a full pipeline must fit"
 assert FRAME_BYTES < OUTSTANDING_BYTES_MAX
 assert PAUSE_MS_MIN < PAUSE_MS_MAX
 

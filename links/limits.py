@@ -11,7 +11,7 @@ BATCH_BYTES_MAX: Final = 8 << 20
 FRAMES_MAX: Final = 4096
 """Frames of one portion."""
 FRAME_BYTES_MAX: Final = 256 << 20
-QUEUE_BYTES_MAX: Final = 64 << 20
+QUEUE_BYTES_MAX: Final = 128 << 20
 """What may wait on a link to a client before the link breaks."""
 PEER_QUEUE_BYTES_MAX: Final = 512 << 20
 """What may wait on a link between servers: a follower that catches up is sent its DIFF at once."""
