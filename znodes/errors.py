@@ -48,7 +48,9 @@ class KeeperError(RayKeeperError):
         self.path = path
         self.detail = detail
         self.definite = definite
-        text = f"{path}: {self.meaning}" if path else self.meaning
+        # What cannot be printed, a line break for one, must not break a terminal or a log.
+        shown = path if path.isprintable() else repr(path)[1:-1]
+        text = f"{shown}: {self.meaning}" if path else self.meaning
         if detail:
             text = f"{text} ({detail})"
         if not definite:

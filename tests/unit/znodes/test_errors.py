@@ -21,6 +21,12 @@ def test_an_unknown_code_is_named() -> None:
     assert "may or may not" in str(error)
 
 
+def test_the_text_can_be_printed_whatever_the_path_holds() -> None:
+    error = BadVersionError("/a\n\ud800")
+    assert str(error) == r"/a\n\ud800: the znode has another version"
+    assert error.path == "/a\n\ud800"
+
+
 @pytest.mark.parametrize(
     "error", [BadVersionError("/a", "is 3"), KeeperError(), NoNodeError("/a", definite=False)]
 )
