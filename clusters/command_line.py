@@ -25,7 +25,7 @@ from raykeeper.client.errors import (
     SessionExpiredError,
     WrongContextError,
 )
-from raykeeper.clusters.config import DEFAULTS, ConfigError, EnsembleConfig, resolve_config
+from raykeeper.clusters.config import DEFAULTS, ConfigError, resolve_config
 from raykeeper.clusters.ensemble import (
     Ensemble,
     EnsembleStatus,
@@ -50,6 +50,7 @@ _CODES: list[tuple[tuple[type[RayKeeperError], ...], int]] = [
 ]
 
 _POLL_S = 0.2
+_WIDTH_MAX = 500
 
 app = typer.Typer(
     help="ZooKeeper's coordination kernel for Ray.",
@@ -101,7 +102,8 @@ def up(
         out.print(f"Ray runs at {head.address} until `raykeeper down --ray`", highlight=False)
     _join(address)
     ensemble = launch(config)
-    _show(ensemble.status(), config)
+    _show(ensemble.status())
+    _tell_folder(ensemble)
 
 
 @app.command()
@@ -198,7 +200,15 @@ def _stop(ensemble: Ensemble) -> None:
     out.print(f"stopped ensemble {ensemble.name!r}; its data is kept", highlight=False)
 
 
-def _show(report: EnsembleStatus, config: EnsembleConfig | None = None) -> None:
+def _tell_folder(ensemble: Ensemble) -> None:
+    """Where the data is: an ensemble that ran before need not have the folder of the settings."""
+    described = ensemble.describe()
+    if described is not None:
+        folder = Path(described.folder).parent
+        out.print(f"data in {folder}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _show(report: EnsembleStatus) -> None:
     out.print(f"ensemble {report.name}", highlight=False)
     table = Table(box=None, pad_edge=False)
     for heading in ("server", "role", "epoch", "zxid", "pid", "Ray node"):
@@ -221,9 +231,9 @@ def _show(report: EnsembleStatus, config: EnsembleConfig | None = None) -> None:
             server.node_id[:8],
             *(str(number) for number in numbers),
         )
-    out.print(table)
-    if config is not None:
-        out.print(f"data in {config.data_dir}/{config.name}", highlight=False, soft_wrap=True)
+    # Numbers that are cut off would mislead; a narrow terminal wraps the lines.
+    table.width = out.measure(table, options=out.options.update(max_width=_WIDTH_MAX)).maximum
+    out.print(table, soft_wrap=True)
     if report.leader is None:
         out.print(f"[yellow]no leader:[/yellow] {escape(report.reason or '')}", soft_wrap=True)
     else:

@@ -77,7 +77,7 @@ class Shell:
         """
         name, *arguments = words
         if name == "help":
-            self._console.print("\n".join([*USAGE.values(), "quit"]), markup=False)
+            self._console.print("\n".join([*USAGE.values(), "quit"]), markup=False, soft_wrap=True)
         elif name in USAGE:
             getattr(self, f"_do_{name}")(arguments)
         else:
@@ -86,7 +86,7 @@ class Shell:
     def _do_ls(self, arguments: list[str]) -> None:
         (path,) = _positional("ls", arguments or ["/"], 1, 1)
         for name in sorted(self._client.get_children(path)):
-            self._console.print(name, markup=False, highlight=False)
+            self._console.print(name, markup=False, highlight=False, soft_wrap=True)
 
     def _do_get(self, arguments: list[str]) -> None:
         (path,) = _positional("get", arguments, 1, 1)
@@ -118,7 +118,7 @@ class Shell:
             sequence="s" in flags,
             makepath="p" in flags,
         )
-        self._console.print(real, markup=False, highlight=False)
+        self._console.print(real, markup=False, highlight=False, soft_wrap=True)
 
     def _do_delete(self, arguments: list[str]) -> None:
         flags, rest = _flags("delete", arguments, "r")
@@ -133,7 +133,8 @@ class Shell:
         if self._is_over:
             return  # the end of the session, which the user asked for
         kind = event.type.name.lower() if event.type != EventType.NONE else "session lost"
-        self._console.print(f"{kind} {event.path} at {show_zxid(event.zxid)}", highlight=False)
+        told = f"{kind} {event.path} at {show_zxid(event.zxid)}"
+        self._console.print(told, markup=False, highlight=False, soft_wrap=True)
 
     def _complain(self, text: str) -> None:
         self._console.print(f"[red]{escape(text)}[/red]", highlight=False, soft_wrap=True)

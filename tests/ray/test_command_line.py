@@ -39,13 +39,15 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
     return run_command
 
 
-def test_status(shared: Ensemble, run: Run) -> None:
+def test_status(shared: Ensemble, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     code, out, _ = run("status", shared.name)
     assert code == 0
     assert f"ensemble {shared.name}" in out
     assert len(re.findall(r"^[123]\s+(leader|follower)\s", out, re.MULTILINE)) == 3
     code, out, _ = run("status")  # the only one there is
     assert (code, out.splitlines()[0]) == (0, f"ensemble {shared.name}")
+    monkeypatch.setenv("COLUMNS", "40")
+    assert "…" not in run("status")[1]
 
 
 def test_status_without_a_leader_tells_why(launch_one: Launch, run: Run) -> None:
@@ -81,6 +83,10 @@ def test_shell_commands(shared: Ensemble, run: Run) -> None:
     assert re.search(r"^ *version +1 *$", out, re.MULTILINE)
     assert re.search(r"^ *ephemeral_owner +none *$", out, re.MULTILINE)
     assert "session ends with this command" in shell("create", "-e", "/gone")[2]
+    long = "/" + "n" * 300
+    assert shell("create", long)[1] == f"{long}\n"
+    assert shell("ls")[1] == f"a\n{long[1:]}\nzookeeper\n"
+    assert shell("delete", long)[0] == 0
     assert shell("delete", "-r", "/a")[0] == 0
     assert shell("ls")[1] == "zookeeper\n"
 
@@ -134,6 +140,9 @@ def test_up_and_down(ray_session: str, run: Run, tmp_path: Path) -> None:
     code, out, _ = run("up", "--name", name, "--servers", "1", "--data-dir", str(tmp_path / "d"))
     assert code == 0
     assert f"data in {tmp_path}/d/{name}" in out
+    # It runs already, and where its data is.
+    code, again, _ = run("up", "--name", name, "--servers", "1", "--data-dir", str(tmp_path / "e"))
+    assert (code, again.splitlines()[-1]) == (0, out.splitlines()[-1])
     code, out, _ = run("down", name)
     assert (code, out) == (0, f"stopped ensemble '{name}'; its data is kept\n")
     assert run("status", name)[0] == 3
