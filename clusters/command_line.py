@@ -167,14 +167,17 @@ def shell(
     ensemble = _find(name)
     with ensemble.connect(timeout_s=timeout_s) as client:
         prompt = Shell(client, out)
-        if not command:
-            import readline  # noqa: F401  # gives input() its history and editing
+        try:
+            if not command:
+                import readline  # noqa: F401  # gives input() its history and editing
 
-            prompt.interact(lambda: input(f"{ensemble.name}> "))
-            return
-        prompt.run(command)
-        while command[0] == "watch" and client.state != ClientState.LOST:
-            time.sleep(_POLL_S)
+                prompt.interact(lambda: input(f"{ensemble.name}> "))
+                return
+            prompt.run(command)
+            while command[0] == "watch" and client.state != ClientState.LOST:
+                time.sleep(_POLL_S)
+        finally:
+            prompt.leave()
         if command[0] == "create" and any("e" in w for w in command[1:] if w.startswith("-")):
             err.print("the session ends with this command, and the ephemeral znode with it")
 

@@ -68,6 +68,10 @@ class Shell:
                 if self._client.state == "LOST":
                     raise
 
+    def leave(self) -> None:
+        """Tell of no event any more: the session ends because the user wants it."""
+        self._is_over = True
+
     def run(self, words: list[str]) -> None:
         """Run one command.
 

@@ -120,6 +120,22 @@ def test_shell_prompt(shared: Ensemble, run: Run, monkeypatch: pytest.MonkeyPatc
     assert out.index("changed /p at") < out.index("version 1")
 
 
+def test_an_interrupt_is_not_told_as_a_lost_session(
+    shared: Ensemble, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed = iter(["watch /interrupted"])
+
+    def read_line(prompt: str) -> str:
+        for line in typed:
+            return line
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("builtins.input", read_line)
+    code, out, _ = run("shell", "-n", shared.name)
+    assert code == 130
+    assert "session lost" not in out
+
+
 def test_errors_before_anything_starts(ray_session: str, run: Run, tmp_path: Path) -> None:
     code, _, err = run("status", "nowhere")
     assert (code, err.count("\n")) == (3, 1)
