@@ -13,9 +13,9 @@ from raykeeper.actors.server_context import ServerContext
 from raykeeper.actors.tree_streams import TreeStreams
 from raykeeper.zab.effects import (
     AdoptSnapshot,
+    CheckSnapshot,
     DiscardSnapshot,
     Effect,
-    InstallSnapshot,
     Note,
     ReceiveChunk,
     ReceiveSnapshot,
@@ -35,7 +35,7 @@ class Adoption:
         self._connections = connections
         self._streams = streams
         self._loader: SnapshotLoader | None = None
-        self._tree: State | None = None  # complete, and on its way to the disk
+        self._tree: State | None = None  # complete; the disk is told at NEWLEADER
         self._since: Zxid | None = None
 
     @property
@@ -48,20 +48,22 @@ class Adoption:
         if isinstance(effect, ReceiveSnapshot):
             self._loader = SnapshotLoader()
         elif isinstance(effect, DiscardSnapshot):
-            self._loader = None
+            self._loader = self._tree = None
         elif isinstance(effect, ReceiveChunk):
-            peer = self._context.peer
-            assert self._loader is not None and peer.leader is not None, "asked for by a follower"
+            assert self._loader is not None, effect
             try:
                 self._loader.load(effect.data)
             except SnapshotFormatError as error:
-                peer.reject(peer.leader, str(error), self._context.now.mono)
-        elif isinstance(effect, InstallSnapshot):
-            # Before the disk gives up what it has. A tree that lacks something although the
-            # leader called it complete is a bug there: better to end here, with the old state.
-            assert self._loader is not None, effect
-            self._tree = self._loader.finish(effect.zxid, effect.consistent_at)
-            self._loader = None
+                self._reject_leader(error)
+
+    def check(self, effect: CheckSnapshot) -> None:
+        """Every chunk is here: build the tree, before the disk gives up what it has."""
+        loader, self._loader = self._loader, None
+        assert loader is not None, effect
+        try:
+            self._tree = loader.finish(effect.zxid, effect.consistent_at)
+        except SnapshotFormatError as error:
+            self._reject_leader(error)
 
     def adopt(self, effect: AdoptSnapshot) -> None:
         """The snapshot is installed on the disk: serve from it, once it is a real state."""
@@ -83,3 +85,8 @@ class Adoption:
         for number, event in self._context.watches.reevaluate(state, since):
             self._connections.fired(number, event)
         self._connections.adopted()
+
+    def _reject_leader(self, error: SnapshotFormatError) -> None:
+        peer = self._context.peer
+        assert peer.leader is not None, "a snapshot is received by a follower"
+        peer.reject(peer.leader, str(error), self._context.now.mono)

@@ -306,6 +306,8 @@ class Server:
             self._streams.grant(effect.learner)
         elif isinstance(effect, zab.CancelSnapshot):
             self._streams.cancel(effect.learner)
+        elif isinstance(effect, zab.CheckSnapshot):
+            self._adoption.check(effect)
         elif isinstance(effect, zab.AdoptSnapshot):
             self._adoption.adopt(effect)
             self._serve()

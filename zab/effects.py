@@ -113,6 +113,13 @@ class InstallSnapshot(Struct, frozen=True):
     tail: list[Run]
 
 
+class CheckSnapshot(Struct, frozen=True):
+    """All of the snapshot was received: see that it is a whole tree, or reject the leader."""
+
+    zxid: Zxid
+    consistent_at: Zxid
+
+
 class AdoptSnapshot(Struct, frozen=True):
     """The received snapshot is installed: it replaces the tree.
 
@@ -195,6 +202,7 @@ DiskEffect = (
 )
 ServerEffect = (
     Deliver
+    | CheckSnapshot
     | AdoptSnapshot
     | StreamSnapshot
     | GrantCredit

@@ -14,6 +14,7 @@ from typing import Any
 
 from raykeeper.zab import notes
 from raykeeper.zab.effects import (
+    CheckSnapshot,
     DiscardSnapshot,
     Note,
     Outbox,
@@ -189,6 +190,7 @@ class FollowerRecovery:
         if message.consistent_at < self._incoming.zxid:
             raise PeerProtocolError("a snapshot ends before it begins")
         self._incoming.consistent_at = message.consistent_at
+        self._out.append(CheckSnapshot(self._incoming.zxid, message.consistent_at))
         self.phase = FollowerPhase.SYNCHRONIZING
 
     def _on_proposals(self, message: Proposals) -> None:
@@ -248,6 +250,11 @@ class FollowerRecovery:
         if message.commit > history.logged:
             raise PeerProtocolError(
                 f"UPTODATE {show_zxid(message.commit)} beyond {show_zxid(history.logged)}"
+            )
+        if message.commit < history.shown:
+            # Every leader has all that was ever committed; of this one clients would see less.
+            raise PeerProtocolError(
+                f"UPTODATE {show_zxid(message.commit)} after {show_zxid(history.shown)}"
             )
         assert self._new_leader is not None
         history.deliver(message.commit)

@@ -37,6 +37,7 @@ class History:
         "current",
         "delivered",
         "promised_to",
+        "shown",
         "synced",
         "window",
     )
@@ -58,6 +59,7 @@ class History:
         self.window = window
         self.synced = window.last
         self.delivered = delivered
+        self.shown = delivered  # what clients may have seen before a snapshot took its place
         self.promised_to: ServerId | None = None  # whose epoch `accepted` is; unknown on start
         self._out = out
         self._limits = limits
@@ -177,6 +179,7 @@ class History:
         self._installing = None
         tail_end = Zxid(done.tail[-1].first + len(done.tail[-1].txns) - 1) if done.tail else zxid
         self.synced = tail_end
+        self.shown = max(self.shown, self.delivered)
         self.delivered = zxid
         self._out.append(AdoptSnapshot(zxid, done.consistent_at))
         # The leader had applied all of this, so it is committed.

@@ -274,6 +274,8 @@ class World:
             server.reads.clear()
         elif isinstance(effect, effects.GrantCredit):
             self._stream_next(server, effect.learner)
+        elif isinstance(effect, effects.CheckSnapshot):
+            pass  # the trees of this world are whole
         elif effect.role is effects.Role.LEADER:
             self.properties.establish(effect.epoch, server.id, server.incarnation, server.applied)
 

@@ -5,7 +5,7 @@ import pytest
 from raykeeper.actors import server_notes as notes
 from raykeeper.actors.events import LinkDown, LinkUp, PeerFrame
 from raykeeper.actors.peer_messages import PeerMessage
-from raykeeper.zab.effects import DiscardSnapshot
+from raykeeper.zab.effects import DiscardSnapshot, InstallSnapshot
 from raykeeper.zab.ids import Epoch, ServerId, Zxid
 from raykeeper.zab.messages import (
     FollowerInfo,
@@ -190,6 +190,20 @@ def test_malformed_tree_breaks_the_link_and_changes_nothing(chunk: bytes) -> Non
     assert it.host.of(DiscardSnapshot)
     assert it.host.server.state.digest() == digest
     assert it.host.server.peer.leader is None
+    assert it.caller.ended is None
+
+
+def test_tree_that_is_not_whole_breaks_the_link_and_changes_nothing() -> None:
+    it = Rejoining()
+    digest = it.host.server.state.digest()
+    it.join()
+    walk, last = SnapshotWalk(it.host.server.state), it.log[-1][0]
+    header = SnapshotChunk(walk.next_chunk() or b"")
+    it.leader(Snapshot(last), header, SnapshotEnd(last), NewLeader(Epoch(2), last))
+    assert it.host.broken == [LEADER]
+    assert it.host.of(DiscardSnapshot)
+    assert it.host.of(InstallSnapshot) == []
+    assert it.host.server.state.digest() == digest
     assert it.caller.ended is None
 
 

@@ -297,6 +297,20 @@ def test_refuses_and_keeps_its_state(before: list[LeaderMessage], refused: Leade
     assert follower.role.outcome is None
 
 
+def test_refuses_a_leader_that_lacks_what_was_shown() -> None:
+    """The snapshot may be older than what clients saw here; UPTODATE must catch up with it."""
+    follower = Follower(1, ABC, run(z(2, 1), b"x")).promise()
+    follower.history.deliver(z(2, 1))
+    follower.hear(*SNAPSHOT, NewLeader(E2, z(1, 9)))
+    follower.disk(follower.history.installed, z(1, 9))
+    follower.saved()
+    follower.out.clear()
+    with pytest.raises(PeerProtocolError):
+        follower.role.receive(UpToDate(z(1, 9)), T0)
+    assert follower.out == []
+    assert follower.role.outcome is None
+
+
 def test_gives_up_on_a_leader_that_is_silent() -> None:
     follower = Follower()
     init = Timing().init_ms
