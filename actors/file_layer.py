@@ -84,6 +84,11 @@ class FileLayer:
             raise
         return fd
 
+    def free_bytes(self, folder: Path) -> int:
+        """What the disk of `folder` has left for us."""
+        disk = os.statvfs(folder)
+        return disk.f_bavail * disk.f_frsize
+
     def exists(self, path: Path) -> bool:
         """Whether there is a file or folder of that name."""
         return path.exists()

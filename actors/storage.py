@@ -141,6 +141,7 @@ class Storage:
             path = self._generations.path
             old += remove_leftovers(files, path)
             snapshot = self._newest_snapshot(path)
+            self._check_room()
             log = self._make_log(path, snapshot.zxid)
             runs, notes = log.recover(snapshot.zxid)
         self._log = log
@@ -208,6 +209,15 @@ class Storage:
                 self._log.close()
             self._files.close(self._lock)
         self._failure = StorageError(f"{self.folder} is closed")
+
+    def _check_room(self) -> None:
+        """Say now that there is no room, not by dying at the first write, again and again."""
+        free, needed = self._files.free_bytes(self.folder), self._limits.segment_bytes
+        if free < needed:
+            raise StorageError(
+                f"{self.folder}: {free:,} bytes are free on its disk, "
+                f"and a segment of the log takes {needed:,}"
+            )
 
     def _make_log(self, path: Path, base: Zxid) -> Log:
         salt = self.identity.disk_uuid.encode()

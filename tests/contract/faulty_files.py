@@ -70,10 +70,12 @@ class FaultyFiles(FileLayer):
         operations: How many operations changed, or forced, something so far.
         on_operation: Called before each of those with its number and name; may raise, in place
             of the operation.
+        room: What `free_bytes` says.
     """
 
     def __init__(self) -> None:
         self.operations = 0
+        self.room = 1 << 40
         self.on_operation: Callable[[int, str], None] = lambda _number, _name: None
         self._root = _Folder()
         self._changes: list[_Change] = []  # of names, not forced yet, oldest first
@@ -164,6 +166,9 @@ class FaultyFiles(FileLayer):
         fd = self._register(file)
         self._locks[fd] = file
         return fd
+
+    def free_bytes(self, folder: Path) -> int:
+        return self.room
 
     def exists(self, path: Path) -> bool:
         try:

@@ -95,3 +95,8 @@ def test_a_lock_that_the_system_refuses_leaves_no_open_file(
     with pytest.raises(OSError, match="no locks available"):
         OS_FILES.lock(tmp_path / "lock")
     assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_free_bytes_are_those_of_the_disk(tmp_path: Path) -> None:
+    disk = os.statvfs(tmp_path)
+    assert 0 < OS_FILES.free_bytes(tmp_path) <= disk.f_blocks * disk.f_frsize

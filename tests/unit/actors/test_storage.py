@@ -91,6 +91,15 @@ def test_a_folder_formatted_without_a_vote_says_so() -> None:
     assert started().storage.identity.votes
 
 
+def test_a_disk_without_room_for_a_segment_is_told_at_the_start() -> None:
+    files = FaultyFiles()
+    format_folder(FOLDER, IDENTITY, files)
+    files.room = LIMITS.segment_bytes - 1
+    store = DiskStore(FOLDER, files)
+    with pytest.raises(StorageError, match=r"bytes are free on its disk.*segment of the log"):
+        store.recover()
+
+
 def test_who_may_open(tmp_path: Path) -> None:
     with pytest.raises(NotFormatted):
         Storage.open(tmp_path, OWNER)
