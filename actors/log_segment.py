@@ -17,6 +17,7 @@ from raykeeper.actors.log_format import (
     encode_segment_header,
 )
 from raykeeper.actors.storage_errors import CorruptRecord
+from raykeeper.actors.zxid_names import name_after, zxids_among
 from raykeeper.zab.ids import Zxid
 
 _PREFIX = "log."
@@ -24,7 +25,7 @@ _PREFIX = "log."
 
 def segment_name(first: Zxid) -> str:
     """The file of the segment that starts with `first`."""
-    return f"{_PREFIX}{first:016x}"
+    return name_after(_PREFIX, first)
 
 
 def segment_firsts(names: list[str]) -> list[Zxid]:
@@ -33,14 +34,7 @@ def segment_firsts(names: list[str]) -> list[Zxid]:
     Raises:
         CorruptRecord: a file is called like a segment, but for the number.
     """
-    firsts = []
-    for name in names:
-        if name.startswith(_PREFIX):
-            try:
-                firsts.append(Zxid(int(name.removeprefix(_PREFIX), 16)))
-            except ValueError:
-                raise CorruptRecord(f"{name} is not the name of a log segment") from None
-    return sorted(firsts)
+    return zxids_among(names, _PREFIX)
 
 
 def read_header(files: FileLayer, path: Path) -> SegmentHeader:

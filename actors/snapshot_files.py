@@ -19,6 +19,7 @@ from typing import NamedTuple
 from raykeeper.actors.atomic_file import TEMP_SUFFIX
 from raykeeper.actors.file_layer import OS_FILES, FileLayer
 from raykeeper.actors.storage_errors import CorruptRecord, storage_errors
+from raykeeper.actors.zxid_names import name_after, zxids_among
 from raykeeper.zab.ids import Zxid
 
 SNAPSHOT_VERSION = 1
@@ -46,7 +47,7 @@ class SnapshotSummary(NamedTuple):
 
 def snapshot_name(zxid: Zxid) -> str:
     """The file of the snapshot as of `zxid`."""
-    return f"{_PREFIX}{zxid:016x}"
+    return name_after(_PREFIX, zxid)
 
 
 def snapshot_zxids(names: list[str]) -> list[Zxid]:
@@ -55,14 +56,7 @@ def snapshot_zxids(names: list[str]) -> list[Zxid]:
     Raises:
         CorruptRecord: a file is called like a snapshot, but for the number.
     """
-    zxids = []
-    for name in names:
-        if name.startswith(_PREFIX):
-            try:
-                zxids.append(Zxid(int(name.removeprefix(_PREFIX), 16)))
-            except ValueError:
-                raise CorruptRecord(f"{name} is not the name of a snapshot") from None
-    return sorted(zxids)
+    return zxids_among(names, _PREFIX)
 
 
 def temp_snapshot_path(folder: Path, zxid: Zxid) -> Path:
