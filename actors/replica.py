@@ -14,14 +14,13 @@ import os
 import time
 import uuid
 from collections.abc import Callable
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, get_args
 
 from raykeeper.actors.client_links import ClientLinks
 from raykeeper.actors.disk_thread import DiskThread
 from raykeeper.actors.effects import (
     CloseClient,
     Effect,
-    PublishSnapshot,
     SendClient,
     SendPeer,
     SnapshotAbort,
@@ -55,34 +54,11 @@ from raykeeper.links.hello import (
 )
 from raykeeper.links.limits import PEER_PARK_MS, PEER_QUEUE_BYTES_MAX
 from raykeeper.links.ray_calls import GONE, Answer, RayCallAcceptor, RayCallDialer
-from raykeeper.zab.effects import (
-    Append,
-    BreakLink,
-    DiscardSnapshot,
-    InstallSnapshot,
-    Note,
-    ReadLog,
-    ReceiveChunk,
-    ReceiveSnapshot,
-    SaveEpochs,
-    Truncate,
-)
+from raykeeper.zab.effects import BreakLink, Note
 from raykeeper.zab.errors import RayKeeperError
 from raykeeper.zab.ids import Millis, Now, ServerId
 
-DISK_EFFECTS: Final = frozenset(
-    {
-        Append,
-        Truncate,
-        SaveEpochs,
-        ReadLog,
-        ReceiveSnapshot,
-        ReceiveChunk,
-        DiscardSnapshot,
-        InstallSnapshot,
-        PublishSnapshot,
-    }
-)
+DISK_EFFECTS: Final = frozenset(get_args(StorageEffect))
 FOLDER_RETRY_S: Final = 1.0
 IDLE_COLLECTION_S: Final = 60.0
 

@@ -23,7 +23,7 @@ from raykeeper.client.rounds import Rounds, run_rounds
 from raykeeper.client.states import ClientState
 from raykeeper.client.watched_event import WatchedEvent
 from raykeeper.links.contract import Dialer
-from raykeeper.zab.ids import Millis, ServerId
+from raykeeper.zab.ids import ServerId
 from raykeeper.znodes.requests import SessionId
 
 PATIENCE_S = 1.0  # beyond the core's own timeout, which should come first
@@ -93,9 +93,7 @@ class Session:
     @property
     def state(self) -> ClientState:
         """The state now. It is LOST on time even if the background thread was kept from running."""
-        if self._core.is_lost(Millis(int(self._clock() * 1000))):
-            return ClientState.LOST
-        return self._core.state
+        return ClientState.LOST if self._core.is_lost(self._driver.now()) else self._core.state
 
     def submit(self, ask: Ask) -> Reply[Any]:
         """Submit a request.

@@ -41,6 +41,7 @@ from raykeeper.zab.messages import (
     SnapshotEnd,
     Trunc,
     UpToDate,
+    ZabMessage,
 )
 from raykeeper.zab.phases import FollowerPhase
 from raykeeper.zab.settings import Settings
@@ -102,7 +103,7 @@ class FollowerRecovery:
             info = FollowerInfo(self._history.accepted, self._stint, self._settings.votes)
             self._out.append(Send(self.leader, info))
 
-    def is_stale(self, message: LeaderMessage) -> bool:
+    def is_stale(self, message: ZabMessage) -> bool:
         """Whether the message belongs to an earlier attempt to follow the same leader."""
         if isinstance(message, LeaderInfo):
             return message.stint != self._stint

@@ -66,7 +66,7 @@ class History:
         self._saving: tuple[Epoch, Epoch] | None = None
         self._cutting = False
         self._installing: InstallSnapshot | None = None
-        self._pins: dict[object, Zxid] = {}
+        self._pins: dict[ServerId, Zxid] = {}
 
     @property
     def logged(self) -> Zxid:
@@ -195,13 +195,13 @@ class History:
         self.delivered = upto
         self._trim()
 
-    def pin(self, owner: object, zxid: Zxid) -> None:
-        """Keep the window back to `zxid` until `unpin`: a learner will need what follows."""
-        self._pins[owner] = zxid
+    def pin(self, learner: ServerId, zxid: Zxid) -> None:
+        """Keep the window back to `zxid` until `unpin`: `learner` will need what follows."""
+        self._pins[learner] = zxid
 
-    def unpin(self, owner: object) -> None:
+    def unpin(self, learner: ServerId) -> None:
         """Undo `pin`; no pin is fine."""
-        self._pins.pop(owner, None)
+        self._pins.pop(learner, None)
 
     def _trim(self) -> None:
         # Twice the limit, then down to it, so that a trim is amortized over many commits.

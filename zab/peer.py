@@ -35,7 +35,7 @@ from raykeeper.zab.phases import (
     FollowerPhase,
 )
 from raykeeper.zab.settings import Settings
-from raykeeper.zab.transitions import Elected, Established, GiveUp, Settled, Synchronized
+from raykeeper.zab.transitions import Elected, GiveUp, Outcome, Settled, Synchronized
 
 _Role = Draining | Looking | FollowerRecovery | FollowerBroadcast | LeaderRecovery | LeaderBroadcast
 
@@ -247,7 +247,7 @@ class Peer:
         self._stale(sender, kind)
 
     def _dispatch_recovery(self, role: FollowerRecovery, message: ZabMessage, now: Millis) -> None:
-        if role.is_stale(message):  # type: ignore[arg-type]
+        if role.is_stale(message):
             self._stale(role.leader, type(message))
         elif type(message) in FOLLOWER_RECOVERY[role.phase]:
             role.receive(message, now)  # type: ignore[arg-type]
@@ -311,7 +311,7 @@ class Peer:
         while (outcome := self._role.outcome) is not None:
             self._become(outcome, now)
 
-    def _become(self, outcome: object, now: Millis) -> None:
+    def _become(self, outcome: Outcome, now: Millis) -> None:
         """The only role change."""
         if isinstance(outcome, GiveUp):
             self._leave(outcome.reason)
@@ -326,7 +326,6 @@ class Peer:
                 self.settings, self.history, outcome.leader, outcome.position, self._out, now
             )
         else:
-            assert isinstance(outcome, Established), outcome
             self._role = LeaderBroadcast(
                 self.settings, self.history, outcome.learners, self._out, now
             )

@@ -91,7 +91,7 @@ Item = Written | DataRead | StatRead | ChildrenRead | Done | ReadFailed | WatchF
 
 
 class Connected(Struct, frozen=True, array_like=True, tag=1):
-    """Answer to Connect. `code` is 0, SESSION_EXPIRED, AUTH_FAILED or SESSION_MOVED.
+    """Answer to Connect. `code` is 0 or that of OpenRefused, with nothing else but `zxid`.
 
     `timeout_ms` is the negotiated session timeout, `zxid` what the server had applied.
     `last_number` is the newest write of the session that the server has applied.

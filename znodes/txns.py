@@ -58,7 +58,10 @@ class SessionOpened(Struct, frozen=True, array_like=True, tag=4):
 
 
 class OpenRefused(Struct, frozen=True, array_like=True, tag=5):
-    """A session could not be taken up: SESSION_EXPIRED or AUTH_FAILED."""
+    """A session could not be opened or taken up.
+
+    `code` is SESSION_EXPIRED, AUTH_FAILED, or CONNECTION_LOSS when there are too many.
+    """
 
     server_id: ServerId
     connection: int
