@@ -55,11 +55,14 @@ class Leading:
         """Prepare writes that came through `sender`, in order. Returns what it must be told."""
         preparation = self.preparation
         gaps: list[WriteGap] = []
+        fenced = SessionId(0)
         for forwarded in writes:
             session_id, number = forwarded.session_id, forwarded.write.number
             if preparation.owner_of(session_id) != forwarded.owner:
-                detail = (session_id, number, sender)
-                self._context.out.append(Note(notes.WRITE_FENCED, detail))
+                if fenced != session_id:
+                    fenced = session_id  # one note, whatever was under way
+                    detail = (session_id, number, sender)
+                    self._context.out.append(Note(notes.WRITE_FENCED, detail))
                 continue
             last = preparation.last_number(session_id)
             assert last is not None, session_id  # it has an owner
