@@ -1,6 +1,6 @@
 """A real ensemble of three replicas on local Ray: throughput and latency of its clients.
 
-    python bench/ensemble.py [--clients 4] [--outstanding 500] [--seconds 5]
+    python bench/ensemble.py [--clients 2] [--outstanding 1000] [--seconds 5]
 
 Each client is a Ray task in a process of its own that keeps `outstanding` requests of 1 KB under
 way; every log is forced to disk. Then one client alone, one request at a time. Needs no running
@@ -78,8 +78,8 @@ def latencies(ensemble: Ensemble, count: int = 300) -> dict[str, list[float]]:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--clients", type=int, default=4)
-    parser.add_argument("--outstanding", type=int, default=500)
+    parser.add_argument("--clients", type=int, default=2)
+    parser.add_argument("--outstanding", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=5.0)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
