@@ -17,7 +17,10 @@ from collections.abc import Callable
 from typing import Any, Final, NoReturn, get_args
 
 from raykeeper.actors.client_links import ClientLinks
-from raykeeper.actors.disk_thread import DiskThread
+from raykeeper.actors.disk.disk_thread import DiskThread
+from raykeeper.actors.disk.identity import Identity, format_folder
+from raykeeper.actors.disk.storage import Storage, StorageEffect
+from raykeeper.actors.disk.storage_errors import FolderInUse, NotFormatted
 from raykeeper.actors.effects import (
     CloseClient,
     Effect,
@@ -30,7 +33,6 @@ from raykeeper.actors.effects import (
     TrackSessions,
 )
 from raykeeper.actors.events import DiskEvent, Event
-from raykeeper.actors.identity import Identity, format_folder
 from raykeeper.actors.peer_links import PeerLinks
 from raykeeper.actors.peer_messages import PeerMessage
 from raykeeper.actors.replica_config import ReplicaConfig
@@ -38,8 +40,6 @@ from raykeeper.actors.replica_log import ReplicaLog
 from raykeeper.actors.replica_status import FAILED, STARTING, ReplicaDescription, ReplicaStatus
 from raykeeper.actors.server import Server
 from raykeeper.actors.snapshot_calls import SnapshotCalls
-from raykeeper.actors.storage import Storage, StorageEffect
-from raykeeper.actors.storage_errors import FolderInUse, NotFormatted
 from raykeeper.actors.tracker_calls import TrackerCalls
 from raykeeper.links.batches import Portion
 from raykeeper.links.contract import Link, LinkEvents, LinkRefused

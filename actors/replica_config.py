@@ -5,9 +5,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from raykeeper.actors.identity import Owner
+from raykeeper.actors.disk.identity import Owner
+from raykeeper.actors.disk.storage import StorageLimits
 from raykeeper.actors.server_context import ServerOptions
-from raykeeper.actors.storage import StorageLimits
 from raykeeper.zab.ids import SERVER_ID_MAX, Millis, ServerId
 from raykeeper.zab.settings import Settings, Timing
 from raykeeper.znodes.limits import Limits

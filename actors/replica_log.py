@@ -11,7 +11,8 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any, Final
 
-from raykeeper.actors import server_notes, storage_notes
+from raykeeper.actors import server_notes
+from raykeeper.actors.disk import storage_notes
 from raykeeper.actors.note_fields import fields_of
 from raykeeper.zab import notes
 from raykeeper.zab.effects import Note

@@ -7,8 +7,8 @@ name. DESIGN: section 6.
 import os
 from pathlib import Path
 
-from raykeeper.actors.snapshot_files import SnapshotWriter, temp_snapshot_path
-from raykeeper.actors.storage_errors import StorageError
+from raykeeper.actors.disk.snapshot_files import SnapshotWriter, temp_snapshot_path
+from raykeeper.actors.disk.storage_errors import StorageError
 from raykeeper.zab.ids import Zxid
 
 

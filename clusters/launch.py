@@ -15,10 +15,10 @@ from uuid import uuid4
 import ray
 import ray.util
 
+from raykeeper.actors.disk.storage_errors import StorageError
 from raykeeper.actors.ray_actors import find_replica, start_replica
 from raykeeper.actors.replica_config import ReplicaConfig
 from raykeeper.actors.replica_status import ReplicaDescription
-from raykeeper.actors.storage_errors import StorageError
 from raykeeper.client.ensembles import servers_among
 from raykeeper.client.errors import EnsembleNotFoundError
 from raykeeper.clusters.config import (

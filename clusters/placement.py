@@ -13,8 +13,8 @@ from enum import Enum
 
 from msgspec import Struct
 
-from raykeeper.actors.identity import Identity
-from raykeeper.actors.storage_errors import ForeignFolder, StorageError
+from raykeeper.actors.disk.identity import Identity
+from raykeeper.actors.disk.storage_errors import ForeignFolder, StorageError
 from raykeeper.clusters.config import ConfigError, EnsembleConfig, LabelPin, ResourcePin
 from raykeeper.zab.errors import RayKeeperError
 from raykeeper.zab.ids import ServerId

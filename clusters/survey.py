@@ -15,9 +15,9 @@ import msgspec
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from raykeeper.actors.file_layer import OS_FILES
-from raykeeper.actors.identity import Identity, Owner, format_folder, peek_identity
-from raykeeper.actors.storage_errors import (
+from raykeeper.actors.disk.file_layer import OS_FILES
+from raykeeper.actors.disk.identity import Identity, Owner, format_folder, peek_identity
+from raykeeper.actors.disk.storage_errors import (
     CorruptRecord,
     FolderInUse,
     StorageError,

@@ -4,7 +4,7 @@
     ├── KeeperError           what a client sees, one class per ZooKeeper code (znodes/errors.py)
     ├── EnsembleNotFoundError, WrongContextError           before a request (client/errors.py)
     ├── ConfigError, PlacementError, NoLeaderError, …      of launching and running (clusters/)
-    ├── StorageError          a data folder cannot be used (actors/storage_errors.py)
+    ├── StorageError          a data folder cannot be used (actors/disk/storage_errors.py)
     │   └── CorruptRecord, NotFormatted, ForeignFolder, FolderInUse
     ├── SnapshotFormatError   a snapshot cannot be read (znodes/snapshot.py)
     ├── LinkError             no link to another server or a client (links/contract.py)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from pathlib import Path
 
-from raykeeper.actors.file_layer import FileLayer
+from raykeeper.actors.disk.file_layer import FileLayer
 
 _SECTOR = 512  # what a disk writes whole
 

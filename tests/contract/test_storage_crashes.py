@@ -6,9 +6,9 @@ from contextlib import suppress
 
 import pytest
 
-from raykeeper.actors.identity import format_folder, peek_identity
-from raykeeper.actors.storage import Storage
-from raykeeper.actors.storage_errors import NotFormatted, StorageError
+from raykeeper.actors.disk.identity import format_folder, peek_identity
+from raykeeper.actors.disk.storage import Storage
+from raykeeper.actors.disk.storage_errors import NotFormatted, StorageError
 from raykeeper.zab.effects import (
     Append,
     InstallSnapshot,

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import ray
 
-from raykeeper.actors.identity import Owner, claim_folder, peek_identity
+from raykeeper.actors.disk.identity import Owner, claim_folder, peek_identity
+from raykeeper.actors.disk.storage_errors import ForeignFolder, StorageError
 from raykeeper.actors.ray_actors import find_replica
-from raykeeper.actors.storage_errors import ForeignFolder, StorageError
 from raykeeper.client import Client, ClientState
 from raykeeper.client.errors import OperationTimeoutError
 from raykeeper.clusters import ConfigError, Ensemble, NoLeaderError

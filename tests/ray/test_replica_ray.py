@@ -12,13 +12,13 @@ from typing import Any, TypeVar
 import pytest
 import ray
 
-from raykeeper.actors.identity import Identity, format_folder
+from raykeeper.actors.disk.identity import Identity, format_folder
+from raykeeper.actors.disk.snapshot_files import snapshot_zxids
+from raykeeper.actors.disk.storage import Storage
+from raykeeper.actors.disk.storage_errors import ForeignFolder, StorageError
 from raykeeper.actors.ray_actors import find_replica, start_replica
 from raykeeper.actors.replica_config import ReplicaConfig
 from raykeeper.actors.replica_status import FAILED, STARTING, ReplicaStatus
-from raykeeper.actors.snapshot_files import snapshot_zxids
-from raykeeper.actors.storage import Storage
-from raykeeper.actors.storage_errors import ForeignFolder, StorageError
 from raykeeper.client import connect
 from raykeeper.client.errors import NoNodeError
 from raykeeper.links.ray_names import NAMESPACE, snapshotter_name, tracker_name

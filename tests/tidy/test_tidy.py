@@ -178,7 +178,7 @@ def test_everything_else_keeps_the_sizes() -> None:
         (imports, "links/frames.py", "import ray"),
         (imports, "links/ray_calls.py", "from raykeeper.znodes.stat import Stat"),
         (imports, "actors/server.py", "import logging"),
-        (imports, "actors/server.py", "from raykeeper.actors.storage import Storage"),
+        (imports, "actors/server.py", "from raykeeper.actors.disk.storage import Storage"),
         (imports, "actors/replica.py", "import raykeeper.clusters"),
         (imports, "client/core.py", "import threading"),
         (imports, "client/handle.py", "import ray"),

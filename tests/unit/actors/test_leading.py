@@ -75,10 +75,11 @@ def test_write_under_another_owner_number_is_fenced(owner_is: str) -> None:
     else:
         session_id = SessionId(77)
     zxid = leader.server.state.zxid
-    forwarded = ForwardedWrite(session_id, owner, old.create("/a"))
-    leader.step(PeerFrame(FOLLOWER, [ForwardWrites([forwarded])]))
+    writes = [ForwardedWrite(session_id, owner, old.create(path)) for path in ("/a", "/b")]
+    leader.step(PeerFrame(FOLLOWER, [ForwardWrites(writes)]))
     servers.run()
     assert leader.server.state.zxid == zxid
+    # One note, whatever was under way.
     assert leader.notes(notes.WRITE_FENCED) == [(session_id, 1, FOLLOWER)]
 
 

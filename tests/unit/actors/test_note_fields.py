@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from raykeeper.actors import server_notes, storage_notes
+from raykeeper.actors import server_notes
+from raykeeper.actors.disk import storage_notes
 from raykeeper.actors.note_fields import FIELDS, fields_of
 from raykeeper.zab import notes
 from raykeeper.zab.effects import Note

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from raykeeper.actors.snapshot_files import (
+from raykeeper.actors.disk.snapshot_files import (
     SnapshotChunks,
     SnapshotSummary,
     temp_snapshot_path,
     verify_snapshot,
 )
+from raykeeper.actors.disk.storage_errors import StorageError
 from raykeeper.actors.snapshotter import Snapshotter
-from raykeeper.actors.storage_errors import StorageError
 from raykeeper.zab.ids import Zxid
 
 Z5, Z6, Z9 = Zxid(5), Zxid(6), Zxid(9)

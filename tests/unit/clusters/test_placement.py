@@ -2,8 +2,8 @@
 
 import pytest
 
-from raykeeper.actors.identity import Identity, Owner
-from raykeeper.actors.storage_errors import ForeignFolder, StorageError
+from raykeeper.actors.disk.identity import Identity, Owner
+from raykeeper.actors.disk.storage_errors import ForeignFolder, StorageError
 from raykeeper.clusters.config import (
     ConfigError,
     EnsembleConfig,

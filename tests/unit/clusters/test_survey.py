@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from raykeeper.actors.identity import Identity, peek_identity
-from raykeeper.actors.storage_errors import CorruptRecord, StorageError
+from raykeeper.actors.disk.identity import Identity, peek_identity
+from raykeeper.actors.disk.storage_errors import CorruptRecord, StorageError
 from raykeeper.clusters.placement import EnsembleRecord
 from raykeeper.clusters.survey import RECORD_FILE, look_around, prepare_folder, server_folder
 from raykeeper.zab.ids import ServerId

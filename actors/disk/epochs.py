@@ -10,9 +10,9 @@ import zlib
 from pathlib import Path
 from typing import NamedTuple
 
-from raykeeper.actors.atomic_file import read_file, replace_file
-from raykeeper.actors.file_layer import FileLayer
-from raykeeper.actors.storage_errors import CorruptRecord
+from raykeeper.actors.disk.atomic_file import read_file, replace_file
+from raykeeper.actors.disk.file_layer import FileLayer
+from raykeeper.actors.disk.storage_errors import CorruptRecord
 from raykeeper.zab.ids import EPOCH_MAX, Epoch
 
 EPOCHS_FILE = "epochs"

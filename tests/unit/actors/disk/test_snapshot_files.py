@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from raykeeper.actors.snapshot_files import (
+from raykeeper.actors.disk.snapshot_files import (
     SnapshotChunks,
     SnapshotWriter,
     read_summary,
@@ -14,7 +14,7 @@ from raykeeper.actors.snapshot_files import (
     temp_snapshot_path,
     verify_snapshot,
 )
-from raykeeper.actors.storage_errors import CorruptRecord, StorageError
+from raykeeper.actors.disk.storage_errors import CorruptRecord, StorageError
 from raykeeper.zab.ids import ZERO, Zxid
 from tests.contract.faulty_files import FaultyFiles, Loss, fail_at
 
@@ -129,7 +129,7 @@ def test_other_files_are_not_snapshots(tmp_path: Path) -> None:
 
 
 def test_a_newer_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("raykeeper.actors.snapshot_files.SNAPSHOT_VERSION", 2)
+    monkeypatch.setattr("raykeeper.actors.disk.snapshot_files.SNAPSHOT_VERSION", 2)
     files = written(CHUNKS)
     monkeypatch.undo()
     with pytest.raises(CorruptRecord, match="version 2; this program reads 1"):

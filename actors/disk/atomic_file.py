@@ -8,7 +8,7 @@ A temporary file that a crash left behind was promised to nobody and is removed 
 from contextlib import suppress
 from pathlib import Path
 
-from raykeeper.actors.file_layer import FileLayer
+from raykeeper.actors.disk.file_layer import FileLayer
 
 TEMP_SUFFIX = ".tmp"
 

@@ -6,11 +6,11 @@ from threading import Event, Thread
 
 import pytest
 
-from raykeeper.actors.disk_thread import DiskThread
+from raykeeper.actors.disk.disk_thread import DiskThread
+from raykeeper.actors.disk.identity import format_folder
+from raykeeper.actors.disk.storage import Storage, StorageLimits
+from raykeeper.actors.disk.storage_errors import StorageError
 from raykeeper.actors.events import DiskEvent, EpochsSaved, LogSynced
-from raykeeper.actors.identity import format_folder
-from raykeeper.actors.storage import Storage, StorageLimits
-from raykeeper.actors.storage_errors import StorageError
 from raykeeper.zab.effects import Append, DiscardSnapshot, SaveEpochs
 from raykeeper.zab.ids import ZERO, Epoch, Zxid, make_zxid
 from tests.contract.faulty_files import FaultyFiles, fail_at

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from raykeeper.actors.file_layer import OS_FILES
+from raykeeper.actors.disk.file_layer import OS_FILES
 
 
 def test_writes_more_buffers_than_one_call_takes(tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from raykeeper.actors.atomic_file import read_file
-from raykeeper.actors.file_layer import FileLayer
-from raykeeper.actors.log_format import (
+from raykeeper.actors.disk.atomic_file import read_file
+from raykeeper.actors.disk.file_layer import FileLayer
+from raykeeper.actors.disk.log_format import (
     SEGMENT_HEADER_BYTES,
     Batch,
     SegmentHeader,
@@ -22,9 +22,9 @@ from raykeeper.actors.log_format import (
     synced_batch_after,
     txns_of,
 )
-from raykeeper.actors.log_segment import TailSegment, read_header, segment_firsts, segment_name
-from raykeeper.actors.storage_errors import CorruptRecord
-from raykeeper.actors.storage_notes import LOG_TAIL_CUT
+from raykeeper.actors.disk.log_segment import TailSegment, read_header, segment_firsts, segment_name
+from raykeeper.actors.disk.storage_errors import CorruptRecord
+from raykeeper.actors.disk.storage_notes import LOG_TAIL_CUT
 from raykeeper.zab.effects import Append, Note, Run
 from raykeeper.zab.ids import ZERO, Zxid, epoch_of, show_zxid
 

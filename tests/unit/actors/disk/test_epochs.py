@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from raykeeper.actors.epochs import EPOCHS_FILE, Epochs, read_epochs, save_epochs
-from raykeeper.actors.storage_errors import CorruptRecord
+from raykeeper.actors.disk.epochs import EPOCHS_FILE, Epochs, read_epochs, save_epochs
+from raykeeper.actors.disk.storage_errors import CorruptRecord
 from raykeeper.zab.ids import EPOCH_MAX, Epoch
 from tests.contract.faulty_files import FaultyFiles
 
@@ -53,7 +53,7 @@ def test_a_missing_file_is_a_lost_promise() -> None:
 
 
 def test_a_newer_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("raykeeper.actors.epochs.EPOCHS_VERSION", 2)
+    monkeypatch.setattr("raykeeper.actors.disk.epochs.EPOCHS_VERSION", 2)
     files = saved(7, 5)
     monkeypatch.undo()
     with pytest.raises(CorruptRecord, match="version 2; this program reads 1"):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from raykeeper.actors.storage_errors import CorruptRecord
-from raykeeper.actors.zxid_names import name_after, zxids_among
+from raykeeper.actors.disk.storage_errors import CorruptRecord
+from raykeeper.actors.disk.zxid_names import name_after, zxids_among
 from raykeeper.zab.ids import ZXID_MAX, Zxid
 
 

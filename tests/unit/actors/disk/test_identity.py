@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from raykeeper.actors.file_layer import OS_FILES
-from raykeeper.actors.identity import (
+from raykeeper.actors.disk.file_layer import OS_FILES
+from raykeeper.actors.disk.identity import (
     IDENTITY_FILE,
     Identity,
     Owner,
@@ -15,7 +15,7 @@ from raykeeper.actors.identity import (
     format_folder,
     peek_identity,
 )
-from raykeeper.actors.storage_errors import (
+from raykeeper.actors.disk.storage_errors import (
     CorruptRecord,
     FolderInUse,
     ForeignFolder,
@@ -120,7 +120,7 @@ def test_an_unwritable_folder_is_an_error_that_names_it(tmp_path: Path, folder: 
 _HOLD = """
 import sys
 from pathlib import Path
-from raykeeper.actors.identity import Owner, claim_folder
+from raykeeper.actors.disk.identity import Owner, claim_folder
 from raykeeper.zab.ids import ServerId
 claim_folder(Path(sys.argv[1]), Owner("coord", "8c1f", ServerId(1)))
 print("held", flush=True)

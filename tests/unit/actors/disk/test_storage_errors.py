@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from raykeeper.actors.storage_errors import (
+from raykeeper.actors.disk.storage_errors import (
     CorruptRecord,
     FolderInUse,
     ForeignFolder,

@@ -5,7 +5,7 @@ import zlib
 
 import pytest
 
-from raykeeper.actors.log_format import (
+from raykeeper.actors.disk.log_format import (
     SEGMENT_HEADER_BYTES,
     SegmentHeader,
     batch_at,
@@ -18,7 +18,7 @@ from raykeeper.actors.log_format import (
     synced_batch_after,
     txns_of,
 )
-from raykeeper.actors.storage_errors import CorruptRecord
+from raykeeper.actors.disk.storage_errors import CorruptRecord
 from raykeeper.zab.effects import Run
 from raykeeper.zab.ids import ZERO, Epoch, Zxid, make_zxid
 
@@ -55,7 +55,7 @@ def test_every_damaged_byte_of_a_header_is_noticed() -> None:
 def test_a_short_header_and_a_newer_version_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(CorruptRecord, match="shorter than its header"):
         decode_segment_header(encode_segment_header(HEADER)[:-1], "log")
-    monkeypatch.setattr("raykeeper.actors.log_format.LOG_VERSION", 2)
+    monkeypatch.setattr("raykeeper.actors.disk.log_format.LOG_VERSION", 2)
     data = encode_segment_header(HEADER)
     monkeypatch.undo()
     with pytest.raises(CorruptRecord, match="version 2; this program reads 1"):

@@ -24,7 +24,7 @@ import zlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from raykeeper.actors.storage_errors import CorruptRecord
+from raykeeper.actors.disk.storage_errors import CorruptRecord
 from raykeeper.zab.effects import Run
 from raykeeper.zab.ids import Zxid, show_zxid
 from raykeeper.zab.window import follows

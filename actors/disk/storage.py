@@ -19,24 +19,13 @@ from typing import Any
 
 from msgspec import Struct
 
-from raykeeper.actors.atomic_file import remove_leftovers
-from raykeeper.actors.effects import PublishSnapshot
-from raykeeper.actors.epochs import Epochs, read_epochs, save_epochs
-from raykeeper.actors.events import (
-    DiskEvent,
-    EpochsSaved,
-    LogRead,
-    LogSynced,
-    LogTruncated,
-    SnapshotInstalled,
-    SnapshotPublished,
-)
-from raykeeper.actors.file_layer import OS_FILES, FileLayer
-from raykeeper.actors.generations import Generations, open_generations
-from raykeeper.actors.identity import Claim, Identity, Owner, claim_folder
-from raykeeper.actors.log import Log
-from raykeeper.actors.recovered import Recovered
-from raykeeper.actors.snapshot_files import (
+from raykeeper.actors.disk.atomic_file import remove_leftovers
+from raykeeper.actors.disk.epochs import Epochs, read_epochs, save_epochs
+from raykeeper.actors.disk.file_layer import OS_FILES, FileLayer
+from raykeeper.actors.disk.generations import Generations, open_generations
+from raykeeper.actors.disk.identity import Claim, Identity, Owner, claim_folder
+from raykeeper.actors.disk.log import Log
+from raykeeper.actors.disk.snapshot_files import (
     SnapshotChunks,
     SnapshotSummary,
     SnapshotWriter,
@@ -46,8 +35,19 @@ from raykeeper.actors.snapshot_files import (
     temp_snapshot_path,
     verify_snapshot,
 )
-from raykeeper.actors.storage_errors import CorruptRecord, StorageError, storage_errors
-from raykeeper.actors.storage_notes import LEFTOVER_REMOVED, SNAPSHOT_INVALID, SYNC_INTERRUPTED
+from raykeeper.actors.disk.storage_errors import CorruptRecord, StorageError, storage_errors
+from raykeeper.actors.disk.storage_notes import LEFTOVER_REMOVED, SNAPSHOT_INVALID, SYNC_INTERRUPTED
+from raykeeper.actors.effects import PublishSnapshot
+from raykeeper.actors.events import (
+    DiskEvent,
+    EpochsSaved,
+    LogRead,
+    LogSynced,
+    LogTruncated,
+    SnapshotInstalled,
+    SnapshotPublished,
+)
+from raykeeper.actors.recovered import Recovered
 from raykeeper.zab.effects import (
     Append,
     DiscardSnapshot,

@@ -8,9 +8,9 @@ has no final name, is removed at the next start.
 
 from pathlib import Path
 
-from raykeeper.actors.atomic_file import remove_tree, temp_path
-from raykeeper.actors.file_layer import FileLayer
-from raykeeper.actors.storage_errors import CorruptRecord, StorageError
+from raykeeper.actors.disk.atomic_file import remove_tree, temp_path
+from raykeeper.actors.disk.file_layer import FileLayer
+from raykeeper.actors.disk.storage_errors import CorruptRecord, StorageError
 
 _PREFIX = "generation-"
 

@@ -8,16 +8,16 @@ D6; ZooKeeper's `FilePadding` reserves nothing). It is filled by batches, forced
 from collections.abc import Sequence
 from pathlib import Path
 
-from raykeeper.actors.atomic_file import temp_path
-from raykeeper.actors.file_layer import FileLayer
-from raykeeper.actors.log_format import (
+from raykeeper.actors.disk.atomic_file import temp_path
+from raykeeper.actors.disk.file_layer import FileLayer
+from raykeeper.actors.disk.log_format import (
     SEGMENT_HEADER_BYTES,
     SegmentHeader,
     decode_segment_header,
     encode_segment_header,
 )
-from raykeeper.actors.storage_errors import CorruptRecord
-from raykeeper.actors.zxid_names import name_after, zxids_among
+from raykeeper.actors.disk.storage_errors import CorruptRecord
+from raykeeper.actors.disk.zxid_names import name_after, zxids_among
 from raykeeper.zab.ids import Zxid
 
 _PREFIX = "log."

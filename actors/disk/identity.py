@@ -17,17 +17,17 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from raykeeper.actors.atomic_file import (
+from raykeeper.actors.disk.atomic_file import (
     TEMP_SUFFIX,
     make_folders,
     read_file,
     remove_leftovers,
     replace_file,
 )
-from raykeeper.actors.epochs import Epochs, save_epochs
-from raykeeper.actors.file_layer import OS_FILES, FileLayer
-from raykeeper.actors.generations import make_first_generation
-from raykeeper.actors.storage_errors import (
+from raykeeper.actors.disk.epochs import Epochs, save_epochs
+from raykeeper.actors.disk.file_layer import OS_FILES, FileLayer
+from raykeeper.actors.disk.generations import make_first_generation
+from raykeeper.actors.disk.storage_errors import (
     CorruptRecord,
     FolderInUse,
     ForeignFolder,

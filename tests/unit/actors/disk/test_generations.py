@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from raykeeper.actors.generations import make_first_generation, open_generations
-from raykeeper.actors.storage_errors import CorruptRecord, StorageError
+from raykeeper.actors.disk.generations import make_first_generation, open_generations
+from raykeeper.actors.disk.storage_errors import CorruptRecord, StorageError
 from tests.contract.faulty_files import FaultyFiles
 
 FOLDER = Path("/")

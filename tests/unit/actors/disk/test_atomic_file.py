@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from raykeeper.actors.atomic_file import (
+from raykeeper.actors.disk.atomic_file import (
     make_folders,
     read_file,
     remove_leftovers,

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from threading import Thread
 
+from raykeeper.actors.disk.storage import Storage, StorageEffect
 from raykeeper.actors.events import DiskEvent
-from raykeeper.actors.storage import Storage, StorageEffect
 
 
 class DiskThread:

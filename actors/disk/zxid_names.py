@@ -1,6 +1,6 @@
 """Files that are called after a zxid: the segments of the log, and snapshots."""
 
-from raykeeper.actors.storage_errors import CorruptRecord
+from raykeeper.actors.disk.storage_errors import CorruptRecord
 from raykeeper.zab.ids import Zxid
 
 

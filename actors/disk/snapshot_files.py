@@ -16,10 +16,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from raykeeper.actors.atomic_file import TEMP_SUFFIX
-from raykeeper.actors.file_layer import OS_FILES, FileLayer
-from raykeeper.actors.storage_errors import CorruptRecord, storage_errors
-from raykeeper.actors.zxid_names import name_after, zxids_among
+from raykeeper.actors.disk.atomic_file import TEMP_SUFFIX
+from raykeeper.actors.disk.file_layer import OS_FILES, FileLayer
+from raykeeper.actors.disk.storage_errors import CorruptRecord, storage_errors
+from raykeeper.actors.disk.zxid_names import name_after, zxids_among
 from raykeeper.zab.ids import Zxid
 
 SNAPSHOT_VERSION = 1

@@ -5,25 +5,25 @@ from typing import get_args
 
 import pytest
 
-from raykeeper.actors.effects import PublishSnapshot
-from raykeeper.actors.epochs import EPOCHS_FILE, Epochs, save_epochs
-from raykeeper.actors.identity import Identity, Owner, format_folder
-from raykeeper.actors.recovered import Recovered
-from raykeeper.actors.snapshot_files import snapshot_name, temp_snapshot_path
-from raykeeper.actors.storage import Storage
-from raykeeper.actors.storage_errors import (
+from raykeeper.actors.disk.epochs import EPOCHS_FILE, Epochs, save_epochs
+from raykeeper.actors.disk.identity import Identity, Owner, format_folder
+from raykeeper.actors.disk.snapshot_files import snapshot_name, temp_snapshot_path
+from raykeeper.actors.disk.storage import Storage
+from raykeeper.actors.disk.storage_errors import (
     CorruptRecord,
     FolderInUse,
     ForeignFolder,
     NotFormatted,
     StorageError,
 )
-from raykeeper.actors.storage_notes import (
+from raykeeper.actors.disk.storage_notes import (
     LEFTOVER_REMOVED,
     LOG_TAIL_CUT,
     SNAPSHOT_INVALID,
     SYNC_INTERRUPTED,
 )
+from raykeeper.actors.effects import PublishSnapshot
+from raykeeper.actors.recovered import Recovered
 from raykeeper.zab.effects import (
     Append,
     DiskEffect,

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from raykeeper.actors.atomic_file import read_file
-from raykeeper.actors.log import Log
-from raykeeper.actors.log_format import SEGMENT_HEADER_BYTES
-from raykeeper.actors.log_segment import segment_name
-from raykeeper.actors.storage_errors import CorruptRecord
-from raykeeper.actors.storage_notes import LOG_TAIL_CUT
+from raykeeper.actors.disk.atomic_file import read_file
+from raykeeper.actors.disk.log import Log
+from raykeeper.actors.disk.log_format import SEGMENT_HEADER_BYTES
+from raykeeper.actors.disk.log_segment import segment_name
+from raykeeper.actors.disk.storage_errors import CorruptRecord
+from raykeeper.actors.disk.storage_notes import LOG_TAIL_CUT
 from raykeeper.zab.effects import Append, Note, Run
 from raykeeper.zab.ids import ZERO, Epoch, Zxid, make_zxid
 from tests.contract.faulty_files import FaultyFiles, Loss

@@ -6,19 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from raykeeper.actors.atomic_file import read_file
-from raykeeper.actors.log_format import (
+from raykeeper.actors.disk.atomic_file import read_file
+from raykeeper.actors.disk.log_format import (
     SEGMENT_HEADER_BYTES,
     SegmentHeader,
     encode_segment_header,
 )
-from raykeeper.actors.log_segment import (
+from raykeeper.actors.disk.log_segment import (
     TailSegment,
     read_header,
     segment_firsts,
     segment_name,
 )
-from raykeeper.actors.storage_errors import CorruptRecord
+from raykeeper.actors.disk.storage_errors import CorruptRecord
 from raykeeper.zab.ids import ZERO, Zxid
 from tests.contract.faulty_files import Crashed, FaultyFiles, Loss, crash_at, fail_at
 
