@@ -7,15 +7,14 @@ session's own earlier writes; an event is queued before any reply that could sho
 announces; a write that was applied is answered from the table of outcomes, never done twice.
 """
 
-from collections import deque
-
 from raykeeper.actors import server_notes as notes
+from raykeeper.actors.connection import Connection, PendingSync
 from raykeeper.actors.effects import CloseClient, SendClient
 from raykeeper.actors.peer_messages import ForwardConnect, ForwardedWrite, Touch
 from raykeeper.actors.server_context import ServerContext
 from raykeeper.zab.effects import Note
 from raykeeper.zab.errors import MALFORMED
-from raykeeper.zab.ids import ZERO, Millis, Zxid
+from raykeeper.zab.ids import Millis, Zxid
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.reads import answer, set_watch
 from raykeeper.znodes.replies import (
@@ -46,54 +45,6 @@ from raykeeper.znodes.txns import OpenRefused, Outcome, SessionOpened, Txn
 
 FRAME_BYTES_MAX = 1 << 20
 """A frame with this much in values and names leaves at once, so that none grows without bound."""
-
-
-class PendingSync:
-    """A sync that waits for the leader to name and confirm a read point (rule Z4)."""
-
-    __slots__ = ("point", "xid")
-
-    def __init__(self, xid: int) -> None:
-        self.xid = xid
-        self.point: Zxid | None = None
-
-
-_Waiting = Write | PendingSync | Request
-
-
-class Connection:
-    """One client's link; it has a session once the SessionOpened transaction was applied."""
-
-    __slots__ = (
-        "beat",
-        "bytes",
-        "confirmed",
-        "connect",
-        "forwarded",
-        "is_dirty",
-        "is_holding",
-        "is_touched",
-        "items",
-        "number",
-        "owner",
-        "queue",
-        "session_id",
-    )
-
-    def __init__(self, number: int, connect: Connect) -> None:
-        self.number = number
-        self.connect = connect
-        self.session_id = SessionId(0)
-        self.owner = ZERO
-        self.beat = 0
-        self.confirmed = 0
-        self.is_touched = False
-        self.is_dirty = False
-        self.forwarded = 0  # the newest write that went to the leader
-        self.is_holding = False  # writes wait for a sync, or for a read, that came before them
-        self.queue: deque[tuple[_Waiting, Millis]] = deque()  # with the time of arrival
-        self.items: list[Item] = []
-        self.bytes = 0
 
 
 class Connections:

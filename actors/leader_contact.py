@@ -4,7 +4,8 @@ ZooKeeper: `FollowerRequestProcessor`, `Learner.request`, `Learner.ping` (touche
 leader itself the same requests take the short way to `Leading`.
 """
 
-from raykeeper.actors.connections import Connection, Connections, PendingSync
+from raykeeper.actors.connection import Connection, PendingSync
+from raykeeper.actors.connections import Connections
 from raykeeper.actors.effects import SendPeer
 from raykeeper.actors.leading import Leading
 from raykeeper.actors.peer_messages import (

@@ -24,7 +24,7 @@ PURE_STDLIB = [
     *("typing", "zlib"),
 ]
 SERVER = (
-    *("adoption", "connections", "effects", "events", "leader_contact", "leading"),
+    *("adoption", "connection", "connections", "effects", "events", "leader_contact", "leading"),
     *("peer_messages", "recovered", "server", "server_context", "server_notes", "tree_streams"),
 )
 CLIENT_CORE = (

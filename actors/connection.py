@@ -1,0 +1,58 @@
+"""One client's link to a server, and what waits on it.
+
+ZooKeeper: `ServerCnxn`. What happens on it is in `connections.py`.
+"""
+
+from collections import deque
+
+from raykeeper.zab.ids import ZERO, Millis, Zxid
+from raykeeper.znodes.replies import Item
+from raykeeper.znodes.requests import Connect, Request, SessionId, Write
+
+
+class PendingSync:
+    """A sync that waits for the leader to name and confirm a read point (rule Z4)."""
+
+    __slots__ = ("point", "xid")
+
+    def __init__(self, xid: int) -> None:
+        self.xid = xid
+        self.point: Zxid | None = None
+
+
+Waiting = Write | PendingSync | Request
+
+
+class Connection:
+    """One client's link; it has a session once the SessionOpened transaction was applied."""
+
+    __slots__ = (
+        "beat",
+        "bytes",
+        "confirmed",
+        "connect",
+        "forwarded",
+        "is_dirty",
+        "is_holding",
+        "is_touched",
+        "items",
+        "number",
+        "owner",
+        "queue",
+        "session_id",
+    )
+
+    def __init__(self, number: int, connect: Connect) -> None:
+        self.number = number
+        self.connect = connect
+        self.session_id = SessionId(0)
+        self.owner = ZERO
+        self.beat = 0
+        self.confirmed = 0
+        self.is_touched = False
+        self.is_dirty = False
+        self.forwarded = 0  # the newest write that went to the leader
+        self.is_holding = False  # writes wait for a sync, or for a read, that came before them
+        self.queue: deque[tuple[Waiting, Millis]] = deque()  # with the time of arrival
+        self.items: list[Item] = []
+        self.bytes = 0
