@@ -85,6 +85,8 @@ ForwardMessage = (
     | ReadPointRequest
     | ReadPointReply
 )
+LeaderAnswer = WriteGap | TouchesConfirmed | ReadPointReply
+"""Those of them that only a leader sends."""
 PeerMessage = ZabMessage | ForwardMessage
 
 encode_peer_frame = msgspec.msgpack.Encoder().encode

@@ -38,7 +38,9 @@ from raykeeper.actors.leader_contact import LeaderContact
 from raykeeper.actors.leading import Leading
 from raykeeper.actors.peer_messages import (
     ForwardConnect,
+    ForwardMessage,
     ForwardWrites,
+    LeaderAnswer,
     ReadPointReply,
     ReadPointRequest,
     Touches,
@@ -206,31 +208,43 @@ class Server:
         peer, mono = self._context.peer, self._context.now.mono
         sender = event.peer
         for message in event.messages:
-            if isinstance(message, ForwardWrites):
-                if self._leading is not None and sender in peer.links:
-                    for gap in self._leading.writes(sender, message.writes):
-                        self._context.out.append(SendPeer(sender, gap))
-            elif isinstance(message, Touches):
-                self._on_touches(sender, message)
-            elif isinstance(message, TouchesConfirmed):
-                if sender == peer.leader and sender in peer.links:
-                    self._contact.touches_confirmed(message)
-            elif isinstance(message, ReadPointRequest):
-                if sender in peer.links:
-                    self._contact.read_point_asked(sender, message)
-                    self._pump()
-            elif isinstance(message, ReadPointReply):
-                if sender == peer.leader and sender in peer.links:
-                    self._contact.read_point(message.token, message.zxid)
-            elif isinstance(message, ForwardConnect):
-                if self._leading is not None and sender in peer.links:
-                    self._leading.connect(sender, message)
-            elif isinstance(message, WriteGap):
-                if sender == peer.leader and sender in peer.links:
-                    self._connections.gap(message.session_id, message.owner)
-            else:
+            if not isinstance(message, ForwardMessage):
                 peer.receive(sender, message, mono)
                 self._pump()
+            elif sender in peer.links:
+                if isinstance(message, LeaderAnswer):
+                    if sender == peer.leader:
+                        self._on_leader_answer(message)
+                elif self._leading is not None:
+                    self._on_asked(self._leading, sender, message)
+
+    def _on_asked(
+        self,
+        leading: Leading,
+        sender: ServerId,
+        message: ForwardWrites | ForwardConnect | Touches | ReadPointRequest,
+    ) -> None:
+        """Another server asks us, its leader, for its clients."""
+        if isinstance(message, ForwardWrites):
+            for gap in leading.writes(sender, message.writes):
+                self._context.out.append(SendPeer(sender, gap))
+        elif isinstance(message, Touches):
+            self._contact.touches_arrived(sender, message, leading)
+            self._pump()
+        elif isinstance(message, ReadPointRequest):
+            self._contact.read_point_asked(sender, message)
+            self._pump()
+        else:
+            leading.connect(sender, message)
+
+    def _on_leader_answer(self, message: LeaderAnswer) -> None:
+        """Our leader answers what we asked for our clients."""
+        if isinstance(message, TouchesConfirmed):
+            self._contact.touches_confirmed(message)
+        elif isinstance(message, ReadPointReply):
+            self._contact.read_point(message.token, message.zxid)
+        else:
+            self._connections.gap(message.session_id, message.owner)
 
     def _on_link_up(self, event: LinkUp) -> None:
         self._context.peer.link_up(event.peer, self._context.now.mono)
@@ -268,11 +282,6 @@ class Server:
     def _on_tracker_lost(self, _event: TrackerLost) -> None:
         if self._leading is not None:
             self._leading.tracker_lost()
-
-    def _on_touches(self, sender: ServerId, message: Touches) -> None:
-        if self._leading is not None and sender in self._context.peer.links:
-            self._contact.touches_arrived(sender, message, self._leading)
-            self._pump()
 
     # What Zab asks for.
 
