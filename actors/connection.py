@@ -13,10 +13,11 @@ from raykeeper.znodes.requests import Connect, Request, SessionId, Write
 class PendingSync:
     """A sync that waits for the leader to name and confirm a read point (rule Z4)."""
 
-    __slots__ = ("point", "xid")
+    __slots__ = ("connection", "point", "xid")
 
-    def __init__(self, xid: int) -> None:
+    def __init__(self, xid: int, connection: "Connection") -> None:
         self.xid = xid
+        self.connection = connection
         self.point: Zxid | None = None
 
 

@@ -7,6 +7,8 @@ session's own earlier writes; an event is queued before any reply that could sho
 announces; a write that was applied is answered from the table of outcomes, never done twice.
 """
 
+from collections.abc import Iterable
+
 from raykeeper.actors import server_notes as notes
 from raykeeper.actors.connection import Connection, PendingSync
 from raykeeper.actors.effects import CloseClient, SendClient
@@ -124,7 +126,7 @@ class Connections:
                     connection.forwarded = request.number
                     self.forwards.append(ForwardedWrite(session_id, owner, request))
             elif isinstance(request, Sync):
-                sync = PendingSync(request.xid)
+                sync = PendingSync(request.xid, connection)
                 queue.append((sync, now))
                 self.syncs.append(sync)
                 connection.is_holding = True
@@ -282,10 +284,13 @@ class Connections:
     def resume(self) -> None:
         """Answer whatever may be answered now, on every connection."""
         for connection in list(self._by_number.values()):
-            if connection.queue:
-                self._drain(connection)
-                if connection.is_holding:
-                    self._forward(connection)
+            self._resume(connection)
+
+    def read_point(self, syncs: Iterable[PendingSync], zxid: Zxid) -> None:
+        """The read point of these syncs; the commits up to it came before it on the same link."""
+        for sync in syncs:
+            sync.point = zxid
+            self._resume(sync.connection)
 
     def flush(self) -> None:
         """End of the step: everything that was queued for a client leaves in one frame each."""
@@ -297,6 +302,12 @@ class Connections:
         self._tell_slowest()
 
     # Within.
+
+    def _resume(self, connection: Connection) -> None:
+        if connection.queue:
+            self._drain(connection)
+            if connection.is_holding:
+                self._forward(connection)
 
     def _forward_again(self, connection: Connection) -> None:
         session = self._context.state.sessions.get(connection.session_id)

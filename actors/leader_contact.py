@@ -122,9 +122,7 @@ class LeaderContact:
 
     def read_point(self, token: int, zxid: Zxid) -> None:
         """The read point of the syncs under `token`: they are due once it is applied."""
-        for sync in self._syncs.pop(token, ()):
-            sync.point = zxid
-        self._connections.resume()
+        self._connections.read_point(self._syncs.pop(token, ()), zxid)
 
     def _confirm_then(self, asker: ServerId, what: ReadPointRequest | TouchesConfirmed) -> None:
         role = self._context.peer.broadcasting

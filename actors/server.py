@@ -45,7 +45,6 @@ from raykeeper.actors.peer_messages import (
     ReadPointRequest,
     Touches,
     TouchesConfirmed,
-    WriteGap,
 )
 from raykeeper.actors.recovered import Recovered
 from raykeeper.actors.server_context import ServerContext, ServerOptions

@@ -12,7 +12,7 @@ from raykeeper.zab.ids import Epoch, ServerId, Zxid, epoch_of
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.expiry import SessionReport, Verdict
 from raykeeper.znodes.limits import Limits
-from raykeeper.znodes.replies import Connected, DataRead, WatchFired, Written
+from raykeeper.znodes.replies import Connected, DataRead, Done, WatchFired, Written
 from raykeeper.znodes.requests import CreateMode, SessionId, encode_client_frame
 from tests.unit.actors.one_server import Caller, OneServer, Servers
 
@@ -337,9 +337,10 @@ def test_requests_of_one_step_behind_the_exhaustion_wait_too(
     late = [Caller(host, n) for n in (2, 3, 4)]
     connects = [ClientFrameArrived(x.connection, encode_client_frame(x.request())) for x in late]
     host.is_disk_held = True
-    host.step(*connects, caller.frame(*[caller.create(f"/{n}") for n in range(3)]))
+    asked = [*(caller.create(f"/{n}") for n in range(3)), caller.sync()]
+    host.step(*connects, caller.frame(*asked))
     monkeypatch.undo()
     host.release_disk()
     host.pass_time(1_000)
-    assert [type(item) for item in caller.items] == [Written] * 3
+    assert [type(item) for item in caller.items] == [Written] * 3 + [Done]
     assert [type(other.greeting) for other in late] == [Connected] * 3
