@@ -5,10 +5,10 @@ once that it will not come.
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
+from raykeeper.actors.companion import Companion, in_short
 from raykeeper.actors.effects import (
     SnapshotAbort,
     SnapshotBegin,
@@ -35,52 +35,37 @@ class SnapshotCalls:
         failed: Callable[[str], None],
     ) -> None:
         """`deliver` takes the completions, `failed` the reason for the log."""
-        self._find = find
         self._deliver = deliver
         self._log_failed = failed
-        self._handle: Any = None
-        self._waiting: deque[SnapshotEffect] = deque()
+        self._snapshotter = Companion(find, self._try)
         self._failed: Zxid | None = None
-        self._task: asyncio.Task[None] | None = None
 
     def perform(self, effect: SnapshotEffect) -> None:
         """Have `effect` done after those before it."""
-        self._waiting.append(effect)
-        if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._work())
+        self._snapshotter.put(effect)
 
     def close(self) -> None:
         """Do no more."""
-        self._waiting.clear()
-        if self._task is not None:
-            self._task.cancel()
-
-    async def _work(self) -> None:
-        try:
-            while self._waiting:
-                effect = self._waiting.popleft()
-                if isinstance(effect, SnapshotBegin):
-                    self._failed = None
-                if effect.zxid != self._failed:
-                    await self._try(effect)
-        finally:
-            self._task = None
+        self._snapshotter.close()
 
     async def _try(self, effect: SnapshotEffect) -> None:
+        if isinstance(effect, SnapshotBegin):
+            self._failed = None
+        if effect.zxid == self._failed:
+            return
         try:
             await self._perform(effect)
         # Every failure of the actor, of its disk, of Ray or of the lookup means the same.
         except Exception as error:
-            self._handle = None
+            self._snapshotter.forget()
             self._failed = effect.zxid
-            self._log_failed(str(error).split("\n", 1)[0] or type(error).__name__)
+            self._log_failed(in_short(error))
             if not isinstance(effect, SnapshotAbort):
                 self._deliver(SnapshotFailed(effect.zxid))
 
     async def _perform(self, effect: SnapshotEffect) -> None:
-        if self._handle is None:
-            self._handle = await asyncio.wait_for(asyncio.to_thread(self._find), LOOKUP_S)
-        handle, zxid = self._handle, effect.zxid
+        handle = await self._snapshotter.handle(LOOKUP_S)
+        zxid = effect.zxid
         match effect:
             case SnapshotWrite():
                 await asyncio.wait_for(handle.write.remote(zxid, effect.data), WRITE_S)
