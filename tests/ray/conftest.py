@@ -12,6 +12,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -66,13 +67,21 @@ def new_name() -> str:
     return f"t{uuid.uuid4().hex[:8]}"
 
 
-def eventually(found: Callable[[], T]) -> T:
+def eventually(
+    found: Callable[[], T | None],
+    *,
+    patience_s: float = PATIENCE_S,
+    ignoring: tuple[type[Exception], ...] = (),
+) -> T:
     """What `found` returns once that is true; there is no event to wait for."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not (answer := found()):
+    deadline = time.monotonic() + patience_s
+    answer: object = None
+    while True:
+        with suppress(*ignoring):
+            if answer := found():
+                return answer
         assert time.monotonic() < deadline, f"{found} is still {answer}"
         time.sleep(0.02)
-    return answer
 
 
 def all_serve(ensemble: Ensemble) -> bool:

@@ -3,7 +3,6 @@
 import os
 import shutil
 import signal
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,8 +22,8 @@ from raykeeper.client import connect
 from raykeeper.client.errors import NoNodeError
 from raykeeper.links.ray_names import NAMESPACE, snapshotter_name, tracker_name
 from raykeeper.zab.ids import Millis, ServerId
+from tests.ray.conftest import eventually
 
-PATIENCE_S = 30.0
 T = TypeVar("T")
 
 
@@ -109,15 +108,7 @@ def find_companions(ensemble: str, server_id: ServerId) -> list[Any]:
 
 def wait_until(probe: Callable[[], T | None]) -> T:
     """The first answer of `probe` that says something; an actor that restarts says nothing."""
-    deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline:
-        try:
-            if answer := probe():
-                return answer
-        except ray.exceptions.RayActorError:
-            pass
-        time.sleep(0.02)
-    raise AssertionError("waited too long")
+    return eventually(probe, ignoring=(ray.exceptions.RayActorError,))
 
 
 @pytest.fixture
