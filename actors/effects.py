@@ -69,6 +69,17 @@ class PublishSnapshot(Struct, frozen=True):
     zxid: Zxid
 
 
+class Restart(Struct, frozen=True):
+    """End this process once the disk has worked off its effects; the next one begins from the disk.
+
+    `forget` is for a tree that differs from those of a quorum: the disk counts as damaged, so the
+    next process begins without it, as one that lost its promises (rules D3 and D4).
+    """
+
+    reason: str
+    forget: bool
+
+
 SnapshotEffect = SnapshotBegin | SnapshotWrite | SnapshotFinish | SnapshotAbort
 Effect = (
     SendPeer
@@ -79,5 +90,6 @@ Effect = (
     | PublishSnapshot
     | TrackSessions
     | SnapshotEffect
+    | Restart
     | Note
 )

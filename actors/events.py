@@ -100,6 +100,15 @@ class SnapshotPublished(Struct, frozen=True):
     zxid: Zxid
 
 
+class RoomChanged(Struct, frozen=True):
+    """The disk has no room for another segment of the log, or has it again (rule D6).
+
+    What was accepted so far still fits. Also the completion of CheckRoom.
+    """
+
+    has_room: bool
+
+
 class SessionsOverdue(Struct, frozen=True):
     """Verdicts of the session tracker."""
 
@@ -125,7 +134,16 @@ Event = (
     | SnapshotWritten
     | SnapshotFailed
     | SnapshotPublished
+    | RoomChanged
     | SessionsOverdue
     | TrackerLost
 )
-DiskEvent = LogSynced | EpochsSaved | LogTruncated | SnapshotInstalled | LogRead | SnapshotPublished
+DiskEvent = (
+    LogSynced
+    | EpochsSaved
+    | LogTruncated
+    | SnapshotInstalled
+    | LogRead
+    | SnapshotPublished
+    | RoomChanged
+)

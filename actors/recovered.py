@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from msgspec import Struct, field
 
 from raykeeper.zab.effects import Note, Run
-from raykeeper.zab.ids import Epoch, Zxid
+from raykeeper.zab.ids import FOUNDING, DiskId, Epoch, Zxid
 
 
 class Recovered(Struct, frozen=True):
@@ -28,6 +28,12 @@ class Recovered(Struct, frozen=True):
     """Every transaction in the log after `snapshot_zxid`, committed or not."""
     committed: Zxid
     """The newest zxid that is known to be committed."""
-    votes: bool
+    votes: bool = True
     """Whether the server may vote: False after it lost its promises (rule D3)."""
+    disk: DiskId = FOUNDING
+    """The disk it starts from; whether it may vote is for the member list to say (rule D3)."""
+    is_uncertain: bool = False
+    """The last batch of the log was bad, and may or may not have been acknowledged (rule D4)."""
+    has_room: bool = True
+    """Whether there is a spare segment for the log (rule D6)."""
     notes: list[Note] = field(default_factory=list)

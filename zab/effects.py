@@ -77,6 +77,17 @@ class ReadLog(Struct, frozen=True):
     bytes_max: int
 
 
+class CheckRoom(Struct, frozen=True):
+    """See whether the disk has room for another segment of the log again (rule D6).
+
+    Completion: room changed, whether or not it did.
+    """
+
+
+class VoteGranted(Struct, frozen=True):
+    """The member list names this disk: what it replaced is of no more use. No completion."""
+
+
 class ReceiveSnapshot(Struct, frozen=True):
     """Open a temporary snapshot as of `zxid`, dropping an earlier temporary one."""
 
@@ -199,6 +210,8 @@ DiskEffect = (
     | ReceiveChunk
     | DiscardSnapshot
     | InstallSnapshot
+    | CheckRoom
+    | VoteGranted
 )
 ServerEffect = (
     Deliver

@@ -22,6 +22,12 @@ Zxid = NewType("Zxid", int)
 Millis = NewType("Millis", int)
 """A span or a point of time in whole milliseconds."""
 
+DiskId = NewType("DiskId", str)
+"""The disk a server's promises are on; a vote rests on the disk that the member list names (D3)."""
+
+FOUNDING: Final = DiskId("")
+"""The disk a voter was given when its ensemble was founded, which happens once (rule D2)."""
+
 EPOCH_BITS: Final = 21
 COUNTER_BITS: Final = 42
 EPOCH_MAX: Final = (1 << EPOCH_BITS) - 1
