@@ -44,12 +44,14 @@ from raykeeper.actors.events import (
     LogRead,
     LogSynced,
     LogTruncated,
+    RoomChanged,
     SnapshotInstalled,
     SnapshotPublished,
 )
 from raykeeper.actors.recovered import Recovered
 from raykeeper.zab.effects import (
     Append,
+    CheckRoom,
     DiscardSnapshot,
     DiskEffect,
     InstallSnapshot,
@@ -59,6 +61,7 @@ from raykeeper.zab.effects import (
     ReceiveSnapshot,
     SaveEpochs,
     Truncate,
+    VoteGranted,
 )
 from raykeeper.zab.ids import ZERO, Zxid, epoch_of, show_zxid
 
@@ -104,6 +107,8 @@ class Storage:
             DiscardSnapshot: self._discard_snapshot,
             InstallSnapshot: self._install_snapshot,
             PublishSnapshot: self._publish_snapshot,
+            CheckRoom: self._check_for_room,
+            VoteGranted: self._vote_granted,
         }
 
     @classmethod
@@ -339,6 +344,13 @@ class Storage:
         self._snapshots[zxid] = consistent_at
         self._prune(path)
         return SnapshotPublished(zxid)
+
+    def _check_for_room(self, _effect: CheckRoom) -> DiskEvent:
+        has_room = self._files.free_bytes(self.folder) >= self._limits.segment_bytes
+        return RoomChanged(has_room)
+
+    def _vote_granted(self, _effect: VoteGranted) -> None:
+        pass  # nothing was set aside yet
 
     def _prune(self, path: Path) -> None:
         """Keep the newest valid snapshots and the log that the oldest of them needs.
