@@ -1,0 +1,5 @@
+"""Faults against a real ensemble under load, and the judge of what its clients saw.
+
+history.py           what clients asked for and were told, and when
+linearizability.py   whether one order of the operations explains every answer
+"""

@@ -1,0 +1,319 @@
+"""What clients asked for and were told, and when: the record that is judged afterwards.
+
+Each client writes its own file, a line of JSON per record, before it sends a request and again
+when the answer has come. So a client that is killed leaves every request it may have sent behind,
+and one without an answer is known to have an unknown outcome. The times are those of one clock
+that all clients share, in any unit.
+
+Invariant: a request is in the file before it can have an effect.
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import msgspec
+from msgspec import Struct
+
+from raykeeper.zab.errors import RayKeeperError
+from raykeeper.zab.ids import ZERO, Zxid
+from raykeeper.znodes.errors import Code, KeeperError
+from raykeeper.znodes.replies import EventType
+from raykeeper.znodes.requests import CloseSession, Create, Delete, SessionId, SetData
+from raykeeper.znodes.stat import Stat
+
+
+class HistoryError(RayKeeperError):
+    """Raised when: a file is no history, or two files contradict each other; names the record.
+
+    The caller should: look at what wrote the file.
+    """
+
+
+class ReadKind(StrEnum):
+    """What is read of a znode."""
+
+    GET = "get"
+    EXISTS = "exists"
+    CHILDREN = "children"
+
+
+class Read(Struct, frozen=True, array_like=True, tag=5):
+    """A read. `is_synced`: a sync went before it in the same breath, so it is linearizable."""
+
+    path: str
+    kind: ReadKind
+    is_synced: bool = False
+    is_watched: bool = False
+
+
+Call = Create | SetData | Delete | CloseSession | Read
+
+
+class Ok(Struct, frozen=True, array_like=True, tag=1):
+    """It was done. What an operation, or a client library, does not tell keeps its default.
+
+    `path` is that of the znode created, `zxid` that of the transaction or of the state read.
+    """
+
+    zxid: Zxid = ZERO
+    path: str = ""
+    value: bytes | None = None
+    stat: Stat | None = None
+    children: list[str] | None = None
+
+
+class Refused(Struct, frozen=True, array_like=True, tag=2):
+    """It surely had no effect, for the reason `code`."""
+
+    code: int
+
+
+class Unknown(Struct, frozen=True, array_like=True, tag=3):
+    """The client gave up; the operation may have had an effect, or may yet have it."""
+
+    code: int
+
+
+Result = Ok | Refused | Unknown
+
+
+class SessionBegan(Struct, frozen=True, tag="began"):
+    """A client has its session number `life`, counted from 1. `session_id` 0: not known (yet)."""
+
+    client: str
+    life: int
+    at: int
+    session_id: SessionId = SessionId(0)
+
+
+class SessionEnded(Struct, frozen=True, tag="ended"):
+    """A session is over for its client, or was found to be over, without having been closed.
+
+    It ends for the ensemble between `since` and `until`; None: perhaps later, perhaps never.
+    """
+
+    client: str
+    life: int
+    since: int
+    until: int | None = None
+
+
+class Called(Struct, frozen=True, tag="called"):
+    """A request is about to leave; `number` is its place in the session, from 1."""
+
+    client: str
+    life: int
+    number: int
+    at: int
+    call: Call
+
+
+class Returned(Struct, frozen=True, tag="returned"):
+    """The answer to request `number`."""
+
+    client: str
+    life: int
+    number: int
+    at: int
+    result: Result
+
+
+class Fired(Struct, frozen=True, tag="fired"):
+    """A watch was called."""
+
+    client: str
+    life: int
+    at: int
+    kind: EventType
+    path: str
+    zxid: Zxid
+
+
+Record = SessionBegan | SessionEnded | Called | Returned | Fired
+
+
+class Operation(Struct):
+    """One request with its answer. `returned` is None when the outcome is unknown."""
+
+    client: str
+    life: int
+    number: int
+    called: int
+    call: Call
+    returned: int | None = None
+    result: Ok | Refused | None = None
+
+    def __str__(self) -> str:
+        until = "?" if self.returned is None else self.returned
+        asked = show_call(self.call)
+        return f"[{self.called}, {until}] {self.client}.{self.life} #{self.number} {asked} -> " + (
+            "unknown" if self.result is None else show_result(self.result)
+        )
+
+
+class Session(Struct):
+    """One session: its operations in the order of their submission, and its end."""
+
+    client: str
+    life: int
+    session_id: SessionId = SessionId(0)
+    operations: list[Operation] = []
+    fired: list[Fired] = []
+    ended: SessionEnded | None = None
+
+
+class History:
+    """Everything that all clients saw. Records of one client come in its own order."""
+
+    def __init__(self, records: Iterable[Record] = ()) -> None:
+        self.sessions: dict[tuple[str, int], Session] = {}
+        for record in records:
+            self.add(record)
+
+    @property
+    def operations(self) -> Iterator[Operation]:
+        """All operations, session by session."""
+        for session in self.sessions.values():
+            yield from session.operations
+
+    def add(self, record: Record) -> None:
+        """Take the next record of a client.
+
+        Raises:
+            HistoryError: it contradicts those before it; nothing has changed.
+        """
+        session = self.sessions.get((record.client, record.life))
+        if session is None:
+            session = Session(record.client, record.life, operations=[], fired=[])
+            self.sessions[record.client, record.life] = session
+        if type(record) is Called:
+            operations = session.operations
+            if record.number != len(operations) + 1:
+                raise HistoryError(f"after {len(operations)} requests: {record}")
+            operations.append(
+                Operation(record.client, record.life, record.number, record.at, record.call)
+            )
+        elif type(record) is Returned:
+            self._returned(session, record)
+        elif type(record) is Fired:
+            session.fired.append(record)
+        elif type(record) is SessionBegan:
+            session.session_id = record.session_id or session.session_id
+        else:
+            assert type(record) is SessionEnded, record
+            session.ended = record
+
+    def _returned(self, session: Session, record: Returned) -> None:
+        if not 0 < record.number <= len(session.operations):
+            raise HistoryError(f"answer to what was not asked: {record}")
+        operation = session.operations[record.number - 1]
+        if operation.returned is not None or record.at < operation.called:
+            raise HistoryError(f"answer to {operation}: {record}")
+        if not isinstance(record.result, Unknown):
+            operation.returned = record.at
+            operation.result = record.result
+
+
+class HistoryFile:
+    """One client's file. Every record is handed to the operating system before `add` returns."""
+
+    def __init__(self, path: Path) -> None:
+        """Create or go on with the file at `path`.
+
+        Raises:
+            OSError: it cannot be opened.
+        """
+        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        self._encode = msgspec.json.Encoder().encode
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def add(self, record: Record) -> None:
+        """Append one line.
+
+        Raises:
+            OSError: it could not be written, or not whole.
+        """
+        line = self._encode(record) + b"\n"
+        written = os.write(self._fd, line)
+        if written != len(line):
+            raise OSError(f"{written} of {len(line)} bytes of a record were written")
+
+    def close(self) -> None:
+        """No more records."""
+        os.close(self._fd)
+
+
+def read_history(paths: Iterable[Path]) -> History:
+    """The history of all clients. The last line of a file may be cut short by its client's death.
+
+    Raises:
+        HistoryError: a line in the middle is no record, or a record contradicts another.
+        OSError: a file cannot be read.
+    """
+    decode = msgspec.json.Decoder(Record).decode
+    history = History()
+    for path in paths:
+        *lines, _cut_short = path.read_bytes().split(b"\n")
+        for place, line in enumerate(lines, 1):
+            try:
+                record: Record = decode(line)
+            except msgspec.DecodeError as error:
+                raise HistoryError(f"{path}:{place}: {error}") from None
+            history.add(record)
+    return history
+
+
+def result_of_error(error: KeeperError) -> Refused | Unknown:
+    """What a client that got `error` knows."""
+    return Refused(error.code) if error.definite else Unknown(error.code)
+
+
+def show_call(call: Call) -> str:
+    """A request for a reader."""
+    match call:
+        case Create():
+            mode = {0: "", 1: " ephemeral", 2: " sequential", 3: " ephemeral sequential"}
+            return f"create{mode.get(call.flags, '')} {call.path} {_show(call.value)}"
+        case SetData():
+            return f"set {call.path} {_show(call.value)} at version {call.version}"
+        case Delete():
+            return f"delete {call.path} at version {call.version}"
+        case Read():
+            return f"{'synced ' if call.is_synced else ''}{call.kind} {call.path}"
+        case _:
+            return "close"
+
+
+def show_result(result: Result) -> str:
+    """An answer for a reader."""
+    if isinstance(result, Ok):
+        parts = [result.path] if result.path else []
+        if result.value is not None:
+            parts.append(_show(result.value))
+        if result.stat is not None:
+            parts.append(f"version {result.stat.version}")
+            if result.stat.ephemeral_owner:
+                parts.append(f"owner {result.stat.ephemeral_owner:#x}")
+        if result.children is not None:
+            parts.append(f"children {sorted(result.children)}")
+        return "ok" + "".join(f" {part}" for part in parts)
+    name = Code(result.code).name if result.code in set(Code) else str(result.code)
+    return name if isinstance(result, Refused) else f"unknown ({name})"
+
+
+def _show(value: bytes) -> str:
+    return repr(value if len(value) <= 40 else value[:40] + b"...")[1:]
