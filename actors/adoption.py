@@ -72,6 +72,7 @@ class Adoption:
         if self._since is None:
             self._since = context.state.zxid
         context.state, self._tree = self._tree, None
+        context.peer.settings.members.adopt(context.state.voters)
         context.out.append(Note(notes.SNAPSHOT_ADOPTED, show_zxid(effect.zxid)))
         self._streams.tree_replaced()
         self.settle()
@@ -82,6 +83,7 @@ class Adoption:
         if since is None or state.zxid < max(state.consistent_at, since):
             return
         self._since = None
+        self._context.peer.settings.members.adopt(state.voters)
         for number, event in self._context.watches.reevaluate(state, since):
             self._connections.fired(number, event)
         self._connections.adopted()

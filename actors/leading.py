@@ -20,8 +20,9 @@ from raykeeper.actors.peer_messages import (
 )
 from raykeeper.actors.server_context import ServerContext
 from raykeeper.zab.effects import Note
-from raykeeper.zab.ids import Epoch, Millis, ServerId, Zxid, show_zxid
+from raykeeper.zab.ids import DiskId, Epoch, Millis, ServerId, Zxid, show_zxid
 from raykeeper.zab.leader_broadcast import LeaderBroadcast
+from raykeeper.zab.learners import Stage
 from raykeeper.znodes.expiry import Expiry, SessionReport, TouchedSession, Verdict
 from raykeeper.znodes.preparation import Preparation
 from raykeeper.znodes.requests import SessionId
@@ -40,6 +41,7 @@ class Leading:
         self._txns: list[bytes] = []
         self._txn_bytes = 0
         self._proposed: deque[tuple[Zxid, Millis]] = deque()  # ends of runs, when proposed
+        self._restoring: dict[ServerId, DiskId] = {}  # votes proposed to rest on another disk
         # Sessions: what the next report will say, and when each was touched last (in reports).
         self._batch = 0
         self._touched: dict[SessionId, None] = {}
@@ -118,6 +120,35 @@ class Leading:
         self._touched.pop(session_id, None)
         self._last_touch.pop(session_id, None)
         self._ended.append(session_id)
+
+    # The member list.
+
+    def restore_votes(self) -> None:
+        """Give servers on new disks their vote back: they have what a quorum has (rule D3)."""
+        role = self._broadcasting()
+        if role is None:
+            return
+        is_voter = self._context.peer.settings.members.is_voter
+        for learner in role.learners:
+            server, disk = learner.server_id, learner.disk
+            has_lost_vote = not learner.votes and is_voter(server)
+            is_back = learner.stage is Stage.FOLLOWING and learner.is_logging
+            if has_lost_vote and is_back and self._restoring.get(server) != disk:
+                self._replace_voter(server, disk)
+
+    def voter_replaced(self, server: ServerId, disk: DiskId, is_new: bool) -> None:
+        """A vote rests on another disk: say it once more, so that all logs tell it is committed.
+
+        Else an ensemble that begins anew after that very transaction would not count the vote.
+        """
+        if is_new and self._restoring.get(server) == disk:
+            self._replace_voter(server, disk)
+
+    def _replace_voter(self, server: ServerId, disk: DiskId) -> None:
+        if (zxid := self._next_zxid()) is not None:
+            self._restoring[server] = disk
+            wall = self._context.now.wall
+            self._add(self.preparation.replace_voter(zxid, wall, server, disk))
 
     # Sessions.
 
@@ -202,8 +233,8 @@ class Leading:
     def _next_zxid(self) -> Zxid | None:
         """The zxid of the next transaction, None when this reign can have no more."""
         role = self._broadcasting()
-        if role is None:
-            return None
+        if role is None or not self._context.peer.history.has_room:
+            return None  # a write is sent again in the next reign
         if len(self._txns) >= role.room:
             self.propose()
             self._context.out.append(Note(notes.COUNTER_EXHAUSTED, self.epoch))

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from raykeeper.zab.ids import Zxid
-from raykeeper.zab.messages import ZabMessage
+from raykeeper.zab.messages import WireZxid, ZabMessage
 from raykeeper.znodes.requests import Connect, SessionId, Write
 
 
@@ -76,6 +76,26 @@ class ReadPointReply(Struct, frozen=True, array_like=True, tag=36):
     zxid: Zxid
 
 
+class DigestAsk(Struct, frozen=True, array_like=True, tag=37, gc=False):
+    """From the leader, after the commits up to `zxid`: its digest there; what is yours?"""
+
+    zxid: WireZxid
+    digest: int
+
+
+class DigestTold(Struct, frozen=True, array_like=True, tag=38, gc=False):
+    """To the leader: the sender's digest at `zxid`."""
+
+    zxid: WireZxid
+    digest: int
+
+
+class Diverged(Struct, frozen=True, array_like=True, tag=39, gc=False):
+    """From the leader: at `zxid` a quorum agrees on another digest than the receiver's."""
+
+    zxid: WireZxid
+
+
 ForwardMessage = (
     ForwardWrites
     | ForwardConnect
@@ -84,8 +104,11 @@ ForwardMessage = (
     | TouchesConfirmed
     | ReadPointRequest
     | ReadPointReply
+    | DigestAsk
+    | DigestTold
+    | Diverged
 )
-LeaderAnswer = WriteGap | TouchesConfirmed | ReadPointReply
+LeaderAnswer = WriteGap | TouchesConfirmed | ReadPointReply | DigestAsk | Diverged
 """Those of them that only a leader sends."""
 PeerMessage = ZabMessage | ForwardMessage
 

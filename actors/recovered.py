@@ -28,8 +28,6 @@ class Recovered(Struct, frozen=True):
     """Every transaction in the log after `snapshot_zxid`, committed or not."""
     committed: Zxid
     """The newest zxid that is known to be committed."""
-    votes: bool = True
-    """Whether the server may vote: False after it lost its promises (rule D3)."""
     disk: DiskId = FOUNDING
     """The disk it starts from; whether it may vote is for the member list to say (rule D3)."""
     is_uncertain: bool = False

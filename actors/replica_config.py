@@ -8,7 +8,7 @@ from msgspec import Struct
 from raykeeper.actors.disk.identity import Owner
 from raykeeper.actors.disk.storage import StorageLimits
 from raykeeper.actors.server_context import ServerOptions
-from raykeeper.zab.ids import SERVER_ID_MAX, Millis, ServerId
+from raykeeper.zab.ids import SERVER_ID_MAX, DiskId, Millis, ServerId
 from raykeeper.zab.settings import Settings, Timing
 from raykeeper.znodes.limits import Limits
 
@@ -78,10 +78,10 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
         """Whom the data folder must belong to."""
         return Owner(self.ensemble, self.ensemble_uuid, self.server_id)
 
-    def settings(self, *, votes: bool) -> Settings:
-        """Of the server's part in Zab; `votes` as its folder says."""
+    def settings(self, *, disk: DiskId) -> Settings:
+        """Of the server's part in Zab, which begins from `disk`."""
         timing = Timing(self.tick_ms, self.init_limit, self.sync_limit)
-        return Settings(self.server_id, self.voters, votes, timing)
+        return Settings(self.server_id, self.voters, disk, timing)
 
     def limits(self) -> Limits:
         """Of what a client may ask for.

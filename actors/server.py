@@ -14,7 +14,8 @@ from msgspec import Struct
 from raykeeper.actors import server_notes as notes
 from raykeeper.actors.adoption import Adoption
 from raykeeper.actors.connections import Connections
-from raykeeper.actors.effects import Effect, SendPeer
+from raykeeper.actors.digests import Digests
+from raykeeper.actors.effects import Effect, Restart, SendPeer
 from raykeeper.actors.events import (
     ClientFrameArrived,
     ClientGone,
@@ -26,6 +27,7 @@ from raykeeper.actors.events import (
     LogSynced,
     LogTruncated,
     PeerFrame,
+    RoomChanged,
     SessionsOverdue,
     SnapshotCredited,
     SnapshotFailed,
@@ -37,6 +39,9 @@ from raykeeper.actors.events import (
 from raykeeper.actors.leader_contact import LeaderContact
 from raykeeper.actors.leading import Leading
 from raykeeper.actors.peer_messages import (
+    DigestAsk,
+    DigestTold,
+    Diverged,
     ForwardConnect,
     ForwardMessage,
     ForwardWrites,
@@ -58,7 +63,7 @@ from raykeeper.zab.window import TxnWindow
 from raykeeper.znodes.limits import Limits
 from raykeeper.znodes.snapshot import SnapshotLoader
 from raykeeper.znodes.state import State, outcome_of
-from raykeeper.znodes.txns import OpenRefused, SessionClosed, SessionOpened, Txn
+from raykeeper.znodes.txns import OpenRefused, SessionClosed, SessionOpened, Txn, VoterReplaced
 
 
 class ServerStats(Struct, frozen=True):
@@ -70,6 +75,10 @@ class ServerStats(Struct, frozen=True):
     epoch: Epoch
     last_zxid: Zxid
     votes: bool
+    without_vote: list[ServerId]
+    """Linked voters that lost their promises; they get their vote back from a leader (D3)."""
+    has_room: bool
+    """False while the disk is full: nothing is logged (D6)."""
     linked: list[ServerId]
     sessions: int
     connections: int
@@ -98,7 +107,10 @@ class Server:
             recovered.snapshot_zxid,
             self._zab_out,
             settings.window,
+            is_uncertain=recovered.is_uncertain,
+            has_room=recovered.has_room,
         )
+        settings.members.adopt(state.voters)
         peer = Peer(settings, history, self._zab_out)
         self._context = ServerContext(state, peer, limits, options)
         self._connections = Connections(self._context)
@@ -106,7 +118,9 @@ class Server:
         self._leading: Leading | None = None
         self._contact = LeaderContact(self._context, self._connections)
         self._adoption = Adoption(self._context, self._connections, self._streams)
+        self._digests = Digests(self._context)
         self._report_at: Millis | None = None
+        self._room_at: Millis | None = None  # when a full disk is looked at again
         self._handlers: dict[type, Callable[[Any], None]] = self._event_handlers()
         history.deliver(recovered.committed)
         self._pump()
@@ -116,6 +130,8 @@ class Server:
     def start(self, now: Now) -> list[Effect]:
         """Begin to look for a leader."""
         self._context.now = now
+        if not self._context.peer.history.has_room:
+            self._room_at = Millis(now.mono + self._context.options.room_check_ms)
         self._context.peer.start(now.mono)
         return self._finish()
 
@@ -138,17 +154,20 @@ class Server:
             self._contact.touch(self._leading)
             self._pump()
             if self._leading is not None:
+                self._leading.restore_votes()
                 self._leading.report()
+                self._digests.ask()
+        if self._room_at is not None and self._room_at <= mono:
+            self._room_at = None  # set again by the completion
+            self._context.out.append(zab.CheckRoom())
         return self._finish()
 
     def deadline(self) -> Millis | None:
         """When to call `step` at the latest, in monotonic milliseconds; None if never."""
         if self._streams.wants_step:
             return self._context.now.mono
-        due = self._context.peer.deadline()
-        if self._report_at is None:
-            return due
-        return self._report_at if due is None else min(due, self._report_at)
+        dues = (self._context.peer.deadline(), self._report_at, self._room_at)
+        return min((due for due in dues if due is not None), default=None)
 
     def stats(self) -> ServerStats:
         """A view of the server, cheap but for the digest."""
@@ -161,6 +180,8 @@ class Server:
             epoch=peer.epoch,
             last_zxid=state.zxid,
             votes=peer.settings.votes,
+            without_vote=peer.without_vote,
+            has_room=peer.history.has_room,
             linked=sorted(peer.links),
             sessions=len(state.sessions.by_id),
             connections=len(self._connections),
@@ -199,6 +220,7 @@ class Server:
             SnapshotWritten: lambda event: streams.written(event.zxid),
             SnapshotFailed: lambda event: streams.failed(event.zxid),
             SnapshotPublished: lambda event: streams.published(event.zxid),
+            RoomChanged: self._on_room_changed,
             SessionsOverdue: self._on_sessions_overdue,
             TrackerLost: self._on_tracker_lost,
         }
@@ -221,7 +243,7 @@ class Server:
         self,
         leading: Leading,
         sender: ServerId,
-        message: ForwardWrites | ForwardConnect | Touches | ReadPointRequest,
+        message: ForwardWrites | ForwardConnect | Touches | ReadPointRequest | DigestTold,
     ) -> None:
         """Another server asks us, its leader, for its clients."""
         if isinstance(message, ForwardWrites):
@@ -233,6 +255,8 @@ class Server:
         elif isinstance(message, ReadPointRequest):
             self._contact.read_point_asked(sender, message)
             self._pump()
+        elif isinstance(message, DigestTold):
+            self._digests.told(sender, message)
         else:
             leading.connect(sender, message)
 
@@ -242,6 +266,11 @@ class Server:
             self._contact.touches_confirmed(message)
         elif isinstance(message, ReadPointReply):
             self._contact.read_point(message.token, message.zxid)
+        elif isinstance(message, DigestAsk):
+            if self._adoption.is_settled:
+                self._digests.compared(message)
+        elif isinstance(message, Diverged):
+            self._digests.diverged(message.zxid)
         else:
             self._connections.gap(message.session_id, message.owner)
 
@@ -272,6 +301,20 @@ class Server:
     def _on_log_read(self, event: LogRead) -> None:
         mono = self._context.now.mono
         self._context.peer.log_read(event.learner, event.after, event.runs, mono)
+        self._pump()
+
+    def _on_room_changed(self, event: RoomChanged) -> None:
+        """Rule D6. A follower that went on in memory alone begins anew once it can log again."""
+        context = self._context
+        peer, has_room = context.peer, event.has_room
+        if has_room != peer.history.has_room:
+            context.out.append(zab.Note(notes.ROOM_FOUND if has_room else notes.ROOM_LOST))
+        self._room_at = None
+        if not has_room:
+            self._room_at = Millis(context.now.mono + context.options.room_check_ms)
+        elif peer.history.is_paused:
+            context.out.append(Restart("the disk has room again", forget=False))
+        peer.room_changed(has_room, context.now.mono)
         self._pump()
 
     def _on_sessions_overdue(self, event: SessionsOverdue) -> None:
@@ -341,6 +384,8 @@ class Server:
                         connections.fired(number, event)
                 if isinstance(change, SessionOpened | SessionClosed | OpenRefused):
                     self._session_changed(zxid, txn)
+                elif isinstance(change, VoterReplaced):
+                    self._voter_replaced(change)
                 else:
                     connections.applied(txn, outcome_of(zxid, txn))
             zxid = Zxid(zxid + 1)
@@ -366,11 +411,21 @@ class Server:
             if self._leading is not None:
                 self._leading.closed(change.session_id)
 
+    def _voter_replaced(self, change: VoterReplaced) -> None:
+        context = self._context
+        server, disk = change.server_id, change.disk
+        is_new = context.peer.voter_replaced(server, disk, context.now.mono)
+        if self._leading is not None:
+            self._leading.voter_replaced(server, disk, is_new)
+
     def _on_role_changed(self) -> None:
         self._leading = None
         self._report_at = None
         self._connections.role_since = self._context.now.mono
         self._contact.lost()
+        if self._context.peer.history.is_paused and self._context.peer.leader is None:
+            # The tree is ahead of the disk, and a new role speaks of the disk alone (rule Z2).
+            self._context.out.append(Restart("the log was paused, and the role ends", forget=False))
 
     def _on_activated(self, effect: zab.Activated) -> None:
         assert self._adoption.is_settled, "a leader has everything that was ever committed"

@@ -19,6 +19,8 @@ class ServerOptions(Struct, frozen=True):
     """How often heard sessions are reported to the leader, and by it to its tracker."""
     slow_request_ms: Millis = Millis(1_000)
     """A write or sync that takes longer leaves a note that says at which stage."""
+    room_check_ms: Millis = Millis(1_000)
+    """How often a full disk is looked at again (rule D6)."""
     queue_max: int = 8_192
     """Requests of one connection that may wait; beyond it the connection is closed."""
 

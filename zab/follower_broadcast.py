@@ -11,7 +11,7 @@ from raykeeper.zab.effects import Activated, Note, Outbox, Role, Send
 from raykeeper.zab.errors import PeerProtocolError
 from raykeeper.zab.history import History
 from raykeeper.zab.ids import Millis, ServerId, Zxid, epoch_of, show_zxid
-from raykeeper.zab.messages import Ack, Commit, Ping, Pong, Proposals
+from raykeeper.zab.messages import Ack, Commit, LogPaused, Ping, Pong, Proposals
 from raykeeper.zab.settings import Settings
 from raykeeper.zab.transitions import GiveUp, Outcome
 
@@ -46,6 +46,16 @@ class FollowerBroadcast:
         role = Role.FOLLOWER if settings.votes else Role.OBSERVER
         out.append(Activated(role, leader, history.current))
         self.log_synced()
+        if not history.has_room:
+            self.pause()
+
+    def pause(self) -> None:
+        """The disk is full: follow and serve on, but log no more (rule D6)."""
+        if self._history.is_paused:
+            return
+        self._history.pause()
+        self._out.append(Note(notes.LOG_PAUSED, show_zxid(self._history.logged)))
+        self._out.append(Send(self.leader, LogPaused()))
 
     def receive(self, message: FollowerBroadcastMessage, now: Millis) -> None:
         """Handle one message of the leader. The link is FIFO, so a gap is the leader's fault.

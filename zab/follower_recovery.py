@@ -100,7 +100,7 @@ class FollowerRecovery:
     def greet(self) -> None:
         """Send FOLLOWERINFO; again when the leader says that it leads now."""
         if self.phase is FollowerPhase.DISCOVERY:
-            info = FollowerInfo(self._history.accepted, self._stint, self._settings.votes)
+            info = FollowerInfo(self._history.accepted, self._stint, self._settings.disk)
             self._out.append(Send(self.leader, info))
 
     def is_stale(self, message: ZabMessage) -> bool:
@@ -164,7 +164,7 @@ class FollowerRecovery:
 
     def _send_ack_epoch(self, promised: bool) -> None:
         history = self._history
-        ack = AckEpoch(history.current, history.synced, promised)
+        ack = AckEpoch(history.current, history.synced, promised, history.is_uncertain)
         self._out.append(Send(self.leader, ack))
 
     def _on_diff(self, _message: Diff) -> None:

@@ -36,6 +36,9 @@ class History:
         "accepted",
         "current",
         "delivered",
+        "has_room",
+        "is_paused",
+        "is_uncertain",
         "promised_to",
         "shown",
         "synced",
@@ -50,8 +53,15 @@ class History:
         delivered: Zxid,
         out: Outbox,
         limits: WindowLimits,
+        *,
+        is_uncertain: bool = False,
+        has_room: bool = True,
     ) -> None:
-        """`window` and both epochs are as recovered from the disk, so all of it is synced."""
+        """`window` and both epochs are as recovered from the disk, so all of it is synced.
+
+        `is_uncertain`: what was acknowledged last in the current epoch may be lost (rule D4).
+        `has_room`: whether the disk has room for more than was accepted (rule D6).
+        """
         assert current <= accepted, (current, accepted)
         assert window.base <= delivered <= window.last, (window.base, delivered, window.last)
         self.accepted = accepted
@@ -60,6 +70,9 @@ class History:
         self.synced = window.last
         self.delivered = delivered
         self.shown = delivered  # what clients may have seen before a snapshot took its place
+        self.is_uncertain = is_uncertain
+        self.has_room = has_room
+        self.is_paused = False
         self.promised_to: ServerId | None = None  # whose epoch `accepted` is; unknown on start
         self._out = out
         self._limits = limits
@@ -88,9 +101,19 @@ class History:
         return self.synced >= zxid and not self._cutting and self._installing is None
 
     def append(self, first: Zxid, txns: list[bytes]) -> None:
-        """Log a run after the end of the log."""
+        """Log a run after the end of the log; while paused only in memory."""
         self.window.extend(first, txns)
+        if self.is_paused:
+            return
         self._out.append(Append(first, txns, self.delivered))
+
+    def pause(self) -> None:
+        """The disk is full: keep what comes in memory only, until the process begins anew.
+
+        What is delivered from there on is committed by others. `synced` stays where it is, so
+        nothing is promised; nor is the log ever settled again, so no other role is taken up.
+        """
+        self.is_paused = True
 
     def fresh(self, first: Zxid, txns: list[bytes]) -> tuple[Zxid, list[bytes]]:
         """The part of a run that is not logged yet; an empty list when all of it is.
@@ -134,6 +157,9 @@ class History:
         """Completion of SaveEpochs: file first, memory second (ZOOKEEPER-2307)."""
         assert self._saving == (accepted, current), (self._saving, accepted, current)
         self._saving = None
+        if current > self.current:
+            # All that was ever acknowledged came with the new epoch's initial history.
+            self.is_uncertain = False
         self.accepted = accepted
         self.current = current
 

@@ -33,6 +33,7 @@ from raykeeper.zab.messages import (
     AckNewLeader,
     Commit,
     FollowerInfo,
+    LogPaused,
     Ping,
     Pong,
     Proposals,
@@ -42,7 +43,9 @@ from raykeeper.zab.messages import (
 from raykeeper.zab.settings import Settings
 from raykeeper.zab.transitions import GiveUp, Outcome
 
-LeaderBroadcastMessage = Ack | Pong | FollowerInfo | AckEpoch | AckNewLeader | SnapshotCredit
+LeaderBroadcastMessage = (
+    Ack | Pong | FollowerInfo | AckEpoch | AckNewLeader | SnapshotCredit | LogPaused
+)
 
 
 class LeaderBroadcast:
@@ -119,6 +122,21 @@ class LeaderBroadcast:
         """Our own disk has more of the log."""
         self._commit()
 
+    def room_changed(self) -> None:
+        """Our disk is full: lead no writes any more. Or it has room again: begin a new reign.
+
+        Writes that came in between were left lying; in a new reign everybody sends them again.
+        """
+        if self._history.has_room:
+            self.outcome = GiveUp("there is room again")
+        else:
+            self._hand_over()
+
+    def members_changed(self) -> None:
+        """Count every learner under the disk that the member list names now (rule D3)."""
+        self.learners.members_changed()
+        self._commit()
+
     def receive(self, sender: ServerId, message: LeaderBroadcastMessage, now: Millis) -> None:
         """Handle one message of a learner.
 
@@ -147,6 +165,8 @@ class LeaderBroadcast:
                 self.learners.promise(learner, message)
             case SnapshotCredit():
                 self.learners.credit(learner)
+            case LogPaused():
+                self._on_log_paused(learner)
             case _:
                 assert_never(message)
 
@@ -165,7 +185,7 @@ class LeaderBroadcast:
             reason = None
             if now - learner.heard_at > patience:
                 reason = "silent"
-            elif learner.acked < learner.sent and now - learner.acked_at > timing.init_ms:
+            elif self._owes_ack(learner) and now - learner.acked_at > timing.init_ms:
                 reason = "does not acknowledge"
             elif learner.stage in (Stage.READING, Stage.STREAMING) and self._is_outgrown():
                 reason = "cannot be synchronized as fast as is written"
@@ -175,6 +195,8 @@ class LeaderBroadcast:
         if not self._settings.quorum.holds([self._settings.server_id, *self._followers()]):
             self.outcome = GiveUp("no quorum of followers")
             return
+        if not self._history.has_room:
+            self._hand_over()
         self._ping()
         self._answer_probes()
 
@@ -207,6 +229,8 @@ class LeaderBroadcast:
         learner.acked = ack.upto
         learner.acked_at = now
         self._commit()
+        if not self._history.has_room:
+            self._hand_over()
 
     def _on_pong(self, learner: Learner, pong: Pong) -> None:
         if pong.number > self._ping_number:
@@ -214,6 +238,11 @@ class LeaderBroadcast:
             raise PeerProtocolError(f"PONG {pong.number} after PING {self._ping_number}")
         learner.ponged = max(learner.ponged, pong.number)
         self._answer_probes()
+
+    def _on_log_paused(self, learner: Learner) -> None:
+        if learner.stage is not Stage.FOLLOWING:
+            raise PeerProtocolError(f"log paused at stage {learner.stage.name}")
+        learner.is_logging = False
 
     def _welcome(self, learner: Learner) -> None:
         # The present commit point, clipped to what this learner has (Z3).
@@ -231,6 +260,18 @@ class LeaderBroadcast:
         for learner in self.learners:
             if learner.stage is Stage.FOLLOWING:
                 self._out.append(Send(learner.server_id, Commit(min(commit, learner.sent))))
+
+    def _owes_ack(self, learner: Learner) -> bool:
+        return learner.is_logging and learner.acked < learner.sent
+
+    def _hand_over(self) -> None:
+        """Our disk is full: leave the lead to a follower with room that has all we have (D6)."""
+        last = self._history.logged
+        for learner in self.learners:
+            is_able = learner.votes and learner.is_logging and learner.stage is Stage.FOLLOWING
+            if is_able and learner.acked == last:
+                self.outcome = GiveUp(f"no room; server {learner.server_id} can take over")
+                return
 
     def _is_outgrown(self) -> bool:
         # What a synchronizing learner will need is pinned in the window; its bound is here.

@@ -133,16 +133,30 @@ class LeaderRecovery:
         self._history.promise(self._proposed, self._settings.server_id)
 
     def _check_promises(self) -> None:
-        voters = [x.server_id for x in self.learners if x.votes and x.promised]
-        if not self._settings.quorum.holds([self._settings.server_id, *voters]):
+        quorum = self._settings.quorum
+        healthy, uncertain = self._promised()
+        if not quorum.holds(healthy + uncertain):
             if self._is_epoch_spent():
                 self.outcome = GiveUp("the epoch was promised to another leader")
+            return
+        if not quorum.recalls(healthy, uncertain):
+            self._out.append(Note(notes.LOG_UNCERTAIN, sorted(uncertain)))
             return
         self.learners.is_synchronizing = True
         self._history.save_epochs(self.learners.epoch, self.learners.epoch)
         for learner in self.learners:
             if learner.stage is Stage.PROMISED:
                 self.learners.synchronize(learner)
+
+    def _promised(self) -> tuple[list[ServerId], list[ServerId]]:
+        """Who promised the epoch, this server too: with a log that is surely whole, and others."""
+        healthy: list[ServerId] = []
+        uncertain: list[ServerId] = []
+        (uncertain if self._history.is_uncertain else healthy).append(self._settings.server_id)
+        for learner in self.learners:
+            if learner.votes and learner.promised:
+                (uncertain if learner.is_uncertain else healthy).append(learner.server_id)
+        return healthy, uncertain
 
     def _is_epoch_spent(self) -> bool:
         """Whether a quorum has answered, and only another epoch can be promised by one."""

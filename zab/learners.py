@@ -67,7 +67,10 @@ class Learner:
     __slots__ = (
         "acked",
         "acked_at",
+        "disk",
         "heard_at",
+        "is_logging",
+        "is_uncertain",
         "last_zxid",
         "new_leader_last",
         "ponged",
@@ -83,9 +86,12 @@ class Learner:
     def __init__(self, server_id: ServerId, info: FollowerInfo, votes: bool, now: Millis) -> None:
         self.server_id = server_id
         self.stint = info.stint
+        self.disk = info.disk
         self.votes = votes
         self.stage = Stage.GREETED
         self.promised = False
+        self.is_uncertain = False
+        self.is_logging = True
         self.last_zxid = ZERO
         self.snapshot_zxid = ZERO
         self.new_leader_last = ZERO
@@ -120,7 +126,7 @@ class Learners:
         if known is not None and known.stint == info.stint:
             return  # sent again on our LEADING notification
         self.drop(sender, "began anew")
-        votes = info.voting and sender in self._settings.quorum.voters
+        votes = self._settings.members.counts(sender, info.disk)
         self._by_id[sender] = Learner(sender, info, votes, now)
         if self.epoch:
             self.invite(self._by_id[sender])
@@ -141,6 +147,7 @@ class Learners:
             raise PeerProtocolError(f"ACKEPOCH at stage {learner.stage.name}")
         learner.stage = Stage.PROMISED
         learner.promised = ack.promised
+        learner.is_uncertain = ack.is_uncertain
         learner.last_zxid = ack.last_zxid
         if self.is_synchronizing:
             self.synchronize(learner)
@@ -232,6 +239,11 @@ class Learners:
         if learner.stage is Stage.STREAMING:
             self._out.append(CancelSnapshot(server_id))
         self._out.append(Note(notes.LEARNER_LOST, (server_id, reason)))
+
+    def members_changed(self) -> None:
+        """The member list has changed: count every learner under its disk (rule D3)."""
+        for learner in self:
+            learner.votes = self._settings.members.counts(learner.server_id, learner.disk)
 
     def clear(self) -> None:
         """The role ends: forget all."""

@@ -10,6 +10,8 @@ takes its peer's notifications with it. Rule Z1: the election ends at once when 
 has sent exactly this vote, and after `finalize_ms` when only a quorum has.
 """
 
+from msgspec.structs import replace
+
 from raykeeper.zab import notes
 from raykeeper.zab.effects import Note, Outbox, Send
 from raykeeper.zab.errors import PeerProtocolError
@@ -45,13 +47,17 @@ class Looking:
         me = settings.server_id
         # A server without a vote proposes nobody; it only asks whom to follow.
         self._own = (
-            Vote(history.current, history.synced, me)
+            Vote(history.current, history.synced, me, history.has_room)
             if settings.votes
             else Vote(Epoch(0), ZERO, ServerId(0))
         )
         self.vote = self._own
         self._received: dict[ServerId, Notification] = {}
         self._settled: dict[ServerId, Notification] = {}
+        # Voters on disks that do not count (rule D3), this server among them.
+        self._without_vote: dict[ServerId, None] = {}
+        if settings.members.is_voter(me) and not settings.votes:
+            self._without_vote[me] = None
         self._finalize_at: Millis | None = None
         self._resend_ms = settings.timing.resend_min_ms
         self._resend_at = Millis(now + self._resend_ms)
@@ -65,12 +71,14 @@ class Looking:
         Raises:
             PeerProtocolError: it puts forward another server than its sender; nothing has changed.
         """
-        if not message.voting or sender not in self._settings.quorum.voters:
+        if not message.voting or not self._settings.members.counts(sender, message.disk):
             self._forget(sender)
+            self._take_note_of(sender, message)
             if message.state is PeerState.LOOKING and self._settings.votes:
                 self._answer(sender)
             self._check(now)
             return
+        self._without_vote.pop(sender, None)
         candidate = _candidate(message)
         if candidate is not None and candidate.leader != sender:
             raise PeerProtocolError(f"a candidate that is server {candidate.leader}")
@@ -96,7 +104,19 @@ class Looking:
         In the same round: others may still reach the peer, and a new round would stop them.
         """
         self._forget(peer)
+        self._without_vote.pop(peer, None)
         self._check(now)
+
+    def room_changed(self, has_room: bool, now: Millis) -> None:
+        """Our disk is full, or has room again: others with our history are the better leaders."""
+        if self._settings.votes:
+            self._own = replace(self._own, has_room=has_room)
+            self._check(now)
+
+    @property
+    def without_vote(self) -> list[ServerId]:
+        """The voters known to have lost their promises, in order."""
+        return sorted(self._without_vote)
 
     def wake(self, now: Millis) -> None:
         """The deadline has passed."""
@@ -124,6 +144,16 @@ class Looking:
         if self._settled.pop(sender, None) is not None:
             self._answer(sender)  # it looks again in this round and has forgotten our vote
         self._received[sender] = message
+
+    def _take_note_of(self, sender: ServerId, message: Notification) -> None:
+        """Of a voter on a disk that does not count; say so when no quorum is left without them."""
+        members, quorum = self._settings.members, self._settings.quorum
+        lost = self._without_vote
+        if sender in lost or not members.is_voter(sender) or members.counts(sender, message.disk):
+            return
+        lost[sender] = None
+        if len(quorum.voters) - len(lost) < quorum.size:
+            self._out.append(Note(notes.QUORUM_LOST, self.without_vote))
 
     def _forget(self, peer: ServerId) -> None:
         self._received.pop(peer, None)
@@ -158,7 +188,8 @@ class Looking:
 
     def _best(self) -> Vote:
         told = [_candidate(message) for message in self._received.values()]
-        return max([self._own, *(vote for vote in told if vote is not None)])
+        votes = [self._own, *(vote for vote in told if vote is not None)]
+        return max(votes, key=lambda vote: vote.rank)
 
     def _is_unanimous(self) -> bool:
         return all(
@@ -193,7 +224,8 @@ class Looking:
     def notification(self) -> Notification:
         """What this server tells the others now."""
         votes = self._settings.votes
-        return Notification(self.round, self.vote, PeerState.LOOKING, votes, self._own)
+        disk = self._settings.disk
+        return Notification(self.round, self.vote, PeerState.LOOKING, votes, self._own, disk)
 
     def _answer(self, peer: ServerId) -> None:
         self._out.append(Send(peer, self.notification()))

@@ -13,15 +13,20 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
-from raykeeper.zab.ids import EPOCH_MAX, SERVER_ID_MAX, ZXID_MAX, Epoch, ServerId, Zxid
+from raykeeper.zab.ids import EPOCH_MAX, SERVER_ID_MAX, ZXID_MAX, DiskId, Epoch, ServerId, Zxid
 
 ROUND_MAX: Final = (1 << 63) - 1
 """Of an election; the next one still fits into a frame."""
+
+DISK_ID_CHARS_MAX: Final = 64
 
 WireEpoch = Annotated[Epoch, Meta(ge=0, le=EPOCH_MAX)]
 WireZxid = Annotated[Zxid, Meta(ge=0, le=ZXID_MAX)]
 WireServerId = Annotated[ServerId, Meta(ge=0, le=SERVER_ID_MAX)]
 WireRound = Annotated[int, Meta(ge=0, le=ROUND_MAX)]
+
+
+WireDisk = Annotated[DiskId, Meta(max_length=DISK_ID_CHARS_MAX)]
 
 
 class PeerState(IntEnum):
@@ -33,20 +38,27 @@ class PeerState(IntEnum):
     OBSERVING = 3
 
 
-class Vote(Struct, frozen=True, array_like=True, order=True, gc=False):
-    """A candidate and its history. The order of the fields is the order of votes."""
+class Vote(Struct, frozen=True, array_like=True, gc=False):
+    """A candidate and its history, and whether its disk has room for more of it (rule D6)."""
 
     epoch: WireEpoch
     zxid: WireZxid
     leader: WireServerId
+    has_room: bool = True
+
+    @property
+    def rank(self) -> tuple[int, int, bool, int]:
+        """The order of votes: of two with the same history, the one with room leads."""
+        return self.epoch, self.zxid, self.has_room, self.leader
 
 
 class Notification(Struct, frozen=True, array_like=True, tag=1):
     """Election: the sender's vote in its round; a settled server tells whom it follows.
 
-    `voting` is False from an observer or a server that has lost its promises: it is answered but
-    not counted, and while it looks both its votes are for nobody, server 0. `own` is the sender's
-    own history, whomever it votes for.
+    `voting` is False from a server that has no vote, or none now: it is answered but not counted,
+    and while it looks both its votes are for nobody, server 0. From others it counts if `disk` is
+    the sender's in the receiver's member list (rule D3). `own` is the sender's own history,
+    whomever it votes for.
     """
 
     round: WireRound
@@ -54,17 +66,19 @@ class Notification(Struct, frozen=True, array_like=True, tag=1):
     state: PeerState
     voting: bool
     own: Vote
+    disk: WireDisk
 
 
 class FollowerInfo(Struct, frozen=True, array_like=True, tag=2):
     """Discovery 1, to the prospective leader: the newest epoch the sender has promised.
 
-    `stint` numbers the sender's attempts to follow; packets of an earlier one are told by it.
+    `stint` numbers the sender's attempts to follow; packets of an earlier one are told by it. The
+    sender has a vote if `disk` is its own in the leader's member list (rule D3).
     """
 
     accepted_epoch: WireEpoch
     stint: int
-    voting: bool
+    disk: WireDisk
 
 
 class LeaderInfo(Struct, frozen=True, array_like=True, tag=3):
@@ -78,12 +92,14 @@ class AckEpoch(Struct, frozen=True, array_like=True, tag=4):
     """Discovery 3: the promise is on disk; the history it comes with (synced, rule Z2).
 
     `promised` is False when the epoch had been accepted before: the ack then opens the way to
-    synchronization but is not counted, or two leaders could share an epoch.
+    synchronization but is not counted, or two leaders could share an epoch. `is_uncertain` when
+    the history may lack what was acknowledged last (rule D4).
     """
 
     current_epoch: WireEpoch
     last_zxid: WireZxid
     promised: bool
+    is_uncertain: bool = False
 
 
 class Diff(Struct, frozen=True, array_like=True, tag=5):
@@ -150,6 +166,13 @@ class Ack(Struct, frozen=True, array_like=True, tag=15, gc=False):
     upto: WireZxid
 
 
+class LogPaused(Struct, frozen=True, array_like=True, tag=19, gc=False):
+    """Broadcast: the sender's disk is full; it follows and serves on, but logs no more (rule D6).
+
+    What it acknowledged before still counts. It logs again only after it has begun anew.
+    """
+
+
 class Commit(Struct, frozen=True, array_like=True, tag=16, gc=False):
     """Broadcast: a quorum has everything up to `upto` on disk."""
 
@@ -172,5 +195,5 @@ SnapshotPacket = Snapshot | SnapshotChunk | SnapshotEnd
 LeaderMessage = (
     LeaderInfo | Diff | Trunc | SnapshotPacket | NewLeader | UpToDate | Proposals | Commit | Ping
 )
-LearnerMessage = FollowerInfo | AckEpoch | AckNewLeader | SnapshotCredit | Ack | Pong
+LearnerMessage = FollowerInfo | AckEpoch | AckNewLeader | SnapshotCredit | Ack | LogPaused | Pong
 ZabMessage = Notification | LeaderMessage | LearnerMessage

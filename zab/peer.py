@@ -8,12 +8,12 @@ carry out what was appended to the outbox, in order. Times are monotonic millise
 
 from raykeeper.zab import notes
 from raykeeper.zab.draining import Draining
-from raykeeper.zab.effects import BreakLink, Note, Outbox, Role, RoleChanged, Run, Send
+from raykeeper.zab.effects import BreakLink, Note, Outbox, Role, RoleChanged, Run, Send, VoteGranted
 from raykeeper.zab.errors import PeerProtocolError
 from raykeeper.zab.follower_broadcast import FollowerBroadcast
 from raykeeper.zab.follower_recovery import FollowerRecovery
 from raykeeper.zab.history import History
-from raykeeper.zab.ids import Epoch, Millis, ServerId, Zxid
+from raykeeper.zab.ids import DiskId, Epoch, Millis, ServerId, Zxid
 from raykeeper.zab.leader_broadcast import LeaderBroadcast
 from raykeeper.zab.leader_recovery import LeaderRecovery
 from raykeeper.zab.learners import Learner, Stage
@@ -50,7 +50,7 @@ class Peer:
         self._out = out
         self._round = 1
         self._stint = 0
-        self._vote = Vote(history.current, history.synced, settings.server_id)
+        self._vote = Vote(history.current, history.synced, settings.server_id, history.has_room)
         self._role: _Role = Draining(history)
 
     # What the surroundings may ask.
@@ -77,6 +77,20 @@ class Peer:
     def epoch(self) -> Epoch:
         """The current epoch: of the last history this server took over."""
         return self.history.current
+
+    @property
+    def without_vote(self) -> list[ServerId]:
+        """The linked voters known to have lost their promises, this server too (rule D3)."""
+        role = self._role
+        if isinstance(role, Looking):
+            return role.without_vote
+        if isinstance(role, LeaderRecovery | LeaderBroadcast):
+            is_voter = self.settings.members.is_voter
+            lost = [x.server_id for x in role.learners if not x.votes and is_voter(x.server_id)]
+            return sorted(lost)
+        me = self.settings.server_id
+        is_lost = self.settings.members.is_voter(me) and not self.settings.votes
+        return [me] if is_lost else []
 
     @property
     def broadcasting(self) -> LeaderBroadcast | None:
@@ -193,6 +207,33 @@ class Peer:
         self._role.propose(txns, now)
         self._advance(now)
 
+    def room_changed(self, has_room: bool, now: Millis) -> None:
+        """The disk is full, or has room again (rule D6)."""
+        role = self._role
+        if has_room != self.history.has_room:
+            self.history.has_room = has_room
+            if isinstance(role, Looking):
+                role.room_changed(has_room, now)
+            elif isinstance(role, LeaderBroadcast):
+                role.room_changed()
+            elif isinstance(role, FollowerBroadcast) and not has_room:
+                role.pause()
+        self._advance(now)
+
+    def voter_replaced(self, server: ServerId, disk: DiskId, now: Millis) -> bool:
+        """A delivered transaction put `disk` into the member list; whether it was another one."""
+        settings = self.settings
+        had_vote = settings.votes
+        is_new = settings.members.replace(server, disk)
+        if is_new:
+            self._out.append(Note(notes.VOTE_REPLACED, (server, disk)))
+            if settings.votes and not had_vote:
+                self._out.append(VoteGranted())
+            if isinstance(self._role, LeaderBroadcast):
+                self._role.members_changed()
+        self._advance(now)
+        return is_new
+
     def abdicate(self, reason: str, now: Millis) -> None:
         """Leave the role and look for a leader: the counter is exhausted, or a hand-over."""
         if not isinstance(self._role, Draining | Looking):
@@ -297,8 +338,9 @@ class Peer:
             state, votes = PeerState.LOOKING, False  # not yet
         else:
             state = PeerState.FOLLOWING if votes else PeerState.OBSERVING
-        own = Vote(self.history.current, self.history.synced, self.settings.server_id)
-        return Notification(self._round, self._vote, state, votes, own)
+        history = self.history
+        own = Vote(history.current, history.synced, self.settings.server_id, history.has_room)
+        return Notification(self._round, self._vote, state, votes, own, self.settings.disk)
 
     def _disk_done(self, now: Millis) -> None:
         if isinstance(self._role, FollowerRecovery):

@@ -15,6 +15,7 @@ from raykeeper.zab.messages import (
     Diff,
     FollowerInfo,
     LeaderInfo,
+    LogPaused,
     NewLeader,
     Ping,
     Pong,
@@ -65,7 +66,7 @@ LEADER_MESSAGES: frozenset[type] = frozenset(
     }
 )
 LEARNER_MESSAGES: frozenset[type] = frozenset(
-    {FollowerInfo, AckEpoch, AckNewLeader, SnapshotCredit, Ack, Pong}
+    {FollowerInfo, AckEpoch, AckNewLeader, SnapshotCredit, Ack, LogPaused, Pong}
 )
 
 FOLLOWER_RECOVERY: dict[FollowerPhase, frozenset[type]] = {

@@ -23,6 +23,20 @@ class Quorum:
         """Whether `servers`, each counted once and only if a voter, are a majority."""
         return len(set(servers).intersection(self.voters)) >= self.size
 
+    def recalls(self, healthy: Iterable[ServerId], uncertain: Iterable[ServerId]) -> bool:
+        """Whether these voters together know all that was ever acknowledged by a quorum.
+
+        An uncertain voter may have lost what it acknowledged last (rule D4), or nothing at all.
+        A quorum of healthy ones knows everything. So do as many voters as must be more, within
+        any quorum, than the disks that can be bad while a majority is intact. Of three voters
+        that is all three; a single one has nobody to ask and counts as it is.
+        """
+        counted = set(self.voters)
+        sound = len(counted.intersection(healthy))
+        told = len(counted.intersection([*healthy, *uncertain]))
+        enough = max(self.size, 2 * (len(self.voters) - self.size) + 1)
+        return sound >= self.size or told >= enough
+
     def reached(self, cursors: Iterable[int]) -> int:
         """The highest value that a quorum has reached, given the cursor of every counted voter.
 

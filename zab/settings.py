@@ -2,7 +2,8 @@
 
 from msgspec import Struct
 
-from raykeeper.zab.ids import SERVER_ID_MAX, Millis, ServerId
+from raykeeper.zab.ids import FOUNDING, SERVER_ID_MAX, DiskId, Millis, ServerId
+from raykeeper.zab.members import Members
 from raykeeper.zab.quorum import Quorum
 
 
@@ -47,22 +48,28 @@ class WindowLimits(Struct, frozen=True):
 
 
 class Settings:
-    """The identity of a server in its ensemble."""
+    """The identity of a server in its ensemble, and the members as it knows them."""
 
-    __slots__ = ("quorum", "server_id", "timing", "votes", "window")
+    __slots__ = ("disk", "members", "quorum", "server_id", "timing", "window")
 
     def __init__(
         self,
         server_id: ServerId,
         voters: tuple[ServerId, ...],
-        votes: bool = True,
+        disk: DiskId = FOUNDING,
         timing: Timing | None = None,
         window: WindowLimits | None = None,
     ) -> None:
-        """`votes` is False for an observer and for a server that has lost its promises (D3)."""
+        """`disk` is the one that this server has its promises on."""
         assert 0 < server_id <= SERVER_ID_MAX, server_id
         self.server_id = server_id
         self.quorum = Quorum(voters)
-        self.votes = votes and server_id in self.quorum.voters
+        self.members = Members(self.quorum.voters)
+        self.disk = disk
         self.timing = timing or Timing()
         self.window = window or WindowLimits()
+
+    @property
+    def votes(self) -> bool:
+        """Whether this server has a vote: not an observer, and not without its promises (D3)."""
+        return self.members.counts(self.server_id, self.disk)

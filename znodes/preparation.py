@@ -17,7 +17,7 @@ from typing import Final
 from msgspec import Struct
 
 from raykeeper.zab.errors import MALFORMED
-from raykeeper.zab.ids import ZERO, Millis, ServerId, Zxid
+from raykeeper.zab.ids import ZERO, DiskId, Millis, ServerId, Zxid
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.future import FutureTree
 from raykeeper.znodes.limits import Limits
@@ -48,6 +48,7 @@ from raykeeper.znodes.txns import (
     SessionClosed,
     SessionOpened,
     Txn,
+    VoterReplaced,
     encode_txn,
 )
 
@@ -125,6 +126,13 @@ class Preparation:
             return None
         time_ms = self._begin(zxid, wall_ms)
         return encode_txn(Txn(_NO_SESSION, 0, 0, time_ms, self._closed(zxid, session_id)))
+
+    def replace_voter(
+        self, zxid: Zxid, wall_ms: Millis, server_id: ServerId, disk: DiskId
+    ) -> bytes:
+        """Prepare that the vote of a server rests on another disk (rule D3)."""
+        time_ms = self._begin(zxid, wall_ms)
+        return encode_txn(Txn(_NO_SESSION, 0, 0, time_ms, VoterReplaced(server_id, disk)))
 
     def last_number(self, session_id: SessionId) -> int | None:
         """The newest number prepared for the session; None when it is closing, or is not."""

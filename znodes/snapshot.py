@@ -10,10 +10,11 @@ Z0, at least up to Z1, gives the state at Z1 and later, because each element
     in parts, or when the walk came to it), so what a replay makes of it up to z is undone by
     the replayed deletion, or closing, that made it missing.
 
-Sessions come first, and are listed when the walk begins. A session that ends during the walk may
-be written and its ephemerals not, or one that begins the other way round; both are only seen
-before Z1, where nothing reads the state. What ZOOKEEPER-3144 got wrong was Z0: here a walk begins
-between two transactions, never within one.
+Replaced voters come first; a replay sets them again, in order. Then sessions, which are listed
+when the walk begins. A session that ends during the walk may be written and its ephemerals not,
+or one that begins the other way round; both are only seen before Z1, where nothing reads the
+state. What ZOOKEEPER-3144 got wrong was Z0: here a walk begins between two transactions, never
+within one.
 
 Parents come before their children, so a child without its parent is a damaged snapshot.
 
@@ -30,7 +31,7 @@ import msgspec
 from msgspec import Struct
 
 from raykeeper.zab.errors import MALFORMED, RayKeeperError
-from raykeeper.zab.ids import Millis, Zxid
+from raykeeper.zab.ids import DiskId, Millis, ServerId, Zxid
 from raykeeper.znodes.children import PartedChildren
 from raykeeper.znodes.paths import UNDELETABLE
 from raykeeper.znodes.requests import SessionId
@@ -38,7 +39,7 @@ from raykeeper.znodes.sessions import Session, SessionRecord, SessionTable, reco
 from raykeeper.znodes.state import State
 from raykeeper.znodes.tree import Tree, Znode
 
-SNAPSHOT_FORMAT: Final = 1
+SNAPSHOT_FORMAT: Final = 2
 VISITS_MAX: Final = 512
 """Znodes looked at for one chunk: some hundred microseconds, however small they are."""
 
@@ -79,11 +80,20 @@ class SnapshotTrailer(Struct, frozen=True, array_like=True, tag=4):
     znodes: int
 
 
-Record = SnapshotHeader | SessionRecord | ZnodeRecord | SnapshotTrailer
+class VoterRecord(Struct, frozen=True, array_like=True, tag=5, gc=False):
+    """A voter whose vote rests on another than its founding disk."""
+
+    server_id: ServerId
+    disk: DiskId
+
+
+Record = SnapshotHeader | VoterRecord | SessionRecord | ZnodeRecord | SnapshotTrailer
 
 _encode_chunk = msgspec.msgpack.Encoder().encode
 _decode_header = msgspec.msgpack.Decoder(list[SnapshotHeader]).decode
-_decode_chunk = msgspec.msgpack.Decoder(list[SessionRecord | ZnodeRecord | SnapshotTrailer]).decode
+_decode_chunk = msgspec.msgpack.Decoder(
+    list[VoterRecord | SessionRecord | ZnodeRecord | SnapshotTrailer]
+).decode
 
 _RECORD_BYTES = 64  # of a record beside path, value and outcomes, roughly
 _OUTCOME_BYTES = 80
@@ -95,7 +105,7 @@ class SnapshotWalk:
     def __init__(self, state: State, chunk_bytes: int = 64 << 10) -> None:
         self._state = state
         self._chunk_bytes = chunk_bytes
-        self._begun = self._ended = False
+        self._begun = self._are_voters_written = self._ended = False
         self._sessions = list(state.sessions.by_id)
         self._paths = ["/"]  # still to visit, the next one last
         self._parts: list[dict[str, None]] = []  # still to list, the next one last
@@ -109,6 +119,9 @@ class SnapshotWalk:
             self._begun = True
             return _encode_chunk([SnapshotHeader(SNAPSHOT_FORMAT, self._state.time_ms)])
         records: list[Record] = []
+        if not self._are_voters_written:
+            self._are_voters_written = True
+            records += [VoterRecord(*item) for item in self._state.voters.items()]
         if self._sessions:
             self._visit_sessions(records)
         else:
@@ -173,6 +186,7 @@ class SnapshotLoader:
     def __init__(self) -> None:
         self._tree = Tree()
         self._sessions = SessionTable()
+        self._voters: dict[ServerId, DiskId] = {}
         self._header: SnapshotHeader | None = None
         self._complete = False
         self._ctime = Millis(0)
@@ -199,6 +213,8 @@ class SnapshotLoader:
                         self._add_znode(record)
                     case SessionRecord():
                         self._add_session(record)
+                    case VoterRecord():
+                        self._voters[record.server_id] = record.disk
                     case _:
                         trailer: SnapshotTrailer = record
                         self._end(trailer)
@@ -215,6 +231,7 @@ class SnapshotLoader:
             raise SnapshotFormatError("the snapshot is not complete")
         assert zxid <= consistent_at, (zxid, consistent_at)
         state = State(self._tree, self._sessions)
+        state.voters = self._voters
         state.zxid = zxid
         state.consistent_at = consistent_at
         state.time_ms = self._header.time_ms

@@ -7,8 +7,10 @@ Paper: ZooKeeper (USENIX ATC 2010), 4.1 (idempotent transactions) and 4.3 (fuzzy
 ZooKeeper: `ZKDatabase.processTxn`, `FinalRequestProcessor`.
 """
 
-from raykeeper.zab.ids import ZERO, Millis, Zxid
-from raykeeper.znodes.digest import DIGEST_MASK
+import msgspec
+
+from raykeeper.zab.ids import ZERO, DiskId, Millis, ServerId, Zxid
+from raykeeper.znodes.digest import DIGEST_MASK, record_term
 from raykeeper.znodes.sessions import SessionTable
 from raykeeper.znodes.stat import Stat
 from raykeeper.znodes.tree import Tree
@@ -22,8 +24,11 @@ from raykeeper.znodes.txns import (
     SessionClosed,
     SessionOpened,
     Txn,
+    VoterReplaced,
     decode_txn,
 )
+
+_encode_voter = msgspec.msgpack.Encoder().encode
 
 
 class State:
@@ -39,6 +44,8 @@ class State:
             tree.plant()
         self.tree = tree
         self.sessions = SessionTable() if sessions is None else sessions
+        self.voters: dict[ServerId, DiskId] = {}
+        """The voters whose vote rests on another than their founding disk."""
         self.zxid = ZERO
         self.consistent_at = ZERO
         self.time_ms = Millis(0)
@@ -71,6 +78,8 @@ class State:
                 for path in change.ephemerals:
                     self.tree.delete(zxid, path)
                 self.sessions.close(change.session_id)
+            case VoterReplaced():
+                self.voters[change.server_id] = change.disk
             case _:
                 _nothing: Refused | OpenRefused = change
         if txn.session_id:
@@ -81,8 +90,9 @@ class State:
         return txn
 
     def digest(self) -> int:
-        """64 bits over znodes, sessions and outcomes: equal on equal states."""
-        return (self.tree.digest + self.sessions.digest()) & DIGEST_MASK
+        """64 bits over znodes, sessions, outcomes and voters: equal on equal states."""
+        voters = sum(record_term(_encode_voter(item)) for item in self.voters.items())
+        return (self.tree.digest + self.sessions.digest() + voters) & DIGEST_MASK
 
 
 def outcome_of(zxid: Zxid, txn: Txn) -> Outcome:

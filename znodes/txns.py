@@ -11,7 +11,7 @@ ZooKeeper: `zookeeper.jute`, txn module (TxnHeader, CreateTxn, DeleteTxn, SetDat
 import msgspec
 from msgspec import Struct
 
-from raykeeper.zab.ids import Millis, ServerId, Zxid
+from raykeeper.zab.ids import DiskId, Millis, ServerId, Zxid
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.stat import Stat
 
@@ -81,7 +81,26 @@ class Refused(Struct, frozen=True, array_like=True, tag=7, gc=False):
     code: int
 
 
-Change = Created | Deleted | DataSet | SessionOpened | OpenRefused | SessionClosed | Refused
+class VoterReplaced(Struct, frozen=True, array_like=True, tag=8, gc=False):
+    """The vote of a server rests on another disk from now on (rule D3).
+
+    Proposed by the leader once that server follows it; committed by the other voters.
+    """
+
+    server_id: ServerId
+    disk: DiskId
+
+
+Change = (
+    Created
+    | Deleted
+    | DataSet
+    | SessionOpened
+    | OpenRefused
+    | SessionClosed
+    | Refused
+    | VoterReplaced
+)
 
 
 class Txn(Struct, frozen=True, array_like=True):

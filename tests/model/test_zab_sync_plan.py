@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from raykeeper.zab.effects import Effect, ReadLog, Run, Send, StreamSnapshot
 from raykeeper.zab.history import History
-from raykeeper.zab.ids import ZERO, Epoch, Millis, ServerId, Zxid, make_zxid
+from raykeeper.zab.ids import FOUNDING, ZERO, Epoch, Millis, ServerId, Zxid, make_zxid
 from raykeeper.zab.learners import Learners
 from raykeeper.zab.messages import AckEpoch, FollowerInfo, NewLeader, Proposals, Trunc
 from raykeeper.zab.settings import Settings, WindowLimits
@@ -86,7 +86,7 @@ def test_afterwards_the_logs_are_equal(data: st.DataObject) -> None:
     log_start = data.draw(st.integers(0, base))
     out: list[Effect] = []
     learners = leader_of(log, base, committed, out)
-    learners.greet(F, FollowerInfo(Epoch(8), 1, True), Millis(0))
+    learners.greet(F, FollowerInfo(Epoch(8), 1, FOUNDING), Millis(0))
     learner = learners.get(F)
     assert learner is not None
     last = behind[-1][0] if behind else ZERO

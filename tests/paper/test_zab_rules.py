@@ -18,7 +18,15 @@ from raykeeper.zab.effects import (
     SaveEpochs,
     Send,
 )
-from raykeeper.zab.ids import COUNTER_BITS, COUNTER_MAX, EPOCH_BITS, EPOCH_MAX, Epoch, ServerId
+from raykeeper.zab.ids import (
+    COUNTER_BITS,
+    COUNTER_MAX,
+    EPOCH_BITS,
+    EPOCH_MAX,
+    FOUNDING,
+    Epoch,
+    ServerId,
+)
 from raykeeper.zab.messages import (
     Ack,
     AckEpoch,
@@ -155,7 +163,7 @@ class TestZ3CumulativeAcksAndCommits:
     def test_an_ack_before_that_of_newleader_breaks_the_link(self) -> None:
         bench = leader(S1)
         bench.link(S2)
-        bench.hear(S2, FollowerInfo(E1, 1, True), AckEpoch(E1, LAST, False), Ack(LAST))
+        bench.hear(S2, FollowerInfo(E1, 1, FOUNDING), AckEpoch(E1, LAST, False), Ack(LAST))
         assert S2 not in bench.peer.links
 
     def test_an_ack_beyond_what_was_sent_breaks_the_link(self) -> None:
@@ -182,7 +190,7 @@ class TestZ3CumulativeAcksAndCommits:
     def test_a_commit_is_clipped_to_what_the_learner_was_sent(self) -> None:
         bench = leader(S1)
         bench.link(S2)
-        bench.hear(S2, FollowerInfo(E1, 1, True), AckEpoch(E1, LAST, False))
+        bench.hear(S2, FollowerInfo(E1, 1, FOUNDING), AckEpoch(E1, LAST, False))
         bench.peer.propose([b"d"], bench.now)
         bench.peer.log_synced(z(2, 1), bench.now)
         bench.hear(S1, Ack(z(2, 1)))

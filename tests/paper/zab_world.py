@@ -12,7 +12,7 @@ from itertools import combinations
 from random import Random
 
 from raykeeper.zab import effects, notes
-from raykeeper.zab.ids import Epoch, Millis, ServerId, Zxid
+from raykeeper.zab.ids import FOUNDING, DiskId, Epoch, Millis, ServerId, Zxid
 from raykeeper.zab.messages import Notification, ZabMessage
 from raykeeper.zab.peer import Peer
 from raykeeper.zab.quorum import Quorum
@@ -43,9 +43,9 @@ class Stream:
 class Server:
     """One server: its disk stays, the rest dies with each incarnation."""
 
-    def __init__(self, server_id: ServerId, votes: bool) -> None:
+    def __init__(self, server_id: ServerId, disk_id: DiskId) -> None:
         self.id = server_id
-        self.votes = votes
+        self.disk_id = disk_id
         self.disk = Disk()
         self.checked = 0  # entries of the disk that were checked
         self.incarnation = 0
@@ -78,7 +78,7 @@ class World:
         self.voters = tuple(ids[:voters])
         self.quorum = Quorum(self.voters)
         self.properties = Properties(self.quorum)
-        self.servers = {i: Server(i, i in self.voters) for i in ids}
+        self.servers = {i: Server(i, FOUNDING) for i in ids}
         self.window = window or WindowLimits()
         self.latency_ms = 2
         self.disk_ms = 3
@@ -119,7 +119,7 @@ class World:
     def start(self, server_id: ServerId) -> None:
         server = self.servers[server_id]
         assert server.peer is None
-        settings = Settings(server_id, self.voters, server.votes, window=self.window)
+        settings = Settings(server_id, self.voters, server.disk_id, window=self.window)
         history, server.applied = server.disk.recover(self.window, self.random, server.out)
         server.peer = Peer(settings, history, server.out)
         self._log(f"{server_id} starts at {history.logged:#x} {history.accepted}")
@@ -144,8 +144,8 @@ class World:
         """The disk is lost with its promises: the server comes back without a vote (D3)."""
         self.crash(server_id)
         server = self.servers[server_id]
-        self.wiped += server.votes
-        server.votes = False
+        self.wiped += server.disk_id == FOUNDING and server_id in self.voters
+        server.disk_id = DiskId(f"{server.disk_id}+")
         server.disk, server.checked = Disk(), 0
 
     def cut(self, a: ServerId, b: ServerId) -> None:

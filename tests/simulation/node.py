@@ -104,7 +104,7 @@ class Node:
         window = WindowLimits(
             txns_max=random.choice([5, 30, 200]), read_log_bytes_max=random.choice([500, 50_000])
         )
-        settings = Settings(self.server_id, self._voters, self.votes, TIMING, window)
+        settings = Settings(self.server_id, self._voters, timing=TIMING, window=window)
         self.server = Server(settings, LIMITS, options, recovered)
         self._checks.started(self)
         self._carry_out(self.server.start(self._schedule.times()))

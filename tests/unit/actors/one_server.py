@@ -91,7 +91,9 @@ class OneServer:
     ) -> None:
         self.server_id = ServerId(server_id)
         self.clock = clock or Schedule(0)
-        self.settings = Settings(self.server_id, tuple(map(ServerId, voters)), True, TIMING, window)
+        self.settings = Settings(
+            self.server_id, tuple(map(ServerId, voters)), timing=TIMING, window=window
+        )
         self.limits = limits
         self.options = options
         self.effects: list[Effect] = []

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from raykeeper.actors.replica_config import ReplicaConfig
-from raykeeper.zab.ids import Millis, ServerId
+from raykeeper.zab.ids import DiskId, Millis, ServerId
 
 
 def config(**settings: Any) -> ReplicaConfig:
@@ -58,7 +58,7 @@ def test_pickles() -> None:
 
 def test_settings_reach_the_parts() -> None:
     made = config(tick_ms=Millis(100), sync_limit=3, init_limit=7, snapshot_every_txns=9)
-    settings = made.settings(votes=False)
+    settings = made.settings(disk=DiskId("new"))
     assert (settings.server_id, settings.quorum.voters, settings.votes) == (2, (1, 2, 3), False)
     assert (settings.timing.sync_ms, settings.timing.init_ms) == (300, 700)
     assert made.options().snapshot_every_txns == 9

@@ -2,7 +2,7 @@
 
 from raykeeper.zab.effects import Effect, Note, Run, SaveEpochs, Send
 from raykeeper.zab.history import History
-from raykeeper.zab.ids import ZERO, Epoch, Millis, ServerId, Zxid, make_zxid
+from raykeeper.zab.ids import FOUNDING, ZERO, DiskId, Epoch, Millis, ServerId, Zxid, make_zxid
 from raykeeper.zab.messages import (
     AckEpoch,
     AckNewLeader,
@@ -22,6 +22,7 @@ from raykeeper.zab.window import TxnWindow
 
 S1, S2, S3, S4, S5 = (ServerId(i) for i in range(1, 6))
 THREE = (S1, S2, S3)
+NEW_DISK = DiskId("new")  # not the one that a vote rests on
 T0 = Millis(10_000)
 
 
@@ -75,9 +76,10 @@ def told(
     state: PeerState = PeerState.LOOKING,
     voting: bool = True,
     own: Vote | None = None,
+    disk: DiskId = FOUNDING,
 ) -> Notification:
     """A notification; the sender votes for itself unless `own` says otherwise."""
-    return Notification(round_, vote, state, voting, own or vote)
+    return Notification(round_, vote, state, voting, own or vote, disk)
 
 
 class Bench:
@@ -88,7 +90,7 @@ class Bench:
         server_id: ServerId,
         *runs: Run,
         voters: tuple[ServerId, ...] = THREE,
-        votes: bool = True,
+        disk: DiskId = FOUNDING,
         accepted: int = 0,
         current: int = 0,
         delivered: Zxid | None = None,
@@ -97,7 +99,7 @@ class Bench:
     ) -> None:
         self.out: list[Effect] = []
         self.now = T0
-        self.settings = Settings(server_id, voters, votes, window=window)
+        self.settings = Settings(server_id, voters, disk, window=window)
         self.history = make_history(
             self.out,
             *runs,
@@ -156,7 +158,7 @@ class Bench:
         """From the election to an established leader whose followers have exactly its log."""
         self.elect(self.settings.server_id, *followers)
         for follower in followers:
-            self.hear(follower, FollowerInfo(self.history.accepted, 1, True))
+            self.hear(follower, FollowerInfo(self.history.accepted, 1, FOUNDING))
         self.save_epochs()
         last = self.history.logged
         for follower in followers:

@@ -7,11 +7,11 @@ from raykeeper.zab.effects import Activated, Append, Deliver, Effect, Note, Role
 from raykeeper.zab.errors import PeerProtocolError
 from raykeeper.zab.follower_broadcast import FollowerBroadcast, FollowerBroadcastMessage
 from raykeeper.zab.history import History
-from raykeeper.zab.ids import ZERO, Epoch, Millis, Zxid
+from raykeeper.zab.ids import FOUNDING, ZERO, DiskId, Epoch, Millis, Zxid
 from raykeeper.zab.messages import Ack, Commit, Ping, Pong, Proposals
 from raykeeper.zab.settings import Settings, Timing
 from raykeeper.zab.transitions import GiveUp
-from tests.unit.zab.histories import S1, S3, T0, THREE, make_history, z
+from tests.unit.zab.histories import NEW_DISK, S1, S3, T0, THREE, make_history, z
 
 LEADER = S3
 Z1, Z2, Z3 = (z(7, n) for n in range(1, 4))
@@ -25,10 +25,12 @@ def ack(upto: Zxid) -> Send:
     return Send(LEADER, Ack(upto))
 
 
-def follow(*steps: Step, votes: bool = True) -> tuple[FollowerBroadcast, History, list[Effect]]:
+def follow(
+    *steps: Step, disk: DiskId = FOUNDING
+) -> tuple[FollowerBroadcast, History, list[Effect]]:
     out: list[Effect] = []
     history = make_history(out, accepted=7, current=7)
-    role = FollowerBroadcast(Settings(S1, THREE, votes), history, LEADER, ZERO, out, T0)
+    role = FollowerBroadcast(Settings(S1, THREE, disk), history, LEADER, ZERO, out, T0)
     for step in steps:
         if isinstance(step, int):
             history.log_synced(step)
@@ -90,9 +92,9 @@ def test_what_no_leader_says_now_is_a_bug_of_the_caller() -> None:
         follow(Pong(1))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("votes", "role"), [(True, Role.FOLLOWER), (False, Role.OBSERVER)])
-def test_begins_active(votes: bool, role: Role) -> None:
-    out = follow(votes=votes)[2]
+@pytest.mark.parametrize(("disk", "role"), [(FOUNDING, Role.FOLLOWER), (NEW_DISK, Role.OBSERVER)])
+def test_begins_active(disk: DiskId, role: Role) -> None:
+    out = follow(disk=disk)[2]
     assert out[-1] == Activated(role, LEADER, Epoch(7))
 
 

@@ -20,7 +20,7 @@ from raykeeper.zab.effects import (
 from raykeeper.zab.errors import PeerProtocolError
 from raykeeper.zab.follower_recovery import FollowerRecovery
 from raykeeper.zab.history import History
-from raykeeper.zab.ids import COUNTER_MAX, ZERO, Epoch, Millis
+from raykeeper.zab.ids import COUNTER_MAX, FOUNDING, ZERO, DiskId, Epoch, Millis
 from raykeeper.zab.messages import (
     AckEpoch,
     AckNewLeader,
@@ -40,7 +40,7 @@ from raykeeper.zab.messages import (
 from raykeeper.zab.phases import FollowerPhase
 from raykeeper.zab.settings import Settings, Timing
 from raykeeper.zab.transitions import GiveUp, Synchronized
-from tests.unit.zab.histories import S1, S2, S3, T0, THREE, make_history, noted, run, z
+from tests.unit.zab.histories import NEW_DISK, S1, S2, S3, T0, THREE, make_history, noted, run, z
 
 LEADER = S3
 E1, E2 = Epoch(1), Epoch(2)
@@ -52,12 +52,12 @@ ENDING = z(1, COUNTER_MAX - 1)
 class Follower:
     """Server 1 with a, b and c in its log, a delivered, in its fourth stint."""
 
-    def __init__(self, accepted: int = 1, *log: Run, votes: bool = True) -> None:
+    def __init__(self, accepted: int = 1, *log: Run, disk: DiskId = FOUNDING) -> None:
         self.out: list[Effect] = []
         self.history: History = make_history(
             self.out, *(log or (ABC,)), accepted=accepted, current=1, delivered=z(1, 1)
         )
-        settings = Settings(S1, THREE, votes)
+        settings = Settings(S1, THREE, disk)
         self.role = FollowerRecovery(settings, self.history, LEADER, 4, self.out, T0)
 
     def hear(self, *messages: LeaderMessage) -> list[Effect]:
@@ -88,10 +88,10 @@ class Follower:
 
 def test_greets_with_its_promise_and_stint() -> None:
     follower = Follower()
-    assert follower.out == [Send(LEADER, FollowerInfo(E1, 4, True))]
+    assert follower.out == [Send(LEADER, FollowerInfo(E1, 4, FOUNDING))]
     follower.out.clear()
     follower.role.greet()
-    assert follower.out == [Send(LEADER, FollowerInfo(E1, 4, True))]
+    assert follower.out == [Send(LEADER, FollowerInfo(E1, 4, FOUNDING))]
     follower.promise()
     follower.out.clear()
     follower.role.greet()
@@ -99,7 +99,7 @@ def test_greets_with_its_promise_and_stint() -> None:
 
 
 def test_says_when_it_has_no_vote() -> None:
-    assert Follower(votes=False).out == [Send(LEADER, FollowerInfo(E1, 4, False))]
+    assert Follower(disk=NEW_DISK).out == [Send(LEADER, FollowerInfo(E1, 4, NEW_DISK))]
 
 
 class TestPromise:

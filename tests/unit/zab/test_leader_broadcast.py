@@ -15,7 +15,7 @@ from raykeeper.zab.effects import (
     Send,
 )
 from raykeeper.zab.errors import PeerProtocolError
-from raykeeper.zab.ids import COUNTER_MAX, ZERO, Epoch, Millis, ServerId
+from raykeeper.zab.ids import COUNTER_MAX, FOUNDING, ZERO, DiskId, Epoch, Millis, ServerId
 from raykeeper.zab.leader_broadcast import LeaderBroadcast, LeaderBroadcastMessage
 from raykeeper.zab.learners import Learners, Stage
 from raykeeper.zab.messages import (
@@ -36,6 +36,7 @@ from raykeeper.zab.messages import (
 from raykeeper.zab.settings import Settings, Timing, WindowLimits
 from raykeeper.zab.transitions import GiveUp
 from tests.unit.zab.histories import (
+    NEW_DISK,
     S1,
     S2,
     S3,
@@ -77,7 +78,7 @@ class Leader:
         self.learners.epoch = E7
         self.learners.is_synchronizing = True
         for follower in followers:
-            info = FollowerInfo(Epoch(6), 1, follower in voters)
+            info = FollowerInfo(Epoch(6), 1, FOUNDING)
             self.learners.greet(follower, info, T0)
             learner = self.learners.get(follower)
             assert learner is not None
@@ -111,9 +112,9 @@ class Leader:
         self.role.wake(self.now)
         return self.take()
 
-    def join(self, server_id: ServerId, last: int = OLD, voting: bool = True) -> list[Effect]:
+    def join(self, server_id: ServerId, last: int = OLD, disk: DiskId = FOUNDING) -> list[Effect]:
         """A learner whose log ends at `last`, up to the ack of NEWLEADER."""
-        self.hear(server_id, FollowerInfo(Epoch(6), 1, voting))
+        self.hear(server_id, FollowerInfo(Epoch(6), 1, disk))
         return self.hear(server_id, AckEpoch(Epoch(6), last, False), AckNewLeader(E7))  # type: ignore[arg-type]
 
 
@@ -129,7 +130,7 @@ def test_begins_with_its_whole_history_committed() -> None:
 
 def test_welcomes_only_who_has_acknowledged_newleader() -> None:
     leader = Leader(S1)
-    leader.hear(S2, FollowerInfo(Epoch(6), 1, True))
+    leader.hear(S2, FollowerInfo(Epoch(6), 1, FOUNDING))
     LeaderBroadcast(leader.settings, leader.history, leader.learners, leader.out, T0)
     assert sent(leader.out) == [UpToDate(OLD)]
 
@@ -155,8 +156,8 @@ class TestPropose:
 
     def test_also_to_those_that_have_not_acknowledged_newleader(self) -> None:
         leader = Leader(S1)
-        leader.hear(S2, FollowerInfo(Epoch(6), 1, True), AckEpoch(Epoch(6), OLD, False))
-        leader.hear(S4, FollowerInfo(Epoch(6), 1, False))
+        leader.hear(S2, FollowerInfo(Epoch(6), 1, FOUNDING), AckEpoch(Epoch(6), OLD, False))
+        leader.hear(S4, FollowerInfo(Epoch(6), 1, NEW_DISK))
         assert [e.peer for e in leader.propose(b"a") if isinstance(e, Send)] == [S1, S2]
 
     @pytest.mark.parametrize("count", [0, 2])
@@ -206,7 +207,7 @@ class TestCommit:
 
     def test_is_told_to_who_has_acknowledged_newleader(self) -> None:
         leader = Leader(S1)
-        leader.hear(S2, FollowerInfo(Epoch(6), 1, True), AckEpoch(Epoch(6), OLD, False))
+        leader.hear(S2, FollowerInfo(Epoch(6), 1, FOUNDING), AckEpoch(Epoch(6), OLD, False))
         leader.propose(b"a")
         leader.synced(Z1)
         assert sent(leader.hear(S1, Ack(Z1)), S2) == []
@@ -237,7 +238,7 @@ class TestJoin:
         leader = Leader(S1)
         leader.propose(b"a")
         leader.synced(Z1)
-        leader.hear(S2, FollowerInfo(Epoch(6), 1, True))
+        leader.hear(S2, FollowerInfo(Epoch(6), 1, FOUNDING))
         packets = leader.hear(S2, AckEpoch(Epoch(6), OLD, False))
         assert sent(packets) == [Diff(), Proposals(Z1, [b"a"]), NewLeader(E7, Z1)]
         # Its ack is the second of three: what it was sent is committed at once.
@@ -245,7 +246,7 @@ class TestJoin:
 
     def test_is_invited_at_once(self) -> None:
         leader = Leader(S1)
-        assert leader.hear(S2, FollowerInfo(Epoch(6), 3, True)) == [Send(S2, LeaderInfo(E7, 3))]
+        assert leader.hear(S2, FollowerInfo(Epoch(6), 3, FOUNDING)) == [Send(S2, LeaderInfo(E7, 3))]
 
     def test_with_a_longer_log_is_cut(self) -> None:
         """A quorum has promised without it, so what it has more was never committed."""
@@ -256,12 +257,12 @@ class TestJoin:
 
     def test_with_a_later_promise_ends_this_epoch(self) -> None:
         leader = Leader(S1)
-        leader.hear(S2, FollowerInfo(Epoch(8), 1, True))
+        leader.hear(S2, FollowerInfo(Epoch(8), 1, FOUNDING))
         assert leader.role.outcome == GiveUp("a learner has promised a later epoch")
 
     def test_is_given_the_credits_of_its_snapshot(self) -> None:
         leader = Leader(S1)
-        leader.hear(S2, FollowerInfo(Epoch(6), 1, True), AckEpoch(Epoch(5), z(5, 1), False))
+        leader.hear(S2, FollowerInfo(Epoch(6), 1, FOUNDING), AckEpoch(Epoch(5), z(5, 1), False))
         assert leader.hear(S2, SnapshotCredit()) == [GrantCredit(S2)]
 
 
@@ -278,7 +279,7 @@ def test_refuses_from_a_follower(message: LeaderBroadcastMessage) -> None:
 
 def test_refuses_an_ack_before_the_ack_of_newleader() -> None:
     leader = Leader(S1)
-    leader.hear(S2, FollowerInfo(Epoch(6), 1, True), AckEpoch(Epoch(6), OLD, False))
+    leader.hear(S2, FollowerInfo(Epoch(6), 1, FOUNDING), AckEpoch(Epoch(6), OLD, False))
     with pytest.raises(PeerProtocolError):
         leader.hear(S2, Ack(OLD))
 
@@ -361,7 +362,7 @@ class TestTick:
 
     def test_pings_followers(self) -> None:
         leader = Leader(S1)
-        leader.hear(S2, FollowerInfo(Epoch(6), 1, True))
+        leader.hear(S2, FollowerInfo(Epoch(6), 1, FOUNDING))
         assert leader.wait(TICK.ping_ms - 1) == []
         assert leader.wait(1) == [Send(S1, Ping(1))]
         assert leader.role.deadline() == T0 + 2 * TICK.ping_ms
@@ -376,7 +377,7 @@ class TestTick:
 
     def test_waits_longer_for_one_that_is_synchronized(self) -> None:
         leader = Leader(S1)
-        leader.hear(S2, FollowerInfo(Epoch(6), 1, True), AckEpoch(Epoch(6), OLD, False))
+        leader.hear(S2, FollowerInfo(Epoch(6), 1, FOUNDING), AckEpoch(Epoch(6), OLD, False))
         leader.now = Millis(T0 + TICK.init_ms)
         leader.hear(S1, Pong(0))
         assert leader.wait(0) == [Send(S1, Ping(1))]
@@ -399,7 +400,7 @@ class TestTick:
     @pytest.mark.parametrize("stage", [Stage.READING, Stage.STREAMING])
     def test_drops_one_that_is_outgrown(self, stage: Stage) -> None:
         leader = Leader(S1, window=WindowLimits(bytes_max=1))
-        leader.hear(S2, FollowerInfo(Epoch(6), 1, True))
+        leader.hear(S2, FollowerInfo(Epoch(6), 1, FOUNDING))
         learner = leader.learners.get(S2)
         assert learner is not None
         learner.stage = stage

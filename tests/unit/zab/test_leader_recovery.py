@@ -6,7 +6,7 @@ from raykeeper.zab import notes
 from raykeeper.zab.effects import Effect, GrantCredit, Run, SaveEpochs, Send, StreamSnapshot
 from raykeeper.zab.errors import PeerProtocolError
 from raykeeper.zab.history import History
-from raykeeper.zab.ids import EPOCH_MAX, ZERO, Epoch, Millis, ServerId, Zxid
+from raykeeper.zab.ids import EPOCH_MAX, FOUNDING, ZERO, Epoch, Millis, ServerId, Zxid
 from raykeeper.zab.leader_recovery import LeaderRecovery, LeaderRecoveryMessage
 from raykeeper.zab.learners import Stage
 from raykeeper.zab.messages import (
@@ -21,6 +21,7 @@ from raykeeper.zab.messages import (
 from raykeeper.zab.settings import Settings, Timing
 from raykeeper.zab.transitions import Established, GiveUp
 from tests.unit.zab.histories import (
+    NEW_DISK,
     S1,
     S2,
     S3,
@@ -38,7 +39,7 @@ from tests.unit.zab.histories import (
 FIVE = (S1, S2, S3, S4, S5)
 E1, E2 = Epoch(1), Epoch(2)
 AB = run(z(1, 1), b"a", b"b")
-HELLO = FollowerInfo(E1, 1, True)
+HELLO = FollowerInfo(E1, 1, FOUNDING)
 PROMISE = AckEpoch(E1, z(1, 2), True)
 
 
@@ -109,16 +110,16 @@ class TestEpoch:
 
     def test_is_above_all_that_was_heard(self) -> None:
         leader = Leader(FIVE)
-        leader.hear(S1, FollowerInfo(Epoch(7), 1, True))
+        leader.hear(S1, FollowerInfo(Epoch(7), 1, FOUNDING))
         assert leader.out == []
-        leader.hear(S2, FollowerInfo(Epoch(4), 1, True))
+        leader.hear(S2, FollowerInfo(Epoch(4), 1, FOUNDING))
         assert leader.out[-1] == SaveEpochs(Epoch(8), E1)
         assert leader.history.promised_to == S3
 
     def test_counts_voters_only(self) -> None:
         leader = Leader()
         leader.hear(S4, HELLO)
-        leader.hear(S1, FollowerInfo(Epoch(6), 1, False))
+        leader.hear(S1, FollowerInfo(Epoch(6), 1, NEW_DISK))
         assert leader.out == []
         leader.hear(S2, HELLO)
         assert leader.out[-1] == SaveEpochs(Epoch(7), E1)
@@ -132,7 +133,7 @@ class TestEpoch:
     def test_is_chosen_anew_when_somebody_promised_as_much_meanwhile(self, promised: int) -> None:
         leader = Leader()
         leader.hear(S1, HELLO)
-        leader.hear(S2, FollowerInfo(Epoch(promised), 1, True))
+        leader.hear(S2, FollowerInfo(Epoch(promised), 1, FOUNDING))
         leader.saved()
         assert sent(leader.out) == []
         assert leader.out[-1] == SaveEpochs(Epoch(promised + 1), E1)
@@ -141,14 +142,14 @@ class TestEpoch:
 
     def test_is_outrun_by_a_promise_of_a_later_one(self) -> None:
         leader = Leader().propose(S1)
-        leader.hear(S2, FollowerInfo(Epoch(3), 1, True))
+        leader.hear(S2, FollowerInfo(Epoch(3), 1, FOUNDING))
         assert leader.reason() == "a learner has promised a later epoch"
         assert notes.EPOCH_OUTRUN in noted(leader.out)
 
     @pytest.mark.parametrize(("accepted", "heard"), [(EPOCH_MAX, 1), (1, EPOCH_MAX)])
     def test_none_is_left_for_who_was_promised_the_last(self, accepted: int, heard: int) -> None:
         leader = Leader(accepted=accepted)
-        leader.hear(S1, FollowerInfo(Epoch(heard), 1, True))
+        leader.hear(S1, FollowerInfo(Epoch(heard), 1, FOUNDING))
         assert leader.out == []
         assert leader.role.outcome is None
         leader.role.wake(leader.role.deadline())
@@ -195,7 +196,7 @@ class TestPromises:
     def test_learners_without_a_vote_do_not_count(self, learner: ServerId) -> None:
         leader = Leader().propose(S2)
         leader.out.clear()
-        leader.hear(learner, FollowerInfo(E1, 1, False), PROMISE)
+        leader.hear(learner, FollowerInfo(E1, 1, NEW_DISK), PROMISE)
         assert not leader.role.learners.is_synchronizing
 
     def test_promises_made_to_others_do_not_count(self) -> None:
@@ -221,7 +222,7 @@ class TestAcks:
         leader.hear(S2, PROMISE)
         leader.saved()
         leader.hear(S1, AckNewLeader(E2))
-        leader.hear(ServerId(9), FollowerInfo(E1, 1, False), PROMISE, AckNewLeader(E2))
+        leader.hear(ServerId(9), FollowerInfo(E1, 1, NEW_DISK), PROMISE, AckNewLeader(E2))
         assert leader.role.outcome is None
         leader.hear(S2, AckNewLeader(E2))
         assert isinstance(leader.role.outcome, Established)

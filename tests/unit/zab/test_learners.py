@@ -14,7 +14,7 @@ from raykeeper.zab.effects import (
 )
 from raykeeper.zab.errors import PeerProtocolError
 from raykeeper.zab.history import History
-from raykeeper.zab.ids import ZERO, Epoch, ServerId, Zxid
+from raykeeper.zab.ids import FOUNDING, ZERO, DiskId, Epoch, ServerId, Zxid
 from raykeeper.zab.learners import Learner, Learners, Stage
 from raykeeper.zab.messages import (
     AckEpoch,
@@ -31,6 +31,7 @@ from raykeeper.zab.messages import (
 )
 from raykeeper.zab.settings import Settings, WindowLimits
 from tests.unit.zab.histories import (
+    NEW_DISK,
     S1,
     S2,
     S3,
@@ -62,8 +63,8 @@ class Table:
         self.learners = Learners(settings, self.history, self.out)
         self.learners.epoch = E5
 
-    def greet(self, server_id: ServerId, stint: int = 1, voting: bool = True) -> Learner:
-        self.learners.greet(server_id, FollowerInfo(Epoch(4), stint, voting), T0)
+    def greet(self, server_id: ServerId, stint: int = 1, disk: DiskId = FOUNDING) -> Learner:
+        self.learners.greet(server_id, FollowerInfo(Epoch(4), stint, disk), T0)
         learner = self.learners.get(server_id)
         assert learner is not None
         return learner
@@ -97,18 +98,18 @@ def test_greeting_again_changes_nothing_unless_the_stint_is_another() -> None:
 
 
 @pytest.mark.parametrize(
-    ("server_id", "voting", "votes"),
+    ("server_id", "disk", "votes"),
     [
-        (S1, True, True),
-        (S1, False, False),  # it lost its promises
-        (S4, True, False),  # no voter, whatever it says (ZOOKEEPER-2959)
-        (S4, False, False),
+        (S1, FOUNDING, True),
+        (S1, NEW_DISK, False),  # it lost its promises
+        (S4, FOUNDING, False),  # no voter, whatever it says (ZOOKEEPER-2959)
+        (S4, NEW_DISK, False),
     ],
 )
 def test_only_voters_with_their_promises_count(
-    server_id: ServerId, voting: bool, votes: bool
+    server_id: ServerId, disk: DiskId, votes: bool
 ) -> None:
-    assert Table().greet(server_id, voting=voting).votes is votes
+    assert Table().greet(server_id, disk=disk).votes is votes
 
 
 def test_a_promise_is_noted_until_a_quorum_has_promised() -> None:

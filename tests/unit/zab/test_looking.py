@@ -6,12 +6,25 @@ import pytest
 
 from raykeeper.zab.effects import Effect, Send
 from raykeeper.zab.errors import PeerProtocolError
-from raykeeper.zab.ids import ZERO, Epoch, Millis, ServerId
+from raykeeper.zab.ids import FOUNDING, ZERO, DiskId, Epoch, Millis, ServerId
 from raykeeper.zab.looking import Looking
 from raykeeper.zab.messages import Notification, PeerState, Vote
 from raykeeper.zab.settings import Settings, Timing
 from raykeeper.zab.transitions import Elected
-from tests.unit.zab.histories import S1, S2, S3, S4, S5, T0, make_history, run, sent, told, z
+from tests.unit.zab.histories import (
+    NEW_DISK,
+    S1,
+    S2,
+    S3,
+    S4,
+    S5,
+    T0,
+    make_history,
+    run,
+    sent,
+    told,
+    z,
+)
 
 FIVE = (S1, S2, S3, S4, S5)
 FOLLOWING, LEADING = PeerState.FOLLOWING, PeerState.LEADING
@@ -46,10 +59,12 @@ class Election:
         return outcome.vote.leader if isinstance(outcome, Elected) else None
 
 
-def election(*links: ServerId, voters: tuple[ServerId, ...] = FIVE, votes: bool = True) -> Election:
+def election(
+    *links: ServerId, voters: tuple[ServerId, ...] = FIVE, disk: DiskId = FOUNDING
+) -> Election:
     out: list[Effect] = []
     linked = dict.fromkeys(links)
-    settings = Settings(S2, voters, votes)
+    settings = Settings(S2, voters, disk)
     looking = Looking(settings, make_history(out), linked, 5, out, T0)
     return Election(looking, linked, out)
 
@@ -208,7 +223,7 @@ class TestJoins:
         assert race.leader() is None
 
     def test_without_a_vote_only_when_others_are_a_quorum(self) -> None:
-        race = election(S1, S3, S4, votes=False)
+        race = election(S1, S3, S4, disk=NEW_DISK)
         race.hear(S3, told(2, vote_for(S3), LEADING))
         race.hear(S1, told(2, vote_for(S3), FOLLOWING, own=vote_for(S1)))
         assert race.leader() is None
@@ -248,7 +263,7 @@ class TestRounds:
 
     def test_without_a_vote_an_earlier_round_is_not_answered(self) -> None:
         """A voter answers whoever has no vote: they would answer each other for ever."""
-        race = election(S1, S3, votes=False)
+        race = election(S1, S3, disk=NEW_DISK)
         race.out.clear()
         race.hear(S3, told(4, vote_for(S3)))
         assert race.out == []
@@ -290,14 +305,14 @@ class TestThoseWithoutAVote:
         assert race.out == []
 
     def test_vote_for_nobody_and_answer_nobody_of_their_kind(self) -> None:
-        race = election(S1, S3, votes=False)
+        race = election(S1, S3, disk=NEW_DISK)
         assert sent(race.out, S1) == [Notification(5, NOBODY, PeerState.LOOKING, False, NOBODY)]
         race.out.clear()
         race.hear(S1, told(9, vote_for(S1), voting=False))
         assert race.out == []
 
     def test_decide_nothing_by_votes(self) -> None:
-        race = election(S1, S3, voters=(S1, S2, S3), votes=False)
+        race = election(S1, S3, voters=(S1, S2, S3), disk=NEW_DISK)
         race.hear(S1, told(5, vote_for(S3), own=vote_for(S1)))
         race.hear(S3, told(5, vote_for(S3)))
         race.wait(200)

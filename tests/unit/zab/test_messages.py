@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from raykeeper.zab import messages
-from raykeeper.zab.ids import ZERO, Epoch, ServerId
+from raykeeper.zab.ids import FOUNDING, ZERO, Epoch, ServerId
 from raykeeper.zab.messages import (
     Ack,
     AckEpoch,
@@ -15,6 +15,7 @@ from raykeeper.zab.messages import (
     Diff,
     FollowerInfo,
     LeaderInfo,
+    LogPaused,
     NewLeader,
     Notification,
     PeerState,
@@ -34,8 +35,8 @@ from tests.unit.zab.histories import S1, S2, z
 
 MINE, BEST = Vote(Epoch(1), z(1, 3), S1), Vote(Epoch(2), z(2, 1), S2)
 ALL: list[ZabMessage] = [
-    Notification(4, BEST, PeerState.LOOKING, True, MINE),
-    FollowerInfo(Epoch(1), 2, True),
+    Notification(4, BEST, PeerState.LOOKING, True, MINE, FOUNDING),
+    FollowerInfo(Epoch(1), 2, FOUNDING),
     LeaderInfo(Epoch(2), 2),
     AckEpoch(Epoch(1), z(1, 3), False),
     Diff(),
@@ -52,6 +53,7 @@ ALL: list[ZabMessage] = [
     Commit(z(2, 4)),
     Ping(9),
     Pong(9),
+    LogPaused(),
 ]
 
 
@@ -118,13 +120,14 @@ def _put(field: object, number: int) -> object:
     return field
 
 
-def test_votes_are_ordered_by_epoch_then_zxid_then_server() -> None:
+def test_votes_are_ordered_by_epoch_then_zxid_then_room_then_server() -> None:
     votes = [
         Vote(Epoch(0), ZERO, ServerId(9)),
         Vote(Epoch(1), z(1, 1), ServerId(3)),
+        Vote(Epoch(1), z(1, 2), ServerId(7), has_room=False),
         Vote(Epoch(1), z(1, 2), ServerId(1)),
         Vote(Epoch(1), z(1, 2), ServerId(2)),
         Vote(Epoch(2), z(1, 1), ServerId(1)),
     ]
-    shuffled = [votes[i] for i in (3, 0, 4, 2, 1)]
-    assert sorted(shuffled) == votes
+    shuffled = [votes[i] for i in (3, 0, 5, 4, 2, 1)]
+    assert sorted(shuffled, key=lambda vote: vote.rank) == votes

@@ -21,7 +21,7 @@ from raykeeper.zab.effects import (
     StreamSnapshot,
     Truncate,
 )
-from raykeeper.zab.ids import ZERO, Epoch, Millis
+from raykeeper.zab.ids import FOUNDING, ZERO, DiskId, Epoch, Millis
 from raykeeper.zab.messages import (
     Ack,
     AckEpoch,
@@ -44,7 +44,7 @@ from raykeeper.zab.messages import (
     Vote,
 )
 from raykeeper.zab.settings import Timing
-from tests.unit.zab.histories import S1, S2, S3, S4, Bench, noted, run, sent, told, z
+from tests.unit.zab.histories import NEW_DISK, S1, S2, S3, S4, Bench, noted, run, sent, told, z
 
 LOG = run(z(1, 1), b"a", b"b", b"c")
 LAST = z(1, 3)
@@ -52,8 +52,8 @@ E1, E2 = Epoch(1), Epoch(2)
 LOOKING, FOLLOWING, LEADING = PeerState.LOOKING, PeerState.FOLLOWING, PeerState.LEADING
 
 
-def server(server_id: int = S1, votes: bool = True) -> Bench:
-    return Bench(server_id, LOG, accepted=1, current=1, votes=votes)  # type: ignore[arg-type]
+def server(server_id: int = S1, disk: DiskId = FOUNDING) -> Bench:
+    return Bench(server_id, LOG, accepted=1, current=1, disk=disk)  # type: ignore[arg-type]
 
 
 def recovering_follower() -> Bench:
@@ -109,7 +109,7 @@ class TestRoles:
         assert peer.epoch == (2 if active else 1)
 
     def test_a_server_without_a_vote_observes(self) -> None:
-        bench = server(votes=False)
+        bench = server(disk=NEW_DISK)
         bench.link(S2, S3)
         vote = Vote(E1, LAST, S3)
         bench.hear(S3, told(1, vote, LEADING))
@@ -126,7 +126,7 @@ class TestRoles:
         found = bench.take()
         assert RoleChanged(Role.FOLLOWER, S3) in found
         assert sent(found, S3)[-2:] == [
-            FollowerInfo(E1, 1, True),
+            FollowerInfo(E1, 1, FOUNDING),
             told(1, Vote(E1, LAST, S3), FOLLOWING, own=Vote(E1, LAST, S1)),
         ]
         bench.hear(S3, LeaderInfo(E2, 1))
@@ -208,7 +208,7 @@ class TestDraining:
         found = sent(bench.take(), S1)
         assert [(m.state, m.voting, m.round) for m in found] == [(LOOKING, False, 2)]  # type: ignore[union-attr]
         # Whoever takes it for a leader still is told the same; a vote is not asked of it.
-        bench.hear(S1, FollowerInfo(E2, 2, True), told(2, Vote(E1, LAST, S1)))
+        bench.hear(S1, FollowerInfo(E2, 2, FOUNDING), told(2, Vote(E1, LAST, S1)))
         assert [m.voting for m in sent(bench.take(), S1)] == [False]  # type: ignore[union-attr]
 
     def test_with_a_settled_disk_it_just_votes(self) -> None:
@@ -269,7 +269,7 @@ class TestLinks:
 
     def test_a_leader_drops_the_learner(self) -> None:
         for bench in (leading(), recovering_leader()):
-            bench.hear(S1, FollowerInfo(E1, 9, True))
+            bench.hear(S1, FollowerInfo(E1, 9, FOUNDING))
             bench.take()
             bench.peer.link_down(S1, bench.now)
             assert noted(bench.take()) == [notes.LEARNER_LOST]
@@ -318,7 +318,7 @@ class TestNotifications:
 
     def test_a_follower_that_looks_has_left_its_leader(self) -> None:
         for bench in (leading(), recovering_leader()):
-            bench.hear(S1, FollowerInfo(E1, 9, True))
+            bench.hear(S1, FollowerInfo(E1, 9, FOUNDING))
             bench.take()
             bench.hear(S1, told(2, Vote(E1, LAST, S1)))
             assert noted(bench.take()) == [notes.LEARNER_LOST]
@@ -327,7 +327,7 @@ class TestNotifications:
         bench = recovering_follower()
         bench.take()
         bench.hear(S3, told(1, Vote(E1, LAST, S3), LEADING))
-        assert bench.take() == [Send(S3, FollowerInfo(E1, 1, True))]
+        assert bench.take() == [Send(S3, FollowerInfo(E1, 1, FOUNDING))]
         bench = following()
         bench.take()
         bench.hear(S3, told(1, Vote(E1, LAST, S3), LEADING))
@@ -388,7 +388,7 @@ class TestSnapshots:
         bench = leading()
         bench.peer.propose([b"d"], bench.now)
         bench.link(S2)
-        bench.hear(S2, FollowerInfo(E1, 1, True), AckEpoch(E1, z(1, 9), False))
+        bench.hear(S2, FollowerInfo(E1, 1, FOUNDING), AckEpoch(E1, z(1, 9), False))
         assert StreamSnapshot(S2) in bench.take()
         return bench
 
@@ -431,7 +431,7 @@ def test_what_was_read_of_the_log_goes_to_its_learner() -> None:
     bench = Bench(S3, run(z(1, 3), b"c"), accepted=1, current=1, base=z(1, 2))
     bench.lead(S1)
     bench.link(S2)
-    bench.hear(S2, FollowerInfo(E1, 1, True), AckEpoch(E1, z(1, 1), False))
+    bench.hear(S2, FollowerInfo(E1, 1, FOUNDING), AckEpoch(E1, z(1, 1), False))
     read = next(effect for effect in bench.take() if isinstance(effect, ReadLog))
     assert (read.learner, read.after, read.upto) == (S2, z(1, 0), z(1, 2))
     runs = [run(z(1, 1), b"a", b"b")]
@@ -485,5 +485,5 @@ def test_alone_it_leads_at_once() -> None:
 def test_acknowledged_newleader_is_taken_from_a_late_follower() -> None:
     bench = leading()
     bench.link(S2)
-    bench.hear(S2, FollowerInfo(E1, 1, True), AckEpoch(E1, LAST, False), AckNewLeader(E2))
+    bench.hear(S2, FollowerInfo(E1, 1, FOUNDING), AckEpoch(E1, LAST, False), AckNewLeader(E2))
     assert sent(bench.take(), S2)[-1] == UpToDate(LAST)

@@ -7,7 +7,7 @@ import pytest
 
 from raykeeper.zab import notes
 from raykeeper.zab.effects import BreakLink, Send
-from raykeeper.zab.ids import Epoch
+from raykeeper.zab.ids import FOUNDING, Epoch
 from raykeeper.zab.messages import (
     AckEpoch,
     Commit,
@@ -84,7 +84,7 @@ def established() -> Bench:
 def recovering_leader() -> Bench:
     bench = Bench(S3, LOG, accepted=1, current=1)
     bench.elect(S3, S1)
-    bench.hear(S1, FollowerInfo(Epoch(1), 1, True))
+    bench.hear(S1, FollowerInfo(Epoch(1), 1, FOUNDING))
     bench.save_epochs()
     return bench
 

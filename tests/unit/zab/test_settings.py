@@ -2,9 +2,9 @@
 
 import pytest
 
-from raykeeper.zab.ids import SERVER_ID_MAX, Millis, ServerId
+from raykeeper.zab.ids import FOUNDING, SERVER_ID_MAX, DiskId, Millis, ServerId
 from raykeeper.zab.settings import Settings, Timing, WindowLimits
-from tests.unit.zab.histories import S1, S2, S4, THREE
+from tests.unit.zab.histories import NEW_DISK, S1, S2, S4, THREE
 
 
 def test_spans_are_multiples_of_the_tick() -> None:
@@ -14,17 +14,17 @@ def test_spans_are_multiples_of_the_tick() -> None:
 
 
 @pytest.mark.parametrize(
-    ("server_id", "votes", "counts"),
+    ("server_id", "disk", "counts"),
     [
-        (S1, True, True),
-        (S1, False, False),  # a voter that has lost its promises (D3)
-        (S4, True, False),  # an observer
+        (S1, FOUNDING, True),
+        (S1, NEW_DISK, False),  # a voter that has lost its promises (D3)
+        (S4, FOUNDING, False),  # an observer
     ],
 )
 def test_only_voters_with_their_promises_vote(
-    server_id: ServerId, votes: bool, counts: bool
+    server_id: ServerId, disk: DiskId, counts: bool
 ) -> None:
-    assert Settings(server_id, THREE, votes).votes is counts
+    assert Settings(server_id, THREE, disk).votes is counts
 
 
 def test_defaults_may_be_replaced() -> None:
