@@ -205,7 +205,7 @@ class Replica:
             for note in recovered.notes:
                 self._log.note(note)
             server = Server(
-                config.settings(votes=recovered.votes),
+                config.settings(disk=recovered.disk),
                 config.limits(),
                 config.options(),
                 recovered,
