@@ -40,7 +40,6 @@ class Checks:
 
     def __init__(self, schedule: Schedule) -> None:
         self.notes: dict[str, int] = {}
-        self.trace: list[str] = []
         self.committed: dict[Zxid, bytes] = {}
         self.order: list[Zxid] = []  # zxids of `committed`, in order
         self.acked = 0
@@ -240,8 +239,7 @@ class Checks:
         assert changed <= since, f"{session.name} was not told of {path} at {show_zxid(changed)}"
 
     def _say(self, text: str) -> None:
-        if len(self.trace) < 200_000:
-            self.trace.append(f"{self._schedule.now:>7} {text}")
+        self._schedule.say(text)
 
 
 def _end(node: "Node") -> str:

@@ -1,5 +1,6 @@
 """A client in the simulated world: the real `ClientCore`, a random workload, and what it saw."""
 
+from collections import Counter
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,9 @@ from raykeeper.znodes.requests import (
     SetData,
     Sync,
 )
-from tests.simulation.network import Network, SimLink
+from tests.simulation.clock import SimClock
+from tests.simulation.network import Network, SimLink, client_end
+from tests.simulation.plan import ClientPlan
 from tests.simulation.schedule import Schedule
 
 if TYPE_CHECKING:
@@ -43,18 +46,24 @@ class SimClient:
 
     def __init__(
         self,
-        name: str,
+        plan: ClientPlan,
         nodes: list["Node"],
         schedule: Schedule,
         network: Network,
         checks: "Checks",
     ) -> None:
-        self.name = name
+        self.number = plan.number
+        self.name = f"c{plan.number}"
+        self.end = client_end(plan.number)
+        self.clock = SimClock(schedule, plan.drift_ppm, plan.number * 77_000_000)
+        self.counts: Counter[str] = Counter()
         self.core: ClientCore | None = None
         self.is_working = True
         self.life = 0
         self.pending: dict[int, Ask] = {}
         self._nodes = {node.server_id: node for node in nodes}
+        self._plan = plan
+        self._random = schedule.stream(f"client.{plan.number}")
         self._schedule = schedule
         self._network = network
         self._checks = checks
@@ -65,7 +74,7 @@ class SimClient:
 
     def start(self) -> None:
         """Open a session."""
-        random = self._schedule.random
+        random = self._random
         self.life += 1
         self._link = None
         self._wake_at = None
@@ -73,13 +82,13 @@ class SimClient:
         servers = [ServerId(i) for i in self._nodes]
         timeout = Millis(random.choice([1_000, 2_000, 5_000]))
         limits = ClientLimits(
-            request_timeout_ms=Millis(600_000), outstanding_max=random.choice([3, 50])
+            request_timeout_ms=Millis(600_000), outstanding_max=self._plan.outstanding_max
         )
         self.core = ClientCore(
             random.randbytes(16), timeout, servers, Random(random.random()), limits
         )
         self._checks.client_started(self)
-        self.core.start(self._schedule.now)
+        self.core.start(self.clock.mono())
         self._carry_out()
         self._plan_work(self.life)
 
@@ -89,7 +98,7 @@ class SimClient:
         self.life += 1
         self.core = None
         self._checks.client_died(self)
-        self._schedule.after(self._schedule.random.randint(0, 2_000), self.start)
+        self._schedule.after(self._random.randint(0, 2_000), self.start)
 
     @property
     def is_idle(self) -> bool:
@@ -99,24 +108,26 @@ class SimClient:
     # The workload.
 
     def _plan_work(self, life: int) -> None:
-        self._schedule.after(self._schedule.random.randint(0, 60), lambda: self._work(life))
+        self._schedule.after(
+            self._random.randint(0, self._plan.pause_ms_max), lambda: self._work(life)
+        )
 
     def _work(self, life: int) -> None:
         if life != self.life or self.core is None:
             return
         if self.is_working and len(self.pending) < 60:
-            for _ in range(self._schedule.random.randint(1, 4)):
+            for _ in range(self._random.randint(1, self._plan.burst_max)):
                 self._submit(self._draw())
-            self.core.flush(self._schedule.now)
+            self.core.flush(self.clock.mono())
             self._carry_out()
-            if self._schedule.random.random() < 0.005:
-                self.core.close(self._schedule.now)
+            if self._random.random() < 0.005:
+                self.core.close(self.clock.mono())
                 self._checks.client_closed(self)
                 self._carry_out()
         self._plan_work(life)
 
     def _draw(self) -> Ask:
-        random = self._schedule.random
+        random = self._random
         path = random.choice(PATHS)
         kind = random.random()
         value = f"{self.name}.{self.life}.{self._token}".encode()
@@ -145,7 +156,7 @@ class SimClient:
         self._token += 1
         self.pending[self._token] = ask
         self._checks.submitted(self, self._token, ask)
-        self.core.submit(ask, self._token, self._schedule.now)
+        self.core.submit(ask, self._token, self.clock.mono())
 
     # The driver.
 
@@ -176,14 +187,12 @@ class SimClient:
                 if effect.state is ClientState.LOST:
                     self._checks.client_lost(self)
                     life = self.life
-                    self._schedule.after(
-                        self._schedule.random.randint(0, 500), lambda: self._restart(life)
-                    )
+                    self._schedule.after(self._random.randint(0, 500), lambda: self._restart(life))
             case OpenLink():
                 self._dial(effect.server)
             case SendFrame():
                 if self._link is not None:
-                    self._link.send(("client", self.name), effect.data)
+                    self._link.send(self.end, effect.data)
             case CloseLink():
                 self._drop_link()
             case _:
@@ -196,7 +205,7 @@ class SimClient:
     def _drop_link(self) -> None:
         self._dials += 1
         if self._link is not None:
-            self._link.close(("client", self.name))
+            self._link.close(self.end)
             self._link = None
 
     def _dial(self, server: ServerId) -> None:
@@ -208,32 +217,32 @@ class SimClient:
                 return
             link = None
             if node.is_up:
-                link = self._network.connect(("client", self.name), ("server", server))
+                link = self._network.connect(self.end, node.end)
             if link is None:
-                self.core.link_failed("refused", self._schedule.now)
+                self.core.link_failed("refused", self.clock.mono())
             else:
                 self._link = link
                 link.attach(
-                    ("client", self.name),
+                    self.end,
                     lambda data: self._frame(dial, life, data),
                     lambda: self._closed(dial, life),
                 )
                 node.accept_client(link)
-                self.core.link_opened(self._schedule.now)
+                self.core.link_opened(self.clock.mono())
             self._carry_out()
 
-        self._schedule.after(self._schedule.random.randint(1, 10), arrive)
+        self._schedule.after(self._random.randint(1, 10), arrive)
 
     def _frame(self, dial: int, life: int, data: bytes) -> None:
         if dial == self._dials and life == self.life and self.core is not None:
-            self.core.frame(data, self._schedule.now)
-            self.core.flush(self._schedule.now)
+            self.core.frame(data, self.clock.mono())
+            self.core.flush(self.clock.mono())
             self._carry_out()
 
     def _closed(self, dial: int, life: int) -> None:
         if dial == self._dials and life == self.life and self.core is not None:
             self._link = None
-            self.core.link_failed("link broken", self._schedule.now)
+            self.core.link_failed("link broken", self.clock.mono())
             self._carry_out()
 
     def _arm(self) -> None:
@@ -243,12 +252,12 @@ class SimClient:
             return
         self._wake_at = due
         life = self.life
-        self._schedule.after(max(0, due - self._schedule.now), lambda: self._wake(life, due))
+        self._schedule.after(self.clock.delay_until(due), lambda: self._wake(life, due))
 
     def _wake(self, life: int, at: Millis) -> None:
         if life != self.life or self.core is None:
             return
         if self._wake_at == at:
             self._wake_at = None
-        self.core.wake(self._schedule.now)
+        self.core.wake(self.clock.mono())
         self._carry_out()

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable
+from random import Random
 
 from msgspec import Struct
 
@@ -46,7 +47,7 @@ class StoredSnapshot(Struct):
 class SimDisk:
     """The durable state of one server, and the effects that are not durable yet."""
 
-    def __init__(self, schedule: Schedule) -> None:
+    def __init__(self, schedule: Schedule, random: Random | None = None) -> None:
         self.accepted = Epoch(0)
         self.current = Epoch(0)
         self.snapshots: list[StoredSnapshot] = []
@@ -57,8 +58,10 @@ class SimDisk:
         self._incoming: list[bytes] = []
         self._queue: deque[_Effect] = deque()
         self._schedule = schedule
+        self._random = random or schedule.stream("disk")
         self._life = 0
         self._is_busy = False
+        self._is_frozen = False
         self._deliver: Callable[[list[DiskEvent]], None] = lambda _events: None
 
     def open(self, deliver: Callable[[list[DiskEvent]], None]) -> Recovered:
@@ -76,12 +79,12 @@ class SimDisk:
             chunks=list(snapshot.chunks) if snapshot else [],
             runs=_runs([entry for entry in self.log if entry[0] > base]),
             committed=max(self.committed, snapshot.consistent_at if snapshot else ZERO),
-            votes=True,
         )
 
     def crash(self) -> None:
         """The server dies: a random part of what was queued has reached the platter."""
-        random = self._schedule.random
+        random = self._random
+        self._is_frozen = False
         for _ in range(random.randint(0, len(self._queue))):
             effect = self._queue.popleft()
             if isinstance(effect, Append) and random.random() < 0.5:
@@ -99,14 +102,24 @@ class SimDisk:
         if not self._is_busy:
             self._begin()
 
+    def freeze(self) -> None:
+        """The thread that works off the effects stands still."""
+        self._is_frozen = True
+
+    def thaw(self) -> None:
+        """It goes on with what was under way."""
+        self._is_frozen = False
+        if self._is_busy:
+            self._begin()
+
     def _begin(self) -> None:
         self._is_busy = True
         life, count = self._life, len(self._queue)
-        delay = self._schedule.random.randint(0, self.sync_ms_max)
+        delay = self._random.randint(0, self.sync_ms_max)
         self._schedule.after(delay, lambda: self._complete(life, count))
 
     def _complete(self, life: int, count: int) -> None:
-        if life != self._life:
+        if life != self._life or self._is_frozen:
             return
         events: list[DiskEvent] = []
         for _ in range(count):

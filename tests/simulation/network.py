@@ -1,47 +1,68 @@
-"""Links in virtual time: FIFO, at most once, broken by the first loss, cut one way or both."""
+"""Links in virtual time: FIFO, at most once, broken by the first loss, cut one way or both.
 
-from collections.abc import Callable, Hashable
+Each link has a stream of randomness of its own, and so keeps its delays when another one goes.
+"""
+
+from collections.abc import Callable
+from random import Random
 
 from tests.simulation.schedule import Schedule
 
 DEADLINE_MS = 900
 """How long an end needs to learn that its link is broken, at most."""
 
+End = tuple[str, int]
+"""A server or a client: what it is, and its number."""
+
+
+def server_end(server_id: int) -> End:
+    """The end of a server."""
+    return "server", server_id
+
+
+def client_end(number: int) -> End:
+    """The end of a client."""
+    return "client", number
+
 
 class SimLink:
     """A link between two ends. Each end has handlers for frames and for the end of the link."""
 
-    def __init__(self, network: "Network", ends: tuple[Hashable, Hashable]) -> None:
+    def __init__(self, network: "Network", ends: tuple[End, End], random: Random) -> None:
         self.ends = ends
         self.is_open = True
         self._network = network
-        self._frames: dict[Hashable, Callable[[bytes], None]] = {}
-        self._closed: dict[Hashable, Callable[[], None]] = {}
-        self._arrival: dict[Hashable, int] = {}  # of the last frame to each end: FIFO
+        self._random = random
+        self._frames: dict[End, Callable[[bytes], None]] = {}
+        self._closed: dict[End, Callable[[], None]] = {}
+        self._arrival: dict[End, int] = {}  # of the last frame to each end: FIFO
 
-    def attach(
-        self, end: Hashable, frames: Callable[[bytes], None], closed: Callable[[], None]
-    ) -> None:
+    def attach(self, end: End, frames: Callable[[bytes], None], closed: Callable[[], None]) -> None:
         """`closed` is called once, unless this end closes the link itself."""
         self._frames[end] = frames
         self._closed[end] = closed
 
-    def send(self, sender: Hashable, data: bytes) -> None:
+    def send(self, sender: End, data: bytes) -> None:
         """Send a frame from one end to the other."""
         if not self.is_open:
             return
         network = self._network
         receiver = self.ends[1] if sender == self.ends[0] else self.ends[0]
-        if network.is_cut(sender, receiver):
+        if (sender, receiver) in network.cuts:
             self.break_up()
             return
-        schedule = network.schedule
-        at = schedule.now + network.delay()
-        at = max(at, self._arrival.get(receiver, 0))
+        random, schedule = self._random, network.schedule
+        # Now and then one is slow.
+        delay = int(random.random() * (network.delay_ms_max + 1))
+        if random.random() < 0.02:
+            delay *= 10
+        if network.slow:
+            delay *= network.slowness(sender, receiver)
+        at = max(schedule.now + delay, self._arrival.get(receiver, 0))
         self._arrival[receiver] = at
         schedule.after(at - schedule.now, lambda: self._arrive(sender, receiver, data))
 
-    def close(self, end: Hashable) -> None:
+    def close(self, end: End) -> None:
         """This end closes; the other one learns it."""
         self._closed.pop(end, None)
         self._frames.pop(end, None)
@@ -52,21 +73,22 @@ class SimLink:
         if not self.is_open:
             return
         self.is_open = False
-        schedule = self._network.schedule
+        network = self._network
+        network.links.pop(self, None)
         for end in self.ends:
-            delay = schedule.random.randint(0, DEADLINE_MS)
-            schedule.after(delay, lambda end=end: self._tell(end))
+            delay = self._random.randint(0, DEADLINE_MS)
+            network.schedule.after(delay, lambda end=end: self._tell(end))
 
-    def _arrive(self, sender: Hashable, receiver: Hashable, data: bytes) -> None:
+    def _arrive(self, sender: End, receiver: End, data: bytes) -> None:
         # What was sent before the break may still arrive: the ends learn of it at other times.
-        if self._network.is_cut(sender, receiver):
+        if (sender, receiver) in self._network.cuts:
             self.break_up()
             return
         handler = self._frames.get(receiver)
         if handler is not None and self.is_open:
             handler(data)
 
-    def _tell(self, end: Hashable) -> None:
+    def _tell(self, end: End) -> None:
         self._frames.pop(end, None)
         handler = self._closed.pop(end, None)
         if handler is not None:
@@ -76,44 +98,50 @@ class SimLink:
 class Network:
     """Which ends can reach which, and how fast."""
 
-    def __init__(self, schedule: Schedule) -> None:
+    def __init__(self, schedule: Schedule, delay_ms_max: int) -> None:
         self.schedule = schedule
-        self.delay_ms_max = 3
-        self.links: list[SimLink] = []
-        self._cuts: set[tuple[Hashable, Hashable]] = set()
+        self.delay_ms_max = delay_ms_max
+        self.links: dict[SimLink, None] = {}
+        """Those that are open, oldest first."""
+        self.cuts: dict[tuple[End, End], int] = {}
+        """Directions in which every frame is lost, and by how many faults."""
+        self.slow: dict[tuple[End, End | None], int] = {}
+        """How many times slower: between two ends, or on all links of one."""
+        self._streams: dict[tuple[End, End], Random] = {}
 
-    def delay(self) -> int:
-        """Of one frame; now and then one is slow."""
-        random = self.schedule.random
-        return random.randint(0, self.delay_ms_max * (10 if random.random() < 0.02 else 1))
-
-    def is_cut(self, sender: Hashable, receiver: Hashable) -> bool:
-        """Whether frames in this direction are lost."""
-        return (sender, receiver) in self._cuts
-
-    def connect(self, one: Hashable, other: Hashable) -> SimLink | None:
+    def connect(self, one: End, other: End) -> SimLink | None:
         """A new link, None when either direction is cut."""
-        if self.is_cut(one, other) or self.is_cut(other, one):
+        if (one, other) in self.cuts or (other, one) in self.cuts:
             return None
-        link = SimLink(self, (one, other))
-        self.links = [known for known in self.links if known.is_open]
-        self.links.append(link)
+        random = self._streams.get((one, other))
+        if random is None:
+            random = self.schedule.stream(f"network.{one}.{other}")
+            self._streams[one, other] = random
+        link = SimLink(self, (one, other), random)
+        self.links[link] = None
         return link
 
-    def cut(self, sender: Hashable, receiver: Hashable) -> None:
-        """Lose every frame in this direction."""
-        self._cuts.add((sender, receiver))
+    def open_links(self, end: End) -> list[SimLink]:
+        """The links of one end."""
+        return [link for link in self.links if end in link.ends]
 
-    def mend(self, sender: Hashable, receiver: Hashable) -> None:
+    def cut(self, sender: End, receiver: End) -> None:
+        """Lose every frame in this direction."""
+        self.cuts[sender, receiver] = self.cuts.get((sender, receiver), 0) + 1
+
+    def mend(self, sender: End, receiver: End) -> None:
         """End one cut."""
-        self._cuts.discard((sender, receiver))
+        left = self.cuts.pop((sender, receiver), 0) - 1
+        if left > 0:
+            self.cuts[sender, receiver] = left
+
+    def slowness(self, sender: End, receiver: End) -> int:
+        """How many times the delay is the usual one."""
+        slow = self.slow
+        factor = slow.get((sender, receiver)) or slow.get((receiver, sender), 1)
+        return max(factor, slow.get((sender, None), 1), slow.get((receiver, None), 1))
 
     def heal(self) -> None:
-        """End all cuts."""
-        self._cuts.clear()
-
-    def break_some(self) -> None:
-        """Break one open link."""
-        links = [link for link in self.links if link.is_open]
-        if links:
-            self.schedule.random.choice(links).break_up()
+        """End all cuts and all slowness."""
+        self.cuts.clear()
+        self.slow.clear()

@@ -7,10 +7,6 @@ from raykeeper.actors.effects import (
     PublishSnapshot,
     SendClient,
     SendPeer,
-    SnapshotAbort,
-    SnapshotBegin,
-    SnapshotFinish,
-    SnapshotWrite,
     TrackSessions,
 )
 from raykeeper.actors.events import (
@@ -20,11 +16,6 @@ from raykeeper.actors.events import (
     LinkDown,
     LinkUp,
     PeerFrame,
-    SessionsOverdue,
-    SnapshotCredited,
-    SnapshotFailed,
-    SnapshotWritten,
-    TrackerLost,
 )
 from raykeeper.actors.peer_messages import PeerMessage, decode_peer_frame, encode_peer_frame
 from raykeeper.actors.server import Server
@@ -40,10 +31,12 @@ from raykeeper.zab.effects import (
 )
 from raykeeper.zab.ids import Millis, ServerId, Zxid
 from raykeeper.zab.settings import Settings, Timing, WindowLimits
-from raykeeper.znodes.expiry import Expiry, SessionReport
 from raykeeper.znodes.limits import Limits
-from tests.simulation.disk import SimDisk, StoredSnapshot
-from tests.simulation.network import Network, SimLink
+from tests.simulation.clock import SimClock
+from tests.simulation.companions import SimSnapshotter, SimTracker
+from tests.simulation.disk import SimDisk
+from tests.simulation.network import Network, SimLink, server_end
+from tests.simulation.plan import ServerPlan
 from tests.simulation.schedule import Schedule
 
 if TYPE_CHECKING:
@@ -58,56 +51,69 @@ class Node:
 
     def __init__(
         self,
-        server_id: ServerId,
+        plan: ServerPlan,
         voters: tuple[ServerId, ...],
         schedule: Schedule,
         network: Network,
         checks: "Checks",
-        votes: bool = True,
     ) -> None:
-        self.server_id = server_id
-        self.votes = votes
-        self.disk = SimDisk(schedule)
+        self.server_id = ServerId(plan.server_id)
+        self.end = server_end(plan.server_id)
+        self.votes = plan.is_voter
+        name = str(plan.server_id)
+        self.disk = SimDisk(schedule, schedule.stream(f"disk.{name}"))
+        self.disk.sync_ms_max = plan.sync_ms_max
+        self.clock = SimClock(schedule, plan.drift_ppm, plan.server_id * 1_000_000)
+        self.tracker = SimTracker(name, schedule, self.clock)
+        self.snapshotter = SimSnapshotter(name, schedule, self.disk)
         self.server: Server | None = None
         self.peers: list[Node] = []
+        self.incarnation = 0
+        self.is_frozen = False
+        self.logged: dict[Zxid, bytes] = {}
+        self._plan = plan
         self._voters = voters
         self._schedule = schedule
+        self._random = schedule.stream(f"server.{name}")
         self._network = network
         self._checks = checks
-        self.incarnation = 0
-        self.logged: dict[Zxid, bytes] = {}
         self._links: dict[ServerId, SimLink] = {}
         self._clients: dict[int, SimLink] = {}
         self._connections = 0
         self._events: list[Event] = []
         self._is_planned = False
         self._wake_at: Millis | None = None
-        self._tracker = Expiry()
-        self._snapshot: StoredSnapshot | None = None
 
     @property
     def is_up(self) -> bool:
-        """Whether a process runs."""
+        """Whether a process runs or stands still."""
         return self.server is not None
 
+    @property
+    def is_answering(self) -> bool:
+        """Whether a process runs."""
+        return self.server is not None and not self.is_frozen
+
     def start(self) -> None:
-        """Start a process on the disk."""
-        assert self.server is None
+        """Start a process on the disk, unless one is there."""
+        if self.server is not None:
+            return
         self.incarnation += 1
         life = self.incarnation
+        self.is_frozen = False
         recovered = self.disk.open(lambda events: self._take(life, list(events)))
         self.logged = {zxid: txn for run in recovered.runs for zxid, txn in _entries(run)}
-        random = self._schedule.random
-        options = ServerOptions(
-            snapshot_every_txns=random.choice([20, 50, 200]), touch_ms=Millis(100)
-        )
+        self.tracker.server_starts(lambda events: self._take(life, events))
+        self.snapshotter.server_starts(lambda events: self._take(life, events))
+        plan = self._plan
+        options = ServerOptions(snapshot_every_txns=plan.snapshot_every_txns, touch_ms=Millis(100))
         window = WindowLimits(
-            txns_max=random.choice([5, 30, 200]), read_log_bytes_max=random.choice([500, 50_000])
+            txns_max=plan.window_txns_max, read_log_bytes_max=plan.read_log_bytes_max
         )
-        settings = Settings(self.server_id, self._voters, timing=TIMING, window=window)
+        settings = Settings(self.server_id, self._voters, recovered.disk, TIMING, window)
         self.server = Server(settings, LIMITS, options, recovered)
         self._checks.started(self)
-        self._carry_out(self.server.start(self._schedule.times()))
+        self._carry_out(self.server.start(self.clock.times()))
         for peer in self.peers:
             self._dial(life, peer)
 
@@ -116,22 +122,27 @@ class Node:
         assert self.server is not None
         self._checks.stopped(self)
         self.server = None
+        self.is_frozen = False
         self.disk.crash()
         for link in [*self._links.values(), *self._clients.values()]:
-            link.close(("server", self.server_id))
+            link.close(self.end)
         self._links = {}
         self._clients = {}
         self._events = []
+        self._is_planned = False
         self._wake_at = None
-        self._snapshot = None
-        if self._schedule.random.random() < 0.5:
-            self._tracker = Expiry()  # the tracker died with it
 
-    def lose_tracker(self) -> None:
-        """The session tracker dies alone."""
-        self._tracker = Expiry()
-        if self.server is not None:
-            self._take(self.incarnation, [TrackerLost()])
+    def freeze(self) -> None:
+        """SIGSTOP: the process does nothing, not even its disk thread; what arrives waits."""
+        self.is_frozen = True
+        self.disk.freeze()
+
+    def thaw(self) -> None:
+        """SIGCONT: all that waited happens at once."""
+        if self.is_frozen:
+            self.is_frozen = False
+            self.disk.thaw()
+            self._take(self.incarnation, [])
 
     def accept_client(self, link: SimLink) -> None:
         """A client has dialled."""
@@ -140,7 +151,7 @@ class Node:
         life = self.incarnation
         self._clients[number] = link
         link.attach(
-            ("server", self.server_id),
+            self.end,
             lambda data: self._take(life, [ClientFrameArrived(number, data)]),
             lambda: self._client_gone(life, number),
         )
@@ -152,18 +163,19 @@ class Node:
     # Links to other servers: the one with the smaller id dials.
 
     def _dial(self, life: int, peer: "Node") -> None:
-        if life != self.incarnation or not self.is_up or self.server_id > peer.server_id:
-            if self.is_up and life == self.incarnation:
-                peer_life = peer.incarnation
-                self._schedule.after(1, lambda: peer._dial(peer_life, self))
+        if life != self.incarnation or self.server is None:
+            return
+        if self.server_id > peer.server_id:
+            peer_life = peer.incarnation
+            self._schedule.after(1, lambda: peer._dial(peer_life, self))
             return
         if peer.server_id in self._links:
             return
         link = None
-        if peer.is_up:
-            link = self._network.connect(("server", self.server_id), ("server", peer.server_id))
+        if peer.is_answering and self.is_answering:
+            link = self._network.connect(self.end, peer.end)
         if link is None:
-            delay = self._schedule.random.randint(20, 200)
+            delay = self._random.randint(20, 200)
             self._schedule.after(delay, lambda: self._dial(life, peer))
             return
         self._linked(peer, link)
@@ -173,11 +185,11 @@ class Node:
         life = self.incarnation
         old = self._links.pop(peer.server_id, None)
         if old is not None:
-            old.close(("server", self.server_id))
+            old.close(self.end)
             self._take(life, [LinkDown(peer.server_id)])
         self._links[peer.server_id] = link
         link.attach(
-            ("server", self.server_id),
+            self.end,
             lambda data: self._take(life, [PeerFrame(peer.server_id, decode_peer_frame(data))]),
             lambda: self._unlinked(life, peer, link),
         )
@@ -196,9 +208,10 @@ class Node:
         if life != self.incarnation or self.server is None:
             return
         self._events.extend(events)
-        if not self._is_planned:
+        if not self._is_planned and not self.is_frozen:
             self._is_planned = True
-            self._schedule.after(self._schedule.random.randint(0, 1), lambda: self._step(life))
+            delay = int(self._random.random() * 2)
+            self._schedule.after(delay, lambda: self._step(life))
 
     def _wake(self, life: int, at: Millis) -> None:
         if life == self.incarnation and self._wake_at == at:
@@ -206,11 +219,13 @@ class Node:
             self._take(life, [])
 
     def _step(self, life: int) -> None:
-        self._is_planned = False
         if life != self.incarnation or self.server is None:
             return
+        self._is_planned = False
+        if self.is_frozen:
+            return
         events, self._events = self._events, []
-        effects = self.server.step(events, self._schedule.times())
+        effects = self.server.step(events, self.clock.times())
         for effect in effects:
             self._remember(effect)
         self._checks.stepped(self)
@@ -231,25 +246,25 @@ class Node:
         for effect in effects:
             if isinstance(effect, SendPeer):
                 frames.setdefault(effect.peer, []).append(effect.message)
+            elif isinstance(effect, SendClient):
+                if (link := self._clients.get(effect.connection)) is not None:
+                    link.send(self.end, effect.data)
+            elif isinstance(effect, DiskEffect | PublishSnapshot):
+                disk.append(effect)
+            elif isinstance(effect, Note):
+                self._checks.note(self, effect)
             elif isinstance(effect, BreakLink):
                 self._send(frames)
                 frames = {}
                 self._checks.note(self, Note("link.break", (effect.peer, effect.reason)))
                 if (link := self._links.get(effect.peer)) is not None:
                     link.break_up()
-            elif isinstance(effect, DiskEffect | PublishSnapshot):
-                disk.append(effect)
-            elif isinstance(effect, Note):
-                self._checks.note(self, effect)
-            elif isinstance(effect, SendClient):
-                if (link := self._clients.get(effect.connection)) is not None:
-                    link.send(("server", self.server_id), effect.data)
             elif isinstance(effect, CloseClient):
                 self._close_client(effect.connection)
             elif isinstance(effect, TrackSessions):
-                self._track(effect.report)
+                self.tracker.track(effect.report)
             else:
-                self._to_snapshotter(effect)
+                self.snapshotter.perform(effect)
         self._send(frames)
         if disk:
             self.disk.submit(disk)
@@ -258,65 +273,23 @@ class Node:
     def _send(self, frames: dict[ServerId, list[PeerMessage]]) -> None:
         for peer, messages in frames.items():
             if (link := self._links.get(peer)) is not None:
-                link.send(("server", self.server_id), encode_peer_frame(messages))
+                link.send(self.end, encode_peer_frame(messages))
 
     def _close_client(self, number: int) -> None:
         link = self._clients.pop(number, None)
         if link is not None:
             # What was sent before has left: close a little later than it takes to arrive.
-            self._schedule.after(40, lambda: link.close(("server", self.server_id)))
+            self._schedule.after(40, lambda: link.close(self.end))
 
     def _arm(self) -> None:
         assert self.server is not None
         due = self.server.deadline()
         if due is None:
             self._wake_at = None
-            return
-        at, life = Millis(max(due, self._schedule.now)), self.incarnation
-        if at != self._wake_at:
-            self._wake_at = at
-            self._schedule.after(at - self._schedule.now, lambda: self._wake(life, at))
-
-    # The two other actors of a server.
-
-    def _track(self, report: SessionReport) -> None:
-        life, random = self.incarnation, self._schedule.random
-
-        def arrive() -> None:
-            self._tracker.report(report, self._schedule.now)
-            verdicts = self._tracker.verdicts(self._schedule.now)
-            event = SessionsOverdue(verdicts)
-            self._schedule.after(random.randint(0, 5), lambda: self._take(life, [event]))
-
-        self._schedule.after(random.randint(0, 5), arrive)
-
-    def _to_snapshotter(self, effect: object) -> None:
-        life, random = self.incarnation, self._schedule.random
-
-        def later(event: Event) -> None:
-            self._schedule.after(random.randint(0, 10), lambda: self._take(life, [event]))
-
-        match effect:
-            case SnapshotBegin():
-                self._snapshot = StoredSnapshot(effect.zxid, Zxid(0), [])
-            case SnapshotWrite():
-                if self._snapshot is not None and random.random() < 0.995:
-                    self._snapshot.chunks.append(effect.data)
-                    later(SnapshotCredited(effect.zxid))
-                else:
-                    self._snapshot = None
-                    later(SnapshotFailed(effect.zxid))
-            case SnapshotFinish():
-                if self._snapshot is not None:
-                    self._snapshot.consistent_at = effect.consistent_at
-                    self.disk.written[effect.zxid] = self._snapshot
-                    later(SnapshotWritten(effect.zxid))
-                else:
-                    later(SnapshotFailed(effect.zxid))
-            case SnapshotAbort():
-                self._snapshot = None
-            case _:
-                raise AssertionError(effect)
+        elif due != self._wake_at:
+            self._wake_at = due
+            life = self.incarnation
+            self._schedule.after(self.clock.delay_until(due), lambda: self._wake(life, due))
 
 
 def _entries(run: Run) -> list[tuple[Zxid, bytes]]:

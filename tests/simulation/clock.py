@@ -1,0 +1,29 @@
+"""The clocks of one machine: monotonic time runs a little fast or slow, wall time may jump."""
+
+from raykeeper.zab.ids import Millis, Now
+from tests.simulation.schedule import WALL_AT_START, Schedule
+
+_MILLION = 1_000_000
+
+
+class SimClock:
+    """Monotonic time counts from another moment on every machine."""
+
+    def __init__(self, schedule: Schedule, drift_ppm: int, start_ms: int) -> None:
+        self.wall_offset_ms = 0
+        self._schedule = schedule
+        self._rate = _MILLION + drift_ppm
+        self._start_ms = start_ms
+
+    def mono(self) -> Millis:
+        """The monotonic time now."""
+        return Millis(self._start_ms + self._schedule.now * self._rate // _MILLION)
+
+    def times(self) -> Now:
+        """The time as an event is told it."""
+        return Now(self.mono(), Millis(WALL_AT_START + self._schedule.now + self.wall_offset_ms))
+
+    def delay_until(self, due: Millis) -> int:
+        """How long it is, in the world's time, until this clock shows `due`."""
+        at = -((self._start_ms - due) * _MILLION // self._rate)
+        return max(0, at - self._schedule.now)

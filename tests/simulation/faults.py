@@ -1,0 +1,256 @@
+"""Brings the faults of a plan about, ends those that last, and counts what was injected.
+
+A fault whose target is not there, or that would break what no ensemble can stand, is left out.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+
+from tests.simulation.client import SimClient
+from tests.simulation.network import End, Network
+from tests.simulation.node import Node
+from tests.simulation.plan import Fault, FaultKind
+from tests.simulation.schedule import Schedule
+
+
+class Faults:
+    """The faults of one run."""
+
+    def __init__(
+        self, schedule: Schedule, network: Network, nodes: list[Node], clients: list[SimClient]
+    ) -> None:
+        self.injected: Counter[str] = Counter()
+        self._schedule = schedule
+        self._network = network
+        self._nodes = {int(node.server_id): node for node in nodes}
+        self._clients = {client.number: client for client in clients}
+        self._is_over = False
+        self._handlers: dict[FaultKind, Callable[[Fault], bool]] = {
+            FaultKind.CRASH: self._crash,
+            FaultKind.BLACKOUT: self._blackout,
+            FaultKind.FREEZE: self._freeze,
+            FaultKind.CUT: self._cut,
+            FaultKind.CUT_ONE_WAY: self._cut_one_way,
+            FaultKind.ISOLATE: self._isolate,
+            FaultKind.SPLIT: self._split,
+            FaultKind.HUB: self._hub,
+            FaultKind.BREAK: self._break,
+            FaultKind.BREAK_CLIENT: self._break_client,
+            FaultKind.CUT_CLIENT: self._cut_client,
+            FaultKind.SLOW_LINK: self._slow_link,
+            FaultKind.SLOW_SERVER: self._slow_server,
+            FaultKind.TRACKER_LOST: self._tracker_lost,
+            FaultKind.TRACKER_SLOW: self._tracker_slow,
+            FaultKind.TRACKER_REPEATS: self._tracker_repeats,
+            FaultKind.SNAPSHOTTER_LOST: self._snapshotter_lost,
+            FaultKind.SNAPSHOTTER_SLOW: self._snapshotter_slow,
+            FaultKind.WALL_JUMP: self._wall_jump,
+            FaultKind.CLIENT_DIES: self._client_dies,
+        }
+
+    def inject(self, fault: Fault) -> None:
+        """Bring a fault about."""
+        handler = self._handlers.get(fault.kind)
+        if handler is not None and handler(fault):
+            self.injected[fault.kind.value] += 1
+            if self._schedule.trace is not None:
+                self._schedule.say(f"fault: {_in_words(fault)}")
+
+    def end(self) -> None:
+        """Everything that lasts ends, and every server runs."""
+        self._is_over = True
+        self._network.heal()
+        for node in self._nodes.values():
+            node.thaw()
+            node.tracker.slow_ms = node.snapshotter.slow_ms = 0
+            node.tracker.repeats = False
+            node.start()
+
+    def _later(self, fault: Fault, action: Callable[[], None]) -> None:
+        """End a fault that lasts, unless all have ended."""
+        self._schedule.after(fault.lasts_ms, lambda: None if self._is_over else action())
+
+    # Processes of servers.
+
+    def _crash(self, fault: Fault) -> bool:
+        node = self._nodes.get(fault.target)
+        if node is None or not node.is_up:
+            return False
+        node.crash()
+        self._later(fault, node.start)
+        return True
+
+    def _blackout(self, fault: Fault) -> bool:
+        nodes = [node for node in self._others(fault) if node.is_up]
+        for place, node in enumerate(nodes, 1):
+            node.crash()
+            self._schedule.after(fault.lasts_ms * place // len(nodes), node.start)
+        return bool(nodes)
+
+    def _freeze(self, fault: Fault) -> bool:
+        node = self._nodes.get(fault.target)
+        if node is None or not node.is_answering:
+            return False
+        node.freeze()
+        life = node.incarnation
+        self._later(fault, lambda: node.thaw() if node.incarnation == life else None)
+        return True
+
+    # Links.
+
+    def _cut(self, fault: Fault) -> bool:
+        node = self._nodes.get(fault.target)
+        return node is not None and self._part(fault, [node.end], _ends(self._others(fault)))
+
+    def _cut_one_way(self, fault: Fault) -> bool:
+        node = self._nodes.get(fault.target)
+        ends = _ends(self._others(fault))
+        return node is not None and self._lose(fault, [(node.end, end) for end in ends])
+
+    def _isolate(self, fault: Fault) -> bool:
+        node = self._nodes.get(fault.target)
+        ends = _ends(self._nodes.values()) + [client.end for client in self._clients.values()]
+        return node is not None and self._part(fault, [node.end], ends)
+
+    def _split(self, fault: Fault) -> bool:
+        one = _ends(self._others(fault))
+        return self._part(fault, one, [e for e in _ends(self._nodes.values()) if e not in one])
+
+    def _hub(self, fault: Fault) -> bool:
+        ends = [node.end for node in self._nodes.values() if node.server_id != fault.target]
+        return fault.target in self._nodes and self._part(fault, ends, ends)
+
+    def _break(self, fault: Fault) -> bool:
+        node = self._nodes.get(fault.target)
+        if node is None:
+            return False
+        ends = set(_ends(self._others(fault)))
+        links = [x for x in self._network.open_links(node.end) if ends & set(x.ends) - {node.end}]
+        for link in links:
+            link.break_up()
+        return bool(links)
+
+    def _break_client(self, fault: Fault) -> bool:
+        client = self._clients.get(fault.target)
+        links = self._network.open_links(client.end) if client is not None else []
+        for link in links:
+            link.break_up()
+        return bool(links)
+
+    def _cut_client(self, fault: Fault) -> bool:
+        client = self._clients.get(fault.target)
+        if client is None:
+            return False
+        directions: list[tuple[End, End]] = []
+        for end in _ends(self._others(fault)):
+            if fault.amount != 1:
+                directions.append((client.end, end))
+            if fault.amount != 2:
+                directions.append((end, client.end))
+        return self._lose(fault, directions)
+
+    def _part(self, fault: Fault, one: list[End], other: list[End]) -> bool:
+        """Cut both ways between two groups of ends."""
+        pairs = {(a, b): None for a in one for b in other if a != b}
+        return self._lose(fault, list(pairs | {(b, a): None for a, b in pairs}))
+
+    def _lose(self, fault: Fault, directions: list[tuple[End, End]]) -> bool:
+        directions = [pair for pair in directions if pair[0] != pair[1]]
+        for sender, receiver in directions:
+            self._network.cut(sender, receiver)
+
+        def mend() -> None:
+            for sender, receiver in directions:
+                self._network.mend(sender, receiver)
+
+        self._later(fault, mend)
+        return bool(directions)
+
+    def _slow_link(self, fault: Fault) -> bool:
+        node = self._nodes.get(fault.target)
+        others = self._others(fault)
+        if node is None or not others or others[0] is node:
+            return False
+        return self._slow(fault, (node.end, others[0].end))
+
+    def _slow_server(self, fault: Fault) -> bool:
+        node = self._nodes.get(fault.target)
+        return node is not None and self._slow(fault, (node.end, None))
+
+    def _slow(self, fault: Fault, what: tuple[End, End | None]) -> bool:
+        slow = self._network.slow
+        slow[what] = fault.amount
+        self._later(fault, lambda: slow.pop(what, None) and None)
+        return True
+
+    # The actors beside a server.
+
+    def _tracker_lost(self, fault: Fault) -> bool:
+        node = self._nodes.get(fault.target)
+        if node is not None:
+            node.tracker.lose()
+        return node is not None
+
+    def _tracker_slow(self, fault: Fault) -> bool:
+        node = self._nodes.get(fault.target)
+        if node is None:
+            return False
+        tracker = node.tracker
+        tracker.slow_ms = fault.amount
+        self._later(fault, lambda: setattr(tracker, "slow_ms", 0))
+        return True
+
+    def _tracker_repeats(self, fault: Fault) -> bool:
+        node = self._nodes.get(fault.target)
+        if node is None:
+            return False
+        tracker = node.tracker
+        tracker.repeats = True
+        self._later(fault, lambda: setattr(tracker, "repeats", False))
+        return True
+
+    def _snapshotter_lost(self, fault: Fault) -> bool:
+        node = self._nodes.get(fault.target)
+        if node is not None:
+            node.snapshotter.lose()
+        return node is not None
+
+    def _snapshotter_slow(self, fault: Fault) -> bool:
+        node = self._nodes.get(fault.target)
+        if node is None:
+            return False
+        snapshotter = node.snapshotter
+        snapshotter.slow_ms = fault.amount
+        self._later(fault, lambda: setattr(snapshotter, "slow_ms", 0))
+        return True
+
+    # Clocks and clients.
+
+    def _wall_jump(self, fault: Fault) -> bool:
+        node = self._nodes.get(fault.target)
+        if node is not None:
+            node.clock.wall_offset_ms += fault.amount
+        return node is not None
+
+    def _client_dies(self, fault: Fault) -> bool:
+        client = self._clients.get(fault.target)
+        if client is None or client.core is None:
+            return False
+        client.die()
+        return True
+
+    def _others(self, fault: Fault) -> list[Node]:
+        return [self._nodes[each] for each in fault.others if each in self._nodes]
+
+
+def _ends(nodes: object) -> list[End]:
+    return [node.end for node in nodes]  # type: ignore[attr-defined]
+
+
+def _in_words(fault: Fault) -> str:
+    parts = [fault.kind.value.replace("_", " "), str(fault.target)]
+    if fault.others:
+        parts.append("with " + ", ".join(map(str, fault.others)))
+    if fault.amount:
+        parts.append(f"by {fault.amount}")
+    return " ".join(parts) + f" for {fault.lasts_ms} ms"

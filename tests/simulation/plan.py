@@ -1,0 +1,267 @@
+"""What one seed decides before anything runs: sizes, speeds, clocks and every fault.
+
+A plan is plain data, so it can be printed, kept as JSON and made smaller: a fault, a client or a
+server that is dropped leaves the random streams of all others as they are. Every plan draws its own
+mix of faults (swarm testing), or the rare ones would never meet.
+"""
+
+from collections.abc import Callable
+from enum import Enum
+from random import Random
+
+from msgspec import Struct
+
+from raykeeper.client.limits import MARGIN_DIVISOR
+
+DRIFT_PPM_MAX = 25_000
+"""How fast or slow a clock runs at most, in millionths."""
+
+# A session that one clock gives its timeout must be let go before by any other clock.
+assert (1_000_000 + DRIFT_PPM_MAX) * (MARGIN_DIVISOR - 1) < (
+    1_000_000 - DRIFT_PPM_MAX
+) * MARGIN_DIVISOR
+
+
+class FaultKind(Enum):
+    """What can be done to the world. What the fields of the fault mean is told at each."""
+
+    # Processes of servers: `target`, and how long until the process starts or runs again.
+    CRASH = "crash"
+    BLACKOUT = "blackout"
+    """All of `others` lose power at once; one after the other comes back within `lasts_ms`."""
+    FREEZE = "freeze"
+    """SIGSTOP: what happens to it waits, its clock goes on."""
+
+    # Links: both ways unless said otherwise, for `lasts_ms`.
+    CUT = "cut"
+    """Server `target` from the servers `others`."""
+    CUT_ONE_WAY = "cut_one_way"
+    """What `target` sends to the server `others[0]`."""
+    ISOLATE = "isolate"
+    """Server `target` from all servers and clients."""
+    SPLIT = "split"
+    """The servers `others` from the rest."""
+    HUB = "hub"
+    """Every server reaches server `target`, and no other."""
+    BREAK = "break"
+    """The link between the servers `target` and `others[0]` breaks, and may be opened again."""
+    BREAK_CLIENT = "break_client"
+    """The link of client `target` breaks."""
+    CUT_CLIENT = "cut_client"
+    """Client `target` from the servers `others`; one way only when `amount` is 1 or 2."""
+    SLOW_LINK = "slow_link"
+    """Server `target` and server `others[0]`: `amount` times the delay."""
+    SLOW_SERVER = "slow_server"
+    """All links of server `target`: `amount` times the delay."""
+
+    # Disks of servers.
+    SLOW_DISK = "slow_disk"
+    """Every force takes up to `amount` ms more, for `lasts_ms`."""
+    FAILED_WRITE = "failed_write"
+    """The next write fails and ends the process, which starts again after `lasts_ms`."""
+    FAILED_READ = "failed_read"
+    """The next read of the log fails and ends the process."""
+    FULL_DISK = "full_disk"
+    """No room for another segment for `lasts_ms`."""
+    FLIP_OLD = "flip_old"
+    """A bit of an old record is found flipped; `amount` in a thousandth of the log."""
+    FLIP_LAST = "flip_last"
+    """Crash, and a bit of the last batch is flipped when the process starts again."""
+    LOSE_FOLDER = "lose_folder"
+    """Crash, and the folder is empty when the process starts again."""
+
+    # The tree in memory.
+    FLIP_MEMORY = "flip_memory"
+    """A value in the tree of server `target` changes by itself."""
+
+    # The actors beside a server.
+    TRACKER_LOST = "tracker_lost"
+    TRACKER_SLOW = "tracker_slow"
+    """Reports and verdicts take up to `amount` ms more, for `lasts_ms`."""
+    TRACKER_REPEATS = "tracker_repeats"
+    """Reports and verdicts arrive twice, for `lasts_ms`."""
+    SNAPSHOTTER_LOST = "snapshotter_lost"
+    SNAPSHOTTER_SLOW = "snapshotter_slow"
+    """Each call takes up to `amount` ms more, for `lasts_ms`."""
+
+    # Clocks.
+    WALL_JUMP = "wall_jump"
+    """The wall clock of server `target` moves by `amount` ms."""
+
+    # Clients.
+    CLIENT_DIES = "client_dies"
+    CLIENT_FREEZES = "client_freezes"
+
+
+class Fault(Struct, frozen=True, omit_defaults=True):
+    """One fault. Servers are named by their ids, clients by their numbers from 1."""
+
+    at_ms: int
+    kind: FaultKind
+    target: int = 0
+    others: tuple[int, ...] = ()
+    lasts_ms: int = 0
+    amount: int = 0
+
+
+class ServerPlan(Struct, frozen=True):
+    """One server slot."""
+
+    server_id: int
+    is_voter: bool
+    sync_ms_max: int
+    """How long a force of its disk takes, at most."""
+    drift_ppm: int
+    """How much faster than the world's its clock runs."""
+    snapshot_every_txns: int
+    window_txns_max: int
+    read_log_bytes_max: int
+    segment_bytes: int
+
+
+class ClientPlan(Struct, frozen=True):
+    """One client."""
+
+    number: int
+    drift_ppm: int
+    pause_ms_max: int
+    """Between two bursts of requests."""
+    burst_max: int
+    """Requests in a burst."""
+    outstanding_max: int
+
+
+class Plan(Struct, frozen=True):
+    """Everything that is drawn up front. Replayed by `World(plan).run()`."""
+
+    seed: int
+    safety_ms: int
+    """How long clients work and faults happen; then all must converge."""
+    delay_ms_max: int
+    """Of a frame on a link, but for the slow ones."""
+    servers: tuple[ServerPlan, ...]
+    clients: tuple[ClientPlan, ...]
+    faults: tuple[Fault, ...]
+
+
+def draw_plan(seed: int) -> Plan:
+    """The plan of a seed, always the same."""
+    random = Random(f"{seed}.plan")
+    voters = random.choice([1, 2, 3, 3, 3, 3, 3, 4, 5])
+    others = random.choice([0, 0, 0, 1])
+    drift_ppm_max = random.choice([0, 100, DRIFT_PPM_MAX])
+    safety_ms = _draw_span(random)
+    servers = tuple(
+        _draw_server(random, server_id, server_id <= voters, drift_ppm_max)
+        for server_id in range(1, voters + others + 1)
+    )
+    clients = tuple(
+        _draw_client(random, number, drift_ppm_max)
+        for number in range(1, random.choice([1, 2, 2, 3, 3, 4]) + 1)
+    )
+    return Plan(
+        seed,
+        safety_ms,
+        random.choice([1, 1, 5, 20]),
+        servers,
+        clients,
+        _draw_faults(seed, safety_ms, len(servers), len(clients)),
+    )
+
+
+def _draw_span(random: Random) -> int:
+    """Short runs for the most part: many small worlds see more than a few long ones."""
+    kind = random.random()
+    if kind < 0.65:
+        return random.randint(1_500, 4_000)
+    return random.randint(4_000, 8_000) if kind < 0.95 else 20_000
+
+
+def _draw_server(random: Random, server_id: int, is_voter: bool, drift_ppm_max: int) -> ServerPlan:
+    return ServerPlan(
+        server_id,
+        is_voter,
+        random.choice([0, 2, 5, 10, 40]),
+        random.randint(-drift_ppm_max, drift_ppm_max),
+        random.choice([20, 50, 200]),
+        random.choice([5, 30, 200]),
+        random.choice([500, 50_000]),
+        random.choice([2_000, 10_000]),
+    )
+
+
+def _draw_client(random: Random, number: int, drift_ppm_max: int) -> ClientPlan:
+    return ClientPlan(
+        number,
+        random.randint(-drift_ppm_max, drift_ppm_max),
+        random.choice([20, 60, 60, 400]),
+        random.choice([1, 4, 4, 20]),
+        random.choice([1, 3, 50]),
+    )
+
+
+# How often a kind happens in a second of a run: never, now and then, all the time.
+_RATES = [0.0] * 6 + [0.1] * 3 + [0.8]
+_FOCUS_RATE = 2.0
+
+
+def _draw_faults(seed: int, safety_ms: int, servers: int, clients: int) -> tuple[Fault, ...]:
+    random = Random(f"{seed}.mix")
+    rates = {kind: random.choice(_RATES) for kind in FaultKind}
+    focus = random.random()
+    if focus < 0.03:
+        rates = {}  # the world as it should be
+    elif focus < 0.2:
+        kinds = random.sample(list(FaultKind), random.randint(1, 2))
+        rates = dict.fromkeys(kinds, _FOCUS_RATE)
+    faults: list[Fault] = []
+    for kind, rate in rates.items():
+        stream = Random(f"{seed}.faults.{kind.value}")
+        at_ms = 0.0
+        while rate:
+            at_ms += stream.expovariate(rate) * 1_000
+            if at_ms >= safety_ms:
+                break
+            faults.append(_draw_fault(stream, int(at_ms), kind, servers, clients))
+    faults.sort(key=lambda fault: fault.at_ms)
+    return tuple(faults)
+
+
+def _draw_fault(random: Random, at_ms: int, kind: FaultKind, servers: int, clients: int) -> Fault:
+    of_client = kind.value.startswith("client") or kind.value.endswith("client")
+    target = random.randint(1, clients if of_client else servers)
+    lasts_ms = random.choice([10, 100, 500, 1_500, 3_000])
+    others = tuple(sorted(random.sample(range(1, servers + 1), random.randint(1, servers))))
+    if kind in (FaultKind.CUT_ONE_WAY, FaultKind.BREAK, FaultKind.SLOW_LINK):
+        others = (random.randint(1, servers),)
+    if kind not in _NAMES_OTHERS:
+        others = ()
+    draw = _AMOUNTS.get(kind)
+    return Fault(at_ms, kind, target, others, lasts_ms, draw(random) if draw else 0)
+
+
+_NAMES_OTHERS = frozenset(
+    {
+        FaultKind.BLACKOUT,
+        FaultKind.CUT,
+        FaultKind.CUT_ONE_WAY,
+        FaultKind.SPLIT,
+        FaultKind.BREAK,
+        FaultKind.CUT_CLIENT,
+        FaultKind.SLOW_LINK,
+    }
+)
+
+_HOUR_MS = 3_600_000
+
+_AMOUNTS: dict[FaultKind, Callable[[Random], int]] = {
+    FaultKind.CUT_CLIENT: lambda random: random.randint(0, 2),
+    FaultKind.SLOW_LINK: lambda random: random.choice([10, 30, 100]),
+    FaultKind.SLOW_SERVER: lambda random: random.choice([10, 30, 100]),
+    FaultKind.SLOW_DISK: lambda random: random.choice([50, 300, 1_500]),
+    FaultKind.FLIP_OLD: lambda random: random.randint(0, 999),
+    FaultKind.FLIP_MEMORY: lambda random: random.randint(0, 999),
+    FaultKind.TRACKER_SLOW: lambda random: random.choice([50, 300, 1_500]),
+    FaultKind.SNAPSHOTTER_SLOW: lambda random: random.choice([50, 300, 1_500]),
+    FaultKind.WALL_JUMP: lambda random: random.randint(-5 * _HOUR_MS, 5 * _HOUR_MS),
+}
