@@ -147,6 +147,7 @@ class Leading:
     def _replace_voter(self, server: ServerId, disk: DiskId) -> None:
         if (zxid := self._next_zxid()) is not None:
             self._restoring[server] = disk
+            self._context.peer.settings.members.changing(server, disk)
             wall = self._context.now.wall
             self._add(self.preparation.replace_voter(zxid, wall, server, disk))
 

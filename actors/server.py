@@ -9,8 +9,6 @@ ZooKeeper: `QuorumPeer`, `LeaderZooKeeperServer`, `FollowerZooKeeperServer`.
 from collections.abc import Callable
 from typing import Any
 
-from msgspec import Struct
-
 from raykeeper.actors import server_notes as notes
 from raykeeper.actors.adoption import Adoption
 from raykeeper.actors.connections import Connections
@@ -53,39 +51,25 @@ from raykeeper.actors.peer_messages import (
 )
 from raykeeper.actors.recovered import Recovered
 from raykeeper.actors.server_context import ServerContext, ServerOptions
+from raykeeper.actors.server_stats import ServerStats, stats_of
 from raykeeper.actors.tree_streams import TreeStreams
 from raykeeper.zab import effects as zab
 from raykeeper.zab.history import History
-from raykeeper.zab.ids import ZERO, Epoch, Millis, Now, ServerId, Zxid
+from raykeeper.zab.ids import ZERO, Millis, Now, ServerId, Zxid
 from raykeeper.zab.peer import Peer
 from raykeeper.zab.settings import Settings
 from raykeeper.zab.window import TxnWindow
 from raykeeper.znodes.limits import Limits
 from raykeeper.znodes.snapshot import SnapshotLoader
 from raykeeper.znodes.state import State, outcome_of
-from raykeeper.znodes.txns import OpenRefused, SessionClosed, SessionOpened, Txn, VoterReplaced
-
-
-class ServerStats(Struct, frozen=True):
-    """What a server says of itself."""
-
-    role: zab.Role
-    is_active: bool
-    leader: ServerId | None
-    epoch: Epoch
-    last_zxid: Zxid
-    votes: bool
-    without_vote: list[ServerId]
-    """Linked voters that lost their promises; they get their vote back from a leader (D3)."""
-    has_room: bool
-    """False while the disk is full: nothing is logged (D6)."""
-    linked: list[ServerId]
-    sessions: int
-    connections: int
-    znodes: int
-    watches: int
-    outstanding: int
-    digest: int
+from raykeeper.znodes.txns import (
+    OpenRefused,
+    SessionClosed,
+    SessionOpened,
+    Txn,
+    VoterReplaced,
+    decode_txn,
+)
 
 
 class Server:
@@ -171,25 +155,7 @@ class Server:
 
     def stats(self) -> ServerStats:
         """A view of the server, cheap but for the digest."""
-        context = self._context
-        peer, state = context.peer, context.state
-        return ServerStats(
-            role=peer.role,
-            is_active=peer.is_active,
-            leader=peer.leader,
-            epoch=peer.epoch,
-            last_zxid=state.zxid,
-            votes=peer.settings.votes,
-            without_vote=peer.without_vote,
-            has_room=peer.history.has_room,
-            linked=sorted(peer.links),
-            sessions=len(state.sessions.by_id),
-            connections=len(self._connections),
-            znodes=len(state.tree.znodes),
-            watches=context.watches.count,
-            outstanding=self._connections.waiting,
-            digest=state.digest(),
-        )
+        return stats_of(self._context, self._connections)
 
     @property
     def state(self) -> State:
@@ -348,7 +314,7 @@ class Server:
 
     def _on_rare_effect(self, effect: zab.Effect) -> None:
         if isinstance(effect, zab.RoleChanged):
-            self._on_role_changed()
+            self._on_role_changed(effect)
         elif isinstance(effect, zab.Activated):
             self._on_activated(effect)
         elif isinstance(effect, zab.StreamSnapshot):
@@ -418,14 +384,22 @@ class Server:
         if self._leading is not None:
             self._leading.voter_replaced(server, disk, is_new)
 
-    def _on_role_changed(self) -> None:
+    def _on_role_changed(self, effect: zab.RoleChanged) -> None:
         self._leading = None
         self._report_at = None
         self._connections.role_since = self._context.now.mono
         self._contact.lost()
-        if self._context.peer.history.is_paused and self._context.peer.leader is None:
+        context = self._context
+        history, members = context.peer.history, context.peer.settings.members
+        members.forget_changes()
+        if effect.role is zab.Role.LEADER:
+            for run in history.window.between(history.delivered, history.logged):
+                for change in (decode_txn(data).change for data in run.txns):
+                    if isinstance(change, VoterReplaced):
+                        members.changing(change.server_id, change.disk)
+        if history.is_paused and effect.role is zab.Role.LOOKING:
             # The tree is ahead of the disk, and a new role speaks of the disk alone (rule Z2).
-            self._context.out.append(Restart("the log was paused, and the role ends", forget=False))
+            context.out.append(Restart("the log was paused, and the role ends", forget=False))
 
     def _on_activated(self, effect: zab.Activated) -> None:
         assert self._adoption.is_settled, "a leader has everything that was ever committed"

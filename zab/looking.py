@@ -54,7 +54,7 @@ class Looking:
         self.vote = self._own
         self._received: dict[ServerId, Notification] = {}
         self._settled: dict[ServerId, Notification] = {}
-        # Voters on disks that do not count (rule D3), this server among them.
+        # Voters that lost their promises with their disks (rule D3), this server among them.
         self._without_vote: dict[ServerId, None] = {}
         if settings.members.is_voter(me) and not settings.votes:
             self._without_vote[me] = None
@@ -71,7 +71,8 @@ class Looking:
         Raises:
             PeerProtocolError: it puts forward another server than its sender; nothing has changed.
         """
-        if not message.voting or not self._settings.members.counts(sender, message.disk):
+        # By whatever disk: who is right about the members the leader will find out (rule D3).
+        if not message.voting or not self._settings.members.is_voter(sender):
             self._forget(sender)
             self._take_note_of(sender, message)
             if message.state is PeerState.LOOKING and self._settings.votes:
@@ -146,7 +147,7 @@ class Looking:
         self._received[sender] = message
 
     def _take_note_of(self, sender: ServerId, message: Notification) -> None:
-        """Of a voter on a disk that does not count; say so when no quorum is left without them."""
+        """Of a voter that lost its promises; say so when no quorum is left without them."""
         members, quorum = self._settings.members, self._settings.quorum
         lost = self._without_vote
         if sender in lost or not members.is_voter(sender) or members.counts(sender, message.disk):

@@ -56,9 +56,8 @@ class Notification(Struct, frozen=True, array_like=True, tag=1):
     """Election: the sender's vote in its round; a settled server tells whom it follows.
 
     `voting` is False from a server that has no vote, or none now: it is answered but not counted,
-    and while it looks both its votes are for nobody, server 0. From others it counts if `disk` is
-    the sender's in the receiver's member list (rule D3). `own` is the sender's own history,
-    whomever it votes for.
+    and while it looks both its votes are for nobody, server 0. `own` is the sender's own history,
+    whomever it votes for; `disk` tells a voter without its promises from one that is not ready.
     """
 
     round: WireRound

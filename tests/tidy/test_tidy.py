@@ -24,8 +24,9 @@ PURE_STDLIB = [
     *("typing", "zlib"),
 ]
 SERVER = (
-    *("adoption", "connection", "connections", "effects", "events", "leader_contact", "leading"),
-    *("peer_messages", "recovered", "server", "server_context", "server_notes", "tree_streams"),
+    *("adoption", "connection", "connections", "digests", "effects", "events", "leader_contact"),
+    *("leading", "peer_messages", "recovered", "server", "server_context", "server_notes"),
+    *("server_stats", "tree_streams"),
 )
 CLIENT_CORE = (
     *("core", "effects", "limits", "liveness", "outstanding", "rotation", "rounds"),

@@ -306,7 +306,7 @@ class TestThoseWithoutAVote:
 
     def test_vote_for_nobody_and_answer_nobody_of_their_kind(self) -> None:
         race = election(S1, S3, disk=NEW_DISK)
-        assert sent(race.out, S1) == [Notification(5, NOBODY, PeerState.LOOKING, False, NOBODY)]
+        assert sent(race.out, S1) == [told(5, NOBODY, voting=False, disk=NEW_DISK)]
         race.out.clear()
         race.hear(S1, told(9, vote_for(S1), voting=False))
         assert race.out == []
