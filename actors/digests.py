@@ -10,6 +10,7 @@ ZooKeeper: `DataTree.compareDigest`, which logs a mismatch and goes on serving.
 """
 
 from collections import Counter
+from typing import Final
 
 from raykeeper.actors import server_notes as notes
 from raykeeper.actors.effects import Restart, SendPeer
@@ -18,6 +19,9 @@ from raykeeper.actors.server_context import ServerContext
 from raykeeper.zab.effects import Note
 from raykeeper.zab.ids import ZERO, ServerId, Zxid, show_zxid
 from raykeeper.zab.learners import Stage
+
+ASK_EVERY: Final = 4
+"""Reports on sessions between two comparisons: to hash what changed since takes its time."""
 
 
 class Digests:
@@ -28,9 +32,13 @@ class Digests:
         self._asked = ZERO
         self._told: dict[ServerId, int] = {}
         self._is_over = True
+        self._reports = 0
 
     def ask(self) -> None:
-        """On the leader, now and then: tell the digest as of what was applied last."""
+        """On the leader, with each report: now and then tell the digest of what was applied."""
+        self._reports += 1
+        if self._reports % ASK_EVERY:
+            return
         context = self._context
         role, zxid = context.peer.broadcasting, context.state.zxid
         if role is None or zxid == self._asked:
