@@ -1,0 +1,111 @@
+"""Moves of the timelines that are played in the world of `zab_world`.
+
+Everything takes no time unless a test says so, and with equal histories server 3 is elected.
+"""
+
+from collections.abc import Callable
+from random import Random
+
+from raykeeper.zab.effects import Effect, Send
+from raykeeper.zab.ids import ServerId, show_zxid
+from raykeeper.zab.messages import ZabMessage
+from raykeeper.zab.settings import WindowLimits
+from tests.paper.zab_world import Server, World
+
+SMALL = WindowLimits(txns_max=1)
+"""So little of the log is in memory that a DIFF comes from the disk."""
+FAR = WindowLimits(txns_max=1, read_log_bytes_max=1)
+"""So little may be read back that who is behind gets a whole snapshot."""
+
+
+def make_world(
+    voters: int = 3, learners: int = 0, seed: int = 1, window: WindowLimits | None = None
+) -> World:
+    world = World(Random(seed), voters, learners, window)
+    world.latency_ms = world.dial_ms = world.disk_ms = 0
+    world.notice_ms = 5
+    return world
+
+
+def start(world: World, *servers: ServerId) -> None:
+    """Start these servers, or all that are down, and let them find together."""
+    for server_id in servers or world.servers:
+        if world.servers[server_id].peer is None:
+            world.start(server_id)
+    world.run_until(world.now + 1_000)
+
+
+def write(world: World, leader: ServerId, count: int = 1) -> None:
+    """Have `leader` commit so many transactions."""
+    assert world.propose(leader, count)
+    world.run_until(world.now + 50)
+
+
+def crash(world: World, *servers: ServerId) -> None:
+    """Kill servers, and give the others time to notice."""
+    for server_id in servers:
+        world.crash(server_id)
+    world.run_until(world.now + 1_000)
+
+
+def isolate(world: World, server_id: ServerId) -> None:
+    """Lose everything from and to a server."""
+    for other in world.servers:
+        if other != server_id:
+            world.cut(server_id, other)
+            world.cut(other, server_id)
+
+
+def log_of(world: World, server_id: ServerId) -> list[str]:
+    """The zxids on the disk of a server."""
+    return [show_zxid(zxid) for zxid, _ in world.servers[server_id].disk.entries]
+
+
+def committed(world: World) -> list[str]:
+    """The zxids that anybody has delivered."""
+    return [show_zxid(zxid) for zxid, _ in world.properties.committed]
+
+
+def converge(world: World) -> None:
+    """Everybody is back, and has everything that was committed and nothing else."""
+    world.ambush = None
+    world.heal()
+    start(world)
+    world.run_until(world.now + 3_000)
+    for server_id, server in world.servers.items():
+        assert log_of(world, server_id) == committed(world), server_id
+        assert server.applied == len(committed(world)), server_id
+
+
+def delay(world: World, sender: ServerId, receiver: ServerId, ms: int) -> None:
+    """What is sent on this link from now on arrives that much later."""
+    world.servers[sender].links[receiver].arrival[receiver] = world.now + ms
+
+
+def watch(world: World, what: Callable[[Server, Effect], bool], then: Callable[[], None]) -> None:
+    """Once `what` is about to be carried out, do `then` right after it."""
+
+    def ambush(server: Server, effect: Effect) -> None:
+        if what(server, effect):
+            world.ambush = None
+            world.after(0, then)
+
+    world.ambush = ambush
+
+
+def record(world: World) -> list[tuple[ServerId, Effect]]:
+    """What everybody emits from now on; it grows."""
+    seen: list[tuple[ServerId, Effect]] = []
+    world.ambush = lambda server, effect: seen.append((server.id, effect))
+    return seen
+
+
+def said(
+    seen: list[tuple[ServerId, Effect]], sender: ServerId, to: ServerId | None = None
+) -> list[ZabMessage]:
+    """The messages among `seen` of one server, to anybody or to one."""
+    return [
+        effect.message
+        for server, effect in seen
+        if server == sender and isinstance(effect, Send) and to in (None, effect.peer)
+    ]
