@@ -1,6 +1,5 @@
 """A client in the simulated world: the real `ClientCore`, a random workload, and what it saw."""
 
-from collections import Counter
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -29,6 +28,7 @@ from raykeeper.znodes.requests import (
     SetData,
     Sync,
 )
+from tests.simulation.client_log import ClientLog
 from tests.simulation.clock import SimClock
 from tests.simulation.network import Network, SimLink, client_end
 from tests.simulation.plan import ClientPlan
@@ -56,7 +56,7 @@ class SimClient:
         self.name = f"c{plan.number}"
         self.end = client_end(plan.number)
         self.clock = SimClock(schedule, plan.drift_ppm, plan.number * 77_000_000)
-        self.counts: Counter[str] = Counter()
+        self.log = ClientLog(self.name, schedule)
         self.core: ClientCore | None = None
         self.is_working = True
         self.life = 0
@@ -155,6 +155,7 @@ class SimClient:
         assert self.core is not None
         self._token += 1
         self.pending[self._token] = ask
+        self.log.asks(self._token, ask)
         self._checks.submitted(self, self._token, ask)
         self.core.submit(ask, self._token, self.clock.mono())
 
@@ -176,14 +177,18 @@ class SimClient:
         match effect:
             case Complete():
                 ask = self.pending.pop(effect.token)  # type: ignore[call-overload]
+                self.log.is_answered(effect.token, effect.answer)
                 self._checks.completed(self, ask, effect.answer)
             case Fail():
                 ask = self.pending.pop(effect.token)  # type: ignore[call-overload]
+                self.log.is_refused(effect.token, effect.error)
                 self._checks.failed(self, ask, effect.error)
             case FireWatch():
+                self.log.sees(effect.event)
                 if effect.event.type is not EventType.NONE:
                     self._checks.event(self, effect.watchers, effect.event)
             case ChangeState():
+                self.log.becomes(effect.state)
                 if effect.state is ClientState.LOST:
                     self._checks.client_lost(self)
                     life = self.life

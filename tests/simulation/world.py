@@ -87,7 +87,7 @@ class World:
     def _report(self, converged_ms: int) -> Report:
         counts: Counter[str] = Counter()
         for client in self.clients:
-            counts.update(client.counts)
+            counts.update(client.log.counts)
         counts["acked"] = self.checks.acked
         counts["txns"] = len(self.checks.order)
         return Report(

@@ -1,0 +1,128 @@
+"""One try of a plan: its report, or what kind of failure ended it.
+
+Two failures are of the same kind when the same exception comes from the same function with the same
+words before the first colon, numbers and paths apart. The minimizer keeps a smaller plan only then.
+"""
+
+import re
+import signal
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from msgspec import Struct
+
+from tests.simulation.plan import Plan
+from tests.simulation.schedule import Trace
+from tests.simulation.world import Report, World
+
+ROOT = Path(__file__).parents[2]
+
+
+class TooLongError(Exception):
+    """A run did not end within its time of the real clock: perhaps it never would."""
+
+
+class Failure(Struct, frozen=True):
+    """Why a run failed."""
+
+    kind: str
+    message: str
+    """The first line."""
+    detail: str
+    """The traceback."""
+    at_ms: int
+    """When in virtual time."""
+    is_endless: bool = False
+    """Whether the run did not end by itself, so that it is not one to repeat."""
+
+
+class Outcome(Struct, frozen=True):
+    """What became of a plan: a report or a failure."""
+
+    seed: int
+    steps: int
+    virtual_ms: int
+    cpu_s: float
+    report: Report | None
+    failure: Failure | None
+
+
+def attempt(plan: Plan, limit_s: float | None = None, trace: Trace | None = None) -> Outcome:
+    """Run a plan once. Whatever is raised is a failure of the run.
+
+    Args:
+        plan: What to run.
+        limit_s: Real seconds until a run counts as one that hangs; needs the main thread.
+        trace: Is told what happens.
+    """
+    began = time.process_time()
+    report, failure = None, None
+    world = None
+    try:
+        with _time_limit(limit_s):
+            world = World(plan, trace)
+            report = world.run()
+    except Exception as error:
+        failure = failure_of(error, world.schedule.now if world else 0)
+    return Outcome(
+        plan.seed,
+        world.schedule.steps if world else 0,
+        world.schedule.now if world else 0,
+        time.process_time() - began,
+        report,
+        failure,
+    )
+
+
+def failure_of(error: Exception, at_ms: int) -> Failure:
+    """Put an exception into words."""
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [frame for frame in frames if _is_ours(frame.filename)]
+    where = f"{Path(ours[-1].filename).stem}.{ours[-1].name}" if ours else "?"
+    message = (str(error).splitlines() or [""])[0]
+    if not message and ours:
+        message = ours[-1].line or ""  # an assertion without words
+    return Failure(
+        f"{type(error).__name__} in {where}: {_words(message)}",
+        f"{type(error).__name__}: {message}",
+        "".join(traceback.format_exception(error)),
+        at_ms,
+        isinstance(error, TooLongError),
+    )
+
+
+def _is_ours(filename: str) -> bool:
+    path = Path(filename)
+    return path.is_relative_to(ROOT) and "site-packages" not in path.parts
+
+
+def _words(message: str) -> str:
+    """What stays the same when another znode, client or moment meets the same failure."""
+    head = re.sub(r"/[\w/-]*", "PATH", message)
+    return re.sub(r"\d+", "N", head.partition(": ")[0])
+
+
+@contextmanager
+def _time_limit(seconds: float | None) -> Iterator[None]:
+    if seconds is None:
+        yield
+        return
+
+    def interrupt(_signal: int, _frame: FrameType | None) -> None:
+        raise TooLongError(f"no end within {seconds:.0f} s")
+
+    handler = signal.signal(signal.SIGALRM, interrupt)
+    began = time.monotonic()
+    outer_s, _ = signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, handler)
+        if outer_s:  # a limit around this one goes on
+            left_s = outer_s - (time.monotonic() - began)
+            signal.setitimer(signal.ITIMER_REAL, max(left_s, 0.001))

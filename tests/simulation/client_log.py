@@ -1,0 +1,127 @@
+"""What a client asks and is told: counted for the summary, in words for the trace."""
+
+from collections import Counter
+from typing import Final
+
+from raykeeper.client.effects import Answer
+from raykeeper.client.outstanding import Ask, Query
+from raykeeper.client.states import ClientState
+from raykeeper.client.watched_event import EventType, WatchedEvent
+from raykeeper.zab.ids import show_zxid
+from raykeeper.znodes.errors import Code, KeeperError
+from raykeeper.znodes.replies import ChildrenRead, DataRead, Done, StatRead, Written
+from raykeeper.znodes.requests import CloseSession, Create, CreateMode, Delete, SetData
+from tests.simulation.schedule import Schedule
+
+_DEFINITE: Final = (
+    *(Code.NO_NODE, Code.NODE_EXISTS, Code.NOT_EMPTY, Code.NO_CHILDREN_FOR_EPHEMERALS),
+    *(Code.BAD_VERSION, Code.BAD_ARGUMENTS, Code.SESSION_EXPIRED, Code.CONNECTION_LOSS),
+)
+_INDEFINITE: Final = (Code.SESSION_EXPIRED, Code.CONNECTION_LOSS)
+
+EXPECTED: Final[frozenset[str]] = frozenset(
+    [
+        *(f"answer.{kind.__name__}" for kind in (Written, DataRead, StatRead, ChildrenRead, Done)),
+        *(f"error.{code.name}" for code in _DEFINITE),
+        *(f"error.{code.name}.indefinite" for code in _INDEFINITE),
+        *(f"event.{kind.name}" for kind in EventType),
+        *(f"state.{state.name}" for state in ClientState),
+    ]
+)
+"""What clients should meet. The other codes need a peer that breaks the protocol, or a timeout of
+requests that is shorter than the workload's."""
+
+
+class ClientLog:
+    """Everything one client was asked and told."""
+
+    def __init__(self, name: str, schedule: Schedule) -> None:
+        self.counts: Counter[str] = Counter()
+        self._name = name
+        self._schedule = schedule
+
+    def asks(self, token: int, ask: Ask) -> None:
+        """A request was made."""
+        if self._schedule.trace is not None:
+            self._say(f"asks {token}: {ask_in_words(ask)}")
+
+    def is_answered(self, token: object, answer: Answer) -> None:
+        """A request succeeded."""
+        self.counts[f"answer.{type(answer).__name__}"] += 1
+        if self._schedule.trace is not None:
+            self._say(f"is told {token}: {answer_in_words(answer)}")
+
+    def is_refused(self, token: object, error: KeeperError) -> None:
+        """A request failed."""
+        self.counts[f"error.{error.code.name}{'' if error.definite else '.indefinite'}"] += 1
+        if self._schedule.trace is not None:
+            self._say(f"is told {token}: {error_in_words(error)}")
+
+    def sees(self, event: WatchedEvent) -> None:
+        """A watch fired."""
+        self.counts[f"event.{event.type.name}"] += 1
+        if self._schedule.trace is not None:
+            self._say(f"sees {event_in_words(event)}")
+
+    def becomes(self, state: ClientState) -> None:
+        """The handle changed its state."""
+        self.counts[f"state.{state.name}"] += 1
+        if self._schedule.trace is not None:
+            self._say(f"is {state.name}")
+
+    def _say(self, text: str) -> None:
+        self._schedule.say(f"client {self._name} {text}")
+
+
+_MODES = {
+    0: "persistent",
+    CreateMode.EPHEMERAL: "ephemeral",
+    CreateMode.SEQUENTIAL: "sequential",
+    CreateMode.EPHEMERAL | CreateMode.SEQUENTIAL: "ephemeral sequential",
+}
+
+
+def ask_in_words(ask: Ask) -> str:
+    """A request."""
+    match ask:
+        case Create():
+            return f"create {ask.path} {_MODES[ask.flags]}"
+        case Delete():
+            return f"delete {ask.path} version {ask.version}"
+        case SetData():
+            return f"set {ask.path} version {ask.version} to {ask.value.decode()}"
+        case CloseSession():
+            return "close"
+        case Query():
+            watch = " and watch" if ask.watcher is not None else ""
+            return f"{ask.kind.__name__} {ask.path}{watch}"
+
+
+def answer_in_words(answer: Answer) -> str:
+    """What a request was answered with."""
+    as_of = show_zxid(answer.zxid)
+    match answer:
+        case Written():
+            path = f" {answer.path}" if answer.path else ""
+            return f"done as write {answer.number} in {as_of}{path}"
+        case DataRead():
+            stat = answer.stat
+            found = f"version {stat.version} of {show_zxid(stat.mzxid)}"
+            return f"as of {as_of}: {answer.value.decode()!r}, {found}"
+        case StatRead():
+            found = f"version {answer.stat.version}" if answer.stat else "missing"
+            return f"as of {as_of}: {found}"
+        case ChildrenRead():
+            return f"as of {as_of}: {' '.join(sorted(answer.children)) or 'no children'}"
+        case _:
+            return f"as of {as_of}"
+
+
+def error_in_words(error: KeeperError) -> str:
+    """What a request failed with."""
+    return f"{error.code.name}{'' if error.definite else ', perhaps done'}"
+
+
+def event_in_words(event: WatchedEvent) -> str:
+    """What a watch told."""
+    return f"{event.type.name} {event.path} of {show_zxid(event.zxid)}"

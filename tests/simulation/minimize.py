@@ -1,0 +1,236 @@
+"""Make a failing plan smaller while it fails in the same way.
+
+Faults are dropped by delta debugging (Zeller and Hildebrandt, "Simplifying and isolating
+failure-inducing input", 2002), then clients, servers, the length of the run, and what is left is
+made plainer: shorter faults, right clocks, quick disks and links, modest clients. All of it again
+until nothing helps or the bounds are met. The result is always a plan that was seen to fail.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tests.simulation.attempt import Failure, Outcome
+from tests.simulation.plan import ClientPlan, Fault, FaultKind, Plan, ServerPlan
+
+RUNS_MAX = 400
+SECONDS_MAX = 120.0
+
+Try = Callable[[Plan], Outcome]
+Progress = Callable[[int, Plan], None]
+"""Told how many runs were made and the smallest plan so far."""
+
+Item = TypeVar("Item")
+
+_WITHOUT_TARGET = (FaultKind.BLACKOUT, FaultKind.SPLIT)  # they are about `others` only
+_PLAIN_SERVER = {"sync_ms_max": 0, "drift_ppm": 0, "snapshot_every_txns": 200}
+_PLAIN_CLIENT = {"drift_ppm": 0, "pause_ms_max": 60, "burst_max": 1, "outstanding_max": 1}
+
+
+class Minimized(Struct, frozen=True):
+    """The smallest plan found, its failure, and what it took."""
+
+    plan: Plan
+    failure: Failure
+    runs: int
+    is_complete: bool
+    """Whether nothing more could be dropped; False when a bound ended the search."""
+
+
+class _BoundError(Exception):
+    """No more runs or seconds."""
+
+
+def minimize(
+    plan: Plan,
+    failure: Failure,
+    attempt: Try,
+    *,
+    runs_max: int = RUNS_MAX,
+    seconds_max: float = SECONDS_MAX,
+    progress: Progress = lambda _runs, _plan: None,
+) -> Minimized:
+    """Shrink `plan`, which failed with `failure`."""
+    search = _Search(plan, failure, attempt, runs_max, seconds_max, progress)
+    try:
+        search.run()
+    except _BoundError:
+        return Minimized(search.plan, search.failure, search.runs, False)
+    return Minimized(search.plan, search.failure, search.runs, True)
+
+
+class _Search:
+    """The smallest plan so far, and the tries that are left."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        failure: Failure,
+        attempt: Try,
+        runs_max: int,
+        seconds_max: float,
+        progress: Progress,
+    ) -> None:
+        self.plan = plan
+        self.failure = failure
+        self.runs = 0
+        self._attempt = attempt
+        self._runs_max = runs_max
+        self._until = time.monotonic() + seconds_max
+        self._progress = progress
+        self._seen: set[Plan] = {plan}
+
+    def run(self) -> None:
+        """Repeat all ways of shrinking until none helps."""
+        while True:
+            before = self.plan
+            self._cut_end()
+            self._drop_faults()
+            self._drop_any(_without_client)
+            self._drop_any(_without_server)
+            for simpler in (_plainer_world, _plainer_parts, _plainer_faults):
+                self._take_all(simpler)
+            if self.plan == before:
+                return
+
+    def _fails(self, plan: Plan) -> bool:
+        """Try a plan, and keep it when it fails in the same way."""
+        if plan in self._seen:
+            return False
+        if self.runs >= self._runs_max or time.monotonic() >= self._until:
+            raise _BoundError
+        self._seen.add(plan)
+        self.runs += 1
+        found = self._attempt(plan).failure
+        is_same = found is not None and found.kind == self.failure.kind
+        if found is not None and is_same:
+            self.plan, self.failure = plan, found
+        self._progress(self.runs, self.plan)
+        return is_same
+
+    def _cut_end(self) -> None:
+        """What comes after the failure cannot matter; much of what comes before need not."""
+        end = self.failure.at_ms + 1
+        if end < self.plan.safety_ms:
+            self._fails(_until(self.plan, end))
+        for part in (0.25, 0.5, 0.75):
+            if self._fails(_until(self.plan, int(self.plan.safety_ms * part))):
+                return
+
+    def _drop_faults(self) -> None:
+        """Delta debugging: ever smaller chunks, as long as there are any."""
+        chunks = 1
+        while self.plan.faults:
+            faults = self.plan.faults
+            if any(
+                self._fails(replace(self.plan, faults=rest))
+                for rest in _complements(faults, chunks)
+            ):
+                chunks = max(1, chunks - 1)
+            elif chunks >= len(faults):
+                return
+            else:
+                chunks = min(len(faults), chunks * 2)
+
+    def _drop_any(self, without: Callable[[Plan], Iterator[Plan]]) -> None:
+        while any(self._fails(plan) for plan in without(self.plan)):
+            pass
+
+    def _take_all(self, simpler: Callable[[Plan], Iterator[Callable[[Plan], Plan]]]) -> None:
+        """Each change on top of those that were taken."""
+        for change in simpler(self.plan):
+            self._fails(change(self.plan))
+
+
+def _complements(items: Sequence[Item], chunks: int) -> Iterator[tuple[Item, ...]]:
+    """Everything without the n-th of so many chunks."""
+    size = -(-len(items) // chunks)
+    for start in range(0, len(items), size):
+        yield (*items[:start], *items[start + size :])
+
+
+def _until(plan: Plan, end_ms: int) -> Plan:
+    faults = tuple(fault for fault in plan.faults if fault.at_ms < end_ms)
+    return replace(plan, safety_ms=end_ms, faults=faults)
+
+
+def _without_client(plan: Plan) -> Iterator[Plan]:
+    for client in plan.clients if len(plan.clients) > 1 else ():
+        rest = tuple(other for other in plan.clients if other != client)
+        faults = (
+            fault
+            for fault in plan.faults
+            if not (_is_of_client(fault) and fault.target == client.number)
+        )
+        yield replace(plan, clients=rest, faults=tuple(faults))
+
+
+def _without_server(plan: Plan) -> Iterator[Plan]:
+    for server in plan.servers if len(plan.servers) > 1 else ():
+        rest = tuple(other for other in plan.servers if other != server)
+        if any(other.is_voter for other in rest):
+            faults = [_spared(fault, server.server_id) for fault in plan.faults]
+            kept = tuple(fault for fault in faults if fault is not None)
+            yield replace(plan, servers=rest, faults=kept)
+
+
+def _spared(fault: Fault, server_id: int) -> Fault | None:
+    """The fault without a server that is gone, or nothing when it was about that one."""
+    is_about_it = fault.target == server_id and fault.kind not in _WITHOUT_TARGET
+    if is_about_it and not _is_of_client(fault):
+        return None
+    if server_id not in fault.others:
+        return fault
+    others = tuple(other for other in fault.others if other != server_id)
+    return replace(fault, others=others) if others else None
+
+
+def _is_of_client(fault: Fault) -> bool:
+    return "client" in fault.kind.value
+
+
+def _plainer_world(plan: Plan) -> Iterator[Callable[[Plan], Plan]]:
+    yield lambda plan: replace(
+        plan,
+        delay_ms_max=1,
+        servers=tuple(_plain_server(server) for server in plan.servers),
+        clients=tuple(_plain_client(client) for client in plan.clients),
+    )
+    yield lambda plan: replace(plan, delay_ms_max=1)
+
+
+def _plainer_parts(plan: Plan) -> Iterator[Callable[[Plan], Plan]]:
+    for index in range(len(plan.servers)):
+        yield lambda plan, index=index: replace(
+            plan, servers=_changed(plan.servers, index, _plain_server)
+        )
+    for index in range(len(plan.clients)):
+        yield lambda plan, index=index: replace(
+            plan, clients=_changed(plan.clients, index, _plain_client)
+        )
+
+
+def _plainer_faults(plan: Plan) -> Iterator[Callable[[Plan], Plan]]:
+    for index in range(len(plan.faults)):
+        yield lambda plan, index=index: replace(plan, faults=_changed(plan.faults, index, _briefer))
+
+
+def _changed(
+    items: tuple[Item, ...], index: int, change: Callable[[Item], Item]
+) -> tuple[Item, ...]:
+    return (*items[:index], change(items[index]), *items[index + 1 :])
+
+
+def _plain_server(server: ServerPlan) -> ServerPlan:
+    return replace(server, **_PLAIN_SERVER)
+
+
+def _plain_client(client: ClientPlan) -> ClientPlan:
+    return replace(client, **_PLAIN_CLIENT)
+
+
+def _briefer(fault: Fault) -> Fault:
+    return replace(fault, lasts_ms=fault.lasts_ms // 2 if fault.lasts_ms > 10 else fault.lasts_ms)

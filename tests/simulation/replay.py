@@ -1,0 +1,138 @@
+"""One run for a reader: plan, trace, verdict; a plan that fails is made smaller first."""
+
+from functools import partial
+from pathlib import Path
+
+from msgspec import Struct, structs
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Table
+
+from tests.simulation.attempt import Failure, Outcome, attempt
+from tests.simulation.minimize import RUNS_MAX, Minimized, minimize
+from tests.simulation.plan import Fault, Plan
+from tests.simulation.plan_file import write_plan
+from tests.simulation.summary import Tally, show_counts
+from tests.simulation.trace import Recorder, show_trace
+
+TAIL = 60
+
+
+class Replay(Struct, frozen=True):
+    """How a run is shown.
+
+    `tail` is how many of the last lines are shown in full: None for all, 0 for no trace.
+    `folder` is where a minimized plan is written; None when it is not minimized.
+    """
+
+    tail: int | None = TAIL
+    folder: Path | None = None
+    limit_s: float = 120.0
+
+
+def replay(plan: Plan, options: Replay, console: Console) -> Outcome:
+    """Run `plan`, and show it."""
+    recorder = Recorder()
+    outcome = attempt(plan, options.limit_s, recorder)
+    failure = outcome.failure
+    if failure is not None and not failure.is_endless and options.folder is not None:
+        console.print(f"seed {plan.seed} fails, minimizing: {failure.kind}", markup=False)
+        small = _shrink(plan, failure, options, console)
+        recorder = Recorder()
+        outcome, plan = attempt(small.plan, options.limit_s, recorder), small.plan
+    show_plan(plan, console)
+    if options.tail != 0:
+        for line in show_trace(recorder.lines, options.tail):
+            console.print(line, soft_wrap=True)
+    _show_verdict(outcome, console)
+    return outcome
+
+
+def show_plan(plan: Plan, console: Console) -> None:
+    """Print what was drawn, as tables."""
+    console.print(
+        f"seed {plan.seed}: {plan.safety_ms} ms with faults, links take up to "
+        f"{plan.delay_ms_max} ms, {len(plan.faults)} faults",
+        highlight=False,
+    )
+    for title, rows in (("servers", plan.servers), ("clients", plan.clients)):
+        console.print(_table(title, rows))
+    if plan.faults:
+        table = Table(title="faults", title_justify="left", box=None)
+        for name in ("at", "kind", "target", "others", "lasts", "amount"):
+            table.add_column(name, justify="left" if name == "kind" else "right")
+        for fault in plan.faults:
+            table.add_row(*_fault_row(fault))
+        console.print(table)
+
+
+def _table(title: str, rows: tuple[Struct, ...]) -> Table:
+    table = Table(title=title, title_justify="left", box=None)
+    for name in rows[0].__struct_fields__ if rows else ():
+        table.add_column(name, justify="right")
+    for row in rows:
+        table.add_row(*(str(value) for value in structs.astuple(row)))
+    return table
+
+
+def _fault_row(fault: Fault) -> tuple[str, ...]:
+    of_client = "client" in fault.kind.value
+    return (
+        f"{fault.at_ms / 1000:.3f}",
+        fault.kind.value,
+        f"{'client' if of_client else 'server'} {fault.target}",
+        " ".join(map(str, fault.others)),
+        f"{fault.lasts_ms} ms" if fault.lasts_ms else "",
+        str(fault.amount) if fault.amount else "",
+    )
+
+
+def _shrink(plan: Plan, failure: Failure, options: Replay, console: Console) -> Minimized:
+    assert options.folder is not None
+    with Progress(
+        TextColumn("minimizing"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("runs, {task.fields[faults]} faults left"),
+        console=console,
+        transient=True,
+    ) as progress:
+        bar = progress.add_task("", total=RUNS_MAX, faults=len(plan.faults))
+        small = minimize(
+            plan,
+            failure,
+            partial(attempt, limit_s=options.limit_s),
+            progress=lambda runs, best: progress.update(
+                bar, completed=runs, faults=len(best.faults)
+            ),
+        )
+    path = options.folder / f"seed-{plan.seed}.json"
+    write_plan(path, small.failure.kind, small.plan)
+    console.print(
+        f"{len(plan.faults)} faults made {len(small.plan.faults)} in {small.runs} runs"
+        f"{'' if small.is_complete else ', more might be possible'}: {path}",
+        soft_wrap=True,
+    )
+    return small
+
+
+def _show_verdict(outcome: Outcome, console: Console) -> None:
+    failure = outcome.failure
+    if failure is None:
+        tally = Tally()
+        tally.add(outcome)
+        show_counts(tally, console)
+        console.print(
+            f"seed {outcome.seed} passed: {outcome.steps} steps, "
+            f"{outcome.virtual_ms / 1000:.1f} s of virtual time, {outcome.cpu_s:.2f} s of a core",
+            style="bold green",
+            highlight=False,
+        )
+        return
+    console.print(failure.detail, markup=False, highlight=False, soft_wrap=True)
+    console.print(
+        f"seed {outcome.seed} failed at {failure.at_ms / 1000:.3f} s: {failure.message}",
+        style="bold red",
+        markup=False,
+        soft_wrap=True,
+    )

@@ -1,0 +1,183 @@
+"""Many seeds on all cores: a progress bar, failures made smaller as they come, a summary."""
+
+import os
+import time
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from msgspec import Struct
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from tests.simulation.attempt import ROOT, Failure, Outcome, attempt
+from tests.simulation.minimize import Minimized, minimize
+from tests.simulation.plan import Plan, draw_plan
+from tests.simulation.plan_file import write_plan
+from tests.simulation.summary import Failed, Tally, show
+from tests.simulation.workers import Lost, Workers
+
+SEED_LIMIT_S = 120.0
+"""Of real time. A run takes a fraction of a second."""
+MINIMIZE_LIMIT_S = 120.0
+GRACE_S = 15.0
+"""How much later than a run ends itself a silent process is killed."""
+FOLDER = ROOT / "build" / "simulation"
+"""Where the minimized plans of failing seeds are written."""
+
+
+class RunSeed(Struct, frozen=True):
+    """Run a seed."""
+
+    seed: int
+
+
+class Shrink(Struct, frozen=True):
+    """Make a failing plan smaller."""
+
+    plan: Plan
+    failure: Failure
+
+
+Job = RunSeed | Shrink
+
+
+class Options(Struct, frozen=True):
+    """What to run."""
+
+    first: int
+    seeds: int
+    jobs: int
+    failures_max: int = 10
+    """No new seeds are begun after so many failed ones."""
+    seed_limit_s: float = SEED_LIMIT_S
+    minimize_limit_s: float = MINIMIZE_LIMIT_S
+    is_minimizing: bool = True
+    folder: Path = FOLDER
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def simulate(options: Options, console: Console, prepare: Callable[[], None] | None = None) -> int:
+    """Run the seeds, print failures and the summary. Ctrl-C ends it with the summary so far.
+
+    Args:
+        options: What to run.
+        console: Where it is told.
+        prepare: Called in each process first; a mutation changes the code under test there.
+
+    Returns:
+        The exit code: 0 when all passed, 1 when one failed, 130 when interrupted.
+    """
+    simulation = _Simulation(options, console)
+    is_whole = simulation.run(prepare)
+    if simulation.tally.failed:
+        return 1
+    return 0 if is_whole else 130
+
+
+class _Simulation:
+    """The seeds that are left, the failures to be made smaller, and the sum so far."""
+
+    def __init__(self, options: Options, console: Console) -> None:
+        self._options = options
+        self._console = console
+        self._seeds = iter(range(options.first, options.first + options.seeds))
+        self._shrinks: deque[Shrink] = deque()
+        self.tally = Tally()
+
+    def run(self, prepare: Callable[[], None] | None) -> bool:
+        """Returns whether it was not interrupted."""
+        options = self._options
+        task = partial(_do, options.seed_limit_s, options.minimize_limit_s)
+        workers = Workers[Job, Outcome | Minimized](options.jobs, task, self._limit_s, prepare)
+        began = time.monotonic()
+        is_whole = True
+        with Progress(
+            TextColumn("seeds from {task.fields[first]}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[failed]} failed"),
+            TimeRemainingColumn(),
+            console=self._console,
+        ) as progress:
+            bar = progress.add_task("", total=options.seeds, first=options.first, failed=0)
+            try:
+                for job, answer in workers.run(self._next_job):
+                    self._take(job, answer)
+                    failed = len(self.tally.failed)
+                    progress.update(bar, completed=self.tally.runs, failed=failed)
+            except KeyboardInterrupt:
+                self._console.print("interrupted; the summary so far:")
+                is_whole = False
+        show(self.tally, time.monotonic() - began, self._console)
+        return is_whole
+
+    def _next_job(self) -> Job | None:
+        if self._shrinks:
+            return self._shrinks.popleft()
+        if len(self.tally.failed) >= self._options.failures_max:
+            return None
+        seed = next(self._seeds, None)
+        return None if seed is None else RunSeed(seed)
+
+    def _limit_s(self, job: Job) -> float:
+        limits = self._options
+        own = limits.seed_limit_s if isinstance(job, RunSeed) else limits.minimize_limit_s
+        return own + limits.seed_limit_s * isinstance(job, Shrink) + GRACE_S
+
+    def _take(self, job: Job, answer: Outcome | Minimized | Lost) -> None:
+        if isinstance(job, Shrink):
+            self._take_shrunk(job, answer)
+            return
+        if isinstance(answer, Lost):
+            lost = Failure("process lost", answer.reason, answer.reason, 0, is_endless=True)
+            answer = Outcome(job.seed, 0, 0, 0.0, None, lost)
+        assert isinstance(answer, Outcome)
+        self.tally.add(answer)
+        if answer.failure is not None:
+            self._take_failure(answer.seed, answer.failure)
+
+    def _take_failure(self, seed: int, failure: Failure) -> None:
+        replay = f"python -m tests.simulation --seed {seed}"
+        self.tally.failed.append(Failed(seed, failure, replay))
+        # What hangs or kills its process cannot be tried hundreds of times.
+        if self._options.is_minimizing and not failure.is_endless:
+            self._console.print(f"seed {seed} failed, minimizing: {failure.kind}", markup=False)
+            self._shrinks.append(Shrink(draw_plan(seed), failure))
+        else:
+            self._report(seed, failure)
+
+    def _take_shrunk(self, job: Shrink, answer: Outcome | Minimized | Lost) -> None:
+        seed, failure = job.plan.seed, job.failure
+        if isinstance(answer, Lost):
+            self._console.print(f"seed {seed} could not be minimized: {answer.reason}")
+        else:
+            assert isinstance(answer, Minimized)
+            failure = answer.failure
+            path = self._options.folder / f"seed-{seed}.json"
+            write_plan(path, failure.kind, answer.plan)
+            self._console.print(
+                f"seed {seed}: {len(job.plan.faults)} faults made {len(answer.plan.faults)} in "
+                f"{answer.runs} runs; python -m tests.simulation --plan {path}",
+                soft_wrap=True,
+            )
+            self._console.print(path.read_text(), markup=False, highlight=False, soft_wrap=True)
+        self._report(seed, failure)
+
+    def _report(self, seed: int, failure: Failure) -> None:
+        say = self._console.print
+        say(failure.detail, markup=False, highlight=False, soft_wrap=True)
+        say(f"seed {seed} failed: {failure.message}", style="bold red", markup=False)
+
+
+def _do(seed_limit_s: float, minimize_limit_s: float, job: Job) -> Outcome | Minimized:
+    """In a worker."""
+    if isinstance(job, RunSeed):
+        return attempt(draw_plan(job.seed), seed_limit_s)
+    limited = partial(attempt, limit_s=seed_limit_s)
+    return minimize(job.plan, job.failure, limited, seconds_max=minimize_limit_s)

@@ -1,0 +1,151 @@
+"""What many runs went through together, and what none of them did.
+
+A thing that can happen and never did is a hole in the simulation, so everything that should occur
+is declared: each kind of fault, each note of the servers, each count of the clients. What cannot
+occur in the simulated world is declared too, with the reason, and reported when it does.
+"""
+
+from collections import Counter
+from typing import Final
+
+from msgspec import Struct, field
+from rich.columns import Columns
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from raykeeper.actors import server_notes
+from raykeeper.actors.disk import storage_notes
+from raykeeper.zab import notes
+from tests.simulation import client_log
+from tests.simulation.attempt import Failure, Outcome
+from tests.simulation.plan import FaultKind
+
+UNREACHABLE: Final[dict[str, str]] = {
+    notes.MESSAGE_ILLEGAL: "peers keep the protocol, and links their order",
+    server_notes.CLIENT_MALFORMED: "clients keep the protocol",
+    server_notes.COUNTER_EXHAUSTED: "nobody writes 2^42 transactions in one epoch",
+    server_notes.WATCHES_FULL: "clients watch few paths",
+    storage_notes.LEFTOVER_REMOVED: "a disk in memory has no files",
+}
+"""Notes that the simulated world does not lead to, and why."""
+
+COUNTS: Final[frozenset[str]] = client_log.EXPECTED | {"acked", "txns"}
+"""What the clients and the checks should count."""
+
+
+class Failed(Struct, frozen=True):
+    """A seed that failed, and the command that replays it."""
+
+    seed: int
+    failure: Failure
+    replay: str
+
+
+class Tally(Struct):
+    """The sum over runs."""
+
+    runs: int = 0
+    steps: int = 0
+    virtual_ms: int = 0
+    cpu_s: float = 0.0
+    converged_ms_max: int = 0
+    faults: Counter[str] = field(default_factory=Counter)
+    notes: Counter[str] = field(default_factory=Counter)
+    counts: Counter[str] = field(default_factory=Counter)
+    failed: list[Failed] = field(default_factory=list)
+
+    def add(self, outcome: Outcome) -> None:
+        """Count a run in; one that failed only counts its steps."""
+        self.runs += 1
+        self.steps += outcome.steps
+        self.virtual_ms += outcome.virtual_ms
+        self.cpu_s += outcome.cpu_s
+        if (report := outcome.report) is not None:
+            self.converged_ms_max = max(self.converged_ms_max, report.converged_ms)
+            self.faults.update(report.faults)
+            self.notes.update(report.notes)
+            self.counts.update(report.counts)
+
+
+def names_in(module: object) -> set[str]:
+    """The names of the notes that a module declares."""
+    return {value for name, value in vars(module).items() if name.isupper()}
+
+
+def expected_notes() -> set[str]:
+    """Every note that runs should lead to."""
+    modules = (notes, server_notes, storage_notes)
+    return set().union(*map(names_in, modules)) - set(UNREACHABLE)
+
+
+def never_exercised(tally: Tally) -> dict[str, list[str]]:
+    """What should have occurred and did not, by what it is."""
+    expected = {
+        "faults": {kind.value for kind in FaultKind} - set(+tally.faults),
+        "notes": expected_notes() - set(+tally.notes),
+        "counts": COUNTS - set(+tally.counts),
+    }
+    return {what: sorted(names) for what, names in expected.items() if names}
+
+
+def surprises(tally: Tally) -> list[str]:
+    """What occurred although it is declared as unreachable."""
+    return sorted(set(UNREACHABLE) & set(+tally.notes))
+
+
+def show(tally: Tally, wall_s: float, console: Console) -> None:
+    """Print the summary."""
+    console.print(_totals(tally, wall_s))
+    show_counts(tally, console)
+    console.print(_verdict(tally))
+
+
+def show_counts(tally: Tally, console: Console) -> None:
+    """Print how often each thing occurred."""
+    groups = (("faults", tally.faults), ("notes", tally.notes), ("counts", tally.counts))
+    console.print(Columns([_counted(title, counter) for title, counter in groups], padding=(0, 4)))
+
+
+def _totals(tally: Tally, wall_s: float) -> Table:
+    table = Table.grid(padding=(0, 2))
+    runs = max(tally.runs, 1)
+    for name, value in (
+        ("runs", f"{tally.runs:,}"),
+        ("failed", f"{len(tally.failed):,}"),
+        ("steps", f"{tally.steps:,}"),
+        ("steps/s of one core", f"{tally.steps / max(tally.cpu_s, 1e-9):,.0f}"),
+        ("virtual time", f"{tally.virtual_ms / 3_600_000:,.1f} h"),
+        ("slowest convergence", f"{tally.converged_ms_max:,} virtual ms"),
+        ("real time", f"{wall_s:,.1f} s, {tally.cpu_s:,.1f} s of cores"),
+        ("a run", f"{tally.cpu_s / runs * 1000:,.0f} ms of a core, {tally.steps // runs:,} steps"),
+    ):
+        table.add_row(name, value)
+    return table
+
+
+def _counted(title: str, counter: Counter[str]) -> Table:
+    table = Table(title=title, title_justify="left", box=None, show_header=False, padding=(0, 1))
+    table.add_column()
+    table.add_column(justify="right")
+    for name in sorted(counter):
+        table.add_row(name, f"{counter[name]:,}")
+    return table
+
+
+def _verdict(tally: Tally) -> RenderableType:
+    lines = [Text("never exercised: " + _listed(never_exercised(tally)), style="yellow")]
+    lines += [
+        Text(f"unexpected: {name} ({UNREACHABLE[name]})", style="yellow")
+        for name in surprises(tally)
+    ]
+    for failed in tally.failed:
+        lines.append(Text(f"seed {failed.seed} failed: {failed.failure.message}", style="bold red"))
+        lines.append(Text(f"  {failed.replay}"))
+    if not tally.failed:
+        lines.append(Text(f"{tally.runs:,} runs passed", style="bold green"))
+    return Group(*lines)
+
+
+def _listed(never: dict[str, list[str]]) -> str:
+    return "; ".join(f"{what} {', '.join(names)}" for what, names in never.items()) or "nothing"

@@ -1,0 +1,71 @@
+"""What happened in a run, line by line, for a reader: when, who, what.
+
+Routine lines (requests, answers, commits) are shown only near the end, where a failure is; the
+others (elections, links, faults, sessions, snapshots) tell the story up to there.
+"""
+
+import re
+from collections.abc import Iterator
+from hashlib import blake2b
+
+from rich.text import Text
+
+_WHO = re.compile(r"(server|client|session|link) [\w:.-]+?(?=:? )")
+_ROUTINE = re.compile(r"(server|client) \S+ (asks|is told|fails|commits|sees)\b|commits\b")
+_STYLES = (
+    (re.compile(r"^FAULT|^fault|^the faults"), "magenta"),
+    (re.compile(r"crash|dies|LOST|lost|expire|refuse|damaged|fails"), "red"),
+    (re.compile(r"election|leader|role|epoch|learner|vote|member"), "cyan"),
+    (re.compile(r"snapshot|sync\."), "yellow"),
+)
+
+
+class Recorder:
+    """Takes the lines of a run; `World(plan, recorder)`."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[int, str]] = []
+
+    def __call__(self, now: int, text: str) -> None:
+        """A line of a moment in virtual milliseconds."""
+        self.lines.append((now, text))
+
+    def digest(self) -> str:
+        """The same for two runs exactly when the same happened at the same moments."""
+        digest = blake2b(digest_size=16)
+        for now, text in self.lines:
+            digest.update(f"{now} {text}\n".encode())
+        return digest.hexdigest()
+
+
+def show_trace(lines: list[tuple[int, str]], tail: int | None) -> Iterator[Text]:
+    """The lines to print: of all but the last `tail` ones only those that are not routine.
+
+    `None` is for every line.
+    """
+    first_of_tail = 0 if tail is None else max(0, len(lines) - tail)
+    skipped = 0
+    for index, (now, text) in enumerate(lines):
+        if index < first_of_tail and _ROUTINE.match(text):
+            skipped += 1
+            continue
+        if skipped:
+            yield Text(f"          … {skipped} requests, answers and commits", style="dim")
+            skipped = 0
+        yield _line(now, text)
+
+
+def _line(now: int, text: str) -> Text:
+    who = _WHO.match(text)
+    name = who.group() if who else ""
+    what = text[len(name) :].removeprefix(":").strip()
+    line = Text(f"{now / 1000:>9.3f} ", style="dim")
+    line.append(f"{name:<10} ", style="bold")
+    line.append(what, style=_style(text))
+    return line
+
+
+def _style(text: str) -> str:
+    if _ROUTINE.match(text):
+        return "dim"
+    return next((style for pattern, style in _STYLES if pattern.search(text)), "default")
