@@ -32,10 +32,10 @@ class Quorum:
         that is all three; a single one has nobody to ask and counts as it is.
         """
         counted = set(self.voters)
-        sound = len(counted.intersection(healthy))
-        told = len(counted.intersection([*healthy, *uncertain]))
+        sound = counted.intersection(healthy)
+        told = sound.union(counted.intersection(uncertain))
         enough = max(self.size, 2 * (len(self.voters) - self.size) + 1)
-        return sound >= self.size or told >= enough
+        return len(sound) >= self.size or len(told) >= enough
 
     def reached(self, cursors: Iterable[int]) -> int:
         """The highest value that a quorum has reached, given the cursor of every counted voter.

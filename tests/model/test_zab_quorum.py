@@ -1,7 +1,9 @@
 """Quorum against brute force over every set of servers."""
 
-from itertools import combinations
+from collections.abc import Iterator
+from itertools import combinations, product
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,6 +12,9 @@ from raykeeper.zab.quorum import Quorum
 
 IDS = st.integers(1, 9).map(ServerId)
 VOTERS = st.sets(IDS, min_size=1, max_size=7)
+
+Healthy = list[ServerId]
+Uncertain = list[ServerId]
 
 
 @given(VOTERS, st.lists(IDS, max_size=12))
@@ -41,3 +46,41 @@ def test_reached_is_the_highest_that_a_quorum_has(
         if quorum.holds([voter for voter, cursor in cursors.items() if cursor >= value])
     ]
     assert quorum.reached(cursors.values()) == max(naive, default=0)
+
+
+def who_was_heard(count: int) -> Iterator[tuple[Quorum, Healthy, Uncertain]]:
+    """Every way in which `count` voters can be healthy, uncertain or not heard."""
+    quorum = Quorum(ServerId(i) for i in range(1, count + 1))
+    for states in product("hu-", repeat=count):
+        by = {s: [v for v, of in zip(quorum.voters, states, strict=True) if of == s] for s in "hu"}
+        yield quorum, by["h"], by["u"]
+
+
+def knows_all(quorum: Quorum, healthy: Healthy, uncertain: Uncertain) -> bool:
+    """Whatever majority acknowledged a write, somebody who was heard still has it.
+
+    And whatever disks are bad: so many of the uncertain ones, at most, that a majority is intact.
+    """
+    tolerated = len(quorum.voters) - quorum.size
+    told = {*healthy, *uncertain}
+    if not quorum.holds(told):
+        return False
+    return all(
+        (told & {*acknowledged}) - {*bad}
+        for bad in combinations(uncertain, min(tolerated, len(uncertain)))
+        for acknowledged in combinations(quorum.voters, quorum.size)
+    )
+
+
+@pytest.mark.parametrize("count", range(1, 8))
+def test_recalls_when_no_acknowledged_write_can_be_missing(count: int) -> None:
+    """Smaller sets of bad disks, and larger majorities, leave only more servers that have it."""
+    stricter = set()
+    for quorum, healthy, uncertain in who_was_heard(count):
+        recalls = quorum.recalls(healthy, uncertain)
+        should = knows_all(quorum, healthy, uncertain)
+        assert should or not recalls, (healthy, uncertain)
+        if recalls != should:
+            stricter.add((count, len(healthy), len(uncertain)))
+    # Exact, but for one case of even ensembles, which waits for one server more than it must.
+    assert stricter == ({(6, 3, 1)} if count == 6 else set())

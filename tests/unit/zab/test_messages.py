@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from raykeeper.zab import messages
-from raykeeper.zab.ids import FOUNDING, ZERO, Epoch, ServerId
+from raykeeper.zab.ids import ZERO, Epoch, ServerId
 from raykeeper.zab.messages import (
     Ack,
     AckEpoch,
@@ -31,14 +31,14 @@ from raykeeper.zab.messages import (
     Vote,
     ZabMessage,
 )
-from tests.unit.zab.histories import S1, S2, z
+from tests.unit.zab.histories import NEW_DISK, S1, S2, z
 
-MINE, BEST = Vote(Epoch(1), z(1, 3), S1), Vote(Epoch(2), z(2, 1), S2)
+MINE, BEST = Vote(Epoch(1), z(1, 3), S1, has_room=False), Vote(Epoch(2), z(2, 1), S2)
 ALL: list[ZabMessage] = [
-    Notification(4, BEST, PeerState.LOOKING, True, MINE, FOUNDING),
-    FollowerInfo(Epoch(1), 2, FOUNDING),
+    Notification(4, BEST, PeerState.LOOKING, True, MINE, NEW_DISK),
+    FollowerInfo(Epoch(1), 2, NEW_DISK),
     LeaderInfo(Epoch(2), 2),
-    AckEpoch(Epoch(1), z(1, 3), False),
+    AckEpoch(Epoch(1), z(1, 3), False, True),
     Diff(),
     Trunc(z(1, 3)),
     Snapshot(z(1, 3)),
@@ -66,7 +66,7 @@ def test_round_trip(message: ZabMessage) -> None:
 def test_tags_are_those_of_the_protocol_and_every_message_is_tested() -> None:
     kinds = get_args(messages.LeaderMessage) + get_args(messages.LearnerMessage)
     assert {type(message) for message in ALL} == {Notification, *kinds}
-    assert [message.__struct_config__.tag for message in ALL] == list(range(1, 19))
+    assert [message.__struct_config__.tag for message in ALL] == list(range(1, 20))
 
 
 @pytest.mark.parametrize(
@@ -91,14 +91,14 @@ FAR, BELOW = (1 << 64) - 1, -1
 @pytest.mark.parametrize(
     "fields",
     [
-        [1, "?", [0, 0, 1], 0, True, [0, 0, 1]],
-        [1, 1, ["?", 0, 1], 0, True, [0, 0, 1]],
-        [1, 1, [0, "?", 1], 0, True, [0, 0, 1]],
-        [1, 1, [0, 0, "?"], 0, True, [0, 0, 1]],
-        [2, "?", 1, True],
+        [1, "?", [0, 0, 1], 0, True, [0, 0, 1], ""],
+        [1, 1, ["?", 0, 1], 0, True, [0, 0, 1], ""],
+        [1, 1, [0, "?", 1], 0, True, [0, 0, 1], ""],
+        [1, 1, [0, 0, "?"], 0, True, [0, 0, 1], ""],
+        [2, "?", 1, ""],
         [3, "?", 1],
-        [4, "?", 0, True],
-        [4, 0, "?", True],
+        [4, "?", 0, True, False],
+        [4, 0, "?", True, False],
         *([tag, "?"] for tag in (6, 7, 9, 12, 13, 15, 16)),
         [11, "?", 0],
         [11, 0, "?"],
@@ -107,17 +107,36 @@ FAR, BELOW = (1 << 64) - 1, -1
 )
 def test_numbers_out_of_range_are_refused(fields: list[object], number: int) -> None:
     """An epoch above the last one would be promised on disk, a round above 2^64 - 1 not be sent."""
-    data = msgspec.msgpack.encode(
-        [number if field == "?" else _put(field, number) for field in fields]
-    )
+    decode = msgspec.msgpack.Decoder(ZabMessage).decode
+    decode(msgspec.msgpack.encode(_filled(fields, 0)))  # nothing else is wrong
     with pytest.raises(msgspec.ValidationError):
-        msgspec.msgpack.decode(data, type=ZabMessage)  # type: ignore[arg-type]
+        decode(msgspec.msgpack.encode(_filled(fields, number)))
 
 
-def _put(field: object, number: int) -> object:
-    if isinstance(field, list):
-        return [number if part == "?" else part for part in field]
-    return field
+@pytest.mark.parametrize("fields", [[1, 1, [0, 0, 1], 0, True, [0, 0, 1]], [2, 1, 1]])
+def test_the_name_of_a_disk_is_bounded(fields: list[object]) -> None:
+    """It is written into the member list of everybody."""
+    decode = msgspec.msgpack.Decoder(ZabMessage).decode
+    decode(msgspec.msgpack.encode([*fields, "d" * messages.DISK_ID_CHARS_MAX]))
+    for disk in ("d" * (messages.DISK_ID_CHARS_MAX + 1), True, None):
+        with pytest.raises(msgspec.ValidationError):
+            decode(msgspec.msgpack.encode([*fields, disk]))
+
+
+def test_an_acknowledged_epoch_is_certain_and_a_vote_has_room_unless_told() -> None:
+    """Who was built before these fields says nothing of them."""
+    decode = msgspec.msgpack.Decoder(ZabMessage).decode
+    assert decode(msgspec.msgpack.encode([4, 1, 0, True])) == AckEpoch(Epoch(1), ZERO, True, False)
+    old = decode(msgspec.msgpack.encode([1, 4, [1, 0, 2], 0, True, [1, 0, 2], ""]))
+    assert isinstance(old, Notification)
+    assert old.own == Vote(Epoch(1), ZERO, S2, has_room=True)
+
+
+def _filled(fields: list[object], number: int) -> list[object]:
+    return [
+        _filled(field, number) if isinstance(field, list) else number if field == "?" else field
+        for field in fields
+    ]
 
 
 def test_votes_are_ordered_by_epoch_then_zxid_then_room_then_server() -> None:

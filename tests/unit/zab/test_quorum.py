@@ -33,6 +33,43 @@ def test_holds(voters: int, servers: list[int], holds: bool) -> None:
 
 
 @pytest.mark.parametrize(
+    ("voters", "healthy", "uncertain", "recalls"),
+    [
+        # A quorum of healthy voters knows everything, whoever else has told.
+        (3, [1, 2], [], True),
+        (3, [1, 2], [3], True),
+        (5, [1, 3, 5], [], True),
+        (4, [1, 2], [], False),
+        # Otherwise an odd ensemble needs all: the one that is missing may be the one that knows.
+        (3, [1], [2], False),
+        (3, [1], [2, 3], True),
+        (3, [], [1, 2, 3], True),
+        (5, [1, 2], [3, 4], False),
+        (5, [], [1, 2, 3, 4, 5], True),
+        (7, [1, 2, 3], [4, 5, 6], False),
+        (7, [1, 2, 3], [4, 5, 6, 7], True),
+        # An even one tolerates no more bad disks than one voter less would, so it needs not all.
+        (4, [1], [2], False),
+        (4, [], [1, 2, 3], True),
+        (6, [1], [2, 3, 4], False),
+        (6, [1], [2, 3, 4, 5], True),
+        # Who has nobody else to ask counts as it is.
+        (1, [], [1], True),
+        (1, [], [], False),
+        (2, [], [1, 2], True),
+        (2, [1], [], False),
+        (2, [], [1], False),
+        # A server counts once, and only if it is a voter.
+        (3, [1, 1, 4], [1, 4, 5], False),
+        (3, [1], [1, 2, 2, 9], False),
+    ],
+)
+def test_recalls(voters: int, healthy: list[int], uncertain: list[int], recalls: bool) -> None:
+    told = quorum(voters).recalls(map(ServerId, healthy), map(ServerId, uncertain))
+    assert told is recalls
+
+
+@pytest.mark.parametrize(
     ("voters", "cursors", "reached"),
     [
         # The value that the slowest of the fastest quorum has.

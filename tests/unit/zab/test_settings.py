@@ -27,6 +27,17 @@ def test_only_voters_with_their_promises_vote(
     assert Settings(server_id, THREE, disk).votes is counts
 
 
+def test_a_vote_comes_and_goes_with_the_member_list() -> None:
+    """Rule D3: it follows what is delivered, while the server runs."""
+    settings = Settings(S1, THREE, NEW_DISK)
+    settings.members.replace(S2, NEW_DISK)
+    assert not settings.votes
+    settings.members.replace(S1, NEW_DISK)
+    assert settings.votes
+    settings.members.replace(S1, DiskId("newer"))
+    assert not settings.votes
+
+
 def test_defaults_may_be_replaced() -> None:
     timing, window = Timing(tick_ms=Millis(7)), WindowLimits(txns_max=1)
     settings = Settings(S2, THREE, timing=timing, window=window)
