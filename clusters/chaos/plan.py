@@ -1,0 +1,78 @@
+"""Which faults come when: drawn from one seed, without looking at anything that runs.
+
+The faults come in rounds. A round holds every kind once, in an order of its own, so that a short
+run tries them all and a long one tries them in ever other neighbourhoods.
+"""
+
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from random import Random
+from typing import Final
+
+from msgspec import Struct
+
+
+class Victim(StrEnum):
+    """Whose process it is."""
+
+    LEADER = "leader"
+    FOLLOWER = "follower"
+    TRACKER = "tracker"
+    """The SessionTracker beside the leader, the only one that is told anything."""
+    SNAPSHOTTER = "snapshotter"
+    CLIENT = "client"
+    SERVERS = "servers"
+    """All servers at the same moment: what survives comes from their disks."""
+
+
+class Deed(StrEnum):
+    """What is done to it."""
+
+    KILL = "kill"
+    """SIGKILL."""
+    FREEZE = "freeze"
+    """SIGSTOP, and SIGCONT after a while."""
+
+
+class FaultKind(Struct, frozen=True):
+    """A deed and its victim."""
+
+    deed: Deed
+    victim: Victim
+
+    def __str__(self) -> str:
+        return f"{self.deed} {self.victim}"
+
+
+class Fault(Struct, frozen=True):
+    """One fault of a plan."""
+
+    kind: FaultKind
+    pause_ms: int
+    """How long nothing is done before it."""
+    span_ms: int
+    """How long a frozen process stays frozen."""
+    pick: int
+    """Chooses among several victims."""
+
+
+KINDS: Final = tuple(
+    FaultKind(deed, victim)
+    for victim in Victim
+    for deed in Deed
+    if (deed, victim) != (Deed.FREEZE, Victim.SERVERS)
+)
+"""All servers frozen is a pause of the machine, which a client cannot tell from a slow network."""
+
+PAUSE_MS: Final = (200, 4_000)
+SPAN_MS: Final = (100, 8_000)
+"""From a hiccup that nobody notices to well beyond an election and a short session timeout."""
+
+
+def draw_faults(seed: int, kinds: Sequence[FaultKind] = KINDS) -> Iterator[Fault]:
+    """The endless plan of `seed`."""
+    random = Random(seed)
+    while True:
+        for kind in random.sample(kinds, len(kinds)):
+            span_ms = random.randint(*SPAN_MS) if kind.deed is Deed.FREEZE else 0
+            yield Fault(kind, random.randint(*PAUSE_MS), span_ms, random.randrange(1 << 16))
