@@ -10,8 +10,6 @@ takes its peer's notifications with it. Rule Z1: the election ends at once when 
 has sent exactly this vote, and after `finalize_ms` when only a quorum has.
 """
 
-from msgspec.structs import replace
-
 from raykeeper.zab import notes
 from raykeeper.zab.effects import Note, Outbox, Send
 from raykeeper.zab.errors import PeerProtocolError
@@ -44,20 +42,12 @@ class Looking:
         self._settings = settings
         self._links = links
         self._out = out
-        me = settings.server_id
-        # A server without a vote proposes nobody; it only asks whom to follow.
-        self._own = (
-            Vote(history.current, history.synced, me, history.has_room)
-            if settings.votes
-            else Vote(Epoch(0), ZERO, ServerId(0))
-        )
-        self.vote = self._own
+        self._history = history
+        self.vote = self._own()
         self._received: dict[ServerId, Notification] = {}
         self._settled: dict[ServerId, Notification] = {}
-        # Voters that lost their promises with their disks (rule D3), this server among them.
+        # Other voters that lost their promises with their disks (rule D3).
         self._without_vote: dict[ServerId, None] = {}
-        if settings.members.is_voter(me) and not settings.votes:
-            self._without_vote[me] = None
         self._finalize_at: Millis | None = None
         self._resend_ms = settings.timing.resend_min_ms
         self._resend_at = Millis(now + self._resend_ms)
@@ -108,16 +98,17 @@ class Looking:
         self._without_vote.pop(peer, None)
         self._check(now)
 
-    def room_changed(self, has_room: bool, now: Millis) -> None:
+    def room_changed(self, now: Millis) -> None:
         """Our disk is full, or has room again: others with our history are the better leaders."""
-        if self._settings.votes:
-            self._own = replace(self._own, has_room=has_room)
-            self._check(now)
+        self._check(now)
 
     @property
     def without_vote(self) -> list[ServerId]:
-        """The voters known to have lost their promises, in order."""
-        return sorted(self._without_vote)
+        """The voters known to have lost their promises, this server too, in order."""
+        settings = self._settings
+        me = settings.server_id
+        is_lost = settings.members.is_voter(me) and not settings.votes
+        return sorted([*self._without_vote, me] if is_lost else self._without_vote)
 
     def wake(self, now: Millis) -> None:
         """The deadline has passed."""
@@ -153,7 +144,7 @@ class Looking:
         if sender in lost or not members.is_voter(sender) or members.counts(sender, message.disk):
             return
         lost[sender] = None
-        if len(quorum.voters) - len(lost) < quorum.size:
+        if len(quorum.voters) - len(self.without_vote) < quorum.size:
             self._out.append(Note(notes.QUORUM_LOST, self.without_vote))
 
     def _forget(self, peer: ServerId) -> None:
@@ -163,7 +154,7 @@ class Looking:
     def _start_round(self, round_: int) -> None:
         self._out.append(Note(notes.ELECTION_ROUND, round_))
         self.round = round_
-        self.vote = self._own
+        self.vote = self._own()
         self._received.clear()
         self._finalize_at = None
         self._broadcast()
@@ -189,7 +180,7 @@ class Looking:
 
     def _best(self) -> Vote:
         told = [_candidate(message) for message in self._received.values()]
-        votes = [self._own, *(vote for vote in told if vote is not None)]
+        votes = [self._own(), *(vote for vote in told if vote is not None)]
         return max(votes, key=lambda vote: vote.rank)
 
     def _is_unanimous(self) -> bool:
@@ -226,7 +217,15 @@ class Looking:
         """What this server tells the others now."""
         votes = self._settings.votes
         disk = self._settings.disk
-        return Notification(self.round, self.vote, PeerState.LOOKING, votes, self._own, disk)
+        return Notification(self.round, self.vote, PeerState.LOOKING, votes, self._own(), disk)
+
+    def _own(self) -> Vote:
+        # A server without a vote proposes nobody; it only asks whom to follow. Not kept: a list of
+        # members that arrives with a snapshot can grant the vote while we look.
+        history = self._history
+        if not self._settings.votes:
+            return Vote(Epoch(0), ZERO, ServerId(0))
+        return Vote(history.current, history.synced, self._settings.server_id, history.has_room)
 
     def _answer(self, peer: ServerId) -> None:
         self._out.append(Send(peer, self.notification()))

@@ -213,15 +213,18 @@ class Peer:
         if has_room != self.history.has_room:
             self.history.has_room = has_room
             if isinstance(role, Looking):
-                role.room_changed(has_room, now)
+                role.room_changed(now)
             elif isinstance(role, LeaderBroadcast):
                 role.room_changed()
             elif isinstance(role, FollowerBroadcast) and not has_room:
                 role.pause()
         self._advance(now)
 
-    def voter_replaced(self, server: ServerId, disk: DiskId, now: Millis) -> bool:
-        """A delivered transaction put `disk` into the member list; whether it was another one."""
+    def voter_replaced(self, server: ServerId, disk: DiskId) -> bool:
+        """A delivered transaction put `disk` into the member list; whether it was another one.
+
+        No role ends by it. Before `start`, from the log that was recovered, none begins either.
+        """
         settings = self.settings
         had_vote = settings.votes
         is_new = settings.members.replace(server, disk)
@@ -231,7 +234,6 @@ class Peer:
                 self._out.append(VoteGranted())
             if isinstance(self._role, LeaderBroadcast):
                 self._role.members_changed()
-        self._advance(now)
         return is_new
 
     def abdicate(self, reason: str, now: Millis) -> None:

@@ -42,6 +42,8 @@ def make_history(
     delivered: Zxid | None = None,
     base: Zxid = ZERO,
     limits: WindowLimits | None = None,
+    is_uncertain: bool = False,
+    has_room: bool = True,
 ) -> History:
     """A recovered history; `delivered` is its base unless told."""
     window = TxnWindow(base)
@@ -54,6 +56,8 @@ def make_history(
         base if delivered is None else delivered,
         out,
         limits or WindowLimits(),
+        is_uncertain=is_uncertain,
+        has_room=has_room,
     )
 
 
@@ -96,6 +100,7 @@ class Bench:
         delivered: Zxid | None = None,
         base: Zxid = ZERO,
         window: WindowLimits | None = None,
+        has_room: bool = True,
     ) -> None:
         self.out: list[Effect] = []
         self.now = T0
@@ -108,6 +113,7 @@ class Bench:
             delivered=delivered,
             base=base,
             limits=window,
+            has_room=has_room,
         )
         self.peer = Peer(self.settings, self.history, self.out)
         self.peer.start(self.now)
@@ -148,6 +154,19 @@ class Bench:
     def follow(self, leader: ServerId, epoch: int) -> None:
         """From the election to UPTODATE behind `leader`, which has exactly our log."""
         self.elect(leader, leader)
+        self.synchronize(leader, epoch)
+
+    def observe(self, leader: ServerId, other: ServerId, epoch: int) -> None:
+        """The same without a vote, behind a leader that `other` follows already."""
+        self.link(leader, other)
+        vote = Vote(self.history.current, self.history.synced, leader)
+        self.hear(leader, told(1, vote, PeerState.LEADING))
+        own = Vote(self.history.current, self.history.synced, other)
+        self.hear(other, told(1, vote, PeerState.FOLLOWING, own=own))
+        self.synchronize(leader, epoch)
+
+    def synchronize(self, leader: ServerId, epoch: int) -> None:
+        """From LEADERINFO to UPTODATE."""
         self.hear(leader, LeaderInfo(Epoch(epoch), 1))
         self.save_epochs()
         self.hear(leader, Diff(), NewLeader(Epoch(epoch), self.history.logged))

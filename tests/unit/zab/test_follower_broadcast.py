@@ -8,7 +8,7 @@ from raykeeper.zab.errors import PeerProtocolError
 from raykeeper.zab.follower_broadcast import FollowerBroadcast, FollowerBroadcastMessage
 from raykeeper.zab.history import History
 from raykeeper.zab.ids import FOUNDING, ZERO, DiskId, Epoch, Millis, Zxid
-from raykeeper.zab.messages import Ack, Commit, Ping, Pong, Proposals
+from raykeeper.zab.messages import Ack, Commit, LogPaused, Ping, Pong, Proposals
 from raykeeper.zab.settings import Settings, Timing
 from raykeeper.zab.transitions import GiveUp
 from tests.unit.zab.histories import NEW_DISK, S1, S3, T0, THREE, make_history, z
@@ -105,6 +105,63 @@ def test_acks_at_once_what_was_synced_while_it_was_synchronized() -> None:
     history.log_synced(Z2)
     FollowerBroadcast(Settings(S1, THREE), history, LEADER, ZERO, out, T0)
     assert out[-1] == ack(Z2)
+
+
+def paused(*before: Step) -> tuple[FollowerBroadcast, History, list[Effect]]:
+    """A follower whose disk was found full after `before`; what it emits from then on."""
+    role, history, out = follow(*before)
+    out.clear()
+    history.has_room = False
+    role.pause()
+    return role, history, out
+
+
+class TestPause:
+    """Rule D6: the disk is full."""
+
+    NOTE = Note(notes.LOG_PAUSED, "7:2")
+
+    def test_the_leader_is_told_once(self) -> None:
+        role, _, out = paused(AB)
+        assert out == [self.NOTE, Send(LEADER, LogPaused())]
+        role.pause()
+        assert len(out) == 2
+
+    def test_logs_and_acknowledges_no_more_and_delivers_on(self) -> None:
+        role, history, out = paused(AB)
+        out.clear()
+        for message in (C, Commit(Z3), Ping(4)):
+            role.receive(message, T0)
+        assert out == [Deliver(Z1, [b"a", b"b", b"c"]), Send(LEADER, Pong(4))]
+        assert (history.logged, history.synced, history.delivered) == (Z3, ZERO, Z3)
+        role.log_synced()
+        assert out[2:] == []
+
+    def test_what_was_on_its_way_to_the_disk_is_acknowledged_yet(self) -> None:
+        """The spare segment has room for it."""
+        role, history, out = paused(AB)
+        out.clear()
+        role.receive(C, T0)
+        history.log_synced(Z2)
+        role.log_synced()
+        assert out == [ack(Z2)]
+
+    def test_still_refuses_what_no_leader_says(self) -> None:
+        role, history, _ = paused(AB)
+        with pytest.raises(PeerProtocolError):
+            role.receive(Commit(Z3), T0)
+        assert history.delivered == ZERO
+
+    def test_begins_so_without_room(self) -> None:
+        out: list[Effect] = []
+        history = make_history(out, accepted=7, current=7, has_room=False)
+        FollowerBroadcast(Settings(S1, THREE), history, LEADER, ZERO, out, T0)
+        assert out[1:] == [
+            Activated(Role.FOLLOWER, LEADER, Epoch(7)),
+            Note(notes.LOG_PAUSED, "0:0"),
+            Send(LEADER, LogPaused()),
+        ]
+        assert history.is_paused
 
 
 def test_gives_up_on_a_silent_leader() -> None:

@@ -125,6 +125,16 @@ class TestPromise:
         follower.history.promised_to = whom  # type: ignore[assignment]
         assert follower.hear(LeaderInfo(E2, 4)) == [Send(LEADER, AckEpoch(E1, z(1, 3), counts))]
 
+    @pytest.mark.parametrize("accepted", [1, 2])
+    def test_tells_that_the_last_batch_may_be_missing(self, accepted: int) -> None:
+        """Rule D4, whether or not the promise counts."""
+        follower = Follower(accepted=accepted)
+        follower.history.is_uncertain = True
+        follower.hear(LeaderInfo(E2, 4))
+        if follower.role.phase is FollowerPhase.PROMISING:
+            follower.saved()
+        assert follower.out == [Send(LEADER, AckEpoch(E1, z(1, 3), accepted == 1, True))]
+
     def test_an_earlier_epoch_ends_the_role(self) -> None:
         follower = Follower(accepted=3)
         assert follower.hear(LeaderInfo(E2, 4)) == []

@@ -101,6 +101,47 @@ def test_epochs_count_once_saved() -> None:
     assert (history.accepted, history.current, history.is_settled) == (3, 3, True)
 
 
+def test_what_may_be_missing_is_here_once_a_later_epoch_is_current() -> None:
+    """Rule D4: with its initial history came all that was ever acknowledged. A promise is none."""
+    history = make_history([], accepted=1, current=1, is_uncertain=True)
+    history.promise(Epoch(3), S2)
+    history.epochs_saved(Epoch(3), Epoch(1))
+    assert history.is_uncertain
+    history.save_epochs(Epoch(3), Epoch(3))
+    assert history.is_uncertain
+    history.epochs_saved(Epoch(3), Epoch(3))
+    assert not history.is_uncertain
+    assert not make_history([]).is_uncertain
+
+
+class TestPause:
+    """Rule D6: the disk is full; what still comes is kept in memory only."""
+
+    def test_nothing_is_appended_any_more_but_all_is_delivered(self) -> None:
+        out: list[Effect] = []
+        history = make_history(out, ABC, delivered=z(1, 3), has_room=False)
+        assert not history.has_room and not history.is_paused
+        history.append(z(1, 4), [b"d"])
+        history.pause()
+        history.append(z(1, 5), [b"e"])
+        assert out == [Append(z(1, 4), [b"d"], z(1, 3))]
+        history.log_synced(z(1, 4))
+        history.deliver(z(1, 5))
+        assert out[1:] == [Deliver(z(1, 4), [b"d", b"e"])]
+        assert cursors(history) == (z(1, 5), z(1, 4), z(1, 5))
+
+    def test_what_is_only_in_memory_is_never_settled(self) -> None:
+        history = make_history([], ABC)
+        history.pause()
+        assert history.is_settled  # nothing is only in memory yet
+        history.append(z(1, 4), [b"d"])
+        assert not history.is_settled
+        assert not history.is_synced_to(z(1, 4))
+
+    def test_begins_with_room_unless_told(self) -> None:
+        assert make_history([]).has_room
+
+
 @pytest.mark.parametrize(("accepted", "current"), [(1, 1), (2, 0), (2, 3)])
 def test_epochs_never_go_back(accepted: int, current: int) -> None:
     history = make_history([], accepted=2, current=1)

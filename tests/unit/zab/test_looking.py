@@ -4,8 +4,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from raykeeper.zab.effects import Effect, Send
+from raykeeper.zab import notes
+from raykeeper.zab.effects import Effect, Note, Send
 from raykeeper.zab.errors import PeerProtocolError
+from raykeeper.zab.history import History
 from raykeeper.zab.ids import FOUNDING, ZERO, DiskId, Epoch, Millis, ServerId
 from raykeeper.zab.looking import Looking
 from raykeeper.zab.messages import Notification, PeerState, Vote
@@ -20,6 +22,7 @@ from tests.unit.zab.histories import (
     S5,
     T0,
     make_history,
+    noted,
     run,
     sent,
     told,
@@ -45,6 +48,8 @@ class Election:
     looking: Looking
     links: dict[ServerId, None]
     out: list[Effect]
+    settings: Settings
+    history: History
     now: Millis = T0
 
     def hear(self, sender: ServerId, message: Notification) -> None:
@@ -64,9 +69,9 @@ def election(
 ) -> Election:
     out: list[Effect] = []
     linked = dict.fromkeys(links)
-    settings = Settings(S2, voters, disk)
-    looking = Looking(settings, make_history(out), linked, 5, out, T0)
-    return Election(looking, linked, out)
+    settings, history = Settings(S2, voters, disk), make_history(out)
+    looking = Looking(settings, history, linked, 5, out, T0)
+    return Election(looking, linked, out, settings, history)
 
 
 def test_votes_for_itself_first_with_what_is_on_its_disk() -> None:
@@ -317,6 +322,131 @@ class TestThoseWithoutAVote:
         race.hear(S3, told(5, vote_for(S3)))
         race.wait(200)
         assert race.leader() is None
+
+
+OBSERVER = ServerId(9)
+
+
+class TestThoseThatLostTheirVote:
+    """Rule D3: voters on disks that the member list does not name."""
+
+    def lose(self, race: Election, *servers: ServerId) -> None:
+        """The servers look, on new disks."""
+        for server in servers:
+            race.hear(server, told(5, NOBODY, voting=False, disk=NEW_DISK))
+
+    @pytest.mark.parametrize(
+        ("disk", "lost", "known"),
+        [
+            (FOUNDING, [], []),
+            (FOUNDING, [S3, S1], [S1, S3]),
+            (FOUNDING, [S1, S1], [S1]),
+            (FOUNDING, [OBSERVER], []),
+            # This server, with nobody to tell it or with others.
+            (NEW_DISK, [], [S2]),
+            (NEW_DISK, [S1], [S1, S2]),
+        ],
+    )
+    def test_are_known(self, disk: DiskId, lost: list[ServerId], known: list[ServerId]) -> None:
+        race = election(S1, S3, OBSERVER, disk=disk)
+        self.lose(race, *lost)
+        assert race.looking.without_vote == known
+
+    def test_an_observer_has_not_lost_any(self) -> None:
+        race = election(S1, voters=(S1, S3), disk=NEW_DISK)
+        assert race.looking.without_vote == []
+
+    def test_are_known_while_they_are_linked_and_have_none(self) -> None:
+        race = election(S1, S3)
+        self.lose(race, S1, S3)
+        race.looking.link_down(S1, race.now)
+        assert race.looking.without_vote == [S3]
+        race.hear(S3, told(5, vote_for(S3), disk=NEW_DISK))  # it has its vote back
+        assert race.looking.without_vote == []
+
+    def test_one_that_is_not_yet_ready_to_vote_has_lost_nothing(self) -> None:
+        """Its disk is the one that counts; it waits for it."""
+        race = election(S1)
+        race.hear(S1, told(6, vote_for(S1), voting=False, disk=FOUNDING))
+        assert race.looking.without_vote == []
+
+    def test_it_is_said_once_when_the_others_are_no_quorum(self) -> None:
+        race = election(S1, S3, S4)
+        self.lose(race, S4, S1)
+        assert notes.QUORUM_LOST not in noted(race.out)
+        self.lose(race, S3, S3, S1)
+        said = [e for e in race.out if isinstance(e, Note) and e.name == notes.QUORUM_LOST]
+        assert said == [Note(notes.QUORUM_LOST, [S1, S3, S4])]
+
+    def test_this_server_is_one_of_them(self) -> None:
+        race = election(S1, S3, S4, disk=NEW_DISK)
+        self.lose(race, S4)
+        assert notes.QUORUM_LOST not in noted(race.out)
+        self.lose(race, S3)
+        assert race.out[-1] == Note(notes.QUORUM_LOST, [S2, S3, S4])
+
+    def test_a_vote_counts_from_whatever_disk(self) -> None:
+        """Who is right about the members the leader finds out, not the election."""
+        race = election(S1, S3, voters=(S1, S2, S3))
+        race.hear(S3, told(5, vote_for(S3), disk=NEW_DISK))
+        race.hear(S1, told(5, vote_for(S3), own=vote_for(S1), disk=NEW_DISK))
+        assert race.leader() == S3
+
+    def test_a_vote_may_come_back_while_it_looks(self) -> None:
+        """The list came with a snapshot whose installation outlived the role that received it."""
+        race = election(S1, S3, voters=(S1, S2, S3), disk=NEW_DISK)
+        race.settings.members.adopt({S2: NEW_DISK})
+        race.out.clear()
+        race.wait(Timing().resend_min_ms)
+        assert sent(race.out, S1)[-1] == told(5, vote_for(S2), disk=NEW_DISK)
+        assert race.looking.without_vote == []
+        race.hear(S1, told(5, vote_for(S2), own=vote_for(S1)))
+        race.hear(S3, told(5, vote_for(S2), own=Vote(Epoch(0), ZERO, S3, has_room=False)))
+        assert race.leader() == S2
+
+
+class TestRoom:
+    """Rule D6: of two with the same history, the one whose disk has room leads."""
+
+    def full(self, server: ServerId, epoch: int = 0) -> Vote:
+        return Vote(Epoch(epoch), ZERO, server, has_room=False)
+
+    @pytest.mark.parametrize(
+        ("epoch", "choice"),
+        [
+            (0, S2),  # a larger server without room, and the same history
+            (1, S3),  # a newer history comes before room
+        ],
+    )
+    def test_counts_after_the_history_and_before_the_number(
+        self, epoch: int, choice: ServerId
+    ) -> None:
+        race = election(S3)
+        race.hear(S3, told(5, self.full(S3, epoch)))
+        assert race.looking.vote.leader == choice
+
+    def test_without_it_others_are_better(self) -> None:
+        race = election(S1)
+        race.hear(S1, told(5, vote_for(S1)))
+        race.out.clear()
+        race.history.has_room = False
+        race.looking.room_changed(race.now)
+        assert sent(race.out) == [told(5, vote_for(S1), own=self.full(S2))]
+        race.history.has_room = True
+        race.looking.room_changed(race.now)
+        assert race.looking.vote == vote_for(S2)
+
+    def test_is_told_from_the_start_and_of_no_interest_without_a_vote(self) -> None:
+        out: list[Effect] = []
+        history = make_history(out)
+        history.has_room = False
+        Looking(Settings(S2, FIVE), history, {S1: None}, 5, out, T0)
+        assert sent(out) == [told(5, self.full(S2))]
+        race = election(S1, disk=NEW_DISK)
+        race.out.clear()
+        race.history.has_room = False
+        race.looking.room_changed(race.now)
+        assert race.out == []
 
 
 def test_a_new_link_is_told_our_vote() -> None:
