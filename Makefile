@@ -5,7 +5,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check bench format clean
+# make simulate SEEDS=100000 FROM=1 JOBS=4
+SEEDS ?= 1000
+FROM ?= 1
+JOBS ?= 0
+
+.PHONY: demo test simulate check bench format clean
 .DELETE_ON_ERROR:
 
 demo: $(READY)  ## Three servers, six workers, two kills: the job ends with the right counts.
@@ -13,6 +18,9 @@ demo: $(READY)  ## Three servers, six workers, two kills: the job ends with the 
 
 test: $(READY)  ## The whole test suite.
 	$(BIN)/python -m pytest -q
+
+simulate: $(READY)  ## SEEDS runs of the simulator from seed FROM in JOBS processes, 0 for all cores.
+	$(BIN)/python -m tests.simulation simulate --seeds $(SEEDS) --from $(FROM) --jobs $(JOBS)
 
 check: $(READY)  ## Linter, formatter, types, the rules of the architecture, branches of the pure rooms.
 	$(BIN)/ruff check .

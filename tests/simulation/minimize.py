@@ -8,13 +8,14 @@ until nothing helps or the bounds are met. The result is always a plan that was 
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from tests.simulation.attempt import Failure, Outcome
-from tests.simulation.plan import ClientPlan, Fault, FaultKind, Plan, ServerPlan
+from tests.simulation.plan import Fault, FaultKind, Plan
 
 RUNS_MAX = 400
 SECONDS_MAX = 120.0
@@ -23,7 +24,13 @@ Try = Callable[[Plan], Outcome]
 Progress = Callable[[int, Plan], None]
 """Told how many runs were made and the smallest plan so far."""
 
+Change = Callable[[Plan], Plan]
+
 Item = TypeVar("Item")
+
+BRIEF_MS = 10
+"""Faults that last no longer are left as they are."""
+
 
 _WITHOUT_TARGET = (FaultKind.BLACKOUT, FaultKind.SPLIT)  # they are about `others` only
 _PLAIN_SERVER = {"sync_ms_max": 0, "drift_ppm": 0, "snapshot_every_txns": 200}
@@ -139,7 +146,7 @@ class _Search:
         while any(self._fails(plan) for plan in without(self.plan)):
             pass
 
-    def _take_all(self, simpler: Callable[[Plan], Iterator[Callable[[Plan], Plan]]]) -> None:
+    def _take_all(self, simpler: Callable[[Plan], Iterator[Change]]) -> None:
         """Each change on top of those that were taken."""
         for change in simpler(self.plan):
             self._fails(change(self.plan))
@@ -192,45 +199,41 @@ def _is_of_client(fault: Fault) -> bool:
     return "client" in fault.kind.value
 
 
-def _plainer_world(plan: Plan) -> Iterator[Callable[[Plan], Plan]]:
-    yield lambda plan: replace(
-        plan,
-        delay_ms_max=1,
-        servers=tuple(_plain_server(server) for server in plan.servers),
-        clients=tuple(_plain_client(client) for client in plan.clients),
-    )
+def _plainer_world(_plan: Plan) -> Iterator[Change]:
+    yield _plain_all
     yield lambda plan: replace(plan, delay_ms_max=1)
 
 
-def _plainer_parts(plan: Plan) -> Iterator[Callable[[Plan], Plan]]:
-    for index in range(len(plan.servers)):
-        yield lambda plan, index=index: replace(
-            plan, servers=_changed(plan.servers, index, _plain_server)
-        )
-    for index in range(len(plan.clients)):
-        yield lambda plan, index=index: replace(
-            plan, clients=_changed(plan.clients, index, _plain_client)
-        )
+def _plainer_parts(plan: Plan) -> Iterator[Change]:
+    yield from (partial(_plain_server_at, index) for index in range(len(plan.servers)))
+    yield from (partial(_plain_client_at, index) for index in range(len(plan.clients)))
 
 
-def _plainer_faults(plan: Plan) -> Iterator[Callable[[Plan], Plan]]:
-    for index in range(len(plan.faults)):
-        yield lambda plan, index=index: replace(plan, faults=_changed(plan.faults, index, _briefer))
+def _plainer_faults(plan: Plan) -> Iterator[Change]:
+    yield from (partial(_briefer_at, index) for index in range(len(plan.faults)))
 
 
-def _changed(
-    items: tuple[Item, ...], index: int, change: Callable[[Item], Item]
-) -> tuple[Item, ...]:
-    return (*items[:index], change(items[index]), *items[index + 1 :])
+def _plain_all(plan: Plan) -> Plan:
+    servers = tuple(replace(server, **_PLAIN_SERVER) for server in plan.servers)
+    clients = tuple(replace(client, **_PLAIN_CLIENT) for client in plan.clients)
+    return replace(plan, delay_ms_max=1, servers=servers, clients=clients)
 
 
-def _plain_server(server: ServerPlan) -> ServerPlan:
-    return replace(server, **_PLAIN_SERVER)
+def _plain_server_at(index: int, plan: Plan) -> Plan:
+    plain = replace(plan.servers[index], **_PLAIN_SERVER)
+    return replace(plan, servers=_changed(plan.servers, index, plain))
 
 
-def _plain_client(client: ClientPlan) -> ClientPlan:
-    return replace(client, **_PLAIN_CLIENT)
+def _plain_client_at(index: int, plan: Plan) -> Plan:
+    plain = replace(plan.clients[index], **_PLAIN_CLIENT)
+    return replace(plan, clients=_changed(plan.clients, index, plain))
 
 
-def _briefer(fault: Fault) -> Fault:
-    return replace(fault, lasts_ms=fault.lasts_ms // 2 if fault.lasts_ms > 10 else fault.lasts_ms)
+def _briefer_at(index: int, plan: Plan) -> Plan:
+    fault = plan.faults[index]
+    lasts_ms = fault.lasts_ms // 2 if fault.lasts_ms > BRIEF_MS else fault.lasts_ms
+    return replace(plan, faults=_changed(plan.faults, index, replace(fault, lasts_ms=lasts_ms)))
+
+
+def _changed(items: tuple[Item, ...], index: int, item: Item) -> tuple[Item, ...]:
+    return (*items[:index], item, *items[index + 1 :])

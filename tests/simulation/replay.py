@@ -28,6 +28,7 @@ class Replay(Struct, frozen=True):
     tail: int | None = TAIL
     folder: Path | None = None
     limit_s: float = 120.0
+    runs_max: int = RUNS_MAX
 
 
 def replay(plan: Plan, options: Replay, console: Console) -> Outcome:
@@ -97,11 +98,12 @@ def _shrink(plan: Plan, failure: Failure, options: Replay, console: Console) -> 
         console=console,
         transient=True,
     ) as progress:
-        bar = progress.add_task("", total=RUNS_MAX, faults=len(plan.faults))
+        bar = progress.add_task("", total=options.runs_max, faults=len(plan.faults))
         small = minimize(
             plan,
             failure,
             partial(attempt, limit_s=options.limit_s),
+            runs_max=options.runs_max,
             progress=lambda runs, best: progress.update(
                 bar, completed=runs, faults=len(best.faults)
             ),

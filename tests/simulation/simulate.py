@@ -147,7 +147,7 @@ class _Simulation:
         self.tally.failed.append(Failed(seed, failure, replay))
         # What hangs or kills its process cannot be tried hundreds of times.
         if self._options.is_minimizing and not failure.is_endless:
-            self._console.print(f"seed {seed} failed, minimizing: {failure.kind}", markup=False)
+            self._say(f"seed {seed} failed, minimizing: {failure.kind}")
             self._shrinks.append(Shrink(draw_plan(seed), failure))
         else:
             self._report(seed, failure)
@@ -155,24 +155,25 @@ class _Simulation:
     def _take_shrunk(self, job: Shrink, answer: Outcome | Minimized | Lost) -> None:
         seed, failure = job.plan.seed, job.failure
         if isinstance(answer, Lost):
-            self._console.print(f"seed {seed} could not be minimized: {answer.reason}")
+            self._say(f"seed {seed} could not be minimized: {answer.reason}")
         else:
             assert isinstance(answer, Minimized)
             failure = answer.failure
             path = self._options.folder / f"seed-{seed}.json"
             write_plan(path, failure.kind, answer.plan)
-            self._console.print(
+            self._say(
                 f"seed {seed}: {len(job.plan.faults)} faults made {len(answer.plan.faults)} in "
-                f"{answer.runs} runs; python -m tests.simulation --plan {path}",
-                soft_wrap=True,
+                f"{answer.runs} runs; python -m tests.simulation --plan {path}"
             )
-            self._console.print(path.read_text(), markup=False, highlight=False, soft_wrap=True)
+            self._say(path.read_text())
         self._report(seed, failure)
 
     def _report(self, seed: int, failure: Failure) -> None:
-        say = self._console.print
-        say(failure.detail, markup=False, highlight=False, soft_wrap=True)
-        say(f"seed {seed} failed: {failure.message}", style="bold red", markup=False)
+        self._say(failure.detail)
+        self._say(f"seed {seed} failed: {failure.message}", style="bold red")
+
+    def _say(self, text: str, style: str = "default") -> None:
+        self._console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 def _do(seed_limit_s: float, minimize_limit_s: float, job: Job) -> Outcome | Minimized:

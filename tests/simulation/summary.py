@@ -23,7 +23,6 @@ from tests.simulation.plan import FaultKind
 
 UNREACHABLE: Final[dict[str, str]] = {
     notes.MESSAGE_ILLEGAL: "peers keep the protocol, and links their order",
-    server_notes.CLIENT_MALFORMED: "clients keep the protocol",
     server_notes.COUNTER_EXHAUSTED: "nobody writes 2^42 transactions in one epoch",
     server_notes.WATCHES_FULL: "clients watch few paths",
     storage_notes.LEFTOVER_REMOVED: "a disk in memory has no files",

@@ -18,6 +18,9 @@ from msgspec import Struct
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
+DEATH_S = 10.0
+"""How long a process that closed its pipe may take to end."""
+
 _spawn = multiprocessing.get_context("spawn")
 
 
@@ -95,11 +98,12 @@ class Workers(Generic[Job, Result]):
                     answer = worker.pipe.recv()
                     worker.job = None
                 except EOFError:
-                    self._dismiss(worker)
+                    worker.process.join(DEATH_S)  # killed now it would hide how it ended
                     answer = Lost(f"the process ended with exit code {worker.process.exitcode}")
+                    self._dismiss(worker)
             elif time.monotonic() >= worker.due:
                 self._dismiss(worker)
-                answer = Lost(f"no answer within {self._limit_s(job):.0f} s")
+                answer = Lost(f"no answer within {self._limit_s(job):g} s")
             else:
                 continue
             yield job, answer
@@ -123,6 +127,7 @@ class Workers(Generic[Job, Result]):
 def _end(worker: _Worker[Job]) -> None:
     worker.process.kill()
     worker.process.join()
+    worker.process.close()
     worker.pipe.close()
 
 

@@ -1,0 +1,100 @@
+"""Many seeds: what is summed up, what a failure looks like, how it ends."""
+
+from io import StringIO
+from pathlib import Path
+
+from rich.console import Console
+
+from tests.simulation import broken
+from tests.simulation.attempt import Failure, Outcome
+from tests.simulation.plan import FaultKind
+from tests.simulation.plan_file import read_plan
+from tests.simulation.simulate import GRACE_S, Options, simulate
+from tests.simulation.summary import (
+    COUNTS,
+    UNREACHABLE,
+    Tally,
+    expected_notes,
+    never_exercised,
+    surprises,
+)
+from tests.simulation.world import Report
+
+
+def console() -> tuple[Console, StringIO]:
+    text = StringIO()
+    return Console(file=text, width=120), text
+
+
+def test_passing_seeds_are_summed_up() -> None:
+    out, text = console()
+    assert simulate(Options(1, 6, 2), out) == 0
+    assert "6 runs passed" in text.getvalue()
+    assert "election.decided" in text.getvalue()
+
+
+def test_a_failing_seed_is_minimized_and_reported_and_the_run_goes_on(tmp_path: Path) -> None:
+    out, text = console()
+    options = Options(1, 200, 2, failures_max=2, minimize_limit_s=2.0, folder=tmp_path)
+    assert simulate(options, out, broken.break_for_good) == 1
+    files = sorted(tmp_path.glob("seed-*.json"))
+    assert len(files) >= 2
+    for file in files:
+        kept = read_plan(file)
+        assert kept.comment == broken.KIND
+        assert f"seed {kept.plan.seed} failed: AssertionError: no convergence" in text.getvalue()
+        assert f"python -m tests.simulation --seed {kept.plan.seed}" in text.getvalue()
+        assert file.read_text() in text.getvalue()
+    assert "runs passed" not in text.getvalue()
+
+
+def test_a_process_that_is_lost_is_a_failure_of_its_seed() -> None:
+    out, text = console()
+    no_time = Options(5, 1, 1, seed_limit_s=-GRACE_S)
+    assert simulate(no_time, out) == 1
+    assert "seed 5 failed: no answer within 0 s" in text.getvalue()
+
+
+def test_an_interrupt_ends_with_the_summary_so_far() -> None:
+    out, text = console()
+    assert simulate(Options(1, 100_000, 1), out, broken.interrupt_parent) == 130
+    assert "interrupted; the summary so far:" in text.getvalue()
+    assert "never exercised" in text.getvalue()
+
+
+def test_tally_adds_reports_and_only_the_steps_of_failures() -> None:
+    report = Report(1, 10, 1_000, 70, {"crash": 2}, {"sync.diff": 3}, {"acked": 4})
+    tally = Tally()
+    tally.add(Outcome(1, 10, 1_000, 0.5, report, None))
+    tally.add(Outcome(1, 10, 1_000, 0.5, report, None))
+    tally.add(Outcome(2, 5, 500, 0.25, None, Failure("kind", "message", "detail", 500)))
+    assert (tally.runs, tally.steps, tally.virtual_ms, tally.cpu_s) == (3, 25, 2_500, 1.25)
+    assert tally.converged_ms_max == 70
+    assert (tally.faults["crash"], tally.notes["sync.diff"], tally.counts["acked"]) == (4, 6, 8)
+
+
+def test_what_was_never_exercised_is_everything_declared_but_what_occurred() -> None:
+    tally = Tally()
+    everything = never_exercised(tally)
+    assert everything == {
+        "faults": sorted(kind.value for kind in FaultKind),
+        "notes": sorted(expected_notes()),
+        "counts": sorted(COUNTS),
+    }
+    for counter, what in ((tally.faults, "faults"), (tally.notes, "notes")):
+        counter.update(everything[what])
+    tally.counts.update(set(COUNTS) - {"acked"})
+    assert never_exercised(tally) == {"counts": ["acked"]}
+
+
+def test_what_is_declared_unreachable_and_occurs_is_told() -> None:
+    tally = Tally()
+    assert surprises(tally) == []
+    name = sorted(UNREACHABLE)[0]
+    tally.notes[name] += 1
+    assert surprises(tally) == [name]
+
+
+def test_only_real_notes_are_declared_unreachable() -> None:
+    assert not set(UNREACHABLE) & expected_notes()
+    assert len(expected_notes()) > 40
