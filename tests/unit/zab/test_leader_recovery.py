@@ -3,7 +3,15 @@
 import pytest
 
 from raykeeper.zab import notes
-from raykeeper.zab.effects import Effect, GrantCredit, Run, SaveEpochs, Send, StreamSnapshot
+from raykeeper.zab.effects import (
+    Effect,
+    GrantCredit,
+    Note,
+    Run,
+    SaveEpochs,
+    Send,
+    StreamSnapshot,
+)
 from raykeeper.zab.errors import PeerProtocolError
 from raykeeper.zab.history import History
 from raykeeper.zab.ids import EPOCH_MAX, FOUNDING, ZERO, Epoch, Millis, ServerId, Zxid
@@ -41,17 +49,24 @@ E1, E2 = Epoch(1), Epoch(2)
 AB = run(z(1, 1), b"a", b"b")
 HELLO = FollowerInfo(E1, 1, FOUNDING)
 PROMISE = AckEpoch(E1, z(1, 2), True)
+UNCERTAIN = AckEpoch(E1, z(1, 2), True, is_uncertain=True)
 
 
 class Leader:
     """Server 3 with a and b in its log, all of epoch 1."""
 
     def __init__(
-        self, voters: tuple[ServerId, ...] = THREE, accepted: int = 1, log: Run = AB
+        self,
+        voters: tuple[ServerId, ...] = THREE,
+        accepted: int = 1,
+        log: Run = AB,
+        is_uncertain: bool = False,
     ) -> None:
         self.out: list[Effect] = []
         self.now = T0
-        self.history: History = make_history(self.out, log, accepted=accepted, current=1)
+        self.history: History = make_history(
+            self.out, log, accepted=accepted, current=1, is_uncertain=is_uncertain
+        )
         self.role = LeaderRecovery(Settings(S3, voters), self.history, self.out, T0)
 
     def hear(self, sender: ServerId, *messages: LeaderRecoveryMessage) -> None:
@@ -211,6 +226,83 @@ class TestPromises:
         assert leader.role.outcome is None
         leader.hear(S2, PROMISE)
         assert leader.role.learners.is_synchronizing
+
+
+class TestUncertainPromises:
+    """Rule D4: of servers that may have lost what they acknowledged last."""
+
+    @pytest.mark.parametrize(
+        ("voters", "is_uncertain", "promises", "goes_on"),
+        [
+            # A quorum of healthy ones is enough.
+            (THREE, False, [(S1, PROMISE)], True),
+            (THREE, False, [(S1, UNCERTAIN)], False),
+            (THREE, True, [(S1, PROMISE)], False),
+            (FIVE, False, [(S1, PROMISE), (S2, UNCERTAIN)], False),
+            (FIVE, True, [(S1, PROMISE), (S2, PROMISE), (S4, PROMISE)], True),
+            # Else all of an odd ensemble, healthy or not.
+            (THREE, False, [(S1, UNCERTAIN), (S2, UNCERTAIN)], True),
+            (THREE, True, [(S1, UNCERTAIN), (S2, UNCERTAIN)], True),
+            (FIVE, True, [(S1, PROMISE), (S2, UNCERTAIN), (S4, UNCERTAIN)], False),
+            (FIVE, True, [(S1, UNCERTAIN), (S2, UNCERTAIN), (S4, UNCERTAIN), (S5, PROMISE)], True),
+            # Who has promised another leader, or has no vote, is not one of them.
+            (THREE, False, [(S1, UNCERTAIN), (S2, AckEpoch(E1, z(1, 2), False))], False),
+            (THREE, False, [(S1, UNCERTAIN), (ServerId(9), UNCERTAIN)], False),
+        ],
+    )
+    def test_count_with_enough_others(
+        self,
+        voters: tuple[ServerId, ...],
+        is_uncertain: bool,
+        promises: list[tuple[ServerId, AckEpoch]],
+        goes_on: bool,
+    ) -> None:
+        leader = Leader(voters, is_uncertain=is_uncertain).propose(*(s for s, _ in promises))
+        leader.out.clear()
+        for server, promise in promises:
+            leader.hear(server, promise)
+        assert leader.role.learners.is_synchronizing is goes_on
+        assert (SaveEpochs(E2, E2) in leader.out) is goes_on
+        assert leader.role.outcome is None
+
+    def test_are_said_while_more_must_be_heard(self) -> None:
+        leader = Leader(FIVE, is_uncertain=True).propose(S1, S2, S4)
+        leader.hear(S1, UNCERTAIN)
+        assert notes.LOG_UNCERTAIN not in noted(leader.out)  # no quorum to speak of
+        leader.out.clear()
+        leader.hear(S2, PROMISE)
+        assert leader.out == [Note(notes.LOG_UNCERTAIN, [S1, S3])]
+
+    def test_are_waited_for_while_a_quorum_of_others_cannot_promise(self) -> None:
+        """The epoch is not spent: a quorum has promised it, and who is missing may come."""
+        leader = Leader().propose(S1)
+        leader.hear(S1, UNCERTAIN)
+        assert leader.role.outcome is None
+        leader.hear(S2, HELLO, AckEpoch(E1, z(1, 2), False))
+        assert leader.role.outcome is None
+        leader.role.lost(S2, "link broken", T0)
+        leader.hear(S2, HELLO, PROMISE)
+        assert sent(leader.out, S1)[1:] == [Diff(), NewLeader(E2, z(1, 2))]
+        assert sent(leader.out, S2)[-2:] == [Diff(), NewLeader(E2, z(1, 2))]
+
+    def test_are_not_waited_for_for_ever(self) -> None:
+        """Its claim would keep a server from leading that has more to promise it."""
+        leader = Leader().propose(S1)
+        leader.hear(S1, UNCERTAIN)
+        leader.role.wake(Millis(T0 + Timing().init_ms))
+        assert leader.reason() == "no quorum synchronized in time"
+
+    def test_a_single_voter_has_nobody_to_ask(self) -> None:
+        leader = Leader((S3,), is_uncertain=True)
+        leader.saved()
+        leader.saved()
+        assert isinstance(leader.role.outcome, Established)
+        assert not leader.history.is_uncertain
+
+    def test_who_has_more_must_lead_however_uncertain(self) -> None:
+        leader = Leader().propose(S1)
+        leader.hear(S1, AckEpoch(E1, z(1, 3), True, is_uncertain=True))
+        assert leader.reason() == "a follower has a newer history"
 
 
 class TestAcks:

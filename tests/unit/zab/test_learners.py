@@ -59,8 +59,8 @@ class Table:
         self.history: History = make_history(
             self.out, *LOG, base=z(1, 1), delivered=z(1, 3), accepted=5
         )
-        settings = Settings(S3, THREE, window=window)
-        self.learners = Learners(settings, self.history, self.out)
+        self.settings = Settings(S3, THREE, window=window)
+        self.learners = Learners(self.settings, self.history, self.out)
         self.learners.epoch = E5
 
     def greet(self, server_id: ServerId, stint: int = 1, disk: DiskId = FOUNDING) -> Learner:
@@ -110,6 +110,36 @@ def test_only_voters_with_their_promises_count(
     server_id: ServerId, disk: DiskId, votes: bool
 ) -> None:
     assert Table().greet(server_id, disk=disk).votes is votes
+
+
+def test_a_changed_member_list_counts_every_learner_anew() -> None:
+    """Rule D3: by the disk it said that it is on."""
+    table = Table()
+    for server_id, disk in ((S1, FOUNDING), (S2, NEW_DISK), (S4, NEW_DISK)):
+        table.greet(server_id, disk=disk)
+
+    def counted() -> list[ServerId]:
+        table.learners.members_changed()
+        return [learner.server_id for learner in table.learners if learner.votes]
+
+    assert counted() == [S1]
+    table.settings.members.replace(S2, NEW_DISK)
+    assert counted() == [S1, S2]
+    table.settings.members.replace(S1, NEW_DISK)
+    assert counted() == [S2]
+
+
+def test_a_learner_logs_and_is_certain_until_it_says_otherwise() -> None:
+    learner = Table().greet(S1)
+    assert (learner.is_logging, learner.is_uncertain, learner.disk) == (True, False, FOUNDING)
+
+
+@pytest.mark.parametrize("is_uncertain", [False, True])
+def test_a_promise_tells_whether_the_log_is_whole(is_uncertain: bool) -> None:
+    table = Table()
+    learner = table.greet(S1)
+    table.learners.promise(learner, AckEpoch(Epoch(3), z(3, 1), True, is_uncertain))
+    assert learner.is_uncertain is is_uncertain
 
 
 def test_a_promise_is_noted_until_a_quorum_has_promised() -> None:
