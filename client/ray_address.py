@@ -28,7 +28,8 @@ def answers_at(address: str) -> bool:
         return True
     try:
         socket.create_connection((host.strip("[]"), int(port)), CONNECT_TIMEOUT_S).close()
-    except OSError:
+    # A ValueError, too: of a name that no host can have, or a number that no port can have.
+    except (OSError, ValueError, OverflowError):
         return False
     return True
 

@@ -6,6 +6,7 @@ names the line.
 """
 
 import difflib
+import reprlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
@@ -19,6 +20,11 @@ from raykeeper.zab.ids import SERVER_ID_MAX
 
 _NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z"
 _LABEL_PATTERN = r"^[A-Za-z0-9_./-]+\Z"
+_FOLDER_PATTERN = r"^[^\x00\ud800-\udc7f\udd00-\udfff]+\Z"  # what a file system can be told
+
+# What PyYAML raises, beside its own errors, for a scalar that is not what its tag or form says, and
+# for nesting that is too deep.
+_BAD_SCALAR = (ValueError, KeyError, AttributeError, TypeError, OverflowError, RecursionError)
 
 
 class ConfigError(RayKeeperError):
@@ -83,7 +89,7 @@ class EnsembleConfig(Struct, frozen=True, kw_only=True):
     ] = 3
     """Voting servers, numbered from 1. A majority must be up: 3 bear the loss of 1, 5 of 2."""
 
-    data_dir: Annotated[str, Meta(pattern=r"^[^\x00]+\Z", description="the path of a folder")] = (
+    data_dir: Annotated[str, Meta(pattern=_FOLDER_PATTERN, description="the path of a folder")] = (
         "~/.raykeeper/data"
     )
     """Folder for logs and snapshots, the same path on every node; `~` is the home on that node.
@@ -217,7 +223,10 @@ def _settings_of(file: Path) -> Iterator[tuple[str, object, int]]:
     """Each key, value and line of the mapping in `file`; an empty file has none."""
     loader = yaml.SafeLoader(file.read_text(encoding="utf-8"))
     try:
-        root = loader.get_single_node()
+        try:
+            root = loader.get_single_node()
+        except RecursionError:
+            raise ConfigError("the values are nested too deeply", file) from None
         if root is None:
             return
         if not isinstance(root, yaml.MappingNode):
@@ -225,11 +234,15 @@ def _settings_of(file: Path) -> Iterator[tuple[str, object, int]]:
             raise ConfigError("expected settings such as 'name: coord'", file, line)
         for key_node, value_node in root.value:
             line = key_node.start_mark.line + 1
-            yield (
-                str(loader.construct_object(key_node, deep=True)),
-                loader.construct_object(value_node, deep=True),
-                line,
-            )
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise ConfigError("expected the name of a setting", file, line)
+            try:
+                value = loader.construct_object(value_node, deep=True)
+            except _BAD_SCALAR as error:
+                text = value_node.value if isinstance(value_node, yaml.ScalarNode) else ""
+                problem = f"{_shown(key_node.value)} has a value that is none: {_shown(text)}"
+                raise ConfigError(problem, file, line) from error
+            yield key_node.value, value, line
     finally:
         loader.dispose()
 
@@ -239,7 +252,7 @@ def _check_key(key: str) -> None:
         return
     close = difflib.get_close_matches(key, SETTINGS, n=1)
     hint = f"did you mean {close[0]}?" if close else f"settings are {', '.join(SETTINGS)}"
-    raise ConfigError(f"unknown setting {key!r}; {hint}")
+    raise ConfigError(f"unknown setting {_shown(key)}; {hint}")
 
 
 def _check_value(key: str, value: object) -> object:
@@ -253,7 +266,7 @@ def _check_value(key: str, value: object) -> object:
             return msgspec.convert(value, pin)
         kind = _HINTS[key] if key != "placement" else Placement
         return msgspec.convert(value, kind)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:
         expected = next(
             meta.description for meta in _HINTS[key].__metadata__ if isinstance(meta, Meta)
         )
@@ -263,7 +276,14 @@ def _check_value(key: str, value: object) -> object:
 def _shown(value: object) -> str:
     if value is None:
         return "nothing"
-    return f"{value!r}"[:80]
+    # In part: a few lines of YAML can stand for a list that no memory could hold in writing.
+    shown = reprlib.Repr()
+    shown.maxstring = shown.maxother = 80
+    shown.maxlevel = 3
+    try:
+        return shown.repr(value)[:80]
+    except ValueError:
+        return "a number of so many digits"
 
 
 def _contradictions(config: EnsembleConfig) -> Iterator[tuple[str, tuple[str, ...]]]:

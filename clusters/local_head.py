@@ -20,7 +20,7 @@ import msgspec
 import psutil
 from msgspec import Struct
 
-from raykeeper.zab.errors import RayKeeperError
+from raykeeper.zab.errors import MALFORMED, RayKeeperError
 
 _STARTED = re.compile(r"ray start --address='([^']+)'")
 _POLL_S = 0.05
@@ -54,7 +54,8 @@ def find_head() -> LocalHead | None:
     try:
         head = msgspec.json.decode((folder() / "head.json").read_bytes(), type=LocalHead)
         is_same = psutil.Process(head.pid).create_time() == head.create_time
-    except (OSError, msgspec.DecodeError, psutil.NoSuchProcess):
+    # A ValueError is a number that no process can have.
+    except (OSError, ValueError, OverflowError, psutil.Error, *MALFORMED):
         return None
     return head if is_same else None
 

@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from raykeeper.zab.ids import ServerId
+from raykeeper.zab.ids import SERVER_ID_MAX, ServerId
 
 NAMESPACE: Final = "raykeeper"
 _REPLICA: Final = "replica"
+_SERVER_IDS: Final = {str(i): ServerId(i) for i in range(1, SERVER_ID_MAX + 1)}
 
 
 def replica_name(ensemble: str, server_id: ServerId) -> str:
@@ -30,6 +31,6 @@ def replicas_among(actors: Iterable[Mapping[str, Any]]) -> dict[str, list[Server
     for actor in actors:
         name, _, number = actor["name"].rpartition("/")
         ensemble, _, role = name.rpartition("/")
-        if actor["namespace"] == NAMESPACE and role == _REPLICA and number.isdecimal():
-            servers.setdefault(ensemble, []).append(ServerId(int(number)))
+        if actor["namespace"] == NAMESPACE and role == _REPLICA and number in _SERVER_IDS:
+            servers.setdefault(ensemble, []).append(_SERVER_IDS[number])
     return {ensemble: sorted(servers[ensemble]) for ensemble in sorted(servers)}

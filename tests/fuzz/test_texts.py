@@ -1,0 +1,176 @@
+"""What people and Ray hand us as text: settings files, addresses, names of actors, records.
+
+The property is that of `test_decoders`: a legal value, or the documented error, whatever is read.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+import yaml
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from raykeeper.actors.disk.storage_errors import StorageError
+from raykeeper.client import ray_address
+from raykeeper.clusters import local_head, survey
+from raykeeper.clusters.config import (
+    DEFAULTS,
+    SETTINGS,
+    ConfigError,
+    load_config,
+    make_config,
+)
+from raykeeper.clusters.placement import EnsembleRecord
+from raykeeper.links.ray_names import NAMESPACE, replica_name, replicas_among
+from raykeeper.zab.ids import SERVER_ID_MAX
+from tests.fuzz.budget import bounded, examples
+from tests.fuzz.mutations import hostile_bytes
+from tests.fuzz.samples import texts, values_of
+
+BOMB = (
+    ", ".join(
+        ["[&a [x, x, x, x, x, x, x, x]"]
+        + [f"&{chr(98 + i)} [{', '.join([f'*{chr(97 + i)}'] * 8)}]" for i in range(12)]
+    )
+    + "]"
+)
+"""Each list holds the one before it eight times: a few hundred bytes that none could write out."""
+SCALARS = [
+    *["", "~", "3", "-1", "0x10", "0o17", "1e9", ".inf", ".nan", "auto", "{label: a}"],
+    *["1:99", "2024-13-45", "0b_", "0x_", "1" * 5_000, "!!int x", "!!timestamp x", "!!bool x"],
+    *["!!float x", "!!binary a", "!!set {a}", "!!python/name:os.system", "=", "<<", "&a [*a]"],
+    *['"\\ud800"', '"\\0"', "'", "{", "[" * 50, "? x", "|\n  a", "*a", "@", "%", "\t"],
+    BOMB,
+]
+lines = st.tuples(st.sampled_from([*SETTINGS, *SCALARS]), st.sampled_from(SCALARS) | texts)
+documents = st.lists(lines.map(": ".join), max_size=4).map("\n".join)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("texts")
+
+
+def check_settings(file: Path, data: bytes) -> None:
+    file.write_bytes(data)
+    with bounded(len(data)):
+        try:
+            config = load_config(file)
+        except ConfigError as error:
+            assert error.file == file and error.problem
+            str(error).encode("utf-8", "surrogateescape")
+            return
+    assert make_config({}, config) == config
+    assert os.fsencode(config.data_dir)
+
+
+@pytest.mark.parametrize("setting", [*SETTINGS, "other"])
+def test_odd_values_of_settings(folder: Path, setting: str) -> None:
+    for scalar in SCALARS:
+        check_settings(folder / "odd.yaml", f"{setting}: {scalar}".encode())
+
+
+@pytest.mark.parametrize("start", ["", "name: "])
+@pytest.mark.parametrize("nest", ["[", "{a: ", "- "])
+def test_deeply_nested_settings(folder: Path, start: str, nest: str) -> None:
+    check_settings(folder / "deep.yaml", (start + nest * 500).encode())
+
+
+@examples(100)
+@given(documents.map(lambda text: text.encode("utf-8", "surrogatepass")))
+def test_settings_files(folder: Path, data: bytes) -> None:
+    check_settings(folder / "settings.yaml", data)
+
+
+written = st.fixed_dictionaries(
+    {}, optional={setting: st.just(getattr(DEFAULTS, setting)) for setting in SETTINGS}
+).map(lambda settings: yaml.safe_dump(settings).encode())
+
+
+@examples(150)
+@given(hostile_bytes(documents.map(lambda text: text.encode("utf-8", "surrogatepass")) | written))
+def test_mutated_settings_files(folder: Path, data: bytes) -> None:
+    check_settings(folder / "mutated.yaml", data)
+
+
+@pytest.fixture
+def nothing_listens(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Addresses that can be reached would make the test depend on the machine."""
+    monkeypatch.setattr(ray_address, "CONNECT_TIMEOUT_S", 0.001)
+    yield
+
+
+HOSTS = [
+    "",
+    "127.0.0.1",
+    "[::1]",
+    "localhost",
+    "a" * 64,
+    "a..b",
+    "ü" * 70,
+    "a\0b",
+    "1.2.3.4.5",
+    "::",
+]
+PORTS = ["", "0", "1", "65535", "65536", "99999", "-1", "٣", "1" * 5_000, "1_0", "x"]
+
+
+@pytest.mark.parametrize("port", PORTS)
+@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.usefixtures("nothing_listens")
+def test_addresses(host: str, port: str) -> None:
+    with bounded(len(host) + len(port)):
+        assert ray_address.answers_at(f"{host}:{port}") in (True, False)
+
+
+NUMBERS = ["", "0", "1", "3", "-1", "255", "٣", "²", "1" * 5_000, "01", " 1", "x"]
+
+
+@examples(200)
+@given(
+    st.lists(
+        st.tuples(texts, st.sampled_from(["replica", "tracker", ""]), st.sampled_from(NUMBERS)),
+        max_size=4,
+    )
+)
+@example([("coord", "replica", "1" * 5_000), ("coord", "replica", "1")])
+def test_names_of_actors(names: list[tuple[str, str, str]]) -> None:
+    actors = [{"namespace": NAMESPACE, "name": "/".join(parts)} for parts in names]
+    for ensemble, servers in replicas_among(actors).items():
+        for server in servers:
+            assert 0 < server <= SERVER_ID_MAX
+            assert {"namespace": NAMESPACE, "name": replica_name(ensemble, server)} in actors
+
+
+@pytest.mark.xfail(strict=False, reason="survey: only msgspec.DecodeError is caught")
+@examples(150)
+@given(hostile_bytes(values_of(EnsembleRecord).map(msgspec.json.encode)))
+@example(b'{"ensemble_uuid":"\xff"}')
+@example(b'{"x":' * 20_000)
+def test_records_of_ensembles(folder: Path, data: bytes) -> None:
+    home = folder / "coord"
+    home.mkdir(exist_ok=True)
+    (home / survey.RECORD_FILE).write_bytes(data)
+    with bounded(len(data)):
+        try:
+            record, holdings = survey.look_around(str(folder), "coord")
+        except StorageError:
+            return
+    assert isinstance(record, EnsembleRecord) and holdings == []
+
+
+@examples(150)
+@given(hostile_bytes(values_of(local_head.LocalHead).map(msgspec.json.encode)))
+@example(b'{"pid":-1,"create_time":0,"address":""}')
+@example(b'{"pid":9223372036854775808,"create_time":0,"address":""}')
+@example(b'{"pid":1,"create_time":0,"address":"\xff"}')
+@example(b'{"x":' * 20_000)
+def test_records_of_local_heads(folder: Path, data: bytes) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(local_head, "folder", lambda: folder)
+        (folder / "head.json").write_bytes(data)
+        with bounded(len(data)):
+            assert local_head.find_head() is None
