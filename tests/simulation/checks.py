@@ -3,14 +3,14 @@
 Names of the properties are those of Zab.tla and of the ZooKeeper paper.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from raykeeper.client.outstanding import Ask, Query
 from raykeeper.client.watched_event import WatchedEvent
 from raykeeper.zab.effects import Note, Role
-from raykeeper.zab.ids import ZERO, Epoch, ServerId, Zxid, show_zxid
+from raykeeper.zab.ids import ZERO, DiskId, Epoch, ServerId, Zxid, show_zxid
 from raykeeper.zab.window import follows
 from raykeeper.znodes.errors import KeeperError
 from raykeeper.znodes.replies import ChildrenRead, DataRead, Done, EventType, StatRead, Written
@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 _Answer = Written | DataRead | StatRead | ChildrenRead | Done
 
 
-class _Session(Struct):
+class _Session(Struct, eq=False):
     """What a client saw in one session."""
 
     name: str
+    client: Any
     zxid: Zxid = ZERO
     ended: bool = False  # lost, closed or dead: its ephemerals may go
     watching: dict[tuple[str, str], Zxid] = {}  # kind and path of a set watch -> since
@@ -47,7 +48,7 @@ class Checks:
         self._digests: dict[Zxid, int] = {}
         self._leaders: dict[Epoch, ServerId] = {}
         self._delivered: dict[ServerId, Zxid] = {}
-        self._epochs: dict[ServerId, tuple[Epoch, Epoch]] = {}
+        self._epochs: dict[tuple[ServerId, DiskId], tuple[Epoch, Epoch]] = {}
         self._numbers: dict[tuple[SessionId, int], Zxid] = {}
         self._sequence: set[str] = set()
         self._truth = State()
@@ -78,9 +79,10 @@ class Checks:
         if peer.is_active and peer.role is Role.LEADER:
             known = self._leaders.setdefault(peer.epoch, node.server_id)
             assert known == node.server_id, f"Leadership: {known} and {node.server_id}"
-        epochs = self._epochs.get(node.server_id, (Epoch(0), Epoch(0)))
+        disk = (node.server_id, node.disk.disk)
+        epochs = self._epochs.get(disk, (Epoch(0), Epoch(0)))
         assert epochs <= (history.accepted, history.current), "epochs only grow"
-        self._epochs[node.server_id] = (history.accepted, history.current)
+        self._epochs[disk] = (history.accepted, history.current)
         before = self._delivered[node.server_id]
         if history.delivered != before:
             self._on_delivered(node, before, history.delivered)
@@ -127,7 +129,8 @@ class Checks:
         if isinstance(change, SessionClosed) and txn.number == 0:
             session = self._by_id.get(change.session_id)
             self._say(f"session {show_zxid(Zxid(change.session_id))} expires")
-            assert session is None or session.ended, (
+            # One whose process stands still cannot say so, nor do anything.
+            assert session is None or session.ended or session.client.has_let_go, (
                 f"session of {session.name} expired before its client let go"
             )
 
@@ -135,7 +138,7 @@ class Checks:
 
     def client_started(self, client: "SimClient") -> None:
         """A session begins."""
-        self._sessions[client.name, client.life] = _Session(client.name, watching={})
+        self._sessions[client.name, client.life] = _Session(client.name, client, watching={})
         self._say(f"client {client.name} begins")
 
     def client_lost(self, client: "SimClient") -> None:

@@ -1,5 +1,6 @@
 """A client in the simulated world: the real `ClientCore`, a random workload, and what it saw."""
 
+from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -71,6 +72,7 @@ class SimClient:
         self._dials = 0
         self._token = 0
         self._wake_at: Millis | None = None
+        self._held: list[Callable[[], None]] | None = None  # what waits while it stands still
 
     def start(self) -> None:
         """Open a session."""
@@ -97,8 +99,39 @@ class SimClient:
         self._drop_link()
         self.life += 1
         self.core = None
+        self._held = None
         self._checks.client_died(self)
         self._schedule.after(self._random.randint(0, 2_000), self.start)
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether the process stands still."""
+        return self._held is not None
+
+    @property
+    def has_let_go(self) -> bool:
+        """Whether the session may be over by the client's own clock: it can do nothing any more."""
+        return self.core is None or self.core._liveness.is_over(self.clock.mono())
+
+    def freeze(self) -> None:
+        """SIGSTOP: what happens to the process waits."""
+        self._held = []
+
+    def thaw(self) -> None:
+        """SIGCONT: what has waited happens in any order of threads, so the clock may come first."""
+        held, self._held = self._held or [], None
+        if self.core is not None and self._random.random() < 0.5:
+            self.core.wake(self.clock.mono())
+            self._carry_out()
+        for action in held:
+            action()
+
+    def _waits(self, action: Callable[[], None]) -> bool:
+        """Whether the process stands still; then `action` happens when it goes on."""
+        if self._held is None:
+            return False
+        self._held.append(action)
+        return True
 
     @property
     def is_idle(self) -> bool:
@@ -113,7 +146,7 @@ class SimClient:
         )
 
     def _work(self, life: int) -> None:
-        if life != self.life or self.core is None:
+        if life != self.life or self.core is None or self._waits(lambda: self._work(life)):
             return
         if self.is_working and len(self.pending) < 60:
             for _ in range(self._random.randint(1, self._plan.burst_max)):
@@ -220,8 +253,10 @@ class SimClient:
         def arrive() -> None:
             if dial != self._dials or life != self.life or self.core is None:
                 return
+            if self._waits(arrive):
+                return
             link = None
-            if node.is_up:
+            if node.is_answering:
                 link = self._network.connect(self.end, node.end)
             if link is None:
                 self.core.link_failed("refused", self.clock.mono())
@@ -239,12 +274,16 @@ class SimClient:
         self._schedule.after(self._random.randint(1, 10), arrive)
 
     def _frame(self, dial: int, life: int, data: bytes) -> None:
+        if self._waits(lambda: self._frame(dial, life, data)):
+            return
         if dial == self._dials and life == self.life and self.core is not None:
             self.core.frame(data, self.clock.mono())
             self.core.flush(self.clock.mono())
             self._carry_out()
 
     def _closed(self, dial: int, life: int) -> None:
+        if self._waits(lambda: self._closed(dial, life)):
+            return
         if dial == self._dials and life == self.life and self.core is not None:
             self._link = None
             self.core.link_failed("link broken", self.clock.mono())
@@ -260,7 +299,7 @@ class SimClient:
         self._schedule.after(self.clock.delay_until(due), lambda: self._wake(life, due))
 
     def _wake(self, life: int, at: Millis) -> None:
-        if life != self.life or self.core is None:
+        if life != self.life or self.core is None or self._waits(lambda: self._wake(life, at)):
             return
         if self._wake_at == at:
             self._wake_at = None

@@ -1,4 +1,10 @@
-"""A disk in memory: what was not synced when its server crashed may be lost, wholly or in part."""
+"""A disk in memory that keeps the contract of `actors/disk`, and breaks as disks do.
+
+What was not forced when its server died is lost wholly or from some batch on. In the second case
+bad bytes follow the last good batch, and so it does when a bit of what was forced last has
+flipped: nobody can tell the two apart, so the disk is uncertain (rule D4). A bit that flipped
+below the mark of what is known to be forced is corruption: the disk begins anew under another id.
+"""
 
 from collections import deque
 from collections.abc import Callable
@@ -13,12 +19,14 @@ from raykeeper.actors.events import (
     LogRead,
     LogSynced,
     LogTruncated,
+    RoomChanged,
     SnapshotInstalled,
     SnapshotPublished,
 )
 from raykeeper.actors.recovered import Recovered
 from raykeeper.zab.effects import (
     Append,
+    CheckRoom,
     DiscardSnapshot,
     DiskEffect,
     InstallSnapshot,
@@ -28,12 +36,20 @@ from raykeeper.zab.effects import (
     Run,
     SaveEpochs,
     Truncate,
+    VoteGranted,
 )
-from raykeeper.zab.ids import ZERO, Epoch, Zxid
+from raykeeper.zab.ids import FOUNDING, ZERO, DiskId, Epoch, Zxid
 from raykeeper.zab.window import follows
+from tests.simulation.room import Room
 from tests.simulation.schedule import Schedule
 
 _Effect = DiskEffect | PublishSnapshot
+_BATCH_BYTES = 40
+_TXN_BYTES = 8
+
+
+class DiskFailedError(Exception):
+    """The disk does not do its work; the process that wanted it ends."""
 
 
 class StoredSnapshot(Struct):
@@ -47,105 +63,218 @@ class StoredSnapshot(Struct):
 class SimDisk:
     """The durable state of one server, and the effects that are not durable yet."""
 
-    def __init__(self, schedule: Schedule, random: Random | None = None) -> None:
+    def __init__(
+        self, schedule: Schedule, random: Random | None = None, segment_bytes: int = 1_000_000
+    ) -> None:
+        self.disk = FOUNDING
         self.accepted = Epoch(0)
         self.current = Epoch(0)
+        self.is_uncertain = False
+        self.has_forgotten = False
+        """Whether it is uncertain because something is gone that may have been acknowledged."""
         self.snapshots: list[StoredSnapshot] = []
         self.log: list[tuple[Zxid, bytes]] = []
         self.committed = ZERO
         self.written: dict[Zxid, StoredSnapshot] = {}  # by the Snapshotter, not published
+        self.room = Room(segment_bytes)
         self.sync_ms_max = 5
+        self.slow_ms = 0
+        self.fails_write = self.fails_read = False
+        """The next time it is asked."""
+        self.may_be_uncertain: Callable[[], bool] = lambda: True
+        """Whether the world can stand that one more server does not know what it acknowledged."""
+        self.is_replaced = False
+        """Whether it is another disk, without promises, which has no vote again yet."""
+        self._begin = ZERO  # the log reaches back to here
+        self._mark = ZERO  # known to be forced by what follows it
+        self._bad: Zxid | None = None  # a bit of it has flipped
         self._incoming: list[bytes] = []
         self._queue: deque[_Effect] = deque()
         self._schedule = schedule
         self._random = random or schedule.stream("disk")
-        self._life = 0
+        self._work = 0  # number of the force under way; another one is not awaited any more
         self._is_busy = False
-        self._is_frozen = False
         self._deliver: Callable[[list[DiskEvent]], None] = lambda _events: None
+        self._failed: Callable[[str], None] = _raise
 
-    def open(self, deliver: Callable[[list[DiskEvent]], None]) -> Recovered:
-        """A server starts on this disk."""
-        self._life += 1
+    def open(
+        self,
+        deliver: Callable[[list[DiskEvent]], None],
+        failed: Callable[[str], None] | None = None,
+    ) -> Recovered:
+        """A server starts on this disk. `failed` is told what makes it useless.
+
+        Raises:
+            DiskFailedError: it cannot be read now, or there is no room for a log.
+        """
         self._deliver = deliver
+        self._failed = failed or _raise
         self._incoming = []
-        snapshot = self.snapshots[-1] if self.snapshots else None
-        base = snapshot.zxid if snapshot else ZERO
+        if self.fails_read:
+            self.fails_read = False
+            raise DiskFailedError("it cannot be read")
+        if self._is_corrupt:
+            self.repair()
+        if not self.room.reopen(bool(self.log), self._random):
+            raise DiskFailedError("it has no room for a log")
+        snapshot = self.snapshots[-1] if self.snapshots else StoredSnapshot(ZERO, ZERO, [])
         return Recovered(
             accepted=self.accepted,
             current=self.current,
-            snapshot_zxid=base,
-            consistent_at=snapshot.consistent_at if snapshot else ZERO,
-            chunks=list(snapshot.chunks) if snapshot else [],
-            runs=_runs([entry for entry in self.log if entry[0] > base]),
-            committed=max(self.committed, snapshot.consistent_at if snapshot else ZERO),
+            snapshot_zxid=snapshot.zxid,
+            consistent_at=snapshot.consistent_at,
+            chunks=list(snapshot.chunks),
+            runs=_runs([entry for entry in self.log if entry[0] > snapshot.zxid]),
+            committed=max(self.committed, snapshot.consistent_at),
+            disk=self.disk,
+            is_uncertain=self.is_uncertain,
+            has_room=self.room.has_room,
         )
 
     def crash(self) -> None:
         """The server dies: a random part of what was queued has reached the platter."""
         random = self._random
-        self._is_frozen = False
         for _ in range(random.randint(0, len(self._queue))):
             effect = self._queue.popleft()
             if isinstance(effect, Append) and random.random() < 0.5:
-                kept = effect.txns[: random.randint(0, len(effect.txns))]
-                self._append(effect.first, kept, self.committed)  # a torn batch
+                # Torn: nothing of it is left, or bad bytes that nobody can read.
+                if random.random() < 0.5 and self.may_be_uncertain():
+                    self.is_uncertain = True
                 break
-            self._perform(effect)
-        self._queue.clear()
-        self._life += 1
-        self._is_busy = False
+            try:
+                self._perform(effect)
+            except DiskFailedError:
+                break
+        self._stop()
+
+    def repair(self) -> None:
+        """Begin anew, as another disk without promises (rules D3 and D4)."""
+        self.disk = DiskId(f"{self._random.getrandbits(128):032x}")
+        self.is_replaced = True
+        self.accepted = self.current = Epoch(0)
+        self.is_uncertain = self.has_forgotten = False
+        self.snapshots, self.log, self.written = [], [], {}
+        self.committed = self._begin = self._mark = ZERO
+        self._bad = None
+        self.room.clear()
+
+    def flip_old(self, place: float) -> bool:
+        """Flip a bit of what is known to be forced; `place` is from 0 to 1. False if all is new."""
+        old = [zxid for zxid, _ in self.log if zxid <= self._mark]
+        if not old or self._bad is not None:
+            return False
+        self._bad = old[int(place * len(old))]
+        return True
+
+    def flip_last(self) -> bool:
+        """Flip a bit of what was forced last, while no process runs. False if all is known."""
+        last = [zxid for zxid, _ in self.log if zxid > self._mark]
+        if not last:
+            return False
+        bad = self._random.choice(last)
+        self.log = [entry for entry in self.log if entry[0] < bad]
+        self.committed = min(self.committed, self.last)
+        self.is_uncertain = self.has_forgotten = True
+        return True
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether its promises are lost, or will be found bad, and it has no vote again yet."""
+        return self.is_replaced or self._is_corrupt
+
+    @property
+    def _is_corrupt(self) -> bool:
+        return self._bad is not None and self._bad > self._base()
+
+    @property
+    def last(self) -> Zxid:
+        """The end of the log."""
+        return self.log[-1][0] if self.log else self._base()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether everything that was submitted is done."""
+        return not self._queue
 
     def submit(self, effects: list[_Effect]) -> None:
-        """Queue effects; they are performed in order, all that wait by one sync."""
+        """Queue effects; they are performed in order, all that wait by one force."""
         self._queue.extend(effects)
         if not self._is_busy:
-            self._begin()
+            self._start()
 
     def freeze(self) -> None:
         """The thread that works off the effects stands still."""
-        self._is_frozen = True
+        self._work += 1
 
     def thaw(self) -> None:
         """It goes on with what was under way."""
-        self._is_frozen = False
         if self._is_busy:
-            self._begin()
+            self._start()
 
-    def _begin(self) -> None:
+    def _start(self) -> None:
         self._is_busy = True
-        life, count = self._life, len(self._queue)
-        delay = self._random.randint(0, self.sync_ms_max)
-        self._schedule.after(delay, lambda: self._complete(life, count))
+        self._work += 1
+        work, count = self._work, len(self._queue)
+        delay = int(self._random.random() * (self.sync_ms_max + self.slow_ms + 1))
+        self._schedule.after(delay, lambda: self._complete(work, count))
 
-    def _complete(self, life: int, count: int) -> None:
-        if life != self._life or self._is_frozen:
+    def _stop(self) -> None:
+        self._queue.clear()
+        self._work += 1
+        self._is_busy = False
+
+    def _complete(self, work: int, count: int) -> None:
+        if work != self._work:
+            return
+        if self.fails_write:
+            self.fails_write = False
+            self._failed("a write has failed")
             return
         events: list[DiskEvent] = []
-        for _ in range(count):
-            event = self._perform(self._queue.popleft())
-            if isinstance(event, LogSynced) and events and isinstance(events[-1], LogSynced):
-                events[-1] = event
-            elif event is not None:
-                events.append(event)
+        is_in_row = False
+        try:
+            for _ in range(count):
+                effect = self._queue[0]
+                if not isinstance(effect, Append):
+                    is_in_row = False
+                elif not is_in_row:
+                    is_in_row = True  # those in a row are forced together
+                    self._mark = max(self._mark, self.last)
+                self._add(events, self._perform(effect))
+                self._queue.popleft()
+        except DiskFailedError as error:
+            self._failed(str(error))
+            return
         self._is_busy = False
         if self._queue:
-            self._begin()
+            self._start()
         if events:
             self._deliver(events)
+
+    def _add(self, events: list[DiskEvent], event: DiskEvent | None) -> None:
+        if event is None:
+            return
+        if isinstance(event, LogSynced) and events and isinstance(events[-1], LogSynced):
+            events[-1] = event
+        else:
+            events.append(event)
+        if self.room.has_changed() and not isinstance(event, RoomChanged):
+            events.append(RoomChanged(self.room.has_room))
 
     def _perform(self, effect: _Effect) -> DiskEvent | None:
         match effect:
             case Append():
-                self._append(effect.first, effect.txns, effect.committed)
+                self._append(effect)
                 return LogSynced(self.log[-1][0])
             case SaveEpochs():
                 assert effect.accepted >= self.accepted and effect.current >= self.current
+                if effect.current > self.current:
+                    # Whoever takes over an epoch has its whole initial history.
+                    self.is_uncertain = self.has_forgotten = False
                 self.accepted, self.current = effect.accepted, effect.current
                 return EpochsSaved(effect.accepted, effect.current)
             case Truncate():
-                assert effect.upto >= self.committed, "a committed transaction is cut"
-                self.log = [entry for entry in self.log if entry[0] <= effect.upto]
+                self._truncate(effect.upto)
                 return LogTruncated(effect.upto)
             case ReceiveSnapshot() | DiscardSnapshot():
                 self._incoming = []
@@ -159,16 +288,35 @@ class SimDisk:
             case PublishSnapshot():
                 self._publish(effect.zxid)
                 return SnapshotPublished(effect.zxid)
+            case CheckRoom():
+                return RoomChanged(self.room.replenish())
+            case VoteGranted():
+                self.is_replaced = False
         return None
 
-    def _append(self, first: Zxid, txns: list[bytes], committed: Zxid) -> None:
-        last = self.log[-1][0] if self.log else self._base()
-        assert follows(first, last), (first, last)
-        self.log.extend((Zxid(first + i), txn) for i, txn in enumerate(txns))
-        self.committed = max(self.committed, committed)
+    def _append(self, effect: Append) -> None:
+        last = self.last
+        assert follows(effect.first, last), (effect.first, last)
+        size = _BATCH_BYTES + sum(map(len, effect.txns)) + _TXN_BYTES * len(effect.txns)
+        rolled = self.room.append(size)
+        if rolled is None:
+            raise DiskFailedError("all room of the last segment is used")
+        if rolled:
+            self._mark = last  # a segment is forced before the next one is made
+        self.log.extend((Zxid(effect.first + i), txn) for i, txn in enumerate(effect.txns))
+        self.committed = max(self.committed, effect.committed)
 
     def _base(self) -> Zxid:
         return self.snapshots[-1].zxid if self.snapshots else ZERO
+
+    def _truncate(self, upto: Zxid) -> None:
+        known = max((snapshot.consistent_at for snapshot in self.snapshots), default=ZERO)
+        assert upto >= max(self.committed, known), "a committed transaction is cut"
+        self.log = [entry for entry in self.log if entry[0] <= upto]
+        self._mark = min(self._mark, upto)
+        if self._bad is not None and self._bad > upto:
+            self._bad = None
+        self.room.replenish()
 
     def _install(self, effect: InstallSnapshot) -> None:
         snapshot = StoredSnapshot(effect.zxid, effect.consistent_at, self._incoming)
@@ -176,25 +324,45 @@ class SimDisk:
         self.log = [
             (Zxid(run.first + i), txn) for run in effect.tail for i, txn in enumerate(run.txns)
         ]
-        self.committed = effect.consistent_at
+        self.committed = self._mark = effect.consistent_at
+        self._begin = effect.zxid
+        self._bad = None
         self._incoming = []
+        self.room.clear()
 
     def _read(self, effect: ReadLog) -> LogRead:
-        found = [entry for entry in self.log if effect.after < entry[0] <= effect.upto]
-        reaches_back = bool(self.log) and self.log[0][0] <= effect.after + 1
-        starts_at_zero = effect.after == ZERO and not self.snapshots
-        too_much = sum(len(txn) for _, txn in found) > effect.bytes_max
-        if too_much or not (reaches_back or starts_at_zero):
+        if self.fails_read:
+            self.fails_read = False
+            raise DiskFailedError("it cannot be read")
+        found: list[tuple[Zxid, bytes]] = []
+        if self._begin <= effect.after < self.last:
+            found = [entry for entry in self.log if effect.after < entry[0] <= effect.upto]
+        if self._bad is not None and found and found[0][0] <= self._bad <= found[-1][0]:
+            if self._is_corrupt:
+                raise DiskFailedError("a record is damaged")
+            # No start needs it: that part is dropped.
+            self._prune(self._bad)
+            found = []
+        if sum(len(txn) for _, txn in found) > effect.bytes_max:
             found = []
         return LogRead(effect.learner, effect.after, _runs(found))
 
     def _publish(self, zxid: Zxid) -> None:
         snapshot = self.written.pop(zxid)
-        last = self.log[-1][0] if self.log else self._base()
-        assert snapshot.consistent_at <= last, "published before its log was synced"
+        assert snapshot.consistent_at <= self.last, "published before its log was synced"
+        self._mark = max(self._mark, snapshot.consistent_at)
         self.snapshots = [*self.snapshots[-2:], snapshot]
-        oldest = self.snapshots[0].zxid
-        self.log = [entry for entry in self.log if entry[0] > oldest]
+        self._prune(self.snapshots[0].zxid)
+
+    def _prune(self, upto: Zxid) -> None:
+        self._begin = max(self._begin, upto)
+        self.log = [entry for entry in self.log if entry[0] > upto]
+        if self._bad is not None and self._bad <= upto:
+            self._bad = None
+
+
+def _raise(reason: str) -> None:
+    raise DiskFailedError(reason)
 
 
 def _runs(entries: list[tuple[Zxid, bytes]]) -> list[Run]:

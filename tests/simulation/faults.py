@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from tests.simulation.client import SimClient
+from tests.simulation.damage import Damage
 from tests.simulation.network import End, Network
 from tests.simulation.node import Node
 from tests.simulation.plan import Fault, FaultKind
@@ -25,6 +26,9 @@ class Faults:
         self._nodes = {int(node.server_id): node for node in nodes}
         self._clients = {client.number: client for client in clients}
         self._is_over = False
+        self._damage = damage = Damage(nodes)
+        for node in nodes:
+            node.disk.may_be_uncertain = lambda node=node: damage.may_be_uncertain(node)
         self._handlers: dict[FaultKind, Callable[[Fault], bool]] = {
             FaultKind.CRASH: self._crash,
             FaultKind.BLACKOUT: self._blackout,
@@ -39,6 +43,13 @@ class Faults:
             FaultKind.CUT_CLIENT: self._cut_client,
             FaultKind.SLOW_LINK: self._slow_link,
             FaultKind.SLOW_SERVER: self._slow_server,
+            FaultKind.SLOW_DISK: self._slow_disk,
+            FaultKind.FAILED_WRITE: self._failed_write,
+            FaultKind.FAILED_READ: self._failed_read,
+            FaultKind.FULL_DISK: self._full_disk,
+            FaultKind.FLIP_OLD: self._flip_old,
+            FaultKind.FLIP_LAST: self._flip_last,
+            FaultKind.LOSE_FOLDER: self._lose_folder,
             FaultKind.TRACKER_LOST: self._tracker_lost,
             FaultKind.TRACKER_SLOW: self._tracker_slow,
             FaultKind.TRACKER_REPEATS: self._tracker_repeats,
@@ -46,6 +57,7 @@ class Faults:
             FaultKind.SNAPSHOTTER_SLOW: self._snapshotter_slow,
             FaultKind.WALL_JUMP: self._wall_jump,
             FaultKind.CLIENT_DIES: self._client_dies,
+            FaultKind.CLIENT_FREEZES: self._client_freezes,
         }
 
     def inject(self, fault: Fault) -> None:
@@ -64,7 +76,12 @@ class Faults:
             node.thaw()
             node.tracker.slow_ms = node.snapshotter.slow_ms = 0
             node.tracker.repeats = False
+            disk = node.disk
+            disk.slow_ms = 0
+            disk.fails_write = disk.fails_read = disk.room.is_full = False
             node.start()
+        for client in self._clients.values():
+            client.thaw()
 
     def _later(self, fault: Fault, action: Callable[[], None]) -> None:
         """End a fault that lasts, unless all have ended."""
@@ -183,6 +200,64 @@ class Faults:
         self._later(fault, lambda: slow.pop(what, None) and None)
         return True
 
+    # Disks.
+
+    def _slow_disk(self, fault: Fault) -> bool:
+        node = self._nodes.get(fault.target)
+        if node is None:
+            return False
+        disk = node.disk
+        disk.slow_ms = fault.amount
+        self._later(fault, lambda: setattr(disk, "slow_ms", 0))
+        return True
+
+    def _failed_write(self, fault: Fault) -> bool:
+        node = self._nodes.get(fault.target)
+        if node is None or not node.is_up:
+            return False
+        node.disk.fails_write = True
+        return True
+
+    def _failed_read(self, fault: Fault) -> bool:
+        node = self._nodes.get(fault.target)
+        if node is None:
+            return False
+        node.disk.fails_read = True
+        return True
+
+    def _full_disk(self, fault: Fault) -> bool:
+        node = self._nodes.get(fault.target)
+        if node is None:
+            return False
+        room = node.disk.room
+        room.is_full = True
+        self._later(fault, lambda: setattr(room, "is_full", False))
+        return True
+
+    def _flip_old(self, fault: Fault) -> bool:
+        node = self._nodes.get(fault.target)
+        if node is None or not self._damage.may_lose(node):
+            return False
+        return node.disk.flip_old(fault.amount / 1_000)
+
+    def _flip_last(self, fault: Fault) -> bool:
+        node = self._nodes.get(fault.target)
+        if node is None or not node.is_up or not self._damage.may_forget(node):
+            return False
+        node.crash()
+        self._later(fault, node.start)
+        return self._damage.may_forget(node) and node.disk.flip_last()
+
+    def _lose_folder(self, fault: Fault) -> bool:
+        node = self._nodes.get(fault.target)
+        if node is None or not self._damage.may_lose(node):
+            return False
+        if node.is_up:
+            node.crash()
+            self._later(fault, node.start)
+        node.disk.repair()
+        return True
+
     # The actors beside a server.
 
     def _tracker_lost(self, fault: Fault) -> bool:
@@ -237,6 +312,14 @@ class Faults:
         if client is None or client.core is None:
             return False
         client.die()
+        return True
+
+    def _client_freezes(self, fault: Fault) -> bool:
+        client = self._clients.get(fault.target)
+        if client is None or client.core is None or client.is_frozen:
+            return False
+        client.freeze()
+        self._later(fault, client.thaw)
         return True
 
     def _others(self, fault: Fault) -> list[Node]:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from raykeeper.actors.effects import (
     CloseClient,
     PublishSnapshot,
+    Restart,
     SendClient,
     SendPeer,
     TrackSessions,
@@ -34,7 +35,7 @@ from raykeeper.zab.settings import Settings, Timing, WindowLimits
 from raykeeper.znodes.limits import Limits
 from tests.simulation.clock import SimClock
 from tests.simulation.companions import SimSnapshotter, SimTracker
-from tests.simulation.disk import SimDisk
+from tests.simulation.disk import DiskFailedError, SimDisk
 from tests.simulation.network import Network, SimLink, server_end
 from tests.simulation.plan import ServerPlan
 from tests.simulation.schedule import Schedule
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from tests.simulation.checks import Checks
 
 TIMING = Timing(tick_ms=Millis(200), init_limit=20, sync_limit=4)
+RESTART_MS = 300
+"""How long until a process that ended by itself is started again."""
 LIMITS = Limits(session_timeout_min_ms=Millis(1_000), session_timeout_max_ms=Millis(20_000))
 
 
@@ -61,7 +64,7 @@ class Node:
         self.end = server_end(plan.server_id)
         self.votes = plan.is_voter
         name = str(plan.server_id)
-        self.disk = SimDisk(schedule, schedule.stream(f"disk.{name}"))
+        self.disk = SimDisk(schedule, schedule.stream(f"disk.{name}"), plan.segment_bytes)
         self.disk.sync_ms_max = plan.sync_ms_max
         self.clock = SimClock(schedule, plan.drift_ppm, plan.server_id * 1_000_000)
         self.tracker = SimTracker(name, schedule, self.clock)
@@ -83,6 +86,7 @@ class Node:
         self._events: list[Event] = []
         self._is_planned = False
         self._wake_at: Millis | None = None
+        self._leaving: Restart | None = None
 
     @property
     def is_up(self) -> bool:
@@ -101,7 +105,16 @@ class Node:
         self.incarnation += 1
         life = self.incarnation
         self.is_frozen = False
-        recovered = self.disk.open(lambda events: self._take(life, list(events)))
+        self._leaving = None
+        try:
+            recovered = self.disk.open(
+                lambda events: self._take(life, list(events)),
+                lambda reason: self._end(life, reason),
+            )
+        except DiskFailedError as error:
+            self._schedule.say(f"server {self.server_id} does not start: {error}")
+            self._schedule.after(RESTART_MS, self.start)
+            return
         self.logged = {zxid: txn for run in recovered.runs for zxid, txn in _entries(run)}
         self.tracker.server_starts(lambda events: self._take(life, events))
         self.snapshotter.server_starts(lambda events: self._take(life, events))
@@ -131,6 +144,25 @@ class Node:
         self._events = []
         self._is_planned = False
         self._wake_at = None
+
+    def _end(self, life: int, reason: str) -> None:
+        """The process ends by itself, and is started again."""
+        if life == self.incarnation and self.server is not None:
+            self._schedule.say(f"server {self.server_id} ends: {reason}")
+            self.crash()
+            self._schedule.after(self._random.randint(0, RESTART_MS), self.start)
+
+    def _leave(self, life: int) -> None:
+        """Restart: end once the disk has worked off its effects."""
+        leaving = self._leaving
+        if life != self.incarnation or self.server is None or leaving is None:
+            return
+        if self.is_frozen or not self.disk.is_idle:
+            self._schedule.after(5, lambda: self._leave(life))
+            return
+        self._end(life, leaving.reason)
+        if leaving.forget:
+            self.disk.repair()
 
     def freeze(self) -> None:
         """SIGSTOP: the process does nothing, not even its disk thread; what arrives waits."""
@@ -205,7 +237,7 @@ class Node:
     # The loop of the shell.
 
     def _take(self, life: int, events: list[Event]) -> None:
-        if life != self.incarnation or self.server is None:
+        if life != self.incarnation or self.server is None or self._leaving is not None:
             return
         self._events.extend(events)
         if not self._is_planned and not self.is_frozen:
@@ -222,7 +254,7 @@ class Node:
         if life != self.incarnation or self.server is None:
             return
         self._is_planned = False
-        if self.is_frozen:
+        if self.is_frozen or self._leaving is not None:
             return
         events, self._events = self._events, []
         effects = self.server.step(events, self.clock.times())
@@ -263,12 +295,17 @@ class Node:
                 self._close_client(effect.connection)
             elif isinstance(effect, TrackSessions):
                 self.tracker.track(effect.report)
+            elif isinstance(effect, Restart):
+                self._leaving = effect
             else:
                 self.snapshotter.perform(effect)
         self._send(frames)
         if disk:
             self.disk.submit(disk)
-        self._arm()
+        if self._leaving is None:
+            self._arm()
+        else:
+            self._leave(self.incarnation)
 
     def _send(self, frames: dict[ServerId, list[PeerMessage]]) -> None:
         for peer, messages in frames.items():

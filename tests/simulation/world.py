@@ -4,7 +4,7 @@ from collections import Counter
 
 from msgspec import Struct
 
-from raykeeper.zab.ids import Millis, ServerId
+from raykeeper.zab.ids import Millis, ServerId, show_zxid
 from tests.simulation.checks import Checks
 from tests.simulation.client import SimClient
 from tests.simulation.faults import Faults
@@ -104,12 +104,16 @@ class World:
         # Looked at now and then only: it is not cheap.
         if self.schedule.steps % 64:
             return False
-        return all(client.is_idle for client in self.clients) and self.checks.converged(self.nodes)
+        return (
+            all(client.is_idle for client in self.clients)
+            and self.checks.converged(self.nodes)
+            and not any(node.votes and node.disk.is_replaced for node in self.nodes)
+        )
 
     def _why(self) -> str:
         servers = [
             f"{n.server_id}:{n.server.peer.role.value}/{n.server.peer.is_active}"
-            f"@{n.server.state.zxid}"
+            f"@{show_zxid(n.server.state.zxid)}{' without vote' * n.disk.is_replaced}"
             if n.server
             else f"{n.server_id}:down"
             for n in self.nodes

@@ -1,0 +1,53 @@
+"""How much damage the disks of an ensemble may have and no acked write be lost.
+
+The promise is: none, while a majority of disks is intact. A disk that was lost or replaced counts
+as damaged until it has its vote back (rule D3), one that forgot what it had forced last until it
+has taken over another epoch. Torn writes break no promise, but with too many disks that do not
+know what they acknowledged no server may decide (rule D4), and the world could not converge.
+"""
+
+from collections.abc import Iterable
+
+from tests.simulation.node import Node
+
+
+class Damage:
+    """What the voters' disks look like, and whether one more may be damaged."""
+
+    def __init__(self, nodes: Iterable[Node]) -> None:
+        self._voters = [node for node in nodes if node.votes]
+
+    def may_lose(self, node: Node) -> bool:
+        """Whether the disk of `node` may be lost now."""
+        lost, uncertain, forgotten = self._counts(node)
+        return self._is_bearable(lost + node.votes, uncertain, forgotten)
+
+    def may_forget(self, node: Node) -> bool:
+        """Whether the disk of `node` may lose what it forced last."""
+        if node.disk.is_lost:
+            return True
+        lost, uncertain, forgotten = self._counts(node)
+        return self._is_bearable(lost, uncertain + node.votes, forgotten + node.votes)
+
+    def may_be_uncertain(self, node: Node) -> bool:
+        """Whether the disk of `node` may have a torn end."""
+        lost, uncertain, forgotten = self._counts(node)
+        if node.disk.is_lost:
+            return True
+        forgotten += node.votes and node.disk.has_forgotten
+        return self._is_bearable(lost, uncertain + node.votes, forgotten)
+
+    def _counts(self, but: Node) -> tuple[int, int, int]:
+        """Of the voters but one: who is lost, uncertain, and uncertain with reason."""
+        disks = [node.disk for node in self._voters if node is not but]
+        kept = [disk for disk in disks if not disk.is_lost]
+        uncertain = sum(disk.is_uncertain for disk in kept)
+        return len(disks) - len(kept), uncertain, sum(disk.has_forgotten for disk in kept)
+
+    def _is_bearable(self, lost: int, uncertain: int, forgotten: int) -> bool:
+        voters = len(self._voters)
+        quorum = voters // 2 + 1
+        if lost + forgotten > voters - quorum:
+            return False
+        healthy = voters - lost - uncertain
+        return healthy >= quorum or healthy + uncertain >= max(quorum, 2 * (voters - quorum) + 1)
