@@ -5,9 +5,14 @@ never more than `clients_max` links, so that Ray always has a free slot for call
 """
 
 from collections.abc import Callable
+from typing import Final
 
 from raykeeper.actors.events import ClientFrameArrived, ClientGone, Event
 from raykeeper.links.contract import Link, LinkEvents, LinkRefused
+
+_NUMBER_BITS: Final = 30
+"""A billion connections for one incarnation. Incarnations that begin at the time in seconds then
+have connection numbers below 2**63 until the year 2242."""
 
 
 class ClientLinks:
@@ -20,7 +25,7 @@ class ClientLinks:
         self._clients_max = clients_max
         self._deliver = deliver
         self._links: dict[int, Link] = {}
-        self._next = incarnation << 32
+        self._next = incarnation << _NUMBER_BITS
 
     def __len__(self) -> int:
         return len(self._links)

@@ -11,19 +11,20 @@ built on a broken state gets out; nobody is served before all of the disk was re
 import asyncio
 import gc
 import os
+import threading
 import time
-import uuid
 from collections.abc import Callable
 from typing import Any, Final, NoReturn, get_args
 
 from raykeeper.actors.client_links import ClientLinks
 from raykeeper.actors.disk.disk_thread import DiskThread
-from raykeeper.actors.disk.identity import Identity, format_folder
+from raykeeper.actors.disk.opening import open_store
 from raykeeper.actors.disk.storage import Storage, StorageEffect
-from raykeeper.actors.disk.storage_errors import FolderInUse, NotFormatted
+from raykeeper.actors.disk.storage_errors import FolderInUse, NoRoom
 from raykeeper.actors.effects import (
     CloseClient,
     Effect,
+    Restart,
     SendClient,
     SendPeer,
     SnapshotAbort,
@@ -76,6 +77,7 @@ class Replica:
         self._log.attach_to_ray()
         self._node_id = _node_id()
         self._failure: RayKeeperError | None = None
+        self._waits_for: RayKeeperError | None = None
         self._running: _Running | None = None
         self._starting = self._loop.create_task(self._start())
 
@@ -100,7 +102,7 @@ class Replica:
                 role=STARTING if self._failure is None else FAILED,
                 pid=pid,
                 node_id=self._node_id,
-                failure="" if self._failure is None else str(self._failure),
+                failure=str(self._failure or self._waits_for or ""),
             )
         stats = self._running.server.stats()
         return ReplicaStatus(
@@ -113,6 +115,9 @@ class Replica:
             epoch=stats.epoch,
             last_zxid=stats.last_zxid,
             votes=stats.votes,
+            without_vote=stats.without_vote,
+            begun_anew=self._running.begun_anew,
+            has_room=stats.has_room,
             incarnation=self.incarnation,
             links=dict(self._running.peers.states),
             clients=len(self._running.clients),
@@ -177,14 +182,18 @@ class Replica:
                 try:
                     storage, server = await asyncio.to_thread(self._recover)
                     break
-                except FolderInUse as error:
-                    # An older instance of this actor may still be on its way out.
-                    self._log.line("replica.waits", reason=error)
+                except (FolderInUse, NoRoom) as error:
+                    # An older instance of this actor may still be on its way out; a disk may get
+                    # room again.
+                    if type(error) is not type(self._waits_for):
+                        self._log.line("replica.waits", reason=error)
+                    self._waits_for = error
                     await asyncio.sleep(FOLDER_RETRY_S)
         except RayKeeperError as error:
             self._failure = error
             self._log.line("replica.failed", reason=error)
             return
+        self._waits_for = None
         _spare_what_was_recovered()
         self.incarnation = storage.identity.incarnation
         self._running = _Running(self._config, self._log, storage, server)
@@ -192,16 +201,14 @@ class Replica:
 
     def _recover(self) -> tuple[Storage, Server]:
         config = self._config
+        storage, recovered = open_store(
+            config.path,
+            config.owner(),
+            config.storage_limits(),
+            has_peers=bool(config.others),
+            wall_s=int(time.time()),
+        )
         try:
-            storage = Storage.open(config.path, config.owner(), config.storage_limits())
-        except NotFormatted:
-            # Whoever founds an ensemble formats its folders. One that is empty later has lost its
-            # promises, and a server without them must not vote (rule D2).
-            identity = Identity(config.owner(), str(uuid.uuid4()), votes=False)
-            format_folder(config.path, identity)
-            storage = Storage.open(config.path, config.owner(), config.storage_limits())
-        try:
-            recovered = storage.recover()
             for note in recovered.notes:
                 self._log.note(note)
             server = Server(
@@ -225,6 +232,7 @@ class _Running:
         self.server = server
         self.server_id = config.server_id
         self.incarnation = storage.identity.incarnation
+        self.begun_anew = storage.identity.begun_anew
         self._config = config
         self._log = log
         self._storage = storage
@@ -238,6 +246,7 @@ class _Running:
         self._disk = DiskThread(
             storage,
             self._completed_in_thread,
+            self._noted_in_thread,
             lambda error: self._end("the disk failed", error),
         )
         fence = Fence()
@@ -310,6 +319,9 @@ class _Running:
     def _completed_in_thread(self, events: list[DiskEvent]) -> None:
         self._loop.call_soon_threadsafe(self._completed, events)
 
+    def _noted_in_thread(self, note: Note) -> None:
+        self._loop.call_soon_threadsafe(self._log.note, note)
+
     def _completed(self, events: list[DiskEvent]) -> None:
         self._events += events
         self._schedule()
@@ -369,6 +381,9 @@ class _Running:
                     messages.append(effect.message)
             elif type(effect) in DISK_EFFECTS:
                 disk.append(effect)  # type: ignore[arg-type]
+            elif isinstance(effect, Restart):
+                self._restart_after(effect, disk)
+                return
             elif isinstance(effect, BreakLink):
                 self._flush_peer(effect.peer, to_peers)
                 self.peers.break_link(effect.peer, effect.reason)
@@ -383,6 +398,24 @@ class _Running:
         messages = to_peers.pop(peer, None)
         if messages:
             self.peers.send(peer, messages)
+
+    def _restart_after(self, effect: Restart, disk: list[StorageEffect]) -> None:
+        """End the process once the disk has done its work; Ray starts it anew from the disk."""
+        self._is_stopped = True
+        if disk:
+            self._disk.submit(disk)
+
+        def end() -> None:
+            try:
+                self._disk.close()
+                if effect.forget:
+                    self._storage.forget(effect.reason)
+            except BaseException as error:
+                self._end("the disk failed", error)
+            self._log.line("replica.restarts", reason=effect.reason, forget=effect.forget)
+            os._exit(1)
+
+        threading.Thread(target=end, name="raykeeper-restart").start()
 
     def _end(self, what: str, error: BaseException) -> NoReturn:
         self._log.fatal(what, error)

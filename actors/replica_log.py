@@ -24,11 +24,22 @@ WARNINGS: Final = frozenset(
         notes.MESSAGE_ILLEGAL,
         storage_notes.LOG_TAIL_CUT,
         storage_notes.SNAPSHOT_INVALID,
+        storage_notes.LOG_PART_DAMAGED,
+        storage_notes.REPAIRED,
+        notes.QUORUM_LOST,
+        notes.LOG_UNCERTAIN,
+        notes.VOTE_REPLACED,
         server_notes.SNAPSHOT_FAILED,
+        server_notes.DIGEST_DIFFERS,
+        server_notes.DIGEST_UNDECIDED,
+        server_notes.ROOM_LOST,
+        server_notes.ROOM_FOUND,
         server_notes.REQUEST_SLOW,
         server_notes.PROPOSAL_SLOW,
         server_notes.CLIENT_OVERRUN,
         "replica.failed",
+        "replica.waits",
+        "replica.restarts",
     }
 )
 _NEEDS_QUOTES = re.compile(r"[\s=\"]")

@@ -25,6 +25,12 @@ class ReplicaStatus(Struct, frozen=True, kw_only=True):
     last_zxid: Zxid = Zxid(0)
     votes: bool = False
     """False until it gets its vote back, on a server that lost its promises."""
+    without_vote: list[ServerId] = field(default_factory=list)
+    """Servers linked to this one that wait for their vote, as it sees it."""
+    begun_anew: str = ""
+    """Why its disk is not the one it was founded with."""
+    has_room: bool = True
+    """False while its disk is full: it logs nothing."""
     incarnation: int = 0
     links: dict[ServerId, str] = field(default_factory=dict)
     """Of each other server: `linked`, or why it is not."""

@@ -249,9 +249,13 @@ def _server_status(server: ServerId, answer: ReplicaStatus | str, quorum: int) -
         )
     problems = []
     if answer.role == STARTING:
-        problems.append("is reading its disk, or waiting for another process to leave its folder")
+        reason = f": {answer.failure}" if answer.failure else ""
+        problems.append(f"is reading its disk, or waiting for it{reason}")
     elif not answer.votes:
-        problems.append("has no vote: its folder was empty, so it may have forgotten a promise")
+        reason = answer.begun_anew or "its disk is not in the member list"
+        problems.append(f"waits for its vote, because it may have forgotten a promise: {reason}")
+    if not answer.has_room:
+        problems.append("its disk is full: it logs nothing until there is room")
     broken = [f"{peer} ({why})" for peer, why in sorted(answer.links.items()) if why != "linked"]
     if broken and answer.role == "looking" and len(answer.links) + 1 - len(broken) < quorum:
         problems.append(f"does not reach server {', '.join(broken)}")
@@ -282,7 +286,20 @@ def _why_no_leader(
     ]
     needed = len(servers) // 2 + 1
     parts = [f"heard {_ids(status.server_id for status in up)}"]
-    if len(voting) < needed:
+    lost = [
+        server
+        for server, answer in sorted(heard.items())
+        if isinstance(answer, ReplicaStatus)
+        and answer.role not in (STARTING, FAILED)
+        and not answer.votes
+    ]
+    if len(servers) - len(lost) < needed:
+        parts.append(
+            f"the disks of {_ids(lost)} have forgotten their promises, and the others are no "
+            f"majority that could tell what was acknowledged: bring a lost disk back, or what "
+            f"the folder `damaged` of a server has kept"
+        )
+    elif len(voting) < needed:
         parts.append(f"{needed} of {len(servers)} voters are needed, {len(voting)} can vote")
     else:
         parts.append("an election is under way")

@@ -57,8 +57,8 @@ def launch(
 
     An ensemble that runs is attached, one that is partly dead is completed. A server starts where
     its disk is. Folders are formatted only for an ensemble that no node holds anything of; a
-    single folder that is missing is made anew, for a server without a vote. Ray is started, for
-    as long as this process lives, if the process has none and none runs here.
+    single folder that is missing is made anew, and its server gets its vote from the others. Ray
+    is started, for as long as this process lives, if the process has none and none runs here.
 
     Args:
         config: A settings file such as ray-config.yaml; None for the defaults.
@@ -155,7 +155,7 @@ def _prepare(
             seat.node_id,
             prepare_folder,
             *(config.data_dir, config.name, record, seat.server_id),
-            seat.format is Format.WITH_VOTE,
+            seat.format is Format.FOUNDING,
         )
         for seat in seats
     ]

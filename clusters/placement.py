@@ -1,7 +1,7 @@
 """Which server goes to which node: a pure decision over what the nodes report (rule D2).
 
-A server goes where its disk is. One without a disk gets an empty folder, with a vote only when no
-server of the ensemble was ever started: any other may have promised something that is now
+A server goes where its disk is. One without a disk gets an empty folder, a founding one only when
+no server of the ensemble was ever started: any other may have promised something that is now
 forgotten. Nodes that share a file system report the same disks, known by their uuid; such a server
 may run on any of them. The same reports give the same plan, so that two launches at the same time
 work towards the same end.
@@ -41,7 +41,10 @@ class Holding(Struct, frozen=True):
 
     server_id: ServerId
     folder: str
-    identity: Identity
+    identity: Identity | None
+    """None when it is damaged: the server is started there and repairs its folder (rule D4)."""
+    damage: str = ""
+    """What is wrong with the identity."""
 
 
 class NodeReport(Struct, frozen=True):
@@ -54,15 +57,16 @@ class NodeReport(Struct, frozen=True):
     record: EnsembleRecord | None = None
     holdings: list[Holding] = []
     problem: str | None = None
-    """Why the rest is unknown: no answer, an unreadable folder, a damaged identity."""
+    """Why the rest is unknown: no answer, or an unreadable folder."""
 
 
 class Format(Enum):
     """How the folder of a server is prepared before it starts."""
 
     KEEP = "keep"
-    WITH_VOTE = "with vote"
-    WITHOUT_VOTE = "without vote"
+    FOUNDING = "founding"
+    LATER = "later"
+    """As a disk that gets its vote through the others (rule D3)."""
 
 
 class Seat(Struct, frozen=True):
@@ -93,7 +97,7 @@ def place(
 
     Raises:
         ForeignFolder: a folder belongs to another ensemble or server.
-        StorageError: a server has two disks, or a node cannot tell what it holds.
+        StorageError: a server has two disks, or no identity is whole.
         ConfigError: the ensemble on the disks has another number of servers.
         PlacementError: the nodes do not suffice, or one that may hold data did not answer.
     """
@@ -102,7 +106,9 @@ def place(
     _check_servers(config, nodes, running)
     disks = _disks(nodes)
     was_started = bool(running) or any(
-        holding.identity.incarnation for node in nodes for holding in node.holdings
+        holding.identity is None or holding.identity.incarnation
+        for node in nodes
+        for holding in node.holdings
     )
     missing = [
         ServerId(i)
@@ -117,7 +123,7 @@ def place(
         choice = disks.get(server_id) or _allowed(config, nodes, server_id)
         node_id = min(choice, key=lambda node_id: (loads[node_id], node_id))
         loads[node_id] += 1
-        fresh = Format.WITHOUT_VOTE if was_started else Format.WITH_VOTE
+        fresh = Format.LATER if was_started else Format.FOUNDING
         seats.append(Seat(server_id, node_id, Format.KEEP if server_id in disks else fresh))
     seats.sort(key=lambda seat: seat.server_id)
     return Plan(seats, uuid, _check_spread(config, nodes, loads, seats))
@@ -127,8 +133,12 @@ def _ensemble_uuid(
     config: EnsembleConfig, nodes: Sequence[NodeReport], uuid: str | None
 ) -> str | None:
     """The uuid that every folder of the ensemble has; `uuid` when there is no folder."""
+    damaged: list[str] = []
     for node in nodes:
         for holding in node.holdings:
+            if holding.identity is None:
+                damaged.append(f"{holding.damage} ({node.name})")
+                continue
             owner = holding.identity.owner
             expected = f"server {holding.server_id} of ensemble {config.name!r}"
             found = f"server {owner.server_id} of ensemble {owner.ensemble!r}"
@@ -142,6 +152,8 @@ def _ensemble_uuid(
                     f"the one with uuid {uuid}",
                 )
             uuid = owner.ensemble_uuid
+    if damaged and uuid is None:
+        raise StorageError(f"no identity of ensemble {config.name!r} is whole: {damaged[0]}")
     return uuid
 
 
@@ -170,8 +182,9 @@ def _disks(nodes: Sequence[NodeReport]) -> dict[ServerId, list[str]]:
     seen: dict[ServerId, tuple[str, NodeReport]] = {}
     for node in nodes:
         for holding in node.holdings:
-            uuid, first = seen.setdefault(holding.server_id, (holding.identity.disk_uuid, node))
-            if uuid != holding.identity.disk_uuid:
+            disk = "" if holding.identity is None else holding.identity.disk_uuid
+            known, first = seen.setdefault(holding.server_id, (disk, node))
+            if known != disk:
                 raise StorageError(
                     f"server {holding.server_id} has two disks: {holding.folder} on {first.name} "
                     f"and on {node.name}; move away the one that is out of date"

@@ -24,7 +24,7 @@ from raykeeper.actors.disk.storage_errors import (
     storage_errors,
 )
 from raykeeper.clusters.placement import EnsembleRecord, Holding, NodeReport
-from raykeeper.zab.errors import RayKeeperError
+from raykeeper.zab.errors import MALFORMED, RayKeeperError
 from raykeeper.zab.ids import ServerId
 
 RECORD_FILE = "ensemble.json"
@@ -87,7 +87,7 @@ def look_around(data_dir: str, ensemble: str) -> tuple[EnsembleRecord | None, li
     """On a node: what its disk says of the ensemble.
 
     Raises:
-        StorageError: a folder cannot be read, or an identity is damaged.
+        StorageError: a folder cannot be read.
     """
     home = Path(data_dir).expanduser() / ensemble
     with storage_errors(home):
@@ -96,24 +96,33 @@ def look_around(data_dir: str, ensemble: str) -> tuple[EnsembleRecord | None, li
     for folder in folders:
         if not folder.name.isdecimal() or str(int(folder.name)) != folder.name:
             continue
-        identity = peek_identity(folder)
-        if identity is not None:
-            holdings.append(Holding(ServerId(int(folder.name)), str(folder), identity))
+        server_id = ServerId(int(folder.name))
+        try:
+            identity = peek_identity(folder)
+        except CorruptRecord as error:
+            holdings.append(Holding(server_id, str(folder), None, str(error)))
+        else:
+            if identity is not None:
+                holdings.append(Holding(server_id, str(folder), identity))
     record = home / RECORD_FILE
     return _read_record(record) if record.exists() else None, holdings
 
 
 def prepare_folder(
-    data_dir: str, ensemble: str, record: EnsembleRecord, server_id: ServerId, votes: bool
+    data_dir: str, ensemble: str, record: EnsembleRecord, server_id: ServerId, is_founding: bool
 ) -> Identity:
     """On a node: format a server's folder, or leave it if another launch was quicker.
+
+    One that is formatted later than the ensemble was founded begins its incarnations at the wall
+    clock, beyond those of the disk it may replace.
 
     Raises:
         StorageError: it cannot be written, or holds data without an identity.
     """
     folder = server_folder(data_dir, ensemble, server_id)
     owner = Owner(ensemble, record.ensemble_uuid, server_id)
-    identity = _format(folder, Identity(owner, disk_uuid=uuid4().hex, votes=votes))
+    incarnation, reason = (0, "") if is_founding else (int(time.time()), "its disk is a new one")
+    identity = _format(folder, Identity(owner, uuid4().hex, is_founding, incarnation, reason))
     record = EnsembleRecord(identity.owner.ensemble_uuid, record.servers)
     file = folder.parent / RECORD_FILE
     if not file.exists() or _read_record(file) != record:
@@ -139,7 +148,7 @@ def _read_record(file: Path) -> EnsembleRecord | None:
     try:
         with storage_errors(file):
             return msgspec.json.decode(file.read_bytes(), type=EnsembleRecord)
-    except msgspec.DecodeError as error:
+    except MALFORMED as error:
         raise CorruptRecord(f"{file} on {socket.gethostname()} is damaged: {error}") from error
 
 

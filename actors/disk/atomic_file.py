@@ -78,7 +78,7 @@ def remove_leftovers(files: FileLayer, folder: Path) -> list[str]:
 
 
 def remove_tree(files: FileLayer, path: Path) -> None:
-    """Remove a file, or a folder with the files in it.
+    """Remove a file, or a folder with all in it.
 
     Raises:
         OSError: it cannot be removed.
@@ -87,5 +87,5 @@ def remove_tree(files: FileLayer, path: Path) -> None:
         files.remove(path)
         return
     for name in files.names(path):
-        files.remove(path / name)
+        remove_tree(files, path / name)
     files.remove_folder(path)

@@ -11,6 +11,7 @@ from threading import Thread
 
 from raykeeper.actors.disk.storage import Storage, StorageEffect
 from raykeeper.actors.events import DiskEvent
+from raykeeper.zab.effects import Note
 
 
 class DiskThread:
@@ -20,6 +21,7 @@ class DiskThread:
         self,
         storage: Storage,
         deliver: Callable[[list[DiskEvent]], None],
+        noted: Callable[[Note], None],
         failed: Callable[[BaseException], None],
     ) -> None:
         """Start the thread.
@@ -27,10 +29,12 @@ class DiskThread:
         Args:
             storage: A recovered storage.
             deliver: Called in the thread with completions; hands them to the event loop.
+            noted: Called in the thread with what is worth a note.
             failed: Called in the thread, once, with what ended it. Later effects are dropped.
         """
         self._storage = storage
         self._deliver = deliver
+        self._noted = noted
         self._failed = failed
         self._waiting: SimpleQueue[Sequence[StorageEffect] | None] = SimpleQueue()
         self._thread = Thread(target=self._run, name="raykeeper-disk", daemon=True)
@@ -53,6 +57,8 @@ class DiskThread:
                 completions = self._storage.perform(effects)
                 if completions:
                     self._deliver(completions)
+                for note in self._storage.take_notes():
+                    self._noted(note)
         except BaseException as error:  # a failed assertion too must end the replica
             self._failed(error)
 

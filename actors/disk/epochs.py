@@ -1,8 +1,25 @@
-"""The two promises of a server, in one file that changes as a whole.
+"""The two promises of a server, in one file of fixed size that is written in place.
+
+    slot   magic 8s · version u32 · sequence u64 · accepted u32 · current u32 · is_uncertain u32 ·
+           crc u32, at the start of each of two blocks of 4 KiB (little endian)
 
 Paper: Zab, sections III-IV: f.p (accepted epoch) and f.a (current epoch) on stable storage.
 ZooKeeper keeps them in two files, `acceptedEpoch` and `currentEpoch`, which a crash can leave at
-odds (ZOOKEEPER-1653, 2307); one file cannot be. Invariant: current <= accepted.
+odds (ZOOKEEPER-1653, 2307); one file cannot be. It is made at once as large as it will ever be,
+so that a promise can be kept on a full disk too (rule D6).
+
+Invariants: current <= accepted; a save is complete only when both slots hold it. Of two slots:
+
+- One torn write: the slots are written one after the other, each forced before the next. While
+  one is torn the other is whole. Torn is the first: the second holds the promises before this
+  save, which nobody was told. Torn is the second: the first holds the new ones.
+- One flipped bit: a slot's checksum covers all its fields, so that slot does not count. After a
+  complete save the other says the same. After one that was cut short nothing new was told.
+- Both at once, or two flipped bits: no slot counts, which is corruption, not an old promise.
+
+At a start both are written anew (rule D5), the one that does not count first. When both count the
+newer is first: if its bytes were in the page cache only and power fails now, the older one is
+still there, and what it does not say was never told. When they say the same the second is first.
 """
 
 import struct
@@ -12,15 +29,21 @@ from typing import NamedTuple
 
 from raykeeper.actors.disk.atomic_file import read_file, replace_file
 from raykeeper.actors.disk.file_layer import FileLayer
-from raykeeper.actors.disk.storage_errors import CorruptRecord
+from raykeeper.actors.disk.storage_errors import CorruptRecord, UnknownVersion
+from raykeeper.actors.disk.storage_notes import PROMISES_MENDED
+from raykeeper.zab.effects import Note
 from raykeeper.zab.ids import EPOCH_MAX, Epoch
 
 EPOCHS_FILE = "epochs"
-EPOCHS_VERSION = 1
+EPOCHS_VERSION = 2
 
 _MAGIC = b"RKEPOCHS"
-_LAYOUT = struct.Struct("<8sIII")  # magic, version, accepted, current
+_LAYOUT = struct.Struct("<8sIQIII")
 _CRC = struct.Struct("<I")
+_SLOT_BYTES = 4096  # no disk and no page cache writes two of these as one
+_FILE_BYTES = 2 * _SLOT_BYTES
+
+assert _LAYOUT.size + _CRC.size <= 512, "a slot is in one sector"
 
 
 class Epochs(NamedTuple):
@@ -30,39 +53,110 @@ class Epochs(NamedTuple):
     """The newest epoch it promised to follow; no older one may lead it any more."""
     current: Epoch
     """The newest epoch whose initial history it has taken over."""
+    is_uncertain: bool = False
+    """Whether the end of that history may have been lost since (rule D4)."""
 
 
-def save_epochs(files: FileLayer, folder: Path, epochs: Epochs) -> None:
-    """Save both promises, atomically and durably.
+class _Slot(NamedTuple):
+    sequence: int
+    epochs: Epochs
+
+
+class EpochsFile:
+    """The file of promises, open to be changed. `value` is what is on the disk."""
+
+    def __init__(self, files: FileLayer, folder: Path) -> None:
+        """Read the promises and write both copies anew; `notes` tells of a copy that was bad.
+
+        Raises:
+            CorruptRecord: the file is missing or another one, or both copies are damaged.
+            UnknownVersion: it is of a version that this program does not know.
+            OSError: it cannot be read or written.
+        """
+        path = folder / EPOCHS_FILE
+        if not files.exists(path):
+            # Formatting writes the file before the identity, so it was there once.
+            raise CorruptRecord(f"{path} is missing: the promises of this server are lost")
+        self.notes: list[Note] = []
+        self._files = files
+        slots = _read_slots(read_file(files, path), path)
+        found = [slot for slot in slots if slot is not None]
+        if not found:
+            raise CorruptRecord(f"{path} is damaged: the promises of this server are lost")
+        newest = max(found, key=lambda slot: slot.sequence)
+        if any(slot.sequence == newest.sequence and slot != newest for slot in found):
+            raise CorruptRecord(f"{path} is damaged: it says {found[0].epochs, found[1].epochs}")
+        self.value = newest.epochs
+        self._sequence = newest.sequence
+        if len(found) == 1:
+            order = (0, 1) if slots[0] is None else (1, 0)
+            self.notes.append(Note(PROMISES_MENDED, str(path)))
+        else:
+            order = (0, 1) if found[0].sequence > found[1].sequence else (1, 0)
+        self._fd = files.edit(path)
+        try:
+            self._write(order)
+        except BaseException:
+            self.close()
+            raise
+
+    def save(self, epochs: Epochs) -> None:
+        """Save the promises. Durable on return.
+
+        Raises:
+            OSError: it failed; it is not known which promises are on the disk.
+        """
+        _check(epochs)
+        self._sequence += 1
+        self.value = epochs
+        self._write((0, 1))
+
+    def close(self) -> None:
+        """Close the file."""
+        self._files.close(self._fd)
+
+    def _write(self, order: tuple[int, int]) -> None:
+        data = _encode(_Slot(self._sequence, self.value))
+        for index in order:
+            self._files.write(self._fd, [data], index * _SLOT_BYTES)
+            self._files.sync_data(self._fd)
+
+
+def make_epochs(files: FileLayer, folder: Path, epochs: Epochs) -> None:
+    """Make the file, in the place of one that is there. Atomic, and durable on return.
 
     Raises:
-        OSError: it failed; it is not known which promises are on the disk.
+        OSError: it failed; the old or the new file is there.
     """
+    _check(epochs)
+    slot = _encode(_Slot(1, epochs)).ljust(_SLOT_BYTES, b"\0")
+    replace_file(files, folder / EPOCHS_FILE, slot + slot)
+
+
+def _check(epochs: Epochs) -> None:
     assert 0 <= epochs.current <= epochs.accepted <= EPOCH_MAX, epochs
-    data = _LAYOUT.pack(_MAGIC, EPOCHS_VERSION, epochs.accepted, epochs.current)
-    replace_file(files, folder / EPOCHS_FILE, data + _CRC.pack(zlib.crc32(data)))
 
 
-def read_epochs(files: FileLayer, folder: Path) -> Epochs:
-    """Read both promises.
+def _encode(slot: _Slot) -> bytes:
+    data = _LAYOUT.pack(_MAGIC, EPOCHS_VERSION, slot.sequence, *slot.epochs)
+    return data + _CRC.pack(zlib.crc32(data))
 
-    Raises:
-        CorruptRecord: the file is missing, damaged, or of a version this program does not know.
-        OSError: it cannot be read.
-    """
-    path = folder / EPOCHS_FILE
-    if not files.exists(path):
-        # Formatting writes the file before the identity, so it was there once.
-        raise CorruptRecord(f"{path} is missing: the promises of this server are lost")
-    data = read_file(files, path)
-    if len(data) != _LAYOUT.size + _CRC.size:
-        raise CorruptRecord(f"{path} has {len(data)} bytes, not {_LAYOUT.size + _CRC.size}")
-    magic, version, accepted, current = _LAYOUT.unpack_from(data)
-    if magic != _MAGIC or _CRC.unpack_from(data, _LAYOUT.size)[0] != zlib.crc32(
-        data[: _LAYOUT.size]
-    ):
-        raise CorruptRecord(f"{path} is damaged")
+
+def _read_slots(data: bytes, path: Path) -> list[_Slot | None]:
+    if len(data) != _FILE_BYTES:
+        raise CorruptRecord(f"{path} has {len(data)} bytes, not {_FILE_BYTES}")
+    return [_decode(data, start, path) for start in (0, _SLOT_BYTES)]
+
+
+def _decode(data: bytes, start: int, path: Path) -> _Slot | None:
+    end = start + _LAYOUT.size
+    if _CRC.unpack_from(data, end)[0] != zlib.crc32(data[start:end]):
+        return None
+    magic, version, sequence, accepted, current, is_uncertain = _LAYOUT.unpack_from(data, start)
+    if magic != _MAGIC:
+        return None
     if version != EPOCHS_VERSION:
-        raise CorruptRecord(f"{path} has version {version}; this program reads {EPOCHS_VERSION}")
-    assert current <= accepted <= EPOCH_MAX, (current, accepted)
-    return Epochs(Epoch(accepted), Epoch(current))
+        raise UnknownVersion(f"{path} has version {version}; this program reads {EPOCHS_VERSION}")
+    epochs = Epochs(Epoch(accepted), Epoch(current), bool(is_uncertain))
+    _check(epochs)
+    return _Slot(sequence, epochs)

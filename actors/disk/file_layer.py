@@ -1,16 +1,23 @@
 """The file operations a store is built from, so that tests can break or lose each of them.
 
-Everything a replica keeps goes through one `FileLayer`. Files are opened to be read or created to
-be written, never both: what is on the disk is replaced by a new file under the same name, except
-for the log, which grows at its end. Offsets are explicit; nothing depends on a file position.
+Everything a replica keeps goes through one `FileLayer`. What is on the disk is replaced by a new
+file under the same name, except for the log, which grows at its end inside of what was allocated,
+and the promises, which are written in place. Offsets are explicit; nothing depends on a file
+position.
 """
 
+import errno
 import fcntl
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
+_LOST = frozenset({errno.EIO, errno.EBADMSG})  # the latter from file systems with checksums
 _IOV_MAX = 1024  # POSIX guarantees 16; Linux takes 1024 buffers in one pwritev
+
+
+class Unreadable(OSError):
+    """The disk gives bytes back no more that it once took."""
 
 
 class FileLayer:
@@ -19,6 +26,10 @@ class FileLayer:
     def open(self, path: Path) -> int:
         """Open an existing file to read it."""
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+    def edit(self, path: Path) -> int:
+        """Open an existing file to read it and to write inside of what it has."""
+        return os.open(path, os.O_RDWR | os.O_CLOEXEC)
 
     def create(self, path: Path) -> int:
         """Create a file to write it; it must not exist."""
@@ -33,7 +44,19 @@ class FileLayer:
         return os.fstat(fd).st_size
 
     def read(self, fd: int, size: int, offset: int) -> bytes:
-        """Read `size` bytes, fewer only at the end of the file."""
+        """Read `size` bytes, fewer only at the end of the file.
+
+        Raises:
+            Unreadable: the disk has lost them.
+        """
+        try:
+            return self._read(fd, size, offset)
+        except OSError as error:
+            if error.errno in _LOST:
+                raise Unreadable(error.errno, error.strerror) from error
+            raise
+
+    def _read(self, fd: int, size: int, offset: int) -> bytes:
         data = os.pread(fd, size, offset)
         if len(data) == size or not data:
             return data

@@ -56,6 +56,20 @@ class Generations:
         return temp_path(self._folder / f"{_PREFIX}{self.number + 1}")
 
 
+def is_generation(name: str) -> bool:
+    """Whether a folder of that name is a generation, or was to become one."""
+    return name.startswith(_PREFIX)
+
+
+def holds_data(files: FileLayer, folder: Path) -> bool:
+    """Whether there is a generation with anything in it.
+
+    Raises:
+        OSError: a folder cannot be read.
+    """
+    return any(files.names(folder / name) for name in files.names(folder) if is_generation(name))
+
+
 def make_first_generation(files: FileLayer, folder: Path) -> None:
     """Make the empty generation of a folder that is being formatted. Durable on return.
 

@@ -8,9 +8,14 @@ takes an emptied folder for a new server with a vote (ZOOKEEPER-261).
 The lock is on a file beside the identity, made once and never replaced. A lock belongs to an
 inode, and the identity gets a new one each time it is replaced atomically: a process that opened
 the old file would hold a lock that nobody else meets.
+
+The file is a line with a checksum and a line of JSON, which an operator can read. It also says how
+far a repair has come (repair.py, rule D4).
 """
 
 import socket
+import zlib
+from enum import Enum
 from pathlib import Path
 
 import msgspec
@@ -24,22 +29,25 @@ from raykeeper.actors.disk.atomic_file import (
     remove_leftovers,
     replace_file,
 )
-from raykeeper.actors.disk.epochs import Epochs, save_epochs
+from raykeeper.actors.disk.epochs import Epochs, make_epochs
 from raykeeper.actors.disk.file_layer import OS_FILES, FileLayer
-from raykeeper.actors.disk.generations import make_first_generation
+from raykeeper.actors.disk.generations import holds_data, make_first_generation
 from raykeeper.actors.disk.storage_errors import (
     CorruptRecord,
     FolderInUse,
     ForeignFolder,
     NotFormatted,
     StorageError,
+    UnknownVersion,
     storage_errors,
 )
-from raykeeper.zab.ids import Epoch, ServerId
+from raykeeper.zab.ids import FOUNDING, DiskId, Epoch, ServerId
 
 IDENTITY_FILE = "identity"
 LOCK_FILE = "lock"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+
+_MAGIC = b"RKIDENTITY"
 
 
 class Owner(Struct, frozen=True):
@@ -50,21 +58,43 @@ class Owner(Struct, frozen=True):
     server_id: ServerId
 
 
+class RepairStep(Enum):
+    """What a repair does next."""
+
+    SET_ASIDE = "set aside what is there"
+    START_ANEW = "start anew from nothing"
+
+
+class Repair(Struct, frozen=True):
+    """A repair that has begun: what is in the folder does not count any more."""
+
+    step: RepairStep
+    reason: str
+
+
 class Identity(Struct, frozen=True):
     """What the identity file says."""
 
     owner: Owner
     disk_uuid: str
-    """Made anew by each formatting; the member list counts a voter only under it (rule D3)."""
-    votes: bool
-    """False on a folder formatted for a server that lost its promises."""
+    """Made anew by each formatting and each repair."""
+    is_founding: bool
+    """Whether the folder was formatted when the ensemble was founded (rule D2)."""
     incarnation: int = 0
-    """How often the folder was opened."""
+    """Raised whenever the folder is opened. A founding disk begins at 0, a later one at the time
+    of its formatting, in seconds, which is beyond that of the disk it replaces."""
+    begun_anew: str = ""
+    """Why, on a disk that is not a founding one."""
+    repair: Repair | None = None
     format_version: int = FORMAT_VERSION
+
+    def disk(self) -> DiskId:
+        """The name of the disk in the member list, which counts a voter only under it (D3)."""
+        return FOUNDING if self.is_founding else DiskId(self.disk_uuid)
 
 
 class Claim(Struct, frozen=True):
-    """A folder that is locked by this process, opened for the `identity.incarnation`-th time."""
+    """A folder that is locked by this process and opened under `identity.incarnation`."""
 
     lock: int
     identity: Identity
@@ -84,7 +114,7 @@ def format_folder(folder: Path, identity: Identity, files: FileLayer = OS_FILES)
         StorageError: the folder has an identity, or data without one (which is left alone), or
             cannot be written. After a failure it has no identity, or the whole of this one.
     """
-    assert identity.incarnation == 0, identity
+    assert not (identity.is_founding and identity.incarnation), identity
     with storage_errors(folder):
         make_folders(files, folder)
         lock = _lock(files, folder)
@@ -94,22 +124,23 @@ def format_folder(folder: Path, identity: Identity, files: FileLayer = OS_FILES)
             remove_leftovers(files, folder)
             # Without an identity, but left from an interrupted formatting: empty, or nothing.
             make_first_generation(files, folder)
-            save_epochs(files, folder, Epochs(Epoch(0), Epoch(0)))
-            _write(files, folder, identity)
+            make_epochs(files, folder, Epochs(Epoch(0), Epoch(0)))
+            write_identity(files, folder, identity)
         finally:
             files.close(lock)
 
 
 def peek_identity(folder: Path, files: FileLayer = OS_FILES) -> Identity | None:
-    """The identity of a folder, without the lock; None when it has none. Changes nothing.
+    """The identity of a folder, without the lock; None when it has neither that nor data.
+
+    Changes nothing.
 
     Raises:
-        CorruptRecord: the identity is damaged or of a version this program does not know.
+        CorruptRecord: the identity is damaged, or missing where there is data.
+        UnknownVersion: it is of a version this program does not know.
         StorageError: it cannot be read.
     """
     with storage_errors(folder):
-        if not files.exists(folder / IDENTITY_FILE):
-            return None
         return _read(files, folder)
 
 
@@ -117,29 +148,60 @@ def claim_folder(folder: Path, owner: Owner, files: FileLayer = OS_FILES) -> Cla
     """Lock a folder, check whose it is and raise its incarnation. Durable on return.
 
     Raises:
-        NotFormatted: the folder has no identity.
+        NotFormatted: the folder has neither an identity nor data.
         FolderInUse: another process has it.
         ForeignFolder: it is another ensemble's or server's.
-        CorruptRecord: its identity is damaged or of a version this program does not know.
+        CorruptRecord: its identity is damaged, or missing where there is data.
+        UnknownVersion: its identity is of a version this program does not know.
         StorageError: it cannot be read or written.
     """
     with storage_errors(folder):
-        if not files.exists(folder / IDENTITY_FILE):  # checked first: leave no lock file behind
+        if _read(files, folder) is None:  # checked first: leave no lock file behind
             raise NotFormatted(f"{folder} on {socket.gethostname()} has no identity")
         lock = _lock(files, folder)
         try:
             identity = _read(files, folder)
+            if identity is None:
+                raise NotFormatted(f"{folder} on {socket.gethostname()} has no identity any more")
             if identity.owner != owner:
                 raise ForeignFolder(
                     socket.gethostname(), str(folder), _name(identity.owner), _name(owner)
                 )
             leftovers = remove_leftovers(files, folder)
             identity = replace(identity, incarnation=identity.incarnation + 1)
-            _write(files, folder, identity)
+            write_identity(files, folder, identity)
         except BaseException:
             files.close(lock)
             raise
         return Claim(lock, identity, leftovers)
+
+
+def reclaim_folder(folder: Path, identity: Identity, files: FileLayer = OS_FILES) -> Claim:
+    """Lock a folder whose own identity is damaged or missing, and give it this one. Durable.
+
+    Raises:
+        FolderInUse: another process has it.
+        StorageError: it cannot be written.
+    """
+    with storage_errors(folder):
+        lock = _lock(files, folder)
+        try:
+            leftovers = remove_leftovers(files, folder)
+            write_identity(files, folder, identity)
+        except BaseException:
+            files.close(lock)
+            raise
+        return Claim(lock, identity, leftovers)
+
+
+def write_identity(files: FileLayer, folder: Path, identity: Identity) -> None:
+    """Replace the identity. Atomic, and durable on return.
+
+    Raises:
+        OSError: it failed; the old or the new identity is there.
+    """
+    data = msgspec.json.encode(identity) + b"\n"
+    replace_file(files, folder / IDENTITY_FILE, _head(data) + data)
 
 
 def _lock(files: FileLayer, folder: Path) -> int:
@@ -149,13 +211,22 @@ def _lock(files: FileLayer, folder: Path) -> int:
     return lock
 
 
-def _read(files: FileLayer, folder: Path) -> Identity:
+def _read(files: FileLayer, folder: Path) -> Identity | None:
     path = folder / IDENTITY_FILE
-    data = read_file(files, path)
+    if not files.exists(path):
+        if files.exists(folder) and holds_data(files, folder):
+            raise CorruptRecord(f"{path} is missing, but {folder} holds a log or a snapshot")
+        return None
+    content = read_file(files, path)
+    head, _, data = content.partition(b"\n")
     try:
+        if head + b"\n" != _head(data):
+            if msgspec.json.decode(content, type=_Version).format_version == 1:
+                raise UnknownVersion(f"{path} has version 1; this program reads {FORMAT_VERSION}")
+            raise CorruptRecord(f"{path} is damaged")
         version = msgspec.json.decode(data, type=_Version).format_version
         if version != FORMAT_VERSION:
-            raise CorruptRecord(
+            raise UnknownVersion(
                 f"{path} has version {version}; this program reads {FORMAT_VERSION}"
             )
         return msgspec.json.decode(data, type=Identity)
@@ -163,8 +234,8 @@ def _read(files: FileLayer, folder: Path) -> Identity:
         raise CorruptRecord(f"{path} is damaged: {error}") from error
 
 
-def _write(files: FileLayer, folder: Path, identity: Identity) -> None:
-    replace_file(files, folder / IDENTITY_FILE, msgspec.json.encode(identity) + b"\n")
+def _head(data: bytes) -> bytes:
+    return b"%s %08x\n" % (_MAGIC, zlib.crc32(data))
 
 
 def _name(owner: Owner) -> str:

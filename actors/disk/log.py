@@ -3,14 +3,15 @@
 Source: ZooKeeper's `FileTxnLog`. Invariants: the log has no hole, on write and on read; what
 `append` returned from is forced; only the last segment can have a torn end, because a segment is
 forced before the next one is made. After any OSError the log must not be used again (rule D5).
+What is torn, uncertain or corrupt is told in docs/DISKS.md.
 """
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from raykeeper.actors.disk.atomic_file import read_file
-from raykeeper.actors.disk.file_layer import FileLayer
+from raykeeper.actors.disk.file_layer import FileLayer, Unreadable
 from raykeeper.actors.disk.log_format import (
     SEGMENT_HEADER_BYTES,
     Batch,
@@ -19,12 +20,14 @@ from raykeeper.actors.disk.log_format import (
     batches,
     encode_batch,
     is_zero_from,
+    split_run,
     synced_batch_after,
     txns_of,
 )
 from raykeeper.actors.disk.log_segment import TailSegment, read_header, segment_firsts, segment_name
+from raykeeper.actors.disk.spare_segment import SpareSegment
 from raykeeper.actors.disk.storage_errors import CorruptRecord
-from raykeeper.actors.disk.storage_notes import LOG_TAIL_CUT
+from raykeeper.actors.disk.storage_notes import LOG_PART_DAMAGED, LOG_TAIL_CUT
 from raykeeper.zab.effects import Append, Note, Run
 from raykeeper.zab.ids import ZERO, Zxid, epoch_of, show_zxid
 
@@ -33,7 +36,7 @@ class Log:
     """The log in one folder. It holds the transactions of (begin, last]."""
 
     def __init__(
-        self, files: FileLayer, folder: Path, base: Zxid, segment_bytes: int, salt: bytes
+        self, files: FileLayer, folder: Path, base: Zxid, spare: SpareSegment, salt: bytes
     ) -> None:
         """A log without segments that follows `base`; `recover` reads the ones in the folder.
 
@@ -41,7 +44,7 @@ class Log:
             files: The file operations.
             folder: Where the segments are.
             base: The zxid before the first transaction, when there is none yet.
-            segment_bytes: Size of a segment, unless one batch needs more.
+            spare: What segments are made of. They have its size, unless one transaction needs more.
             salt: Unknown to clients, so that a value cannot be taken for a batch.
         """
         self.last = base
@@ -50,7 +53,7 @@ class Log:
         self._files = files
         self._folder = folder
         self._base = base
-        self._segment_bytes = segment_bytes
+        self._spare = spare
         self._salt = salt
         self._segments: list[SegmentHeader] = []
         self._tail: TailSegment | None = None
@@ -60,21 +63,32 @@ class Log:
         """The log reaches back to here: the zxid before its first transaction."""
         return self._segments[0].previous if self._segments else self._base
 
-    def recover(self, after: Zxid) -> tuple[list[Run], list[Note]]:
-        """Read all after `after`, cut a torn tail, and make the last segment anew (rule D5).
+    @property
+    def has_tail(self) -> bool:
+        """Whether there is a segment to append to."""
+        return self._tail is not None
+
+    def recover(
+        self, after: Zxid, synced: Zxid, before_cut: Callable[[], None]
+    ) -> tuple[list[Run], list[Note]]:
+        """Read all after `after`, cut a bad end, and make the last segment anew (rule D5).
 
         The last segment may be in the page cache only: an fsync that failed leaves its pages
         there as if they were written. So it is copied and forced before anything is promised.
+
+        Args:
+            after: The snapshot's zxid. What the log holds before it is not needed.
+            synced: The log is known to have been forced up to here.
+            before_cut: Called when the last batch is bad, before it goes.
 
         Raises:
             CorruptRecord: something that was forced is missing or damaged.
             OSError: it cannot be read or written.
         """
         assert not self._segments, "recovered before"
-        names = self._files.names(self._folder)
-        headers = [read_header(self._files, self._path(first)) for first in segment_firsts(names)]
+        headers, notes = self._read_headers(after)
         if not headers:
-            return [], []
+            return [], notes
         if headers[0].previous > after:
             raise CorruptRecord(
                 f"the log in {self._folder} begins after {show_zxid(headers[0].previous)}; "
@@ -86,7 +100,7 @@ class Log:
         self.last = headers[begin].previous
         for i in range(begin, len(headers) - 1):
             self._read_sealed(i, after, runs)
-        return runs, self._recover_tail(after, runs)
+        return runs, notes + self._recover_tail(after, runs, synced, before_cut)
 
     def append(self, appends: Sequence[Append]) -> Zxid:
         """Append what waits, with one write and one fdatasync for each segment it touches.
@@ -100,24 +114,27 @@ class Log:
         synced = last = self.last
         buffers: list[bytes] = []
         size = 0
+        is_rolled = False
         for append in appends:
-            length = batch_bytes(append.txns)
-            tail = self._tail
-            if tail is None or tail.end + size + length > tail.size:
-                if tail is not None and buffers:
-                    tail.append(buffers, size)
-                    buffers, size = [], 0
-                synced = last
-                self._roll(append.first, last, length)
-            run = Run(append.first, append.txns)
-            salt = self._segments[-1].salt
-            buffers += encode_batch(run, last, append.committed, synced, salt)
-            size += length
-            last = Zxid(append.first + len(append.txns) - 1)
+            for run in self._split(append):
+                length = batch_bytes(run.txns)
+                if self._tail is None or size + length > self._tail.left:
+                    if self._tail is not None and buffers:
+                        self._tail.append(buffers, size)
+                        buffers, size = [], 0
+                    synced = last
+                    self._roll(run.first, last, length)
+                    is_rolled = True
+                salt = self._segments[-1].salt
+                buffers += encode_batch(run, last, append.committed, synced, salt)
+                size += length
+                last = Zxid(run.first + len(run.txns) - 1)
             self.committed = max(self.committed, append.committed)
         if self._tail is not None and buffers:
             self._tail.append(buffers, size)
         self.last = last
+        if is_rolled:
+            self._spare.replenish()
         return last
 
     def truncate(self, upto: Zxid) -> None:
@@ -142,29 +159,38 @@ class Log:
             self._cut_last_segment(upto, end)
         self.committed = min(self.committed, self.last)
 
-    def read(self, after: Zxid, upto: Zxid, bytes_max: int) -> list[Run]:
+    def read(
+        self, after: Zxid, upto: Zxid, bytes_max: int, needed_after: Zxid
+    ) -> tuple[list[Run], list[Note]]:
         """The transactions in (after, upto].
 
-        None when the log does not reach back to `after`, or they exceed `bytes_max` together.
+        None when the log does not reach back to `after`, or they exceed `bytes_max` together, or
+        are damaged where no start needs them, that is up to `needed_after`. That part is dropped.
 
         Raises:
-            CorruptRecord: a batch is damaged or missing.
+            CorruptRecord: a batch that a start needs is damaged or missing.
             OSError: it cannot be read.
         """
         runs: list[Run] = []
         size = 0
         if not self.begin <= after < self.last:
-            return runs
+            return runs, []
         for i, header in enumerate(self._segments):
             end = self._segments[i + 1].previous if i + 1 < len(self._segments) else self.last
             if end <= after or header.previous >= upto:
                 continue
-            data, found = self._batches(header, end)
+            try:
+                data, found = self._batches(header, end)
+            except (CorruptRecord, Unreadable) as error:
+                if i + 1 == len(self._segments) or end > needed_after:
+                    raise
+                self.prune(end)
+                return [], [Note(LOG_PART_DAMAGED, str(error))]
             for batch in found:
                 size += _add(runs, data, batch, after, upto)
                 if size > bytes_max:
-                    return []
-        return runs
+                    return [], []
+        return runs, []
 
     def prune(self, needed_after: Zxid) -> None:
         """Remove the segments that hold nothing after `needed_after`, oldest first.
@@ -185,13 +211,21 @@ class Log:
         if tail is not None:
             tail.close()
 
+    def _split(self, append: Append) -> list[Run]:
+        return split_run(Run(append.first, append.txns), self._spare.size - SEGMENT_HEADER_BYTES)
+
     def _roll(self, first: Zxid, previous: Zxid, length: int) -> None:
         self.close()
         salt = zlib.crc32(first.to_bytes(8, "little"), zlib.crc32(self._salt))
-        header = SegmentHeader(salt, first, previous)
-        size = max(self._segment_bytes, SEGMENT_HEADER_BYTES + length)
-        self._tail = TailSegment(self._files, self._folder, header, b"", size)
-        self._segments.append(header)
+        self._segments.append(SegmentHeader(salt, first, previous, 0))
+        self._make_tail(b"", length)
+
+    def _make_tail(self, content: bytes, length: int = 0) -> None:
+        """Make the last segment anew with `content`, and with space for `length` bytes more."""
+        size = max(self._spare.size, SEGMENT_HEADER_BYTES + len(content) + length)
+        header = self._segments[-1] = self._segments[-1]._replace(size=size)
+        allocated = self._spare.take(size)
+        self._tail = TailSegment(self._files, self._path(header.first), header, content, allocated)
 
     def _remove(self, header: SegmentHeader) -> None:
         self._files.remove(self._path(header.first))
@@ -211,7 +245,7 @@ class Log:
                 parts = encode_batch(run, last, committed, batch.synced, header.salt)
                 content += b"".join(parts)
                 last = upto
-        self._tail = TailSegment(self._files, self._folder, header, content, self._segment_bytes)
+        self._make_tail(content)
         self.last = last
 
     def _batches(self, header: SegmentHeader, end: Zxid) -> tuple[bytes, list[Batch]]:
@@ -234,7 +268,25 @@ class Log:
             self.committed = max(self.committed, batch.committed)
         self.last = end
 
-    def _recover_tail(self, after: Zxid, runs: list[Run]) -> list[Note]:
+    def _read_headers(self, after: Zxid) -> tuple[list[SegmentHeader], list[Note]]:
+        """The headers of all segments, except for damaged ones that hold nothing after `after`."""
+        firsts = segment_firsts(self._files.names(self._folder))
+        headers: list[SegmentHeader] = []
+        for i in reversed(range(len(firsts))):
+            try:
+                headers.insert(0, read_header(self._files, self._path(firsts[i])))
+            except (CorruptRecord, Unreadable) as error:
+                if not headers or headers[0].previous > after:
+                    raise
+                for first in firsts[: i + 1]:
+                    self._files.remove(self._path(first))
+                    self._files.sync_folder(self._folder)
+                return headers, [Note(LOG_PART_DAMAGED, str(error))]
+        return headers, []
+
+    def _recover_tail(
+        self, after: Zxid, runs: list[Run], synced: Zxid, before_cut: Callable[[], None]
+    ) -> list[Note]:
         header = self._segments[-1]
         path = self._path(header.first)
         data = read_file(self._files, path)
@@ -248,19 +300,20 @@ class Log:
         if not is_zero_from(data, end):
             later = synced_batch_after(data, end, header.salt, self.last)
             if later is not None:
+                synced = max(synced, later.synced)
+            if synced > self.last:
                 raise CorruptRecord(
                     f"{path} is damaged at byte {end}, after {show_zxid(self.last)}; it had been "
-                    f"forced up to {show_zxid(later.synced)}"
+                    f"forced up to {show_zxid(synced)}"
                 )
+            before_cut()
             detail = {"segment": path.name, "offset": end, "last": show_zxid(self.last)}
             notes.append(Note(LOG_TAIL_CUT, detail))
         if end == SEGMENT_HEADER_BYTES:
             # The next transaction may be another one than the segment was made for.
             self._remove(self._segments.pop())
         else:
-            content = data[SEGMENT_HEADER_BYTES:end]
-            size = self._segment_bytes
-            self._tail = TailSegment(self._files, self._folder, header, content, size)
+            self._make_tail(data[SEGMENT_HEADER_BYTES:end])
         return notes
 
     def _path(self, first: Zxid) -> Path:

@@ -1,6 +1,6 @@
 """The bytes of a log segment: a header, then batches, then zeros up to the preallocated size.
 
-    segment  magic 8s · version u32 · salt u32 · first u64 · previous u64 · crc u32
+    segment  magic 8s · version u32 · salt u32 · first u64 · previous u64 · size u64 · crc u32
     batch    magic u32 · head crc u32 · body crc u32 · body length u32 · count u32 ·
              first u64 · previous u64 · committed u64 · synced u64
              body: count lengths u32, then the transactions
@@ -24,15 +24,15 @@ import zlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from raykeeper.actors.disk.storage_errors import CorruptRecord
+from raykeeper.actors.disk.storage_errors import CorruptRecord, UnknownVersion
 from raykeeper.zab.effects import Run
 from raykeeper.zab.ids import Zxid, show_zxid
 from raykeeper.zab.window import follows
 
-LOG_VERSION = 1
+LOG_VERSION = 2
 
 _SEGMENT_MAGIC = b"RKLOGSEG"
-_SEGMENT = struct.Struct("<8sIIQQ")
+_SEGMENT = struct.Struct("<8sIIQQQ")
 _CRC = struct.Struct("<I")
 SEGMENT_HEADER_BYTES = _SEGMENT.size + _CRC.size
 
@@ -53,6 +53,8 @@ class SegmentHeader(NamedTuple):
     """Zxid of its first transaction."""
     previous: Zxid
     """Zxid of the transaction before that; 0 at the beginning of all history."""
+    size: int
+    """Of the whole file; a shorter one has lost its end."""
 
 
 class Batch(NamedTuple):
@@ -70,7 +72,7 @@ class Batch(NamedTuple):
 
 def encode_segment_header(header: SegmentHeader) -> bytes:
     """The header of a segment."""
-    data = _SEGMENT.pack(_SEGMENT_MAGIC, LOG_VERSION, header.salt, header.first, header.previous)
+    data = _SEGMENT.pack(_SEGMENT_MAGIC, LOG_VERSION, *header)
     return data + _CRC.pack(zlib.crc32(data))
 
 
@@ -78,24 +80,40 @@ def decode_segment_header(data: bytes, name: str) -> SegmentHeader:
     """The header of the segment `name`, which starts with `data`.
 
     Raises:
-        CorruptRecord: it is damaged or of a version this program does not know. A segment gets
-            its name only once the header is forced, so a crash cannot leave a torn one.
+        CorruptRecord: it is damaged. A segment gets its name only once the header is forced, so
+            a crash cannot leave a torn one.
+        UnknownVersion: it is of a version that this program does not know.
     """
     if len(data) < SEGMENT_HEADER_BYTES:
         raise CorruptRecord(f"{name} is shorter than its header")
-    magic, version, salt, first, previous = _SEGMENT.unpack_from(data)
+    magic, version, salt, first, previous, size = _SEGMENT.unpack_from(data)
     if magic != _SEGMENT_MAGIC or _CRC.unpack_from(data, _SEGMENT.size)[0] != zlib.crc32(
         data[: _SEGMENT.size]
     ):
         raise CorruptRecord(f"the header of {name} is damaged")
     if version != LOG_VERSION:
-        raise CorruptRecord(f"{name} has version {version}; this program reads {LOG_VERSION}")
-    return SegmentHeader(salt, Zxid(first), Zxid(previous))
+        raise UnknownVersion(f"{name} has version {version}; this program reads {LOG_VERSION}")
+    return SegmentHeader(salt, Zxid(first), Zxid(previous), size)
 
 
 def batch_bytes(txns: list[bytes]) -> int:
     """Size of the batch that holds `txns`."""
     return BATCH_HEADER_BYTES + 4 * len(txns) + sum(map(len, txns))
+
+
+def split_run(run: Run, bytes_max: int) -> list[Run]:
+    """`run` in parts whose batches are not larger than that, but for single transactions."""
+    if batch_bytes(run.txns) <= bytes_max:
+        return [run]
+    runs: list[Run] = []
+    size = bytes_max
+    for index, txn in enumerate(run.txns):
+        if size + 4 + len(txn) > bytes_max:
+            runs.append(Run(Zxid(run.first + index), []))
+            size = BATCH_HEADER_BYTES
+        runs[-1].txns.append(txn)
+        size += 4 + len(txn)
+    return runs
 
 
 def encode_batch(run: Run, previous: Zxid, committed: Zxid, synced: Zxid, salt: int) -> list[bytes]:

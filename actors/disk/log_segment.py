@@ -1,14 +1,13 @@
 """One segment of the log: a preallocated file `log.<first zxid>` that grows at its end.
 
-A segment is made under a temporary name, allocated, given its header, forced, and then named: a
-segment that can be found is whole up to its header, and the disk has room for all of it (rule
-D6; ZooKeeper's `FilePadding` reserves nothing). It is filled by batches, forced, and left.
+A segment is made from an allocated file, given its header, forced, and then named: a segment that
+can be found is whole up to its header and as long as that says, and the disk has room for all of
+it (rule D6). It is filled by batches, forced, and left.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from raykeeper.actors.disk.atomic_file import temp_path
 from raykeeper.actors.disk.file_layer import FileLayer
 from raykeeper.actors.disk.log_format import (
     SEGMENT_HEADER_BYTES,
@@ -41,50 +40,63 @@ def read_header(files: FileLayer, path: Path) -> SegmentHeader:
     """The header of a segment.
 
     Raises:
-        CorruptRecord: it is damaged, or of another segment than the name says.
+        CorruptRecord: it is damaged, or of another segment than the name says, or the file has
+            not the size it was made with.
+        UnknownVersion: it is of a version that this program does not know.
         OSError: it cannot be read.
     """
     fd = files.open(path)
     try:
         data = files.read(fd, SEGMENT_HEADER_BYTES, 0)
+        size = files.size(fd)
     finally:
         files.close(fd)
     header = decode_segment_header(data, str(path))
     if path.name != segment_name(header.first):
         raise CorruptRecord(f"{path} holds the segment {segment_name(header.first)}")
+    if size != header.size:
+        raise CorruptRecord(f"{path} has {size} bytes, not {header.size}")
     return header
 
 
 class TailSegment:
     """The last segment of a log, open for appending at `end`."""
 
-    __slots__ = ("_fd", "_files", "end", "header", "size")
+    __slots__ = ("_fd", "_files", "end", "header")
 
     def __init__(
-        self, files: FileLayer, folder: Path, header: SegmentHeader, content: bytes, size: int
+        self,
+        files: FileLayer,
+        path: Path,
+        header: SegmentHeader,
+        content: bytes,
+        allocated: tuple[int, Path],
     ) -> None:
-        """Make the segment with `content` as its batches, replacing one of that name. Durable.
+        """Make the segment `path` of an allocated file and its path, with `content` as batches.
+
+        It replaces one of that name. Durable on return.
 
         Raises:
-            OSError: it failed, perhaps because the disk is full; an old one is still there, or
-                the new one is.
+            OSError: it failed; an old one is still there, or the new one is.
         """
         self.header = header
         self.end = SEGMENT_HEADER_BYTES + len(content)
-        self.size = max(size, self.end)
         self._files = files
-        path = folder / segment_name(header.first)
-        temp = temp_path(path)
-        self._fd = files.create(temp)
+        self._fd, allocated_path = allocated
         try:
-            files.allocate(self._fd, self.size)
+            assert self.end <= header.size == files.size(self._fd), (self.end, header)
             files.write(self._fd, [encode_segment_header(header), content], 0)
             files.sync(self._fd)
-            files.rename(temp, path)
-            files.sync_folder(folder)
+            files.rename(allocated_path, path)
+            files.sync_folder(path.parent)
         except BaseException:
             files.close(self._fd)
             raise
+
+    @property
+    def left(self) -> int:
+        """How many bytes fit at its end."""
+        return self.header.size - self.end
 
     def append(self, buffers: Sequence[bytes], size: int) -> None:
         """Write `buffers`, `size` bytes that fit, at the end and force them.
@@ -92,7 +104,7 @@ class TailSegment:
         Raises:
             OSError: it failed; what of it is on the disk is not known.
         """
-        assert self.end + size <= self.size, (self.end, size, self.size)
+        assert size <= self.left, (self.end, size, self.header)
         self._files.write(self._fd, buffers, self.end)
         self._files.sync_data(self._fd)
         self.end += size

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from raykeeper.actors.disk.atomic_file import TEMP_SUFFIX
 from raykeeper.actors.disk.file_layer import OS_FILES, FileLayer
-from raykeeper.actors.disk.storage_errors import CorruptRecord, storage_errors
+from raykeeper.actors.disk.storage_errors import CorruptRecord, UnknownVersion, storage_errors
 from raykeeper.actors.disk.zxid_names import name_after, zxids_among
 from raykeeper.zab.ids import Zxid
 
@@ -193,6 +193,7 @@ def read_summary(path: Path, files: FileLayer = OS_FILES) -> SnapshotSummary:
 
     Raises:
         CorruptRecord: header or footer are damaged or missing.
+        UnknownVersion: it is of a version that this program does not know.
         StorageError: it cannot be read.
     """
     with storage_errors(path):
@@ -212,7 +213,7 @@ def _read_summary(files: FileLayer, fd: int, path: Path) -> SnapshotSummary:
     if magic != _MAGIC:
         raise CorruptRecord(f"{path} is not a snapshot")
     if version != SNAPSHOT_VERSION:
-        raise CorruptRecord(f"{path} has version {version}; this program reads {SNAPSHOT_VERSION}")
+        raise UnknownVersion(f"{path} has version {version}; this program reads {SNAPSHOT_VERSION}")
     if len(footer) < _FOOTER_BYTES or not _is_whole(footer, _FOOTER.size):
         raise CorruptRecord(f"{path} has no end")
     consistent_at = _FOOTER.unpack_from(footer)[3]

@@ -1,10 +1,12 @@
 """The durable store of a replica: promises, log and snapshots of one server in one folder.
 
     <folder>/lock                      held by the one process that has the folder (rule D1)
-             identity                  whose it is, incarnation, vote
+             identity                  whose it is, which disk, incarnation
              epochs                    accepted and current epoch
              generation-<n>/log.*      the log
                             snapshot.* the last snapshots, newest complete one wins
+             spare                     the next segment of the log, allocated
+             damaged/                  what a repair set aside, until the vote is back
              *.tmp                     being put together; removed at the next start
 
 Source: ZooKeeper's `FileTxnSnapLog` and `SyncRequestProcessor`. Invariants: effects are carried
@@ -20,11 +22,12 @@ from typing import Any
 from msgspec import Struct
 
 from raykeeper.actors.disk.atomic_file import remove_leftovers
-from raykeeper.actors.disk.epochs import Epochs, read_epochs, save_epochs
+from raykeeper.actors.disk.epochs import Epochs, EpochsFile
 from raykeeper.actors.disk.file_layer import OS_FILES, FileLayer
 from raykeeper.actors.disk.generations import Generations, open_generations
 from raykeeper.actors.disk.identity import Claim, Identity, Owner, claim_folder
 from raykeeper.actors.disk.log import Log
+from raykeeper.actors.disk.repair import begin_repair, finish_repair, remove_damaged
 from raykeeper.actors.disk.snapshot_files import (
     SnapshotChunks,
     SnapshotSummary,
@@ -35,8 +38,19 @@ from raykeeper.actors.disk.snapshot_files import (
     temp_snapshot_path,
     verify_snapshot,
 )
-from raykeeper.actors.disk.storage_errors import CorruptRecord, StorageError, storage_errors
-from raykeeper.actors.disk.storage_notes import LEFTOVER_REMOVED, SNAPSHOT_INVALID, SYNC_INTERRUPTED
+from raykeeper.actors.disk.spare_segment import SpareSegment
+from raykeeper.actors.disk.storage_errors import (
+    CorruptRecord,
+    NoRoom,
+    StorageError,
+    storage_errors,
+)
+from raykeeper.actors.disk.storage_notes import (
+    LEFTOVER_REMOVED,
+    REPAIRED,
+    SNAPSHOT_INVALID,
+    SYNC_INTERRUPTED,
+)
 from raykeeper.actors.effects import PublishSnapshot
 from raykeeper.actors.events import (
     DiskEvent,
@@ -82,7 +96,10 @@ DEFAULT_LIMITS = StorageLimits()
 
 
 class Storage:
-    """A claimed folder. Call `open`, then `recover` once, then `perform`; at the end `close`."""
+    """A claimed folder. Call `open`, then `recover`, then `perform`; at the end `close`.
+
+    When `recover` says that the folder is corrupt, `repair` may be called, and `recover` again.
+    """
 
     def __init__(self, folder: Path, claim: Claim, limits: StorageLimits, files: FileLayer) -> None:
         """Use `Storage.open`."""
@@ -92,8 +109,10 @@ class Storage:
         self._notes = [Note(LEFTOVER_REMOVED, name) for name in claim.leftovers]
         self._limits = limits
         self._files = files
-        self._epochs: Epochs
+        self._promises: EpochsFile | None = None
         self._generations: Generations
+        self._spare = SpareSegment(files, folder, limits.segment_bytes)
+        self._had_room = True  # as the server was told
         self._log: Log | None = None
         self._snapshots: dict[Zxid, Zxid] = {}  # valid ones: zxid -> consistent_at
         self._received: SnapshotWriter | None = None
@@ -107,7 +126,7 @@ class Storage:
             DiscardSnapshot: self._discard_snapshot,
             InstallSnapshot: self._install_snapshot,
             PublishSnapshot: self._publish_snapshot,
-            CheckRoom: self._check_for_room,
+            CheckRoom: self._check_room,
             VoteGranted: self._vote_granted,
         }
 
@@ -129,33 +148,69 @@ class Storage:
         """
         return cls(folder, claim_folder(folder, owner, files), limits, files)
 
+    def repair(self, reason: str) -> None:
+        """Begin anew as a disk that was lost, or go on with a repair that was cut short.
+
+        Raises:
+            StorageError: the folder cannot be written; the next start goes on.
+        """
+        self._close_files()
+        with storage_errors(self.folder):
+            identity = begin_repair(self._files, self.folder, self.identity, reason)
+            assert identity.repair is not None
+            self.identity = finish_repair(self._files, self.folder, identity)
+        self._snapshots.clear()
+        detail = {"disk": self.identity.disk_uuid, "reason": identity.repair.reason}
+        self._notes = [Note(REPAIRED, detail)]
+
+    def forget(self, reason: str) -> None:
+        """Note durably that nothing in the folder counts any more; the next start repairs it.
+
+        Raises:
+            StorageError: the folder cannot be written.
+        """
+        with storage_errors(self.folder):
+            self.identity = begin_repair(self._files, self.folder, self.identity, reason)
+
     def recover(self) -> Recovered:
         """Read what is there, make sure that it is on the disk, and get ready to perform.
 
         Raises:
             CorruptRecord: something that was forced is missing or damaged.
+            NoRoom: the disk is full.
             StorageError: the folder cannot be read or written.
         """
         assert self._log is None, "recovered before"
+        assert self.identity.repair is None, self.identity
+        try:
+            with storage_errors(self.folder):
+                return self._recover()
+        except NoRoom as error:
+            free, needed = self._files.free_bytes(self.folder), self._limits.segment_bytes
+            raise NoRoom(
+                f"{self.folder}: {free:,} bytes are free on its disk, "
+                f"and a segment of the log takes {needed:,}"
+            ) from error
+
+    def _recover(self) -> Recovered:
         files = self._files
-        with storage_errors(self.folder):
-            self._epochs = read_epochs(files, self.folder)
-            # Written anew: what was read may be in the page cache only (rule D5).
-            save_epochs(files, self.folder, self._epochs)
-            self._generations, old = open_generations(files, self.folder)
-            path = self._generations.path
-            old += remove_leftovers(files, path)
-            snapshot = self._newest_snapshot(path)
-            self._check_room()
-            log = self._make_log(path, snapshot.zxid)
-            runs, notes = log.recover(snapshot.zxid)
-        self._log = log
+        self._promises = promises = EpochsFile(files, self.folder)
+        self._generations, old = open_generations(files, self.folder)
+        path = self._generations.path
+        old += remove_leftovers(files, path)
+        snapshot, synced = self._newest_snapshot(path)
+        self._spare.remove_old(path)
+        self._log = log = self._make_log(path, snapshot.zxid)
+        runs, notes = log.recover(snapshot.zxid, synced, self._mark_uncertain)
         self._notes += [Note(LEFTOVER_REMOVED, name) for name in old]
-        self._notes += notes
-        self._check(snapshot, log.last)
+        self._notes += promises.notes + notes
+        self._check(synced, log.last, promises.value)
+        if not self._spare.replenish() and not log.has_tail:
+            raise NoRoom(f"{self.folder} has no room for a log")
+        self._had_room = self._spare.has_room
         return Recovered(
-            accepted=self._epochs.accepted,
-            current=self._epochs.current,
+            accepted=promises.value.accepted,
+            current=promises.value.current,
             snapshot_zxid=snapshot.zxid,
             consistent_at=snapshot.consistent_at,
             chunks=SnapshotChunks(path / snapshot_name(snapshot.zxid), files)
@@ -163,15 +218,23 @@ class Storage:
             else [],
             runs=runs,
             committed=min(log.last, max(log.committed, snapshot.consistent_at)),
-            votes=self.identity.votes,
-            notes=self._notes,
+            disk=self.identity.disk(),
+            is_uncertain=promises.value.is_uncertain,
+            has_room=self._had_room,
+            notes=self.take_notes(),
         )
+
+    def take_notes(self) -> list[Note]:
+        """What there is to say since the last call."""
+        notes, self._notes = self._notes, []
+        return notes
 
     def perform(self, effects: Sequence[StorageEffect]) -> list[DiskEvent]:
         """Carry out `effects` in order; Appends in a row are forced together.
 
         Returns:
-            The completions, in order; one LogSynced for Appends in a row.
+            The completions, in order; one LogSynced for Appends in a row. RoomChanged comes right
+            behind the completion of what has found or lost the room.
 
         Raises:
             StorageError: the disk failed, now or before. Some of the effects may have been
@@ -189,13 +252,13 @@ class Storage:
                         appends.append(effect)
                         continue
                     if appends:
-                        completions.append(LogSynced(self._log.append(appends)))
+                        self._append(appends, completions)
                         appends = []
                     completion = self._handlers[type(effect)](effect)
                     if completion is not None:
-                        completions.append(completion)
+                        self._complete(completion, completions)
                 if appends:
-                    completions.append(LogSynced(self._log.append(appends)))
+                    self._append(appends, completions)
         except BaseException as error:
             self._failure = error
             raise
@@ -207,30 +270,52 @@ class Storage:
         Raises:
             StorageError: a file could not be closed.
         """
+        self._close_files()
         with storage_errors(self.folder):
-            if self._received is not None:
-                self._received.close()  # what there is of it is removed at the next start
-            if self._log is not None:
-                self._log.close()
             self._files.close(self._lock)
         self._failure = StorageError(f"{self.folder} is closed")
 
-    def _check_room(self) -> None:
-        """Say now that there is no room, not by dying at the first write, again and again."""
-        free, needed = self._files.free_bytes(self.folder), self._limits.segment_bytes
-        if free < needed:
-            raise StorageError(
-                f"{self.folder}: {free:,} bytes are free on its disk, "
-                f"and a segment of the log takes {needed:,}"
-            )
+    def _close_files(self) -> None:
+        received, self._received = self._received, None
+        log, self._log = self._log, None
+        promises, self._promises = self._promises, None
+        with storage_errors(self.folder):
+            if received is not None:
+                received.close()  # what there is of it is removed at the next start
+            if log is not None:
+                log.close()
+            if promises is not None:
+                promises.close()
+            self._spare.close()
+
+    def _append(self, appends: Sequence[Append], completions: list[DiskEvent]) -> None:
+        assert self._log is not None
+        self._complete(LogSynced(self._log.append(appends)), completions)
+
+    def _complete(self, completion: DiskEvent, completions: list[DiskEvent]) -> None:
+        completions.append(completion)
+        has_room = self._spare.has_room
+        if has_room is not self._had_room:
+            self._had_room = has_room
+            if not isinstance(completion, RoomChanged):
+                completions.append(RoomChanged(has_room))
 
     def _make_log(self, path: Path, base: Zxid) -> Log:
         salt = self.identity.disk_uuid.encode()
-        return Log(self._files, path, base, self._limits.segment_bytes, salt)
+        return Log(self._files, path, base, self._spare, salt)
 
-    def _newest_snapshot(self, path: Path) -> SnapshotSummary:
-        newest = _NO_SNAPSHOT
-        for zxid in reversed(snapshot_zxids(self._files.names(path))):
+    def _mark_uncertain(self) -> None:
+        assert self._promises is not None
+        self._promises.save(self._promises.value._replace(is_uncertain=True))
+
+    def _newest_snapshot(self, path: Path) -> tuple[SnapshotSummary, Zxid]:
+        """The newest valid one; and up to where the log was forced when one was published."""
+        newest, synced = _NO_SNAPSHOT, ZERO
+        zxids = snapshot_zxids(self._files.names(path))
+        if not zxids and self._generations.number > 1:
+            # Only the first generation is made without one, and the last one is never pruned.
+            raise CorruptRecord(f"the snapshot in {path} is gone")
+        for zxid in reversed(zxids):
             file = path / snapshot_name(zxid)
             try:
                 # All of the one that is loaded; of the older ones what pruning needs to know.
@@ -241,13 +326,15 @@ class Storage:
                     raise CorruptRecord(f"{file} is the snapshot as of {show_zxid(found.zxid)}")
             except CorruptRecord as error:
                 self._notes.append(Note(SNAPSHOT_INVALID, str(error)))
+                synced = max(synced, zxid)
                 continue
+            synced = max(synced, found.consistent_at)
             self._snapshots[zxid] = found.consistent_at
             if newest is _NO_SNAPSHOT:
                 newest = found
-        return newest
+        return newest, synced
 
-    def _check(self, snapshot: SnapshotSummary, last: Zxid) -> None:
+    def _check(self, synced: Zxid, last: Zxid, epochs: Epochs) -> None:
         """Whether promises, snapshot and log can be the work of this program.
 
         The log may be of a newer epoch than the current one: a learner logs what it lacks, or
@@ -256,20 +343,20 @@ class Storage:
         vote counts it under the old current epoch. ZooKeeper refuses to start there
         (ZOOKEEPER-1653, 4643). Beyond the accepted epoch the log never goes.
         """
-        if last < snapshot.consistent_at:
+        if last < synced:
             # Published only once the log was forced up to there, and never cut below.
             raise CorruptRecord(
                 f"{self.folder}: the log ends at {show_zxid(last)}, the snapshot needs it up to "
-                f"{show_zxid(snapshot.consistent_at)}"
+                f"{show_zxid(synced)}"
             )
         epoch = epoch_of(last)
-        if epoch > self._epochs.accepted:
+        if epoch > epochs.accepted:
             raise CorruptRecord(
                 f"{self.folder}: the log reaches {show_zxid(last)}, but only epoch "
-                f"{self._epochs.accepted} was accepted"
+                f"{epochs.accepted} was accepted"
             )
-        if epoch > self._epochs.current:
-            detail = {"last": show_zxid(last), "current": self._epochs.current}
+        if epoch > epochs.current:
+            detail = {"last": show_zxid(last), "current": epochs.current}
             self._notes.append(Note(SYNC_INTERRUPTED, detail))
 
     def _truncate(self, effect: Truncate) -> DiskEvent:
@@ -283,19 +370,24 @@ class Storage:
                 f"to {show_zxid(committed)} was committed"
             )
         self._log.truncate(effect.upto)
+        self._spare.replenish()
         return LogTruncated(effect.upto)
 
     def _save_epochs(self, effect: SaveEpochs) -> DiskEvent:
-        epochs = Epochs(effect.accepted, effect.current)
-        assert epochs.accepted >= self._epochs.accepted, (epochs, self._epochs)
-        assert epochs.current >= self._epochs.current, (epochs, self._epochs)
-        save_epochs(self._files, self.folder, epochs)
-        self._epochs = epochs
-        return EpochsSaved(*epochs)
+        assert self._promises is not None
+        before = self._promises.value
+        assert effect.accepted >= before.accepted, (effect, before)
+        assert effect.current >= before.current, (effect, before)
+        # Whoever takes over an epoch has its whole initial history, so nothing is uncertain.
+        is_uncertain = before.is_uncertain and effect.current == before.current
+        self._promises.save(Epochs(effect.accepted, effect.current, is_uncertain))
+        return EpochsSaved(effect.accepted, effect.current)
 
     def _read_log(self, effect: ReadLog) -> DiskEvent:
         assert self._log is not None
-        runs = self._log.read(effect.after, effect.upto, effect.bytes_max)
+        needed_after = max(self._snapshots, default=ZERO)
+        runs, notes = self._log.read(effect.after, effect.upto, effect.bytes_max, needed_after)
+        self._notes += notes
         return LogRead(effect.learner, effect.after, runs)
 
     def _receive_snapshot(self, effect: ReceiveSnapshot) -> None:
@@ -327,6 +419,7 @@ class Storage:
         self._generations.publish()
         log.moved_to(self._generations.path)
         self._snapshots = {effect.zxid: effect.consistent_at}
+        self._spare.replenish()  # the old generation is gone
         return SnapshotInstalled(effect.zxid)
 
     def _publish_snapshot(self, effect: PublishSnapshot) -> DiskEvent:
@@ -343,14 +436,14 @@ class Storage:
         self._files.sync_folder(self.folder)
         self._snapshots[zxid] = consistent_at
         self._prune(path)
+        self._spare.replenish()  # what was pruned has made room
         return SnapshotPublished(zxid)
 
-    def _check_for_room(self, _effect: CheckRoom) -> DiskEvent:
-        has_room = self._files.free_bytes(self.folder) >= self._limits.segment_bytes
-        return RoomChanged(has_room)
+    def _check_room(self, _effect: CheckRoom) -> DiskEvent:
+        return RoomChanged(self._spare.replenish())
 
     def _vote_granted(self, _effect: VoteGranted) -> None:
-        pass  # nothing was set aside yet
+        remove_damaged(self._files, self.folder)
 
     def _prune(self, path: Path) -> None:
         """Keep the newest valid snapshots and the log that the oldest of them needs.

@@ -1,17 +1,23 @@
 """Why a data folder cannot be used, and what to do about it.
 
 StorageError
-├── CorruptRecord   what is on the disk is not what was written
-├── NotFormatted    there is no identity, so nothing that could be trusted
-├── ForeignFolder   the folder belongs to another ensemble or server
-└── FolderInUse     another live process has the folder
+├── CorruptRecord    what is on the disk is not what was written
+├── UnknownVersion   it was written by another version of this program
+├── NotFormatted     there is no identity and no data
+├── ForeignFolder    the folder belongs to another ensemble or server
+├── FolderInUse      another live process has the folder
+└── NoRoom           the disk is full
 """
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from raykeeper.actors.disk.file_layer import Unreadable
 from raykeeper.zab.errors import RayKeeperError
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class StorageError(RayKeeperError):
@@ -25,15 +31,24 @@ class StorageError(RayKeeperError):
 class CorruptRecord(StorageError):
     """Raised when a record that was durable is missing, damaged or out of sequence.
 
-    The caller should not serve from this folder: what it lacks may have been acknowledged.
+    The caller should not serve from this folder: what it lacks may have been acknowledged. With
+    other voters it is repaired from them (rule D4).
+    """
+
+
+class UnknownVersion(StorageError):
+    """Raised when a file is whole, but of a format that this program does not know.
+
+    The caller should run the version of the program that wrote it. It is not damage: nothing may
+    be thrown away because of it.
     """
 
 
 class NotFormatted(StorageError):
-    """Raised when a folder has no identity: it is new, was emptied, or its disk was replaced.
+    """Raised when a folder has neither an identity nor data: new, emptied, or a replaced disk.
 
-    The caller should format it, with a vote only when the ensemble itself is new (rule D2): a
-    server that lost its promises must not vote.
+    The caller should format it, as a founding one only when the ensemble itself is new (rule D2):
+    a server that lost its promises must not vote.
     """
 
 
@@ -67,15 +82,33 @@ class FolderInUse(StorageError):
     """
 
 
+class NoRoom(StorageError):
+    """Raised when the disk is full, or the user's quota is.
+
+    The caller should try again once there is room (rule D6); nothing that was accepted is lost.
+    """
+
+
+def is_full(error: OSError) -> bool:
+    """Whether it says that the disk is full."""
+    return error.errno in _FULL
+
+
 @contextmanager
 def storage_errors(folder: Path) -> Iterator[None]:
     """Turn an OSError inside the block into a StorageError that names the folder.
 
     Raises:
-        StorageError: the operating system refused; the cause is attached.
+        StorageError: the operating system refused; the cause is attached. A full disk is a
+            NoRoom, and what cannot be read any more a CorruptRecord: a sector that is gone.
     """
     try:
         yield
     except OSError as error:
         where = error.filename if error.filename is not None else folder
-        raise StorageError(f"{where}: {error.strerror or error}") from error
+        kind = StorageError
+        if isinstance(error, Unreadable):
+            kind = CorruptRecord
+        elif is_full(error):
+            kind = NoRoom
+        raise kind(f"{where}: {error.strerror or error}") from error

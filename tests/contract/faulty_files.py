@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from pathlib import Path
 
-from raykeeper.actors.disk.file_layer import FileLayer
+from raykeeper.actors.disk.file_layer import FileLayer, Unreadable
 
 _SECTOR = 512  # what a disk writes whole
 
@@ -70,12 +70,14 @@ class FaultyFiles(FileLayer):
         operations: How many operations changed, or forced, something so far.
         on_operation: Called before each of those with its number and name; may raise, in place
             of the operation.
-        room: What `free_bytes` says.
+        capacity: Bytes that all files may have together; met at allocation only.
+        lost: Paths whose bytes the disk does not give back.
     """
 
     def __init__(self) -> None:
         self.operations = 0
-        self.room = 1 << 40
+        self.capacity = 1 << 40
+        self.lost: set[Path] = set()
         self.on_operation: Callable[[int, str], None] = lambda _number, _name: None
         self._root = _Folder()
         self._changes: list[_Change] = []  # of names, not forced yet, oldest first
@@ -89,6 +91,7 @@ class FaultyFiles(FileLayer):
             if loss is Loss.NOTHING or (loss is Loss.SOME and rng.random() < 0.5):
                 _apply(change)
         after = FaultyFiles()
+        after.capacity = self.capacity
         after._root = self._root
         _reboot(self._root, loss, rng)
         return after
@@ -111,9 +114,24 @@ class FaultyFiles(FileLayer):
         file.data = file.disk
         return file.disk
 
+    def flip(self, path: Path, offset: int, bits: int = 1) -> None:
+        """Flip bits of one byte on the disk."""
+        self.content(path)[offset] ^= bits
+
+    def paths(self, folder: Path) -> list[Path]:
+        """All files in a folder and below."""
+        found = []
+        for name in self.names(folder):
+            path = folder / name
+            found += self.paths(path) if self.is_folder(path) else [path]
+        return found
+
     # What FileLayer offers.
 
     def open(self, path: Path) -> int:
+        return self._register(self._file(path))
+
+    def edit(self, path: Path) -> int:
         return self._register(self._file(path))
 
     def create(self, path: Path) -> int:
@@ -133,6 +151,8 @@ class FaultyFiles(FileLayer):
         return len(self._open[fd].data)
 
     def read(self, fd: int, size: int, offset: int) -> bytes:
+        if any(self._open[fd] is self._find(path) for path in self.lost if self.exists(path)):
+            raise Unreadable(errno.EIO, "cannot be read")
         return bytes(self._open[fd].data[offset : offset + size])
 
     def write(self, fd: int, buffers: Sequence[bytes], offset: int) -> None:
@@ -141,6 +161,8 @@ class FaultyFiles(FileLayer):
 
     def allocate(self, fd: int, size: int) -> None:
         self._operation("allocate")
+        if size - len(self._open[fd].data) > self._free():
+            raise OSError(errno.ENOSPC, "no space left")
         self._open[fd].write(0, bytes(size))
 
     def sync(self, fd: int) -> None:
@@ -168,7 +190,7 @@ class FaultyFiles(FileLayer):
         return fd
 
     def free_bytes(self, folder: Path) -> int:
-        return self.room
+        return self._free()
 
     def exists(self, path: Path) -> bool:
         try:
@@ -213,6 +235,11 @@ class FaultyFiles(FileLayer):
         self._changes = [c for c in self._changes if c not in touching]
         for change in touching:
             _apply(change)
+
+    def _free(self) -> int:
+        files = {id(file): file for file in self._open.values()}
+        files |= {id(file): file for file in map(self._file, self.paths(Path("/")))}
+        return self.capacity - sum(len(file.data) for file in files.values())
 
     def _operation(self, name: str) -> None:
         self.operations += 1

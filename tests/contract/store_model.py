@@ -92,7 +92,9 @@ class StoreModel:
         between = []
         match step:
             case Append():
-                self.log += flatten([Run(step.first, step.txns)])
+                for each in flatten([Run(step.first, step.txns)]):
+                    self.log.append(each)
+                    between.append(self.view())
             case Truncate():
                 kept = [each for each in self.log if each[0] <= step.upto]
                 for end in range(len(self.log) - 1, len(kept), -1):

@@ -17,7 +17,7 @@ from tests.contract.faulty_files import FaultyFiles, Loss
 from tests.contract.store_model import Step, WriteSnapshot
 
 OWNER = Owner("coord", "8c1f", ServerId(1))
-IDENTITY = Identity(OWNER, "disk-1", votes=True)
+IDENTITY = Identity(OWNER, "disk-1", is_founding=True)
 LIMITS = StorageLimits(segment_bytes=2048)  # small: every few batches a new segment
 FOLDER = Path("/data/coord/1")
 

@@ -6,7 +6,7 @@ from raykeeper.actors.client_links import ClientLinks
 from raykeeper.actors.events import ClientFrameArrived, ClientGone, Event
 from raykeeper.links.contract import LinkRefused
 
-FIRST = (6 << 32) + 1
+FIRST = (6 << 30) + 1
 
 
 class Wire:

@@ -65,12 +65,30 @@ def test_of_two_leaders_the_newer_epoch_is_right() -> None:
         ),
         (
             heard(said(1, "looking"), said(2, "looking", votes=False), "gone"),
-            "1 can vote; server 2 has no vote: its folder was empty, so it may have forgotten a "
-            "promise; server 3 is down: gone",
+            "1 can vote; server 2 waits for its vote, because it may have forgotten a promise: its "
+            "disk is not in the member list; server 3 is down: gone",
+        ),
+        (
+            heard(
+                said(1, "looking", has_room=False),
+                said(2, "looking", votes=False, begun_anew="its folder was empty"),
+                said(3, "looking", votes=False, begun_anew="log.1 is damaged"),
+            ),
+            "heard servers 1, 2, 3; the disks of servers 2, 3 have forgotten their promises, and "
+            "the others are no majority that could tell what was acknowledged: bring a lost disk "
+            "back, or what the folder `damaged` of a server has kept; "
+            "server 1 its disk is full: it logs nothing until there is room; "
+            "server 2 waits for its vote, because it may have forgotten a promise: its folder was "
+            "empty; server 3 waits for its vote, because it may have forgotten a promise: log.1 is "
+            "damaged",
         ),
         (
             heard(said(1, "looking"), said(2, STARTING, is_active=False, votes=False), "gone"),
-            "server 2 is reading its disk, or waiting for another process to leave its folder",
+            "server 2 is reading its disk, or waiting for it; server 3",
+        ),
+        (
+            heard(said(1, "looking"), said(2, STARTING, failure="/d: 0 bytes are free"), "gone"),
+            "server 2 is reading its disk, or waiting for it: /d: 0 bytes are free",
         ),
         (
             heard(said(1, "looking"), said(2, FAILED, failure="/d: No space"), "gone"),

@@ -21,7 +21,7 @@ from raykeeper.clusters.placement import (
 )
 from raykeeper.zab.ids import ServerId
 
-KEEP, VOTE, NO_VOTE = Format.KEEP, Format.WITH_VOTE, Format.WITHOUT_VOTE
+KEEP, VOTE, NO_VOTE = Format.KEEP, Format.FOUNDING, Format.LATER
 
 
 def hold(
@@ -36,7 +36,7 @@ def hold(
     identity = Identity(
         Owner(ensemble, uuid, ServerId(owner or server_id)),
         disk_uuid=disk or f"disk {server_id}",
-        votes=True,
+        is_founding=True,
         incarnation=int(started),
     )
     return Holding(ServerId(server_id), f"/data/coord/{server_id}", identity)
@@ -143,6 +143,16 @@ def test_sharing_a_node_is_told_or_refused() -> None:
 
 
 RECORD = EnsembleRecord("u", 5)
+
+
+def test_a_server_whose_identity_is_damaged_is_started_where_its_disk_is() -> None:
+    damaged = Holding(ServerId(1), "/data/coord/1", None, "identity is damaged")
+    found = seats([node("a", damaged), node("b", hold(2)), node("c", hold(3))])
+    assert found == [(1, "a", KEEP), (2, "b", KEEP), (3, "c", KEEP)]
+    with pytest.raises(
+        StorageError, match=r"no identity .* is whole: identity is damaged \(host-a"
+    ):
+        seats([node("a", damaged), node("b")])
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,9 @@ def test_an_empty_disk_holds_nothing(tmp_path: Path) -> None:
 
 
 def test_what_was_formatted_is_found(tmp_path: Path) -> None:
-    first = prepare_folder(str(tmp_path), "coord", RECORD, ONE, votes=True)
-    second = prepare_folder(str(tmp_path), "coord", RECORD, TWO, votes=False)
-    prepare_folder(str(tmp_path), "other", RECORD, ONE, votes=True)
+    first = prepare_folder(str(tmp_path), "coord", RECORD, ONE, is_founding=True)
+    second = prepare_folder(str(tmp_path), "coord", RECORD, TWO, is_founding=False)
+    prepare_folder(str(tmp_path), "other", RECORD, ONE, is_founding=True)
     (tmp_path / "coord/not-a-server").mkdir()
     (tmp_path / "coord/03").mkdir()
     (tmp_path / "coord/3").mkdir()  # without an identity
@@ -33,22 +33,23 @@ def test_what_was_formatted_is_found(tmp_path: Path) -> None:
         (ONE, str(tmp_path / "coord/1"), first),
         (TWO, str(tmp_path / "coord/2"), second),
     ]
-    assert (first.votes, second.votes, first.incarnation) == (True, False, 0)
+    assert (first.is_founding, second.is_founding, first.incarnation) == (True, False, 0)
+    assert second.incarnation > 1_700_000_000  # the clock: beyond that of a disk it replaces
     assert first.disk_uuid != second.disk_uuid
     assert [f.name for f in (tmp_path / "coord").iterdir() if f.suffix == ".tmp"] == []
 
 
 def test_of_two_that_format_the_first_one_decides(tmp_path: Path) -> None:
-    first = prepare_folder(str(tmp_path), "coord", RECORD, ONE, votes=True)
+    first = prepare_folder(str(tmp_path), "coord", RECORD, ONE, is_founding=True)
     late = EnsembleRecord("another uuid", 3)
-    assert prepare_folder(str(tmp_path), "coord", late, ONE, votes=True) == first
+    assert prepare_folder(str(tmp_path), "coord", late, ONE, is_founding=True) == first
     assert look_around(str(tmp_path), "coord")[0] == RECORD
 
 
 def test_many_format_at_once(tmp_path: Path) -> None:
     def prepare(number: int) -> Identity:
         record = EnsembleRecord(f"uuid {number}", 3)
-        return prepare_folder(str(tmp_path), "coord", record, ONE, votes=True)
+        return prepare_folder(str(tmp_path), "coord", record, ONE, is_founding=True)
 
     with ThreadPoolExecutor(8) as threads:
         identities = list(threads.map(prepare, range(8)))
@@ -59,28 +60,29 @@ def test_many_format_at_once(tmp_path: Path) -> None:
 
 def test_a_home_folder_is_that_of_the_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    prepare_folder("~/data", "coord", RECORD, ONE, votes=True)
+    prepare_folder("~/data", "coord", RECORD, ONE, is_founding=True)
     assert server_folder("~/data", "coord", ONE) == tmp_path / "data/coord/1"
     assert peek_identity(tmp_path / "data/coord/1") is not None
 
 
 def test_damage_is_an_error(tmp_path: Path) -> None:
-    prepare_folder(str(tmp_path), "coord", RECORD, ONE, votes=True)
+    prepare_folder(str(tmp_path), "coord", RECORD, ONE, is_founding=True)
     record = tmp_path / "coord" / RECORD_FILE
     record.write_text("{")
     with pytest.raises(CorruptRecord, match=RECORD_FILE):
         look_around(str(tmp_path), "coord")
     record.unlink()
     (tmp_path / "coord/1/identity").write_text("{")
-    with pytest.raises(CorruptRecord, match="identity is damaged"):
-        look_around(str(tmp_path), "coord")
+    (_, (holding,)) = look_around(str(tmp_path), "coord")
+    assert holding.identity is None
+    assert "identity is damaged" in holding.damage
 
 
 def test_data_without_an_identity_is_left_alone(tmp_path: Path) -> None:
     folder = tmp_path / "coord/1"
-    prepare_folder(str(tmp_path), "coord", RECORD, ONE, votes=True)
+    prepare_folder(str(tmp_path), "coord", RECORD, ONE, is_founding=True)
     (folder / "identity").unlink()
     (folder / "precious").write_text("data")
     with pytest.raises(StorageError):
-        prepare_folder(str(tmp_path / "coord/1/precious"), "coord", RECORD, ONE, votes=True)
+        prepare_folder(str(tmp_path / "coord/1/precious"), "coord", RECORD, ONE, is_founding=True)
     assert (folder / "precious").read_text() == "data"

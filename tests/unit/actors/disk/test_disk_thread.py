@@ -11,7 +11,7 @@ from raykeeper.actors.disk.identity import format_folder
 from raykeeper.actors.disk.storage import Storage, StorageLimits
 from raykeeper.actors.disk.storage_errors import StorageError
 from raykeeper.actors.events import DiskEvent, EpochsSaved, LogSynced
-from raykeeper.zab.effects import Append, DiscardSnapshot, SaveEpochs
+from raykeeper.zab.effects import Append, DiscardSnapshot, Note, SaveEpochs
 from raykeeper.zab.ids import ZERO, Epoch, Zxid, make_zxid
 from tests.contract.faulty_files import FaultyFiles, fail_at
 from tests.contract.stores import FOLDER, IDENTITY, OWNER
@@ -35,6 +35,7 @@ class Harness:
         self.storage.recover()
         self.storage.perform([SaveEpochs(Epoch(1), Epoch(1)), append(1)])
         self.delivered: list[list[DiskEvent]] = []
+        self.notes: list[Note] = []
         self.failures: SimpleQueue[BaseException] = SimpleQueue()
         self.forces = 0
         self.forcing = Event()
@@ -42,7 +43,7 @@ class Harness:
 
     def start(self, on_operation: Callable[[int, str], None] | None = None) -> DiskThread:
         self.files.on_operation = on_operation or self._hold_up_forces
-        return DiskThread(self.storage, self.delivered.append, self.failures.put)
+        return DiskThread(self.storage, self.delivered.append, self.notes.append, self.failures.put)
 
     def _hold_up_forces(self, _number: int, name: str) -> None:
         if name == "sync":

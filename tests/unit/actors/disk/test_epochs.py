@@ -1,65 +1,162 @@
-"""The file of promises: whole or refused."""
+"""The file of promises: two copies, of which one may always be torn or damaged."""
 
+import random
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from raykeeper.actors.disk.epochs import EPOCHS_FILE, Epochs, read_epochs, save_epochs
-from raykeeper.actors.disk.storage_errors import CorruptRecord
+from raykeeper.actors.disk.epochs import EPOCHS_FILE, Epochs, EpochsFile, make_epochs
+from raykeeper.actors.disk.storage_errors import CorruptRecord, UnknownVersion
+from raykeeper.actors.disk.storage_notes import PROMISES_MENDED
 from raykeeper.zab.ids import EPOCH_MAX, Epoch
-from tests.contract.faulty_files import FaultyFiles
+from tests.contract.faulty_files import Crashed, FaultyFiles, Loss, crash_at, fail_at
 
 FOLDER = Path("/")
 FILE = FOLDER / EPOCHS_FILE
 
 
-def saved(accepted: int, current: int) -> FaultyFiles:
+def saved(*all_of_them: Epochs) -> FaultyFiles:
     files = FaultyFiles()
-    save_epochs(files, FOLDER, Epochs(Epoch(accepted), Epoch(current)))
+    make_epochs(files, FOLDER, all_of_them[0])
+    file = EpochsFile(files, FOLDER)
+    for epochs in all_of_them[1:]:
+        file.save(epochs)
+    file.close()
     return files
 
 
-@pytest.mark.parametrize(("accepted", "current"), [(0, 0), (7, 5), (EPOCH_MAX, EPOCH_MAX)])
-def test_reads_what_was_saved(accepted: int, current: int) -> None:
-    assert read_epochs(saved(accepted, current), FOLDER) == (accepted, current)
+def found(files: FaultyFiles) -> EpochsFile:
+    file = EpochsFile(files, FOLDER)
+    file.close()
+    return file
 
 
-def test_the_newest_save_counts() -> None:
-    files = saved(7, 5)
-    save_epochs(files, FOLDER, Epochs(Epoch(8), Epoch(8)))
-    assert read_epochs(files, FOLDER) == (8, 8)
+def e(accepted: int, current: int, is_uncertain: bool = False) -> Epochs:
+    return Epochs(Epoch(accepted), Epoch(current), is_uncertain)
 
 
-def test_every_damaged_byte_is_noticed() -> None:
-    for offset in range(len(saved(7, 5).content(FILE))):
-        files = saved(7, 5)
-        files.content(FILE)[offset] ^= 0x10
-        with pytest.raises(CorruptRecord, match="damaged"):
-            read_epochs(files, FOLDER)
+OLD, NEW = e(7, 5), e(8, 8)
 
 
-@pytest.mark.parametrize("size", [0, 1, 23, 25])
+@pytest.mark.parametrize("epochs", [e(0, 0), e(7, 5), e(7, 5, True), e(EPOCH_MAX, EPOCH_MAX)])
+def test_reads_what_was_saved(epochs: Epochs) -> None:
+    assert found(saved(epochs)).value == epochs
+    file = found(saved(e(0, 0), epochs))
+    assert (file.value, file.notes) == (epochs, [])
+
+
+def test_any_damaged_byte_leaves_the_newest_promises() -> None:
+    # Of one copy; what is behind the two copies means nothing.
+    for start in (0, 4096):
+        for offset in range(start, start + 40):
+            files = saved(OLD, NEW)
+            files.flip(FILE, offset, 0x10)
+            file = found(files)
+            assert file.value == NEW
+            is_noticed = offset < start + 36
+            assert [note.name for note in file.notes] == [PROMISES_MENDED] * is_noticed
+            # Both are whole again, so the next damage may hit the other one.
+            files.flip(FILE, (offset + 4096) % 8192, 0x10)
+            assert found(files).value == NEW
+
+
+def test_damage_of_both_copies_is_corruption() -> None:
+    for first in range(0, 36, 3):
+        for second in range(4096, 4132, 3):
+            files = saved(OLD, NEW)
+            files.flip(FILE, first)
+            files.flip(FILE, second)
+            with pytest.raises(CorruptRecord, match="promises of this server are lost"):
+                found(files)
+
+
+@pytest.mark.parametrize("loss", Loss)
+def test_power_lost_while_saving_leaves_the_old_or_the_new(loss: Loss) -> None:
+    seen = set()
+    for operation in range(1, 10):
+        files = saved(OLD)
+        file = EpochsFile(files, FOLDER)
+        files.on_operation = crash_at(files.operations + operation)
+        is_complete = False
+        with suppress(Crashed):
+            file.save(NEW)
+            is_complete = True
+        after = files.crash(loss, random.Random(operation))
+        # And again while the copies are written anew.
+        after.on_operation = crash_at(after.operations + operation % 5)
+        with suppress(Crashed):
+            found(after)
+        value = found(after.crash(loss, random.Random(operation))).value
+        assert value in ((NEW,) if is_complete else (OLD, NEW))
+        seen.add(value)
+    assert seen == {OLD, NEW}
+
+
+def test_a_torn_copy_while_saving_leaves_the_other() -> None:
+    # Torn inside a sector, as disks are not supposed to.
+    new = bytes(saved(OLD, NEW).content(FILE))
+    for start in (0, 4096):
+        for size in range(37):
+            files = saved(OLD)
+            content = files.content(FILE)
+            content[: start + size] = new[: start + size]
+            value = found(files).value
+            assert value == (NEW if start + size >= 36 else OLD)
+
+
+def test_a_promise_that_only_the_page_cache_has_is_forced() -> None:
+    for operation in range(1, 5):
+        files = saved(OLD)
+        file = EpochsFile(files, FOLDER)
+        files.on_operation = fail_at(files.operations + operation)
+        with pytest.raises(OSError, match="failed"):
+            file.save(NEW)
+        value = found(files.restart()).value
+        assert found(files.crash(Loss.ALL, random.Random(0))).value == value
+
+
+def test_saving_takes_no_room() -> None:
+    files = saved(OLD)
+    files.capacity = 0
+    operations: list[str] = []
+    file = EpochsFile(files, FOLDER)
+    files.on_operation = lambda _number, name: operations.append(name)
+    size = len(files.content(FILE))
+    file.save(NEW)
+    assert operations == ["write", "sync"] * 2
+    assert len(files.content(FILE)) == size == 8192
+
+
+@pytest.mark.parametrize("size", [0, 1, 28, 4096, 8191, 8193])
 def test_another_size_is_noticed(size: int) -> None:
-    files = saved(7, 5)
+    files = saved(OLD)
     content = files.content(FILE)
     content[:] = (bytes(content) + b"more")[:size]
     with pytest.raises(CorruptRecord, match=f"has {size} bytes"):
-        read_epochs(files, FOLDER)
+        found(files)
 
 
 def test_a_missing_file_is_a_lost_promise() -> None:
     with pytest.raises(CorruptRecord, match="promises of this server are lost"):
-        read_epochs(FaultyFiles(), FOLDER)
+        EpochsFile(FaultyFiles(), FOLDER)
 
 
-def test_a_newer_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("raykeeper.actors.disk.epochs.EPOCHS_VERSION", 2)
-    files = saved(7, 5)
+def test_another_version_is_not_damage(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("raykeeper.actors.disk.epochs.EPOCHS_VERSION", 3)
+    files = saved(OLD)
     monkeypatch.undo()
-    with pytest.raises(CorruptRecord, match="version 2; this program reads 1"):
-        read_epochs(files, FOLDER)
+    with pytest.raises(UnknownVersion, match="version 3; this program reads 2"):
+        found(files)
+
+
+def test_copies_that_contradict_each_other_are_damage() -> None:
+    files = saved(OLD)
+    files.content(FILE)[4096:] = saved(NEW).content(FILE)[4096:]
+    with pytest.raises(CorruptRecord, match="is damaged: it says"):
+        found(files)
 
 
 def test_current_is_never_above_accepted() -> None:
     with pytest.raises(AssertionError):
-        saved(5, 7)
+        saved(e(5, 7))

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from raykeeper.actors.disk.file_layer import OS_FILES
 from raykeeper.actors.disk.identity import (
@@ -21,11 +22,12 @@ from raykeeper.actors.disk.storage_errors import (
     ForeignFolder,
     NotFormatted,
     StorageError,
+    UnknownVersion,
 )
-from raykeeper.zab.ids import ServerId
+from raykeeper.zab.ids import FOUNDING, ServerId
 
 OWNER = Owner("coord", "8c1f", ServerId(1))
-IDENTITY = Identity(OWNER, "disk-1", votes=True)
+IDENTITY = Identity(OWNER, "disk-1", is_founding=True)
 
 
 def test_each_claim_raises_the_incarnation(tmp_path: Path) -> None:
@@ -33,17 +35,29 @@ def test_each_claim_raises_the_incarnation(tmp_path: Path) -> None:
     format_folder(folder, IDENTITY)
     for incarnation in (1, 2, 3):
         claim = claim_folder(folder, OWNER)
-        assert claim.identity == Identity(OWNER, "disk-1", votes=True, incarnation=incarnation)
+        assert claim.identity == replace(IDENTITY, incarnation=incarnation)
         assert peek_identity(folder) == claim.identity
         OS_FILES.close(claim.lock)
 
 
-@pytest.mark.parametrize("votes", [True, False])
-def test_a_vote_is_given_by_formatting(tmp_path: Path, votes: bool) -> None:
-    format_folder(tmp_path, Identity(OWNER, "disk-1", votes))
+@pytest.mark.parametrize(("is_founding", "disk"), [(True, FOUNDING), (False, "disk-1")])
+def test_a_founding_disk_has_its_name_by_formatting(
+    tmp_path: Path, is_founding: bool, disk: str
+) -> None:
+    format_folder(tmp_path, Identity(OWNER, "disk-1", is_founding))
     claim = claim_folder(tmp_path, OWNER)
-    assert claim.identity.votes is votes
+    assert claim.identity.disk() == disk
     OS_FILES.close(claim.lock)
+
+
+def test_a_later_disk_counts_on_from_the_clock(tmp_path: Path) -> None:
+    # Peers refuse for ever an incarnation below one that they saw (rule D1).
+    format_folder(tmp_path, Identity(OWNER, "disk-2", is_founding=False, incarnation=1_800_000_000))
+    claim = claim_folder(tmp_path, OWNER)
+    assert claim.identity.incarnation == 1_800_000_001
+    OS_FILES.close(claim.lock)
+    with pytest.raises(AssertionError):
+        format_folder(tmp_path / "new", Identity(OWNER, "d", is_founding=True, incarnation=1))
 
 
 @pytest.mark.parametrize("name", ["missing", "."])
@@ -90,22 +104,44 @@ def test_data_without_an_identity_is_not_formatted_away(tmp_path: Path) -> None:
     assert log.exists()
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"", "is damaged"),
-        (b'{"format_version": 1}', "is damaged"),
-        (b'{"format_version": 9, "later": true}', "version 9; this program reads 1"),
-    ],
-)
-def test_a_damaged_or_newer_identity_is_refused(
-    tmp_path: Path, content: bytes, message: str
+def test_every_flipped_bit_of_an_identity_is_noticed(tmp_path: Path) -> None:
+    format_folder(tmp_path, IDENTITY)
+    content = (tmp_path / IDENTITY_FILE).read_bytes()
+    for offset in range(len(content)):
+        for bit in (1, 16, 128):
+            damaged = bytearray(content)
+            damaged[offset] ^= bit
+            (tmp_path / IDENTITY_FILE).write_bytes(damaged)
+            with pytest.raises(CorruptRecord, match="is damaged"):
+                peek_identity(tmp_path)
+    for size in range(len(content)):
+        (tmp_path / IDENTITY_FILE).write_bytes(content[:size])
+        with pytest.raises(CorruptRecord, match="is damaged"):
+            claim_folder(tmp_path, OWNER)
+
+
+def test_an_identity_of_another_version_is_not_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / IDENTITY_FILE).write_bytes(content)
-    with pytest.raises(CorruptRecord, match=message):
+    # What is damaged is repaired, which throws it away in the end.
+    (tmp_path / IDENTITY_FILE).write_bytes(b'{"owner": {}, "format_version": 1}')
+    with pytest.raises(UnknownVersion, match="version 1; this program reads 2"):
         claim_folder(tmp_path, OWNER)
-    with pytest.raises(CorruptRecord, match=message):
+    (tmp_path / IDENTITY_FILE).unlink()
+    format_folder(tmp_path, replace(IDENTITY, format_version=9))
+    with pytest.raises(UnknownVersion, match="version 9; this program reads 2"):
         peek_identity(tmp_path)
+    assert not issubclass(UnknownVersion, CorruptRecord)
+
+
+def test_data_without_an_identity_is_damage(tmp_path: Path) -> None:
+    format_folder(tmp_path, IDENTITY)
+    (tmp_path / IDENTITY_FILE).unlink()
+    assert peek_identity(tmp_path) is None  # nothing is lost yet
+    (tmp_path / "generation-1" / "log.1").touch()
+    for look in (peek_identity, lambda folder: claim_folder(folder, OWNER)):
+        with pytest.raises(CorruptRecord, match=r"identity is missing, but .* holds a log"):
+            look(tmp_path)
 
 
 # Root writes through file modes, so an unwritable folder is one below a regular file, or on a
@@ -121,7 +157,7 @@ _HOLD = """
 import sys
 from pathlib import Path
 from raykeeper.actors.disk.identity import Owner, claim_folder
-from raykeeper.zab.ids import ServerId
+from raykeeper.zab.ids import FOUNDING, ServerId
 claim_folder(Path(sys.argv[1]), Owner("coord", "8c1f", ServerId(1)))
 print("held", flush=True)
 sys.stdin.read()

@@ -9,13 +9,15 @@ from raykeeper.actors.disk.atomic_file import read_file
 from raykeeper.actors.disk.log import Log
 from raykeeper.actors.disk.log_format import SEGMENT_HEADER_BYTES
 from raykeeper.actors.disk.log_segment import segment_name
+from raykeeper.actors.disk.spare_segment import SpareSegment
 from raykeeper.actors.disk.storage_errors import CorruptRecord
-from raykeeper.actors.disk.storage_notes import LOG_TAIL_CUT
+from raykeeper.actors.disk.storage_notes import LOG_PART_DAMAGED, LOG_TAIL_CUT
 from raykeeper.zab.effects import Append, Note, Run
 from raykeeper.zab.ids import ZERO, Epoch, Zxid, make_zxid
 from tests.contract.faulty_files import FaultyFiles, Loss
 
 FOLDER = Path("/")
+SPARES = Path("/spares")
 SEGMENT_BYTES = 1000
 
 
@@ -28,7 +30,12 @@ def path(first: Zxid) -> Path:
 
 
 def new_log(files: FaultyFiles, base: Zxid = ZERO) -> Log:
-    return Log(files, FOLDER, base, SEGMENT_BYTES, b"salt")
+    if not files.exists(SPARES):
+        files.make_folder(SPARES)
+        files.sync_folder(SPARES.parent)
+    spare = SpareSegment(files, SPARES, SEGMENT_BYTES)
+    spare.remove_old(FOLDER)
+    return Log(files, FOLDER, base, spare, b"salt")
 
 
 def written(*sizes: int, synced_one_by_one: bool = True) -> FaultyFiles:
@@ -44,10 +51,23 @@ def written(*sizes: int, synced_one_by_one: bool = True) -> FaultyFiles:
     return files
 
 
-def recovered(files: FaultyFiles, after: Zxid = ZERO) -> tuple[list[Run], list[Note], Log]:
+def recovered(
+    files: FaultyFiles, after: Zxid = ZERO, synced: Zxid = ZERO
+) -> tuple[list[Run], list[Note], Log]:
     log = new_log(files, after)
-    runs, notes = log.recover(after)
+    cuts: list[str] = []
+    runs, notes = log.recover(after, synced, lambda: cuts.append("cut"))
+    is_cut = any(note.name == LOG_TAIL_CUT for note in notes)
+    assert cuts == (["cut"] if is_cut else [])
     return runs, notes, log
+
+
+def segments(files: FaultyFiles) -> list[str]:
+    return [name for name in files.names(FOLDER) if name.startswith("log.")]
+
+
+def read(log: Log, after: Zxid, upto: Zxid, needed_after: Zxid = ZERO) -> list[Run]:
+    return log.read(after, upto, 1 << 20, needed_after)[0]
 
 
 def count(runs: list[Run]) -> int:
@@ -85,8 +105,9 @@ def test_a_segment_is_forced_before_the_next_is_made() -> None:
     operations: list[str] = []
     files.on_operation = lambda _number, name: operations.append(name)
     log.append([Append(z(n), [bytes(300)], ZERO) for n in range(2, 5)])
-    made = ["create", "allocate", "write", "sync", "rename", "sync_folder"]
-    assert operations == ["write", "sync", *made, "write", "sync"]
+    made = ["write", "sync", "rename", "sync_folder"]  # of the spare
+    spare = ["create", "allocate", "sync_folder"]
+    assert operations == ["write", "sync", *made, "write", "sync", *spare]
 
 
 def test_a_torn_tail_is_cut_at_every_byte() -> None:
@@ -131,14 +152,14 @@ def test_batches_of_one_write_may_be_torn_in_any_order() -> None:
     files.content(path(z(1)))[SEGMENT_HEADER_BYTES + 1] ^= 1
     runs, notes, log = recovered(files)
     assert (runs, log.last, len(notes)) == ([], ZERO, 1)
-    assert files.names(FOLDER) == []
+    assert segments(files) == []
 
 
 def test_a_damaged_byte_in_an_earlier_segment_is_corruption() -> None:
     first = z(1)
     for damaged in range(end_of(written(200, 200), first)):
         files = written(200, 200)
-        assert len(files.names(FOLDER)) == 2
+        assert len(segments(files)) == 2
         files.content(path(first))[damaged] ^= 1
         with pytest.raises(CorruptRecord, match="damaged"):
             recovered(files)
@@ -161,17 +182,79 @@ def test_a_snapshot_makes_what_is_before_it_unnecessary() -> None:
     runs, _, log = recovered(files, after=z(5))
     assert [(run.first, len(run.txns)) for run in runs] == [(z(6), 4)]
     assert log.begin == z(3)
-    assert count(log.read(z(3), z(9), 1 << 20)) == 6
-    assert log.read(z(2), z(9), 1 << 20) == []
+    assert count(read(log, z(3), z(9))) == 6
+    assert read(log, z(2), z(9)) == []
 
 
-def test_damage_is_noticed_when_the_log_is_read_back() -> None:
+def test_damage_where_a_start_needs_it_ends_the_store() -> None:
+    files = written(200, 200, 200)
+    log = recovered(files, after=z(3))[2]
+    files.flip(path(z(4)), SEGMENT_HEADER_BYTES + 100)
+    with pytest.raises(CorruptRecord, match="damaged after 1:3"):
+        log.read(z(3), z(9), 1 << 20, needed_after=z(5))
+    with pytest.raises(CorruptRecord, match="damaged after 1:3"):
+        recovered(files, after=z(5))
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_damage_before_the_snapshot_is_dropped(is_lost: bool) -> None:
     files = written(200, 200, 200)
     log = recovered(files, after=z(6))[2]
-    files.content(path(z(4)))[SEGMENT_HEADER_BYTES + 100] ^= 1
-    assert count(log.read(z(6), z(9), 1 << 20)) == 3
-    with pytest.raises(CorruptRecord, match="damaged after 1:3"):
-        log.read(ZERO, z(9), 1 << 20)
+    if is_lost:
+        files.lost.add(path(z(4)))
+    else:
+        files.flip(path(z(4)), SEGMENT_HEADER_BYTES + 100)
+    assert count(read(log, z(6), z(9), needed_after=z(6))) == 3  # reads no more than it must
+    runs, (note,) = log.read(z(2), z(9), 1 << 20, needed_after=z(6))
+    assert (runs, note.name) == ([], LOG_PART_DAMAGED)
+    assert (log.begin, segments(files)) == (z(6), [path(z(7)).name])
+    assert count(recovered(files, after=z(6))[0]) == 3
+
+
+def test_a_damaged_header_before_the_snapshot_is_dropped() -> None:
+    for damaged in (z(1), z(4)):
+        files = written(200, 200, 200)
+        files.flip(path(damaged), 9)
+        runs, notes, log = recovered(files, after=z(7))
+        assert ([note.name for note in notes], count(runs)) == ([LOG_PART_DAMAGED], 2)
+        assert log.begin == (z(3) if damaged == z(1) else z(6))
+        assert (recovered(files, after=z(7))[1], count(read(log, z(6), z(9)))) == ([], 3)
+    files = written(200, 200, 200)
+    files.flip(path(z(4)), 9)
+    with pytest.raises(CorruptRecord, match=r"header of .* is damaged"):
+        recovered(files, after=z(5))
+
+
+def test_a_truncated_segment_is_corruption() -> None:
+    for first in (z(1), z(4)):
+        whole = len(written(200, 200).content(path(first)))
+        for size in range(0, whole, 41):
+            files = written(200, 200)
+            del files.content(path(first))[size:]
+            with pytest.raises(CorruptRecord, match=r"bytes, not|shorter than its header"):
+                recovered(files)
+
+
+def test_a_flipped_bit_after_the_end_is_no_more_than_uncertain() -> None:
+    first = z(1)
+    end = end_of(written(10, 20), first)
+    for offset in range(end, SEGMENT_BYTES, 7):
+        files = written(10, 20)
+        files.flip(path(first), offset)
+        runs, notes, _ = recovered(files)
+        assert (count(runs), [note.name for note in notes]) == (6, [LOG_TAIL_CUT])
+        assert recovered(files)[1] == []
+
+
+def test_a_bad_end_below_a_synced_mark_is_corruption() -> None:
+    # The mark is that of a snapshot: published only once the log was forced up to there.
+    files = written(10, 20, 30)
+    files.flip(path(z(1)), end_of(files, z(1)) - 1)
+    before = bytes(files.content(path(z(1))))
+    with pytest.raises(CorruptRecord, match="it had been forced up to 1:7"):
+        recovered(files, synced=z(7))
+    assert files.content(path(z(1))) == before  # the evidence is left
+    assert recovered(files, synced=z(6))[2].last == z(6)
 
 
 def test_the_tail_is_made_anew_at_each_start() -> None:
@@ -198,7 +281,7 @@ def test_pruning_keeps_what_is_needed() -> None:
         log.prune(z(needed_after))
         assert log.begin <= z(needed_after)
         kept = {0: 3, 1: 2, 2: 1, 3: 1}[needed_after // 3]
-        assert len(files.names(FOLDER)) == kept
+        assert len(segments(files)) == kept
         assert recovered(files, after=z(needed_after))[2].last == z(9)
 
 

@@ -18,7 +18,7 @@ from raykeeper.actors.disk.log_format import (
     synced_batch_after,
     txns_of,
 )
-from raykeeper.actors.disk.storage_errors import CorruptRecord
+from raykeeper.actors.disk.storage_errors import CorruptRecord, UnknownVersion
 from raykeeper.zab.effects import Run
 from raykeeper.zab.ids import ZERO, Epoch, Zxid, make_zxid
 
@@ -29,7 +29,7 @@ def z(counter: int, epoch: int = 1) -> Zxid:
     return make_zxid(Epoch(epoch), counter)
 
 
-HEADER = SegmentHeader(SALT, z(1), ZERO)
+HEADER = SegmentHeader(SALT, z(1), ZERO, 1000)
 
 
 def encoded(first: Zxid, txns: list[bytes], previous: Zxid, synced: Zxid = ZERO) -> bytes:
@@ -55,10 +55,10 @@ def test_every_damaged_byte_of_a_header_is_noticed() -> None:
 def test_a_short_header_and_a_newer_version_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(CorruptRecord, match="shorter than its header"):
         decode_segment_header(encode_segment_header(HEADER)[:-1], "log")
-    monkeypatch.setattr("raykeeper.actors.disk.log_format.LOG_VERSION", 2)
+    monkeypatch.setattr("raykeeper.actors.disk.log_format.LOG_VERSION", 3)
     data = encode_segment_header(HEADER)
     monkeypatch.undo()
-    with pytest.raises(CorruptRecord, match="version 2; this program reads 1"):
+    with pytest.raises(UnknownVersion, match="version 3; this program reads 2"):
         decode_segment_header(data, "log")
 
 

@@ -8,7 +8,6 @@ import pytest
 
 from raykeeper.actors.disk.atomic_file import read_file
 from raykeeper.actors.disk.log_format import (
-    SEGMENT_HEADER_BYTES,
     SegmentHeader,
     encode_segment_header,
 )
@@ -23,7 +22,7 @@ from raykeeper.zab.ids import ZERO, Zxid
 from tests.contract.faulty_files import Crashed, FaultyFiles, Loss, crash_at, fail_at
 
 FOLDER = Path("/")
-HEADER = SegmentHeader(7, Zxid(0x101), ZERO)
+HEADER = SegmentHeader(7, Zxid(0x101), ZERO, 1000)
 PATH = FOLDER / "log.0000000000000101"
 
 
@@ -36,27 +35,30 @@ def test_names_are_in_the_order_of_their_zxids() -> None:
         segment_firsts(["log.x"])
 
 
-def test_is_made_allocated_and_filled() -> None:
+def made(files: FaultyFiles, content: bytes = b"") -> TailSegment:
+    allocated = Path("/allocated")
+    fd = files.create(allocated)
+    files.allocate(fd, HEADER.size)
+    return TailSegment(files, PATH, HEADER, content, (fd, allocated))
+
+
+def test_is_named_and_filled() -> None:
     files = FaultyFiles()
-    segment = TailSegment(files, FOLDER, HEADER, b"content", 1000)
+    segment = made(files, b"content")
     segment.append([b"one", b"two"], 6)
     segment.append([b"three"], 5)
     segment.close()
     assert read_header(files, PATH) == HEADER
     written = encode_segment_header(HEADER) + b"contentonetwothree"
+    assert segment.left == 1000 - len(written)
     after = files.crash(Loss.ALL, random.Random(0))
     assert read_file(after, PATH) == written + bytes(1000 - len(written))
 
 
-def test_content_that_is_larger_than_a_segment_fits() -> None:
-    segment = TailSegment(FaultyFiles(), FOLDER, HEADER, bytes(500), 100)
-    assert segment.size == segment.end == SEGMENT_HEADER_BYTES + 500
-
-
 def test_never_writes_beyond_what_was_allocated() -> None:
-    segment = TailSegment(FaultyFiles(), FOLDER, HEADER, b"", 100)
+    segment = made(FaultyFiles())
     with pytest.raises(AssertionError):
-        segment.append([bytes(100)], 100)
+        segment.append([bytes(segment.left + 1)], segment.left + 1)
 
 
 def test_the_name_comes_last() -> None:
@@ -65,25 +67,33 @@ def test_the_name_comes_last() -> None:
             files = FaultyFiles()
             files.on_operation = crash_at(operation)
             with suppress(Crashed):
-                TailSegment(files, FOLDER, HEADER, b"content", 1000)
+                made(files, b"content")
             after = files.crash(loss, random.Random(operation))
             if after.exists(PATH):
                 assert read_header(after, PATH) == HEADER
-                assert len(read_file(after, PATH)) == 1000
 
 
-def test_a_full_disk_leaves_no_segment() -> None:
+def test_a_failure_leaves_no_file_open() -> None:
+    for operation in range(3, 7):
+        files = FaultyFiles()
+        files.on_operation = fail_at(operation)
+        with pytest.raises(OSError, match="failed"):
+            made(files)
+        assert files.open_files() == 0
+
+
+def test_a_file_of_another_size_is_refused() -> None:
     files = FaultyFiles()
-    files.on_operation = fail_at(2)  # the allocation
-    with pytest.raises(OSError, match="allocate failed"):
-        TailSegment(files, FOLDER, HEADER, b"", 1000)
-    assert files.names(FOLDER) == ["log.0000000000000101.tmp"]
-    assert files.open_files() == 0
+    made(files).close()
+    for change in (lambda data: data.append(0), lambda data: data.__delitem__(slice(998, None))):
+        change(files.content(PATH))
+        with pytest.raises(CorruptRecord, match=r"bytes, not 1000"):
+            read_header(files, PATH)
 
 
 def test_a_header_of_another_segment_is_refused() -> None:
     files = FaultyFiles()
-    TailSegment(files, FOLDER, HEADER, b"", 100).close()
+    made(files).close()
     files.rename(PATH, FOLDER / "log.0000000000000102")
     with pytest.raises(CorruptRecord, match="holds the segment"):
         read_header(files, FOLDER / "log.0000000000000102")

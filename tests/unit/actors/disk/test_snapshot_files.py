@@ -14,7 +14,7 @@ from raykeeper.actors.disk.snapshot_files import (
     temp_snapshot_path,
     verify_snapshot,
 )
-from raykeeper.actors.disk.storage_errors import CorruptRecord, StorageError
+from raykeeper.actors.disk.storage_errors import CorruptRecord, StorageError, UnknownVersion
 from raykeeper.zab.ids import ZERO, Zxid
 from tests.contract.faulty_files import FaultyFiles, Loss, fail_at
 
@@ -132,7 +132,7 @@ def test_a_newer_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("raykeeper.actors.disk.snapshot_files.SNAPSHOT_VERSION", 2)
     files = written(CHUNKS)
     monkeypatch.undo()
-    with pytest.raises(CorruptRecord, match="version 2; this program reads 1"):
+    with pytest.raises(UnknownVersion, match="version 2; this program reads 1"):
         read_summary(PATH, files)
 
 

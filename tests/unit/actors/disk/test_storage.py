@@ -1,11 +1,12 @@
 """Storage: what it refuses to start from, what it passes over with a note, what it prunes."""
 
+import random
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
-from raykeeper.actors.disk.epochs import EPOCHS_FILE, Epochs, save_epochs
+from raykeeper.actors.disk.epochs import EPOCHS_FILE, Epochs, make_epochs
 from raykeeper.actors.disk.identity import Identity, Owner, format_folder
 from raykeeper.actors.disk.snapshot_files import snapshot_name, temp_snapshot_path
 from raykeeper.actors.disk.storage import Storage
@@ -18,22 +19,26 @@ from raykeeper.actors.disk.storage_errors import (
 )
 from raykeeper.actors.disk.storage_notes import (
     LEFTOVER_REMOVED,
+    LOG_PART_DAMAGED,
     LOG_TAIL_CUT,
     SNAPSHOT_INVALID,
     SYNC_INTERRUPTED,
 )
 from raykeeper.actors.effects import PublishSnapshot
+from raykeeper.actors.events import LogRead
 from raykeeper.actors.recovered import Recovered
 from raykeeper.zab.effects import (
     Append,
     DiskEffect,
     InstallSnapshot,
     Note,
+    ReadLog,
     ReceiveSnapshot,
+    SaveEpochs,
     Truncate,
 )
-from raykeeper.zab.ids import ZERO, Epoch, ServerId, Zxid, make_zxid
-from tests.contract.faulty_files import FaultyFiles, fail_at
+from raykeeper.zab.ids import FOUNDING, ZERO, Epoch, ServerId, Zxid, make_zxid
+from tests.contract.faulty_files import Crashed, FaultyFiles, Loss, crash_at, fail_at
 from tests.contract.store_model import EPOCH_1, WriteSnapshot, flatten
 from tests.contract.stores import FOLDER, IDENTITY, LIMITS, OWNER, DiskStore, do
 
@@ -84,20 +89,11 @@ def test_every_effect_has_a_handler() -> None:
     assert handled == {*get_args(DiskEffect), PublishSnapshot}
 
 
-def test_a_folder_formatted_without_a_vote_says_so() -> None:
+def test_only_a_founding_disk_needs_no_name() -> None:
     files = FaultyFiles()
-    format_folder(FOLDER, Identity(OWNER, "disk-2", votes=False), files)
-    assert not DiskStore(FOLDER, files).recover().votes
-    assert started().storage.identity.votes
-
-
-def test_a_disk_without_room_for_a_segment_is_told_at_the_start() -> None:
-    files = FaultyFiles()
-    format_folder(FOLDER, IDENTITY, files)
-    files.room = LIMITS.segment_bytes - 1
-    store = DiskStore(FOLDER, files)
-    with pytest.raises(StorageError, match=r"bytes are free on its disk.*segment of the log"):
-        store.recover()
+    format_folder(FOLDER, Identity(OWNER, "disk-2", is_founding=False, incarnation=7), files)
+    assert DiskStore(FOLDER, files).recover().disk == "disk-2"
+    assert restarted(started())[1].disk == FOUNDING
 
 
 def test_who_may_open(tmp_path: Path) -> None:
@@ -223,7 +219,7 @@ def test_the_log_never_goes_beyond_the_accepted_epoch(
 ) -> None:
     store = started()
     store.perform([Append(z(1), [b"a"], ZERO), Append(z(1, 2), [b"b"], ZERO)])
-    save_epochs(store.files, FOLDER, Epochs(Epoch(accepted), Epoch(current)))
+    make_epochs(store.files, FOLDER, Epochs(Epoch(accepted), Epoch(current)))
     if message is not None:
         with pytest.raises(CorruptRecord, match=message):
             restarted(store)
@@ -292,6 +288,87 @@ def test_a_torn_tail_is_cut_with_a_note() -> None:
     _, found = restarted(store)
     assert [note.name for note in found.notes] == [LOG_TAIL_CUT]
     assert found.notes[0].detail["last"] == "1:2"
+    assert found.is_uncertain
+
+
+def test_an_uncertain_end_stays_so_until_an_epoch_is_taken_over() -> None:
+    store = started()
+    fill(store, 1, 2)
+    assert isinstance(store.files, FaultyFiles)
+    store.files.content(GENERATION / store.files.names(GENERATION)[0])[-1] = 1
+    for _ in range(2):
+        store, found = restarted(store)
+        assert found.is_uncertain
+    store.perform([SaveEpochs(Epoch(2), Epoch(1)), Append(z(3), [b"x"], ZERO)])
+    store, found = restarted(store)
+    assert found.is_uncertain
+    store.perform([SaveEpochs(Epoch(2), Epoch(2))])
+    assert not restarted(store)[1].is_uncertain
+
+
+def test_the_mark_is_on_the_disk_before_the_evidence_goes() -> None:
+    for number in range(1, 30):
+        store = started()
+        fill(store, 1, 2)
+        store.storage.close()
+        files = store.files
+        assert isinstance(files, FaultyFiles)
+        files.content(GENERATION / files.names(GENERATION)[0])[-1] = 1
+        files.on_operation = crash_at(files.operations + number)
+        try:
+            DiskStore(FOLDER, files).recover()
+        except Crashed:
+            pass
+        else:
+            assert number > 10
+            return
+        after = files.crash(Loss.SOME, random.Random(number))
+        assert DiskStore(FOLDER, after).recover().is_uncertain, number
+    pytest.fail("the start never came to its end")
+
+
+def test_a_snapshot_that_is_all_there_was_is_not_passed_over() -> None:
+    # After a snapshot was installed there is no log behind it, and none before it.
+    store = started()
+    fill(store, 1, 2)
+    store.perform([ReceiveSnapshot(z(9)), InstallSnapshot(z(9), z(9), [])])
+    path = FOLDER / "generation-2" / snapshot_name(z(9))
+    damage(store, path)
+    with pytest.raises(CorruptRecord, match="the log ends at 0:0, the snapshot needs it up to 1:9"):
+        restarted(store)
+    store.files.remove(path)
+    with pytest.raises(CorruptRecord, match=r"the snapshot in .*generation-2 is gone"):
+        DiskStore(FOLDER, FaultyFiles.restart(store.files)).recover()  # type: ignore[arg-type]
+
+
+def test_a_segment_whose_name_was_lost_is_missed() -> None:
+    store = started()
+    fill(store, 1, 8)
+    first, last = store.files.names(GENERATION)
+    store.storage.close()
+    store.files.remove(FOLDER / "spare")
+    store.files.rename(GENERATION / last, FOLDER / "spare")
+    with pytest.raises(CorruptRecord, match=f"{last} is missing: .*spare is that segment"):
+        DiskStore(FOLDER, store.files).recover()
+    assert store.files.names(GENERATION) == [first]
+
+
+def test_damage_that_is_met_while_serving() -> None:
+    store = started()
+    fill(store, 1, 20)
+    publish(store, 2)
+    publish(store, 15)
+    assert isinstance(store.files, FaultyFiles)
+    store.files.flip(GENERATION / store.files.names(GENERATION)[0], 60)
+    read = ReadLog(ServerId(2), z(3), z(20), 1 << 20)
+    assert store.perform([read]) == [LogRead(ServerId(2), z(3), [])]
+    assert [note.name for note in store.storage.take_notes()] == [LOG_PART_DAMAGED]
+    assert store.storage.take_notes() == []
+    # The rest of the log is as it was, and the next start finds nothing to complain about.
+    (found,) = store.perform([ReadLog(ServerId(2), z(15), z(20), 1 << 20)])
+    assert isinstance(found, LogRead)
+    assert len(list(flatten(found.runs))) == 5
+    assert restarted(store)[1].notes == []
 
 
 def test_a_damaged_received_snapshot_is_not_installed() -> None:

@@ -1,0 +1,96 @@
+"""How a replica opens its store: what is missing is made, what is corrupt is repaired.
+
+Rules D2 to D4. Who founds an ensemble formats its folders; a folder that is empty or damaged later
+has lost promises. With other voters it begins anew as another disk, which gets its vote back
+through them. A server that is the only voter has nobody to begin anew with, so for it that is an
+error, and a person decides.
+"""
+
+from pathlib import Path
+from uuid import uuid4
+
+from raykeeper.actors.disk.file_layer import OS_FILES, FileLayer
+from raykeeper.actors.disk.identity import (
+    Claim,
+    Identity,
+    Owner,
+    claim_folder,
+    format_folder,
+    reclaim_folder,
+)
+from raykeeper.actors.disk.repair import repairing
+from raykeeper.actors.disk.storage import Storage, StorageLimits
+from raykeeper.actors.disk.storage_errors import CorruptRecord, NotFormatted
+from raykeeper.actors.recovered import Recovered
+
+_ALONE = "this is the only voter, so there is nobody to repair it from"
+
+
+def open_store(
+    folder: Path,
+    owner: Owner,
+    limits: StorageLimits,
+    *,
+    has_peers: bool,
+    wall_s: int,
+    files: FileLayer = OS_FILES,
+) -> tuple[Storage, Recovered]:
+    """The store of `owner` in `folder`, and what is in it.
+
+    Args:
+        folder: The folder.
+        owner: Whose it must be.
+        limits: Sizes and counts of the store.
+        has_peers: Whether there are other voters.
+        wall_s: The wall clock in seconds, from which the incarnations of a new disk begin.
+        files: The file operations.
+
+    Raises:
+        NotFormatted: the folder is empty and there are no other voters.
+        CorruptRecord: the folder is corrupt and there are no other voters.
+        ForeignFolder: it is another ensemble's or server's.
+        FolderInUse: another process has it.
+        NoRoom: the disk is full.
+        UnknownVersion: it was written by another version of this program.
+        StorageError: it cannot be read or written.
+    """
+    claim = _claim(folder, owner, files, has_peers=has_peers, wall_s=wall_s)
+    storage = Storage(folder, claim, limits, files)
+    try:
+        repair = claim.identity.repair
+        if repair is not None:
+            _check_peers(repair.reason, has_peers=has_peers)
+            storage.repair(repair.reason)
+        try:
+            recovered = storage.recover()
+        except CorruptRecord as error:
+            _check_peers(str(error), has_peers=has_peers)
+            storage.repair(str(error))
+            recovered = storage.recover()
+    except BaseException:
+        storage.close()
+        raise
+    return storage, recovered
+
+
+def _claim(folder: Path, owner: Owner, files: FileLayer, *, has_peers: bool, wall_s: int) -> Claim:
+    try:
+        return claim_folder(folder, owner, files)
+    except NotFormatted as error:
+        if not has_peers:
+            raise NotFormatted(f"{error}; {_ALONE}") from error
+        format_folder(folder, _new_identity(owner, wall_s, "its folder was empty"), files)
+        return claim_folder(folder, owner, files)
+    except CorruptRecord as error:
+        _check_peers(str(error), has_peers=has_peers)
+        identity = repairing(files, folder, _new_identity(owner, wall_s, ""), str(error))
+        return reclaim_folder(folder, identity, files)
+
+
+def _new_identity(owner: Owner, wall_s: int, reason: str) -> Identity:
+    return Identity(owner, uuid4().hex, is_founding=False, incarnation=wall_s, begun_anew=reason)
+
+
+def _check_peers(reason: str, *, has_peers: bool) -> None:
+    if not has_peers:
+        raise CorruptRecord(f"{reason}; {_ALONE}")

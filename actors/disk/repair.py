@@ -1,0 +1,103 @@
+"""Repair: a disk that is corrupt begins anew, as one that was lost, and is filled by its peers.
+
+Rule D4. From the first step on the folder is another disk: a new uuid, which the member list does
+not name, so the server has no vote until rule D3 gives it back. What was there is set aside in
+`damaged`, for a person who needs it because too many disks are damaged, until the vote is back.
+A later repair removes what it finds: after the first one that is nothing that was acknowledged.
+
+    begin_repair     identity: new uuid, repair = SET_ASIDE, or START_ANEW if `damaged` exists
+    finish_repair    SET_ASIDE: generations and promises into `damaged`; repair = START_ANEW
+                     START_ANEW: generations and promises removed, then made empty; no repair
+
+Invariant: each step may be done again, and the identity names the next one durably before the
+folder changes, so a crash anywhere leads to the same end at the next start.
+"""
+
+from pathlib import Path
+from uuid import uuid4
+
+from msgspec.structs import replace
+
+from raykeeper.actors.disk.atomic_file import remove_tree
+from raykeeper.actors.disk.epochs import EPOCHS_FILE, Epochs, make_epochs
+from raykeeper.actors.disk.file_layer import FileLayer
+from raykeeper.actors.disk.generations import is_generation, make_first_generation
+from raykeeper.actors.disk.identity import Identity, Repair, RepairStep, write_identity
+from raykeeper.actors.disk.spare_segment import SPARE_FILE
+from raykeeper.zab.ids import Epoch
+
+DAMAGED_FOLDER = "damaged"
+
+
+def begin_repair(files: FileLayer, folder: Path, identity: Identity, reason: str) -> Identity:
+    """Note that nothing in the folder, which is locked, counts any more. Durable on return.
+
+    A repair that has begun goes on as it was. `reason` is for the log.
+
+    Raises:
+        OSError: it failed; the old or the new identity is there.
+    """
+    if identity.repair is not None:
+        return identity
+    identity = repairing(files, folder, identity, reason)
+    write_identity(files, folder, identity)
+    return identity
+
+
+def repairing(files: FileLayer, folder: Path, identity: Identity, reason: str) -> Identity:
+    """The identity of a folder whose repair begins; nothing is written."""
+    is_first = not files.exists(folder / DAMAGED_FOLDER)
+    step = RepairStep.SET_ASIDE if is_first else RepairStep.START_ANEW
+    repair = Repair(step, reason)
+    return replace(
+        identity, disk_uuid=uuid4().hex, is_founding=False, begun_anew=reason, repair=repair
+    )
+
+
+def finish_repair(files: FileLayer, folder: Path, identity: Identity) -> Identity:
+    """Do what is left of the repair that `identity` tells of. Durable on return.
+
+    Raises:
+        OSError: it failed; the next start goes on.
+    """
+    assert identity.repair is not None, identity
+    if identity.repair.step is RepairStep.SET_ASIDE:
+        _set_aside(files, folder)
+        step = replace(identity.repair, step=RepairStep.START_ANEW)
+        identity = replace(identity, repair=step)
+        write_identity(files, folder, identity)
+    for name in _names(files, folder):
+        remove_tree(files, folder / name)
+    files.sync_folder(folder)
+    make_first_generation(files, folder)
+    make_epochs(files, folder, Epochs(Epoch(0), Epoch(0)))
+    identity = replace(identity, repair=None)
+    write_identity(files, folder, identity)
+    return identity
+
+
+def remove_damaged(files: FileLayer, folder: Path) -> None:
+    """Remove what a repair has set aside, if there is anything.
+
+    Raises:
+        OSError: it failed; some of it is left.
+    """
+    path = folder / DAMAGED_FOLDER
+    if files.exists(path):
+        remove_tree(files, path)
+        files.sync_folder(folder)
+
+
+def _set_aside(files: FileLayer, folder: Path) -> None:
+    path = folder / DAMAGED_FOLDER
+    if not files.exists(path):
+        files.make_folder(path)
+    for name in _names(files, folder):
+        files.rename(folder / name, path / name)
+    files.sync_folder(path)
+    files.sync_folder(folder)
+
+
+def _names(files: FileLayer, folder: Path) -> list[str]:
+    others = (EPOCHS_FILE, SPARE_FILE)
+    return [name for name in files.names(folder) if is_generation(name) or name in others]

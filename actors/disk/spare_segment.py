@@ -1,0 +1,109 @@
+"""The spare: an allocated file beside the log, from which its next segment is made.
+
+Rule D6: a full disk is met where the next spare is allocated, and then the segment that was made
+from the last one has all its space for what was accepted before. Invariants: there is at most
+one spare; a disk that is full is told (`has_room`), anything else that fails raises. ZooKeeper's
+`FilePadding` reserves nothing, and a full disk ends the server in the middle of a write.
+
+A spare that was written to, while the log lacks the segment that its header names, is a segment
+that was acknowledged and whose new name was lost.
+"""
+
+from pathlib import Path
+
+from raykeeper.actors.disk.atomic_file import TEMP_SUFFIX
+from raykeeper.actors.disk.file_layer import FileLayer
+from raykeeper.actors.disk.log_format import (
+    BATCH_HEADER_BYTES,
+    SEGMENT_HEADER_BYTES,
+    decode_segment_header,
+)
+from raykeeper.actors.disk.log_segment import segment_name
+from raykeeper.actors.disk.storage_errors import CorruptRecord, UnknownVersion, is_full
+
+SPARE_FILE = "spare"
+_LARGE = "large" + TEMP_SUFFIX
+
+
+class SpareSegment:
+    """The spare in the data folder `folder`, of `size` bytes."""
+
+    def __init__(self, files: FileLayer, folder: Path, size: int) -> None:
+        """There is none before `replenish`."""
+        self.size = size
+        self.has_room = True
+        """Whether the last try to allocate a spare succeeded."""
+        self._files = files
+        self._path = folder / SPARE_FILE
+        self._large = folder / _LARGE
+        self._fd: int | None = None
+
+    def remove_old(self, log: Path) -> None:
+        """Remove the spare of an earlier process; `log` is the folder of the log.
+
+        Raises:
+            CorruptRecord: it is a segment that the log lacks.
+            OSError: it cannot be read or removed.
+        """
+        files = self._files
+        if not files.exists(self._path):
+            return
+        fd = files.open(self._path)
+        try:
+            data = files.read(fd, SEGMENT_HEADER_BYTES + BATCH_HEADER_BYTES, 0)
+        finally:
+            files.close(fd)
+        if any(data[SEGMENT_HEADER_BYTES:]):
+            try:
+                name = segment_name(decode_segment_header(data, str(self._path)).first)
+            except (CorruptRecord, UnknownVersion):
+                name = None  # torn by a crash, before it was forced and renamed
+            if name is not None and not files.exists(log / name):
+                raise CorruptRecord(f"{log / name} is missing: {self._path} is that segment")
+        files.remove(self._path)
+
+    def replenish(self) -> bool:
+        """Allocate a spare if there is none; returns `has_room`.
+
+        Raises:
+            OSError: the disk failed, other than by being full.
+        """
+        if self._fd is None:
+            try:
+                self._fd = self._allocate(self._path, self.size)
+            except OSError as error:
+                if not is_full(error):
+                    raise
+                self._files.remove(self._path)
+                self.has_room = False
+                return False
+        self.has_room = True
+        return True
+
+    def take(self, size: int) -> tuple[int, Path]:
+        """An allocated file of `size` bytes or that of a spare, and its path; it is the caller's.
+
+        Raises:
+            OSError: the disk is full, or failed.
+        """
+        if size > self.size:
+            return self._allocate(self._large, size), self._large
+        fd, self._fd = self._fd, None
+        return self._allocate(self._path, self.size) if fd is None else fd, self._path
+
+    def close(self) -> None:
+        """Close the file."""
+        fd, self._fd = self._fd, None
+        if fd is not None:
+            self._files.close(fd)
+
+    def _allocate(self, path: Path, size: int) -> int:
+        fd = self._files.create(path)
+        try:
+            self._files.allocate(fd, size)
+            # Its name is forced, or it could come back after the file was renamed.
+            self._files.sync_folder(path.parent)
+        except BaseException:
+            self._files.close(fd)
+            raise
+        return fd
