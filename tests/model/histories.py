@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
-from raykeeper.zab.ids import ZERO, Epoch, Millis, ServerId, Zxid, make_zxid
+from raykeeper.zab.ids import ZERO, DiskId, Epoch, Millis, ServerId, Zxid, make_zxid
 from raykeeper.znodes.limits import Limits
 from raykeeper.znodes.preparation import Preparation
 from raykeeper.znodes.requests import (
@@ -51,6 +51,7 @@ commands = st.one_of(
     st.tuples(st.just("connect"), clients, st.integers(2_000, 4_000)),
     st.tuples(st.just("connect"), clients, st.integers(2_000, 4_000)),
     st.tuples(st.just("expire"), clients, st.none()),
+    st.tuples(st.just("replace"), clients, st.sampled_from(["d1", "d2"])),
 )
 Command = tuple[str, int, Any]
 
@@ -89,6 +90,8 @@ class Run:
             self._connect(client, detail)
         elif kind == "write":
             self._write(client, detail)
+        elif kind == "replace":
+            self._replace_voter(client, detail)
         else:
             self._expire(client)
 
@@ -146,6 +149,12 @@ class Run:
         if data is not None:
             change = self._add(zxid, data).change
             assert change == SessionClosed(session_id, self.naive.close(zxid, session_id))
+
+    def _replace_voter(self, client: int, disk: str) -> None:
+        """The vote of the server of this number rests on another disk."""
+        zxid, server = self._next(), ServerId(client + 1)
+        self._add(zxid, self._preparation.replace_voter(zxid, self._now, server, DiskId(disk)))
+        self.naive.voters[server] = disk
 
     def _ephemerals(self, session_id: SessionId) -> list[str]:
         if not session_id:
@@ -220,4 +229,5 @@ def image(state: State) -> dict[str, Any]:
             )
             for session_id, session in sessions.items()
         },
+        "voters": dict(state.voters),
     }

@@ -49,6 +49,7 @@ class NaiveKeeper:
     def __init__(self) -> None:
         self.nodes = {path: Node(b"", 0, 0, 0) for path in FIXED}
         self.sessions: dict[int, NaiveSession] = {}
+        self.voters: dict[int, str] = {}
 
     def open(self, zxid: int, session_id: int, timeout_ms: int) -> None:
         session = self.sessions.setdefault(session_id, NaiveSession(timeout_ms, zxid))
@@ -169,4 +170,5 @@ def image(keeper: NaiveKeeper) -> dict[str, Any]:
             )
             for session_id, session in keeper.sessions.items()
         },
+        "voters": keeper.voters,
     }

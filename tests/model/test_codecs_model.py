@@ -45,6 +45,7 @@ from raykeeper.znodes.txns import (
     SessionClosed,
     SessionOpened,
     Txn,
+    VoterReplaced,
     decode_txn,
     encode_txn,
 )
@@ -64,6 +65,7 @@ changes = st.one_of(
     st.builds(OpenRefused, ids, ints, ints),
     st.builds(SessionClosed, ints, st.lists(text, max_size=4)),
     st.builds(Refused, ints),
+    st.builds(VoterReplaced, ids, text),
 )
 ops = st.one_of(
     st.builds(Create, text, data, ints),

@@ -120,6 +120,10 @@ STORIES: dict[str, tuple[list[Command], list[Command]]] = {
         [("connect", 2, 2_000), *[("write", 2, op) for op in (BUILD[0], BUILD[0], BUILD[0])]],
         [("write", 2, SetData("/a", b"%d" % n, n % 3)) for n in range(6)],
     ),
+    "votes move to other disks, one of them twice": (
+        [("connect", 0, 2_000), ("replace", 1, "d1")],
+        [("replace", 1, "d2"), ("replace", 0, "d1"), ("write", 0, BUILD[0]), ("replace", 1, "d3")],
+    ),
     "the first transaction of all": ([], [("connect", 0, 2_000), ("write", 0, BUILD[0])]),
 }
 

@@ -1,6 +1,6 @@
 """A leader without followers: it prepares, and applies when the test says so."""
 
-from raykeeper.zab.ids import Epoch, Millis, ServerId, Zxid, make_zxid
+from raykeeper.zab.ids import DiskId, Epoch, Millis, ServerId, Zxid, make_zxid
 from raykeeper.znodes.limits import Limits
 from raykeeper.znodes.preparation import Preparation
 from raykeeper.znodes.requests import (
@@ -65,6 +65,11 @@ class OneLeader:
         zxid = zxid_at(len(self.log) + 1)
         data = self.preparation.expire_session(zxid, self.wall_ms, session_id)
         return None if data is None else self._add(data).change
+
+    def prepare_voter(self, server_id: int, disk: str) -> Change:
+        zxid = zxid_at(len(self.log) + 1)
+        data = self.preparation.replace_voter(zxid, self.wall_ms, ServerId(server_id), DiskId(disk))
+        return self._add(data).change
 
     def apply(self, count: int | None = None) -> None:
         """Apply the next `count` outstanding transactions, or all."""

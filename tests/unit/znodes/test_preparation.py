@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from raykeeper.zab.ids import Millis, Zxid
+from raykeeper.zab.ids import DiskId, Millis, ServerId, Zxid
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.limits import Limits
 from raykeeper.znodes.preparation import next_version
@@ -30,6 +30,7 @@ from raykeeper.znodes.txns import (
     Refused,
     SessionClosed,
     SessionOpened,
+    VoterReplaced,
     decode_txn,
 )
 from tests.unit.znodes.one_leader import NO_SESSION, WALL, OneLeader, password, raw, zxid_at
@@ -382,6 +383,23 @@ def test_the_end_of_a_session_takes_its_ephemerals_with_it(end) -> None:  # type
     assert leader.state.sessions.get(session_id) is None
     assert leader.state.sessions.with_password(password(1)) == again.session_id
     assert leader.prepare(session_id, Create("/x", b"", 0)) == expired
+
+
+def test_another_disk_of_a_voter_is_a_transaction_of_no_session() -> None:
+    leader, session_id = begun(applied=False)
+    before = leader.preparation.outstanding
+    assert leader.prepare_voter(2, "d1") == VoterReplaced(ServerId(2), DiskId("d1"))
+    assert leader.preparation.outstanding == before + 1
+    txn = decode_txn(leader.log[-1][1])
+    assert (txn.session_id, txn.number, txn.acked) == (0, 0, 0)
+    # It has its place among the others, also in time.
+    leader.wall_ms = Millis(leader.wall_ms - 500)
+    leader.prepare_voter(2, "d2")
+    assert decode_txn(leader.log[-1][1]).time_ms == txn.time_ms
+    leader.prepare(session_id, Create("/after", b"", 0))
+    leader.apply()
+    assert leader.state.voters == {2: "d2"}
+    assert leader.state.tree.get("/after") is not None
 
 
 def test_outstanding_counts_what_is_not_applied() -> None:

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from raykeeper.zab.ids import Millis, Zxid
+from raykeeper.zab.ids import DiskId, Millis, ServerId, Zxid
 from raykeeper.znodes.requests import Create, CreateMode, Delete, SessionId
 from raykeeper.znodes.sessions import SessionRecord
 from raykeeper.znodes.snapshot import (
@@ -15,15 +15,14 @@ from raykeeper.znodes.snapshot import (
     SnapshotLoader,
     SnapshotTrailer,
     SnapshotWalk,
+    VoterRecord,
     ZnodeRecord,
 )
 from raykeeper.znodes.state import State
 from tests.unit.znodes.one_leader import OneLeader
 
 HEADER = SnapshotHeader(SNAPSHOT_FORMAT, Millis(5))
-decode = msgspec.msgpack.Decoder(
-    list[SnapshotHeader | SessionRecord | ZnodeRecord | SnapshotTrailer]
-).decode
+decode = msgspec.msgpack.Decoder(list[Record]).decode
 
 
 def chunk(*records: Record) -> bytes:
@@ -68,6 +67,9 @@ def grown() -> OneLeader:
     leader.set(one, "/a3", b"new")
     leader.delete(one, "/a7/e")
     leader.delete(one, "/a7/missing")
+    leader.prepare_voter(3, "d3")
+    leader.prepare_voter(1, "d1")
+    leader.apply()
     return leader
 
 
@@ -83,6 +85,7 @@ def test_a_state_comes_back_as_it_was(chunk_bytes: int) -> None:
         p: (z.children or None) for p, z in state.tree.znodes.items()
     }
     assert again.sessions.by_id.keys() == state.sessions.by_id.keys()
+    assert again.voters == state.voters == {3: "d3", 1: "d1"}
     assert again.sessions.get(SessionId(0)) is None
 
 
@@ -116,11 +119,16 @@ def test_a_chunk_is_bounded_in_bytes_and_in_znodes_visited() -> None:
     assert [type(record) for record in rest[-1]] == [SnapshotTrailer]
 
 
-def test_parents_come_first_and_sessions_before_all() -> None:
+def test_parents_come_first_and_sessions_before_all_and_voters_before_them() -> None:
     records = [record for data in walked(grown().state, 1) for record in decode(data)]
     kinds = [type(record) for record in records]
     assert kinds[0] is SnapshotHeader
-    assert kinds[1:4] == [SessionRecord] * 3
+    assert records[1:3] == [
+        VoterRecord(ServerId(3), DiskId("d3")),
+        VoterRecord(ServerId(1), DiskId("d1")),
+    ]
+    assert kinds[3:6] == [SessionRecord] * 3
+    assert kinds.count(VoterRecord) == 2
     assert kinds[-1] is SnapshotTrailer
     paths = [record.path for record in records if isinstance(record, ZnodeRecord)]
     assert all(
@@ -144,6 +152,31 @@ def test_what_goes_during_the_walk_is_not_written() -> None:
     trailer = records[-1]
     assert isinstance(trailer, SnapshotTrailer)
     assert trailer == SnapshotTrailer(2, len(leader.state.tree.znodes))
+
+
+def test_a_voter_replaced_during_the_walk_is_as_the_replay_has_it() -> None:
+    leader = grown()
+    z0 = leader.state.zxid
+    walk = SnapshotWalk(leader.state, 1)
+    chunks = [walk.next_chunk(), walk.next_chunk()]  # the header, the voters of then
+    for server_id, disk in ((3, "d4"), (2, "d2")):
+        leader.prepare_voter(server_id, disk)
+    leader.apply()
+    while chunks[-1] is not None:
+        chunks.append(walk.next_chunk())
+    again = loaded([data for data in chunks if data is not None], z0, leader.state.zxid)
+    assert again.voters == {3: "d3", 1: "d1"}
+    for zxid, data in leader.log[-2:]:
+        again.apply(zxid, data)
+    assert again.voters == leader.state.voters == {3: "d4", 1: "d1", 2: "d2"}
+    assert again.digest() == leader.state.digest()
+
+
+def test_without_replaced_voters_there_is_no_record_of_them() -> None:
+    leader = OneLeader()
+    leader.open()
+    records = [record for data in walked(leader.state) for record in decode(data)]
+    assert VoterRecord not in [type(record) for record in records]
 
 
 GOOD = [chunk(HEADER), chunk(session(), *PLANTED), chunk(znode("/a")), chunk(SnapshotTrailer(1, 5))]
@@ -172,6 +205,7 @@ LATER = msgspec.msgpack.encode([(1, SNAPSHOT_FORMAT + 1, 5, "a field of later")]
         ([GOOD[0], GOOD[1][:-1]], "malformed record"),
         ([GOOD[0], msgspec.msgpack.encode([(3, "/", "text")])], "malformed record"),
         ([GOOD[0], chunk(znode("/", 1 << 63))], "malformed record"),
+        ([GOOD[0], msgspec.msgpack.encode([(5, 1, None)])], "malformed record"),
         ([GOOD[0], chunk(znode("/~")).replace(b"~", b"\xff")], "malformed record"),  # no UTF-8
         # Records that contradict each other.
         ([*GOOD[:2], chunk(session())], "session 0x1 comes twice"),

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from raykeeper.zab.ids import ZERO, Millis, ServerId, Zxid
+from raykeeper.zab.ids import ZERO, DiskId, Millis, ServerId, Zxid
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.stat import Stat
@@ -19,6 +19,7 @@ from raykeeper.znodes.txns import (
     SessionClosed,
     SessionOpened,
     Txn,
+    VoterReplaced,
     encode_txn,
 )
 
@@ -36,6 +37,9 @@ HISTORY: list[tuple[int, Change]] = [
     (5, Deleted("/p")),
     (0, OpenRefused(ServerId(1), 8, Code.AUTH_FAILED)),
     (6, SessionClosed(SESSION, ["/e"])),
+    (0, VoterReplaced(ServerId(2), DiskId("d1"))),
+    (0, VoterReplaced(ServerId(2), DiskId("d2"))),
+    (0, VoterReplaced(ServerId(1), DiskId("d1"))),
 ]
 
 
@@ -85,6 +89,42 @@ def test_each_transaction_is_applied_and_returned() -> None:
     state.apply(Zxid(8), encoded(7))
     assert state.tree.get("/e") is None
     assert state.sessions.get(SESSION) is None
+
+
+def replaced(*voters: tuple[int, str]) -> State:
+    state = State()
+    for counter, (server, disk) in enumerate(voters, 1):
+        change = VoterReplaced(ServerId(server), DiskId(disk))
+        state.apply(Zxid(counter), encode_txn(Txn(SessionId(0), 0, 0, Millis(9), change)))
+    return state
+
+
+def test_the_list_of_members_names_the_last_disk_of_each() -> None:
+    """Rule D3. Who was never replaced is on its founding disk, and not in here."""
+    assert after(8).voters == {}
+    assert after(9).voters == {2: "d1"}
+    assert after(11).voters == {2: "d2", 1: "d1"}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        # The order in which it came about does not matter.
+        ([(1, "a"), (2, "b")], [(2, "b"), (1, "a")], True),
+        ([(1, "z"), (1, "a")], [(1, "a")], True),
+        # Which disk it is, and whose, does.
+        ([(1, "a")], [(1, "b")], False),
+        ([(1, "a")], [(2, "a")], False),
+        ([(1, "a"), (2, "b")], [(1, "b"), (2, "a")], False),
+        ([(1, "a")], [], False),
+        # Two members on disks of one name do not cancel.
+        ([(1, "a"), (2, "a")], [], False),
+    ],
+)
+def test_the_digest_covers_the_list_of_members(
+    one: list[tuple[int, str]], other: list[tuple[int, str]], same: bool
+) -> None:
+    assert (replaced(*one).digest() == replaced(*other).digest()) is same
 
 
 @pytest.mark.parametrize("count", range(1, len(HISTORY) + 1))

@@ -1,8 +1,10 @@
 """Transactions: the bytes in the log come back as they were, and are those of every version."""
 
+from typing import get_args
+
 import pytest
 
-from raykeeper.zab.ids import Millis, ServerId, Zxid
+from raykeeper.zab.ids import DiskId, Millis, ServerId, Zxid
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.stat import Stat
@@ -16,6 +18,7 @@ from raykeeper.znodes.txns import (
     SessionClosed,
     SessionOpened,
     Txn,
+    VoterReplaced,
     decode_txn,
     encode_txn,
 )
@@ -30,7 +33,12 @@ CHANGES: list[tuple[Change, str]] = [
     (OpenRefused(ServerId(1), 2, Code.AUTH_FAILED), "94 05 01 02 d0 8d"),
     (SessionClosed(S, ["/a"]), "93 06 07 91 a2 2f61"),
     (Refused(Code.NO_NODE), "92 07 d0 9b"),
+    (VoterReplaced(ServerId(2), DiskId("d1")), "93 08 02 a2 6431"),
 ]
+
+
+def test_every_change_is_here() -> None:
+    assert [type(change) for change, _ in CHANGES] == list(get_args(Change))
 
 
 @pytest.mark.parametrize(("change", "golden"), CHANGES)
