@@ -33,6 +33,26 @@ COUNTS: Final[frozenset[str]] = client_log.EXPECTED | {"acked", "txns"}
 """What the clients and the checks should count."""
 
 
+_STORY: Final = (
+    ("elections won", "notes", notes.ESTABLISHED),
+    ("followers synchronized: by a DIFF", "notes", notes.SYNC_DIFF),
+    ("… from the log on disk", "notes", notes.SYNC_READ_LOG),
+    ("… by a truncation", "notes", notes.SYNC_TRUNC),
+    ("… by a snapshot", "notes", notes.SYNC_SNAPSHOT),
+    ("snapshots published", "notes", server_notes.SNAPSHOT_DONE),
+    ("disks repaired", "notes", storage_notes.REPAIRED),
+    ("votes regained", "notes", notes.VOTE_REPLACED),
+    ("full disks met", "notes", server_notes.ROOM_LOST),
+    ("differing trees found", "notes", server_notes.DIGEST_DIFFERS),
+    ("sessions expired", "notes", server_notes.SESSION_EXPIRED),
+    ("sessions taken up again", "notes", server_notes.SESSION_FENCED),
+    ("handles LOST", "counts", "state.LOST"),
+    ("handles SUSPENDED", "counts", "state.SUSPENDED"),
+    ("writes acknowledged", "counts", "acked"),
+)
+"""What a reader looks for first, under its plain name."""
+
+
 class Failed(Struct, frozen=True):
     """A seed that failed, and the command that replays it."""
 
@@ -120,6 +140,9 @@ def _totals(tally: Tally, wall_s: float) -> Table:
         ("a run", f"{tally.cpu_s / runs * 1000:,.0f} ms of a core, {tally.steps // runs:,} steps"),
     ):
         table.add_row(name, value)
+    counters = {"notes": tally.notes, "counts": tally.counts}
+    for words, what, name in _STORY:
+        table.add_row(words, f"{counters[what][name]:,}")
     return table
 
 

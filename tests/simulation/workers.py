@@ -5,6 +5,7 @@ replaced; its job is answered by `Lost`. Processes are spawned: nothing of the p
 into a run, and `prepare` is how a change of the code under test reaches them.
 """
 
+import gc
 import multiprocessing
 import signal
 import time
@@ -137,6 +138,9 @@ def _work(
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
     if prepare is not None:
         prepare()
+    # A run leaves a world of cycles behind; looking for them less often is a tenth of the time.
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
     while True:
         try:
             job = pipe.recv()
