@@ -380,7 +380,7 @@ class Server:
     def _voter_replaced(self, change: VoterReplaced) -> None:
         context = self._context
         server, disk = change.server_id, change.disk
-        is_new = context.peer.voter_replaced(server, disk)
+        is_new = context.peer.voter_replaced(server, disk, context.now.mono)
         if self._leading is not None:
             self._leading.voter_replaced(server, disk, is_new)
 

@@ -134,6 +134,9 @@ class LeaderBroadcast:
 
     def members_changed(self) -> None:
         """Count every learner under the disk that the member list names now (rule D3)."""
+        if not self._settings.votes:
+            self.outcome = GiveUp("the vote of this server rests on another disk")
+            return
         self.learners.members_changed()
         self._commit()
 

@@ -152,7 +152,7 @@ class LeaderRecovery:
         """Who promised the epoch, this server too: with a log that is surely whole, and others."""
         healthy: list[ServerId] = []
         uncertain: list[ServerId] = []
-        (uncertain if self._history.is_uncertain else healthy).append(self._settings.server_id)
+        (uncertain if self._history.is_uncertain else healthy).extend(self._myself())
         for learner in self.learners:
             if learner.votes and learner.promised:
                 (uncertain if learner.is_uncertain else healthy).append(learner.server_id)
@@ -169,4 +169,8 @@ class LeaderRecovery:
 
     def _holds(self, stage: Stage) -> bool:
         voters = [x.server_id for x in self.learners if x.votes and x.stage >= stage]
-        return self._settings.quorum.holds([self._settings.server_id, *voters])
+        return self._settings.quorum.holds([*self._myself(), *voters])
+
+    def _myself(self) -> list[ServerId]:
+        # Nobody, if our own log may have taken our vote away with this disk (rule D3).
+        return [self._settings.server_id] if self._settings.votes else []

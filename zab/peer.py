@@ -220,10 +220,10 @@ class Peer:
                 role.pause()
         self._advance(now)
 
-    def voter_replaced(self, server: ServerId, disk: DiskId) -> bool:
+    def voter_replaced(self, server: ServerId, disk: DiskId, now: Millis) -> bool:
         """A delivered transaction put `disk` into the member list; whether it was another one.
 
-        No role ends by it. Before `start`, from the log that was recovered, none begins either.
+        Before `start`, from the log that was recovered, no role begins by it.
         """
         settings = self.settings
         had_vote = settings.votes
@@ -232,8 +232,10 @@ class Peer:
             self._out.append(Note(notes.VOTE_REPLACED, (server, disk)))
             if settings.votes and not had_vote:
                 self._out.append(VoteGranted())
-            if isinstance(self._role, LeaderBroadcast):
-                self._role.members_changed()
+        if isinstance(self._role, LeaderBroadcast):
+            # Also when it is said once more: until now it was a change that is only logged.
+            self._role.members_changed()
+            self._advance(now)
         return is_new
 
     def abdicate(self, reason: str, now: Millis) -> None:

@@ -305,6 +305,31 @@ class TestUncertainPromises:
         assert leader.reason() == "a follower has a newer history"
 
 
+class TestItsOwnVote:
+    """Rule D3: its log has a transaction that moves its vote to another disk, perhaps committed."""
+
+    def moved(self) -> Leader:
+        leader = Leader()
+        leader.role._settings.members.changing(S3, NEW_DISK)
+        return leader
+
+    def test_does_not_count_in_any_step(self) -> None:
+        leader = self.moved()
+        leader.hear(S1, HELLO)
+        assert leader.out == []
+        leader.hear(S2, HELLO)
+        leader.saved()
+        leader.hear(S1, PROMISE)
+        assert not leader.role.learners.is_synchronizing
+        leader.hear(S2, PROMISE)
+        assert leader.role.learners.is_synchronizing
+        leader.saved()
+        leader.hear(S1, AckNewLeader(E2))
+        assert leader.role.outcome is None
+        leader.hear(S2, AckNewLeader(E2))
+        assert isinstance(leader.role.outcome, Established)
+
+
 class TestAcks:
     """A quorum of ACK(NEWLEADER), this server included."""
 

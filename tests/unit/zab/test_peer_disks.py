@@ -27,6 +27,7 @@ from tests.unit.zab.histories import (
     S2,
     S3,
     S4,
+    T0,
     THREE,
     Bench,
     make_history,
@@ -187,10 +188,10 @@ class TestVoterReplaced:
         bench = make()
         role = bench.peer._role
         bench.take()
-        assert bench.peer.voter_replaced(S2, NEW_DISK) is True
+        assert bench.peer.voter_replaced(S2, NEW_DISK, bench.now) is True
         assert bench.take() == [Note(notes.VOTE_REPLACED, (S2, NEW_DISK))]
         assert bench.settings.members.counts(S2, NEW_DISK)
-        assert bench.peer.voter_replaced(S2, NEW_DISK) is False
+        assert bench.peer.voter_replaced(S2, NEW_DISK, bench.now) is False
         assert bench.take() == []
         assert bench.peer._role is role
 
@@ -200,8 +201,8 @@ class TestVoterReplaced:
         settings = Settings(S1, THREE, NEW_DISK)
         history: History = make_history(out, LOG, accepted=1, current=1)  # type: ignore[arg-type]
         peer = Peer(settings, history, out)  # type: ignore[arg-type]
-        peer.voter_replaced(S3, NEW_DISK)
-        peer.voter_replaced(S1, NEW_DISK)
+        peer.voter_replaced(S3, NEW_DISK, T0)
+        peer.voter_replaced(S1, NEW_DISK, T0)
         assert peer.deadline() is None
         assert out == [
             Note(notes.VOTE_REPLACED, (S3, NEW_DISK)),
@@ -213,18 +214,18 @@ class TestVoterReplaced:
         bench = observing()
         bench.take()
         assert bench.peer.role is Role.OBSERVER
-        bench.peer.voter_replaced(S1, NEW_DISK)
+        bench.peer.voter_replaced(S1, NEW_DISK, bench.now)
         assert bench.take() == [Note(notes.VOTE_REPLACED, (S1, NEW_DISK)), VoteGranted()]
         assert bench.peer.role is Role.FOLLOWER
 
     def test_the_disk_is_told_nothing_while_it_is_not_the_one(self) -> None:
         bench = observing()
         bench.take()
-        bench.peer.voter_replaced(S1, DiskId("another"))
+        bench.peer.voter_replaced(S1, DiskId("another"), bench.now)
         assert VoteGranted() not in bench.take()
         bench = following()
         bench.take()
-        bench.peer.voter_replaced(S1, NEW_DISK)
+        bench.peer.voter_replaced(S1, NEW_DISK, bench.now)
         assert VoteGranted() not in bench.take()
         assert bench.peer.role is Role.OBSERVER
 
@@ -237,13 +238,41 @@ class TestVoterReplaced:
         bench.peer.log_synced(NEXT, bench.now)
         bench.hear(S2, Ack(NEXT))
         bench.take()
-        bench.peer.voter_replaced(S2, NEW_DISK)
+        bench.peer.voter_replaced(S2, NEW_DISK, bench.now)
         assert bench.take() == [
             Note(notes.VOTE_REPLACED, (S2, NEW_DISK)),
             Deliver(NEXT, [b"d"]),
             Send(S1, Commit(NEXT)),
             Send(S2, Commit(NEXT)),
         ]
+
+    def test_said_twice_in_one_log_it_counts_after_the_second(self) -> None:
+        """In between a leader cannot tell which of several changes is the last."""
+        bench = leading()
+        bench.settings.members.changing(S2, NEW_DISK)
+        bench.settings.members.changing(S2, NEW_DISK)
+        bench.link(S2)
+        bench.hear(S2, FollowerInfo(E1, 1, NEW_DISK))
+        counted = []
+        for _ in range(2):
+            bench.peer.voter_replaced(S2, NEW_DISK, bench.now)
+            learner = bench.peer.broadcasting and bench.peer.broadcasting.learners.get(S2)
+            assert learner is not None
+            counted.append(learner.votes)
+        assert counted == [False, True]
+
+    def test_a_leader_on_a_disk_that_was_replaced_leads_no_more(self) -> None:
+        """It may have been away while its vote moved, and find that in its own log."""
+        bench = leading()
+        bench.peer.propose([b"d"], bench.now)
+        bench.take()
+        bench.peer.voter_replaced(S3, NEW_DISK, bench.now)
+        found = bench.take()
+        reason = "the vote of this server rests on another disk"
+        assert Note(notes.ROLE_LEFT, ("leader", reason)) in found
+        assert bench.peer.role is Role.LOOKING and not bench.settings.votes
+        bench.peer.log_synced(NEXT, bench.now)
+        assert Deliver(NEXT, [b"d"]) not in bench.take()
 
 
 class TestWithoutVote:
@@ -257,7 +286,7 @@ class TestWithoutVote:
         assert server(disk=NEW_DISK).peer.without_vote == [S1]
         bench = observing()
         assert bench.peer.without_vote == [S1]
-        bench.peer.voter_replaced(S1, NEW_DISK)
+        bench.peer.voter_replaced(S1, NEW_DISK, bench.now)
         assert bench.peer.without_vote == []
 
     def test_an_observer_never_had_one(self) -> None:
