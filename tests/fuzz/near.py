@@ -1,0 +1,65 @@
+"""Values that a receiver in a young ensemble has heard of, or just not: near misses.
+
+A field drawn from all integers is refused at the first check. These pass it, and meet the second.
+"""
+
+from typing import Final
+
+from hypothesis import strategies as st
+
+from raykeeper.zab.ids import EPOCH_MAX, SERVER_ID_MAX, ZXID_MAX, Epoch, make_zxid
+from raykeeper.zab.messages import ROUND_MAX
+from raykeeper.znodes.requests import WriteOp, encode_op
+from raykeeper.znodes.txns import Refused, Txn, encode_txn
+from tests.fuzz.mutations import hostile_bytes
+from tests.fuzz.samples import Strategies, texts, values_of
+
+PASSWORD: Final = b"a hostile client"
+PATHS: Final = ["/", "/a", "/b", "/a/b", "/e", "/missing", "/zookeeper", "/zookeeper/quota", ""]
+NOTHING: Final = encode_txn(Txn(0, 0, 0, 0, Refused(0)))  # type: ignore[arg-type]
+"""A transaction that may stand anywhere: who leads and makes up others is beyond help."""
+
+_LIMITED: Final = st.sampled_from([0, 1, ZXID_MAX - 1, ZXID_MAX, make_zxid(Epoch(EPOCH_MAX), 0)])
+zxids: Final = (
+    st.builds(make_zxid, st.integers(0, 3).map(Epoch), st.integers(0, 8))
+    | st.builds(make_zxid, st.just(Epoch(1)), st.integers(0, 8))
+    | _LIMITED
+)
+epochs: Final = st.integers(0, 4) | st.sampled_from([EPOCH_MAX - 1, EPOCH_MAX])
+rounds: Final = st.integers(0, 4) | st.sampled_from([ROUND_MAX - 1, ROUND_MAX])
+servers: Final = st.integers(0, 4) | st.just(SERVER_ID_MAX)
+paths: Final = st.sampled_from(PATHS) | texts
+ops: Final = values_of(WriteOp, {"path": paths, "flags": st.integers(-1, 4)}).map(encode_op)
+
+_odd = st.sampled_from([-(1 << 63), -1, 0, 1 << 62, (1 << 63) - 1, 1 << 63, (1 << 64) - 1])
+_small = st.integers(-1, 6) | _odd
+
+FROM_CLIENTS: Final[Strategies] = {
+    "op": ops | hostile_bytes(ops),
+    "path": paths,
+    "data": st.lists(paths, max_size=3),
+    "exist": st.lists(paths, max_size=3),
+    "child": st.lists(paths, max_size=3),
+    "number": _small,
+    "acked": _small,
+    "zxid": zxids | _odd,
+    "last_zxid": zxids | _odd,
+    "timeout_ms": _small,
+    "password": st.just(PASSWORD) | st.binary(max_size=20),
+    "session_id": zxids | _odd,
+}
+FROM_PEERS: Final[Strategies] = {
+    **FROM_CLIENTS,
+    **dict.fromkeys(["zxid", "last_zxid", "upto", "first", "last", "commit"], zxids),
+    "consistent_at": zxids,
+    "owner": zxids | _odd,
+    "ReadPointReply.zxid": zxids | _odd,
+    **dict.fromkeys(["epoch", "accepted_epoch", "current_epoch"], epochs),
+    "round": rounds,
+    "leader": servers,
+    "stint": _small,
+    "token": _small,
+    "connection": _small,
+    "disk": st.sampled_from(["", "", "", "other", "x" * 64]),
+    "txns": st.lists(st.just(NOTHING), max_size=4),
+}
