@@ -15,31 +15,20 @@ from raykeeper.client.effects import (
     SendFrame,
 )
 from raykeeper.client.limits import ClientLimits
-from raykeeper.client.outstanding import Ask, Query
+from raykeeper.client.outstanding import Ask
 from raykeeper.client.states import ClientState
 from raykeeper.zab.ids import Millis, ServerId
 from raykeeper.znodes.replies import EventType
-from raykeeper.znodes.requests import (
-    Create,
-    CreateMode,
-    Delete,
-    Exists,
-    GetChildren,
-    GetData,
-    SetData,
-    Sync,
-)
 from tests.simulation.client_log import ClientLog
 from tests.simulation.clock import SimClock
 from tests.simulation.network import Network, SimLink, client_end
 from tests.simulation.plan import ClientPlan
 from tests.simulation.schedule import Schedule
+from tests.simulation.workload import Workload
 
 if TYPE_CHECKING:
     from tests.simulation.checks import Checks
     from tests.simulation.node import Node
-
-PATHS = [f"/n{i}" for i in range(4)] + [f"/n{i}/c{j}" for i in range(2) for j in range(3)]
 
 
 class SimClient:
@@ -72,6 +61,7 @@ class SimClient:
         self._dials = 0
         self._token = 0
         self._wake_at: Millis | None = None
+        self._workload = Workload(plan, self.name, self._random)
         self._held: list[Callable[[], None]] | None = None  # what waits while it stands still
 
     def start(self) -> None:
@@ -82,7 +72,8 @@ class SimClient:
         self._wake_at = None
         self.pending = {}
         servers = [ServerId(i) for i in self._nodes]
-        timeout = Millis(random.choice([1_000, 2_000, 5_000]))
+        self._workload = Workload(self._plan, f"{self.name}.{self.life}", random)
+        timeout = self._workload.session_timeout()
         limits = ClientLimits(
             request_timeout_ms=Millis(600_000), outstanding_max=self._plan.outstanding_max
         )
@@ -148,41 +139,16 @@ class SimClient:
     def _work(self, life: int) -> None:
         if life != self.life or self.core is None or self._waits(lambda: self._work(life)):
             return
-        if self.is_working and len(self.pending) < 60:
+        if self.is_working and len(self.pending) < self._plan.pipeline_max:
             for _ in range(self._random.randint(1, self._plan.burst_max)):
-                self._submit(self._draw())
+                self._submit(self._workload.next())
             self.core.flush(self.clock.mono())
             self._carry_out()
-            if self._random.random() < 0.005:
+            if self._random.random() < self._plan.close_share:
                 self.core.close(self.clock.mono())
                 self._checks.client_closed(self)
                 self._carry_out()
         self._plan_work(life)
-
-    def _draw(self) -> Ask:
-        random = self._random
-        path = random.choice(PATHS)
-        kind = random.random()
-        value = f"{self.name}.{self.life}.{self._token}".encode()
-        watcher = self._token if random.random() < 0.4 else None
-        if kind < 0.15:
-            return Create(path, value, 0)
-        if kind < 0.22:
-            return Create("/n0/e" + str(random.randint(0, 5)), value, CreateMode.EPHEMERAL)
-        if kind < 0.32:
-            flags = CreateMode.SEQUENTIAL | random.choice([0, CreateMode.EPHEMERAL])
-            return Create("/n1/s-", value, flags)
-        if kind < 0.40:
-            return Delete(path, random.choice([-1, -1, 0, 1]))
-        if kind < 0.60:
-            return SetData(path, value, random.choice([-1, -1, 0, 1, 2]))
-        if kind < 0.80:
-            return Query(GetData, path, watcher)
-        if kind < 0.88:
-            return Query(Exists, path, watcher)
-        if kind < 0.96:
-            return Query(GetChildren, random.choice(["/", "/n0", "/n1"]), watcher)
-        return Query(Sync, "/")
 
     def _submit(self, ask: Ask) -> None:
         assert self.core is not None
@@ -211,6 +177,7 @@ class SimClient:
             case Complete():
                 ask = self.pending.pop(effect.token)  # type: ignore[call-overload]
                 self.log.is_answered(effect.token, effect.answer)
+                self._workload.answered(ask, effect.answer)
                 self._checks.completed(self, ask, effect.answer)
             case Fail():
                 ask = self.pending.pop(effect.token)  # type: ignore[call-overload]

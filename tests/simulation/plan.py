@@ -119,6 +119,16 @@ class ServerPlan(Struct, frozen=True):
     segment_bytes: int
 
 
+class Habit(Enum):
+    """What a client does most of the time."""
+
+    MIXED = "mixed"
+    CONTENDS = "contends"
+    QUEUES = "queues"
+    CHURNS = "churns"
+    ASKS = "asks"
+
+
 class ClientPlan(Struct, frozen=True):
     """One client."""
 
@@ -129,6 +139,14 @@ class ClientPlan(Struct, frozen=True):
     burst_max: int
     """Requests in a burst."""
     outstanding_max: int
+    """Requests on the wire."""
+    pipeline_max: int = 60
+    """Unanswered requests beyond which it waits."""
+    habit: Habit = Habit.MIXED
+    watch_share: float = 0.4
+    """How many of its reads set a watch."""
+    close_share: float = 0.005
+    """How many bursts are the last of their session."""
 
 
 class Plan(Struct, frozen=True):
@@ -197,6 +215,10 @@ def _draw_client(random: Random, number: int, drift_ppm_max: int) -> ClientPlan:
         random.choice([20, 60, 60, 400]),
         random.choice([1, 4, 4, 20]),
         random.choice([1, 3, 50]),
+        random.choice([1, 60, 60, 200]),
+        random.choice([Habit.MIXED, *Habit]),
+        random.choice([0.0, 0.3, 0.7]),
+        random.choice([0.0, 0.005, 0.1]),
     )
 
 

@@ -1,0 +1,166 @@
+"""What a client asks for: drawn at random, but guided by what it was told, as a program would be.
+
+Few paths, so that clients meet. `/n1/s-` is where the sequential znodes are, `/n0/e` where the
+ephemerals are; the others come and go.
+"""
+
+from collections.abc import Callable
+from random import Random
+
+from raykeeper.client.effects import Answer
+from raykeeper.client.outstanding import Ask, Query
+from raykeeper.zab.ids import Millis
+from raykeeper.znodes.replies import ChildrenRead, DataRead, Written
+from raykeeper.znodes.requests import (
+    ANY_VERSION,
+    Create,
+    CreateMode,
+    Delete,
+    Exists,
+    GetChildren,
+    GetData,
+    SetData,
+    Sync,
+)
+from tests.simulation.plan import ClientPlan, Habit
+
+PATHS = [f"/n{i}" for i in range(4)] + [f"/n{i}/c{j}" for i in range(2) for j in range(3)]
+PARENTS = ["/", "/n0", "/n1"]
+QUEUE = "/n1/s-"
+
+
+class Workload:
+    """The requests of one session."""
+
+    def __init__(self, plan: ClientPlan, name: str, random: Random) -> None:
+        """`name` is unlike that of any other session: values tell who wrote them."""
+        self._random = random
+        self._name = name
+        self._count = 0
+        self._watches = plan.watch_share
+        self._versions: dict[str, int] = {}
+        self._queue: list[str] = []  # own sequential znodes
+        self._found: list[str] = []  # children that were listed last
+        self._planned: list[Ask] = []
+        self._draw: Callable[[], Ask] = {
+            Habit.MIXED: self._mixed,
+            Habit.CONTENDS: self._contends,
+            Habit.QUEUES: self._queues,
+            Habit.CHURNS: self._churns,
+            Habit.ASKS: self._asks,
+        }[plan.habit]
+
+    def next(self) -> Ask:
+        """The next request."""
+        self._count += 1
+        if self._planned:
+            return self._planned.pop()
+        # Whatever its habit is, now and then it does something else.
+        return self._mixed() if self._random.random() < 0.15 else self._draw()
+
+    def answered(self, ask: Ask, answer: Answer) -> None:
+        """Learn from an answer."""
+        if isinstance(answer, DataRead) and isinstance(ask, Query):
+            self._versions[ask.path] = answer.stat.version
+        elif isinstance(answer, Written) and isinstance(ask, Create) and ask.path == QUEUE:
+            self._queue.append(answer.path)
+        elif isinstance(answer, ChildrenRead) and isinstance(ask, Query):
+            self._found = [f"{ask.path.rstrip('/')}/{child}" for child in answer.children]
+
+    def session_timeout(self) -> Millis:
+        """What to wish for."""
+        return Millis(self._random.choice([1_000, 2_000, 5_000]))
+
+    def _mixed(self) -> Ask:
+        random = self._random
+        path = random.choice(PATHS)
+        kind = random.random()
+        if kind < 0.15:
+            return Create(path, self._value(), 0)
+        if kind < 0.22:
+            return self._ephemeral()
+        if kind < 0.32:
+            return self._enqueue()
+        if kind < 0.40:
+            return Delete(path, self._version(path))
+        if kind < 0.58:
+            return SetData(path, self._value(), self._version(path))
+        if kind < 0.78:
+            return Query(GetData, path, self._watcher())
+        if kind < 0.86:
+            return Query(Exists, path, self._watcher())
+        if kind < 0.93:
+            return Query(GetChildren, random.choice(PARENTS), self._watcher())
+        return self._synced_read(path)
+
+    def _contends(self) -> Ask:
+        """Read a counter and write it back if nobody else did."""
+        path = self._random.choice(PATHS[:2])
+        kind = self._random.random()
+        if kind < 0.1:
+            return Create(path, self._value(), 0)
+        if kind < 0.5:
+            return Query(GetData, path, self._watcher())
+        return SetData(path, self._value(), self._versions.get(path, 0))
+
+    def _queues(self) -> Ask:
+        """A lock or a queue: join, look who is before, watch that one, leave."""
+        random = self._random
+        kind = random.random()
+        if kind < 0.1:
+            return Create("/n1", self._value(), 0)
+        if kind < 0.4:
+            return self._enqueue()
+        if kind < 0.6:
+            return Query(GetChildren, "/n1", self._watcher())
+        if kind < 0.8 and self._found:
+            return Query(Exists, random.choice(self._found), self._watcher())
+        if self._queue:
+            return Delete(self._queue.pop(0), ANY_VERSION)
+        return Query(Exists, random.choice(PATHS), self._watcher())
+
+    def _churns(self) -> Ask:
+        """Create and delete the same few znodes, under the eyes of watchers."""
+        random = self._random
+        path = random.choice(PATHS[3:])
+        kind = random.random()
+        if kind < 0.3:
+            return Create(path, self._value(), 0)
+        if kind < 0.4:
+            return self._ephemeral()
+        if kind < 0.7:
+            return Delete(path, ANY_VERSION)
+        return Query(random.choice([GetData, Exists]), path, self._watcher())
+
+    def _asks(self) -> Ask:
+        """Mostly reads, and what was synced before."""
+        random = self._random
+        path = random.choice(PATHS)
+        kind = random.random()
+        if kind < 0.4:
+            return self._synced_read(path)
+        if kind < 0.6:
+            return Query(GetChildren, random.choice(PARENTS), self._watcher())
+        return Query(random.choice([GetData, Exists]), path, self._watcher())
+
+    def _enqueue(self) -> Ask:
+        flags = CreateMode.SEQUENTIAL | self._random.choice([0, CreateMode.EPHEMERAL])
+        return Create(QUEUE, self._value(), flags)
+
+    def _ephemeral(self) -> Ask:
+        path = f"/n0/e{self._random.randint(0, 5)}"
+        return Create(path, self._value(), CreateMode.EPHEMERAL)
+
+    def _synced_read(self, path: str) -> Ask:
+        self._planned.append(Query(GetData, path, self._watcher()))
+        return Query(Sync, "/")
+
+    def _value(self) -> bytes:
+        return f"{self._name}.{self._count}".encode()
+
+    def _version(self, path: str) -> int:
+        known = self._versions.get(path, 0)
+        return self._random.choice([ANY_VERSION, ANY_VERSION, known, known, known + 1])
+
+    def _watcher(self) -> int | None:
+        return self._count if self._random.random() < self._watches else None
