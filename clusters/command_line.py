@@ -1,4 +1,4 @@
-"""The command `raykeeper`: up, status, down, demo and shell.
+"""The command `raykeeper`: up, status, down, demo, chaos and shell.
 
 Exit codes: 0 it is done; 1 it failed; 2 wrong usage or settings; 3 no such ensemble, or no Ray
 cluster; 4 the ensemble does not answer or has no leader; 130 interrupted. An error is one line on
@@ -7,6 +7,7 @@ stderr, never a traceback.
 
 import logging
 import os
+import random
 import sys
 import time
 from pathlib import Path
@@ -150,6 +151,22 @@ def demo(
     from raykeeper.clusters.demo.run import run_demo
 
     if not run_demo(folder, out):
+        raise typer.Exit(FAILED)
+
+
+@app.command()
+def chaos(
+    minutes: Annotated[float, typer.Option(help="How long faults are injected.")] = 1.0,
+    seed: Annotated[int | None, typer.Option(help="Decides the faults; else one is drawn.")] = None,
+) -> None:
+    """Kill and freeze the processes of a throw-away ensemble under load, and judge the answers.
+
+    Exits with 1 when an acknowledged write was lost or a promise broken.
+    """
+    from raykeeper.clusters.chaos.run import check_settings, run_chaos
+
+    settings = check_settings(minutes, random.randrange(1_000_000) if seed is None else seed)
+    if not run_chaos(settings, out):
         raise typer.Exit(FAILED)
 
 

@@ -29,15 +29,16 @@ class _Member(Struct):
     name: str
     actor: Any
     pid: int
+    ray_node: str | None
 
 
 class Crowd:
     """The clients that live, by their names. A name is never used twice."""
 
     def __init__(self, settings: LoadSettings, ray_nodes: Sequence[str | None] = (None,)) -> None:
-        """The clients go to `ray_nodes` in turn."""
+        """The clients go to `ray_nodes` in turn; they may be changed."""
+        self.ray_nodes = ray_nodes
         self._settings = settings
-        self._ray_nodes = ray_nodes
         self._members: list[_Member] = []
         self._count = 0
         self._offsets: dict[Path, int] = {}
@@ -47,13 +48,14 @@ class Crowd:
         """Start `size` more."""
         started = []
         for _ in range(size):
-            ray_node = self._ray_nodes[self._count % len(self._ray_nodes)]
+            ray_node = self.ray_nodes[self._count % len(self.ray_nodes)]
             self._count += 1
             name = f"c{self._count}"
             actor = start_client(self._settings, name, ray_node)
-            started.append((name, actor, actor.start.remote()))
-        for name, actor, pid in started:
-            self._members.append(_Member(name, actor, ray.get(pid, timeout=START_TIMEOUT_S)))
+            started.append((name, actor, ray_node, actor.start.remote()))
+        for name, actor, ray_node, starting in started:
+            pid = ray.get(starting, timeout=START_TIMEOUT_S)
+            self._members.append(_Member(name, actor, pid, ray_node))
 
     def client_pids(self) -> Sequence[int]:
         """The processes of all clients that live."""
@@ -67,6 +69,13 @@ class Crowd:
     def forget(self, pid: int) -> None:
         """A client was killed."""
         self._members = [member for member in self._members if member.pid != pid]
+
+    def forget_those_on(self, ray_node: str) -> list[int]:
+        """A Ray node is lost, and its clients with it; their processes."""
+        lost = [member.pid for member in self._members if member.ray_node == ray_node]
+        for pid in lost:
+            self.forget(pid)
+        return lost
 
     def stop(self) -> None:
         """End all clients that live, and their sessions.

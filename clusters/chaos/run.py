@@ -1,0 +1,228 @@
+"""`raykeeper chaos`: an ensemble of its own, a load, faults for as long as wanted, the verdict."""
+
+import logging
+import math
+import os
+import shutil
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from itertools import count
+from pathlib import Path
+from typing import Final
+
+import ray
+from msgspec import Struct
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from raykeeper.clusters.chaos.judgement import Judgement
+from raykeeper.clusters.chaos.load import LoadSettings
+from raykeeper.clusters.chaos.plan import Deed, Fault, Victim, draw_faults
+from raykeeper.clusters.chaos.round import Round
+from raykeeper.clusters.chaos.victims import Victims
+from raykeeper.clusters.config import ConfigError
+from raykeeper.clusters.ensemble import Ensemble
+from raykeeper.clusters.launch import launch
+
+CLIENTS: Final = 5
+SESSION_TIMEOUTS_S: Final = (4.0, 4.0, 12.0)
+ROUND_S: Final = 120.0
+MINUTES_MAX: Final = 10_000.0
+SNAPSHOT_EVERY_TXNS: Final = 1_000
+_SHOWN_MAX = 20
+_POLL_S = 0.1
+
+
+class ChaosSettings(Struct, frozen=True):
+    """What a user may choose."""
+
+    minutes: float
+    """How long faults are injected; start, judgement and end come on top."""
+    seed: int
+
+
+def check_settings(minutes: float, seed: int) -> ChaosSettings:
+    """The settings, if they make sense.
+
+    Raises:
+        ConfigError: one of them does not.
+    """
+    if not (math.isfinite(minutes) and 0 < minutes <= MINUTES_MAX):
+        raise ConfigError(f"--minutes must be above 0 and at most {MINUTES_MAX:g}, not {minutes:g}")
+    if seed < 0:
+        raise ConfigError(f"--seed must not be negative, but it is {seed}")
+    return ChaosSettings(minutes, seed)
+
+
+def run_chaos(settings: ChaosSettings, console: Console) -> bool:
+    """Run, print the verdict, and say whether it is clean. Records are kept when it is not.
+
+    Raises:
+        ChaosError: the load or the ensemble failed in a way that no fault excuses.
+        NoLeaderError: the ensemble does not start.
+    """
+    console.file = console.file  # it keeps standard output, which Ray loses below
+    folder = Path(tempfile.mkdtemp(prefix="raykeeper-chaos-"))
+    run = _Run(settings, folder, console)
+    is_clean = False
+    try:
+        with _local_ray():
+            ensemble = launch(
+                name="chaos",
+                servers=3,
+                data_dir=str(folder / "data"),
+                snapshot_every_txns=SNAPSHOT_EVERY_TXNS,
+            )
+            try:
+                run.run(ensemble)
+            finally:
+                ensemble.shutdown()
+        is_clean = run.total.is_clean
+        _report(console, settings, run)
+    finally:
+        if is_clean:
+            shutil.rmtree(folder, ignore_errors=True)
+        else:
+            console.print(f"records and data are kept in {folder}", highlight=False, soft_wrap=True)
+    return is_clean
+
+
+class _Run:
+    """Rounds until the time is over or something is wrong."""
+
+    def __init__(self, settings: ChaosSettings, folder: Path, console: Console) -> None:
+        self.total = Judgement()
+        self.faults: Counter[str] = Counter()
+        self._settings = settings
+        self._folder = folder
+        self._plan = draw_faults(settings.seed)
+        self._seconds = settings.minutes * 60
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+        )
+        self._task = self._progress.add_task("starting", total=self._seconds)
+        self._done_s = 0.0
+
+    def run(self, ensemble: Ensemble) -> None:
+        with self._progress:
+            for number in count(1):
+                left_s = self._seconds - self._done_s
+                # A short rest is not worth a round of its own.
+                round_s = left_s if left_s < 1.5 * ROUND_S else ROUND_S
+                self._run_round(ensemble, number, round_s)
+                if not self.total.is_clean or self._done_s >= self._seconds:
+                    return
+
+    def _run_round(self, ensemble: Ensemble, number: int, round_s: float) -> None:
+        records = self._folder / f"round-{number}"
+        records.mkdir()
+        load = LoadSettings(
+            ensemble.name,
+            f"/round-{number}",
+            str(records),
+            self._settings.seed * 1_000 + number,
+            SESSION_TIMEOUTS_S,
+        )
+        this = Round(ensemble, load)
+        this.begin(CLIENTS)
+        victims = Victims(ensemble, this.crowd)
+        began = time.monotonic()
+        try:
+            while (passed_s := time.monotonic() - began) < round_s:
+                self._show(this, passed_s)
+                self._inflict(next(self._plan), this, victims, began, round_s)
+        finally:
+            victims.thaw()
+        self._done_s += round_s
+        judgement = this.finish(lambda text: self._tell(this, text))
+        self.total.include(judgement)
+        if judgement.is_clean:
+            shutil.rmtree(records)
+
+    def _inflict(
+        self, fault: Fault, this: Round, victims: Victims, began: float, round_s: float
+    ) -> None:
+        """One fault, from the pause before it to its end, as far as the round has time for it."""
+
+        def wait(span_ms: int) -> bool:
+            until = time.monotonic() + span_ms / 1000
+            while (moment := time.monotonic()) < until:
+                if moment - began >= round_s:
+                    return False
+                self._show(this, moment - began)
+                time.sleep(min(_POLL_S, until - moment))
+            return True
+
+        if not wait(fault.pause_ms):
+            return
+        met = victims.strike(fault)
+        if not met:
+            return
+        self.faults[str(fault.kind)] += 1
+        if fault.kind.deed is Deed.FREEZE:
+            wait(fault.span_ms)
+            victims.thaw()
+        elif fault.kind.victim is Victim.CLIENT:
+            this.crowd.replace(met[0].pid)
+
+    def _show(self, this: Round, passed_s: float) -> None:
+        self._progress.update(self._task, completed=self._done_s + passed_s)
+        self._tell(this, "")
+
+    def _tell(self, this: Round, doing: str) -> None:
+        answers = self.total.operations + this.crowd.answers()
+        text = f"{answers} operations, {self.faults.total()} faults"
+        self._progress.update(self._task, description=f"{text}; {doing}" if doing else text)
+
+
+def _report(console: Console, settings: ChaosSettings, run: _Run) -> None:
+    """Print the verdict."""
+    total = run.total
+    table = Table(box=None, show_header=False, pad_edge=False)
+    faults = ", ".join(f"{kind} {number}" for kind, number in sorted(run.faults.items()))
+    rows = {
+        "seed": str(settings.seed),
+        "operations": f"{total.operations}, {total.unknown} of them with an unknown outcome",
+        "acknowledged writes": str(total.acked_writes),
+        "sessions": str(total.sessions),
+        "faults": f"{run.faults.total()}: {faults}" if faults else "0",
+        "longest gap in writes": f"{total.longest_gap_ns / 1e9:.1f} s",
+        "lost acknowledged writes": _count(total.lost),
+        "violations": _count(total.violations),
+    }
+    if total.undecided:
+        rows["undecided znodes"] = f"{len(total.undecided)}, judged by all other checks only"
+    for name, value in rows.items():
+        table.add_row(name, value)
+    console.print(table, highlight=False)
+    for text in (total.lost + total.violations)[:_SHOWN_MAX]:
+        console.print(text, style="red", markup=False, highlight=False, soft_wrap=True)
+
+
+def _count(found: list[str]) -> str:
+    return f"[red]{len(found)}[/red]" if found else "0"
+
+
+@contextmanager
+def _local_ray() -> Iterator[None]:
+    """A Ray of the run's own, on this machine: what it kills is its own."""
+    with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
+        ray.init(
+            address="local",
+            include_dashboard=False,
+            logging_level=logging.ERROR,
+            log_to_driver=False,
+        )
+        try:
+            yield
+        finally:
+            ray.shutdown()
