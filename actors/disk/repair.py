@@ -92,6 +92,7 @@ def _set_aside(files: FileLayer, folder: Path) -> None:
     path = folder / DAMAGED_FOLDER
     if not files.exists(path):
         files.make_folder(path)
+        files.sync_folder(folder)  # or what is moved into it could be lost with it
     for name in _names(files, folder):
         files.rename(folder / name, path / name)
     files.sync_folder(path)

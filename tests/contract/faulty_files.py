@@ -36,6 +36,7 @@ class _File:
         self.data = bytearray()  # what a reader sees
         self.disk = bytearray()  # what is on the disk
         self.pending: list[tuple[int, bytes]] = []  # on the way from the one to the other
+        self.is_spoiled = False
 
     def write(self, offset: int, data: bytes) -> None:
         _put(self.data, offset, data)
@@ -71,13 +72,11 @@ class FaultyFiles(FileLayer):
         on_operation: Called before each of those with its number and name; may raise, in place
             of the operation.
         capacity: Bytes that all files may have together; met at allocation only.
-        lost: Paths whose bytes the disk does not give back.
     """
 
     def __init__(self) -> None:
         self.operations = 0
         self.capacity = 1 << 40
-        self.lost: set[Path] = set()
         self.on_operation: Callable[[int, str], None] = lambda _number, _name: None
         self._root = _Folder()
         self._changes: list[_Change] = []  # of names, not forced yet, oldest first
@@ -118,6 +117,15 @@ class FaultyFiles(FileLayer):
         """Flip bits of one byte on the disk."""
         self.content(path)[offset] ^= bits
 
+    def spoil(self, path: Path) -> None:
+        """Have the disk give the bytes of a file back no more."""
+        self._file(path).is_spoiled = True
+
+    def lose(self, path: Path) -> None:
+        """Take a file off the disk."""
+        self.remove(path)
+        self.sync_folder(path.parent)
+
     def paths(self, folder: Path) -> list[Path]:
         """All files in a folder and below."""
         found = []
@@ -151,7 +159,7 @@ class FaultyFiles(FileLayer):
         return len(self._open[fd].data)
 
     def read(self, fd: int, size: int, offset: int) -> bytes:
-        if any(self._open[fd] is self._find(path) for path in self.lost if self.exists(path)):
+        if self._open[fd].is_spoiled:
             raise Unreadable(errno.EIO, "cannot be read")
         return bytes(self._open[fd].data[offset : offset + size])
 

@@ -201,7 +201,7 @@ def test_damage_before_the_snapshot_is_dropped(is_lost: bool) -> None:
     files = written(200, 200, 200)
     log = recovered(files, after=z(6))[2]
     if is_lost:
-        files.lost.add(path(z(4)))
+        files.spoil(path(z(4)))
     else:
         files.flip(path(z(4)), SEGMENT_HEADER_BYTES + 100)
     assert count(read(log, z(6), z(9), needed_after=z(6))) == 3  # reads no more than it must

@@ -1,0 +1,266 @@
+"""A full disk: it is told while all that was accepted still fits, and forgotten when there is room.
+
+Rule D6, on files in memory and once on a real file system that is filled up.
+"""
+
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from raykeeper.actors.disk.file_layer import OS_FILES
+from raykeeper.actors.disk.identity import format_folder
+from raykeeper.actors.disk.opening import open_store
+from raykeeper.actors.disk.storage import Storage, StorageLimits
+from raykeeper.actors.disk.storage_errors import NoRoom, StorageError
+from raykeeper.actors.events import DiskEvent, EpochsSaved, LogSynced, LogTruncated, RoomChanged
+from raykeeper.actors.recovered import Recovered
+from raykeeper.zab.effects import (
+    Append,
+    CheckRoom,
+    InstallSnapshot,
+    ReceiveChunk,
+    ReceiveSnapshot,
+    SaveEpochs,
+    Truncate,
+)
+from raykeeper.zab.ids import ZERO, Epoch, Zxid, make_zxid
+from tests.contract.faulty_files import FaultyFiles, Loss
+from tests.contract.store_model import EPOCH_1, flatten
+from tests.contract.stores import FOLDER, IDENTITY, LIMITS, OWNER
+
+SEGMENT = LIMITS.segment_bytes
+
+
+def z(counter: int, epoch: int = 1) -> Zxid:
+    return make_zxid(Epoch(epoch), counter)
+
+
+def append(counter: int, size: int = 400) -> Append:
+    return Append(z(counter), [bytes([counter]) * size], ZERO)
+
+
+def start(files: FaultyFiles) -> tuple[Storage, Recovered]:
+    return open_store(FOLDER, OWNER, LIMITS, has_peers=True, wall_s=9, files=files)
+
+
+def almost_full(segments: int) -> tuple[FaultyFiles, Storage]:
+    """A store in epoch 1 whose disk has room for its spare and so many segments more."""
+    files = FaultyFiles()
+    format_folder(FOLDER, IDENTITY, files)
+    storage, recovered = start(files)
+    assert recovered.has_room
+    storage.perform([EPOCH_1])
+    files.capacity = 1 << 40
+    files.capacity -= files.free_bytes(FOLDER) - segments * SEGMENT
+    return files, storage
+
+
+def log_of(recovered: Recovered) -> list[int]:
+    return [int(zxid) for zxid, _ in flatten(recovered.runs)]
+
+
+def test_a_full_disk_is_told_with_a_whole_segment_left() -> None:
+    files, storage = almost_full(segments=1)
+    counter, told = 0, []
+    while not any(isinstance(event, RoomChanged) for event in told):
+        counter += 1
+        told = storage.perform([append(counter)])
+    # With the completion of the batch that went into the last segment; four fit into one.
+    assert told == [LogSynced(z(counter)), RoomChanged(False)]
+    for more in range(counter + 1, counter + 4):
+        assert storage.perform([append(more)]) == [LogSynced(z(more))]
+    assert storage.perform([SaveEpochs(Epoch(2), Epoch(2))]) == [EpochsSaved(Epoch(2), Epoch(2))]
+    assert storage.perform([CheckRoom()]) == [RoomChanged(False)]
+    files.capacity += SEGMENT
+    assert storage.perform([CheckRoom()]) == [RoomChanged(True)]
+    assert storage.perform([append(counter + 4)]) == [
+        LogSynced(z(counter + 4)),
+        RoomChanged(False),
+    ]
+    storage.close()
+    files.capacity += SEGMENT  # the last segment is made anew
+    _, recovered = start(files.crash(Loss.ALL, random.Random(0)))
+    assert log_of(recovered) == [z(n) for n in range(1, counter + 5)]
+    assert (recovered.accepted, recovered.current) == (2, 2)
+
+
+def test_without_any_room_the_store_stops_and_loses_nothing() -> None:
+    files, storage = almost_full(segments=0)
+    synced = 0
+    with pytest.raises(NoRoom):
+        for counter in range(1, 99):
+            storage.perform([append(counter)])
+            synced = counter
+    assert synced == 4
+    with pytest.raises(StorageError, match="failed before"):
+        storage.perform([CheckRoom()])
+    storage.close()
+    # The last segment is made anew at each start, so there is none without room for one.
+    for _ in range(2):
+        with pytest.raises(NoRoom, match=r"0 bytes are free on its disk, and a segment .* 2,048"):
+            start(files)
+        assert files.open_files() == 0
+    files.capacity += SEGMENT
+    storage, recovered = start(files)
+    assert log_of(recovered) == [z(n) for n in range(1, 5)]
+    # What the old one had is free again, so there is a spare as well.
+    assert recovered.has_room
+    storage.close()
+
+
+def test_a_start_with_a_spare_needs_no_more_room() -> None:
+    files, storage = almost_full(segments=1)
+    storage.perform([append(1)])
+    storage.close()
+    files.capacity -= files.free_bytes(FOLDER)
+    for _ in range(3):
+        storage, recovered = start(files)
+        assert (log_of(recovered), recovered.has_room) == ([z(1)], True)
+        storage.close()
+
+
+def test_a_start_without_room_for_a_spare_says_so() -> None:
+    files, storage = almost_full(segments=1)
+    storage.perform([append(1)])
+    storage.close()
+    # From now on segments are twice as large: there is room for the last one, and no spare.
+    files.capacity -= files.free_bytes(FOLDER) - SEGMENT
+    larger = StorageLimits(2 * SEGMENT)
+    storage, recovered = open_store(FOLDER, OWNER, larger, has_peers=True, wall_s=9, files=files)
+    assert (log_of(recovered), recovered.has_room) == ([z(1)], False)
+    assert storage.perform([append(2), CheckRoom()]) == [LogSynced(z(2)), RoomChanged(False)]
+    files.capacity += 2 * SEGMENT
+    assert storage.perform([append(3)]) == [LogSynced(z(3))]
+    assert storage.perform([CheckRoom()]) == [RoomChanged(True)]
+    storage.close()
+
+
+def test_an_empty_store_needs_room_for_a_segment() -> None:
+    files = FaultyFiles()
+    format_folder(FOLDER, IDENTITY, files)
+    files.capacity -= files.free_bytes(FOLDER) - (SEGMENT - 1)
+    with pytest.raises(NoRoom, match="2,047 bytes are free"):
+        start(files)
+    files.capacity += 1
+    assert start(files)[1].has_room
+
+
+def test_a_large_append_uses_one_segment_after_the_other() -> None:
+    files, storage = almost_full(segments=2)
+    txns = [bytes([n]) * 300 for n in range(1, 15)]
+    assert storage.perform([Append(z(1), txns, ZERO)]) == [LogSynced(z(14)), RoomChanged(False)]
+    storage.close()
+    files.capacity += SEGMENT
+    assert [txn for _, txn in flatten(start(files)[1].runs)] == txns
+
+
+def test_a_cut_needs_no_more_room() -> None:
+    files, storage = almost_full(segments=1)
+    for counter in range(1, 5):
+        storage.perform([append(counter)])
+    files.capacity -= files.free_bytes(FOLDER)
+    assert storage.perform([Truncate(z(2)), append(3)]) == [LogTruncated(z(2)), LogSynced(z(3))]
+    storage.close()
+    assert log_of(start(files)[1]) == [z(1), z(2), z(3)]
+
+
+def test_room_comes_back_with_what_is_removed() -> None:
+    files, storage = almost_full(segments=0)
+    told: list[DiskEvent] = storage.perform([append(1)])
+    assert told == [LogSynced(z(1)), RoomChanged(False)]
+    files.capacity += SEGMENT + 1000  # a segment for the new generation, and its snapshot
+    chunks = [ReceiveSnapshot(z(9)), ReceiveChunk(b"tree")]
+    told = storage.perform([*chunks, InstallSnapshot(z(9), z(9), []), append(10)])
+    assert told[-1] == LogSynced(z(10))
+    assert RoomChanged(True) in told
+    storage.close()
+    assert log_of(start(files)[1]) == [z(10)]
+
+
+@pytest.mark.parametrize("operation", ["create", "allocate", "sync_folder"])
+def test_any_other_failure_of_the_allocation_stops_the_store(operation: str) -> None:
+    files, storage = almost_full(segments=5)
+
+    def fail(_number: int, name: str) -> None:
+        if name == operation:
+            raise OSError(5, "broken")
+
+    files.on_operation = fail
+    with pytest.raises(StorageError, match="broken"):
+        for counter in range(1, 9):
+            storage.perform([append(counter)])
+    with pytest.raises(StorageError, match="failed before"):
+        storage.perform([CheckRoom()])
+    files.on_operation = lambda _number, _name: None
+    storage.close()
+    assert files.open_files() == 0
+
+
+_ON_A_SMALL_DISK = """
+import sys
+from pathlib import Path
+from tests.contract.test_storage_room import fill_a_real_disk
+fill_a_real_disk(Path(sys.argv[1]))
+print("filled")
+"""
+
+
+def test_on_a_real_disk_that_is_filled_up(tmp_path: Path) -> None:
+    # In a mount namespace of its own, so that nothing is left of it whatever happens.
+    mount = f"mount -t tmpfs -o size=9m tmpfs {tmp_path} && exec {sys.executable} -c "
+    tried = subprocess.run(
+        ["unshare", "-m", "sh", "-c", f"{mount} 'print(1)'"], capture_output=True, text=True
+    )
+    if tried.returncode != 0:
+        pytest.skip(f"a file system cannot be mounted here: {tried.stderr.strip()}")
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", f"{mount} '{_ON_A_SMALL_DISK}' {tmp_path}"],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[2],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        timeout=60,
+    )
+    assert (done.stdout, done.returncode) == ("filled\n", 0), done.stderr
+
+
+def fill_a_real_disk(disk: Path) -> None:
+    """Run a store in `disk`, which is small, into its end and back. Raises when it loses a word."""
+    folder, ballast = disk / "data", disk / "ballast"
+    limits = StorageLimits(segment_bytes=1 << 20)
+
+    def open_again() -> tuple[Storage, Recovered]:
+        return open_store(folder, OWNER, limits, has_peers=True, wall_s=9)
+
+    format_folder(folder, IDENTITY)
+    storage, recovered = open_again()
+    assert recovered.has_room
+    storage.perform([EPOCH_1])
+    ballast.write_bytes(bytes(3 << 20))
+    counter, told = 0, []
+    while RoomChanged(False) not in told:
+        counter += 1
+        told = storage.perform([Append(z(counter), [bytes(50_000)], ZERO)])
+    fd = os.open(disk / "more", os.O_WRONLY | os.O_CREAT)
+    with pytest.raises(OSError, match="No space left"):
+        while True:
+            os.write(fd, bytes(4096))
+    os.close(fd)
+    assert OS_FILES.free_bytes(disk) == 0
+    # Nothing is left for anybody, and what was accepted still fits, promises too.
+    last = counter + 15
+    for more in range(counter + 1, last + 1):
+        told = storage.perform([Append(z(more), [bytes(50_000)], ZERO)])
+        assert told == [LogSynced(z(more))]
+    assert storage.perform([SaveEpochs(Epoch(7), Epoch(1)), CheckRoom()])[-1] == RoomChanged(False)
+    ballast.unlink()
+    assert storage.perform([CheckRoom()]) == [RoomChanged(True)]
+    storage.close()
+    storage, recovered = open_again()
+    assert log_of(recovered) == [z(n) for n in range(1, last + 1)]
+    assert (recovered.accepted, recovered.has_room, recovered.is_uncertain) == (7, True, False)
+    storage.close()

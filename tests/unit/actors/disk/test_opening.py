@@ -1,0 +1,62 @@
+"""How a store is opened: formatted when there is nothing, repaired when corrupt, or refused."""
+
+import pytest
+from msgspec.structs import replace
+
+from raykeeper.actors.disk.identity import Owner, format_folder, peek_identity
+from raykeeper.actors.disk.opening import open_store
+from raykeeper.actors.disk.storage import Storage
+from raykeeper.actors.disk.storage_errors import (
+    FolderInUse,
+    ForeignFolder,
+    NotFormatted,
+    UnknownVersion,
+)
+from raykeeper.actors.recovered import Recovered
+from raykeeper.zab.ids import FOUNDING, ServerId
+from tests.contract.faulty_files import FaultyFiles
+from tests.contract.stores import FOLDER, IDENTITY, LIMITS, OWNER
+
+
+def opened(
+    files: FaultyFiles, owner: Owner = OWNER, *, has_peers: bool = True
+) -> tuple[Storage, Recovered]:
+    return open_store(FOLDER, owner, LIMITS, has_peers=has_peers, wall_s=1_000, files=files)
+
+
+@pytest.mark.parametrize("has_peers", [False, True])
+def test_a_formatted_folder_is_opened(has_peers: bool) -> None:
+    files = FaultyFiles()
+    format_folder(FOLDER, IDENTITY, files)
+    storage, recovered = opened(files, has_peers=has_peers)
+    assert (recovered.disk, storage.identity.incarnation) == (FOUNDING, 1)
+
+
+def test_an_empty_folder_is_a_new_disk_to_servers_with_peers() -> None:
+    files = FaultyFiles()
+    with pytest.raises(NotFormatted, match="only voter"):
+        opened(files, has_peers=False)
+    assert files.paths(FOLDER.parents[2]) == []
+    storage, recovered = opened(files)
+    assert recovered.disk == storage.identity.disk_uuid != FOUNDING
+    assert storage.identity.incarnation == 1_001
+    assert storage.identity.begun_anew == "its folder was empty"
+    storage.close()
+    assert opened(files)[1].disk == recovered.disk
+
+
+def test_what_is_not_damage_is_not_repaired() -> None:
+    files = FaultyFiles()
+    format_folder(FOLDER, IDENTITY, files)
+    with pytest.raises(ForeignFolder):
+        opened(files, Owner("coord", "8c1f", ServerId(2)))
+    storage, _ = opened(files)
+    with pytest.raises(FolderInUse):
+        opened(files)
+    storage.close()
+    assert peek_identity(FOLDER, files) == replace(IDENTITY, incarnation=1)
+    other = FaultyFiles()
+    format_folder(FOLDER, replace(IDENTITY, format_version=9), other)
+    with pytest.raises(UnknownVersion):
+        opened(other)
+    assert (files.open_files(), other.open_files()) == (0, 0)

@@ -1,0 +1,71 @@
+"""Repair, step by step; tests/contract/test_storage_damage.py breaks it at every operation."""
+
+from pathlib import Path
+
+from raykeeper.actors.disk.identity import (
+    Identity,
+    RepairStep,
+    format_folder,
+    peek_identity,
+)
+from raykeeper.actors.disk.repair import (
+    DAMAGED_FOLDER,
+    begin_repair,
+    finish_repair,
+    remove_damaged,
+)
+from tests.contract.faulty_files import FaultyFiles
+from tests.contract.stores import FOLDER, IDENTITY
+
+DAMAGED = FOLDER / DAMAGED_FOLDER
+
+
+def with_log(name: str, files: FaultyFiles | None = None) -> FaultyFiles:
+    """A formatted folder with a file of that name in the place of a log."""
+    if files is None:
+        files = FaultyFiles()
+        format_folder(FOLDER, IDENTITY, files)
+    files.close(files.create(FOLDER / "generation-1" / name))
+    return files
+
+
+def begun(files: FaultyFiles, reason: str = "log.1 is damaged") -> Identity:
+    identity = peek_identity(FOLDER, files)
+    assert identity is not None
+    return begin_repair(files, FOLDER, identity, reason)
+
+
+def test_begins_with_another_disk() -> None:
+    files = with_log("log.1")
+    before = files.names(FOLDER)
+    identity = begun(files)
+    assert peek_identity(FOLDER, files) == identity
+    assert identity.owner == IDENTITY.owner
+    assert identity.disk() not in (IDENTITY.disk(), IDENTITY.disk_uuid)
+    assert identity.repair is not None
+    assert (identity.repair.step, identity.begun_anew) == (RepairStep.SET_ASIDE, "log.1 is damaged")
+    assert files.names(FOLDER) == before
+    # One that has begun goes on, for its own reason.
+    assert begun(files, "another") == identity
+
+
+def test_sets_aside_what_was_there() -> None:
+    files = with_log("log.1")
+    identity = finish_repair(files, FOLDER, begun(files))
+    assert (identity.repair, peek_identity(FOLDER, files)) == (None, identity)
+    assert files.paths(DAMAGED) == [DAMAGED / "epochs", DAMAGED / "generation-1" / "log.1"]
+    assert files.names(FOLDER / "generation-1") == []
+    remove_damaged(files, FOLDER)
+    remove_damaged(files, FOLDER)
+    assert not files.exists(DAMAGED)
+
+
+def test_a_later_repair_keeps_what_the_first_set_aside() -> None:
+    files = with_log("log.1")
+    finish_repair(files, FOLDER, begun(files))
+    with_log("log.2", files)
+    identity = begun(files)
+    assert identity.repair is not None and identity.repair.step is RepairStep.START_ANEW
+    finish_repair(files, FOLDER, identity)
+    assert DAMAGED / "generation-1" / "log.1" in files.paths(DAMAGED)
+    assert not [path for path in files.paths(Path("/")) if path.name == "log.2"]

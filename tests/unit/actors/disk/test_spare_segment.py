@@ -1,0 +1,97 @@
+"""The spare segment: one at a time, and a full disk is told instead of raised."""
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from raykeeper.actors.disk.log_format import SegmentHeader, encode_segment_header
+from raykeeper.actors.disk.log_segment import segment_name
+from raykeeper.actors.disk.spare_segment import SPARE_FILE, SpareSegment
+from raykeeper.actors.disk.storage_errors import CorruptRecord
+from raykeeper.zab.ids import ZERO, Zxid
+from tests.contract.faulty_files import FaultyFiles
+
+FOLDER = Path("/")
+LOG = Path("/log")
+SPARE = FOLDER / SPARE_FILE
+HEADER = encode_segment_header(SegmentHeader(7, Zxid(0x101), ZERO, 1000))
+
+
+def with_room(size: int) -> tuple[FaultyFiles, SpareSegment]:
+    files = FaultyFiles()
+    files.capacity = size
+    return files, SpareSegment(files, FOLDER, 1000)
+
+
+def test_there_is_one_at_a_time() -> None:
+    files, spare = with_room(3000)
+    assert spare.replenish() and spare.replenish()
+    assert files.free_bytes(FOLDER) == 2000
+    fd, path = spare.take(10)
+    assert (files.size(fd), path) == (1000, SPARE)
+    files.rename(path, FOLDER / "taken")
+    # Taken again at once, it is made at once.
+    assert files.size(spare.take(1000)[0]) == 1000
+
+
+def test_a_full_disk_is_told_until_there_is_room() -> None:
+    files, spare = with_room(999)
+    assert not spare.replenish() and not spare.has_room
+    assert (files.names(FOLDER), files.open_files()) == ([], 0)
+    files.capacity = 1000
+    assert spare.replenish() and spare.has_room
+
+
+def test_a_quota_counts_as_full() -> None:
+    files, spare = with_room(5000)
+
+    def fail(_number: int, name: str) -> None:
+        if name == "allocate":
+            raise OSError(errno.EDQUOT, "quota")
+
+    files.on_operation = fail
+    assert not spare.replenish()
+
+
+def test_what_is_larger_than_a_spare_leaves_it_alone() -> None:
+    files, spare = with_room(5000)
+    spare.replenish()
+    fd, path = spare.take(1001)
+    assert (files.size(fd), path.suffix) == (1001, ".tmp")
+    assert files.names(FOLDER) == sorted([path.name, SPARE_FILE])
+    spare.close()
+    files.close(fd)
+    assert files.open_files() == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "is_lost"),
+    [
+        (b"", False),
+        (bytes(1000), False),
+        # A crash before the new name was there: nothing was written behind the header.
+        (HEADER, False),
+        (HEADER[:-1] + b"torn" + HEADER, False),
+        # What was written was acknowledged, unless it is a copy of a segment that is there.
+        (HEADER + b"batch", True),
+    ],
+)
+def test_the_one_of_an_earlier_process(content: bytes, is_lost: bool) -> None:
+    for is_copy in (False, True):
+        files, spare = with_room(5000)
+        files.make_folder(LOG)
+        fd = files.create(SPARE)
+        files.write(fd, [content], 0)
+        files.close(fd)
+        if is_copy:
+            files.close(files.create(LOG / segment_name(Zxid(0x101))))
+        if is_lost and not is_copy:
+            with pytest.raises(CorruptRecord, match=r"log.0+101 is missing: /spare is that segm"):
+                spare.remove_old(LOG)
+            assert files.exists(SPARE)
+        else:
+            spare.remove_old(LOG)
+            spare.remove_old(LOG)
+            assert not files.exists(SPARE)
+        assert files.open_files() == 0
