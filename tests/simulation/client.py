@@ -129,6 +129,11 @@ class SimClient:
         """Whether nothing is unanswered."""
         return self.core is not None and not self.pending
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether it has a server that serves it."""
+        return self.core is not None and self.core.state is ClientState.CONNECTED
+
     # The workload.
 
     def _plan_work(self, life: int) -> None:
