@@ -19,6 +19,7 @@ from raykeeper.zab.effects import (
     Note,
     ReceiveChunk,
     ReceiveSnapshot,
+    VoteGranted,
 )
 from raykeeper.zab.ids import Zxid, show_zxid
 from raykeeper.znodes.snapshot import SnapshotFormatError, SnapshotLoader
@@ -72,7 +73,7 @@ class Adoption:
         if self._since is None:
             self._since = context.state.zxid
         context.state, self._tree = self._tree, None
-        context.peer.settings.members.adopt(context.state.voters)
+        self._adopt_members(context.state)
         context.out.append(Note(notes.SNAPSHOT_ADOPTED, show_zxid(effect.zxid)))
         self._streams.tree_replaced()
         self.settle()
@@ -83,10 +84,17 @@ class Adoption:
         if since is None or state.zxid < max(state.consistent_at, since):
             return
         self._since = None
-        self._context.peer.settings.members.adopt(state.voters)
+        self._adopt_members(state)
         for number, event in self._context.watches.reevaluate(state, since):
             self._connections.fired(number, event)
         self._connections.adopted()
+
+    def _adopt_members(self, state: State) -> None:
+        settings = self._context.peer.settings
+        had_vote = settings.votes
+        settings.members.adopt(state.voters)
+        if settings.votes and not had_vote:
+            self._context.out.append(VoteGranted())
 
     def _reject_leader(self, error: SnapshotFormatError) -> None:
         peer = self._context.peer

@@ -68,8 +68,8 @@ class Digests:
             self._judge(digest)
         elif self._have_all_voters_told():
             self._is_over = True
-            servers = sorted(self._told)
-            self._note(notes.DIGEST_UNDECIDED, servers)
+            if len(set(self._told.values())) > 1:
+                self._note(notes.DIGEST_UNDECIDED, sorted(self._told))
 
     def diverged(self, zxid: Zxid) -> None:
         """On a server that a quorum disagrees with: stop, and begin anew from the others."""

@@ -55,7 +55,7 @@ from raykeeper.actors.server_stats import ServerStats, stats_of
 from raykeeper.actors.tree_streams import TreeStreams
 from raykeeper.zab import effects as zab
 from raykeeper.zab.history import History
-from raykeeper.zab.ids import ZERO, Millis, Now, ServerId, Zxid
+from raykeeper.zab.ids import FOUNDING, ZERO, Millis, Now, ServerId, Zxid
 from raykeeper.zab.peer import Peer
 from raykeeper.zab.settings import Settings
 from raykeeper.zab.window import TxnWindow
@@ -95,6 +95,8 @@ class Server:
             has_room=recovered.has_room,
         )
         settings.members.adopt(state.voters)
+        if settings.votes and settings.disk != FOUNDING:
+            self._zab_out.append(zab.VoteGranted())  # again: the last process may have died on it
         peer = Peer(settings, history, self._zab_out)
         self._context = ServerContext(state, peer, limits, options)
         self._connections = Connections(self._context)

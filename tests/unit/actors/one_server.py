@@ -87,13 +87,12 @@ class OneServer:
         limits: Limits = LIMITS,
         options: ServerOptions = OPTIONS,
         window: WindowLimits | None = None,
+        segment_bytes: int = 1_000_000,
         clock: Schedule | None = None,
     ) -> None:
         self.server_id = ServerId(server_id)
         self.clock = clock or Schedule(0)
-        self.settings = Settings(
-            self.server_id, tuple(map(ServerId, voters)), timing=TIMING, window=window
-        )
+        self._voters, self._window = tuple(map(ServerId, voters)), window
         self.limits = limits
         self.options = options
         self.effects: list[Effect] = []
@@ -106,18 +105,22 @@ class OneServer:
         self.has_snapshotter = False
         self.ensemble: Servers | None = None
         self._disk_work = Schedule(0)
-        self.disk = SimDisk(self._disk_work)
+        self.disk = SimDisk(self._disk_work, segment_bytes=segment_bytes)
         self.disk.sync_ms_max = 0
         self._done: list[DiskEvent] = []
         self._told: list[Event] = []
         self._tracker = Expiry()
         self._snapshot = StoredSnapshot(ZERO, ZERO, [])
+        self.settings: Settings
         self.server: Server
         self.start()
 
     def start(self) -> None:
         """Start a process on the disk."""
         recovered = self.disk.open(self._done.extend)
+        self.settings = Settings(
+            self.server_id, self._voters, recovered.disk, timing=TIMING, window=self._window
+        )
         self.server = Server(self.settings, self.limits, self.options, recovered)
         self._carry_out(self.server.start(self.clock.times()))
         self._work_disk()
@@ -367,6 +370,7 @@ class Servers:
         limits: Limits = LIMITS,
         options: ServerOptions = OPTIONS,
         window: WindowLimits | None = None,
+        segment_bytes: int = 1_000_000,
         observers: int = 0,
     ) -> None:
         self.clock = Schedule(0)
@@ -378,7 +382,13 @@ class Servers:
         self.hosts: dict[int, OneServer] = {}
         for i in ids:
             host = OneServer(
-                i, voters, limits=limits, options=options, window=window, clock=self.clock
+                i,
+                voters,
+                limits=limits,
+                options=options,
+                window=window,
+                segment_bytes=segment_bytes,
+                clock=self.clock,
             )
             host.ensemble = self
             self.hosts[i] = host

@@ -7,6 +7,9 @@ import pytest
 from msgspec.inspect import StructType, type_info
 
 from raykeeper.actors.peer_messages import (
+    DigestAsk,
+    DigestTold,
+    Diverged,
     ForwardConnect,
     ForwardedWrite,
     ForwardMessage,
@@ -23,6 +26,7 @@ from raykeeper.actors.peer_messages import (
 )
 from raykeeper.zab.ids import Millis, Zxid
 from raykeeper.zab.messages import Commit, Ping
+from raykeeper.znodes.digest import DIGEST_MASK
 from raykeeper.znodes.requests import Connect, Create, CreateMode, SessionId, Write, encode_op
 
 OP = encode_op(Create("/a", b"value", CreateMode.EPHEMERAL))
@@ -35,6 +39,9 @@ MESSAGES: list[PeerMessage] = [
     TouchesConfirmed(7, [SESSION]),
     ReadPointRequest(9),
     ReadPointReply(9, OWNER),
+    DigestAsk(OWNER, DIGEST_MASK),
+    DigestTold(OWNER, DIGEST_MASK),
+    Diverged(OWNER),
 ]
 
 

@@ -15,6 +15,9 @@ from raykeeper.actors.events import (
     TrackerLost,
 )
 from raykeeper.actors.peer_messages import (
+    DigestAsk,
+    DigestTold,
+    Diverged,
     ForwardConnect,
     ForwardMessage,
     ForwardWrites,
@@ -46,6 +49,9 @@ FORWARDS: list[ForwardMessage] = [
     TouchesConfirmed(1, []),
     ReadPointRequest(1),
     ReadPointReply(1, Zxid(1)),
+    DigestAsk(Zxid(1), 0),
+    DigestTold(Zxid(1), 0),
+    Diverged(Zxid(1)),
 ]
 
 
@@ -250,6 +256,7 @@ def test_stats() -> None:
     assert stats.znodes == leader.znodes == len(servers[1].server.state.tree.znodes)
     assert (leader.connections, leader.watches) == (0, 0)
     assert stats.votes and stats.linked == [2, 3] and stats.outstanding == 0
+    assert stats.has_room and stats.without_vote == []
     assert (stats.digest, stats.last_zxid) == (leader.digest, leader.last_zxid)
 
 
@@ -289,7 +296,7 @@ def test_recovers_no_further_than_is_known_to_be_committed() -> None:
 
 def test_damaged_snapshot_is_told() -> None:
     host = OneServer()
-    recovered = Recovered(Epoch(1), Epoch(1), Zxid(1), Zxid(1), [b"\x90"], [], ZERO, True)
+    recovered = Recovered(Epoch(1), Epoch(1), Zxid(1), Zxid(1), [b"\x90"], [], ZERO)
     with pytest.raises(SnapshotFormatError):
         Server(host.settings, host.limits, host.options, recovered)
 
