@@ -21,10 +21,12 @@ def spoil(servers: Servers, *wrong: int) -> None:
         servers[server].server.state.voters[ServerId(200)] = DiskId(f"flipped on {server}")
 
 
-def asked(servers: Servers) -> str:
-    """One write, and one comparison after it; the zxid it is about."""
+def asked(servers: Servers, *held: int) -> str:
+    """One write, and one comparison after it; the zxid it is about. The answers `held` wait."""
     caller = servers.leader.caller(90 + servers.clock.now)
     zxid = servers.leader.server.state.zxid
+    for server in held:
+        servers.hold(server, servers.leader.server_id)
     servers.pass_time(ROUND_MS)
     assert caller.ended is None
     return show_zxid(zxid)
@@ -147,8 +149,7 @@ def test_too_few_that_agree_are_no_difference() -> None:
 def test_answer_that_comes_late_is_judged_by_what_was_agreed() -> None:
     servers = Servers(3)
     spoil(servers, 1)
-    servers.hold(1, 3)
-    zxid = asked(servers)
+    zxid = asked(servers, 1)
     assert noted(servers[3]) == []
     servers.release(1, 3)
     assert (ended(servers), noted(servers[3])) == ([1], [(zxid, [1])])
@@ -159,8 +160,7 @@ def test_late_answer_to_an_earlier_question_says_nothing(wrong: int) -> None:
     servers = Servers(3)
     leader = servers[3]
     spoil(servers, wrong)
-    servers.hold(wrong, 3)
-    asked(servers)
+    asked(servers, wrong)
     leader.take()
     old = leader.server.state.zxid
     leader.caller(2)
@@ -188,9 +188,7 @@ def test_learner_without_a_vote_is_judged_and_does_not_judge() -> None:
     assert (ended(servers), noted(servers[3])) == ([4], [(zxid, [4])])
     servers = Servers(3, observers=1)
     spoil(servers, 1, 2)
-    servers.hold(1, 3)
-    servers.hold(2, 3)
-    zxid = asked(servers)
+    zxid = asked(servers, 1, 2)
     assert servers[4].sent(DigestTold)[0].digest == servers[3].server.state.digest()
     servers.release(1, 3)
     servers.release(2, 3)
@@ -237,8 +235,7 @@ def test_accusation_by_another_than_the_leader_is_ignored() -> None:
 def test_question_of_a_reign_that_is_over_is_not_answered_by_the_next() -> None:
     servers = Servers(3)
     leader = servers[3]
-    servers.hold(1, 3)
-    asked(servers)
+    asked(servers, 1)
     leader.server.peer.abdicate("to see", leader.clock.now)
     leader.step()
     servers.release(1, 3)
