@@ -19,6 +19,7 @@ from raykeeper.client.outstanding import Ask
 from raykeeper.client.states import ClientState
 from raykeeper.zab.ids import Millis, ServerId
 from raykeeper.znodes.replies import EventType
+from raykeeper.znodes.requests import ANY_VERSION, SetData
 from tests.simulation.client_log import ClientLog
 from tests.simulation.clock import SimClock
 from tests.simulation.network import Network, SimLink, client_end
@@ -133,6 +134,13 @@ class SimClient:
     def is_connected(self) -> bool:
         """Whether it has a server that serves it."""
         return self.core is not None and self.core.state is ClientState.CONNECTED
+
+    def write_once(self) -> None:
+        """One more request when the work is over."""
+        if self.core is not None:
+            self._submit(SetData("/n0", b"the last one", ANY_VERSION))
+            self.core.flush(self.clock.mono())
+            self._carry_out()
 
     # The workload.
 

@@ -24,7 +24,7 @@ class Damage:
 
     def may_forget(self, node: Node) -> bool:
         """Whether the disk of `node` may lose what it forced last."""
-        if node.disk.is_lost:
+        if _is_lost(node):
             return True
         lost, uncertain, forgotten = self._counts(node)
         return self._is_bearable(lost, uncertain + node.votes, forgotten + node.votes)
@@ -32,17 +32,17 @@ class Damage:
     def may_be_uncertain(self, node: Node) -> bool:
         """Whether the disk of `node` may have a torn end."""
         lost, uncertain, forgotten = self._counts(node)
-        if node.disk.is_lost:
+        if _is_lost(node):
             return True
         forgotten += node.votes and node.disk.has_forgotten
         return self._is_bearable(lost, uncertain + node.votes, forgotten)
 
     def _counts(self, but: Node) -> tuple[int, int, int]:
         """Of the voters but one: who is lost, uncertain, and uncertain with reason."""
-        disks = [node.disk for node in self._voters if node is not but]
-        kept = [disk for disk in disks if not disk.is_lost]
+        others = [node for node in self._voters if node is not but]
+        kept = [node.disk for node in others if not _is_lost(node)]
         uncertain = sum(disk.is_uncertain for disk in kept)
-        return len(disks) - len(kept), uncertain, sum(disk.has_forgotten for disk in kept)
+        return len(others) - len(kept), uncertain, sum(disk.has_forgotten for disk in kept)
 
     def _is_bearable(self, lost: int, uncertain: int, forgotten: int) -> bool:
         voters = len(self._voters)
@@ -51,3 +51,8 @@ class Damage:
             return False
         healthy = voters - lost - uncertain
         return healthy >= quorum or healthy + uncertain >= max(quorum, 2 * (voters - quorum) + 1)
+
+
+def _is_lost(node: Node) -> bool:
+    # A tree that differs will cost its server the disk (rule D4).
+    return node.disk.is_lost or node.is_flipped

@@ -50,6 +50,7 @@ class Faults:
             FaultKind.FLIP_OLD: self._flip_old,
             FaultKind.FLIP_LAST: self._flip_last,
             FaultKind.LOSE_FOLDER: self._lose_folder,
+            FaultKind.FLIP_MEMORY: self._flip_memory,
             FaultKind.TRACKER_LOST: self._tracker_lost,
             FaultKind.TRACKER_SLOW: self._tracker_slow,
             FaultKind.TRACKER_REPEATS: self._tracker_repeats,
@@ -256,6 +257,13 @@ class Faults:
             node.crash()
             self._later(fault, node.start)
         node.disk.repair()
+        return True
+
+    def _flip_memory(self, fault: Fault) -> bool:
+        node = self._nodes.get(fault.target)
+        if node is None or not node.is_up or node.is_flipped or not self._damage.may_lose(node):
+            return False
+        node.flip_memory()
         return True
 
     # The actors beside a server.

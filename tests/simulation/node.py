@@ -30,9 +30,11 @@ from raykeeper.zab.effects import (
     Run,
     Truncate,
 )
-from raykeeper.zab.ids import Millis, ServerId, Zxid
+from raykeeper.zab.ids import ZERO, Millis, ServerId, Zxid
 from raykeeper.zab.settings import Settings, Timing, WindowLimits
 from raykeeper.znodes.limits import Limits
+from raykeeper.znodes.requests import SessionId
+from raykeeper.znodes.tree import Znode
 from tests.simulation.clock import SimClock
 from tests.simulation.companions import SimSnapshotter, SimTracker
 from tests.simulation.disk import DiskFailedError, SimDisk
@@ -44,6 +46,8 @@ if TYPE_CHECKING:
     from tests.simulation.checks import Checks
 
 TIMING = Timing(tick_ms=Millis(200), init_limit=20, sync_limit=4)
+STRAY = "/flipped"
+"""A znode that no client knows of and that hangs on no other."""
 RESTART_MS = 300
 """How long until a process that ended by itself is started again."""
 LIMITS = Limits(session_timeout_min_ms=Millis(1_000), session_timeout_max_ms=Millis(20_000))
@@ -87,6 +91,7 @@ class Node:
         self._is_planned = False
         self._wake_at: Millis | None = None
         self._leaving: Restart | None = None
+        self._was_flipped = False  # in the life of this process
 
     @property
     def is_up(self) -> bool:
@@ -106,6 +111,7 @@ class Node:
         life = self.incarnation
         self.is_frozen = False
         self._leaving = None
+        self._was_flipped = False
         try:
             recovered = self.disk.open(
                 lambda events: self._take(life, list(events)),
@@ -175,6 +181,17 @@ class Node:
             self.is_frozen = False
             self.disk.thaw()
             self._take(self.incarnation, [])
+
+    def flip_memory(self) -> None:
+        """Something gets into the tree that no transaction made; a snapshot does not show it."""
+        assert self.server is not None
+        znode = Znode(b"flipped", ZERO, ZERO, Millis(0), Millis(0), 0, SessionId(0), 0, ZERO, 0)
+        self._was_flipped = self.server.state.tree.add(STRAY, znode, None)
+
+    @property
+    def is_flipped(self) -> bool:
+        """Whether the tree is another than that of the other servers."""
+        return self.server is not None and STRAY in self.server.state.tree.znodes
 
     def accept_client(self, link: SimLink) -> None:
         """A client has dialled."""
@@ -296,6 +313,7 @@ class Node:
             elif isinstance(effect, TrackSessions):
                 self.tracker.track(effect.report)
             elif isinstance(effect, Restart):
+                assert self._was_flipped or not effect.forget, effect.reason
                 self._leaving = effect
             else:
                 self.snapshotter.perform(effect)

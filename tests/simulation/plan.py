@@ -72,7 +72,7 @@ class FaultKind(Enum):
 
     # The tree in memory.
     FLIP_MEMORY = "flip_memory"
-    """A value in the tree of server `target` changes by itself."""
+    """The tree of server `target` changes by itself, where no client looks."""
 
     # The actors beside a server.
     TRACKER_LOST = "tracker_lost"
@@ -282,7 +282,6 @@ _AMOUNTS: dict[FaultKind, Callable[[Random], int]] = {
     FaultKind.SLOW_SERVER: lambda random: random.choice([10, 30, 100]),
     FaultKind.SLOW_DISK: lambda random: random.choice([50, 300, 1_500]),
     FaultKind.FLIP_OLD: lambda random: random.randint(0, 999),
-    FaultKind.FLIP_MEMORY: lambda random: random.randint(0, 999),
     FaultKind.TRACKER_SLOW: lambda random: random.choice([50, 300, 1_500]),
     FaultKind.SNAPSHOTTER_SLOW: lambda random: random.choice([50, 300, 1_500]),
     FaultKind.WALL_JUMP: lambda random: random.randint(-5 * _HOUR_MS, 5 * _HOUR_MS),

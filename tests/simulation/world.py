@@ -76,11 +76,16 @@ class World:
         for client in self.clients:
             client.is_working = False
         faulty_until = schedule.now
-        done = schedule.run_until(Millis(schedule.now + CONVERGE_MS), self._is_quiet)
-        assert done, f"no convergence in {CONVERGE_MS} ms: {self._why()}"
+        self._converge()
         converged_ms = schedule.now - faulty_until
         schedule.say("all have converged")
         self._settle()
+        if any(node.is_flipped for node in self.nodes):
+            # Trees are compared when they change.
+            for client in self.clients:
+                client.write_once()
+            self._converge()
+            self._settle()
         self.checks.finish(self.nodes)
         return self._report(converged_ms)
 
@@ -109,6 +114,11 @@ class World:
             and self.checks.converged(self.nodes)
             and not any(node.votes and node.disk.is_replaced for node in self.nodes)
         )
+
+    def _converge(self) -> None:
+        until = Millis(self.schedule.now + CONVERGE_MS)
+        done = self.schedule.run_until(until, self._is_quiet)
+        assert done, f"no convergence in {CONVERGE_MS} ms: {self._why()}"
 
     def _settle(self) -> None:
         """Wait for the end of what was under way; sessions of dead clients may still expire."""
