@@ -12,8 +12,8 @@ from raykeeper.actors.connection import Connection
 from raykeeper.actors.connections import Connections
 from raykeeper.znodes.requests import Write
 
-KIND = "AssertionError in world.run: no convergence in N ms"
-"""How the bug shows."""
+WORDS = "no convergence in N ms"
+"""How the kind of its failure ends."""
 
 
 def never_repeat(_self: Connections, _connection: Connection, _write: Write) -> bool:
