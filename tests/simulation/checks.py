@@ -18,6 +18,7 @@ from raykeeper.znodes.requests import SessionId, WriteOp
 from raykeeper.znodes.state import State
 from raykeeper.znodes.txns import Created, SessionClosed, Txn
 from tests.simulation.schedule import Schedule
+from tests.simulation.trace import note_in_words
 
 if TYPE_CHECKING:
     from tests.simulation.client import SimClient
@@ -69,7 +70,8 @@ class Checks:
     def note(self, node: "Node", note: Note) -> None:
         """A note of a server."""
         self.notes[note.name] = self.notes.get(note.name, 0) + 1
-        self._say(f"server {node.server_id}: {note.name} {note.detail}")
+        if self._schedule.trace is not None:
+            self._say(f"server {node.server_id}: {note_in_words(note)}")
 
     def stepped(self, node: "Node") -> None:
         """A server took a step: compare it with everything known."""
@@ -94,6 +96,8 @@ class Checks:
             if before < zxid <= upto:
                 self._deliver(zxid, txn)
         self._delivered[node.server_id] = upto
+        if self._schedule.trace is not None:
+            self._say(f"server {node.server_id} delivers up to {show_zxid(upto)}")
         assert state.zxid == upto, (state.zxid, upto)
         assert self.order and upto <= self.order[-1], "Integrity: delivered, never proposed"
         if state.zxid >= state.consistent_at and not node.is_flipped:

@@ -237,6 +237,7 @@ class Node:
             old.close(self.end)
             self._take(life, [LinkDown(peer.server_id)])
         self._links[peer.server_id] = link
+        self._schedule.say(f"server {self.server_id} has a link to server {peer.server_id}")
         link.attach(
             self.end,
             lambda data: self._take(life, [PeerFrame(peer.server_id, decode_peer_frame(data))]),
@@ -248,6 +249,7 @@ class Node:
         if life != self.incarnation or self._links.get(peer.server_id) is not link:
             return
         del self._links[peer.server_id]
+        self._schedule.say(f"server {self.server_id} loses its link to server {peer.server_id}")
         self._take(life, [LinkDown(peer.server_id)])
         self._schedule.after(20, lambda: self._dial(life, peer))
 

@@ -82,7 +82,7 @@ def test_routine_lines_are_shown_near_the_end_only() -> None:
     brief = [line.plain for line in show_trace(recorder.lines, 10)]
     assert len(whole) == len(recorder.lines)
     assert brief[-10:] == whole[-10:]
-    assert any("requests, answers and commits" in line for line in brief)
+    assert any("requests, answers and deliveries" in line for line in brief)
     assert [line for line in whole if "election" in line] == [
         line for line in brief if "election" in line
     ]

@@ -1,6 +1,6 @@
 """What happened in a run, line by line, for a reader: when, who, what.
 
-Routine lines (requests, answers, commits) are shown only near the end, where a failure is; the
+Routine lines (requests, answers, deliveries) are shown only near the end, where a failure is; the
 others (elections, links, faults, sessions, snapshots) tell the story up to there.
 """
 
@@ -10,14 +10,23 @@ from hashlib import blake2b
 
 from rich.text import Text
 
+from raykeeper.actors.note_fields import fields_of
+from raykeeper.zab.effects import Note
+
 _WHO = re.compile(r"(server|client|session|link) [\w:.-]+?(?=:? )")
-_ROUTINE = re.compile(r"(server|client) \S+ (asks|is told|fails|commits|sees)\b|commits\b")
+_ROUTINE = re.compile(r"(server|client) \S+ (asks|is told|sees|delivers)\b")
 _STYLES = (
-    (re.compile(r"^FAULT|^fault|^the faults"), "magenta"),
+    (re.compile(r"^fault|^the faults"), "magenta"),
     (re.compile(r"crash|dies|LOST|lost|expire|refuse|damaged|fails"), "red"),
     (re.compile(r"election|leader|role|epoch|learner|vote|member"), "cyan"),
     (re.compile(r"snapshot|sync\."), "yellow"),
 )
+
+
+def note_in_words(note: Note) -> str:
+    """A note of a server, its fields by name as in a server's log."""
+    fields = fields_of(note).items()
+    return " ".join([note.name, *(f"{name}={value}" for name, value in fields)])
 
 
 class Recorder:
@@ -50,7 +59,7 @@ def show_trace(lines: list[tuple[int, str]], tail: int | None) -> Iterator[Text]
             skipped += 1
             continue
         if skipped:
-            yield Text(f"          … {skipped} requests, answers and commits", style="dim")
+            yield Text(f"          … {skipped} requests, answers and deliveries", style="dim")
             skipped = 0
         yield _line(now, text)
 
