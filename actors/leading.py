@@ -126,10 +126,9 @@ class Leading:
     def restore_votes(self) -> None:
         """Give servers on new disks their vote back: they have what a quorum has (rule D3)."""
         role = self._broadcasting()
-        if role is None:
-            return
+        assert role is not None, "asked when everything was told that ends a reign"
         is_voter = self._context.peer.settings.members.is_voter
-        for learner in role.learners:
+        for learner in list(role.learners):  # the reign may end by it, and they are forgotten
             server, disk = learner.server_id, learner.disk
             has_lost_vote = not learner.votes and is_voter(server)
             is_back = learner.stage is Stage.FOLLOWING and learner.is_logging

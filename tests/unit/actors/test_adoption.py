@@ -4,7 +4,7 @@ import pytest
 
 from raykeeper.actors import server_notes as notes
 from raykeeper.actors.events import LinkDown, LinkUp, PeerFrame
-from raykeeper.actors.peer_messages import PeerMessage
+from raykeeper.actors.peer_messages import DigestAsk, DigestTold, PeerMessage
 from raykeeper.zab.effects import DiscardSnapshot, InstallSnapshot
 from raykeeper.zab.ids import Epoch, ServerId, Zxid
 from raykeeper.zab.messages import (
@@ -173,7 +173,10 @@ def test_older_tree_counts_once_it_has_caught_up_with_what_was_seen() -> None:
     assert host.server.state.zxid == old
     assert host.server.stats().watches == 2
     assert caller.ask(caller.exists("/b")) == late.ask(late.exists("/b")) == []
-    it.leader(UpToDate(last))
+    it.leader(DigestAsk(old, 0))
+    assert host.sent(DigestTold) == []  # nobody compares what nobody may see
+    it.leader(UpToDate(last), DigestAsk(last, 0))
+    assert [told.zxid for told in host.sent(DigestTold)] == [last]
     assert host.server.state.zxid == last
     assert late.ended is None
     assert host.server.stats().watches == 2

@@ -169,6 +169,21 @@ class TestRestored:
         servers.pass_time(OPTIONS.room_check_ms - 200)
         assert replaced_in(servers[3]) == []
 
+    def test_in_the_next_reign_when_the_counter_is_exhausted(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        servers = Servers(5)
+        servers[5].caller()
+        renew(servers, 1, 2)
+        assert replaced_in(servers[5]) == []
+        monkeypatch.setattr("raykeeper.zab.leader_broadcast.COUNTER_MAX", 1)
+        servers.pass_time(OPTIONS.touch_ms)
+        monkeypatch.undo()
+        assert servers[5].notes(server_notes.COUNTER_EXHAUSTED) == [1]
+        servers.pass_time(2 * LONG_MS)
+        assert servers.leader.server.peer.epoch == 2
+        assert set(votes(servers).values()) == {True}
+
     def test_too_many_lost_at_once_are_not_voted_back(self) -> None:
         """Nobody knows what the two had acknowledged; a person must say."""
         servers = Servers(3)
