@@ -12,9 +12,11 @@ from raykeeper.actors.disk.storage import Storage, StorageEffect, StorageLimits
 from raykeeper.actors.effects import PublishSnapshot
 from raykeeper.actors.events import DiskEvent
 from raykeeper.actors.recovered import Recovered
-from raykeeper.zab.ids import ServerId
+from raykeeper.zab.ids import Millis, ServerId
 from tests.contract.faulty_files import FaultyFiles, Loss
 from tests.contract.store_model import Step, WriteSnapshot
+from tests.simulation.disk import SimDisk, StoredSnapshot
+from tests.simulation.schedule import Schedule
 
 OWNER = Owner("coord", "8c1f", ServerId(1))
 IDENTITY = Identity(OWNER, "disk-1", is_founding=True)
@@ -97,6 +99,40 @@ class TearingStore(LossyStore):
     """Loses any part of what was not forced."""
 
     loss = Loss.SOME
+
+
+class SimulatedStore:
+    """The disk in memory of tests/simulation, which has no format."""
+
+    def __init__(self, disk: SimDisk, schedule: Schedule) -> None:
+        self._disk = disk
+        self._schedule = schedule
+        self._done: list[DiskEvent] = []
+
+    @classmethod
+    def fresh(cls, _tmp_path: Path) -> "SimulatedStore":
+        """An empty store."""
+        schedule = Schedule(0)
+        return cls(SimDisk(schedule, segment_bytes=LIMITS.segment_bytes), schedule)
+
+    def recover(self) -> Recovered:
+        return self._disk.open(self._done.extend)
+
+    def perform(self, effects: Sequence[StorageEffect]) -> list[DiskEvent]:
+        self._disk.submit(list(effects))
+        while not self._disk.is_idle:
+            self._schedule.run_until(Millis(self._schedule.now + 1))
+        done, self._done[:] = list(self._done), []
+        return done
+
+    def write_snapshot(self, step: WriteSnapshot) -> None:
+        self._disk.written[step.zxid] = StoredSnapshot(
+            step.zxid, step.consistent_at, list(step.chunks)
+        )
+
+    def crash(self) -> "Store":
+        self._disk.crash()
+        return SimulatedStore(self._disk, self._schedule)
 
 
 def prepare(store: Store, steps: Sequence[Step]) -> list[StorageEffect]:

@@ -34,7 +34,14 @@ from tests.contract.store_model import (
     random_steps,
     view_of,
 )
-from tests.contract.stores import DiskStore, LosingStore, Store, TearingStore, do
+from tests.contract.stores import (
+    DiskStore,
+    LosingStore,
+    SimulatedStore,
+    Store,
+    TearingStore,
+    do,
+)
 
 LEARNER = ServerId(2)
 
@@ -50,7 +57,7 @@ def append(first: Zxid, *txns: bytes, committed: Zxid = ZERO) -> Append:
 EPOCH_2 = SaveEpochs(Epoch(2), Epoch(2))
 
 
-@pytest.fixture(params=[DiskStore, LosingStore, TearingStore])
+@pytest.fixture(params=[DiskStore, LosingStore, TearingStore, SimulatedStore])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     """An empty store that is recovered and has accepted epoch 1."""
     fresh: Store = request.param.fresh(tmp_path)

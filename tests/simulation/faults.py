@@ -6,12 +6,14 @@ A fault whose target is not there, or that would break what no ensemble can stan
 from collections import Counter
 from collections.abc import Callable
 
+from tests.simulation.ambush import Ambushes
 from tests.simulation.client import SimClient
 from tests.simulation.damage import Damage
 from tests.simulation.network import End, Network
 from tests.simulation.node import Node
 from tests.simulation.plan import Fault, FaultKind
 from tests.simulation.schedule import Schedule
+from tests.simulation.triggers import Reaction
 
 
 class Faults:
@@ -27,6 +29,7 @@ class Faults:
         self._clients = {client.number: client for client in clients}
         self._is_over = False
         self._damage = damage = Damage(nodes)
+        self._ambushes = Ambushes(schedule, nodes)
         for node in nodes:
             node.disk.may_be_uncertain = lambda node=node: damage.may_be_uncertain(node)
         self._handlers: dict[FaultKind, Callable[[Fault], bool]] = {
@@ -59,6 +62,7 @@ class Faults:
             FaultKind.WALL_JUMP: self._wall_jump,
             FaultKind.CLIENT_DIES: self._client_dies,
             FaultKind.CLIENT_FREEZES: self._client_freezes,
+            FaultKind.AMBUSH: self._ambush,
         }
 
     def inject(self, fault: Fault) -> None:
@@ -72,6 +76,7 @@ class Faults:
     def end(self) -> None:
         """Everything that lasts ends, and every server runs."""
         self._is_over = True
+        self._ambushes.lift()
         self._network.heal()
         for node in self._nodes.values():
             node.thaw()
@@ -113,6 +118,45 @@ class Faults:
         life = node.incarnation
         self._later(fault, lambda: node.thaw() if node.incarnation == life else None)
         return True
+
+    # Ambushes.
+
+    def _ambush(self, fault: Fault) -> bool:
+        self._ambushes.lay(fault, self._strike)
+        return False  # counted when it strikes
+
+    def _strike(self, fault: Fault, trapped: Node, peer: Node | None) -> None:
+        if self._is_over:
+            return
+        reaction, leader = Reaction(fault.reaction), self._ambushes.leader() or trapped
+        self.injected[fault.kind.value] += 1
+        if self._schedule.trace is not None:
+            what = f"{fault.trigger} of server {trapped.server_id}, {reaction.value}"
+            self._schedule.say(f"fault: ambush at {what} for {fault.lasts_ms} ms")
+        if reaction in (Reaction.BLACKOUT, Reaction.BLACKOUT_LEADER):
+            last = trapped if reaction is Reaction.BLACKOUT else leader
+            for node in self._nodes.values():
+                self._down(node, fault.lasts_ms if node is last else 10)
+            return
+        at_leader = (Reaction.CRASH_LEADER, Reaction.FREEZE_LEADER, Reaction.ISOLATE_LEADER)
+        victim = leader if reaction in at_leader else trapped
+        if reaction in (Reaction.FREEZE, Reaction.FREEZE_LEADER):
+            self._freeze(Fault(0, fault.kind, victim.server_id, lasts_ms=fault.lasts_ms))
+        elif reaction in (Reaction.ISOLATE, Reaction.ISOLATE_LEADER):
+            self._isolate(Fault(0, fault.kind, victim.server_id, lasts_ms=fault.lasts_ms))
+        elif reaction is Reaction.CRASH_OTHERS:
+            for node in self._nodes.values():
+                if node is not trapped:
+                    self._down(node, fault.lasts_ms)
+        else:
+            self._down(
+                peer or trapped if reaction is Reaction.CRASH_PEER else victim, fault.lasts_ms
+            )
+
+    def _down(self, node: Node, lasts_ms: int) -> None:
+        if node.is_up:
+            node.crash()
+            self._schedule.after(lasts_ms, node.start)
 
     # Links.
 

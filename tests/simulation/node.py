@@ -1,5 +1,6 @@
 """A server in the simulated world: the real `Server` with a shell on virtual time."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from raykeeper.actors.effects import (
@@ -90,6 +91,7 @@ class Node:
         self._events: list[Event] = []
         self._is_planned = False
         self._wake_at: Millis | None = None
+        self.watcher: Callable[[Node, list[object]], None] | None = None  # sees every effect
         self._leaving: Restart | None = None
         self._was_flipped = False  # in the life of this process
 
@@ -322,6 +324,8 @@ class Node:
         self._send(frames)
         if disk:
             self.disk.submit(disk)
+        if self.watcher is not None:
+            self.watcher(self, effects)
         if self._leaving is None:
             self._arm()
         else:

@@ -12,6 +12,7 @@ from random import Random
 from msgspec import Struct
 
 from raykeeper.client.limits import MARGIN_DIVISOR
+from tests.simulation.triggers import TRIGGERS, Reaction
 
 DRIFT_PPM_MAX = 25_000
 """How fast or slow a clock runs at most, in millionths."""
@@ -92,6 +93,10 @@ class FaultKind(Enum):
     CLIENT_DIES = "client_dies"
     CLIENT_FREEZES = "client_freezes"
 
+    # At a moment of the protocol's own, see ambush.py.
+    AMBUSH = "ambush"
+    """`delay_ms` after the `amount`-th `trigger` from now on, `reaction`, for `lasts_ms`."""
+
 
 class Fault(Struct, frozen=True, omit_defaults=True):
     """One fault. Servers are named by their ids, clients by their numbers from 1."""
@@ -102,6 +107,9 @@ class Fault(Struct, frozen=True, omit_defaults=True):
     others: tuple[int, ...] = ()
     lasts_ms: int = 0
     amount: int = 0
+    trigger: str = ""
+    reaction: str = ""
+    delay_ms: int = 0
 
 
 class ServerPlan(Struct, frozen=True):
@@ -229,14 +237,14 @@ _FOCUS_RATE = 2.0
 
 def _draw_faults(seed: int, safety_ms: int, servers: int, clients: int) -> tuple[Fault, ...]:
     random = Random(f"{seed}.mix")
-    rates = {kind: random.choice(_RATES) for kind in FaultKind}
+    rates = {kind: random.choice(_RATES) for kind in FaultKind if kind is not FaultKind.AMBUSH}
     focus = random.random()
     if focus < 0.03:
         rates = {}  # the world as it should be
     elif focus < 0.2:
-        kinds = random.sample(list(FaultKind), random.randint(1, 2))
+        kinds = random.sample(list(rates), random.randint(1, 2))
         rates = dict.fromkeys(kinds, _FOCUS_RATE)
-    faults: list[Fault] = []
+    faults = _draw_ambushes(seed, safety_ms) if rates else []
     for kind, rate in rates.items():
         stream = Random(f"{seed}.faults.{kind.value}")
         at_ms = 0.0
@@ -247,6 +255,23 @@ def _draw_faults(seed: int, safety_ms: int, servers: int, clients: int) -> tuple
             faults.append(_draw_fault(stream, int(at_ms), kind, servers, clients))
     faults.sort(key=lambda fault: fault.at_ms)
     return tuple(faults)
+
+
+def _draw_ambushes(seed: int, safety_ms: int) -> list[Fault]:
+    random = Random(f"{seed}.ambushes")
+    count = random.choice([0, 0, 1, 2, 4, 8]) * (1 + safety_ms // 5_000)
+    return [
+        Fault(
+            random.randrange(safety_ms),
+            FaultKind.AMBUSH,
+            lasts_ms=random.choice([10, 300, 1_500, 3_000]),
+            amount=random.choice([1, 1, 2, 5, 20]),
+            trigger=random.choice(TRIGGERS),
+            reaction=random.choice(list(Reaction)).value,
+            delay_ms=random.choice([0, 0, 1, 3, 10, 40]),
+        )
+        for _ in range(count)
+    ]
 
 
 def _draw_fault(random: Random, at_ms: int, kind: FaultKind, servers: int, clients: int) -> Fault:

@@ -1,0 +1,136 @@
+"""The simulated world itself: it repeats itself, it breaks what it says, and not more."""
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from raykeeper.actors.events import LogSynced, RoomChanged
+from raykeeper.zab.effects import Append, SaveEpochs
+from raykeeper.zab.ids import FOUNDING, ZERO, Epoch, ServerId, Zxid, make_zxid
+from tests.simulation.checks import Checks
+from tests.simulation.clock import SimClock
+from tests.simulation.damage import Damage
+from tests.simulation.disk import DiskFailedError, SimDisk
+from tests.simulation.network import Network
+from tests.simulation.node import Node
+from tests.simulation.plan import Fault, FaultKind, Plan, ServerPlan, draw_plan
+from tests.simulation.schedule import Schedule
+from tests.simulation.world import World
+
+
+def traced(plan: Plan) -> list[tuple[int, str]]:
+    lines: list[tuple[int, str]] = []
+    World(plan, lambda at_ms, text: lines.append((at_ms, text))).run()
+    return lines
+
+
+@pytest.mark.parametrize("seed", [7, 11])
+def test_a_plan_is_run_the_same_way_each_time_and_whether_traced_or_not(seed: int) -> None:
+    plan = draw_plan(seed)
+    assert traced(plan) == traced(plan)
+    assert World(plan).run() == World(plan, lambda _at_ms, _text: None).run()
+
+
+def test_a_plan_is_the_same_after_json() -> None:
+    for seed in range(20):
+        plan = draw_plan(seed)
+        assert msgspec.json.decode(msgspec.json.encode(plan), type=Plan) == plan
+
+
+def test_every_kind_of_fault_is_drawn_and_none_too_late() -> None:
+    plans = [draw_plan(seed) for seed in range(300)]
+    assert {fault.kind for plan in plans for fault in plan.faults} == set(FaultKind)
+    assert all(fault.at_ms < plan.safety_ms for plan in plans for fault in plan.faults)
+    mean_ms = sum(plan.safety_ms for plan in plans) / len(plans)
+    assert 3_500 < mean_ms < 5_500
+
+
+def test_what_happens_before_a_fault_does_not_depend_on_it() -> None:
+    plan = replace(draw_plan(3), faults=())
+    server = plan.servers[0].server_id
+    crash = Fault(plan.safety_ms // 2, FaultKind.CRASH, server, lasts_ms=100)
+    with_fault = traced(replace(plan, faults=(crash,)))
+    before = [line for line in traced(plan) if line[0] < crash.at_ms]
+    assert before == with_fault[: len(before)]
+    assert with_fault[len(before)] == (crash.at_ms, f"server {server} crashes")
+
+
+@pytest.mark.parametrize("drift_ppm", [-25_000, -7, 0, 25_000])
+def test_a_clock_that_is_waited_for_shows_the_time_and_not_a_millisecond_less(
+    drift_ppm: int,
+) -> None:
+    schedule = Schedule(0)
+    clock = SimClock(schedule, drift_ppm, 1_000)
+    for ahead in range(1, 3_000, 13):
+        due = type(clock.mono())(clock.mono() + ahead)
+        schedule.now = type(schedule.now)(schedule.now + clock.delay_until(due) - 1)
+        assert clock.mono() < due
+        schedule.now = type(schedule.now)(schedule.now + 1)
+        assert clock.mono() >= due
+
+
+def z(counter: int) -> Zxid:
+    return make_zxid(Epoch(1), counter)
+
+
+def written(disk: SimDisk, schedule: Schedule, *effects: object) -> list[object]:
+    done: list[object] = []
+    disk.open(done.extend)
+    disk.submit(list(effects))  # type: ignore[arg-type]
+    schedule.run_until(type(schedule.now)(schedule.now + 100))
+    return done
+
+
+EPOCH_1 = SaveEpochs(Epoch(1), Epoch(1))
+
+
+def test_a_bit_of_the_last_force_makes_a_disk_uncertain_until_another_epoch() -> None:
+    schedule = Schedule(0)
+    disk = SimDisk(schedule)
+    written(disk, schedule, EPOCH_1, Append(z(1), [b"a", b"b"], ZERO))
+    disk.crash()
+    assert disk.flip_last()
+    recovered = disk.open(lambda _events: None)
+    assert recovered.is_uncertain and recovered.disk == FOUNDING
+    disk.submit([SaveEpochs(Epoch(2), Epoch(2))])
+    schedule.run_until(type(schedule.now)(schedule.now + 100))
+    assert not disk.open(lambda _events: None).is_uncertain
+
+
+def test_a_bit_of_an_older_force_makes_it_another_disk() -> None:
+    schedule = Schedule(0)
+    disk = SimDisk(schedule)
+    written(disk, schedule, EPOCH_1, Append(z(1), [b"a"], ZERO))
+    assert not disk.flip_old(0.5), "all of it may still be torn"
+    written(disk, schedule, Append(z(2), [b"b"], ZERO))
+    assert disk.flip_old(0.5) and disk.is_lost
+    disk.crash()
+    recovered = disk.open(lambda _events: None)
+    assert recovered.disk != FOUNDING
+    assert (recovered.runs, recovered.accepted) == ([], 0)
+
+
+def test_a_full_disk_is_told_while_there_is_a_segment_left() -> None:
+    schedule = Schedule(0)
+    disk = SimDisk(schedule, segment_bytes=100)
+    disk.open(lambda _events: None)
+    disk.room.is_full = True
+    first = [Append(z(1), [b"x" * 50], ZERO), Append(z(2), [b"y" * 50], ZERO)]
+    assert written(disk, schedule, first[0]) == [LogSynced(z(1)), RoomChanged(False)]
+    with pytest.raises(DiskFailedError, match="all room"):
+        written(disk, schedule, first[1])
+
+
+def test_no_more_disks_are_lost_than_a_minority() -> None:
+    schedule = Schedule(0)
+    plans = [ServerPlan(i, i <= 3, 0, 0, 50, 50, 50_000, 10_000) for i in range(1, 5)]
+    voters = (ServerId(1), ServerId(2), ServerId(3))
+    network, checks = Network(schedule, 1), Checks(schedule)
+    nodes = [Node(plan, voters, schedule, network, checks) for plan in plans]
+    damage = Damage(nodes)
+    assert damage.may_lose(nodes[0])
+    nodes[0].disk.repair()
+    assert damage.may_lose(nodes[0]), "it is lost already"
+    assert not damage.may_lose(nodes[1])
+    assert not damage.may_be_uncertain(nodes[1]), "one healthy voter would be left"
+    assert damage.may_lose(nodes[3]), "it never had a vote"
