@@ -1,0 +1,28 @@
+"""What an ambush can wait for, and how it strikes (see ambush.py)."""
+
+from enum import Enum
+
+TRIGGERS = (
+    *("Notification", "FollowerInfo", "LeaderInfo", "AckEpoch", "Diff", "Trunc", "Snapshot"),
+    *("SnapshotEnd", "NewLeader", "AckNewLeader", "UpToDate", "Proposals", "Ack", "Commit"),
+    *("Ping", "Pong", "LogPaused", "ForwardWrites", "ForwardConnect", "Touches"),
+    *("TouchesConfirmed", "ReadPointRequest", "ReadPointReply", "DigestAsk"),
+    *("Append", "SaveEpochs", "Truncate", "ReadLog", "ReceiveSnapshot", "InstallSnapshot"),
+    *("PublishSnapshot", "VoteGranted", "SendClient", "CloseClient"),
+)
+"""Messages to servers, and effects on the disk and for clients, by the names of their types."""
+
+
+class Reaction(Enum):
+    """How an ambush strikes. Who sent the message, or asked its disk, is the trapped one."""
+
+    CRASH = "crash it"
+    CRASH_PEER = "crash whom it spoke to"
+    CRASH_LEADER = "crash the leader"
+    CRASH_OTHERS = "crash all others"
+    BLACKOUT = "crash all, it comes back last"
+    BLACKOUT_LEADER = "crash all, the leader comes back last"
+    FREEZE = "freeze it"
+    FREEZE_LEADER = "freeze the leader"
+    ISOLATE = "isolate it"
+    ISOLATE_LEADER = "isolate the leader"
