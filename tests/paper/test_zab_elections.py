@@ -79,24 +79,36 @@ def test_zookeeper_1732_1818_votes_that_name_different_epochs() -> None:
 
 
 def test_zookeeper_3109_a_leader_that_nobody_follows() -> None:
-    """Its claim keeps the others from electing somebody only for syncLimit, not initLimit.
+    """It is back among the others after syncLimit, whatever it had waited for.
 
-    1. Of five voters S1 and S2 are down; S3, S4 and S5 restart.
-    2. S3 and S4 vote for S5, and change their mind in the last moment: their links to it break.
-    3. S5 has decided, and leads nobody. ZooKeeper waits for all of initLimit.
+    1. S2 is down. S1, S3 and S5 start; S1 and S3 cannot reach each other. S5 has the votes of
+       both and leads; neither of them has a quorum for it.
+    2. S4 comes, with a newer history, and S1 and S3 reach each other: they change their mind.
+    3. S5 leads nobody, and would wait for all of initLimit.
     """
     world = make_world(voters=5)
-    start(world, S3, S4, S5)
-    assert world.leaders() == [S5]
-    crash(world, S3, S4, S5)
-    for server_id in (S3, S4, S5):
+    start(world, S1, S3, S4)
+    write(world, S4, 2)
+    start(world, S5)
+    for server_id in (S1, S3, S5):
+        world.crash(server_id)
+    world.propose(S4, 1)
+    world.run_until(world.now + 20)
+    crash(world, S4)
+    world.cut(S1, S3)
+    world.cut(S3, S1)
+    for server_id in (S1, S3, S5):
         world.start(server_id)
-    world.run_until(world.now + 90)
-    for _ in range(2):  # both change their mind at the same time
-        world.flap(S3, S5)
-        world.flap(S4, S5)
-    world.run_until(world.now + 3_500)
-    assert len(world.leaders()) == 1
+    world.run_until(world.now + 300)
+    five = world.servers[S5].peer
+    assert five is not None and five.leader == S5 and world.leaders() == []
+    world.heal()
+    world.start(S4)
+    world.run_until(world.now + 1_000)
+    assert world.leaders() == [S4] and five.leader == S5
+    world.run_until(world.now + 2_200)
+    assert world.leaders() == [S4]
+    assert five.is_active and five.leader == S4
 
 
 def test_zookeeper_3109_patience_without_followers_is_short() -> None:

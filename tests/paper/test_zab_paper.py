@@ -41,6 +41,8 @@ class Story:
         self.world = make_world(seed=seed)
         self.broadcast: dict[Zxid, bytes] = {}
         self.delivered: dict[tuple[ServerId, int], list[tuple[int, Zxid, bytes]]] = {}
+        self.established: list[tuple[Epoch, ServerId]] = []
+        self.epochs: dict[ServerId, list[tuple[Epoch, Epoch]]] = {}
         self.world.ambush = self.observe
 
     def observe(self, server: Server, effect: Effect) -> None:
@@ -49,6 +51,10 @@ class Story:
             for n, txn in enumerate(effect.txns):
                 assert Zxid(effect.first + n) not in self.broadcast
                 self.broadcast[Zxid(effect.first + n)] = txn
+        elif isinstance(effect, Activated) and effect.leader == server.id:
+            self.established.append((effect.epoch, server.id))
+        elif isinstance(effect, SaveEpochs):
+            self.epochs.setdefault(server.id, []).append((effect.accepted, effect.current))
         elif isinstance(effect, Deliver):
             mine = self.delivered.setdefault((server.id, server.incarnation), [])
             for n, txn in enumerate(effect.txns):
@@ -101,6 +107,22 @@ def story(request: pytest.FixtureRequest) -> Story:
 
 
 # Section III: the properties.
+
+
+def test_leadership(story: Story) -> None:
+    """There is at most one primary in an epoch, and each is of a later one than that before it."""
+    epochs = [epoch for epoch, _ in story.established]
+    assert len(epochs) > 1
+    assert all(one < other for one, other in pairwise(epochs))
+
+
+def test_epochs_only_grow(story: Story) -> None:
+    """Neither f.p nor f.a ever goes back, over all incarnations of a server; f.a <= f.p."""
+    assert len(story.epochs) == 3
+    for saved in story.epochs.values():
+        for (accepted, current), (accepted_then, current_then) in pairwise(saved):
+            assert accepted <= accepted_then and current <= current_then
+        assert all(current <= accepted for accepted, current in saved)
 
 
 def test_integrity(story: Story) -> None:
@@ -178,7 +200,7 @@ def test_primary_integrity(seed: int) -> None:
 
     def ambush(server: Server, effect: Effect) -> None:
         observe(server, effect)
-        if isinstance(effect, Activated) and effect.role.value == "leader":
+        if isinstance(effect, Activated) and effect.leader == server.id:
             assert z(2, 1) not in story.broadcast
             mine = [zxid for _, zxid, _ in story.delivered[server.id, server.incarnation]]
             established.append(mine)
