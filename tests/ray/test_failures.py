@@ -173,25 +173,6 @@ def test_a_foreign_folder_names_node_and_folder(launch_one: Launch, tmp_path: Pa
     assert other.name in str(caught.value)
 
 
-def test_an_emptied_folder_has_no_vote(launch_one: Launch, tmp_path: Path) -> None:
-    ensemble = launch_one()
-    with ensemble.connect() as client:
-        client.create("/kept", b"x")
-    ensemble.shutdown()
-    shutil.rmtree(tmp_path / "data" / ensemble.name / "2")
-    launch_one(ensemble.name)
-    status = eventually(lambda: _find(ensemble, 2, "follower") or _find(ensemble, 2, "observer"))
-    assert "has no vote" in status.problem
-    with ensemble.connect() as client:
-        assert client.get("/kept")[0] == b"x"
-    # The two that remember are the quorum now, so the loss of one of them stops the ensemble.
-    ray.kill(find_replica(ensemble.name, ServerId(1)), no_restart=True)
-    eventually(lambda: ensemble.status().leader is None)
-    reason = eventually(lambda: ensemble.status().reason)
-    assert "2 of 3 voters are needed, 1 can vote" in reason
-    assert "server 2 has no vote" in reason
-
-
 def test_another_number_of_servers_than_the_disks_know(launch_one: Launch) -> None:
     ensemble = launch_one()
     ensemble.shutdown()
@@ -211,30 +192,10 @@ def test_a_folder_in_use_by_another_process(launch_one: Launch, tmp_path: Path) 
         launch_one(ensemble.name, timeout_s=5.0)
         status = _find(ensemble, 3, "looking")
         assert status is not None
-        assert "waiting for another process" in status.problem
+        assert "in use by another process" in status.problem
     finally:
         os.close(claim.lock)
     eventually(lambda: _find(ensemble, 3, "follower"))
-
-
-def test_a_damaged_log_is_told_and_the_others_go_on(
-    launch_one: Launch, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    ensemble = launch_one()
-    ensemble.shutdown()
-    data = tmp_path / "data" / ensemble.name
-    (data / "2/epochs").write_bytes(b"damaged")
-    launch_one(ensemble.name)
-    assert "server 2 cannot start" in caplog.text
-    status = _find(ensemble, 2, "down")
-    assert status is not None
-    assert "epochs" in status.problem
-    with ensemble.connect() as client:
-        client.create("/goes-on")
-    ensemble.shutdown()
-    (data / "1/epochs").write_bytes(b"damaged")
-    with pytest.raises(StorageError, match=r"server [12] cannot start: .*epochs"):
-        launch_one(ensemble.name)
 
 
 def test_a_data_folder_that_cannot_be_written(launch_one: Launch, tmp_path: Path) -> None:

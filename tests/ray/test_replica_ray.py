@@ -54,7 +54,7 @@ class Ensemble:
 
     def format(self) -> "Ensemble":
         for config in self.configs:
-            identity = Identity(config.owner(), str(uuid.uuid4()), votes=True)
+            identity = Identity(config.owner(), str(uuid.uuid4()), is_founding=True)
             format_folder(config.path, identity)
         return self
 
@@ -221,16 +221,15 @@ def test_snapshots_are_published_and_loaded(single: Ensemble, tmp_path: Path) ->
         assert client.get("/a") == before
 
 
-def test_a_server_whose_folder_was_emptied_does_not_vote(ensemble: Ensemble) -> None:
+def test_a_server_whose_folder_was_emptied_begins_anew(ensemble: Ensemble) -> None:
     with connect(ensemble.name) as client:
         client.create("/a", b"x")
         victim = next(s for s in ensemble.wait_active() if s.role == "follower")
         shutil.rmtree(ensemble.configs[victim.server_id - 1].path)
         kill(victim.pid)
-        again = wait_until(
-            lambda: s if (s := ensemble.status(victim.server_id)).is_active else None
-        )
-        assert (again.votes, again.role) == (False, "observer")
+        again = wait_until(lambda: s if (s := ensemble.status(victim.server_id)).votes else None)
+        assert (again.begun_anew, again.has_room) == ("its folder was empty", True)
+        assert again.incarnation > 1_700_000_000
         client.create("/b")
         wait_until(lambda: len({s.digest for s in ensemble.all_status()}) == 1)
 
@@ -238,7 +237,7 @@ def test_a_server_whose_folder_was_emptied_does_not_vote(ensemble: Ensemble) -> 
 def test_a_foreign_folder_is_an_error_that_names_it(single: Ensemble) -> None:
     config = single.configs[0]
     other = Ensemble(Path("unused"), servers=1).configs[0].owner()
-    format_folder(config.path, Identity(other, "disk", votes=True))
+    format_folder(config.path, Identity(other, "disk", is_founding=True))
     handle = start_replica(config)
     with pytest.raises(ForeignFolder, match=f"{config.folder} on .* belongs to server 1 of"):
         ray.get(handle.ready.remote())
