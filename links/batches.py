@@ -8,7 +8,14 @@ it owns the invariant that batch n is handed on exactly once and only after batc
 
 from collections import deque
 
-from raykeeper.links.limits import BATCH_BYTES_MAX, FRAME_BYTES_MAX, FRAMES_MAX, PORTION_BYTES
+from raykeeper.links.limits import (
+    BATCH_BYTES_MAX,
+    EARLY_BATCHES_MAX,
+    EARLY_BYTES_MAX,
+    FRAME_BYTES_MAX,
+    FRAMES_MAX,
+    PORTION_BYTES,
+)
 
 Portion = tuple[list[bytes], bool]
 """Frames, and whether the last one goes on in the next portion."""
@@ -89,25 +96,29 @@ class OutgoingFrames:
 class IncomingBatches:
     """Batches that may arrive out of order, as many as there are calls under way."""
 
-    __slots__ = ("_early", "_unfinished", "_unfinished_bytes", "next")
+    __slots__ = ("_early", "_early_bytes", "_unfinished", "_unfinished_bytes", "next")
 
     def __init__(self) -> None:
         self.next = 0
         """The number of the batch whose turn it is."""
         self._early: dict[int, list[Portion]] = {}
+        self._early_bytes = 0
         self._unfinished: list[bytes] = []
         self._unfinished_bytes = 0
 
     def put(self, number: int, portions: list[Portion]) -> list[bytes] | None:
         """Take a batch: the frames that are now complete and in order, perhaps none.
 
-        None means that nothing on this link can be trusted: the number came before, or a frame
-        is larger than any may be.
+        None means that nothing on this link can be trusted: the number came before, a frame is
+        larger than any may be, or more has overtaken the batch whose turn it is than may wait.
         """
         if number != self.next:
             if number < self.next or number in self._early:
                 return None
             self._early[number] = portions
+            self._early_bytes += _bytes_of(portions)
+            if self._early_bytes > EARLY_BYTES_MAX or len(self._early) > EARLY_BATCHES_MAX:
+                return None
             return []
         ready: list[bytes] = []
         while True:
@@ -119,6 +130,7 @@ class IncomingBatches:
             if self.next not in self._early:
                 return ready
             portions = self._early.pop(self.next)
+            self._early_bytes -= _bytes_of(portions)
 
     def _join(self, pieces: list[bytes], goes_on: bool, ready: list[bytes]) -> None:
         if not self._unfinished and not goes_on:
@@ -133,3 +145,7 @@ class IncomingBatches:
                 ready.append(b"".join(self._unfinished))
                 self._unfinished.clear()
                 self._unfinished_bytes = 0
+
+
+def _bytes_of(portions: list[Portion]) -> int:
+    return sum(len(piece) for pieces, _ in portions for piece in pieces)

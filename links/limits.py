@@ -16,6 +16,11 @@ QUEUE_BYTES_MAX: Final = 128 << 20
 PEER_QUEUE_BYTES_MAX: Final = 512 << 20
 """What may wait on a link between servers: a follower that catches up is sent its DIFF at once."""
 
+EARLY_BYTES_MAX: Final = PEER_QUEUE_BYTES_MAX
+"""Of batches that have overtaken another one, until the link breaks."""
+EARLY_BATCHES_MAX: Final = 1 << 16
+"""Their number; each takes a call, and a call that is overtaken is answered within seconds."""
+
 GRACE_MS: Final = 1500
 """How long an answer to a call may take beyond the time it is parked on purpose."""
 PEER_PARK_MS: Final = 300

@@ -7,8 +7,8 @@
 It checks what `test_decoders.check` checks. What it found is written to `--corpus`, so a later run
 begins where an earlier one ended; an input that breaks the property is left there as `crash-…`.
 
-msgspec is compiled, so its branches are not seen: frames are tried at random there. What guides is the
-Python: the loader of snapshots, the files of a disk, the settings, and a whole server.
+msgspec is compiled, so its branches are not seen: frames are tried at random there. What guides is
+the Python: the loader of snapshots, the files of a disk, the settings, and a whole server.
 """
 
 import argparse
