@@ -67,6 +67,7 @@ class SimDisk:
         self, schedule: Schedule, random: Random | None = None, segment_bytes: int = 1_000_000
     ) -> None:
         self.disk = FOUNDING
+        self.repairs = 0
         self.accepted = Epoch(0)
         self.current = Epoch(0)
         self.is_uncertain = False
@@ -149,6 +150,7 @@ class SimDisk:
 
     def repair(self) -> None:
         """Begin anew, as another disk without promises (rules D3 and D4)."""
+        self.repairs += 1
         self.disk = DiskId(f"{self._random.getrandbits(128):032x}")
         self.is_replaced = True
         self.accepted = self.current = Epoch(0)

@@ -21,15 +21,21 @@ from tests.simulation import client_log
 from tests.simulation.attempt import Failure, Outcome
 from tests.simulation.plan import FaultKind
 
+
+def names_in(module: object) -> set[str]:
+    """The names of the notes that a module declares."""
+    return {value for name, value in vars(module).items() if name.isupper()}
+
+
 UNREACHABLE: Final[dict[str, str]] = {
     notes.MESSAGE_ILLEGAL: "peers keep the protocol, and links their order",
     server_notes.COUNTER_EXHAUSTED: "nobody writes 2^42 transactions in one epoch",
     server_notes.WATCHES_FULL: "clients watch few paths",
-    storage_notes.LEFTOVER_REMOVED: "a disk in memory has no files",
+    **dict.fromkeys(names_in(storage_notes), "a simulated disk has no files: see tests/contract"),
 }
 """Notes that the simulated world does not lead to, and why."""
 
-COUNTS: Final[frozenset[str]] = client_log.EXPECTED | {"acked", "txns"}
+COUNTS: Final[frozenset[str]] = client_log.EXPECTED | {"acked", "repairs", "txns"}
 """What the clients and the checks should count."""
 
 
@@ -40,8 +46,8 @@ _STORY: Final = (
     ("… by a truncation", "notes", notes.SYNC_TRUNC),
     ("… by a snapshot", "notes", notes.SYNC_SNAPSHOT),
     ("snapshots published", "notes", server_notes.SNAPSHOT_DONE),
-    ("disks repaired", "notes", storage_notes.REPAIRED),
-    ("votes regained", "notes", notes.VOTE_REPLACED),
+    ("disks begun anew", "counts", "repairs"),
+    ("votes regained, noted by each server", "notes", notes.VOTE_REPLACED),
     ("full disks met", "notes", server_notes.ROOM_LOST),
     ("differing trees found", "notes", server_notes.DIGEST_DIFFERS),
     ("sessions expired", "notes", server_notes.SESSION_EXPIRED),
@@ -85,11 +91,6 @@ class Tally(Struct):
             self.faults.update(report.faults)
             self.notes.update(report.notes)
             self.counts.update(report.counts)
-
-
-def names_in(module: object) -> set[str]:
-    """The names of the notes that a module declares."""
-    return {value for name, value in vars(module).items() if name.isupper()}
 
 
 def expected_notes() -> set[str]:

@@ -94,6 +94,7 @@ class World:
         for client in self.clients:
             counts.update(client.log.counts)
         counts["acked"] = self.checks.acked
+        counts["repairs"] = sum(node.disk.repairs for node in self.nodes)
         counts["txns"] = len(self.checks.order)
         return Report(
             self.plan.seed,
