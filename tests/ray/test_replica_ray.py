@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import subprocess
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -232,6 +233,46 @@ def test_a_server_whose_folder_was_emptied_begins_anew(ensemble: Ensemble) -> No
         assert again.incarnation > 1_700_000_000
         client.create("/b")
         wait_until(lambda: len({s.digest for s in ensemble.all_status()}) == 1)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 5 MiB."""
+    folder = tmp_path / "3"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=5m", "tmpfs", str(folder)]
+    tried = subprocess.run(mount, capture_output=True, text=True, check=False)
+    if tried.returncode != 0:
+        pytest.skip(f"a file system cannot be mounted here: {tried.stderr.strip()}")
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def test_a_full_disk_stops_no_write_and_is_left_behind(small_disk: Path, tmp_path: Path) -> None:
+    # The server with the highest id leads, as a rule; then it hands over.
+    made = Ensemble(tmp_path, segment_bytes=1 << 20).format().start()
+    try:
+        made.wait_active()
+        before = made.status(3)
+        (small_disk / "ballast").write_bytes(bytes(os.statvfs(small_disk).f_bavail << 12))
+        with connect(made.name) as client:
+            for number in range(200):
+                client.create(f"/w{number}", bytes(10_000))
+            wait_until(lambda: not made.status(3).has_room)
+            full = made.status(3)
+            assert (full.pid, full.role, full.is_active) == (before.pid, "follower", True)
+            (small_disk / "ballast").unlink()
+            again = wait_until(
+                lambda: s if (s := made.status(3)).is_active and s.has_room else None
+            )
+            # It began anew from its disk, on which it keeps its vote.
+            assert again.pid != before.pid
+            assert again.begun_anew == ""
+            wait_until(lambda: made.status(3).votes)
+            client.create("/later")
+            wait_until(lambda: len({s.digest for s in made.all_status()}) == 1)
+    finally:
+        made.stop()
 
 
 def test_a_foreign_folder_is_an_error_that_names_it(single: Ensemble) -> None:
