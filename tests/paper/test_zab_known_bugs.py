@@ -177,7 +177,7 @@ MOMENTS = {
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(24))
 def test_zookeeper_4643_killed_between_epoch_and_log(seed: int, moment: str) -> None:
     """The log is on disk before the epoch, so the newer epoch has the newer log.
 
