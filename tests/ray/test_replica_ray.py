@@ -262,17 +262,17 @@ def test_a_full_disk_stops_no_write_and_is_left_behind(small_disk: Path, tmp_pat
             full = made.status(3)
             assert (full.pid, full.role, full.is_active) == (before.pid, "follower", True)
             (small_disk / "ballast").unlink()
-            again = wait_until(
-                lambda: s if (s := made.status(3)).is_active and s.has_room else None
-            )
+            again = wait_until(lambda: s if _has_room_and_vote(s := made.status(3)) else None)
             # It began anew from its disk, on which it keeps its vote.
-            assert again.pid != before.pid
-            assert again.begun_anew == ""
-            wait_until(lambda: made.status(3).votes)
+            assert (again.pid != before.pid, again.begun_anew) == (True, "")
             client.create("/later")
             wait_until(lambda: len({s.digest for s in made.all_status()}) == 1)
     finally:
         made.stop()
+
+
+def _has_room_and_vote(status: ReplicaStatus) -> bool:
+    return status.is_active and status.has_room and status.votes
 
 
 def test_a_foreign_folder_is_an_error_that_names_it(single: Ensemble) -> None:
