@@ -18,6 +18,7 @@ from raykeeper.actors.events import EpochsSaved, LogSynced
 from raykeeper.actors.recovered import Recovered
 from raykeeper.zab.effects import (
     Append,
+    DiskEffect,
     InstallSnapshot,
     ReceiveChunk,
     ReceiveSnapshot,
@@ -261,7 +262,7 @@ def test_zookeeper_3701_a_cut_that_fails_stops_the_server(
        went on with the log as it was.
     3. The process starts anew: the log is cut, or it is whole and the next leader cuts it.
     """
-    outcomes = set()
+    outcomes: set[Zxid] = set()
     for number in range(1, 200):
         store = started()
         fill(store, 1, 20)
@@ -294,14 +295,14 @@ def test_zookeeper_1653_2354_killed_between_snapshot_and_epoch(loss: Loss) -> No
     3. ZooKeeper found a log above its current epoch and refused to start, for ever.
     4. Here it starts, with its promises in order, and the log is not above what it accepted.
     """
-    install = [
+    install: list[DiskEffect] = [
         SaveEpochs(E2, Epoch(1)),
         ReceiveSnapshot(z(30)),
         ReceiveChunk(b"tree"),
         InstallSnapshot(z(30), z(1, 2), [Run(z(31), [b"x"]), Run(z(1, 2), [b"y"])]),
         SaveEpochs(E2, E2),
     ]
-    seen = set()
+    seen: set[tuple[Epoch, Epoch]] = set()
     for number in range(1, 300):
         store = started()
         fill(store, 1, 3)

@@ -24,7 +24,7 @@ from raykeeper.znodes.replies import (
     WatchFired,
     Written,
 )
-from raykeeper.znodes.requests import CreateMode
+from raykeeper.znodes.requests import CreateMode, Request
 from raykeeper.znodes.state import State
 from raykeeper.znodes.txns import Refused, decode_txn
 from tests.unit.actors.one_server import Caller, OneServer, Servers
@@ -233,9 +233,9 @@ def test_zookeeper_1863_two_sessions_with_reads_and_writes_between_each_other() 
     for n in range(10):
         for caller, path in ((one, "/1"), (two, "/2")):
             value = b"%d" % n
-            requests = [caller.set(path, value), caller.get(path)]
+            requests: list[Request] = [caller.set(path, value), caller.get(path)]
             if n % 3 == 0:
-                requests = [caller.get(path), *requests]  # type: ignore[list-item]
+                requests = [caller.get(path), *requests]
                 expected[caller].append((DataRead, b"%d" % (n - 1) if n else b""))
             expected[caller] += [(Written, caller.number), (DataRead, value)]
             servers[1].step(caller.frame(*requests))

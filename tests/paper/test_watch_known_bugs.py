@@ -1,5 +1,7 @@
 """What ZooKeeper's watches got wrong: lost, doubled, of a wrong kind, too many for a packet."""
 
+from collections.abc import Callable
+
 import pytest
 
 from raykeeper.actors.events import ClientGone
@@ -20,6 +22,7 @@ from raykeeper.znodes.requests import (
     Exists,
     GetChildren,
     GetData,
+    Request,
     SetWatches,
     decode_client_frame,
 )
@@ -45,7 +48,7 @@ class Away:
         self.one.ask(self.one.sync())
 
     def watch(self, kind: str) -> None:
-        asks = {
+        asks: dict[str, Callable[[], Request]] = {
             "data": lambda: self.one.get("/a", watch=True),
             "exists": lambda: self.one.exists("/a", watch=True),
             "missing": lambda: self.one.exists("/b", watch=True),
