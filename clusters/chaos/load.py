@@ -23,8 +23,8 @@ from raykeeper.clusters.chaos.workload import Workload
 REQUEST_TIMEOUT_S = 20.0
 _REQUESTS = (50, 2_000)
 """How many requests a session makes before it is closed for a new one."""
-_WINDOWS = (1, 2, 8)
-_IDLE_S = (0.0, 0.03)
+_WINDOWS = (1, 2, 16)
+_IDLE_S = (0.0, 0.01)
 
 
 class LoadSettings(Struct, frozen=True):

@@ -110,7 +110,7 @@ class _Run:
             transient=True,
         )
         self._task = self._progress.add_task("starting", total=self._seconds)
-        self._done_s = 0.0
+        self._done_s = self._round_s = 0.0
 
     def run(self, ensemble: Ensemble) -> None:
         with self._progress:
@@ -125,6 +125,7 @@ class _Run:
     def _run_round(self, ensemble: Ensemble, number: int, round_s: float) -> None:
         records = self._folder / f"round-{number}"
         records.mkdir()
+        self._round_s = round_s
         load = LoadSettings(
             ensemble.name,
             f"/round-{number}",
@@ -135,47 +136,34 @@ class _Run:
         this = Round(ensemble, load)
         this.begin(CLIENTS)
         victims = Victims(ensemble, this.crowd)
-        began = time.monotonic()
+        end = time.monotonic() + round_s
         try:
-            while (passed_s := time.monotonic() - began) < round_s:
-                self._show(this, passed_s)
-                self._inflict(next(self._plan), this, victims, began, round_s)
+            while time.monotonic() < end:
+                self._inflict(next(self._plan), this, victims, end)
         finally:
-            victims.thaw()
+            victims.thaw_all()
         self._done_s += round_s
         judgement = this.finish(lambda text: self._tell(this, text))
         self.total.include(judgement)
         if judgement.is_clean:
             shutil.rmtree(records)
 
-    def _inflict(
-        self, fault: Fault, this: Round, victims: Victims, began: float, round_s: float
-    ) -> None:
-        """One fault, from the pause before it to its end, as far as the round has time for it."""
-
-        def wait(span_ms: int) -> bool:
-            until = time.monotonic() + span_ms / 1000
-            while (moment := time.monotonic()) < until:
-                if moment - began >= round_s:
-                    return False
-                self._show(this, moment - began)
-                time.sleep(min(_POLL_S, until - moment))
-            return True
-
-        if not wait(fault.pause_ms):
-            return
-        met = victims.strike(fault)
-        if not met:
+    def _inflict(self, fault: Fault, this: Round, victims: Victims, end: float) -> None:
+        """Wait until it is time for the fault, and do it unless that is after `end`."""
+        strike_at = time.monotonic() + fault.pause_ms / 1000
+        while (moment := time.monotonic()) < min(strike_at, end):
+            self._show(this, end - moment)
+            time.sleep(min(_POLL_S, strike_at - moment))
+        if moment >= end or not (met := victims.strike(fault)):
             return
         self.faults[str(fault.kind)] += 1
         if fault.kind.deed is Deed.FREEZE:
-            wait(fault.span_ms)
-            victims.thaw()
+            victims.thaw_after(met, fault.span_ms / 1000)
         elif fault.kind.victim is Victim.CLIENT:
             this.crowd.replace(met[0].pid)
 
-    def _show(self, this: Round, passed_s: float) -> None:
-        self._progress.update(self._task, completed=self._done_s + passed_s)
+    def _show(self, this: Round, left_s: float) -> None:
+        self._progress.update(self._task, completed=self._done_s + self._round_s - left_s)
         self._tell(this, "")
 
     def _tell(self, this: Round, doing: str) -> None:

@@ -31,7 +31,11 @@ Changes = Mapping[str, list[Zxid]]
 
 
 def known_changes(history: History) -> Changes:
-    """All changes of values and of existence that any client was told of."""
+    """All creations and changes of values that any client was told of.
+
+    Not deletions: one that happened while the client was between two servers is told with the
+    zxid of the state that lacks the znode, which is later than the deletion.
+    """
     found: dict[str, set[Zxid]] = {}
     for operation in history.operations:
         stat, path = _stat_of(operation), _path_of(operation)
@@ -39,7 +43,7 @@ def known_changes(history: History) -> Changes:
             found.setdefault(path, set()).update((stat.czxid, stat.mzxid))
     for session in history.sessions.values():
         for event in session.fired:
-            if event.kind is not EventType.CHILD:
+            if event.kind in (EventType.CREATED, EventType.CHANGED):
                 found.setdefault(event.path, set()).add(event.zxid)
     return {path: sorted(zxids) for path, zxids in found.items()}
 

@@ -6,6 +6,7 @@ that was given the same number later. Whatever is frozen here is thawed here.
 """
 
 import signal
+import threading
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -34,6 +35,7 @@ class Victims:
         self._ensemble = ensemble
         self._crowd = crowd
         self._frozen: list[psutil.Process] = []
+        self._lock = threading.Lock()
 
     def find(self, fault: Fault) -> list[psutil.Process]:
         """The processes that `fault` means now; there may be none at the moment."""
@@ -51,17 +53,32 @@ class Victims:
 
     def freeze(self, processes: Sequence[psutil.Process]) -> None:
         """SIGSTOP. They must be thawed before anything is shut down."""
-        self._frozen += processes
-        self._signal(processes, signal.SIGSTOP)
+        with self._lock:
+            self._frozen += processes
+            self._signal(processes, signal.SIGSTOP)
 
-    def thaw(self) -> None:
+    def thaw(self, processes: Sequence[psutil.Process]) -> None:
+        """SIGCONT to these."""
+        with self._lock:
+            self._frozen = [process for process in self._frozen if process not in processes]
+            self._signal(processes, signal.SIGCONT)
+
+    def thaw_after(self, processes: Sequence[psutil.Process], span_s: float) -> None:
+        """SIGCONT to these later, whatever the caller is busy with then."""
+        timer = threading.Timer(span_s, self.thaw, [processes])
+        timer.daemon = True
+        timer.start()
+
+    def thaw_all(self) -> None:
         """SIGCONT to all that are frozen."""
-        frozen, self._frozen = self._frozen, []
-        self._signal(frozen, signal.SIGCONT)
+        self.thaw(tuple(self._frozen))
 
     def strike(self, fault: Fault) -> list[psutil.Process]:
-        """Do `fault` now and return whom it met; who is frozen waits for `thaw`."""
-        processes = self.find(fault)
+        """Do `fault` now and return whom it met; who is frozen waits for `thaw`.
+
+        Who is frozen already is left alone: it would be thawed too early.
+        """
+        processes = [process for process in self.find(fault) if process not in self._frozen]
         if fault.kind.deed is Deed.KILL:
             self.kill(processes)
         else:
@@ -83,6 +100,8 @@ class Victims:
         if victim is Victim.TRACKER:
             return _companion(tracker_name(self._ensemble.name, report.leader))
         followers = [server for server in servers if server.role == "follower"]
+        if victim is Victim.FOLLOWERS:
+            return [server.pid for server in followers]
         if victim is Victim.FOLLOWER:
             return [_one(followers, pick).pid] if followers else []
         # The snapshotter of the leader or of a follower, as it comes.

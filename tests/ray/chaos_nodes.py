@@ -90,11 +90,14 @@ class Faults:
         before = self._ensemble.status().leader
         self._victims.freeze(processes)
         try:
+            if kind.victim is Victim.FOLLOWERS:
+                eventually(lambda: self._ensemble.status().leader is None)
+                return
             if kind.victim is Victim.LEADER:
                 eventually(lambda: self._ensemble.status().leader not in (None, before))
             self._await_progress()
         finally:
-            self._victims.thaw()
+            self._victims.thaw_all()
 
     def _lose(self, slot: int, lose: Callable[[int], None]) -> None:
         """Server i is on node i, tied to it by a resource, so it returns with a node of that kind.
