@@ -60,14 +60,14 @@ def _limited_time(seconds: float) -> Iterator[None]:
     def too_long(_signal: int, _frame: FrameType | None) -> None:
         raise AssertionError(f"not done after {seconds} s")
 
-    # pytest-timeout, which uses the same timer, has its turn again afterwards.
-    old_handler = signal.signal(signal.SIGALRM, too_long)
-    left, interval = signal.setitimer(signal.ITIMER_REAL, seconds)
+    # The time of this process, so that a busy machine is no hang.
+    old_handler = signal.signal(signal.SIGVTALRM, too_long)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, left, interval)
-        signal.signal(signal.SIGALRM, old_handler)
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, old_handler)
 
 
 @contextmanager

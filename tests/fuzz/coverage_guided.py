@@ -65,7 +65,7 @@ def _targets() -> list[str]:
 
 def _fuzz(atheris: Any, target: str, corpus: Path, seconds: int) -> None:
     """Never returns: libFuzzer ends the process."""
-    with atheris.instrument_imports(include=["raykeeper"]):
+    with atheris.instrument_imports(include=["raykeeper", "tests.fuzz"]):
         from tests.fuzz.decoders import DECODERS
         from tests.fuzz.test_clients import HOSTILE, Scene, encoded_frames
         from tests.fuzz.test_decoders import check

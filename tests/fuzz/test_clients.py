@@ -124,7 +124,7 @@ def is_client_frame(data: bytes) -> bool:
     return True
 
 
-@examples(250)
+@examples(150)
 @given(
     st.sampled_from([1, 3]),
     st.sampled_from([HOSTILE, HOSTILE + 1]),
@@ -148,7 +148,7 @@ steps = st.tuples(
 )
 
 
-@examples(250)
+@examples(150)
 @given(st.sampled_from([1, 3]), st.lists(steps, min_size=1, max_size=6))
 def test_hostile_client(host: int, script: list[tuple[str, int, bytes]]) -> None:
     scene = Scene(host)
@@ -219,7 +219,7 @@ def is_server_frame(data: bytes) -> bool:
     return True
 
 
-@examples(250)
+@examples(150)
 @given(
     hostile_bytes(server_frames.map(encode_server_frame)).filter(
         lambda data: not is_server_frame(data)
@@ -239,7 +239,7 @@ def test_malformed_frame_of_a_server(data: bytes) -> None:
     assert connected is not None
 
 
-@examples(300)
+@examples(150)
 @given(
     st.lists(
         st.tuples(st.sampled_from([0, 1, 3_000, 20_000]), server_frames.map(encode_server_frame)),

@@ -52,7 +52,7 @@ REFUSING = pytest.mark.parametrize(
 def test_anything_else_is_refused_or_legal(name: str) -> None:
     decoder = DECODERS[name]
 
-    @examples(250)
+    @examples(200)
     @given(hostile_bytes(decoder.values.map(decoder.encode)))
     def refused_or_legal(data: bytes) -> None:
         check(name, data)

@@ -76,7 +76,7 @@ def test_odd_values_of_settings(folder: Path, setting: str) -> None:
 @pytest.mark.parametrize("start", ["", "name: "])
 @pytest.mark.parametrize("nest", ["[", "{a: ", "- "])
 def test_deeply_nested_settings(folder: Path, start: str, nest: str) -> None:
-    check_settings(folder / "deep.yaml", (start + nest * 500).encode())
+    check_settings(folder / "deep.yaml", (start + nest * 300).encode())
 
 
 @examples(100)
@@ -145,7 +145,6 @@ def test_names_of_actors(names: list[tuple[str, str, str]]) -> None:
             assert {"namespace": NAMESPACE, "name": replica_name(ensemble, server)} in actors
 
 
-@pytest.mark.xfail(strict=False, reason="survey: only msgspec.DecodeError is caught")
 @examples(150)
 @given(hostile_bytes(values_of(EnsembleRecord).map(msgspec.json.encode)))
 @example(b'{"ensemble_uuid":"\xff"}')
