@@ -177,7 +177,7 @@ def test_answer_after_the_end_of_a_comparison_says_nothing() -> None:
     asked(servers)
     leader = servers[3]
     leader.take()
-    leader.step(PeerFrame(ServerId(1), servers[1].sent(DigestTold)[-1:]))
+    leader.step(PeerFrame(ServerId(1), [servers[1].sent(DigestTold)[-1]]))
     assert leader.take() == []
 
 

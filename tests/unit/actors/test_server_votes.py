@@ -300,7 +300,7 @@ class TestInTheAir:
         return alone
 
     def test_from_its_election_to_the_end_of_its_role(self) -> None:
-        changes = [Refused(-1), VoterReplaced(S3, NEW), VoterReplaced(S2, NEW)]
+        changes: list[Change] = [Refused(-1), VoterReplaced(S3, NEW), VoterReplaced(S2, NEW)]
         alone = self.elected(recovered(1, *changes))
         members = alone.settings.members
         assert members.counts(S1, FOUNDING)
