@@ -124,10 +124,14 @@ class World:
     def _settle(self) -> None:
         """Wait for the end of what was under way; sessions of dead clients may still expire."""
         txns = -1
-        while txns != len(self.checks.order) or not self._is_joined():
+        while (
+            txns != len(self.checks.order)
+            or not self._is_joined()
+            or not self.checks.converged(self.nodes)  # a server may have begun anew meanwhile
+        ):
             txns = len(self.checks.order)
             self.schedule.run_until(Millis(self.schedule.now + SETTLE_MS))
-            assert self.schedule.now < 10 * CONVERGE_MS, "it does not come to rest"
+            assert self.schedule.now < 10 * CONVERGE_MS, f"no rest: {self._why()}"
 
     def _is_joined(self) -> bool:
         return all(client.is_connected for client in self.clients)
