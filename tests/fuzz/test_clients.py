@@ -19,9 +19,13 @@ from raykeeper.client.states import ClientState
 from raykeeper.zab.errors import MALFORMED
 from raykeeper.zab.ids import ZXID_MAX, Zxid
 from raykeeper.znodes.replies import (
+    ChildrenRead,
     Connected,
+    DataRead,
+    Done,
     Ended,
     ServerFrame,
+    StatRead,
     Written,
     decode_server_frame,
     encode_server_frame,
@@ -174,12 +178,13 @@ FROM_SERVERS = {
 }
 server_frames = values_of(Connected | ServerFrame | Ended, FROM_SERVERS)
 ASKS = [
-    SetData("/a", b"v", -1),
     Query(GetData, "/a", object()),
     Query(Exists, "/missing", object()),
     Query(GetChildren, "/", object()),
     Query(Sync, "/"),
+    SetData("/a", b"v", -1),
 ]
+ANSWERS = [DataRead, StatRead, ChildrenRead, Done, Written]
 
 
 class Session:
@@ -200,6 +205,7 @@ class Session:
                 assert isinstance(effect.token, int)
                 self.ends[effect.token] += 1
             if isinstance(effect, Complete):
+                assert type(effect.answer) is ANSWERS[effect.token]  # type: ignore[index]
                 result_of(effect.answer)
         assert max(self.ends.values()) <= 1, "a request ended twice"
         return effects

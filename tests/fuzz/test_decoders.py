@@ -6,10 +6,18 @@ that `DECODERS` names for it. It does neither hang nor take memory that its inpu
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
+from raykeeper.zab.ids import ZXID_MAX, Zxid
+from raykeeper.znodes.snapshot import Record as SnapshotRecord
+from raykeeper.znodes.snapshot import SnapshotFormatError, SnapshotLoader
+from raykeeper.znodes.state import State
+from tests.fuzz import near
 from tests.fuzz.budget import bounded, examples
-from tests.fuzz.decoders import DECODERS
+from tests.fuzz.decoders import DECODERS, snapshot_chunks
 from tests.fuzz.mutations import hostile_bytes
+from tests.fuzz.samples import encode, values_of
+from tests.model.histories import image
 
 NAMES = pytest.mark.parametrize("name", DECODERS)
 
@@ -58,6 +66,32 @@ def test_anything_else_is_refused_or_legal(name: str) -> None:
         check(name, data)
 
     refused_or_legal()
+
+
+FROM_SNAPSHOTS = {
+    "path": st.sampled_from(["/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config", "/a"])
+    | near.paths,
+    "czxid": near.zxids | st.just(1 << 63),
+    "owner": st.sampled_from([0, 0, 7, 1 << 63]),
+}
+chunks = st.lists(values_of(SnapshotRecord, FROM_SNAPSHOTS), max_size=6).map(encode)
+
+
+@examples(200)
+@given(st.lists(chunks, max_size=4), st.integers(0, 9))
+def test_hostile_records_of_a_snapshot(hostile: list[bytes], at: int) -> None:
+    """Records that are well-formed, in an order and with numbers that no walk writes."""
+    honest = snapshot_chunks(State())
+    for kept in (honest[:at] + hostile + honest[at:], honest[:1] + hostile):
+        loader = SnapshotLoader()
+        with bounded(sum(map(len, kept))):
+            try:
+                for chunk in kept:
+                    loader.load(chunk)
+                state = loader.finish(Zxid(ZXID_MAX), Zxid(ZXID_MAX))
+            except SnapshotFormatError:
+                continue
+        image(state)
 
 
 @pytest.mark.parametrize("nest", [b"\x91", b"\x92\x00", b"\x81\x00", b"[", b'{"x":'])
