@@ -14,8 +14,9 @@ that need not be taken is dropped.
 Herlihy and Wing: linearizability is local, so each znode is judged alone (`znode_steps`).
 """
 
+from collections import deque
 from collections.abc import Iterable, Mapping
-from operator import attrgetter
+from operator import attrgetter, le
 from typing import Final
 
 from msgspec import Struct
@@ -128,8 +129,6 @@ class Search:
             self._unsettled[place] -= 1
             if not self._unsettled[place]:
                 self._active.remove(place)
-            if self._has_choice and len(situations) > 1:
-                situations = self._best(situations)
         return None
 
     def _moments(self) -> list[tuple[int, bool, int, int]]:
@@ -170,20 +169,22 @@ class Search:
             return done
         if not step.is_required:
             done.update(self._look(_at(znode, next_, place, index)) for znode, next_ in todo)
-        seen = set(todo)
-        while todo:
-            situation = todo.pop()
-            for follower in self._followers(situation):
-                if follower in seen:
-                    continue
-                seen.add(follower)
-                if follower[1][place] > index:
-                    done.add(follower)
-                else:
-                    todo.append(follower)
+        known = _Known(self._sessions, has_choice=self._has_choice)
+        queue = deque(situation for situation in todo if known.adds(situation))
+        while queue:
+            for follower in self._followers(queue.popleft()):
+                if known.adds(follower):
+                    if follower[1][place] > index:
+                        done.add(follower)
+                    else:
+                        queue.append(follower)
             self.looked_at += 1
             if self.looked_at > self._max:
                 raise TooManySituations
+        if self._has_choice and len(done) > 1:
+            known = _Known(self._sessions, has_choice=True)
+            fewest = sorted(done, key=lambda situation: sum(situation[1]))
+            done = {situation for situation in fewest if known.adds(situation)}
         return done
 
     def _followers(self, situation: Situation) -> Iterable[Situation]:
@@ -231,22 +232,6 @@ class Search:
                 next_ = (*next_[:place], index, *next_[place + 1 :])
         return znode, next_
 
-    def _best(self, situations: set[Situation]) -> set[Situation]:
-        """Without those that another makes superfluous: same state, more steps left to choose."""
-        groups: dict[tuple[Znode | None, tuple[int, ...]], list[tuple[int, ...]]] = {}
-        sessions = self._sessions
-        for znode, next_ in situations:
-            required = tuple([s.required[n] for s, n in zip(sessions, next_, strict=True)])
-            groups.setdefault((znode, required), []).append(next_)
-        best: set[Situation] = set()
-        for (znode, _), group in groups.items():
-            kept: list[tuple[int, ...]] = []
-            for next_ in sorted(group, key=sum):
-                if not any(all(map(int.__le__, other, next_)) for other in kept):
-                    kept.append(next_)
-                    best.add((znode, next_))
-        return best
-
     def _explain(self, before: set[Situation], step: Step) -> str:
         """The step that fits nowhere, and what could be before it."""
         moment = step.returned
@@ -270,6 +255,34 @@ class Search:
             lines.append(title)
             lines += [f"    {other}" for other in steps[-SHOWN_MAX:]]
         return "\n".join(lines)
+
+
+class _Known:
+    """The situations met so far, without those that another makes superfluous.
+
+    That one has the same state and the same required steps behind it, and more steps to choose.
+    """
+
+    def __init__(self, sessions: list[_Session], *, has_choice: bool) -> None:
+        self._sessions = sessions
+        self._has_choice = has_choice
+        self._all: set[Situation] = set()
+        self._fewest: dict[Situation, list[tuple[int, ...]]] = {}
+
+    def adds(self, situation: Situation) -> bool:
+        """Whether it leads anywhere that those before it do not."""
+        if situation in self._all:
+            return False
+        self._all.add(situation)
+        if not self._has_choice:
+            return True
+        znode, next_ = situation
+        required = tuple([s.required[n] for s, n in zip(self._sessions, next_, strict=True)])
+        group = self._fewest.setdefault((znode, required), [])
+        if any(all(map(le, fewer, next_)) for fewer in group):
+            return False
+        group.append(next_)
+        return True
 
 
 def _at(znode: Znode | None, next_: tuple[int, ...], place: int, index: int) -> Situation:
