@@ -157,8 +157,8 @@ class History:
         """Completion of SaveEpochs: file first, memory second (ZOOKEEPER-2307)."""
         assert self._saving == (accepted, current), (self._saving, accepted, current)
         self._saving = None
-        if current > self.current:
-            # All that was ever acknowledged came with the new epoch's initial history.
+        if current == accepted:
+            # The leader of that epoch has sent all that was ever acknowledged, anew if need be.
             self.is_uncertain = False
         self.accepted = accepted
         self.current = current

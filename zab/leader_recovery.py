@@ -35,6 +35,11 @@ class LeaderRecovery:
         self._give_up_at = Millis(now + settings.timing.sync_ms)
         self._check()
 
+    @property
+    def has_quorum(self) -> bool:
+        """Whether a quorum has come to follow this server."""
+        return self._holds(Stage.GREETED)
+
     def receive(self, sender: ServerId, message: LeaderRecoveryMessage, now: Millis) -> None:
         """Handle one message of a learner.
 
@@ -135,12 +140,12 @@ class LeaderRecovery:
     def _check_promises(self) -> None:
         quorum = self._settings.quorum
         healthy, uncertain = self._promised()
-        if not quorum.holds(healthy + uncertain):
+        is_promised = quorum.holds(healthy + uncertain)
+        if not is_promised or not quorum.recalls(healthy, uncertain):
             if self._is_epoch_spent():
                 self.outcome = GiveUp("the epoch was promised to another leader")
-            return
-        if not quorum.recalls(healthy, uncertain):
-            self._out.append(Note(notes.LOG_UNCERTAIN, sorted(uncertain)))
+            elif is_promised:
+                self._out.append(Note(notes.LOG_UNCERTAIN, sorted(uncertain)))
             return
         self.learners.is_synchronizing = True
         self._history.save_epochs(self.learners.epoch, self.learners.epoch)
@@ -159,9 +164,13 @@ class LeaderRecovery:
         return healthy, uncertain
 
     def _is_epoch_spent(self) -> bool:
-        """Whether a quorum has answered, and only another epoch can be promised by one."""
+        """Whether a quorum has answered, and more can promise only another epoch."""
         voters = [x for x in self.learners if x.votes]
-        return self._holds(Stage.PROMISED) and all(x.stage is Stage.PROMISED for x in voters)
+        return (
+            self._holds(Stage.PROMISED)
+            and all(x.stage is Stage.PROMISED for x in voters)
+            and not all(x.promised for x in voters)
+        )
 
     def _check_acks(self) -> None:
         if self._holds(Stage.FOLLOWING):

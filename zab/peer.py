@@ -313,6 +313,14 @@ class Peer:
             self._out.append(Send(sender, self._notification()))
         if isinstance(role, FollowerRecovery | FollowerBroadcast) and sender == role.leader:
             self._on_leaders_notification(role, message)
+        elif isinstance(role, LeaderRecovery) and message.voting and not role.has_quorum:
+            self._make_way(role, sender, message.own)
+
+    def _make_way(self, role: LeaderRecovery, sender: ServerId, own: Vote) -> None:
+        # No quorum has come, and here is somebody who would be the better leader: as long as each
+        # waits for followers, a third who reaches both follows neither (ZOOKEEPER-3109).
+        if own.rank > self._own_vote().rank:
+            role.outcome = GiveUp(f"server {sender} is the better leader")
 
     def _on_leaders_notification(
         self, role: FollowerRecovery | FollowerBroadcast, message: Notification
@@ -342,9 +350,12 @@ class Peer:
             state, votes = PeerState.LOOKING, False  # not yet
         else:
             state = PeerState.FOLLOWING if votes else PeerState.OBSERVING
-        history = self.history
-        own = Vote(history.current, history.synced, self.settings.server_id, history.has_room)
+        own = self._own_vote()
         return Notification(self._round, self._vote, state, votes, own, self.settings.disk)
+
+    def _own_vote(self) -> Vote:
+        history = self.history
+        return Vote(history.current, history.synced, self.settings.server_id, history.has_room)
 
     def _disk_done(self, now: Millis) -> None:
         if isinstance(self._role, FollowerRecovery):

@@ -378,8 +378,8 @@ class Storage:
         before = self._promises.value
         assert effect.accepted >= before.accepted, (effect, before)
         assert effect.current >= before.current, (effect, before)
-        # Whoever takes over an epoch has its whole initial history, so nothing is uncertain.
-        is_uncertain = before.is_uncertain and effect.current == before.current
+        # Whoever takes over the epoch it accepted, or joins it again, has the leader's whole log.
+        is_uncertain = before.is_uncertain and effect.current < effect.accepted
         self._promises.save(Epochs(effect.accepted, effect.current, is_uncertain))
         return EpochsSaved(effect.accepted, effect.current)
 

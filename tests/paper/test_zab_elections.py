@@ -111,6 +111,33 @@ def test_zookeeper_3109_a_leader_that_nobody_follows() -> None:
     assert five.is_active and five.leader == S4
 
 
+def test_zookeeper_3109_two_that_nobody_follows() -> None:
+    """Of two prospective leaders without a quorum the worse one makes way at once.
+
+    1. As above, but S1 and S3 stay apart: S5 leads nobody, and S4 comes with a newer history.
+    2. S1 and S3 reach both. As long as both claim to lead, each would wait out its patience, in
+       turns, for as long as the partition lasts.
+    """
+    world = make_world(voters=5)
+    start(world, S1, S3, S4)
+    write(world, S4, 2)
+    start(world, S5)
+    for server_id in (S1, S3, S5):
+        world.crash(server_id)
+    world.propose(S4, 1)
+    world.run_until(world.now + 20)
+    crash(world, S4)
+    world.cut(S1, S3)
+    world.cut(S3, S1)
+    for server_id in (S1, S3, S5):
+        world.start(server_id)
+    world.run_until(world.now + 300)
+    assert world.leaders() == []
+    world.start(S4)
+    world.run_until(world.now + 3_000)
+    assert world.leaders() == [S4]
+
+
 def test_zookeeper_3109_patience_without_followers_is_short() -> None:
     """The same on the leader alone: nobody greets it, and it gives up after syncLimit.
 

@@ -270,8 +270,8 @@ class SimDisk:
                 return LogSynced(self.log[-1][0])
             case SaveEpochs():
                 assert effect.accepted >= self.accepted and effect.current >= self.current
-                if effect.current > self.current:
-                    # Whoever takes over an epoch has its whole initial history.
+                if effect.current == effect.accepted:
+                    # Whoever takes over an epoch, or joins it again, has the leader's whole log.
                     self.is_uncertain = self.has_forgotten = False
                 self.accepted, self.current = effect.accepted, effect.current
                 return EpochsSaved(effect.accepted, effect.current)

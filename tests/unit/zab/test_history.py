@@ -114,6 +114,14 @@ def test_what_may_be_missing_is_here_once_a_later_epoch_is_current() -> None:
     assert not make_history([]).is_uncertain
 
 
+def test_what_may_be_missing_is_here_once_the_current_epoch_is_joined_again() -> None:
+    """A server that was killed within an epoch gets its leader's whole log before it says so."""
+    history = make_history([], accepted=2, current=2, is_uncertain=True)
+    history.save_epochs(Epoch(2), Epoch(2))
+    history.epochs_saved(Epoch(2), Epoch(2))
+    assert not history.is_uncertain
+
+
 class TestPause:
     """Rule D6: the disk is full; what still comes is kept in memory only."""
 

@@ -245,8 +245,7 @@ class TestUncertainPromises:
             (THREE, True, [(S1, UNCERTAIN), (S2, UNCERTAIN)], True),
             (FIVE, True, [(S1, PROMISE), (S2, UNCERTAIN), (S4, UNCERTAIN)], False),
             (FIVE, True, [(S1, UNCERTAIN), (S2, UNCERTAIN), (S4, UNCERTAIN), (S5, PROMISE)], True),
-            # Who has promised another leader, or has no vote, is not one of them.
-            (THREE, False, [(S1, UNCERTAIN), (S2, AckEpoch(E1, z(1, 2), False))], False),
+            # Who has no vote is not one of them.
             (THREE, False, [(S1, UNCERTAIN), (ServerId(9), UNCERTAIN)], False),
         ],
     )
@@ -274,16 +273,19 @@ class TestUncertainPromises:
         assert leader.out == [Note(notes.LOG_UNCERTAIN, [S1, S3])]
 
     def test_are_waited_for_while_a_quorum_of_others_cannot_promise(self) -> None:
-        """The epoch is not spent: a quorum has promised it, and who is missing may come."""
         leader = Leader().propose(S1)
         leader.hear(S1, UNCERTAIN)
         assert leader.role.outcome is None
-        leader.hear(S2, HELLO, AckEpoch(E1, z(1, 2), False))
-        assert leader.role.outcome is None
-        leader.role.lost(S2, "link broken", T0)
         leader.hear(S2, HELLO, PROMISE)
         assert sent(leader.out, S1)[1:] == [Diff(), NewLeader(E2, z(1, 2))]
         assert sent(leader.out, S2)[-2:] == [Diff(), NewLeader(E2, z(1, 2))]
+
+    def test_need_another_epoch_once_all_have_answered_and_some_cannot_promise_it(self) -> None:
+        """Server 2 promised this epoch and was killed before it could say so."""
+        leader = Leader().propose(S1, S2)
+        leader.hear(S1, UNCERTAIN)
+        leader.hear(S2, AckEpoch(E1, z(1, 2), False))
+        assert leader.reason() == "the epoch was promised to another leader"
 
     def test_are_not_waited_for_for_ever(self) -> None:
         """Its claim would keep a server from leading that has more to promise it."""

@@ -323,6 +323,25 @@ class TestNotifications:
             bench.hear(S1, told(2, Vote(E1, LAST, S1)))
             assert noted(bench.take()) == [notes.LEARNER_LOST]
 
+    @pytest.mark.parametrize(
+        ("own", "voting", "has_followers", "leads_on"),
+        [
+            (Vote(E1, LAST, S2), True, False, True),  # ours is the better one by its number
+            (Vote(E2, LAST, S2), True, False, False),
+            (Vote(E2, LAST, S2), False, False, True),  # not ready, or without a vote
+            (Vote(E2, LAST, S2), True, True, True),  # who follows us will tell if it is better
+        ],
+    )
+    def test_a_leader_without_followers_makes_way_for_a_better_one(
+        self, own: Vote, voting: bool, has_followers: bool, leads_on: bool
+    ) -> None:
+        bench = recovering_leader()
+        bench.link(S2)
+        if has_followers:
+            bench.hear(S1, FollowerInfo(E1, 9, FOUNDING))
+        bench.hear(S2, told(1, own, voting=voting))
+        assert (bench.peer.role is Role.LEADER) is leads_on
+
     def test_a_follower_greets_again_when_its_leader_leads(self) -> None:
         bench = recovering_follower()
         bench.take()

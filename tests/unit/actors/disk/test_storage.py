@@ -306,6 +306,18 @@ def test_an_uncertain_end_stays_so_until_an_epoch_is_taken_over() -> None:
     assert not restarted(store)[1].is_uncertain
 
 
+def test_an_uncertain_end_is_certain_again_when_the_same_epoch_is_joined() -> None:
+    store = started()
+    fill(store, 1, 2)
+    store.perform([SaveEpochs(Epoch(1), Epoch(1))])
+    assert isinstance(store.files, FaultyFiles)
+    store.files.content(GENERATION / store.files.names(GENERATION)[0])[-1] = 1
+    store, found = restarted(store)
+    assert found.is_uncertain
+    store.perform([SaveEpochs(Epoch(1), Epoch(1))])
+    assert not restarted(store)[1].is_uncertain
+
+
 def test_the_mark_is_on_the_disk_before_the_evidence_goes() -> None:
     for number in range(1, 30):
         store = started()
