@@ -24,7 +24,7 @@ _FOLDER_PATTERN = r"^[^\x00\ud800-\udc7f\udd00-\udfff]+\Z"  # what a file system
 
 # What PyYAML raises, beside its own errors, for a scalar that is not what its tag or form says, and
 # for nesting that is too deep.
-_BAD_SCALAR = (ValueError, KeyError, AttributeError, TypeError, OverflowError, RecursionError)
+_BAD_SCALAR = (ValueError, LookupError, AttributeError, TypeError, OverflowError, RecursionError)
 
 
 class ConfigError(RayKeeperError):

@@ -40,7 +40,18 @@ BOMB = (
 """Each list holds the one before it eight times: a few hundred bytes that none could write out."""
 SCALARS = [
     *["", "~", "3", "-1", "0x10", "0o17", "1e9", ".inf", ".nan", "auto", "{label: a}"],
-    *["1:99", "2024-13-45", "0b_", "0x_", "1" * 5_000, "!!int x", "!!timestamp x", "!!bool x"],
+    *[
+        "1:99",
+        "2024-13-45",
+        "0b_",
+        "0x_",
+        "1" * 5_000,
+        "!!int x",
+        "!!int",
+        "!!float",
+        "!!timestamp x",
+        "!!bool x",
+    ],
     *["!!float x", "!!binary a", "!!set {a}", "!!python/name:os.system", "=", "<<", "&a [*a]"],
     *['"\\ud800"', '"\\0"', "'", "{", "[" * 50, "? x", "|\n  a", "*a", "@", "%", "\t"],
     BOMB,
