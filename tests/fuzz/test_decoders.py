@@ -7,17 +7,25 @@ that `DECODERS` names for it. It does neither hang nor take memory that its inpu
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import Raw
+from msgspec.msgpack import decode
 
 from raykeeper.zab.ids import ZXID_MAX, Zxid
+from raykeeper.znodes.paths import UNDELETABLE
+from raykeeper.znodes.sessions import SessionRecord
 from raykeeper.znodes.snapshot import Record as SnapshotRecord
-from raykeeper.znodes.snapshot import SnapshotFormatError, SnapshotLoader
+from raykeeper.znodes.snapshot import (
+    SnapshotFormatError,
+    SnapshotLoader,
+    SnapshotTrailer,
+    ZnodeRecord,
+)
 from raykeeper.znodes.state import State
 from tests.fuzz import near
 from tests.fuzz.budget import bounded, examples
 from tests.fuzz.decoders import DECODERS, snapshot_chunks
 from tests.fuzz.mutations import hostile_bytes
 from tests.fuzz.samples import encode, values_of
-from tests.model.histories import image
 
 NAMES = pytest.mark.parametrize("name", DECODERS)
 
@@ -73,16 +81,25 @@ FROM_SNAPSHOTS = {
     | near.paths,
     "czxid": near.zxids | st.just(1 << 63),
     "owner": st.sampled_from([0, 0, 7, 1 << 63]),
+    "session_id": st.sampled_from([1, 2, 3, 1 << 62]),  # 0 is taken too, and should not be
 }
-chunks = st.lists(values_of(SnapshotRecord, FROM_SNAPSHOTS), max_size=6).map(encode)
+records = st.lists(values_of(SnapshotRecord, FROM_SNAPSHOTS), max_size=6)
 
 
-@examples(200)
-@given(st.lists(chunks, max_size=4), st.integers(0, 9))
-def test_hostile_records_of_a_snapshot(hostile: list[bytes], at: int) -> None:
+@examples(300)
+@given(records, st.integers(1, 9))
+def test_hostile_records_of_a_snapshot(hostile: list[SnapshotRecord], at: int) -> None:
     """Records that are well-formed, in an order and with numbers that no walk writes."""
     honest = snapshot_chunks(State())
-    for kept in (honest[:at] + hostile + honest[at:], honest[:1] + hostile):
+    sessions = sum(isinstance(record, SessionRecord) for record in hostile)
+    znodes = sum(isinstance(record, ZnodeRecord) for record in hostile) + len(UNDELETABLE)
+    end = encode([SnapshotTrailer(sessions, znodes)])
+    raw = [record for chunk in honest[1:] for record in decode(chunk, type=list[Raw])][:-1]
+    planted = [encode([record]) for record in raw]
+    for kept in (
+        [*honest[:at], encode(hostile), *honest[at:]],
+        [honest[0], *planted[:at], encode(hostile), *planted[at:], end],
+    ):
         loader = SnapshotLoader()
         with bounded(sum(map(len, kept))):
             try:
@@ -91,7 +108,19 @@ def test_hostile_records_of_a_snapshot(hostile: list[bytes], at: int) -> None:
                 state = loader.finish(Zxid(ZXID_MAX), Zxid(ZXID_MAX))
             except SnapshotFormatError:
                 continue
-        image(state)
+        take_down(state)
+
+
+def take_down(state: State) -> None:
+    """Whatever was loaded can be used: everything in it can go, one by one, and nothing is left."""
+    state.digest()
+    for session_id in list(state.sessions.by_id):
+        state.sessions.close(session_id)
+    for path in sorted(state.tree.znodes, key=len, reverse=True):
+        if path != "/":
+            state.tree.delete(Zxid(ZXID_MAX), path)
+    assert list(state.tree.znodes) == ["/"] and not state.tree.ephemerals
+    assert not state.tree.znodes["/"].children and state.sessions.digest() == 0
 
 
 @pytest.mark.parametrize("nest", [b"\x91", b"\x92\x00", b"\x81\x00", b"[", b'{"x":'])
