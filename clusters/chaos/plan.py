@@ -20,6 +20,9 @@ class Victim(StrEnum):
     FOLLOWER = "follower"
     FOLLOWERS = "followers"
     """All of them: the leader is left without a quorum."""
+    LONE_LEADER = "lone leader"
+    """The leader, a moment after all followers were frozen; they thaw when it is frozen. What it
+    answered alone is lost: the others elect a leader without it."""
     TRACKER = "tracker"
     """The SessionTracker beside the leader, the only one that is told anything."""
     SNAPSHOTTER = "snapshotter"
@@ -63,9 +66,10 @@ KINDS: Final = tuple(
     FaultKind(deed, victim)
     for victim in Victim
     for deed in Deed
-    if (deed, victim) != (Deed.FREEZE, Victim.SERVERS)
+    if (deed, victim) not in ((Deed.FREEZE, Victim.SERVERS), (Deed.KILL, Victim.LONE_LEADER))
 )
-"""All servers frozen is a pause of the machine, which a client cannot tell from a slow network."""
+"""All servers frozen is a pause of the machine, which a client cannot tell from a slow network. A
+lone leader that is killed is soon back with all it has on disk, and is elected again."""
 
 PAUSE_MS: Final = (200, 4_000)
 """Often shorter than a span, so that a fault meets an ensemble of which a part is frozen."""
@@ -74,6 +78,8 @@ SPAN_MS: Final = (100, 8_000)
 
 Drawn evenly by magnitude: most of what a protocol gets wrong is near its timeouts or far below.
 """
+ELECTION_MS: Final = (4_000, 8_000)
+"""Long enough for the others to elect a leader."""
 
 
 def draw_faults(seed: int, kinds: Sequence[FaultKind] = KINDS) -> Iterator[Fault]:
@@ -82,6 +88,8 @@ def draw_faults(seed: int, kinds: Sequence[FaultKind] = KINDS) -> Iterator[Fault
     while True:
         for kind in random.sample(kinds, len(kinds)):
             span_ms = 0
-            if kind.deed is Deed.FREEZE:
+            if kind.victim is Victim.LONE_LEADER:
+                span_ms = random.randint(*ELECTION_MS)
+            elif kind.deed is Deed.FREEZE:
                 span_ms = round(math.exp(random.uniform(*map(math.log, SPAN_MS))))
             yield Fault(kind, random.randint(*PAUSE_MS), span_ms, random.randrange(1 << 16))

@@ -7,6 +7,7 @@ that was given the same number later. Whatever is frozen here is thawed here.
 
 import signal
 import threading
+import time
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -19,6 +20,8 @@ from raykeeper.links.ray_names import NAMESPACE, snapshotter_name, tracker_name
 from raykeeper.zab.ids import ServerId
 
 ASK_TIMEOUT_S = 2.0
+ALONE_S = 1.0
+"""Less than the patience of a leader with its followers."""
 
 
 class Crowd(Protocol):
@@ -51,6 +54,15 @@ class Victims:
         """SIGKILL, to all of them before anything else."""
         self._signal(processes, signal.SIGKILL)
 
+    def freeze_alone(self, processes: Sequence[psutil.Process]) -> list[psutil.Process]:
+        """Leave the first one without the others for a while, and freeze it as they thaw."""
+        leader, *followers = processes
+        self.freeze(followers)
+        time.sleep(ALONE_S)
+        self.freeze([leader])
+        self.thaw(followers)
+        return [leader]
+
     def freeze(self, processes: Sequence[psutil.Process]) -> None:
         """SIGSTOP. They must be thawed before anything is shut down."""
         with self._lock:
@@ -79,6 +91,10 @@ class Victims:
         Who is frozen already is left alone: it would be thawed too early.
         """
         processes = [process for process in self.find(fault) if process not in self._frozen]
+        if not processes:
+            return []
+        if fault.kind.victim is Victim.LONE_LEADER:
+            return self.freeze_alone(processes)
         if fault.kind.deed is Deed.KILL:
             self.kill(processes)
         else:
@@ -95,13 +111,16 @@ class Victims:
             return [server.pid for server in servers]
         if report.leader is None:
             return []
+        leaders = [server.pid for server in servers if server.server_id == report.leader]
         if victim is Victim.LEADER:
-            return [server.pid for server in servers if server.server_id == report.leader]
+            return leaders
         if victim is Victim.TRACKER:
             return _companion(tracker_name(self._ensemble.name, report.leader))
         followers = [server for server in servers if server.role == "follower"]
         if victim is Victim.FOLLOWERS:
             return [server.pid for server in followers]
+        if victim is Victim.LONE_LEADER:
+            return [*leaders, *(server.pid for server in followers)] if leaders else []
         if victim is Victim.FOLLOWER:
             return [_one(followers, pick).pid] if followers else []
         # The snapshotter of the leader or of a follower, as it comes.

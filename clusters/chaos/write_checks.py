@@ -61,10 +61,19 @@ def lost_writes(history: History) -> Iterator[str]:
             continue  # its session is over
         if is_sequential(operation):
             children = final.children(parent_of(path))
-            if children is not None and path not in children:
+            read = final.of(path)
+            if (children is not None and path not in children) or (
+                read is not None and not _has_value(read, operation)
+            ):
                 yield f"lost: {operation}, and nobody deleted it"
         elif (read := final.of(path)) is not None and not _holds(read, operation, writers):
             yield f"lost: {operation}; in the end {read}"
+
+
+def _has_value(read: Operation, write: Operation) -> bool:
+    """Whether the very value of the write is there."""
+    assert isinstance(write.call, Create | SetData)
+    return isinstance(read.result, Ok) and read.result.value == write.call.value
 
 
 def _holds(read: Operation, write: Operation, writers: dict[bytes, Operation]) -> bool:
@@ -72,8 +81,7 @@ def _holds(read: Operation, write: Operation, writers: dict[bytes, Operation]) -
     result = read.result
     if not isinstance(result, Ok) or result.value is None or result.stat is None:
         return False
-    assert isinstance(write.call, Create | SetData)
-    if result.value == write.call.value:
+    if _has_value(read, write):
         return True
     if isinstance(write.call, SetData) and isinstance(write.result, Ok):
         return result.stat.mzxid > write.result.zxid

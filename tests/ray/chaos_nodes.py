@@ -88,12 +88,15 @@ class Faults:
 
     def _freeze(self, kind: FaultKind, processes: list[psutil.Process]) -> None:
         before = self._ensemble.status().leader
-        self._victims.freeze(processes)
         try:
+            if kind.victim is Victim.LONE_LEADER:
+                self._victims.freeze_alone(processes)
+            else:
+                self._victims.freeze(processes)
             if kind.victim is Victim.FOLLOWERS:
                 eventually(lambda: self._ensemble.status().leader is None)
                 return
-            if kind.victim is Victim.LEADER:
+            if kind.victim in (Victim.LEADER, Victim.LONE_LEADER):
                 eventually(lambda: self._ensemble.status().leader not in (None, before))
             self._await_progress()
         finally:

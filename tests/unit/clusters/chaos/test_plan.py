@@ -4,7 +4,15 @@ from itertools import islice
 
 import pytest
 
-from raykeeper.clusters.chaos.plan import KINDS, PAUSE_MS, SPAN_MS, Deed, FaultKind, Victim
+from raykeeper.clusters.chaos.plan import (
+    ELECTION_MS,
+    KINDS,
+    PAUSE_MS,
+    SPAN_MS,
+    Deed,
+    FaultKind,
+    Victim,
+)
 from raykeeper.clusters.chaos.plan import draw_faults as draw
 
 
@@ -20,8 +28,12 @@ def test_a_round_holds_every_kind_once(seed: int) -> None:
         assert {fault.kind for fault in faults[start : start + len(KINDS)]} == set(KINDS)
     for fault in faults:
         assert PAUSE_MS[0] <= fault.pause_ms <= PAUSE_MS[1]
-        frozen = fault.kind.deed is Deed.FREEZE
-        assert fault.span_ms == 0 if not frozen else SPAN_MS[0] <= fault.span_ms <= SPAN_MS[1]
+        if fault.kind.victim is Victim.LONE_LEADER:
+            assert ELECTION_MS[0] <= fault.span_ms <= ELECTION_MS[1]
+        elif fault.kind.deed is Deed.FREEZE:
+            assert SPAN_MS[0] <= fault.span_ms <= SPAN_MS[1]
+        else:
+            assert fault.span_ms == 0
 
 
 def test_kinds_can_be_chosen() -> None:

@@ -62,6 +62,14 @@ END = "end"
         # Sequential znodes are judged by the list of children.
         (Story().append(A, 1, 2, "v", 3).children(END, 90, 91, "/q", ["n-0000000003"]), 0),
         (Story().append(A, 1, 2, "v", 3).children(END, 90, 91, "/q", ["n-0000000004"]), 1),
+        # The name is there, but it was given to somebody else.
+        (
+            Story()
+            .append(A, 1, 2, "v", 3)
+            .children(END, 90, 91, "/q", ["n-0000000003"])
+            .get(END, 92, 93, "w", 7, path="/q/n-0000000003", synced=True),
+            1,
+        ),
         (
             Story()
             .append(A, 1, 2, "v", 3)
