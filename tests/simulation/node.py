@@ -288,6 +288,7 @@ class Node:
         """Keep what the log will hold, for the checks."""
         if isinstance(effect, Append):
             self.logged.update(_entries(Run(effect.first, effect.txns)))
+            self._checks.appends(effect)
         elif isinstance(effect, Truncate):
             self.logged = {z: txn for z, txn in self.logged.items() if z <= effect.upto}
         elif isinstance(effect, InstallSnapshot):

@@ -1,0 +1,18 @@
+"""What must always hold, judged from outside: by what was delivered, promised, stored and answered.
+
+oracle.py      the one place that the simulated world tells what happened
+zab.py         the properties of Zab, under the names of Zab.tla; digests; epochs
+durability.py  no acknowledged write is lost
+truth.py       the tree and the sessions as the committed transactions make them, with their past
+execution.py   what a request must become: answers, refusals, sequence numbers
+sessions.py    when sessions end, what they may do, ephemerals
+seen.py        what a client has asked and was told in one session
+replicas.py    a replica's whole state against the truth
+answers.py     what a client may be told: its order, its own writes, the truth of what it reads
+watches.py     which events a client is told, when, and once
+order.py       the history for the judge of linearizability
+"""
+
+from tests.simulation.checks.oracle import Checks
+
+__all__ = ["Checks"]

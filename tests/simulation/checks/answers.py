@@ -1,0 +1,110 @@
+"""What a client may be told: in its order, never older than before, and nothing but the truth."""
+
+from raykeeper.client.effects import Answer
+from raykeeper.client.outstanding import Query
+from raykeeper.zab.ids import Zxid, show_zxid
+from raykeeper.znodes.errors import Code, KeeperError
+from raykeeper.znodes.replies import ChildrenRead, DataRead, StatRead, Written
+from raykeeper.znodes.requests import GetChildren, GetData
+from tests.simulation.checks.seen import Asked, Seen, Told
+from tests.simulation.checks.truth import Truth, show
+
+
+def answers_in_order(seen: Seen, ask: object) -> Asked:
+    """The requests of a client are answered in the order in which it sent them."""
+    assert seen.pending and seen.pending[0].ask is ask, (
+        f"Fifo: {seen} is answered {ask} before {seen.pending[0].ask if seen.pending else None}"
+    )
+    return seen.pending.popleft()
+
+
+def reads_never_go_back(seen: Seen, zxid: Zxid) -> None:
+    """A client reads no state older than one it was shown, nor than its own earlier writes."""
+    assert zxid >= seen.zxid, (
+        f"Monotonic: {seen} reads {show_zxid(zxid)} after {show_zxid(seen.zxid)}"
+    )
+
+
+def writes_come_after_earlier_reads(seen: Seen, zxid: Zxid) -> None:
+    """A read does not see what its own client wrote after it."""
+    assert zxid > seen.read, (
+        f"Fifo: {seen} wrote in {show_zxid(zxid)}, and had read {show_zxid(seen.read)} before"
+    )
+
+
+def nothing_is_shown_before_it_is_committed(truth: Truth, seen: Seen, zxid: Zxid) -> None:
+    """A client is shown only what some server has delivered."""
+    assert zxid <= truth.zxid, f"Integrity: {seen} is shown {show_zxid(zxid)}"
+
+
+def syncs_are_recent(seen: Seen, asked: Asked, zxid: Zxid) -> None:
+    """A sync waits for all that anybody had delivered when it was asked for (rule Z4)."""
+    assert zxid >= asked.committed, (
+        f"Sync: {seen} is shown {show_zxid(zxid)} and asked at {show_zxid(asked.committed)}"
+    )
+
+
+def answer_is_the_outcome(seen: Seen, asked: Asked, answer: Written, due: Told | None) -> None:
+    """The answer to a write is the outcome of the very transaction that it became."""
+    assert answer.number == asked.number, f"ExactlyOnce: {seen}, {answer} to {asked}"
+    told = Told(answer.zxid, answer.code, answer.path, answer.stat)
+    assert told == due, f"ExactlyOnce: {seen} is told {told}, not {due}, of {asked.ask}"
+
+
+def refusal_is_the_outcome(seen: Seen, asked: Asked, code: int, due: Told | None) -> Told:
+    """The refusal of a write is that of the very transaction that it became."""
+    assert due is not None and code == due.code, (
+        f"ExactlyOnce: {seen} is refused {asked.ask} with {code}, not {due}"
+    )
+    return due
+
+
+def reads_are_true(truth: Truth, seen: Seen, query: Query, answer: Answer) -> None:
+    """A read shows exactly the committed state as of the zxid it names."""
+    path, zxid = query.path, answer.zxid
+    was = truth.at(path, zxid)
+    if isinstance(answer, StatRead):
+        is_true = answer.stat == (was.stat if was is not None else None)
+    elif isinstance(answer, DataRead):
+        is_true = was is not None and (answer.value, answer.stat) == (was.value, was.stat)
+    else:
+        assert isinstance(answer, ChildrenRead), answer
+        is_true = was is not None and answer.stat == was.stat and _are_all(truth, path, answer)
+    assert is_true, f"Truth: {seen} reads {path} as of {show_zxid(zxid)}: {answer}, not {show(was)}"
+
+
+def _are_all(truth: Truth, path: str, answer: ChildrenRead) -> bool:
+    """Whether these are all children of `path`: the Stat, which was compared, has their number."""
+    names = set(answer.children)
+    if len(names) != len(answer.children) or len(names) != answer.stat.num_children:
+        return False
+    znode = truth.znodes.get(path)
+    if znode is not None and znode.pzxid == answer.stat.pzxid:
+        return names == znode.children
+    start = "/" if path == "/" else f"{path}/"
+    return all(truth.at(start + child, answer.zxid) is not None for child in names)
+
+
+def missing_is_true(truth: Truth, seen: Seen, query: Query, error: KeeperError) -> None:
+    """A read finds no znode only where there was none, not before what the client has seen."""
+    assert query.kind in (GetData, GetChildren) and error.code == Code.NO_NODE, (
+        f"Truth: {seen} is refused {query} with {error!r}"
+    )
+    assert truth.is_ever_missing(query.path, seen.zxid, truth.zxid), (
+        f"Truth: {seen} finds no {query.path}, which is there since {show_zxid(seen.zxid)}"
+    )
+
+
+def indefinite_only_where_it_may_have_happened(asked: Asked, error: KeeperError) -> None:
+    """Only a write can have an uncertain outcome."""
+    assert error.definite or asked.number, f"Definite: {error!r} of {asked.ask}"
+
+
+def denied_has_no_effect(seen: Seen, asked: Asked, due: Told | None) -> None:
+    """A write of which its client is told that it surely had no effect has none."""
+    assert due is None, f"Definite: {seen} was told that {asked.ask} is not done, and it is {due}"
+
+
+def late_requests_never_leave(seen: Seen, error: KeeperError) -> None:
+    """What is asked for after the end of a handle surely has no effect."""
+    assert error.definite, f"Definite: {seen} is over, {error!r}"

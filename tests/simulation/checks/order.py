@@ -1,0 +1,133 @@
+"""The history of a run for the judge of linearizability: every write, and reads right after a sync.
+
+The judge is shown what clients saw and when, and knows nothing of zxids and servers. Only where a
+client learned nothing it is told the truth: what became of a write that was never answered, and
+when a session ended. Without that it had to try every subset of what is unknown after an outage.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from raykeeper.client.effects import Answer
+from raykeeper.client.outstanding import Ask, Query
+from raykeeper.clusters.chaos.history import (
+    Call,
+    History,
+    Ok,
+    Operation,
+    Read,
+    ReadKind,
+    Refused,
+    Session,
+    SessionEnded,
+)
+from raykeeper.clusters.chaos.linearizability import Verdict, judge
+from raykeeper.znodes.replies import DataRead, StatRead, Written
+from raykeeper.znodes.requests import Exists, GetData, SessionId, Sync
+from tests.simulation.checks.seen import Asked, Seen, Told
+from tests.simulation.schedule import Schedule
+
+_KINDS = {GetData: ReadKind.GET, Exists: ReadKind.EXISTS}
+
+
+class Clock:
+    """Moments in the order in which things happen: virtual microseconds, no two the same."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self._schedule = schedule
+        self._last = 0
+
+    def tick(self) -> int:
+        """The moment of what happens now."""
+        self._last = max(self._last + 1, self._schedule.now * 1_000)
+        return self._last
+
+
+class Recorder:
+    """Writes down the operations of one run."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.clock = Clock(schedule)
+
+    def asked(self, seen: Seen, ask: Ask) -> Operation | None:
+        """A request; None when it is not part of the order."""
+        synced_at, seen.synced_at = seen.synced_at, 0
+        call: Call
+        if not isinstance(ask, Query):
+            call = ask
+        elif ask.kind is Sync:
+            seen.synced_at = self.clock.tick()
+            return None
+        elif not synced_at or ask.kind not in _KINDS:
+            return None
+        else:
+            call = Read(ask.path, _KINDS[ask.kind], is_synced=True)  # type: ignore[index]
+        number = len(seen.operations) + 1
+        called = synced_at if isinstance(call, Read) else self.clock.tick()
+        operation = Operation(seen.name, seen.life, number, called, call)
+        seen.operations.append(operation)
+        return operation
+
+    def answered(
+        self, seen: Seen, operation: Operation, answer: Answer, *, is_repeated: bool
+    ) -> None:
+        """It succeeded.
+
+        `is_repeated`: it may have left on more than one connection. A read shows what its client
+        wrote after it then, so it has no place in its client's order any more.
+        """
+        if is_repeated and isinstance(operation.call, Read):
+            seen.operations.remove(operation)
+            seen.repeated.append(operation)
+        operation.returned = self.clock.tick()
+        seen.last_success = operation.called
+        if isinstance(answer, Written):
+            operation.result = Ok(path=answer.path, stat=answer.stat)
+        elif isinstance(answer, DataRead):
+            operation.result = Ok(value=answer.value, stat=answer.stat)
+        else:
+            assert isinstance(answer, StatRead), answer
+            operation.result = Ok(stat=answer.stat)
+
+    def refused(self, operation: Operation, code: int) -> None:
+        """It surely had no effect."""
+        operation.returned = self.clock.tick()
+        operation.result = Refused(code)
+
+
+def writes_and_synced_reads_are_linearizable(
+    sessions: Iterable[Seen], told: Mapping[SessionId, Mapping[int, Told]]
+) -> Verdict:
+    """One order of all operations explains every answer, and keeps to time and to each client.
+
+    `told` says what became of each write.
+    """
+    history = History()
+    for seen in sessions:
+        for asked in [*seen.unknown, *seen.pending]:
+            _tell_the_truth(seen, asked, told.get(seen.session_id, {}).get(asked.number))
+        ended = None
+        if seen.ended_at is not None:
+            ended = SessionEnded(seen.name, seen.life, seen.last_success, seen.ended_at)
+        history.sessions[seen.name, seen.life] = Session(
+            seen.name, seen.life, seen.session_id, seen.operations, [], ended
+        )
+        for place, operation in enumerate(seen.repeated):
+            key = (f"{seen.name}, repeated {place}", seen.life)
+            history.sessions[key] = Session(*key, seen.session_id, [operation], [])
+    verdict = judge(history)
+    if verdict.violations:
+        texts = "\n".join(violation.text for violation in verdict.violations)
+        raise AssertionError(f"Linearizability: {texts}")
+    return verdict
+
+
+def _tell_the_truth(seen: Seen, asked: Asked, due: Told | None) -> None:
+    """Complete an operation that was never answered; it goes when it had no effect."""
+    operation = asked.operation
+    if operation is None:
+        return
+    if due is None:
+        seen.operations.remove(operation)
+        return
+    operation.returned = seen.done_at[asked.number - 1]
+    operation.result = Refused(due.code) if due.code else Ok(path=due.path, stat=due.stat)

@@ -1,0 +1,60 @@
+"""A replica's whole state against the truth: every field of every znode, session and outcome."""
+
+from collections.abc import Mapping
+
+from raykeeper.zab.ids import ServerId
+from raykeeper.znodes.requests import SessionId
+from raykeeper.znodes.state import State
+from raykeeper.znodes.tree import stat_of
+from tests.simulation.checks.seen import Told
+from tests.simulation.checks.truth import Truth
+
+
+def tree_is_true(server: ServerId, state: State, truth: Truth) -> None:
+    """A replica as of the newest transaction has exactly the true znodes."""
+    znodes = state.tree.znodes
+    assert znodes.keys() == truth.znodes.keys(), (
+        f"Replicas: {server} differs in {sorted(znodes.keys() ^ truth.znodes.keys())}"
+    )
+    for path, znode in znodes.items():
+        true = truth.znodes[path]
+        assert (znode.value, stat_of(znode)) == (true.value, true.stat()), (
+            f"Replicas: {server} has {znode} at {path}, not {true}"
+        )
+        start = 1 if path == "/" else len(path) + 1
+        children = {child[start:] for child in znode.children or ()}
+        assert children == true.children, f"Replicas: {server} differs in the children of {path}"
+
+
+def ephemerals_are_true(server: ServerId, state: State, truth: Truth) -> None:
+    """A replica knows which ephemerals each living session has, and none of a closed one."""
+    owned = {owner: set(paths) for owner, paths in state.tree.ephemerals.items()}
+    true = {key: s.ephemerals for key, s in truth.sessions.items() if s.ephemerals}
+    assert owned == true, f"Replicas: {server} has the ephemerals {owned}, not {true}"
+
+
+def sessions_are_true(
+    server: ServerId, state: State, truth: Truth, told: Mapping[SessionId, dict[int, Told]]
+) -> None:
+    """A replica has exactly the living sessions, each with the outcomes it may have to repeat."""
+    living = {key: s for key, s in truth.sessions.items() if s.closed_at is None}
+    sessions = state.sessions.by_id
+    assert sessions.keys() == living.keys(), (
+        f"Replicas: {server} differs in the sessions {sorted(sessions.keys() ^ living.keys())}"
+    )
+    for session_id, session in sessions.items():
+        true = living[session_id]
+        assert (session.password, session.owner, session.last_number) == (
+            true.password,
+            true.owner,
+            true.last_number,
+        ), f"Replicas: {server} has {session}, not {true}"
+        due = range(session.acked + 1, session.last_number + 1)
+        assert list(session.outcomes) == list(due), (
+            f"Outcomes: {server} keeps {list(session.outcomes)} of {due}"
+        )
+        for number, kept in session.outcomes.items():
+            expected = told[session_id][number]
+            assert Told(kept.zxid, kept.code, kept.path, kept.stat) == expected, (
+                f"Outcomes: {server} keeps {kept}, not {expected}"
+            )

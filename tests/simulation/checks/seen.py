@@ -1,0 +1,123 @@
+"""What a client has asked for and was told in one session."""
+
+from collections import deque
+from typing import Protocol
+
+from msgspec import Struct
+
+from raykeeper.client.outstanding import Ask
+from raykeeper.clusters.chaos.history import Operation
+from raykeeper.zab.ids import ZERO, Zxid
+from raykeeper.znodes.replies import EventType
+from raykeeper.znodes.requests import SessionId, WriteOp
+from raykeeper.znodes.stat import Stat
+
+
+class Core(Protocol):
+    """What the checks look at of a client's core."""
+
+    session_id: SessionId
+
+
+class Client(Protocol):
+    """What the checks look at of a simulated client."""
+
+    @property
+    def life(self) -> int:
+        """The number of its present session."""
+        ...
+
+    @property
+    def core(self) -> Core | None:
+        """None while there is no process."""
+        ...
+
+    @property
+    def has_let_go(self) -> bool:
+        """Whether by its own clock its session may be over."""
+        ...
+
+
+class Asked(Struct, eq=False):
+    """One request. `number` is that of a write; 0 for a read, or when it got none."""
+
+    ask: Ask
+    number: int
+    committed: Zxid
+    """The newest transaction that anybody had delivered when it was asked."""
+    connection: int = 0
+    """On which connection, or attempt of one, of its client."""
+    operation: Operation | None = None
+
+
+class Told(Struct, frozen=True):
+    """What the client of a write must be told: the outcome of its transaction."""
+
+    zxid: Zxid
+    code: int
+    path: str
+    stat: Stat | None
+
+
+class Watching(Struct, eq=False):
+    """The watch on one path, in one of the two tables. `tokens`: whom it is to tell.
+
+    `due` is what it must tell of, once that has happened: zxid and kind of the first trigger.
+    """
+
+    since: Zxid
+    tokens: dict[object, None]
+    is_missing: bool
+    """It was set on a znode that was not there."""
+    due: Zxid | None = None
+    kind: EventType | None = None
+
+
+class Seen(Struct, eq=False):
+    """One session of a client: its life number `life`."""
+
+    name: str
+    life: int
+    client: Client
+    session_id: SessionId = SessionId(0)
+    pending: deque[Asked] = deque()
+    writes: list[WriteOp] = []
+    """By number, from 1 on, less one."""
+    denied: set[int] = set()
+    """Numbers of which the client was told that they surely had no effect."""
+    zxid: Zxid = ZERO
+    """The newest state that was shown."""
+    read: Zxid = ZERO
+    """The newest state that was read on the connection on which it was asked for."""
+    watching: dict[tuple[str, bool], Watching] = {}
+    """By path, and whether in the table of children."""
+    due: dict[tuple[str, bool], Watching] = {}
+    """Those of `watching` that have something to tell."""
+    operations: list[Operation] = []
+    repeated: list[Operation] = []
+    """Reads that had to leave once more."""
+    unknown: list[Asked] = []
+    """Requests that may have had an effect."""
+    done_at: list[int] = []
+    """By number of the write, less one: when it was delivered first."""
+    synced_at: int = 0
+    """When a sync was asked for that the next request follows; 0 when it was another request."""
+    last_success: int = 0
+    ended_at: int | None = None
+    is_answered: bool = False
+    """Something succeeded in it."""
+    has_closed: bool = False
+    """The client asked for the end."""
+    is_over: bool = False
+    """The client knows of the end, wants it, or is dead."""
+
+    def __str__(self) -> str:
+        return f"{self.name}.{self.life}"
+
+
+def new_seen(name: str, life: int, client: Client) -> Seen:
+    """A session that begins."""
+    return Seen(
+        name, life, client, pending=deque(), writes=[], denied=set(), watching={}, due={},
+        operations=[], repeated=[], unknown=[], done_at=[],
+    )  # fmt: skip

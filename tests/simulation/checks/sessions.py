@@ -1,0 +1,103 @@
+"""Sessions: who may write, when a session ends, and that a write is done once.
+
+DESIGN section 7, "Exactly once" and "When a client must let go".
+"""
+
+from raykeeper.zab.ids import Zxid, show_zxid
+from raykeeper.znodes.requests import SessionId, WriteOp
+from raykeeper.znodes.txns import Created, SessionClosed, SessionOpened, Txn
+from tests.simulation.checks.seen import Seen, Told
+from tests.simulation.checks.truth import TrueSession, Truth
+
+
+def expired_sessions_do_nothing(session: TrueSession | None, txn: Txn) -> None:
+    """A session writes only between its opening and its end."""
+    assert session is not None, f"ExpiredSessions: a write of no session, {txn}"
+    assert session.closed_at is None, f"ExpiredSessions: a write after the end, {txn}"
+
+
+def exactly_once(session: TrueSession, txn: Txn, seen: Seen) -> WriteOp:
+    """The writes of a session are done once each, in the order in which it sent them."""
+    number = txn.number
+    assert number == session.last_number + 1, (
+        f"ExactlyOnce: write {number} of {seen} after {session.last_number}"
+    )
+    assert number <= len(seen.writes), f"ExactlyOnce: {seen} never sent write {number}"
+    assert number not in seen.denied, (
+        f"ExactlyOnce: write {number} of {seen} was said to have no effect"
+    )
+    return seen.writes[number - 1]
+
+
+def sessions_open_once(truth: Truth, zxid: Zxid, change: SessionOpened) -> None:
+    """A session id is the zxid of its opening; only a living session moves, with its password."""
+    session = truth.sessions.get(change.session_id)
+    if session is None:
+        assert change.session_id == zxid, f"SessionsOpen: {show_zxid(zxid)} opens {change}"
+        return
+    assert session.closed_at is None, f"SessionsOpen: {change} was closed"
+    assert session.password == change.password, f"SessionsOpen: {change} has another password"
+
+
+def ends_once_and_with_a_reason(
+    truth: Truth, txn: Txn, change: SessionClosed, seen: Seen, *, is_known: bool
+) -> None:
+    """A session ends once: when its client asks for it, or after that client has let go.
+
+    Told by the true time of the first delivery. A client whose process stands still cannot say
+    that it has let go, nor do anything with what it held. `is_known`: the client was told of it.
+    """
+    session = truth.sessions.get(change.session_id)
+    assert session is not None and session.closed_at is None, f"SessionEnds: twice, {change}"
+    if txn.number:
+        assert txn.session_id == change.session_id, f"SessionEnds: another's, {txn}"
+        assert seen.has_closed, f"SessionEnds: {seen} did not ask for it"
+        return
+    assert not is_known or seen.is_over or seen.client.has_let_go, (
+        f"LetGo: session of {seen} expired before its client let go"
+    )
+
+
+def owns_only_for_itself(txn: Txn, change: Created) -> None:
+    """An ephemeral belongs to the session that made it."""
+    assert change.owner in (0, txn.session_id), f"Ephemerals: made for another session, {txn}"
+
+
+def outcome(truth: Truth, zxid: Zxid, txn: Txn) -> Told:
+    """What the client must be told of a write that has just been made so."""
+    change = txn.change
+    path = getattr(change, "path", None)
+    was = truth.at(path, zxid) if path is not None else None
+    made = path if isinstance(change, Created) else ""
+    return Told(zxid, getattr(change, "code", 0), made or "", was.stat if was else None)
+
+
+def expired_sessions_are_not_answered(truth: Truth, seen: Seen) -> None:
+    """A client whose session has expired has let go and takes no answer any more."""
+    session = truth.sessions.get(seen.session_id)
+    assert session is not None, f"LetGo: {seen} is answered without a session"
+    assert session.closed_at is None or seen.has_closed, (
+        f"LetGo: {seen} is answered after its end in {show_zxid(session.closed_at)}"
+    )
+
+
+def one_session_for_a_client(truth: Truth, seen: Seen | None, change: SessionOpened) -> Seen:
+    """A session is opened for a client that asked, and while it lives the client gets no other.
+
+    A client that never heard of its session, or is gone, may have asked on another connection too.
+    """
+    assert seen is not None, f"SessionsOpen: nobody asked for {change}"
+    session = truth.sessions.get(seen.session_id)
+    is_only = session is None or session.closed_at is not None
+    assert is_only or seen.session_id == change.session_id, (
+        f"SessionsOpen: {seen} has {show_zxid(Zxid(seen.session_id))}, and {change}"
+    )
+    return seen
+
+
+def is_its_session(truth: Truth, seen: Seen, known: SessionId) -> bool:
+    """Whether the session that a client has is the one it was told of, or did something in."""
+    session = truth.sessions.get(seen.session_id)
+    return session is not None and (
+        known == seen.session_id or seen.is_answered or session.last_number > 0
+    )

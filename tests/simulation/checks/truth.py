@@ -1,0 +1,254 @@
+"""The tree and the sessions as the committed transactions make them, with all their past.
+
+Written apart from the code under test: nothing of `znodes/` is used here but the requests, the
+transactions and the replies. So a mistake there is not repeated here.
+"""
+
+from bisect import bisect_right
+from typing import Final
+
+from msgspec import Struct
+
+from raykeeper.zab.ids import ZERO, Millis, Zxid, show_zxid
+from raykeeper.znodes.replies import EventType
+from raykeeper.znodes.requests import SessionId
+from raykeeper.znodes.stat import Stat
+from raykeeper.znodes.txns import (
+    Created,
+    DataSet,
+    Deleted,
+    SessionClosed,
+    SessionOpened,
+    Txn,
+)
+
+FIXED: Final = ("/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config")
+
+
+class TrueZnode(Struct):
+    """A znode as it is."""
+
+    value: bytes
+    czxid: Zxid
+    ctime: Millis
+    owner: SessionId
+    mzxid: Zxid
+    mtime: Millis
+    pzxid: Zxid
+    version: int = 0
+    creates: int = 0
+    children: set[str] = set()
+
+    def stat(self) -> Stat:
+        """As a client must be shown it."""
+        count = len(self.children)
+        return Stat(
+            self.czxid,
+            self.mzxid,
+            self.ctime,
+            self.mtime,
+            self.version,
+            2 * self.creates - count,
+            0,
+            self.owner,
+            len(self.value),
+            count,
+            self.pzxid,
+        )
+
+
+class TrueSession(Struct):
+    """A session as it is. `owner` is the zxid of its latest opening."""
+
+    password: bytes
+    owner: Zxid
+    last_number: int = 0
+    closed_at: Zxid | None = None
+    ephemerals: set[str] = set()
+
+
+class Was(Struct, frozen=True):
+    """A znode as it was for some time."""
+
+    value: bytes
+    stat: Stat
+
+
+class Trigger(Struct, frozen=True):
+    """What a watch on one path must tell of."""
+
+    zxid: Zxid
+    kind: EventType
+
+
+class _Past(Struct):
+    """Of one path: what it was from which zxid on, and what its watches had to tell of."""
+
+    since: list[Zxid] = []
+    was: list[Was | None] = []
+    data: list[Trigger] = []
+    child: list[Trigger] = []
+
+
+class Truth:
+    """Everything as of `zxid`, and as it was before."""
+
+    def __init__(self) -> None:
+        self.zxid = ZERO
+        self.time_ms = Millis(0)
+        self.znodes: dict[str, TrueZnode] = {}
+        self.sessions: dict[SessionId, TrueSession] = {}
+        self._past: dict[str, _Past] = {}
+        zero = Millis(0)
+        for path in FIXED:
+            self.znodes[path] = TrueZnode(
+                b"", ZERO, zero, SessionId(0), ZERO, zero, ZERO, children=set()
+            )
+            if path != "/":
+                self.znodes[parent(path)].children.add(name(path))
+        for path in FIXED:
+            self._remember(path)
+
+    def apply(self, zxid: Zxid, txn: Txn) -> list[tuple[str, bool, Trigger]]:
+        """Make a transaction so. Returns what it sets off: path, whether for the child table."""
+        self.zxid = zxid
+        self.time_ms = txn.time_ms
+        change = txn.change
+        touched: list[tuple[str, bool, Trigger]] = []
+        if isinstance(change, Created):
+            self._create(zxid, change, touched)
+        elif isinstance(change, DataSet):
+            znode = self.znodes[change.path]
+            znode.value, znode.mzxid, znode.mtime = change.value, zxid, txn.time_ms
+            znode.version += 1
+            self._trigger(touched, change.path, EventType.CHANGED, is_child=False)
+            self._remember(change.path)
+        elif isinstance(change, Deleted):
+            self._delete(change.path, touched)
+        elif isinstance(change, SessionClosed):
+            for path in change.ephemerals:
+                self._delete(path, touched)
+            self.sessions[change.session_id].closed_at = zxid
+        elif isinstance(change, SessionOpened):
+            session = self.sessions.get(change.session_id)
+            if session is None:
+                session = TrueSession(change.password, zxid, ephemerals=set())
+                self.sessions[change.session_id] = session
+            session.owner = zxid
+        if txn.number:
+            self.sessions[txn.session_id].last_number = txn.number
+        return touched
+
+    def at(self, path: str, zxid: Zxid) -> Was | None:
+        """What was at `path` as of `zxid`; None: nothing."""
+        past = self._past.get(path)
+        if past is None:
+            return None
+        place = bisect_right(past.since, zxid)
+        return past.was[place - 1] if place else None
+
+    def is_ever_missing(self, path: str, since: Zxid, until: Zxid) -> bool:
+        """Whether there was nothing at `path` as of some zxid from `since` to `until`."""
+        past = self._past.get(path)
+        if past is None or self.at(path, since) is None:
+            return True
+        first = bisect_right(past.since, since)
+        return None in past.was[first : bisect_right(past.since, until)]
+
+    def next_trigger(self, path: str, *, is_child: bool, after: Zxid) -> Trigger | None:
+        """The first thing after `after` that a watch on `path` must tell of."""
+        past = self._past.get(path)
+        if past is None:
+            return None
+        triggers = past.child if is_child else past.data
+        place = bisect_right(triggers, after, key=_zxid_of)
+        return triggers[place] if place < len(triggers) else None
+
+    def has_happened(self, path: str, kind: EventType, after: Zxid, upto: Zxid) -> bool:
+        """Whether what `kind` says happened to `path` after `after` and not after `upto`."""
+        past = self._past.get(path)
+        if past is None:
+            return False
+        triggers = past.child if kind is EventType.CHILD else past.data
+        first = bisect_right(triggers, after, key=_zxid_of)
+        last = bisect_right(triggers, upto, key=_zxid_of)
+        return any(trigger.kind is kind for trigger in triggers[first:last])
+
+    def _create(
+        self, zxid: Zxid, change: Created, touched: list[tuple[str, bool, Trigger]]
+    ) -> None:
+        path, time_ms, owner = change.path, self.time_ms, change.owner
+        self.znodes[path] = TrueZnode(
+            change.value, zxid, time_ms, owner, zxid, time_ms, zxid, children=set()
+        )
+        above = self.znodes[parent(path)]
+        above.children.add(name(path))
+        above.creates += 1
+        above.pzxid = zxid
+        if owner:
+            self.sessions[owner].ephemerals.add(path)
+        self._trigger(touched, path, EventType.CREATED, is_child=False)
+        self._trigger(touched, parent(path), EventType.CHILD, is_child=True)
+        self._remember(path)
+        self._remember(parent(path))
+
+    def _delete(self, path: str, touched: list[tuple[str, bool, Trigger]]) -> None:
+        znode = self.znodes.pop(path)
+        above = self.znodes[parent(path)]
+        above.children.remove(name(path))
+        above.pzxid = self.zxid
+        if znode.owner:
+            self.sessions[znode.owner].ephemerals.remove(path)
+        self._trigger(touched, path, EventType.DELETED, is_child=False)
+        self._trigger(touched, path, EventType.DELETED, is_child=True)
+        self._trigger(touched, parent(path), EventType.CHILD, is_child=True)
+        self._remember(path)
+        self._remember(parent(path))
+
+    def _trigger(
+        self,
+        touched: list[tuple[str, bool, Trigger]],
+        path: str,
+        kind: EventType,
+        *,
+        is_child: bool,
+    ) -> None:
+        trigger = Trigger(self.zxid, kind)
+        past = self._past.get(path)
+        if past is None:
+            past = self._past[path] = _Past([], [], [], [])
+        (past.child if is_child else past.data).append(trigger)
+        touched.append((path, is_child, trigger))
+
+    def _remember(self, path: str) -> None:
+        past = self._past.get(path)
+        if past is None:
+            past = self._past[path] = _Past([], [], [], [])
+        znode = self.znodes.get(path)
+        was = None if znode is None else Was(znode.value, znode.stat())
+        if past.since and past.since[-1] == self.zxid:
+            past.was[-1] = was
+        else:
+            past.since.append(self.zxid)
+            past.was.append(was)
+
+
+def _zxid_of(trigger: Trigger) -> Zxid:
+    return trigger.zxid
+
+
+def parent(path: str) -> str:
+    """The path of the znode above."""
+    return path.rpartition("/")[0] or "/"
+
+
+def name(path: str) -> str:
+    """The last component."""
+    return path.rpartition("/")[2]
+
+
+def show(was: Was | None) -> str:
+    """A znode for a message."""
+    if was is None:
+        return "missing"
+    return f"{was.value!r} version {was.stat.version} of {show_zxid(was.stat.mzxid)} {was.stat}"
