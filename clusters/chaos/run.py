@@ -4,6 +4,7 @@ import logging
 import math
 import os
 import shutil
+import signal
 import tempfile
 import time
 from collections import Counter
@@ -68,7 +69,7 @@ def run_chaos(settings: ChaosSettings, console: Console) -> bool:
     console.file = console.file  # it keeps standard output, which Ray loses below
     folder = Path(tempfile.mkdtemp(prefix="raykeeper-chaos-"))
     run = _Run(settings, folder, console)
-    is_clean = False
+    keeps_records = True
     try:
         with _local_ray():
             ensemble = launch(
@@ -81,14 +82,17 @@ def run_chaos(settings: ChaosSettings, console: Console) -> bool:
                 run.run(ensemble)
             finally:
                 ensemble.shutdown()
-        is_clean = run.total.is_clean
+        keeps_records = not run.total.is_clean
         _report(console, settings, run)
+    except KeyboardInterrupt:
+        keeps_records = False
+        raise
     finally:
-        if is_clean:
-            shutil.rmtree(folder, ignore_errors=True)
-        else:
+        if keeps_records:
             console.print(f"records and data are kept in {folder}", highlight=False, soft_wrap=True)
-    return is_clean
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+    return run.total.is_clean
 
 
 class _Run:
@@ -202,7 +206,10 @@ def _count(found: list[str]) -> str:
 
 @contextmanager
 def _local_ray() -> Iterator[None]:
-    """A Ray of the run's own, on this machine: what it kills is its own."""
+    """A Ray of the run's own, on this machine: what it kills is its own.
+
+    SIGTERM ends it as ^C does, once Ray has put up its own handler: nothing is left frozen.
+    """
     with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
         ray.init(
             address="local",
@@ -210,6 +217,7 @@ def _local_ray() -> Iterator[None]:
             logging_level=logging.ERROR,
             log_to_driver=False,
         )
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
             yield
         finally:
