@@ -9,6 +9,7 @@ confirmed only for a session that is not about to end.
 """
 
 from collections import deque
+from collections.abc import Mapping
 
 from raykeeper.actors import server_notes as notes
 from raykeeper.actors.effects import TrackSessions
@@ -34,13 +35,17 @@ PROPOSAL_BYTES_MAX = 1 << 20
 class Leading:
     """One reign of this server, from its activation to the end of its role."""
 
-    def __init__(self, context: ServerContext, epoch: Epoch) -> None:
+    def __init__(
+        self, context: ServerContext, epoch: Epoch, moved: Mapping[ServerId, DiskId]
+    ) -> None:
+        """`moved` are the votes that the initial history of this epoch put on other disks."""
         self.epoch = epoch
         self.preparation = Preparation(context.state, context.limits)
         self._context = context
         self._txns: list[bytes] = []
         self._txn_bytes = 0
         self._proposed: deque[tuple[Zxid, Millis]] = deque()  # ends of runs, when proposed
+        self._unrepeated = dict(moved)
         self._restoring: dict[ServerId, DiskId] = {}  # votes proposed to rest on another disk
         # Sessions: what the next report will say, and when each was touched last (in reports).
         self._batch = 0
@@ -128,6 +133,9 @@ class Leading:
         role = self._broadcasting()
         assert role is not None, "asked when everything was told that ends a reign"
         is_voter = self._context.peer.settings.members.is_voter
+        unrepeated, self._unrepeated = self._unrepeated, {}
+        for server, disk in unrepeated.items():
+            self._replace_voter(server, disk)
         for learner in list(role.learners):  # the reign may end by it, and they are forgotten
             server, disk = learner.server_id, learner.disk
             has_lost_vote = not learner.votes and is_voter(server)
@@ -139,6 +147,7 @@ class Leading:
         """A vote rests on another disk: say it once more, so that all logs tell it is committed.
 
         Else an ensemble that begins anew after that very transaction would not count the vote.
+        The same goes for what an earlier leader left, see `restore_votes`.
         """
         if is_new and self._restoring.get(server) == disk:
             self._replace_voter(server, disk)

@@ -55,7 +55,7 @@ from raykeeper.actors.server_stats import ServerStats, stats_of
 from raykeeper.actors.tree_streams import TreeStreams
 from raykeeper.zab import effects as zab
 from raykeeper.zab.history import History
-from raykeeper.zab.ids import FOUNDING, ZERO, Millis, Now, ServerId, Zxid
+from raykeeper.zab.ids import FOUNDING, ZERO, DiskId, Millis, Now, ServerId, Zxid
 from raykeeper.zab.peer import Peer
 from raykeeper.zab.settings import Settings
 from raykeeper.zab.window import TxnWindow
@@ -95,8 +95,6 @@ class Server:
             has_room=recovered.has_room,
         )
         settings.members.adopt(state.voters)
-        if settings.votes and settings.disk != FOUNDING:
-            self._zab_out.append(zab.VoteGranted())  # again: the last process may have died on it
         peer = Peer(settings, history, self._zab_out)
         self._context = ServerContext(state, peer, limits, options)
         self._connections = Connections(self._context)
@@ -105,11 +103,16 @@ class Server:
         self._contact = LeaderContact(self._context, self._connections)
         self._adoption = Adoption(self._context, self._connections, self._streams)
         self._digests = Digests(self._context)
+        # Votes moved by transactions that a prospective leader found undelivered in its log.
+        self._inherited: dict[ServerId, DiskId] = {}
         self._report_at: Millis | None = None
         self._room_at: Millis | None = None  # when a full disk is looked at again
         self._handlers: dict[type, Callable[[Any], None]] = self._event_handlers()
         history.deliver(recovered.committed)
         self._pump()
+        if settings.votes and settings.disk != FOUNDING:
+            # Perhaps again: the last process may have died on it.
+            self._context.out.append(zab.VoteGranted())
 
     # The shell's side.
 
@@ -394,11 +397,13 @@ class Server:
         context = self._context
         history, members = context.peer.history, context.peer.settings.members
         members.forget_changes()
+        self._inherited = {}
         if effect.role is zab.Role.LEADER:
             for run in history.window.between(history.delivered, history.logged):
                 for change in (decode_txn(data).change for data in run.txns):
                     if isinstance(change, VoterReplaced):
                         members.changing(change.server_id, change.disk)
+                        self._inherited[change.server_id] = change.disk
         if history.is_paused and effect.role is zab.Role.LOOKING:
             # The tree is ahead of the disk, and a new role speaks of the disk alone (rule Z2).
             context.out.append(Restart("the log was paused, and the role ends", forget=False))
@@ -407,7 +412,7 @@ class Server:
         assert self._adoption.is_settled, "a leader has everything that was ever committed"
         self._report_at = self._context.now.mono
         if effect.role is zab.Role.LEADER:
-            self._leading = Leading(self._context, effect.epoch)
+            self._leading = Leading(self._context, effect.epoch, self._inherited)
         self._connections.forward_all()
         self._serve()
 

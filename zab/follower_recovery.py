@@ -164,7 +164,9 @@ class FollowerRecovery:
 
     def _send_ack_epoch(self, promised: bool) -> None:
         history = self._history
-        ack = AckEpoch(history.current, history.synced, promised, history.is_uncertain)
+        ack = AckEpoch(
+            history.current, history.synced, promised, history.is_uncertain, history.delivered
+        )
         self._out.append(Send(self.leader, ack))
 
     def _on_diff(self, _message: Diff) -> None:

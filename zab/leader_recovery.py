@@ -21,7 +21,7 @@ LeaderRecoveryMessage = FollowerInfo | AckEpoch | AckNewLeader | SnapshotCredit
 
 
 class LeaderRecovery:
-    """Leads nothing yet. Its log does not change; nothing new is delivered."""
+    """Leads nothing yet. Its log does not change; what others know to be committed is delivered."""
 
     def __init__(self, settings: Settings, history: History, out: Outbox, now: Millis) -> None:
         assert history.is_settled
@@ -74,6 +74,14 @@ class LeaderRecovery:
                     self.learners.invite(learner)
         self._check()
 
+    def members_changed(self) -> None:
+        """Count every learner under the disk that the member list names now (rule D3)."""
+        if not self._settings.votes:
+            self.outcome = GiveUp("the vote of this server rests on another disk")
+            return
+        self.learners.members_changed()
+        self._check()
+
     def lost(self, peer: ServerId, reason: str, now: Millis) -> None:
         """The link to a learner broke, or it has left us."""
         self.learners.drop(peer, reason)
@@ -111,6 +119,9 @@ class LeaderRecovery:
             self._out.append(Note(notes.HISTORY_BETTER, detail))
             self.outcome = GiveUp("a follower has a newer history")
             return
+        if self._history.window.has(ack.committed):
+            # Perhaps it gives a learner its vote, without which no quorum would ever be here.
+            self._history.deliver(ack.committed)
         self.learners.promise(learner, ack)
 
     def _check(self) -> None:

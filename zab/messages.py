@@ -13,7 +13,16 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
-from raykeeper.zab.ids import EPOCH_MAX, SERVER_ID_MAX, ZXID_MAX, DiskId, Epoch, ServerId, Zxid
+from raykeeper.zab.ids import (
+    EPOCH_MAX,
+    SERVER_ID_MAX,
+    ZERO,
+    ZXID_MAX,
+    DiskId,
+    Epoch,
+    ServerId,
+    Zxid,
+)
 
 ROUND_MAX: Final = (1 << 63) - 1
 """Of an election; the next one still fits into a frame."""
@@ -92,13 +101,15 @@ class AckEpoch(Struct, frozen=True, array_like=True, tag=4):
 
     `promised` is False when the epoch had been accepted before: the ack then opens the way to
     synchronization but is not counted, or two leaders could share an epoch. `is_uncertain` when
-    the history may lack what was acknowledged last (rule D4).
+    the history may lack what was acknowledged last (rule D4). `committed` is what the sender knows
+    to be committed: the leader may count a vote by it that it could not count else (rule D3).
     """
 
     current_epoch: WireEpoch
     last_zxid: WireZxid
     promised: bool
     is_uncertain: bool = False
+    committed: WireZxid = ZERO
 
 
 class Diff(Struct, frozen=True, array_like=True, tag=5):

@@ -226,13 +226,14 @@ class Peer:
         Before `start`, from the log that was recovered, no role begins by it.
         """
         settings = self.settings
-        had_vote = settings.votes
         is_new = settings.members.replace(server, disk)
         if is_new:
             self._out.append(Note(notes.VOTE_REPLACED, (server, disk)))
-            if settings.votes and not had_vote:
-                self._out.append(VoteGranted())
-        if isinstance(self._role, LeaderBroadcast):
+        elif server == settings.server_id and settings.votes:
+            # Said once more, so a quorum has it on disk that the first time was committed: the
+            # vote is here to stay, even if all were to begin anew.
+            self._out.append(VoteGranted())
+        if isinstance(self._role, LeaderRecovery | LeaderBroadcast):
             # Also when it is said once more: until now it was a change that is only logged.
             self._role.members_changed()
             self._advance(now)

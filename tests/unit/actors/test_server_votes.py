@@ -107,6 +107,21 @@ class TestRestored:
         # Only the first one is news.
         assert servers[3].notes(notes.VOTE_REPLACED) == [(S1, disk)]
 
+    def test_what_an_earlier_leader_left_is_said_once_more(self) -> None:
+        """It was logged and not delivered; the one who said it first is gone."""
+        servers = Servers(3)
+        servers.hold(2, 3)
+        (disk,) = renew(servers, 1)
+        servers.pass_time(500)
+        assert replaced_in(servers[2]) == [VoterReplaced(S1, disk)]
+        servers.crash(3)
+        servers.release(2, 3)
+        servers.restart(3)
+        servers.pass_time(LONG_MS)
+        assert votes(servers) == {1: True, 2: True, 3: True}
+        for host in servers.hosts.values():
+            assert replaced_in(host) == [VoterReplaced(S1, disk)] * 2
+
     def test_all_that_begin_anew_right_after_it_count_the_vote(self) -> None:
         """The log tells that the first transaction is committed because a second came behind it."""
         servers = Servers(3)
@@ -257,7 +272,7 @@ class TestRecovered:
         alone = Alone(recovered(len(changes), *changes, disk=disk))
         assert alone.server.stats().votes is has_vote
         granted = any(isinstance(effect, VoteGranted) for effect in alone.effects)
-        assert granted is (VoterReplaced(S1, disk) in changes)
+        assert granted is (has_vote and disk != FOUNDING)
         # A vote for itself, or none; and no election before the start.
         (said,) = (alone.step(LinkUp(S2)), alone.told())[1]
         assert said.voting is has_vote

@@ -109,12 +109,14 @@ class TestPromise:
         follower = Follower()
         assert follower.hear(LeaderInfo(E2, 4)) == [SaveEpochs(E2, E1)]
         assert follower.role.phase is FollowerPhase.PROMISING
-        assert follower.saved() == [Send(LEADER, AckEpoch(E1, z(1, 3), True))]
+        assert follower.saved() == [Send(LEADER, AckEpoch(E1, z(1, 3), True, False, z(1, 1)))]
         assert follower.role.phase is FollowerPhase.PROMISED
 
     def test_the_same_epoch_is_answered_but_not_promised_again(self) -> None:
         follower = Follower(accepted=2)
-        assert follower.hear(LeaderInfo(E2, 4)) == [Send(LEADER, AckEpoch(E1, z(1, 3), False))]
+        assert follower.hear(LeaderInfo(E2, 4)) == [
+            Send(LEADER, AckEpoch(E1, z(1, 3), False, False, z(1, 1)))
+        ]
 
     @pytest.mark.parametrize(("whom", "counts"), [(LEADER, True), (S2, False)])
     def test_the_same_epoch_counts_if_it_was_promised_to_this_leader(
@@ -123,7 +125,9 @@ class TestPromise:
         """The link may have broken after the promise and before its answer."""
         follower = Follower(accepted=2)
         follower.history.promised_to = whom  # type: ignore[assignment]
-        assert follower.hear(LeaderInfo(E2, 4)) == [Send(LEADER, AckEpoch(E1, z(1, 3), counts))]
+        assert follower.hear(LeaderInfo(E2, 4)) == [
+            Send(LEADER, AckEpoch(E1, z(1, 3), counts, False, z(1, 1)))
+        ]
 
     @pytest.mark.parametrize("accepted", [1, 2])
     def test_tells_that_the_last_batch_may_be_missing(self, accepted: int) -> None:
@@ -133,7 +137,7 @@ class TestPromise:
         follower.hear(LeaderInfo(E2, 4))
         if follower.role.phase is FollowerPhase.PROMISING:
             follower.saved()
-        assert follower.out == [Send(LEADER, AckEpoch(E1, z(1, 3), accepted == 1, True))]
+        assert follower.out == [Send(LEADER, AckEpoch(E1, z(1, 3), accepted == 1, True, z(1, 1)))]
 
     def test_an_earlier_epoch_ends_the_role(self) -> None:
         follower = Follower(accepted=3)

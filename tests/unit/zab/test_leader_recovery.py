@@ -4,6 +4,7 @@ import pytest
 
 from raykeeper.zab import notes
 from raykeeper.zab.effects import (
+    Deliver,
     Effect,
     GrantCredit,
     Note,
@@ -411,3 +412,40 @@ class TestPatience:
         before = leader.role.deadline()
         leader.role.lost(S1, "link broken", Millis(T0 + 700))
         assert leader.role.deadline() == before
+
+
+class TestWhatLearnersKnowToBeCommitted:
+    """Rule D3: it may give one of them its vote, without which there would be no quorum."""
+
+    @pytest.mark.parametrize(
+        ("committed", "delivered"),
+        [
+            (ZERO, ZERO),
+            (z(1, 1), z(1, 1)),
+            (z(1, 2), z(1, 2)),
+            (z(1, 3), ZERO),  # beyond our log: we know no more than before
+            (z(0, 9), ZERO),
+        ],
+    )
+    def test_is_delivered(self, committed: Zxid, delivered: Zxid) -> None:
+        leader = Leader().propose(S1)
+        leader.out.clear()
+        leader.hear(S1, AckEpoch(E1, z(1, 2), False, False, committed))
+        assert leader.history.delivered == delivered
+        assert any(isinstance(effect, Deliver) for effect in leader.out) is (delivered > ZERO)
+
+    def test_a_learner_counts_from_then_on(self) -> None:
+        leader = Leader()
+        settings = leader.role._settings
+        leader.hear(S1, FollowerInfo(E1, 1, NEW_DISK))
+        leader.hear(S2, FollowerInfo(E1, 1, NEW_DISK))
+        assert SaveEpochs(E2, E1) not in leader.out  # no quorum of those with a vote
+        settings.members.replace(S1, NEW_DISK)
+        leader.role.members_changed()
+        assert SaveEpochs(E2, E1) in leader.out
+
+    def test_a_leader_whose_vote_has_moved_gives_up(self) -> None:
+        leader = Leader()
+        leader.role._settings.members.replace(S3, NEW_DISK)
+        leader.role.members_changed()
+        assert leader.reason() == "the vote of this server rests on another disk"
