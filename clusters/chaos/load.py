@@ -7,6 +7,7 @@ are drawn from its seed; when they are answered is not, so a seed gives the same
 
 import os
 import threading
+from concurrent.futures import Future, wait
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -16,7 +17,7 @@ from msgspec import Struct
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from raykeeper.client import connect
-from raykeeper.clusters.chaos.history import HistoryFile
+from raykeeper.clusters.chaos.history import HistoryFile, Read, Result
 from raykeeper.clusters.chaos.recorded_session import RecordedSession
 from raykeeper.clusters.chaos.workload import Workload
 
@@ -38,6 +39,10 @@ class LoadSettings(Struct, frozen=True):
     seed: int
     session_timeouts_s: tuple[float, ...]
     """Drawn from for each session. A long one stays with a server that is frozen."""
+    writes_wait_for_reads: bool = True
+    """No write is sent before the reads ahead of it are answered. A read that is sent again after
+    a reconnect may see the write behind it, which is so by decision (docs/DECISIONS.md) and would
+    count as a violation of the session's order."""
 
 
 class LoadClient:
@@ -94,9 +99,17 @@ class LoadClient:
         )
         if not session.open(lambda: connect(settings.ensemble, timeout_s, REQUEST_TIMEOUT_S)):
             return
+        reads: list[Future[Result]] = []
         for _ in range(random.randint(*_REQUESTS)):
-            if self._stopping.is_set() or session.submit(workload.next()) is None:
+            call = workload.next()
+            if settings.writes_wait_for_reads and not isinstance(call, Read):
+                wait(reads)
+                reads.clear()
+            told = None if self._stopping.is_set() else session.submit(call)
+            if told is None:
                 break
+            if isinstance(call, Read):
+                reads.append(told)
             self._stopping.wait(random.uniform(*_IDLE_S))
         session.end()
 
