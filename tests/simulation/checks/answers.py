@@ -26,7 +26,11 @@ def reads_never_go_back(seen: Seen, zxid: Zxid) -> None:
 
 
 def writes_come_after_earlier_reads(seen: Seen, zxid: Zxid) -> None:
-    """A read does not see what its own client wrote after it."""
+    """A read does not see what its own client wrote after it, unless it was delayed.
+
+    A read that has to leave again on another connection, or waits while its server looks for a
+    leader, is answered when all is over: what came after it may have been done before.
+    """
     assert zxid > seen.read, (
         f"Fifo: {seen} wrote in {show_zxid(zxid)}, and had read {show_zxid(seen.read)} before"
     )

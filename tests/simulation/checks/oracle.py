@@ -6,6 +6,7 @@ Cheap checks come with each step, those that look at everything now and then and
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from raykeeper.actors.server_notes import READS_HELD
 from raykeeper.client.effects import Answer
 from raykeeper.client.outstanding import Ask, Query
 from raykeeper.client.watched_event import WatchedEvent
@@ -269,15 +270,14 @@ class Checks:
             seen.writes.append(ask)
             number = len(seen.writes)
         operation = self._recorder.asked(seen, ask)
-        connection = client._dials
-        seen.pending.append(Asked(ask, number, self.zab.last, connection, operation))
+        seen.pending.append(Asked(ask, number, self.zab.last, self._delays(client), operation))
 
     def completed(self, client: "SimClient", ask: Ask, answer: Answer) -> None:
         """A request was answered."""
         seen = self._seen[client.name, client.life]
         asked = answers.answers_in_order(seen, ask)
         zxid = answer.zxid
-        is_repeated = asked.connection != client._dials
+        is_late = asked.delays != self._delays(client)
         answers.nothing_is_shown_before_it_is_committed(self.truth, seen, zxid)
         sessions.expired_sessions_are_not_answered(self.truth, seen)
         seen.is_answered = True
@@ -289,7 +289,7 @@ class Checks:
         else:
             answers.reads_never_go_back(seen, zxid)
             seen.zxid = zxid
-            if not is_repeated:
+            if not is_late:
                 seen.read = zxid
             if seen.due:
                 self._watches.event_before_the_state_it_announces(seen, zxid)
@@ -298,13 +298,19 @@ class Checks:
             else:
                 self._read(seen, ask, answer)
         if asked.operation is not None:
-            self._recorder.answered(seen, asked.operation, answer, is_repeated=is_repeated)
+            if is_late:
+                self._recorder.was_late(seen, asked.operation)
+            self._recorder.answered(seen, asked.operation, answer)
+
+    def _delays(self, client: "SimClient") -> tuple[int, int]:
+        """How often reads had to wait so far: for another connection, or for a leader."""
+        return client._dials, self.notes[READS_HELD]
 
     def _wrote(self, seen: Seen, zxid: Zxid) -> None:
         answers.writes_come_after_earlier_reads(seen, zxid)
         seen.zxid = max(seen.zxid, zxid)
         if seen.due:
-            self._watches.event_before_the_state_it_announces(seen, zxid)
+            self._watches.event_before_the_state_it_announces(seen, zxid, is_write=True)
 
     def _read(self, seen: Seen, ask: Ask, answer: DataRead | StatRead | ChildrenRead) -> None:
         assert isinstance(ask, Query)
@@ -330,6 +336,8 @@ class Checks:
                 due = answers.refusal_is_the_outcome(seen, asked, error.code, due)
                 self._wrote(seen, due.zxid)
             if asked.operation is not None:
+                if asked.delays != self._delays(client):
+                    self._recorder.was_late(seen, asked.operation)
                 self._recorder.refused(asked.operation, error.code)
         elif asked.number and error.definite:
             answers.denied_has_no_effect(seen, asked, due)

@@ -67,17 +67,18 @@ class Recorder:
         seen.operations.append(operation)
         return operation
 
-    def answered(
-        self, seen: Seen, operation: Operation, answer: Answer, *, is_repeated: bool
-    ) -> None:
-        """It succeeded.
+    def was_late(self, seen: Seen, operation: Operation) -> None:
+        """It left again on another connection, or waited for a leader.
 
-        `is_repeated`: it may have left on more than one connection. A read shows what its client
-        wrote after it then, so it has no place in its client's order any more.
+        A read may show what its client wrote after it then, so it has no place in its client's
+        order any more.
         """
-        if is_repeated and isinstance(operation.call, Read):
+        if isinstance(operation.call, Read):
             seen.operations.remove(operation)
-            seen.repeated.append(operation)
+            seen.late.append(operation)
+
+    def answered(self, seen: Seen, operation: Operation, answer: Answer) -> None:
+        """It succeeded."""
         operation.returned = self.clock.tick()
         seen.last_success = operation.called
         if isinstance(answer, Written):
@@ -111,8 +112,8 @@ def writes_and_synced_reads_are_linearizable(
         history.sessions[seen.name, seen.life] = Session(
             seen.name, seen.life, seen.session_id, seen.operations, [], ended
         )
-        for place, operation in enumerate(seen.repeated):
-            key = (f"{seen.name}, repeated {place}", seen.life)
+        for place, operation in enumerate(seen.late):
+            key = (f"{seen.name}, late {place}", seen.life)
             history.sessions[key] = Session(*key, seen.session_id, [operation], [])
     verdict = judge(history)
     if verdict.violations:

@@ -45,8 +45,8 @@ class Asked(Struct, eq=False):
     number: int
     committed: Zxid
     """The newest transaction that anybody had delivered when it was asked."""
-    connection: int = 0
-    """On which connection, or attempt of one, of its client."""
+    delays: tuple[int, int] = (0, 0)
+    """How often, until then, a read had to wait for another connection, or for a leader."""
     operation: Operation | None = None
 
 
@@ -88,14 +88,14 @@ class Seen(Struct, eq=False):
     zxid: Zxid = ZERO
     """The newest state that was shown."""
     read: Zxid = ZERO
-    """The newest state that was read on the connection on which it was asked for."""
+    """The newest state that was read without a delay."""
     watching: dict[tuple[str, bool], Watching] = {}
     """By path, and whether in the table of children."""
     due: dict[tuple[str, bool], Watching] = {}
     """Those of `watching` that have something to tell."""
     operations: list[Operation] = []
-    repeated: list[Operation] = []
-    """Reads that had to leave once more."""
+    late: list[Operation] = []
+    """Reads that had to wait, and may show what their client wrote after them."""
     unknown: list[Asked] = []
     """Requests that may have had an effect."""
     done_at: list[int] = []
@@ -119,5 +119,5 @@ def new_seen(name: str, life: int, client: Client) -> Seen:
     """A session that begins."""
     return Seen(
         name, life, client, pending=deque(), writes=[], denied=set(), watching={}, due={},
-        operations=[], repeated=[], unknown=[], done_at=[],
+        operations=[], late=[], unknown=[], done_at=[],
     )  # fmt: skip

@@ -42,11 +42,21 @@ class Watches:
                     watching.due, watching.kind = trigger.zxid, trigger.kind
                     seen.due[path, is_child] = watching
 
-    def event_before_the_state_it_announces(self, seen: Seen, zxid: Zxid) -> None:
-        """Nothing as of `zxid` is shown to a client before the events up to `zxid`."""
+    def event_before_the_state_it_announces(
+        self, seen: Seen, zxid: Zxid, *, is_write: bool = False
+    ) -> None:
+        """Nothing as of `zxid` is shown to a client before the events up to `zxid`.
+
+        The answer to a write may come again, from a state that is much newer.
+        """
         for key, watching in list(seen.due.items()):
             assert watching.due is not None, key
             if watching.due > zxid:
+                continue
+            may_be_told_anew = is_write and watching.is_missing
+            if may_be_told_anew and self._truth.is_ever_missing(
+                key[0], watching.due, self._truth.zxid
+            ):
                 continue
             assert watching.is_missing and self._truth.at(key[0], zxid) is None, (
                 f"WatchBeforeRead: {seen} is shown {show_zxid(zxid)} and was not told of "
