@@ -105,6 +105,11 @@ class SimClient:
         """Whether the session may be over by the client's own clock: it can do nothing any more."""
         return self.core is None or self.core._liveness.is_over(self.clock.mono())
 
+    def until_end_ms(self, after_ms: int) -> int | None:
+        """How long until `after_ms` after it must let go, as of now; None without a session."""
+        end = self.core._liveness.let_go_at if self.is_connected and self.core else None
+        return None if end is None else self.clock.delay_until(Millis(end + after_ms))
+
     def freeze(self) -> None:
         """SIGSTOP: what happens to the process waits."""
         self._held = []

@@ -30,6 +30,8 @@ from tests.simulation.schedule import Schedule
 
 TRACKER_CALL_MS = 2_000
 _USUAL_MS = 5
+_LONG_AGO_MS = 3_000
+"""How late a verdict may come again: perhaps in another reign of the same server."""
 
 Deliver = Callable[[list[Event]], None]
 
@@ -37,11 +39,14 @@ Deliver = Callable[[list[Event]], None]
 class SimTracker:
     """The session tracker of a server, and the calls to it."""
 
-    def __init__(self, name: str, schedule: Schedule, clock: SimClock) -> None:
+    def __init__(
+        self, name: str, schedule: Schedule, clock: SimClock, *, works: bool = True
+    ) -> None:
         self.slow_ms = 0
         self.repeats = False
         self._schedule = schedule
         self._clock = clock
+        self._works = works
         self._random = schedule.stream(f"tracker.{name}")
         self._expiry = Expiry()
         self._waiting: deque[SessionReport] = deque()
@@ -73,6 +78,9 @@ class SimTracker:
         self._is_busy = True
         life, report = self._life, self._waiting.popleft()
         there, back = self._delay(), self._delay()
+        if not self._works:
+            self._schedule.after(there + back, lambda: self._late(life))
+            return
         if there + back > TRACKER_CALL_MS:
             self._schedule.after(TRACKER_CALL_MS, lambda: self._late(life))
             return
@@ -95,7 +103,7 @@ class SimTracker:
             event = SessionsOverdue(self._expiry.verdicts(now))
         self._schedule.after(back, lambda: self._answer(life, event))
         if self.repeats and isinstance(event, SessionsOverdue):
-            again = back + self._random.randint(0, 300)
+            again = back + self._random.choice([0, 100, 1_000, _LONG_AGO_MS])
             self._schedule.after(again, lambda: self._tell(life, event))
 
     def _answer(self, life: int, event: Event) -> None:

@@ -41,6 +41,7 @@ class Faults:
             FaultKind.ISOLATE: self._isolate,
             FaultKind.SPLIT: self._split,
             FaultKind.HUB: self._hub,
+            FaultKind.PART: self._part_ensemble,
             FaultKind.BREAK: self._break,
             FaultKind.BREAK_CLIENT: self._break_client,
             FaultKind.CUT_CLIENT: self._cut_client,
@@ -62,6 +63,8 @@ class Faults:
             FaultKind.WALL_JUMP: self._wall_jump,
             FaultKind.CLIENT_DIES: self._client_dies,
             FaultKind.CLIENT_FREEZES: self._client_freezes,
+            FaultKind.CLIENT_WAKES: self._client_wakes,
+            FaultKind.CLIENT_RETURNS: self._client_returns,
             FaultKind.AMBUSH: self._ambush,
         }
 
@@ -138,6 +141,10 @@ class Faults:
             for node in self._nodes.values():
                 self._down(node, fault.lasts_ms if node is last else 10)
             return
+        if reaction is Reaction.DEPOSE_LEADER:
+            cut = Fault(0, fault.kind, leader.server_id, lasts_ms=fault.lasts_ms)
+            self._part(cut, [leader.end], _ends(self._nodes.values()))
+            return
         at_leader = (Reaction.CRASH_LEADER, Reaction.FREEZE_LEADER, Reaction.ISOLATE_LEADER)
         victim = leader if reaction in at_leader else trapped
         if reaction in (Reaction.FREEZE, Reaction.FREEZE_LEADER):
@@ -181,6 +188,13 @@ class Faults:
     def _hub(self, fault: Fault) -> bool:
         ends = [node.end for node in self._nodes.values() if node.server_id != fault.target]
         return fault.target in self._nodes and self._part(fault, ends, ends)
+
+    def _part_ensemble(self, fault: Fault) -> bool:
+        clients = self._clients.values()
+        one = _ends(self._others(fault))
+        one += _ends(client for client in clients if fault.amount >> (client.number - 1) & 1)
+        every = [*_ends(self._nodes.values()), *_ends(clients)]
+        return self._part(fault, one, [end for end in every if end not in one])
 
     def _break(self, fault: Fault) -> bool:
         node = self._nodes.get(fault.target)
@@ -312,14 +326,18 @@ class Faults:
 
     # The actors beside a server.
 
+    def _at(self, fault: Fault) -> Node | None:
+        """The target, which may be whoever leads."""
+        return self._nodes.get(fault.target) if fault.target else self._ambushes.leader()
+
     def _tracker_lost(self, fault: Fault) -> bool:
-        node = self._nodes.get(fault.target)
+        node = self._at(fault)
         if node is not None:
             node.tracker.lose()
         return node is not None
 
     def _tracker_slow(self, fault: Fault) -> bool:
-        node = self._nodes.get(fault.target)
+        node = self._at(fault)
         if node is None:
             return False
         tracker = node.tracker
@@ -328,7 +346,7 @@ class Faults:
         return True
 
     def _tracker_repeats(self, fault: Fault) -> bool:
-        node = self._nodes.get(fault.target)
+        node = self._at(fault)
         if node is None:
             return False
         tracker = node.tracker
@@ -373,6 +391,21 @@ class Faults:
         client.freeze()
         self._later(fault, client.thaw)
         return True
+
+    def _client_wakes(self, fault: Fault) -> bool:
+        client = self._clients.get(fault.target)
+        end_ms = client.until_end_ms(fault.amount) if client is not None else None
+        if client is None or end_ms is None or client.is_frozen:
+            return False
+        return self._client_freezes(Fault(0, fault.kind, fault.target, lasts_ms=end_ms))
+
+    def _client_returns(self, fault: Fault) -> bool:
+        client = self._clients.get(fault.target)
+        end_ms = client.until_end_ms(fault.amount) if client is not None else None
+        if client is None or end_ms is None:
+            return False
+        every = _ends(self._nodes.values())
+        return self._part(Fault(0, fault.kind, lasts_ms=end_ms), [client.end], every)
 
     def _others(self, fault: Fault) -> list[Node]:
         return [self._nodes[each] for each in fault.others if each in self._nodes]

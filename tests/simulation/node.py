@@ -72,7 +72,7 @@ class Node:
         self.disk = SimDisk(schedule, schedule.stream(f"disk.{name}"), plan.segment_bytes)
         self.disk.sync_ms_max = plan.sync_ms_max
         self.clock = SimClock(schedule, plan.drift_ppm, plan.server_id * 1_000_000)
-        self.tracker = SimTracker(name, schedule, self.clock)
+        self.tracker = SimTracker(name, schedule, self.clock, works=plan.has_tracker)
         self.snapshotter = SimSnapshotter(name, schedule, self.disk)
         self.server: Server | None = None
         self.peers: list[Node] = []
@@ -127,7 +127,9 @@ class Node:
         self.tracker.server_starts(lambda events: self._take(life, events))
         self.snapshotter.server_starts(lambda events: self._take(life, events))
         plan = self._plan
-        options = ServerOptions(snapshot_every_txns=plan.snapshot_every_txns, touch_ms=Millis(100))
+        options = ServerOptions(
+            snapshot_every_txns=plan.snapshot_every_txns, touch_ms=Millis(plan.touch_ms)
+        )
         window = WindowLimits(
             txns_max=plan.window_txns_max, read_log_bytes_max=plan.read_log_bytes_max
         )

@@ -44,6 +44,8 @@ class FaultKind(Enum):
     """The servers `others` from the rest."""
     HUB = "hub"
     """Every server reaches server `target`, and no other."""
+    PART = "part"
+    """The servers `others` and the clients in the bits of `amount` from all else."""
     BREAK = "break"
     """The link between the servers `target` and `others[0]` breaks, and may be opened again."""
     BREAK_CLIENT = "break_client"
@@ -75,7 +77,7 @@ class FaultKind(Enum):
     FLIP_MEMORY = "flip_memory"
     """The tree of server `target` changes by itself, where no client looks."""
 
-    # The actors beside a server.
+    # The actors beside a server; `target` 0 is the present leader, whose tracker alone counts.
     TRACKER_LOST = "tracker_lost"
     TRACKER_SLOW = "tracker_slow"
     """Reports and verdicts take up to `amount` ms more, for `lasts_ms`."""
@@ -92,6 +94,10 @@ class FaultKind(Enum):
     # Clients.
     CLIENT_DIES = "client_dies"
     CLIENT_FREEZES = "client_freezes"
+    CLIENT_WAKES = "client_wakes"
+    """It stands still until `amount` ms after the moment at which it must let go, or before."""
+    CLIENT_RETURNS = "client_returns"
+    """It reaches no server until `amount` ms after that moment, or before."""
 
     # At a moment of the protocol's own, see ambush.py.
     AMBUSH = "ambush"
@@ -125,6 +131,10 @@ class ServerPlan(Struct, frozen=True):
     window_txns_max: int
     read_log_bytes_max: int
     segment_bytes: int
+    touch_ms: int = 100
+    """How often it tells the leader whom it heard, and the leader its tracker."""
+    has_tracker: bool = True
+    """No: every call to its session tracker fails, for ever."""
 
 
 class Habit(Enum):
@@ -173,16 +183,17 @@ class Plan(Struct, frozen=True):
 def draw_plan(seed: int) -> Plan:
     """The plan of a seed, always the same."""
     random = Random(f"{seed}.plan")
+    beside = Random(f"{seed}.beside")
     voters = random.choice([1, 2, 3, 3, 3, 3, 3, 4, 5])
     others = random.choice([0, 0, 0, 1])
     drift_ppm_max = random.choice([0, 100, DRIFT_PPM_MAX])
     safety_ms = _draw_span(random)
     servers = tuple(
-        _draw_server(random, server_id, server_id <= voters, drift_ppm_max)
+        _draw_server(random, beside, server_id, server_id <= voters, drift_ppm_max)
         for server_id in range(1, voters + others + 1)
     )
     clients = tuple(
-        _draw_client(random, number, drift_ppm_max)
+        _draw_client(random, beside, number, drift_ppm_max)
         for number in range(1, random.choice([1, 2, 2, 3, 3, 4]) + 1)
     )
     return Plan(
@@ -203,24 +214,33 @@ def _draw_span(random: Random) -> int:
     return random.randint(4_000, 8_000) if kind < 0.95 else 20_000
 
 
-def _draw_server(random: Random, server_id: int, is_voter: bool, drift_ppm_max: int) -> ServerPlan:
+def _draw_drift(random: Random, drift_ppm_max: int) -> int:
+    """As often as not at the very margin."""
+    return random.choice([-drift_ppm_max, drift_ppm_max, random.randint(0, drift_ppm_max), 0])
+
+
+def _draw_server(
+    random: Random, beside: Random, server_id: int, is_voter: bool, drift_ppm_max: int
+) -> ServerPlan:
     return ServerPlan(
         server_id,
         is_voter,
         random.choice([0, 2, 5, 10, 40]),
-        random.randint(-drift_ppm_max, drift_ppm_max),
+        _draw_drift(beside, drift_ppm_max),
         random.choice([20, 50, 200]),
         random.choice([5, 30, 200]),
         random.choice([500, 50_000]),
         random.choice([2_000, 10_000]),
+        beside.choice([10, 100, 100]),
+        beside.random() < 0.95,
     )
 
 
-def _draw_client(random: Random, number: int, drift_ppm_max: int) -> ClientPlan:
+def _draw_client(random: Random, beside: Random, number: int, drift_ppm_max: int) -> ClientPlan:
     return ClientPlan(
         number,
-        random.randint(-drift_ppm_max, drift_ppm_max),
-        random.choice([20, 60, 60, 400]),
+        _draw_drift(beside, drift_ppm_max),
+        random.choice([20, 60, 60, 400, 1_500]),
         random.choice([1, 4, 4, 20]),
         random.choice([1, 3, 50]),
         random.choice([1, 60, 60, 200]),
@@ -279,6 +299,8 @@ def _draw_fault(random: Random, at_ms: int, kind: FaultKind, servers: int, clien
     target = random.randint(1, clients if of_client else servers)
     lasts_ms = random.choice([10, 100, 500, 1_500, 3_000])
     others = tuple(sorted(random.sample(range(1, servers + 1), random.randint(1, servers))))
+    if kind in _OF_TRACKERS and random.random() < 0.7:
+        target = 0
     if kind in (FaultKind.CUT_ONE_WAY, FaultKind.BREAK, FaultKind.SLOW_LINK):
         others = (random.randint(1, servers),)
     if kind not in _NAMES_OTHERS:
@@ -293,16 +315,23 @@ _NAMES_OTHERS = frozenset(
         FaultKind.CUT,
         FaultKind.CUT_ONE_WAY,
         FaultKind.SPLIT,
+        FaultKind.PART,
         FaultKind.BREAK,
         FaultKind.CUT_CLIENT,
         FaultKind.SLOW_LINK,
     }
 )
 
+_OF_TRACKERS = (FaultKind.TRACKER_LOST, FaultKind.TRACKER_SLOW, FaultKind.TRACKER_REPEATS)
+
 _HOUR_MS = 3_600_000
+_NEAR_THE_END_MS = [-400, -200, -100, -50, -20, -5, 5, 20, 50]
 
 _AMOUNTS: dict[FaultKind, Callable[[Random], int]] = {
+    FaultKind.PART: lambda random: random.randint(0, 15),
     FaultKind.CUT_CLIENT: lambda random: random.randint(0, 2),
+    FaultKind.CLIENT_WAKES: lambda random: random.choice(_NEAR_THE_END_MS),
+    FaultKind.CLIENT_RETURNS: lambda random: random.choice(_NEAR_THE_END_MS),
     FaultKind.SLOW_LINK: lambda random: random.choice([10, 30, 100]),
     FaultKind.SLOW_SERVER: lambda random: random.choice([10, 30, 100]),
     FaultKind.SLOW_DISK: lambda random: random.choice([50, 300, 1_500]),

@@ -13,6 +13,14 @@ TRIGGERS = (
 """Messages to servers, and effects on the disk and for clients, by the names of their types."""
 
 
+RECOVERY = (
+    *("FollowerInfo", "LeaderInfo", "AckEpoch", "Diff", "Trunc", "Snapshot", "SnapshotEnd"),
+    *("NewLeader", "AckNewLeader", "UpToDate", "SaveEpochs", "Truncate", "InstallSnapshot"),
+)
+BROADCAST = ("Proposals", "Append", "Ack", "Commit", "SendClient", "ForwardWrites", "Ping")
+"""Those that go with a change of leader, and those that go with writes."""
+
+
 class Reaction(Enum):
     """How an ambush strikes. Who sent the message, or asked its disk, is the trapped one."""
 
@@ -26,3 +34,6 @@ class Reaction(Enum):
     FREEZE_LEADER = "freeze the leader"
     ISOLATE = "isolate it"
     ISOLATE_LEADER = "isolate the leader"
+    DEPOSE = "part a minority with the leader from the other servers, which it learns late"
+    LEAVE_BEHIND = "crash all others; the leader hears late what they said, and that they left"
+    DEPOSE_LEADER = "cut the leader from the other servers, not from its clients"
