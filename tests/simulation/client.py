@@ -105,6 +105,12 @@ class SimClient:
         """Whether the session may be over by the client's own clock: it can do nothing any more."""
         return self.core is None or self.core._liveness.is_over(self.clock.mono())
 
+    @property
+    def lets_go_at(self) -> int:
+        """When, in the world's time, it lets go of its session by its own clock, if it can."""
+        let_go_at = self.core._liveness.let_go_at if self.core is not None else None
+        return 0 if let_go_at is None else self.clock.moment_of(let_go_at)
+
     def until_end_ms(self, after_ms: int) -> int | None:
         """How long until `after_ms` after it must let go, as of now; None without a session."""
         end = self.core._liveness.let_go_at if self.is_connected and self.core else None
@@ -208,7 +214,7 @@ class SimClient:
             case ChangeState():
                 self.log.becomes(effect.state)
                 if effect.state is ClientState.LOST:
-                    self._checks.client_lost(self)
+                    self._checks.client_lost(self, effect.cause)
                     life = self.life
                     self._schedule.after(self._random.randint(0, 500), lambda: self._restart(life))
             case OpenLink():
@@ -217,6 +223,7 @@ class SimClient:
                 if self._link is not None:
                     self._link.send(self.end, effect.data)
             case CloseLink():
+                self._checks.client_leaves(self, effect.reason)
                 self._drop_link()
             case _:
                 raise AssertionError(effect)

@@ -23,7 +23,10 @@ class SimClock:
         """The time as an event is told it."""
         return Now(self.mono(), Millis(WALL_AT_START + self._schedule.now + self.wall_offset_ms))
 
+    def moment_of(self, mono: Millis) -> int:
+        """When, in the world's time, this clock shows `mono`."""
+        return -((self._start_ms - mono) * _MILLION // self._rate)
+
     def delay_until(self, due: Millis) -> int:
         """How long it is, in the world's time, until this clock shows `due`."""
-        at = -((self._start_ms - due) * _MILLION // self._rate)
-        return max(0, at - self._schedule.now)
+        return max(0, self.moment_of(due) - self._schedule.now)

@@ -6,18 +6,26 @@ Cheap checks come with each step, those that look at everything now and then and
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from raykeeper.actors.server_notes import READS_HELD
+from raykeeper.actors.server_notes import READS_HELD, SESSION_EXPIRED
 from raykeeper.client.effects import Answer
 from raykeeper.client.outstanding import Ask, Query
 from raykeeper.client.watched_event import WatchedEvent
 from raykeeper.zab.effects import Append, Note
-from raykeeper.zab.ids import ZERO, Epoch, ServerId, Zxid, show_zxid
+from raykeeper.zab.ids import ZERO, Epoch, Millis, ServerId, Zxid, show_zxid
 from raykeeper.znodes.errors import Code, KeeperError
 from raykeeper.znodes.replies import ChildrenRead, DataRead, Done, StatRead, Written
 from raykeeper.znodes.requests import CloseSession, SessionId
 from raykeeper.znodes.state import State
 from raykeeper.znodes.txns import Created, SessionClosed, SessionOpened, Txn, decode_txn
-from tests.simulation.checks import answers, durability, execution, replicas, sessions, zab
+from tests.simulation.checks import (
+    answers,
+    durability,
+    execution,
+    letting_go,
+    replicas,
+    sessions,
+    zab,
+)
 from tests.simulation.checks.order import Recorder, writes_and_synced_reads_are_linearizable
 from tests.simulation.checks.seen import Asked, Seen, Told, new_seen
 from tests.simulation.checks.truth import Truth
@@ -29,9 +37,10 @@ if TYPE_CHECKING:
     from tests.simulation.client import SimClient
     from tests.simulation.node import Node
 
+DEADLINES_EVERY: Final = 8
 SURVIVAL_EVERY: Final = 256
 FULL_EVERY: Final = 4_096
-"""Steps of servers between two looks at the disks, and at everything."""
+"""Steps of servers between two looks at deadlines, at the disks, and at everything."""
 
 _END_CODES: Final = frozenset(
     {
@@ -68,6 +77,8 @@ class Checks:
         self._by_password: dict[bytes, Seen] = {}
         self._by_id: dict[SessionId, Seen] = {}
         self._told: dict[SessionId, dict[int, Told]] = {}
+        self._places: dict[SessionId, sessions.Place] = {}
+        self._fences: dict[ServerId, list[tuple[Zxid, sessions.Place]]] = {}
         self._steps = 0
 
     @property
@@ -93,8 +104,17 @@ class Checks:
     def note(self, node: "Node", note: Note) -> None:
         """A note of a server."""
         self.notes[note.name] += 1
+        if note.name == SESSION_EXPIRED:
+            self._decided(node, SessionId(note.detail))
         if self._schedule.trace is not None:
             self._say(f"server {node.server_id}: {note_in_words(note)}")
+
+    def _decided(self, node: "Node", session_id: SessionId) -> None:
+        """A leader is about to end a session."""
+        if (node.server_id, node.incarnation) == self.zab.newest_primary:
+            seen = self._by_id[session_id]
+            is_known = _known(seen) == session_id
+            sessions.only_who_has_let_go_expires(seen, is_known=is_known)
 
     def appends(self, effect: Append) -> None:
         """A server appends to its log, in the step that ends next."""
@@ -119,10 +139,18 @@ class Checks:
             disk = node.disk
             self._promises.epochs_only_grow(server_id, disk.disk, *epochs)
             zab.memory_follows_the_disk(epochs, (disk.accepted, disk.current))
+        if server._connections.is_serving:
+            now = server._context.now.mono
+            shortest_ms = server._context.limits.session_timeout_min_ms
+            letting_go.old_news_are_kept_back(server_id, now, peer.contact_at(now), shortest_ms)
         before = self._delivered[server_id]
+        if self._fences.get(server_id):
+            self._on_fences(node, before)
         if history.delivered != before:
             self._on_delivered(node, before, history.delivered)
         self._steps += 1
+        if self._steps % DEADLINES_EVERY == 0:
+            self._deadlines()
         if self._steps % SURVIVAL_EVERY == 0:
             self._survival()
             if self._steps % FULL_EVERY == 0:
@@ -159,6 +187,37 @@ class Checks:
         assert state.zxid == upto, f"Replicas: {server_id} is at {state.zxid}, delivered {upto}"
         if upto >= state.consistent_at and not node.is_flipped:
             self.zab.digests_are_equal(server_id, upto, state.digest())
+
+    def _on_fences(self, node: "Node", before: Zxid) -> None:
+        """Moves that were delivered in an earlier step, whose effects were carried out."""
+        assert node.server is not None
+        if node.server._adoption.is_settled:
+            fences = self._fences[node.server_id]
+            for _, place in [each for each in fences if each[0] <= before]:
+                sessions.is_fenced(place, node._clients)
+            self._fences[node.server_id] = [each for each in fences if each[0] > before]
+
+    def _deadlines(self) -> None:
+        """Compare the clients' deadlines with those that the newest leader would go by."""
+        process = self.zab.newest_primary
+        node = self._nodes[process[0]] if process is not None else None
+        if node is None or node.server is None or node.is_frozen:
+            return
+        leading = node.server._leading
+        if leading is None or process != (node.server_id, node.incarnation):
+            return
+        expiry = leading._own_expiry or node.tracker._expiry
+        if expiry._epoch != leading.epoch or expiry.wants_full:
+            return
+        for session_id, tracked in expiry._sessions.items():
+            seen = self._by_id[session_id]
+            is_believed = (
+                leading._last_touch.get(session_id) == tracked.batch
+                and leading.preparation.owner_of(session_id) == tracked.owner
+            )
+            if is_believed and not seen.is_over and _known(seen) == session_id:
+                due = node.clock.moment_of(Millis(tracked.due + expiry._gaps_ms))
+                letting_go.lets_go_before_it_can_expire(seen, seen.client.lets_go_at, due)
 
     def _survival(self) -> None:
         last = self.zab.last
@@ -197,6 +256,7 @@ class Checks:
                     seen.session_id, seen.ended_at = change.session_id, None
                     seen.done_at = []
                 self._by_id[change.session_id] = seen
+                self._moved(zxid, change)
         if isinstance(change, SessionClosed):
             self._check_end(txn, change)
         touched = truth.apply(zxid, txn)
@@ -207,12 +267,24 @@ class Checks:
         if touched:
             self._watches.happened(touched)
 
+    def _moved(self, zxid: Zxid, change: SessionOpened) -> None:
+        session_id, place = change.session_id, (change.server_id, change.connection)
+        known = self._places.get(session_id)
+        if known is None or place != (known.server_id, known.connection):
+            self._places[session_id] = sessions.Place(*place, zxid)
+            if known is not None:
+                self._fences.setdefault(known.server_id, []).append((zxid, known))
+
     def _check_write(self, zxid: Zxid, txn: Txn) -> None:
         truth, change = self.truth, txn.change
         session = truth.sessions.get(txn.session_id)
         sessions.expired_sessions_do_nothing(session, txn)
         assert session is not None
-        op = sessions.exactly_once(session, txn, self._by_id[txn.session_id])
+        seen = self._by_id[txn.session_id]
+        op = sessions.exactly_once(session, txn, seen)
+        if seen.client.life == seen.life and seen.client.core is not None:
+            place, shown = self._places[txn.session_id], seen.client.core.last_zxid
+            sessions.written_on_the_present_connection(seen, place, shown)
         if isinstance(change, Created):
             sessions.owns_only_for_itself(txn, change)
             if execution.is_sequential(op):
@@ -239,9 +311,11 @@ class Checks:
         self._by_password[client.core._password] = seen
         self._say(f"client {client.name} begins")
 
-    def client_lost(self, client: "SimClient") -> None:
+    def client_lost(self, client: "SimClient", cause: KeeperError | None) -> None:
         """The handle is LOST."""
-        self._over(self._seen[client.name, client.life])
+        seen = self._seen[client.name, client.life]
+        sessions.a_closed_handle_has_not_expired(seen, cause)
+        self._over(seen)
 
     def client_closed(self, client: "SimClient") -> None:
         """The handle was closed."""
@@ -249,6 +323,11 @@ class Checks:
         if not seen.has_closed:
             seen.has_closed = seen.is_over = True
             seen.writes.append(CloseSession())
+
+    def client_leaves(self, client: "SimClient", reason: str) -> None:
+        """A client closes its link, because of what its server did, or did not."""
+        who = self._seen[client.name, client.life]
+        letting_go.servers_keep_the_protocol(who, reason)
 
     def client_died(self, client: "SimClient") -> None:
         """The process was killed (its life counter has gone on)."""
@@ -329,7 +408,9 @@ class Checks:
         asked = answers.answers_in_order(seen, ask)
         answers.indefinite_only_where_it_may_have_happened(asked, error)
         due = self._told.get(seen.session_id, {}).get(asked.number) if asked.number else None
-        if error.code not in _END_CODES:
+        if error.code in _END_CODES:
+            sessions.only_the_end_of_a_session_fails_requests(seen, error)
+        else:
             if isinstance(ask, Query):
                 answers.missing_is_true(self.truth, seen, ask, error)
             else:
@@ -339,7 +420,7 @@ class Checks:
                 if asked.delays != self._delays(client):
                     self._recorder.was_late(seen, asked.operation)
                 self._recorder.refused(asked.operation, error.code)
-        elif asked.number and error.definite:
+        if error.code in _END_CODES and asked.number and error.definite:
             answers.denied_has_no_effect(seen, asked, due)
             seen.denied.add(asked.number)
         if asked.operation is not None and asked.operation.result is None:
@@ -362,6 +443,11 @@ class Checks:
                 return False
             ends.add((server.state.zxid, server.peer.history.logged))
         return len(ends) == 1 and self.order[-1:] == [next(iter(ends))[0]]
+
+    def sessions_have_ended(self) -> bool:
+        """Whether the sessions of all clients that are gone have ended."""
+        living = [seen for seen in self._seen.values() if not seen.is_over]
+        return sessions.every_session_ends(self.truth, [_known(seen) for seen in living])
 
     def finish(self, nodes: list["Node"]) -> None:
         """Look at everything once more, and judge the whole history."""

@@ -17,6 +17,7 @@ class Core(Protocol):
     """What the checks look at of a client's core."""
 
     session_id: SessionId
+    last_zxid: Zxid
 
 
 class Client(Protocol):
@@ -30,6 +31,11 @@ class Client(Protocol):
     @property
     def core(self) -> Core | None:
         """None while there is no process."""
+        ...
+
+    @property
+    def lets_go_at(self) -> int:
+        """When in the world's time its session may be over, by its own clock."""
         ...
 
     @property

@@ -3,7 +3,12 @@
 DESIGN section 7, "Exactly once" and "When a client must let go".
 """
 
-from raykeeper.zab.ids import Zxid, show_zxid
+from collections.abc import Collection
+
+from msgspec import Struct
+
+from raykeeper.zab.ids import ServerId, Zxid, show_zxid
+from raykeeper.znodes.errors import KeeperError
 from raykeeper.znodes.requests import SessionId, WriteOp
 from raykeeper.znodes.txns import Created, SessionClosed, SessionOpened, Txn
 from tests.simulation.checks.seen import Seen, Told
@@ -53,6 +58,11 @@ def ends_once_and_with_a_reason(
         assert txn.session_id == change.session_id, f"SessionEnds: another's, {txn}"
         assert seen.has_closed, f"SessionEnds: {seen} did not ask for it"
         return
+    only_who_has_let_go_expires(seen, is_known=is_known)
+
+
+def only_who_has_let_go_expires(seen: Seen, *, is_known: bool) -> None:
+    """Whoever still counts on its session, by true time, does not lose it, nor is doomed to."""
     assert not is_known or seen.is_over or seen.client.has_let_go, (
         f"LetGo: session of {seen} expired before its client let go"
     )
@@ -61,6 +71,44 @@ def ends_once_and_with_a_reason(
 def owns_only_for_itself(txn: Txn, change: Created) -> None:
     """An ephemeral belongs to the session that made it."""
     assert change.owner in (0, txn.session_id), f"Ephemerals: made for another session, {txn}"
+
+
+def only_the_end_of_a_session_fails_requests(seen: Seen, error: KeeperError) -> None:
+    """Within the life of a session no lost connection reaches its user."""
+    assert seen.is_over, f"ExactlyOnce: {seen} is told of {error!r}, and its session is alive"
+
+
+def a_closed_handle_has_not_expired(seen: Seen, cause: KeeperError | None) -> None:
+    """Who closes a handle is not told that it was lost, also when the close had to be repeated."""
+    assert cause is None or not seen.has_closed, f"ExactlyOnce: {seen} was closed, and {cause!r}"
+
+
+def written_on_the_present_connection(seen: Seen, place: "Place", shown: Zxid) -> None:
+    """A session that has moved writes only on its new connection, once its client knows of it."""
+    assert shown >= place.since, (
+        f"Fenced: {seen} knows {show_zxid(shown)}, and writes as from {show_zxid(place.since)} on"
+    )
+
+
+def is_fenced(place: "Place", connections: Collection[int]) -> None:
+    """A server that knows that a session has moved has closed the connection before."""
+    assert place.connection not in connections, f"Fenced: {place} is open"
+
+
+def every_session_ends(truth: Truth, living: Collection[SessionId]) -> bool:
+    """Whether the sessions of all clients that are gone have ended."""
+    return all(
+        session.closed_at is not None or session_id in living
+        for session_id, session in truth.sessions.items()
+    )
+
+
+class Place(Struct, frozen=True):
+    """Where a session is: on which connection of which server, since which transaction."""
+
+    server_id: ServerId
+    connection: int
+    since: Zxid
 
 
 def outcome(truth: Truth, zxid: Zxid, txn: Txn) -> Told:

@@ -32,6 +32,11 @@ class Zab:
         """The newest transaction that anybody has delivered."""
         return self.order[-1] if self.order else ZERO
 
+    @property
+    def newest_primary(self) -> Process | None:
+        """The leader that was established last."""
+        return self._primaries[max(self._primaries)] if self._primaries else None
+
     def leadership(self, epoch: Epoch, process: Process, delivered: Zxid) -> None:
         """Leadership: an epoch has at most one established leader.
 
