@@ -209,6 +209,7 @@ class Server:
                         self._on_leader_answer(message)
                 elif self._leading is not None:
                     self._on_asked(self._leading, sender, message)
+                    self._pump()  # the reign may have ended with its counter
 
     def _on_asked(
         self,
@@ -222,10 +223,8 @@ class Server:
                 self._context.out.append(SendPeer(sender, gap))
         elif isinstance(message, Touches):
             self._contact.touches_arrived(sender, message, leading)
-            self._pump()
         elif isinstance(message, ReadPointRequest):
             self._contact.read_point_asked(sender, message)
-            self._pump()
         elif isinstance(message, DigestTold):
             self._digests.told(sender, message)
         else:
@@ -291,6 +290,7 @@ class Server:
     def _on_sessions_overdue(self, event: SessionsOverdue) -> None:
         if self._leading is not None:
             self._leading.verdicts(event.verdicts)
+            self._pump()
 
     def _on_tracker_lost(self, _event: TrackerLost) -> None:
         if self._leading is not None:

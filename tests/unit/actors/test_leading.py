@@ -8,7 +8,7 @@ from raykeeper.actors.events import ClientFrameArrived, PeerFrame, SessionsOverd
 from raykeeper.actors.leading import PROPOSAL_BYTES_MAX
 from raykeeper.actors.peer_messages import ForwardedWrite, ForwardWrites, WriteGap
 from raykeeper.zab.effects import Append
-from raykeeper.zab.ids import Epoch, ServerId, Zxid, epoch_of
+from raykeeper.zab.ids import Epoch, Millis, ServerId, Zxid, epoch_of
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.expiry import SessionReport, Verdict
 from raykeeper.znodes.limits import Limits
@@ -326,6 +326,17 @@ def test_exhausted_counter_delays_an_expiry_to_the_next_reign() -> None:
     assert report.full and report.epoch == 2 and len(report.touched) == 5
     host.step(SessionsOverdue([verdict(host, caller) for caller in callers]))
     assert {caller.ended for caller in callers} == {Code.SESSION_EXPIRED}
+
+
+@pytest.mark.usefixtures("short_epochs")
+def test_counter_may_be_exhausted_in_the_step_of_a_report() -> None:
+    host = OneServer()
+    callers = [host.caller(n) for n in range(1, 6)]
+    host.pass_time(100)
+    told = [verdict(host, caller) for caller in callers]
+    host.clock.now = Millis(host.clock.now + 100)
+    host.step(SessionsOverdue(told))
+    assert host.server.peer.epoch == Epoch(2)
 
 
 def test_requests_of_one_step_behind_the_exhaustion_wait_too(
