@@ -7,7 +7,7 @@ from raykeeper.actors.effects import TrackSessions
 from raykeeper.actors.events import ClientFrameArrived, PeerFrame, SessionsOverdue, TrackerLost
 from raykeeper.actors.leading import PROPOSAL_BYTES_MAX
 from raykeeper.actors.peer_messages import ForwardedWrite, ForwardWrites, WriteGap
-from raykeeper.zab.effects import Append
+from raykeeper.zab.effects import Append, Role
 from raykeeper.zab.ids import Epoch, Millis, ServerId, Zxid, epoch_of
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.expiry import SessionReport, Verdict
@@ -330,13 +330,14 @@ def test_exhausted_counter_delays_an_expiry_to_the_next_reign() -> None:
 
 @pytest.mark.usefixtures("short_epochs")
 def test_counter_may_be_exhausted_in_the_step_of_a_report() -> None:
-    host = OneServer()
-    callers = [host.caller(n) for n in range(1, 6)]
-    host.pass_time(100)
-    told = [verdict(host, caller) for caller in callers]
-    host.clock.now = Millis(host.clock.now + 100)
-    host.step(SessionsOverdue(told))
-    assert host.server.peer.epoch == Epoch(2)
+    servers = Servers(3)
+    leader = servers.leader
+    callers = [leader.caller(n) for n in range(1, 6)]
+    servers.pass_time(100)
+    told = [verdict(leader, caller) for caller in callers]
+    leader.clock.now = Millis(leader.clock.now + 100)
+    leader.step(SessionsOverdue(told))
+    assert leader.server.peer.role is Role.LOOKING
 
 
 def test_requests_of_one_step_behind_the_exhaustion_wait_too(
