@@ -92,7 +92,7 @@ class Faults:
         for client in self._clients.values():
             client.thaw()
 
-    def _later(self, fault: Fault, action: Callable[[], None]) -> None:
+    def _later(self, fault: Fault, action: Callable[[], object]) -> None:
         """End a fault that lasts, unless all have ended."""
         self._schedule.after(fault.lasts_ms, lambda: None if self._is_over else action())
 
@@ -145,6 +145,12 @@ class Faults:
             cut = Fault(0, fault.kind, leader.server_id, lasts_ms=fault.lasts_ms)
             self._part(cut, [leader.end], _ends(self._nodes.values()))
             return
+        if reaction is Reaction.DEPOSE:
+            self._depose(leader, fault)
+            return
+        if reaction is Reaction.LEAVE_BEHIND:
+            self._leave_behind(leader, fault)
+            return
         at_leader = (Reaction.CRASH_LEADER, Reaction.FREEZE_LEADER, Reaction.ISOLATE_LEADER)
         victim = leader if reaction in at_leader else trapped
         if reaction in (Reaction.FREEZE, Reaction.FREEZE_LEADER):
@@ -160,8 +166,33 @@ class Faults:
                 peer or trapped if reaction is Reaction.CRASH_PEER else victim, fault.lasts_ms
             )
 
+    def _depose(self, leader: Node, fault: Fault) -> None:
+        """Of five servers one stays with the leader; clients still reach them."""
+        others = [node for node in self._nodes.values() if node is not leader]
+        voters = 1 + sum(node.votes for node in others)
+        few = [leader, *others[: max(0, (voters - 1) // 2 - 1)]]
+        self._part(fault, _ends(few), [node.end for node in others if node not in few])
+        self._numb(fault, _ends(few))
+
+    def _leave_behind(self, leader: Node, fault: Fault) -> None:
+        network, end = self._network, leader.end
+        self._slow(fault, (end, None))
+        self._numb(fault, [end])
+        network.shut[end] = None
+        self._later(fault, lambda: network.shut.pop(end, None))
+        for node in self._nodes.values():
+            if node is not leader:
+                # Meanwhile they have said something.
+                self._schedule.after(100, lambda node=node: self._down(node, 10))
+
+    def _numb(self, fault: Fault, ends: list[End]) -> None:
+        numb = self._network.numb
+        numb.update(dict.fromkeys(ends))
+        for end in ends:
+            self._later(fault, lambda end=end: numb.pop(end, None))
+
     def _down(self, node: Node, lasts_ms: int) -> None:
-        if node.is_up:
+        if node.is_up and not self._is_over:
             node.crash()
             self._schedule.after(lasts_ms, node.start)
 
@@ -255,7 +286,7 @@ class Faults:
 
     def _slow(self, fault: Fault, what: tuple[End, End | None]) -> bool:
         slow = self._network.slow
-        slow[what] = fault.amount
+        slow[what] = fault.amount if fault.kind is not FaultKind.AMBUSH else 100
         self._later(fault, lambda: slow.pop(what, None) and None)
         return True
 

@@ -35,6 +35,7 @@ class SimLink:
         self._random = random
         self._frames: dict[End, Callable[[bytes], None]] = {}
         self._closed: dict[End, Callable[[], None]] = {}
+        self._deaf: dict[End, None] = {}  # ends that a frame was lost to: no other one follows
         self._arrival: dict[End, int] = {}  # of the last frame to each end: FIFO
 
     def attach(self, end: End, frames: Callable[[bytes], None], closed: Callable[[], None]) -> None:
@@ -75,17 +76,21 @@ class SimLink:
         self.is_open = False
         network = self._network
         network.links.pop(self, None)
+        numb = [end for end in self.ends if end in network.numb]
         for end in self.ends:
-            delay = self._random.randint(0, DEADLINE_MS)
+            delay = self._random.randint(0, 20 if numb else DEADLINE_MS)
+            if end in numb:
+                delay = DEADLINE_MS
             network.schedule.after(delay, lambda end=end: self._tell(end))
 
     def _arrive(self, sender: End, receiver: End, data: bytes) -> None:
-        # What was sent before the break may still arrive: the ends learn of it at other times.
+        # What was sent before the break still arrives: the ends learn of it at other times.
         if (sender, receiver) in self._network.cuts:
+            self._deaf[receiver] = None
             self.break_up()
             return
         handler = self._frames.get(receiver)
-        if handler is not None and self.is_open:
+        if handler is not None and receiver not in self._deaf:
             handler(data)
 
     def _tell(self, end: End) -> None:
@@ -107,11 +112,17 @@ class Network:
         """Directions in which every frame is lost, and by how many faults."""
         self.slow: dict[tuple[End, End | None], int] = {}
         """How many times slower: between two ends, or on all links of one."""
+        self.numb: dict[End, None] = {}
+        """Ends that learn of a broken link as late as can be; the other end learns it at once."""
+        self.shut: dict[End, None] = {}
+        """Servers that no other server gets a new link to."""
         self._streams: dict[tuple[End, End], Random] = {}
 
     def connect(self, one: End, other: End) -> SimLink | None:
         """A new link, None when either direction is cut."""
         if (one, other) in self.cuts or (other, one) in self.cuts:
+            return None
+        if self.shut and one[0] == other[0] and (one in self.shut or other in self.shut):
             return None
         random = self._streams.get((one, other))
         if random is None:
@@ -142,6 +153,8 @@ class Network:
         return max(factor, slow.get((sender, None), 1), slow.get((receiver, None), 1))
 
     def heal(self) -> None:
-        """End all cuts and all slowness."""
+        """End all cuts, all slowness and what else is in the way."""
         self.cuts.clear()
         self.slow.clear()
+        self.numb.clear()
+        self.shut.clear()

@@ -32,6 +32,7 @@ from raykeeper.zab.effects import (
     Truncate,
 )
 from raykeeper.zab.ids import ZERO, Millis, ServerId, Zxid
+from raykeeper.zab.notes import MESSAGE_ILLEGAL
 from raykeeper.zab.settings import Settings, Timing, WindowLimits
 from raykeeper.znodes.limits import Limits
 from raykeeper.znodes.requests import SessionId
@@ -308,6 +309,7 @@ class Node:
             elif isinstance(effect, DiskEffect | PublishSnapshot):
                 disk.append(effect)
             elif isinstance(effect, Note):
+                assert effect.name != MESSAGE_ILLEGAL, f"Protocol: {self.server_id} met {effect}"
                 self._checks.note(self, effect)
             elif isinstance(effect, BreakLink):
                 self._send(frames)

@@ -12,7 +12,8 @@ from random import Random
 from msgspec import Struct
 
 from raykeeper.client.limits import MARGIN_DIVISOR
-from tests.simulation.triggers import TRIGGERS, Reaction
+from raykeeper.zab.ids import COUNTER_BITS
+from tests.simulation.triggers import BROADCAST, RECOVERY, TRIGGERS, Reaction
 
 DRIFT_PPM_MAX = 25_000
 """How fast or slow a clock runs at most, in millionths."""
@@ -116,6 +117,8 @@ class Fault(Struct, frozen=True, omit_defaults=True):
     trigger: str = ""
     reaction: str = ""
     delay_ms: int = 0
+    again_ms: int = 0
+    """How long after it struck an ambush is laid again; 0 when it is not."""
 
 
 class ServerPlan(Struct, frozen=True):
@@ -178,6 +181,8 @@ class Plan(Struct, frozen=True):
     servers: tuple[ServerPlan, ...]
     clients: tuple[ClientPlan, ...]
     faults: tuple[Fault, ...]
+    counter_bits: int = COUNTER_BITS
+    """Of a zxid: how many transactions an epoch can have (rule Z6)."""
 
 
 def draw_plan(seed: int) -> Plan:
@@ -203,6 +208,7 @@ def draw_plan(seed: int) -> Plan:
         servers,
         clients,
         _draw_faults(seed, safety_ms, len(servers), len(clients)),
+        Random(f"{seed}.counter").choice([*[COUNTER_BITS] * 6, 5, 8]),
     )
 
 
@@ -225,10 +231,10 @@ def _draw_server(
     return ServerPlan(
         server_id,
         is_voter,
-        random.choice([0, 2, 5, 10, 40]),
+        random.choice([0, 2, 5, 10, 40, 300]),
         _draw_drift(beside, drift_ppm_max),
         random.choice([20, 50, 200]),
-        random.choice([5, 30, 200]),
+        random.choice([1, 5, 30, 200]),
         random.choice([500, 50_000]),
         random.choice([2_000, 10_000]),
         beside.choice([10, 100, 100]),
@@ -264,7 +270,7 @@ def _draw_faults(seed: int, safety_ms: int, servers: int, clients: int) -> tuple
     elif focus < 0.2:
         kinds = random.sample(list(rates), random.randint(1, 2))
         rates = dict.fromkeys(kinds, _FOCUS_RATE)
-    faults = _draw_ambushes(seed, safety_ms) if rates else []
+    faults = _draw_ambushes(seed, safety_ms) + _draw_siege(seed) if rates else []
     for kind, rate in rates.items():
         stream = Random(f"{seed}.faults.{kind.value}")
         at_ms = 0.0
@@ -291,6 +297,27 @@ def _draw_ambushes(seed: int, safety_ms: int) -> list[Fault]:
             delay_ms=random.choice([0, 0, 1, 3, 10, 40]),
         )
         for _ in range(count)
+    ]
+
+
+def _draw_siege(seed: int) -> list[Fault]:
+    """A few ambushes that strike again and again, so that faults meet what others left."""
+    random = Random(f"{seed}.siege")
+    if random.random() < 0.6:
+        return []
+    triggers = random.choice([RECOVERY, RECOVERY, BROADCAST, RECOVERY + BROADCAST])
+    return [
+        Fault(
+            random.randint(0, 1_000),
+            FaultKind.AMBUSH,
+            lasts_ms=random.choice([10, 10, 50, 300, 1_000]),
+            amount=random.choice([1, 1, 2, 3, 5, 20]),
+            trigger=random.choice(triggers),
+            reaction=random.choice(list(Reaction)).value,
+            delay_ms=random.choice([0, 0, 0, 1, 3, 10, 40]),
+            again_ms=random.choice([100, 300, 1_000]),
+        )
+        for _ in range(random.randint(1, 4))
     ]
 
 

@@ -28,8 +28,7 @@ def names_in(module: object) -> set[str]:
 
 
 UNREACHABLE: Final[dict[str, str]] = {
-    notes.MESSAGE_ILLEGAL: "peers keep the protocol, and links their order",
-    server_notes.COUNTER_EXHAUSTED: "nobody writes 2^42 transactions in one epoch",
+    notes.MESSAGE_ILLEGAL: "peers keep the protocol, and links their order: it fails the run",
     server_notes.WATCHES_FULL: "clients watch few paths",
     **dict.fromkeys(names_in(storage_notes), "a simulated disk has no files: see tests/contract"),
 }
