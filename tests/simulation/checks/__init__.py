@@ -7,6 +7,7 @@ truth.py       the tree and the sessions as the committed transactions make them
 execution.py   what a request must become: answers, refusals, sequence numbers
 sessions.py    when sessions end, what they may do, ephemerals
 letting_go.py  when a client must let go, and may be answered
+overdue.py     the full timeouts that a session is given
 seen.py        what a client has asked and was told in one session
 replicas.py    a replica's whole state against the truth
 answers.py     what a client may be told: its order, its own writes, the truth of what it reads

@@ -4,7 +4,16 @@ DESIGN section 7. What may happen is judged, not only what did: a session that c
 its client counts on it is a broken promise, whether or not anybody expires it in this run.
 """
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
 from raykeeper.zab.ids import Millis, ServerId
+from raykeeper.znodes.requests import SessionId
+from tests.simulation.checks.seen import Seen, known_session
+
+if TYPE_CHECKING:
+    from raykeeper.actors.server import Server
+    from tests.simulation.node import Node
 
 
 def lets_go_before_it_can_expire(who: object, lets_go_at: int, expires_at: int) -> None:
@@ -12,6 +21,46 @@ def lets_go_before_it_can_expire(who: object, lets_go_at: int, expires_at: int) 
     assert lets_go_at <= expires_at, (
         f"LetGo: {who} counts on its session until {lets_go_at}, it may expire at {expires_at}"
     )
+
+
+def nobody_counts_on_too_much(node: "Node", by_id: Mapping[SessionId, Seen]) -> None:
+    """Compare the clients' deadlines with those that the newest leader, `node`, goes by."""
+    leading = node.server._leading if node.server is not None else None
+    if leading is None or node.is_frozen:
+        return
+    expiry = leading._own_expiry or node.tracker._expiry
+    if expiry._epoch != leading.epoch or expiry.wants_full:
+        return
+    for session_id, tracked in expiry._sessions.items():
+        seen = by_id[session_id]
+        is_believed = (
+            leading._last_touch.get(session_id) == tracked.batch
+            and leading.preparation.owner_of(session_id) == tracked.owner
+        )
+        if is_believed and not seen.is_over and known_session(seen) == session_id:
+            due = node.clock.moment_of(Millis(tracked.due + expiry._gaps_ms))
+            lets_go_before_it_can_expire(seen, seen.client.lets_go_at, due)
+
+
+class OldNews:
+    """Whether servers answer reads though they know of no leader."""
+
+    def __init__(self) -> None:
+        self._lost_their_role: set[ServerId] = set()
+
+    def stepped(self, server_id: ServerId, server: "Server") -> None:
+        """Look at a server after its step."""
+        now = server._context.now.mono
+        contact = server.peer.contact_at(now)
+        if contact is not None or not server._connections.is_serving:
+            self._lost_their_role.discard(server_id)
+        elif server_id not in self._lost_their_role:
+            # At the end of this step; it is noticed at the beginning of the next.
+            self._lost_their_role.add(server_id)
+            return
+        if server._connections.is_serving:
+            shortest_ms = server._context.limits.session_timeout_min_ms
+            old_news_are_kept_back(server_id, now, contact, shortest_ms)
 
 
 def old_news_are_kept_back(

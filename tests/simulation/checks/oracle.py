@@ -6,12 +6,12 @@ Cheap checks come with each step, those that look at everything now and then and
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from raykeeper.actors.server_notes import READS_HELD, SESSION_EXPIRED
+from raykeeper.actors.server_notes import READS_HELD, SESSION_EXPIRED, TRACKER_LOST
 from raykeeper.client.effects import Answer
 from raykeeper.client.outstanding import Ask, Query
 from raykeeper.client.watched_event import WatchedEvent
 from raykeeper.zab.effects import Append, Note
-from raykeeper.zab.ids import ZERO, Epoch, Millis, ServerId, Zxid, show_zxid
+from raykeeper.zab.ids import ZERO, Epoch, ServerId, Zxid, show_zxid
 from raykeeper.znodes.errors import Code, KeeperError
 from raykeeper.znodes.replies import ChildrenRead, DataRead, Done, StatRead, Written
 from raykeeper.znodes.requests import CloseSession, SessionId
@@ -22,12 +22,13 @@ from tests.simulation.checks import (
     durability,
     execution,
     letting_go,
+    overdue,
     replicas,
     sessions,
     zab,
 )
 from tests.simulation.checks.order import Recorder, writes_and_synced_reads_are_linearizable
-from tests.simulation.checks.seen import Asked, Seen, Told, new_seen
+from tests.simulation.checks.seen import Asked, Seen, Told, known_session, new_seen
 from tests.simulation.checks.truth import Truth
 from tests.simulation.checks.watches import Watches
 from tests.simulation.schedule import Schedule
@@ -73,10 +74,12 @@ class Checks:
         self._states: dict[ServerId, State | None] = {}
         self._epochs: dict[ServerId, tuple[Epoch, Epoch]] = {}
         self._appended: list[tuple[Zxid, list[bytes]]] = []
+        self._old_news = letting_go.OldNews()
         self._seen: dict[tuple[str, int], Seen] = {}
         self._by_password: dict[bytes, Seen] = {}
         self._by_id: dict[SessionId, Seen] = {}
         self._told: dict[SessionId, dict[int, Told]] = {}
+        self._timeouts = overdue.Timeouts()
         self._places: dict[SessionId, sessions.Place] = {}
         self._fences: dict[ServerId, list[tuple[Zxid, sessions.Place]]] = {}
         self._steps = 0
@@ -104,7 +107,11 @@ class Checks:
     def note(self, node: "Node", note: Note) -> None:
         """A note of a server."""
         self.notes[note.name] += 1
-        if note.name == SESSION_EXPIRED:
+        now = self._schedule.now
+        if note.name == TRACKER_LOST:
+            self._timeouts.tracker_lost(node.server_id, now)
+        elif note.name == SESSION_EXPIRED:
+            self._timeouts.full_after_a_loss(node.server_id, SessionId(note.detail), now)
             self._decided(node, SessionId(note.detail))
         if self._schedule.trace is not None:
             self._say(f"server {node.server_id}: {note_in_words(note)}")
@@ -113,7 +120,7 @@ class Checks:
         """A leader is about to end a session."""
         if (node.server_id, node.incarnation) == self.zab.newest_primary:
             seen = self._by_id[session_id]
-            is_known = _known(seen) == session_id
+            is_known = known_session(seen) == session_id
             sessions.only_who_has_let_go_expires(seen, is_known=is_known)
 
     def appends(self, effect: Append) -> None:
@@ -129,6 +136,7 @@ class Checks:
         process = (server_id, node.incarnation)
         if peer.broadcasting is not None:
             self.zab.leadership(peer.epoch, process, history.delivered)
+            self._timeouts.established(peer.epoch, self._schedule.now)
         if self._appended:
             for first, txns in self._appended:
                 self.zab.broadcast(process, first, txns)
@@ -139,10 +147,7 @@ class Checks:
             disk = node.disk
             self._promises.epochs_only_grow(server_id, disk.disk, *epochs)
             zab.memory_follows_the_disk(epochs, (disk.accepted, disk.current))
-        if server._connections.is_serving:
-            now = server._context.now.mono
-            shortest_ms = server._context.limits.session_timeout_min_ms
-            letting_go.old_news_are_kept_back(server_id, now, peer.contact_at(now), shortest_ms)
+        self._old_news.stepped(server_id, server)
         before = self._delivered[server_id]
         if self._fences.get(server_id):
             self._on_fences(node, before)
@@ -198,26 +203,10 @@ class Checks:
             self._fences[node.server_id] = [each for each in fences if each[0] > before]
 
     def _deadlines(self) -> None:
-        """Compare the clients' deadlines with those that the newest leader would go by."""
         process = self.zab.newest_primary
         node = self._nodes[process[0]] if process is not None else None
-        if node is None or node.server is None or node.is_frozen:
-            return
-        leading = node.server._leading
-        if leading is None or process != (node.server_id, node.incarnation):
-            return
-        expiry = leading._own_expiry or node.tracker._expiry
-        if expiry._epoch != leading.epoch or expiry.wants_full:
-            return
-        for session_id, tracked in expiry._sessions.items():
-            seen = self._by_id[session_id]
-            is_believed = (
-                leading._last_touch.get(session_id) == tracked.batch
-                and leading.preparation.owner_of(session_id) == tracked.owner
-            )
-            if is_believed and not seen.is_over and _known(seen) == session_id:
-                due = node.clock.moment_of(Millis(tracked.due + expiry._gaps_ms))
-                letting_go.lets_go_before_it_can_expire(seen, seen.client.lets_go_at, due)
+        if node is not None and node.incarnation == process[1]:  # type: ignore[index]
+            letting_go.nobody_counts_on_too_much(node, self._by_id)
 
     def _survival(self) -> None:
         last = self.zab.last
@@ -252,13 +241,17 @@ class Checks:
                 sessions.sessions_open_once(truth, zxid, change)
                 asked = self._by_password.get(change.password)
                 seen = sessions.one_session_for_a_client(truth, asked, change)
-                if not sessions.is_its_session(truth, seen, _known(seen)):
+                if not sessions.is_its_session(truth, seen, known_session(seen)):
                     seen.session_id, seen.ended_at = change.session_id, None
                     seen.done_at = []
                 self._by_id[change.session_id] = seen
                 self._moved(zxid, change)
+                self._timeouts.moved(change, self._schedule.now)
         if isinstance(change, SessionClosed):
             self._check_end(txn, change)
+            if not txn.number:
+                now = self._schedule.now
+                self._timeouts.full_after_a_move(change.session_id, zxid, now)
         touched = truth.apply(zxid, txn)
         if txn.number:
             told = self._told.setdefault(txn.session_id, {})
@@ -295,7 +288,7 @@ class Checks:
         seen = self._by_id[change.session_id]
         if not txn.number and self._schedule.trace is not None:
             self._say(f"session {show_zxid(Zxid(change.session_id))} of {seen} expires")
-        is_known = _known(seen) == change.session_id
+        is_known = known_session(seen) == change.session_id
         sessions.ends_once_and_with_a_reason(self.truth, txn, change, seen, is_known=is_known)
         execution.ephemerals_end_with_their_session(self.truth.sessions[change.session_id], change)
         if seen.session_id == change.session_id:
@@ -447,7 +440,7 @@ class Checks:
     def sessions_have_ended(self) -> bool:
         """Whether the sessions of all clients that are gone have ended."""
         living = [seen for seen in self._seen.values() if not seen.is_over]
-        return sessions.every_session_ends(self.truth, [_known(seen) for seen in living])
+        return sessions.every_session_ends(self.truth, [known_session(seen) for seen in living])
 
     def finish(self, nodes: list["Node"]) -> None:
         """Look at everything once more, and judge the whole history."""
@@ -465,13 +458,6 @@ class Checks:
 
     def _say(self, text: str) -> None:
         self._schedule.say(text)
-
-
-def _known(seen: Seen | None) -> SessionId:
-    """The session that a client was told of, 0 for none."""
-    if seen is None or seen.client.life != seen.life or seen.client.core is None:
-        return SessionId(0)
-    return seen.client.core.session_id
 
 
 def _quorum_of(nodes: "dict[ServerId, Node]") -> int:

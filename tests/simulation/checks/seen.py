@@ -127,3 +127,10 @@ def new_seen(name: str, life: int, client: Client) -> Seen:
         name, life, client, pending=deque(), writes=[], denied=set(), watching={}, due={},
         operations=[], late=[], unknown=[], done_at=[],
     )  # fmt: skip
+
+
+def known_session(seen: Seen | None) -> SessionId:
+    """The session that a client was told of, 0 for none."""
+    if seen is None or seen.client.life != seen.life or seen.client.core is None:
+        return SessionId(0)
+    return seen.client.core.session_id
