@@ -24,6 +24,7 @@ from raykeeper.actors.events import (
 )
 from raykeeper.zab.ids import ZERO, Zxid
 from raykeeper.znodes.expiry import Expiry, SessionReport
+from tests.simulation.checks.overdue import new_awake
 from tests.simulation.clock import SimClock
 from tests.simulation.disk import SimDisk, StoredSnapshot
 from tests.simulation.schedule import Schedule
@@ -48,7 +49,7 @@ class SimTracker:
         self._clock = clock
         self._works = works
         self._random = schedule.stream(f"tracker.{name}")
-        self._expiry = Expiry()
+        self._expiry, self._awake = Expiry(), new_awake()
         self._waiting: deque[SessionReport] = deque()
         self._deliver: Deliver = lambda _events: None
         self._is_busy = False
@@ -61,11 +62,11 @@ class SimTracker:
         self._waiting.clear()
         self._is_busy = False
         if self._random.random() < 0.5:
-            self._expiry = Expiry()
+            self._expiry, self._awake = Expiry(), new_awake()
 
     def lose(self) -> None:
         """It dies alone, which its server learns."""
-        self._expiry = Expiry()
+        self._expiry, self._awake = Expiry(), new_awake()
         self._fail()
 
     def track(self, report: SessionReport) -> None:
@@ -98,9 +99,11 @@ class SimTracker:
         now = self._clock.mono()
         for _ in range(2 if self.repeats else 1):
             self._expiry.report(report, now)
+        self._awake.called(report, now)
         event: Event = TrackerLost()
         if not self._expiry.wants_full:
             event = SessionsOverdue(self._expiry.verdicts(now))
+            self._awake.judged(event.verdicts)
         self._schedule.after(back, lambda: self._answer(life, event))
         if self.repeats and isinstance(event, SessionsOverdue):
             again = back + self._random.choice([0, 100, 1_000, _LONG_AGO_MS])

@@ -82,6 +82,7 @@ class Workload:
         if kind < 0.32:
             return self._enqueue()
         if kind < 0.40:
+            path = path if random.random() < 0.97 else "/"  # the server refuses that one
             return Delete(path, self._version(path))
         if kind < 0.58:
             return SetData(path, self._value(), self._version(path))

@@ -1,9 +1,12 @@
 """One run: servers and clients under the faults of a plan, then quiet, in which all converge."""
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from msgspec import Struct
 
+from raykeeper.zab import ids, leader_broadcast, window
 from raykeeper.zab.ids import Millis, ServerId, show_zxid
 from tests.simulation.checks import Checks
 from tests.simulation.client import SimClient
@@ -15,6 +18,8 @@ from tests.simulation.schedule import Schedule, Trace
 
 CONVERGE_MS = 60_000
 """The bound of the liveness phase."""
+END_MS = 30_000
+"""The bound for the end of sessions whose clients are gone, also after the losses of trackers."""
 SETTLE_MS = 1_500
 """How long after the last transaction its events may still be on their way."""
 
@@ -62,6 +67,10 @@ class World:
         Raises:
             AssertionError: a promise was broken, or the world did not converge.
         """
+        with _counters_of(self.plan.counter_bits):
+            return self._run()
+
+    def _run(self) -> Report:
         schedule = self.schedule
         random = schedule.stream("start")
         for node in self.nodes:
@@ -80,6 +89,7 @@ class World:
         converged_ms = schedule.now - faulty_until
         schedule.say("all have converged")
         self._settle()
+        self._end_sessions()
         if any(node.is_flipped for node in self.nodes):
             # Trees are compared when they change.
             for client in self.clients:
@@ -134,6 +144,16 @@ class World:
             self.schedule.run_until(Millis(self.schedule.now + SETTLE_MS))
             assert self.schedule.now < 10 * CONVERGE_MS, f"no rest: {self._why()}"
 
+    def _end_sessions(self) -> None:
+        """Clients that are gone hold nothing for ever."""
+        until = Millis(self.schedule.now + END_MS)
+        done = self.schedule.run_until(until, self._have_ended)
+        assert done, f"SessionEnds: a client is gone, and its session not after {END_MS} ms"
+        self._settle()
+
+    def _have_ended(self) -> bool:
+        return self.schedule.steps % 64 == 0 and self.checks.sessions_have_ended()
+
     def _is_joined(self) -> bool:
         return all(client.is_connected for client in self.clients)
 
@@ -146,3 +166,20 @@ class World:
             for n in self.nodes
         ]
         return f"{servers}, unanswered {[len(c.pending) for c in self.clients]}"
+
+
+@contextmanager
+def _counters_of(bits: int) -> Iterator[None]:
+    """Zxids have counters of so many bits only."""
+    right = ids.COUNTER_BITS
+    try:
+        _set_counters(bits)
+        yield
+    finally:
+        _set_counters(right)
+
+
+def _set_counters(bits: int) -> None:
+    vars(ids)["COUNTER_BITS"] = bits
+    for module in (ids, leader_broadcast, window):
+        vars(module)["COUNTER_MAX"] = (1 << bits) - 1
