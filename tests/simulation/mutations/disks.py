@@ -1,0 +1,257 @@
+"""What a disk may do to a server: rules D2 to D6, and digests.
+
+Where the rule is the store's to keep, the simulated disk has the fault: it keeps the same contract.
+"""
+
+from typing import Any
+
+from raykeeper.actors.digests import Digests
+from raykeeper.actors.leading import Leading
+from raykeeper.zab.effects import SaveEpochs, Send
+from raykeeper.zab.follower_broadcast import FollowerBroadcast
+from raykeeper.zab.history import History
+from raykeeper.zab.ids import FOUNDING
+from raykeeper.zab.learners import Learners
+from raykeeper.zab.members import Members
+from raykeeper.zab.messages import Ack
+from raykeeper.zab.quorum import Quorum
+from tests.simulation.disk import SimDisk
+from tests.simulation.mutations.mutation import Mutation, instead
+
+
+def _founding_again(right: Any) -> Any:
+    def repair(self: SimDisk) -> None:
+        right(self)
+        self.disk = FOUNDING
+        self.is_replaced = False
+
+    return repair
+
+
+def _on_any_disk(self: Members, server: Any, _disk: Any) -> bool:
+    return server in self._disks
+
+
+def _as_soon_as_it_comes(right: Any) -> Any:
+    def greet(self: Learners, sender: Any, info: Any, now: Any) -> None:
+        right(self, sender, info, now)
+        self._by_id[sender].votes = self._settings.members.is_voter(sender)
+
+    return greet
+
+
+def _when_it_is_proposed(right: Any) -> Any:
+    def changing(self: Members, server: Any, disk: Any) -> None:
+        self._disks[server] = disk
+
+    return changing
+
+
+def _on_the_founding_disk_too(right: Any) -> Any:
+    return lambda self, server, disk: disk == FOUNDING or right(self, server, disk)
+
+
+def _as_good_as_any(self: Quorum, healthy: Any, uncertain: Any) -> bool:
+    return len({*healthy, *uncertain}.intersection(self.voters)) >= self.size
+
+
+def _certain_with_a_promise(right: Any) -> Any:
+    def epochs_saved(self: History, accepted: Any, current: Any) -> None:
+        right(self, accepted, current)
+        self.is_uncertain = False
+
+    return epochs_saved
+
+
+def _mark_goes_with_a_promise(right: Any) -> Any:
+    def perform(self: SimDisk, effect: Any) -> Any:
+        event = right(self, effect)
+        if isinstance(effect, SaveEpochs):
+            self.is_uncertain = False
+        return event
+
+    return perform
+
+
+def _never_uncertain(right: Any) -> Any:
+    def flip_last(self: SimDisk) -> bool:
+        flipped: bool = right(self)
+        self.is_uncertain = False
+        return flipped
+
+    return flip_last
+
+
+def _cut_at_the_bad_record(right: Any) -> Any:
+    def open_disk(self: SimDisk, *arguments: Any) -> Any:
+        if self._is_corrupt:
+            self.log = [entry for entry in self.log if entry[0] < self._bad]  # type: ignore[operator]
+            self.committed = self._mark = min(self._mark, self.last)
+            self._bad = None
+        return right(self, *arguments)
+
+    return open_disk
+
+
+def _failed_and_gone_on(right: Any) -> Any:
+    def complete(self: SimDisk, work: int, count: int) -> None:
+        if work == self._work and self.fails_write:
+            self.fails_write = False
+            _CACHED[self] = self.last
+        right(self, work, count)
+
+    return complete
+
+
+def _read_from_the_cache(right: Any) -> Any:
+    def crash(self: SimDisk) -> None:
+        before = self.last
+        right(self)
+        if self.last > before:
+            _CACHED[self] = before
+
+    return crash
+
+
+_CACHED: dict[SimDisk, Any] = {}
+"""Where the part of a log begins that is in the page cache only."""
+
+
+def _power_is_lost(right: Any) -> Any:
+    def crash(self: SimDisk) -> None:
+        upto = _CACHED.pop(self, None)
+        if upto is not None:
+            self.log = [entry for entry in self.log if entry[0] <= upto]
+            self._queue.clear()
+        right(self)
+
+    return crash
+
+
+def _ack_while_paused(right: Any) -> Any:
+    def on_proposals(self: FollowerBroadcast, batch: Any) -> None:
+        right(self, batch)
+        if self._history.is_paused:
+            self._out.append(Send(self.leader, Ack(self._history.logged)))
+
+    return on_proposals
+
+
+def _as_if_there_were_room(right: Any) -> Any:
+    def next_zxid(self: Leading) -> Any:
+        history = self._context.peer.history
+        has_room, history.has_room = history.has_room, True
+        zxid = right(self)
+        history.has_room = has_room
+        return zxid
+
+    return next_zxid
+
+
+def _the_fewest(right: Any) -> Any:
+    def agreed(self: Digests) -> int | None:
+        if right(self) is None:
+            return None
+        told = list(self._told.values())
+        return min(told, key=told.count)
+
+    return agreed
+
+
+MUTATIONS = [
+    Mutation(
+        "D2",
+        "an emptied folder is taken for a founding one",
+        [(SimDisk, "repair", _founding_again)],
+    ),
+    Mutation(
+        "D3",
+        "a voter counts on any disk",
+        [(Members, "counts", instead(_on_any_disk))],
+        200,
+    ),
+    Mutation(
+        "D3",
+        "the vote is given as soon as a server comes",
+        [(Learners, "greet", _as_soon_as_it_comes)],
+        500,
+    ),
+    Mutation(
+        "D3",
+        "a new disk counts when its transaction is proposed",
+        [(Members, "changing", _when_it_is_proposed)],
+        500,
+    ),
+    Mutation(
+        "D3",
+        "the old disk counts beside the new one",
+        [(Members, "counts", _on_the_founding_disk_too)],
+        500,
+    ),
+    Mutation(
+        "D4",
+        "uncertain logs count as healthy",
+        [(Quorum, "recalls", instead(_as_good_as_any))],
+        500,
+    ),
+    Mutation(
+        "D4",
+        "a promise makes an uncertain log certain",
+        [
+            (History, "epochs_saved", _certain_with_a_promise),
+            (SimDisk, "_perform", _mark_goes_with_a_promise),
+        ],
+        500,
+    ),
+    Mutation(
+        "D4",
+        "a bad last batch is cut without a mark",
+        [(SimDisk, "flip_last", _never_uncertain)],
+        500,
+    ),
+    Mutation(
+        "D4",
+        "a corrupted old record is taken for a torn end",
+        [(SimDisk, "open", _cut_at_the_bad_record)],
+        200,
+    ),
+    Mutation(
+        "D5",
+        "a failed write is taken for done",
+        [(SimDisk, "_complete", _failed_and_gone_on), (SimDisk, "crash", _power_is_lost)],
+        200,
+    ),
+    Mutation(
+        "D5",
+        "what was read at the start was in the page cache only",
+        [(SimDisk, "crash", _power_is_lost), (SimDisk, "crash", _read_from_the_cache)],
+        200,
+    ),
+    Mutation(
+        "D6",
+        "a follower without room goes on acknowledging",
+        [(FollowerBroadcast, "_on_proposals", _ack_while_paused)],
+    ),
+    Mutation(
+        "D6",
+        "a leader without room goes on proposing",
+        [(Leading, "_next_zxid", _as_if_there_were_room)],
+        200,
+    ),
+    Mutation(
+        "D6",
+        "a follower without room goes on logging",
+        [(FollowerBroadcast, "pause", instead(lambda self: None))],
+        200,
+    ),
+    Mutation(
+        "digests",
+        "a tree that differs goes on serving",
+        [(Digests, "diverged", instead(lambda self, zxid: None))],
+    ),
+    Mutation(
+        "digests",
+        "who differs from the others is right",
+        [(Digests, "_agreed", _the_fewest)],
+    ),
+]

@@ -1,0 +1,98 @@
+"""Read points and watches: rules Z4 and Z5."""
+
+from typing import Any
+
+from raykeeper.actors.adoption import Adoption
+from raykeeper.actors.connection import PendingSync
+from raykeeper.actors.server import Server
+from raykeeper.zab.effects import ReadPoint
+from raykeeper.zab.ids import ZERO
+from raykeeper.zab.leader_broadcast import LeaderBroadcast
+from raykeeper.znodes.watches import WatchTable
+from tests.simulation.mutations.mutation import Mutation, instead
+
+
+def _by_its_own_word(self: LeaderBroadcast, token: int) -> None:
+    self._out.append(ReadPoint(token, self._history.delivered))
+
+
+def _join_the_probe_under_way(self: LeaderBroadcast, token: int) -> None:
+    in_flight = bool(self._probes)
+    number = self._ping_number if in_flight else self._ping_number + 1
+    self._probes.append((number, token, self._history.delivered))
+    if not in_flight:
+        self._ping()
+    self._answer_probes()
+
+
+def _one_pong_is_enough(self: LeaderBroadcast) -> None:
+    confirmed = max([x.ponged for x in self.learners if x.votes], default=self._ping_number)
+    while self._probes and self._probes[0][0] <= confirmed:
+        _, token, zxid = self._probes.popleft()
+        self._out.append(ReadPoint(token, zxid))
+    if self._probes and confirmed == self._ping_number:
+        self._ping()
+
+
+def _due_at_once(right: Any) -> Any:
+    def start(self: PendingSync, xid: int, connection: Any) -> None:
+        right(self, xid, connection)
+        self.point = ZERO
+
+    return start
+
+
+def _serve_always(self: Server) -> None:
+    if not self._connections.is_serving:
+        self._connections.is_serving = True
+        self._connections.resume()
+
+
+def _serve_a_mixture(right: Any) -> Any:
+    return property(lambda self: True)
+
+
+MUTATIONS = [
+    Mutation(
+        "Z4",
+        "a leader confirms read points by its own word",
+        [(LeaderBroadcast, "read_point", instead(_by_its_own_word))],
+        100,
+    ),
+    Mutation(
+        "Z4",
+        "a request joins the probe that is under way",
+        [(LeaderBroadcast, "read_point", instead(_join_the_probe_under_way))],
+        300,
+    ),
+    Mutation(
+        "Z4",
+        "one follower's pong confirms the leader",
+        [(LeaderBroadcast, "_answer_probes", instead(_one_pong_is_enough))],
+        300,
+    ),
+    Mutation(
+        "Z4",
+        "a sync does not wait for the leader",
+        [(PendingSync, "__init__", _due_at_once)],
+        100,
+    ),
+    Mutation(
+        "Z5",
+        "reads are answered however long no leader was heard",
+        [(Server, "_serve", instead(_serve_always))],
+        300,
+    ),
+    Mutation(
+        "Z5",
+        "watches are not evaluated again after a snapshot",
+        [(WatchTable, "reevaluate", instead(lambda self, state, since: []))],
+        200,
+    ),
+    Mutation(
+        "Z5",
+        "a fuzzy tree is served before it is a real state",
+        [(Adoption, "is_settled", _serve_a_mixture)],
+        200,
+    ),
+]

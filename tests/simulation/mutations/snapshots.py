@@ -1,0 +1,147 @@
+"""The fuzzy snapshot, its publication, and what is sent to a learner."""
+
+from typing import Any
+
+from raykeeper.zab.follower_recovery import FollowerRecovery
+from raykeeper.zab.history import History
+from raykeeper.zab.ids import Zxid
+from raykeeper.zab.learners import Learners
+from raykeeper.znodes.sessions import SessionTable
+from raykeeper.znodes.snapshot import SnapshotLoader, SnapshotWalk
+from raykeeper.znodes.tree import Tree
+from tests.simulation.mutations.mutation import Mutation
+
+
+def _publish_without_the_log(right: Any) -> Any:
+    def is_synced_to(self: History, zxid: Zxid) -> bool:
+        return True
+
+    return is_synced_to
+
+
+def _consistent_from_the_start(right: Any) -> Any:
+    def finish(self: SnapshotLoader, zxid: Zxid, consistent_at: Zxid) -> Any:
+        return right(self, zxid, zxid)
+
+    return finish
+
+
+def _claims_its_end(right: Any) -> Any:
+    def finish(self: SnapshotLoader, zxid: Zxid, consistent_at: Zxid) -> Any:
+        state = right(self, zxid, consistent_at)
+        state.zxid = consistent_at
+        return state
+
+    return finish
+
+
+def _without_sessions(right: Any) -> Any:
+    def visit(self: SnapshotWalk, records: Any) -> None:
+        kept = len(records)
+        right(self, records)
+        for record in records[kept + 1 :]:
+            records.remove(record)
+            self._session_count -= 1
+
+    return visit
+
+
+def _without_outcomes(right: Any) -> Any:
+    def add(self: SnapshotLoader, record: Any) -> None:
+        record.outcomes.clear()
+        right(self, record)
+
+    return add
+
+
+def _replay_counts_again(right: Any) -> Any:
+    def record(self: SessionTable, session: Any, number: int, acked: int, outcome: Any) -> None:
+        if number <= session.last_number:
+            session.outcomes[number] = outcome
+        right(self, session, number, acked, outcome)
+
+    return record
+
+
+def _parent_of_a_missing_child(right: Any) -> Any:
+    def delete(self: Tree, zxid: Zxid, path: str) -> Any:
+        if path not in self.znodes:
+            return None  # nothing to delete, so the parent does not change (ZOOKEEPER-3125)
+        return right(self, zxid, path)
+
+    return delete
+
+
+def _tail_from_the_end(right: Any) -> Any:
+    def snapshot_end(self: Learners, learner: Any, consistent_at: Zxid) -> None:
+        learner.snapshot_zxid = consistent_at
+        right(self, learner, consistent_at)
+
+    return snapshot_end
+
+
+def _received_counts_as_logged(right: Any) -> Any:
+    def on_snapshot_end(self: FollowerRecovery, message: Any) -> None:
+        right(self, message)
+        assert self._incoming is not None
+        self._incoming.consistent_at = self._incoming.zxid
+
+    return on_snapshot_end
+
+
+MUTATIONS = [
+    Mutation(
+        "snapshots",
+        "published before the log is synced to where its walk ended",
+        [(History, "is_synced_to", _publish_without_the_log)],
+        200,
+    ),
+    Mutation(
+        "snapshots",
+        "loaded as a real state at its first zxid",
+        [(SnapshotLoader, "finish", _consistent_from_the_start)],
+        200,
+    ),
+    Mutation(
+        "snapshots",
+        "loaded as the state at its last zxid",
+        [(SnapshotLoader, "finish", _claims_its_end)],
+        100,
+    ),
+    Mutation(
+        "snapshots",
+        "sessions are missing in it",
+        [(SnapshotWalk, "_visit_sessions", _without_sessions)],
+        100,
+    ),
+    Mutation(
+        "snapshots",
+        "outcomes are missing in it",
+        [(SnapshotLoader, "_add_session", _without_outcomes)],
+        100,
+    ),
+    Mutation(
+        "snapshots",
+        "a replayed outcome is recorded again",
+        [(SessionTable, "record", _replay_counts_again)],
+        200,
+    ),
+    Mutation(
+        "snapshots",
+        "a replayed deletion of a missing child leaves the parent as it is",
+        [(Tree, "delete", _parent_of_a_missing_child)],
+        300,
+    ),
+    Mutation(
+        "snapshots",
+        "a learner gets the transactions from the end of the walk on",
+        [(Learners, "snapshot_end", _tail_from_the_end)],
+        200,
+    ),
+    Mutation(
+        "snapshots",
+        "a received tree counts as real before it is",
+        [(FollowerRecovery, "_on_snapshot_end", _received_counts_as_logged)],
+        200,
+    ),
+]

@@ -1,0 +1,28 @@
+"""The checks can fail: the simulator finds every deliberate fault of the core."""
+
+from itertools import count, islice
+
+import pytest
+
+from tests.simulation.mutations.catalogue import all_mutations, failure_at, seeds_found
+from tests.simulation.mutations.mutation import Mutation
+
+FOUND = seeds_found()
+
+
+@pytest.mark.parametrize(
+    "mutation",
+    [mutation for mutation in all_mutations() if mutation.name in FOUND],
+    ids=lambda mutation: mutation.name,
+)
+def test_a_mutation_is_found(mutation: Mutation) -> None:
+    first = FOUND[mutation.name]
+    seeds = islice(count(first), mutation.within)
+    assert any(failure_at(mutation, seed) for seed in seeds), (
+        f"{mutation.name}: not found by {mutation.within} seeds from {first} on"
+    )
+
+
+def test_names_are_unique() -> None:
+    names = [mutation.name for mutation in all_mutations()]
+    assert len(names) == len(set(names))
