@@ -63,6 +63,8 @@ class SimClient:
         self._token = 0
         self._wake_at: Millis | None = None
         self._workload = Workload(plan, self.name, self._random)
+        self.when_it_asks: Callable[[], None] | None = None
+        """Called once, when requests have left."""
         self._held: list[Callable[[], None]] | None = None  # what waits while it stands still
 
     def start(self) -> None:
@@ -172,6 +174,9 @@ class SimClient:
                 self.core.close(self.clock.mono())
                 self._checks.client_closed(self)
                 self._carry_out()
+            strike, self.when_it_asks = self.when_it_asks, None
+            if strike is not None:
+                strike()
         self._plan_work(life)
 
     def _submit(self, ask: Ask) -> None:

@@ -425,10 +425,16 @@ class Faults:
 
     def _client_wakes(self, fault: Fault) -> bool:
         client = self._clients.get(fault.target)
-        end_ms = client.until_end_ms(fault.amount) if client is not None else None
-        if client is None or end_ms is None or client.is_frozen:
+        if client is None or client.core is None:
             return False
-        return self._client_freezes(Fault(0, fault.kind, fault.target, lasts_ms=end_ms))
+
+        def asks() -> None:
+            end_ms = client.until_end_ms(fault.amount)
+            if end_ms is not None and not client.is_frozen and not self._is_over:
+                self._client_freezes(Fault(0, fault.kind, fault.target, lasts_ms=end_ms))
+
+        client.when_it_asks = asks
+        return True
 
     def _client_returns(self, fault: Fault) -> bool:
         client = self._clients.get(fault.target)

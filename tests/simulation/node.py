@@ -19,7 +19,13 @@ from raykeeper.actors.events import (
     LinkUp,
     PeerFrame,
 )
-from raykeeper.actors.peer_messages import PeerMessage, decode_peer_frame, encode_peer_frame
+from raykeeper.actors.peer_messages import (
+    PeerMessage,
+    Touches,
+    TouchesConfirmed,
+    decode_peer_frame,
+    encode_peer_frame,
+)
 from raykeeper.actors.server import Server
 from raykeeper.actors.server_context import ServerOptions
 from raykeeper.zab.effects import (
@@ -281,11 +287,19 @@ class Node:
         if self.is_frozen or self._leaving is not None:
             return
         events, self._events = self._events, []
+        self._see_touches(events)
         effects = self.server.step(events, self.clock.times())
         for effect in effects:
             self._remember(effect)
         self._checks.stepped(self)
         self._carry_out(effects)
+
+    def _see_touches(self, events: list[Event]) -> None:
+        for event in events:
+            if isinstance(event, PeerFrame):
+                for message in event.messages:
+                    if isinstance(message, Touches):
+                        self._checks.touched(self, event.peer, message)
 
     def _remember(self, effect: object) -> None:
         """Keep what the log will hold, for the checks."""
@@ -302,6 +316,8 @@ class Node:
         frames: dict[ServerId, list[PeerMessage]] = {}
         for effect in effects:
             if isinstance(effect, SendPeer):
+                if isinstance(effect.message, TouchesConfirmed):
+                    self._checks.confirms(self, effect.peer, effect.message)
                 frames.setdefault(effect.peer, []).append(effect.message)
             elif isinstance(effect, SendClient):
                 if (link := self._clients.get(effect.connection)) is not None:

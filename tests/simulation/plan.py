@@ -96,7 +96,8 @@ class FaultKind(Enum):
     CLIENT_DIES = "client_dies"
     CLIENT_FREEZES = "client_freezes"
     CLIENT_WAKES = "client_wakes"
-    """It stands still until `amount` ms after the moment at which it must let go, or before."""
+    """From its next request on it stands still, until `amount` ms after the moment at which it
+    must let go, or before."""
     CLIENT_RETURNS = "client_returns"
     """It reaches no server until `amount` ms after that moment, or before."""
 
@@ -326,8 +327,9 @@ def _draw_fault(random: Random, at_ms: int, kind: FaultKind, servers: int, clien
     target = random.randint(1, clients if of_client else servers)
     lasts_ms = random.choice([10, 100, 500, 1_500, 3_000])
     others = tuple(sorted(random.sample(range(1, servers + 1), random.randint(1, servers))))
-    if kind in _OF_TRACKERS and random.random() < 0.7:
-        target = 0
+    if kind in _OF_TRACKERS:
+        target = random.choice([0, 0, target])
+        lasts_ms = random.choice([500, 3_000, 6_000])
     if kind in (FaultKind.CUT_ONE_WAY, FaultKind.BREAK, FaultKind.SLOW_LINK):
         others = (random.randint(1, servers),)
     if kind not in _NAMES_OTHERS:
@@ -352,7 +354,7 @@ _NAMES_OTHERS = frozenset(
 _OF_TRACKERS = (FaultKind.TRACKER_LOST, FaultKind.TRACKER_SLOW, FaultKind.TRACKER_REPEATS)
 
 _HOUR_MS = 3_600_000
-_NEAR_THE_END_MS = [-400, -200, -100, -50, -20, -5, 5, 20, 50]
+_NEAR_THE_END_MS = [-400, -200, -100, -50, -20, -5, 5, 50, 300, 1_000]
 
 _AMOUNTS: dict[FaultKind, Callable[[Random], int]] = {
     FaultKind.PART: lambda random: random.randint(0, 15),
@@ -363,7 +365,7 @@ _AMOUNTS: dict[FaultKind, Callable[[Random], int]] = {
     FaultKind.SLOW_SERVER: lambda random: random.choice([10, 30, 100]),
     FaultKind.SLOW_DISK: lambda random: random.choice([50, 300, 1_500]),
     FaultKind.FLIP_OLD: lambda random: random.randint(0, 999),
-    FaultKind.TRACKER_SLOW: lambda random: random.choice([50, 300, 1_500]),
+    FaultKind.TRACKER_SLOW: lambda random: random.choice([50, 100, 300, 1_500]),
     FaultKind.SNAPSHOTTER_SLOW: lambda random: random.choice([50, 300, 1_500]),
     FaultKind.WALL_JUMP: lambda random: random.randint(-5 * _HOUR_MS, 5 * _HOUR_MS),
 }

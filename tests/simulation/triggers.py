@@ -9,6 +9,7 @@ TRIGGERS = (
     *("TouchesConfirmed", "ReadPointRequest", "ReadPointReply", "DigestAsk"),
     *("Append", "SaveEpochs", "Truncate", "ReadLog", "ReceiveSnapshot", "InstallSnapshot"),
     *("PublishSnapshot", "VoteGranted", "SendClient", "CloseClient"),
+    "TrackSessions",
 )
 """Messages to servers, and effects on the disk and for clients, by the names of their types."""
 

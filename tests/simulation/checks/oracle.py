@@ -6,6 +6,7 @@ Cheap checks come with each step, those that look at everything now and then and
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from raykeeper.actors.peer_messages import Touches, TouchesConfirmed
 from raykeeper.actors.server_notes import READS_HELD, SESSION_EXPIRED, TRACKER_LOST
 from raykeeper.client.effects import Answer
 from raykeeper.client.outstanding import Ask, Query
@@ -80,6 +81,7 @@ class Checks:
         self._by_id: dict[SessionId, Seen] = {}
         self._told: dict[SessionId, dict[int, Told]] = {}
         self._timeouts = overdue.Timeouts()
+        self._touches: dict[tuple[ServerId, ServerId], tuple[int, set[SessionId]]] = {}
         self._places: dict[SessionId, sessions.Place] = {}
         self._fences: dict[ServerId, list[tuple[Zxid, sessions.Place]]] = {}
         self._steps = 0
@@ -122,6 +124,22 @@ class Checks:
             seen = self._by_id[session_id]
             is_known = known_session(seen) == session_id
             sessions.only_who_has_let_go_expires(seen, is_known=is_known)
+
+    def touched(self, node: "Node", sender: ServerId, message: Touches) -> None:
+        """A server is about to take the touches of another."""
+        known = self._delivered[node.server_id]
+        gone = {
+            touch.session_id
+            for touch in message.touches
+            if overdue.is_gone(self.truth, touch, known)
+        }
+        self._touches[node.server_id, sender] = (message.number, gone)
+
+    def confirms(self, node: "Node", peer: ServerId, message: TouchesConfirmed) -> None:
+        """A leader confirms heartbeats that came through `peer`."""
+        number, gone = self._touches.get((node.server_id, peer), (0, set()))
+        if number == message.number:
+            overdue.only_the_living_are_confirmed(node.server_id, gone, message.rejected)
 
     def appends(self, effect: Append) -> None:
         """A server appends to its log, in the step that ends next."""

@@ -9,16 +9,34 @@ from typing import Final
 
 from msgspec import Struct
 
+from raykeeper.actors.peer_messages import Touch
 from raykeeper.zab.ids import Epoch, Millis, ServerId, Zxid, epoch_of, show_zxid
 from raykeeper.znodes.expiry import SessionReport, Verdict
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.txns import SessionOpened
+from tests.simulation.checks.truth import Truth
 
 CLOCK_GAP_MS: Final = 1_000
 """A tracker that was not called for longer has slept."""
 FASTEST: Final = 0.974
 """A timeout by the fastest clock, as a part of a timeout; the same as in plan.py, rounded."""
 ROUNDING_MS: Final = 2
+
+
+def is_gone(truth: Truth, touch: Touch, known: Zxid) -> bool:
+    """Whether by `known` the session had ended or moved from where it is said to be heard."""
+    session = truth.sessions.get(touch.session_id)
+    if session is None:
+        return False
+    has_moved = touch.owner < session.owner <= known
+    return has_moved or (session.closed_at is not None and session.closed_at <= known)
+
+
+def only_the_living_are_confirmed(
+    server_id: ServerId, gone: set[SessionId], rejected: list[SessionId]
+) -> None:
+    """No leader confirms a heartbeat for a session that it knows to have moved or ended."""
+    assert gone <= set(rejected), f"Confirmed: {server_id} confirms some of {gone}"
 
 
 class Timeouts:
