@@ -1,0 +1,218 @@
+"""The truth against the naive keeper, and what a request must become."""
+
+from collections.abc import Callable
+from random import Random
+
+import pytest
+
+from raykeeper.zab.ids import Epoch, Millis, ServerId, Zxid, make_zxid
+from raykeeper.znodes.errors import Code
+from raykeeper.znodes.replies import EventType
+from raykeeper.znodes.requests import (
+    CloseSession,
+    Create,
+    CreateMode,
+    Delete,
+    SessionId,
+    SetData,
+    WriteOp,
+)
+from raykeeper.znodes.txns import (
+    Change,
+    Created,
+    DataSet,
+    Deleted,
+    Refused,
+    SessionClosed,
+    SessionOpened,
+    Txn,
+)
+from tests.model.naive_keeper import NaiveKeeper
+from tests.simulation.checks import execution
+from tests.simulation.checks.truth import Truth
+
+PATHS = ["/a", "/b", "/a/x", "/a/y", "/b/x"]
+
+
+def z(counter: int) -> Zxid:
+    return make_zxid(Epoch(1), counter)
+
+
+def opened(counter: int) -> Txn:
+    change = SessionOpened(SessionId(z(counter)), b"p" * 16, Millis(1), ServerId(1), 1)
+    return Txn(SessionId(0), 0, 0, Millis(counter), change)
+
+
+def begin(*ops: WriteOp) -> tuple[Truth, Zxid]:
+    """A session and its writes, as they must become; the zxid after them."""
+    truth = Truth()
+    truth.apply(z(1), opened(1))
+    for number, op in enumerate(ops, 1):
+        zxid = z(number + 1)
+        change = execution.execute(truth, zxid, Millis(number), SessionId(z(1)), op)
+        truth.apply(zxid, Txn(SessionId(z(1)), number, 0, Millis(number), change))
+    return truth, z(len(ops) + 2)
+
+
+def draw(random: Random, count: int) -> WriteOp:
+    path, version = random.choice(PATHS), random.choice([-1, 0, 1])
+    flags = random.choice([0, 0, CreateMode.EPHEMERAL, CreateMode.SEQUENTIAL])
+    value = b"%d" % count
+    return random.choice(
+        [Create(path, value, flags), SetData(path, value, version), Delete(path, version)]
+    )
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_is_what_the_naive_keeper_has(seed: int) -> None:
+    random, keeper, truth = Random(seed), NaiveKeeper(), Truth()
+    session_id = SessionId(z(1))
+    truth.apply(z(1), opened(1))
+    keeper.open(z(1), session_id, 1)
+    for number in range(1, 80):
+        zxid, time_ms, op = z(number + 1), Millis(number), draw(random, number)
+        change = execution.execute(truth, zxid, time_ms, session_id, op)
+        expected = keeper.write(zxid, time_ms, session_id, number, 0, op)
+        assert getattr(change, "code", 0) == expected.code
+        truth.apply(zxid, Txn(session_id, number, 0, time_ms, change))
+        assert truth.znodes.keys() == keeper.nodes.keys()
+        for path in truth.znodes:
+            was = truth.at(path, zxid)
+            assert was is not None
+            assert was.value == keeper.nodes[path].value
+            fields = [getattr(was.stat, name) for name in was.stat.__struct_fields__]
+            assert fields == list(keeper.stat(path)) or path in ("/", "/zookeeper"), path
+    closed = execution.execute(truth, z(90), Millis(90), session_id, CloseSession())
+    assert isinstance(closed, SessionClosed)
+    assert closed.ephemerals == keeper.close(z(90), session_id)
+
+
+def test_knows_the_past() -> None:
+    truth, _ = begin(Create("/a", b"0", 0), SetData("/a", b"1", -1), Delete("/a", -1))
+    assert truth.at("/a", z(1)) is None
+    made, changed = truth.at("/a", z(2)), truth.at("/a", z(3))
+    assert made is not None and made.value == b"0"
+    assert changed is not None and (changed.value, changed.stat.version) == (b"1", 1)
+    assert truth.at("/a", z(4)) is None
+    assert not truth.is_ever_missing("/a", z(2), z(3))
+    assert truth.is_ever_missing("/a", z(2), z(4)) and truth.is_ever_missing("/a", z(1), z(2))
+    root = truth.at("/", z(2))
+    assert root is not None and root.stat.pzxid == z(2)
+
+
+def test_knows_what_watches_must_tell_of() -> None:
+    truth, _ = begin(
+        Create("/a", b"", 0), Create("/a/x", b"", 0), SetData("/a", b"", -1), Delete("/a/x", -1)
+    )
+    data = truth.next_trigger("/a", is_child=False, after=z(2))
+    child = truth.next_trigger("/a", is_child=True, after=z(3))
+    assert data is not None and (data.zxid, data.kind) == (z(4), EventType.CHANGED)
+    assert child is not None and (child.zxid, child.kind) == (z(5), EventType.CHILD)
+    assert truth.next_trigger("/a", is_child=True, after=z(5)) is None
+    assert truth.next_trigger("/none", is_child=True, after=z(0)) is None
+    assert truth.has_happened("/a/x", EventType.DELETED, z(4), z(5))
+    assert not truth.has_happened("/a/x", EventType.DELETED, z(5), z(9))
+
+
+A, EPHEMERAL = Create("/a", b"0", 0), Create("/a", b"0", CreateMode.EPHEMERAL)
+MADE = Created("/a", b"0", SessionId(0), 1)
+
+WRONG: list[tuple[list[WriteOp], WriteOp, Change]] = [
+    # A refusal without a reason, and a reason without a refusal.
+    ([], A, Refused(Code.NODE_EXISTS)),
+    ([A], A, Created("/a", b"0", SessionId(0), 2)),
+    ([], Create("/a/x", b"", 0), Created("/a/x", b"", SessionId(0), 1)),
+    ([EPHEMERAL], Create("/a/x", b"", 0), Created("/a/x", b"", SessionId(0), 1)),
+    ([A, Create("/a/x", b"", 0)], Delete("/a", -1), Deleted("/a")),
+    ([A], Delete("/a", 1), Deleted("/a")),
+    ([A], Delete("/a", 0), Refused(Code.BAD_VERSION)),
+    ([A], SetData("/a", b"", 3), Refused(Code.NO_NODE)),
+    # Another path, value, owner, counter, or znode.
+    ([], A, Created("/b", b"0", SessionId(0), 1)),
+    ([], A, Created("/a", b"1", SessionId(0), 1)),
+    ([], A, Created("/a", b"0", SessionId(z(1)), 1)),
+    ([], A, Created("/a", b"0", SessionId(0), 2)),
+    ([], EPHEMERAL, MADE),
+    ([A], Delete("/a", -1), Deleted("/b")),
+    ([], Create("/s-", b"", 2), Created("/s-0000000001", b"", SessionId(0), 1)),
+    # The end of a session takes all its ephemerals and nothing else.
+    ([EPHEMERAL], CloseSession(), SessionClosed(SessionId(z(1)), [])),
+    ([A], CloseSession(), SessionClosed(SessionId(z(1)), ["/a"])),
+]
+
+
+@pytest.mark.parametrize(("ops", "op", "became"), WRONG)
+def test_a_write_that_became_something_else(
+    ops: list[WriteOp], op: WriteOp, became: Change
+) -> None:
+    truth, zxid = begin(*ops)
+    due = execution.execute(truth, zxid, Millis(50), SessionId(z(1)), op)
+    right = Txn(SessionId(z(1)), len(ops) + 1, 0, Millis(50), due)
+    execution.refusals_are_justified(truth, zxid, right, op)
+    wrong = Txn(SessionId(z(1)), len(ops) + 1, 0, Millis(50), became)
+    with pytest.raises(AssertionError, match=r"^Execution: "):
+        execution.refusals_are_justified(truth, zxid, wrong, op)
+
+
+def test_a_set_tells_the_whole_stat() -> None:
+    truth, zxid = begin(A)
+    op = SetData("/a", b"11", 0)
+    due = execution.execute(truth, zxid, Millis(50), SessionId(z(1)), op)
+    assert isinstance(due, DataSet)
+    for field in due.stat.__struct_fields__:
+        fields = {n: getattr(due.stat, n) for n in due.stat.__struct_fields__}
+        fields[field] += 1
+        wrong = Txn(
+            SessionId(z(1)), 2, 0, Millis(50), DataSet("/a", b"11", type(due.stat)(**fields))
+        )
+        with pytest.raises(AssertionError, match=r"^Execution: "):
+            execution.refusals_are_justified(truth, zxid, wrong, op)
+
+
+def _session(truth: Truth) -> SessionId:
+    return next(iter(truth.sessions))
+
+
+def _sequence(*numbers: int) -> None:
+    truth, _ = begin(A)
+    sequence = execution.SequenceNumbers()
+    for number in numbers:
+        sequence.given(f"/a/s-{number:010}", truth)
+
+
+def _ends_with(ephemerals: list[str]) -> None:
+    truth, _ = begin(EPHEMERAL)
+    session = truth.sessions[_session(truth)]
+    execution.ephemerals_end_with_their_session(session, SessionClosed(SessionId(z(1)), ephemerals))
+
+
+BROKEN: list[tuple[str, Callable[[], object]]] = [
+    ("SequenceNumbers", lambda: _sequence(1, 3, 3)),
+    ("SequenceNumbers", lambda: _sequence(1, 3, 2)),
+    ("Ephemerals", lambda: _ends_with([])),
+    ("Ephemerals", lambda: _ends_with(["/a", "/b"])),
+    ("Ephemerals", lambda: _ends_with(["/a", "/a"])),
+    (
+        "Execution",
+        lambda: execution.is_the_leaders_own(Txn(SessionId(0), 0, 0, Millis(0), MADE)),
+    ),
+    (
+        "Execution",
+        lambda: execution.times_never_go_back(
+            begin(A, A, A)[0], Txn(SessionId(0), 0, 0, Millis(2), MADE)
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "breaks"), BROKEN)
+def test_what_breaks_a_promise_is_told_by_its_name(name: str, breaks: Callable[[], object]) -> None:
+    with pytest.raises(AssertionError, match=f"^{name}: "):
+        breaks()
+
+
+def test_what_keeps_them_passes() -> None:
+    _sequence(0, 1, 7)
+    _ends_with(["/a"])
+    execution.is_the_leaders_own(opened(1))
+    execution.times_never_go_back(begin(A)[0], opened(1))
