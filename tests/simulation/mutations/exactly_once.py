@@ -1,0 +1,365 @@
+"""Each sentence of DESIGN section 7, "Exactly once", broken."""
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from raykeeper.actors.connections import Connections
+from raykeeper.actors.leading import Leading
+from raykeeper.actors.peer_messages import WriteGap
+from raykeeper.client.core import ClientCore
+from raykeeper.client.effects import Fail
+from raykeeper.client.outstanding import Outstanding, Query
+from raykeeper.znodes import preparation, sessions
+from raykeeper.znodes.errors import Code, ConnectionLossError, KeeperError
+from raykeeper.znodes.preparation import Preparation
+from raykeeper.znodes.replies import Written
+from raykeeper.znodes.requests import Delete, GetData, SessionId, Write, decode_op
+from raykeeper.znodes.sessions import SessionTable
+from raykeeper.znodes.txns import Refused, Txn
+from tests.simulation.mutations.mutation import Mutation, instead
+
+
+def _prepare_whatever_comes(right: Any) -> Any:
+    def writes(self: Leading, sender: Any, writes: Any) -> Any:
+        for forwarded in writes:
+            session = self.preparation._session(forwarded.session_id)
+            if session is not None:
+                session.last_number = forwarded.write.number - 1
+        return right(self, sender, writes)
+
+    return writes
+
+
+def _skip_a_lower_number_only(right: Any) -> Any:
+    def writes(self: Leading, sender: Any, writes: Any) -> Any:
+        for forwarded in writes:
+            session = self.preparation._session(forwarded.session_id)
+            if session is not None and forwarded.write.number > session.last_number + 1:
+                session.last_number = forwarded.write.number - 1
+        return right(self, sender, writes)
+
+    return writes
+
+
+def _without_owner(right: Any) -> Any:
+    def writes(self: Leading, sender: Any, writes: Any) -> Any:
+        present = []
+        for forwarded in writes:
+            owner = self.preparation.owner_of(forwarded.session_id)
+            present.append(forwarded if owner is None else replace(forwarded, owner=owner))
+        return right(self, sender, present)
+
+    return writes
+
+
+def _no_word_of_a_gap(right: Any) -> Any:
+    def writes(self: Leading, sender: Any, writes: Any) -> Any:
+        right(self, sender, writes)
+        return []
+
+    return writes
+
+
+def _a_repeat_is_not_answered(right: Any) -> Any:
+    def repeat(self: Connections, connection: Any, write: Any) -> bool:
+        session = self._context.state.sessions.get(connection.session_id)
+        return session is not None and write.number <= session.last_number
+
+    return repeat
+
+
+def _reads_take_numbers(right: Any) -> Any:
+    def add(self: Outstanding, ask: Any, token: Any, now: Any) -> None:
+        if type(ask) is Query:
+            self._number += 1
+        right(self, ask, token, now)
+
+    return add
+
+
+def _forget_as_the_server_likes(right: Any) -> Any:
+    def requests(self: Connections, connection: Any, frame: Any) -> None:
+        session = self._context.state.sessions.get(connection.session_id)
+        for request in frame.requests:
+            if session is not None and type(request) is Write and request.acked > session.acked:
+                session.acked = request.acked
+        right(self, connection, frame)
+
+    return requests
+
+
+def _a_session_stays_in_the_table(right: Any) -> Any:
+    def close(self: SessionTable, session_id: Any) -> None:
+        pass
+
+    return close
+
+
+def _remember_only_the_number(right: Any) -> Any:
+    def record(self: SessionTable, session: Any, number: int, acked: int, outcome: Any) -> None:
+        right(self, session, number, number, outcome)
+        session.outcomes.clear()
+
+    return record
+
+
+def _forget_one_too_many(right: Any) -> Any:
+    def record(self: SessionTable, session: Any, number: int, acked: int, outcome: Any) -> None:
+        right(self, session, number, min(acked + 1, number - 1), outcome)
+
+    return record
+
+
+def _outcome_of_the_next_attempt(right: Any) -> Any:
+    def repeat(self: Connections, connection: Any, write: Any) -> bool:
+        session = self._context.state.sessions.get(connection.session_id)
+        if session is None or write.number > session.last_number:
+            return False
+        newest = session.outcomes.get(session.last_number)
+        if newest is None or write.number not in session.outcomes:
+            return bool(right(self, connection, write))
+        answer = Written(write.number, newest.zxid, newest.code, newest.path, newest.stat)
+        self._push(connection, answer)
+        return True
+
+    return repeat
+
+
+def _refuse_without_a_number(right: Any) -> Any:
+    def encode(txn: Txn) -> bytes:
+        if type(txn.change) is Refused:
+            txn = Txn(SessionId(0), 0, 0, txn.time_ms, txn.change)
+        return right(txn)  # type: ignore[no-any-return]
+
+    return encode
+
+
+def _break_at_a_bad_request(right: Any) -> Any:
+    def writes(self: Leading, sender: Any, writes: Any) -> Any:
+        for forwarded in writes:
+            op = decode_op(forwarded.write.op)
+            if type(op) is Delete and op.path == "/":
+                return [WriteGap(forwarded.session_id, forwarded.owner)]
+        return right(self, sender, writes)
+
+    return writes
+
+
+def _closing_sessions_write(right: Any) -> Any:
+    def session(self: Preparation, session_id: Any) -> Any:
+        found = right(self, session_id)
+        return self._sessions.get(session_id) if found is None else found
+
+    return session
+
+
+def _forget_what_was_sent(right: Any) -> Any:
+    def unsend(self: Outstanding) -> None:
+        right(self)
+        # What was on the wire comes after what waited.
+        self._queued.rotate(1)
+
+    return unsend
+
+
+def _new_numbers_when_sent_again(right: Any) -> Any:
+    def unsend(self: Outstanding) -> None:
+        right(self)
+        for waiting in self._queued:
+            if waiting.answer is Written:
+                self._number += 1
+                waiting.ident = self._number
+
+    return unsend
+
+
+def _nothing_is_sent_again(right: Any) -> Any:
+    def unsend(self: Outstanding) -> None:
+        self._sent.clear()
+        right(self)
+
+    return unsend
+
+
+def _fail_on_connection_loss(right: Any) -> Any:
+    def leave(self: ClientCore, reason: str, now: Any) -> None:
+        for waiting in self._outstanding._sent:
+            if not isinstance(waiting.request, GetData):
+                break
+            if waiting.token is not None:
+                self.out.append(Fail(waiting.token, ConnectionLossError(waiting.path)))
+                waiting.token = None
+        right(self, reason, now)
+
+    return leave
+
+
+def _a_repeated_close_has_expired(right: Any) -> Any:
+    def finish(self: ClientCore, cause: Any) -> None:
+        self._close_by = None
+        right(self, cause)
+
+    return finish
+
+
+def _a_session_for_each_connect(right: Any) -> Any:
+    return lambda self, password: 0
+
+
+def _definite_when_expired(right: Any) -> Any:
+    def end_error(self: ClientCore, path: str, definite: bool = True) -> KeeperError:
+        return right(self, path, True)  # type: ignore[no-any-return]
+
+    return end_error
+
+
+def _answer_before_it_is_applied(right: Any) -> Any:
+    def requests(self: Connections, connection: Any, frame: Any) -> None:
+        session = self._context.state.sessions.get(connection.session_id)
+        for request in frame.requests:
+            number = getattr(request, "number", 0)
+            if session is not None and number and number <= connection.forwarded:
+                self._push(connection, Written(number, self._context.state.zxid, Code.OK, "", None))
+        right(self, connection, frame)
+
+    return requests
+
+
+def _not_forwarded_to_the_next_leader(right: Any) -> Any:
+    def forward_again(self: Connections, connection: Any) -> None:
+        for request, _ in connection.queue:
+            if hasattr(request, "point") and request.point is None:
+                self.syncs.append(request)
+
+    return forward_again
+
+
+MUTATIONS = [
+    Mutation(
+        "exactly once",
+        "reads take numbers, too",
+        [(Outstanding, "add", _reads_take_numbers)],
+    ),
+    Mutation(
+        "exactly once",
+        "nobody is told that a number was skipped",
+        [(Leading, "writes", _no_word_of_a_gap)],
+    ),
+    Mutation(
+        "exactly once",
+        "a lower number is not answered",
+        [(Connections, "_repeat", _a_repeat_is_not_answered)],
+    ),
+    Mutation(
+        "exactly once",
+        "a server forgets outcomes by what it heard, not by the transactions",
+        [(Connections, "_requests", _forget_as_the_server_likes)],
+    ),
+    Mutation(
+        "exactly once",
+        "the table holds fewer outcomes than a client may have under way",
+        [(sessions, "OUTCOMES_MAX", instead(3))],
+    ),
+    Mutation(
+        "exactly once",
+        "a session stays in the table when it has ended",
+        [(SessionTable, "close", _a_session_stays_in_the_table)],
+    ),
+    Mutation(
+        "exactly once",
+        "a request that no library lets through breaks the link",
+        [(Leading, "writes", _break_at_a_bad_request)],
+    ),
+    Mutation(
+        "exactly once",
+        "a session that is closing goes on writing",
+        [(Preparation, "_session", _closing_sessions_write)],
+    ),
+    Mutation(
+        "exactly once",
+        "what was unanswered is not sent again",
+        [(Outstanding, "unsend", _nothing_is_sent_again)],
+    ),
+    Mutation(
+        "exactly once",
+        "a repeated close is told as an expiry",
+        [(ClientCore, "_finish", _a_repeated_close_has_expired)],
+    ),
+    Mutation(
+        "exactly once",
+        "the leader prepares a lower number again",
+        [(Leading, "writes", _prepare_whatever_comes)],
+    ),
+    Mutation(
+        "exactly once",
+        "the leader prepares a number that skips one",
+        [(Leading, "writes", _skip_a_lower_number_only)],
+        200,
+    ),
+    Mutation(
+        "exactly once",
+        "a write under an earlier owner number is prepared",
+        [(Leading, "writes", _without_owner)],
+        300,
+    ),
+    Mutation(
+        "exactly once",
+        "the table keeps the number and not the outcome",
+        [(SessionTable, "record", _remember_only_the_number)],
+        100,
+    ),
+    Mutation(
+        "exactly once",
+        "an outcome is forgotten before the client has it",
+        [(SessionTable, "record", _forget_one_too_many)],
+        100,
+    ),
+    Mutation(
+        "exactly once",
+        "a repeat is answered with another write's outcome",
+        [(Connections, "_repeat", _outcome_of_the_next_attempt)],
+    ),
+    Mutation(
+        "exactly once",
+        "a refusal does not use up the number",
+        [(preparation, "encode_txn", _refuse_without_a_number)],
+    ),
+    Mutation(
+        "exactly once",
+        "unanswered requests are sent again in another order",
+        [(Outstanding, "unsend", _forget_what_was_sent)],
+    ),
+    Mutation(
+        "exactly once",
+        "what is sent again gets new numbers",
+        [(Outstanding, "unsend", _new_numbers_when_sent_again)],
+    ),
+    Mutation(
+        "exactly once",
+        "a lost connection is told to the caller",
+        [(ClientCore, "_leave", _fail_on_connection_loss)],
+    ),
+    Mutation(
+        "exactly once",
+        "a repeated createSession makes another session",
+        [(Preparation, "_with_password", _a_session_for_each_connect)],
+        200,
+    ),
+    Mutation(
+        "exactly once",
+        "writes that fail with an expired session claim to be definite",
+        [(ClientCore, "_end_error", _definite_when_expired)],
+        100,
+    ),
+    Mutation(
+        "exactly once",
+        "a repeat is answered before its outcome is applied",
+        [(Connections, "_requests", _answer_before_it_is_applied)],
+    ),
+    Mutation(
+        "exactly once",
+        "writes under way are not forwarded to the next leader",
+        [(Connections, "_forward_again", _not_forwarded_to_the_next_leader)],
+    ),
+]

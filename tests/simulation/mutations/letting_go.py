@@ -1,0 +1,395 @@
+"""When a client must let go, when a session may end, and monotonic reads."""
+
+from heapq import heappush
+from typing import Any
+
+from raykeeper.actors.connections import Connections
+from raykeeper.actors.leader_contact import LeaderContact
+from raykeeper.actors.leading import Leading
+from raykeeper.actors.server import Server
+from raykeeper.client.core import ClientCore
+from raykeeper.client.liveness import Liveness
+from raykeeper.zab.ids import ZERO, Millis
+from raykeeper.znodes.expiry import Expiry, Verdict
+from raykeeper.znodes.preparation import Preparation
+from tests.simulation.mutations.mutation import Mutation, instead
+
+
+def _from_when_it_was_confirmed(self: Liveness, beat: int) -> None:
+    beats = self._beats
+    if beats and beats[0][0] <= beat:
+        while beats and beats[0][0] <= beat:
+            beats.popleft()
+        self._alive(self._heard_at)
+
+
+def _without_a_margin(self: Liveness, at: Millis) -> None:
+    self._alive_at = max(self._alive_at, at)
+    self.let_go_at = Millis(self._alive_at + self.timeout_ms)
+
+
+def _confirmed_by_the_server(right: Any) -> Any:
+    def flush(self: Connections, connection: Any) -> None:
+        connection.confirmed = connection.beat
+        right(self, connection)
+
+    return flush
+
+
+def _never_let_go(right: Any) -> Any:
+    def alive(self: Liveness, at: Millis) -> None:
+        right(self, at)
+        self.let_go_at = None
+
+    return alive
+
+
+def _a_touch_is_lost(right: Any) -> Any:
+    def take_touched(self: Connections) -> Any:
+        touches, beats = right(self)
+        return touches[1:], beats
+
+    return take_touched
+
+
+def _confirmed_for_later_ones(right: Any) -> Any:
+    def confirmed(self: Connections, beats: Any, rejected: Any) -> None:
+        right(self, [(connection, connection.beat) for connection, _ in beats], rejected)
+
+    return confirmed
+
+
+def _serve_whoever_leads(right: Any) -> Any:
+    def serve(self: Server) -> None:
+        self._connections.is_serving = True
+        self._connections.resume()
+
+    return serve
+
+
+def _late_answers_count(right: Any) -> Any:
+    def on_server_frame(self: ClientCore, frame: Any, now: Millis) -> None:
+        let_go, self._liveness.let_go_at = self._liveness.let_go_at, None
+        right(self, frame, now)
+        if self._liveness.let_go_at is None:
+            self._liveness.let_go_at = let_go
+
+    return on_server_frame
+
+
+def _confirmed_by_the_leaders_word(
+    self: LeaderContact, sender: Any, message: Any, leading: Leading
+) -> None:
+    from raykeeper.actors.effects import SendPeer
+    from raykeeper.actors.peer_messages import TouchesConfirmed
+
+    answer = TouchesConfirmed(message.number, leading.touches(message.touches))
+    if sender == self._context.peer.settings.server_id:
+        self.touches_confirmed(answer)
+    else:
+        self._context.out.append(SendPeer(sender, answer))
+
+
+def _confirm_those_about_to_end(right: Any) -> Any:
+    def touches(self: Leading, touches: Any) -> Any:
+        right(self, touches)
+        return []
+
+    return touches
+
+
+def _trust_every_verdict(self: Leading, verdicts: list[Verdict]) -> None:
+    for verdict in verdicts:
+        if self.preparation.owner_of(verdict.session_id) is None:
+            continue
+        if (zxid := self._next_zxid()) is None:
+            return
+        wall = self._context.now.wall
+        txn = self.preparation.expire_session(zxid, wall, verdict.session_id)
+        if txn is not None:
+            self._add(txn)
+
+
+def _without(field: str) -> Any:
+    """Judge a verdict as if `field` matched."""
+
+    def make(right: Any) -> Any:
+        def verdicts(self: Leading, verdicts: list[Verdict]) -> None:
+            wrong = []
+            for verdict in verdicts:
+                fields = {
+                    "epoch": self.epoch,
+                    "owner": self.preparation.owner_of(verdict.session_id) or ZERO,
+                    "batch": self._last_touch.get(verdict.session_id, 0),
+                }
+                told = {
+                    "epoch": verdict.epoch,
+                    "owner": verdict.owner,
+                    "batch": verdict.batch,
+                    field: fields[field],
+                }
+                wrong.append(
+                    Verdict(told["epoch"], verdict.session_id, told["owner"], told["batch"])
+                )
+            right(self, wrong)
+
+        return verdicts
+
+    return make
+
+
+def _half_a_timeout(right: Any) -> Any:
+    def touch(self: Expiry, touched: Any, batch: int, now: int) -> None:
+        right(self, touched, batch, now - touched.timeout_ms // 2)
+
+    return touch
+
+
+def _half_a_timeout_when(is_due: Any) -> Any:
+    def make(right: Any) -> Any:
+        def report(self: Expiry, report: Any, now: Millis) -> None:
+            before = self._epoch
+            right(self, report, now)
+            if report.full and is_due(report, before):
+                for session_id, session in self._sessions.items():
+                    session.due -= session.timeout_ms // 2
+                    session.queued = session.due
+                    heappush(self._heap, (session.due, session_id))
+
+        return report
+
+    return make
+
+
+def _a_move_is_no_touch(self: Leading, session_id: Any) -> None:
+    pass
+
+
+def _two_losses_change_nothing(right: Any) -> Any:
+    def tracker_lost(self: Leading) -> None:
+        self._losses = []
+        right(self)
+
+    return tracker_lost
+
+
+def _gaps_do_not_count(self: Expiry, now_mono: Millis) -> int:
+    return now_mono
+
+
+def _a_lost_tracker_is_not_told_all(right: Any) -> Any:
+    def tracker_lost(self: Leading) -> None:
+        self._context.out.append(right_note())
+
+    return tracker_lost
+
+
+def right_note() -> Any:
+    """The note of a lost tracker."""
+    from raykeeper.actors import server_notes as notes
+    from raykeeper.zab.effects import Note
+
+    return Note(notes.TRACKER_LOST, 0)
+
+
+def _expire_on_disconnect(right: Any) -> Any:
+    def gone(self: Connections, number: int) -> None:
+        from raykeeper.actors.peer_messages import ForwardedWrite
+        from raykeeper.znodes.requests import CloseSession, Write, encode_op
+
+        connection = self._by_number.get(number)
+        session = connection and self._context.state.sessions.get(connection.session_id)
+        if connection is not None and session:
+            write = Write(
+                max(session.last_number, connection.forwarded) + 1, 0, encode_op(CloseSession())
+            )
+            self.forwards.append(ForwardedWrite(connection.session_id, connection.owner, write))
+        right(self, number)
+
+    return gone
+
+
+def _a_session_keeps_its_ephemerals(right: Any) -> Any:
+    def closed(self: Preparation, zxid: Any, session_id: Any) -> Any:
+        change = right(self, zxid, session_id)
+        return type(change)(change.session_id, change.ephemerals[1:])
+
+    return closed
+
+
+def _answer_connect_at_once(right: Any) -> Any:
+    def frame(self: Connections, number: int, data: bytes) -> None:
+        right(self, number, data)
+        connection = self._by_number.get(number)
+        if connection is None or connection.session_id:
+            return
+        for session in self._context.state.sessions.by_id.values():
+            if session.session_id == connection.connect.session_id:
+                from raykeeper.znodes.errors import Code
+                from raykeeper.znodes.replies import Connected
+
+                connection.session_id = session.session_id
+                connection.owner = session.owner
+                self._by_session[session.session_id] = connection
+                zxid = self._context.state.zxid
+                reply = Connected(
+                    Code.OK, session.session_id, session.timeout_ms, zxid, session.last_number
+                )
+                self._send(number, reply)
+
+    return frame
+
+
+def _the_fenced_stay(right: Any) -> Any:
+    def opened(self: Connections, zxid: Any, change: Any) -> None:
+        before = self._by_session.pop(change.session_id, None)
+        right(self, zxid, change)
+        if before is not None and change.session_id not in self._by_session:
+            self._by_session[change.session_id] = before
+
+    return opened
+
+
+MUTATIONS = [
+    Mutation(
+        "letting go",
+        "the client's deadline runs from the confirmation",
+        [(Liveness, "confirmed", instead(_from_when_it_was_confirmed))],
+        300,
+    ),
+    Mutation(
+        "letting go",
+        "without a margin for clocks that drift",
+        [(Liveness, "_alive", instead(_without_a_margin))],
+        500,
+    ),
+    Mutation(
+        "letting go",
+        "the server confirms heartbeats by itself",
+        [(Connections, "_flush", _confirmed_by_the_server)],
+        200,
+    ),
+    Mutation(
+        "letting go",
+        "a leader confirms heartbeats by its own word",
+        [(LeaderContact, "touches_arrived", instead(_confirmed_by_the_leaders_word))],
+        500,
+    ),
+    Mutation(
+        "letting go",
+        "a client does not let go by itself",
+        [(Liveness, "_alive", _never_let_go)],
+    ),
+    Mutation(
+        "letting go",
+        "the touch of a session is lost and its heartbeat confirmed",
+        [(Connections, "take_touched", _a_touch_is_lost)],
+    ),
+    Mutation(
+        "letting go",
+        "a confirmation counts for the heartbeats that came since",
+        [(Connections, "confirmed", _confirmed_for_later_ones)],
+    ),
+    Mutation(
+        "letting go",
+        "a server answers reads whenever it heard of its leader",
+        [(Server, "_serve", _serve_whoever_leads)],
+    ),
+    Mutation(
+        "letting go",
+        "answers after the deadline count",
+        [(ClientCore, "_on_server_frame", _late_answers_count)],
+        500,
+    ),
+    Mutation(
+        "letting go",
+        "heartbeats of sessions about to end are confirmed",
+        [(Leading, "touches", _confirm_those_about_to_end)],
+        500,
+    ),
+    Mutation(
+        "tracker",
+        "every verdict is believed",
+        [(Leading, "verdicts", instead(_trust_every_verdict))],
+        200,
+    ),
+    Mutation(
+        "tracker",
+        "a verdict of an earlier epoch is believed",
+        [(Leading, "verdicts", _without("epoch"))],
+        500,
+    ),
+    Mutation(
+        "tracker",
+        "a verdict on an earlier owner is believed",
+        [(Leading, "verdicts", _without("owner"))],
+        500,
+    ),
+    Mutation(
+        "tracker",
+        "a verdict is believed though a touch came since",
+        [(Leading, "verdicts", _without("batch"))],
+        300,
+    ),
+    Mutation(
+        "tracker",
+        "sessions get half their timeout",
+        [(Expiry, "_touch", _half_a_timeout)],
+    ),
+    Mutation(
+        "tracker",
+        "a new leader gives half a timeout",
+        [(Expiry, "report", _half_a_timeout_when(lambda report, before: report.batch == 1))],
+    ),
+    Mutation(
+        "tracker",
+        "a lost tracker gives half a timeout",
+        [(Expiry, "report", _half_a_timeout_when(lambda report, before: report.batch > 1))],
+    ),
+    Mutation(
+        "tracker",
+        "a session that moves has no new timeout",
+        [(Leading, "opened", instead(_a_move_is_no_touch))],
+        200,
+    ),
+    Mutation(
+        "tracker",
+        "the core never tracks by itself",
+        [(Leading, "tracker_lost", _two_losses_change_nothing)],
+        200,
+    ),
+    Mutation(
+        "tracker",
+        "a gap in the tracker's own clock counts as silence",
+        [(Expiry, "_own_time", instead(_gaps_do_not_count))],
+        500,
+    ),
+    Mutation(
+        "tracker",
+        "a new tracker is not told of all sessions",
+        [(Leading, "tracker_lost", _a_lost_tracker_is_not_told_all)],
+        300,
+    ),
+    Mutation(
+        "sessions",
+        "a session ends with its connection",
+        [(Connections, "gone", _expire_on_disconnect)],
+    ),
+    Mutation(
+        "sessions",
+        "an ephemeral outlives its session",
+        [(Preparation, "_closed", _a_session_keeps_its_ephemerals)],
+    ),
+    Mutation(
+        "sessions",
+        "a fenced connection goes on",
+        [(Connections, "opened", _the_fenced_stay)],
+        300,
+    ),
+    Mutation(
+        "monotonic",
+        "a client is answered by a server that has not caught up",
+        [(Connections, "frame", _answer_connect_at_once)],
+        200,
+    ),
+]

@@ -1,0 +1,155 @@
+"""The tree, watches, and the order of replies and events."""
+
+from typing import Any
+
+from raykeeper.actors.connections import Connections
+from raykeeper.client.core import ClientCore
+from raykeeper.client.watchers import Watchers
+from raykeeper.zab.ids import Zxid
+from raykeeper.znodes.future import FutureTree
+from raykeeper.znodes.preparation import Preparation
+from raykeeper.znodes.requests import CreateMode
+from raykeeper.znodes.tree import Tree
+from raykeeper.znodes.txns import Created, Deleted
+from raykeeper.znodes.watches import WatchTable
+from tests.simulation.mutations.mutation import Mutation
+
+
+def _event_after_the_reply(right: Any) -> Any:
+    def flush(self: Connections, connection: Any) -> None:
+        connection.items.sort(key=lambda item: type(item).__name__ == "WatchFired")
+        right(self, connection)
+
+    return flush
+
+
+def _read_before_own_writes(right: Any) -> Any:
+    def requests(self: Connections, connection: Any, frame: Any) -> None:
+        queue, connection.queue = connection.queue, type(connection.queue)()
+        right(self, connection, frame)
+        queue.extend(connection.queue)
+        connection.queue = queue
+
+    return requests
+
+
+def _watch_is_set_on_a_failed_read_only(right: Any) -> Any:
+    def trigger(self: WatchTable, zxid: Zxid, change: Any) -> Any:
+        return [] if isinstance(change, Deleted) else right(self, zxid, change)
+
+    return trigger
+
+
+def _no_child_event(right: Any) -> Any:
+    def trigger(self: WatchTable, zxid: Zxid, change: Any) -> Any:
+        fired = right(self, zxid, change)
+        if isinstance(change, Created):
+            return [(number, event) for number, event in fired if event.path == change.path]
+        return fired
+
+    return trigger
+
+
+def _watches_are_not_set_again(right: Any) -> Any:
+    return lambda self, zxid, xids, bytes_max: []
+
+
+def _set_again_from_the_newest(right: Any) -> Any:
+    def serve(self: ClientCore, answer: Any, now: Any) -> None:
+        self._events_zxid = max(self.last_zxid, answer.zxid)
+        right(self, answer, now)
+
+    return serve
+
+
+def _sequence_of_the_living(right: Any) -> Any:
+    def created(self: Preparation, zxid: Any, time_ms: Any, session_id: Any, op: Any) -> Any:
+        parent = self._tree.find(op.path[: op.path.rfind("/")] or "/")
+        if parent is not None and op.flags & CreateMode.SEQUENTIAL:
+            parent.creates = parent.num_children
+        return right(self, zxid, time_ms, session_id, op)
+
+    return created
+
+
+def _prepare_against_the_past(right: Any) -> Any:
+    def keep(self: FutureTree, zxid: Any, path: str, record: Any) -> None:
+        right(self, zxid, path, record)
+        if len(path) > 3:
+            record.version = max(0, record.version - 1)
+
+    return keep
+
+
+def _version_is_ignored(right: Any) -> Any:
+    def data_set(self: Preparation, zxid: Any, time_ms: Any, op: Any) -> Any:
+        return right(self, zxid, time_ms, type(op)(op.path, op.value, -1))
+
+    return data_set
+
+
+def _another_outcome(right: Any) -> Any:
+    def applied(self: Connections, txn: Any, outcome: Any) -> None:
+        right(self, txn, type(outcome)(outcome.zxid, 0, outcome.path, outcome.stat))
+
+    return applied
+
+
+def _pzxid_stays(right: Any) -> Any:
+    def delete(self: Tree, zxid: Zxid, path: str) -> Any:
+        parent = self.znodes.get(path[: path.rfind("/")] or "/")
+        before = parent.pzxid if parent is not None else None
+        found = right(self, zxid, path)
+        if parent is not None:
+            parent.pzxid = before
+        return found
+
+    return delete
+
+
+MUTATIONS = [
+    Mutation(
+        "watches",
+        "an event comes after the reply",
+        [(Connections, "_flush", _event_after_the_reply)],
+    ),
+    Mutation(
+        "watches",
+        "a deletion fires none",
+        [(WatchTable, "trigger", _watch_is_set_on_a_failed_read_only)],
+    ),
+    Mutation(
+        "watches", "a creation fires no child watch", [(WatchTable, "trigger", _no_child_event)]
+    ),
+    Mutation(
+        "watches",
+        "they are not set again on a new connection",
+        [(Watchers, "set_again", _watches_are_not_set_again)],
+    ),
+    Mutation(
+        "watches",
+        "they are set again as of the new connection",
+        [(ClientCore, "_serve", _set_again_from_the_newest)],
+        100,
+    ),
+    Mutation(
+        "order",
+        "a read overtakes the writes before it",
+        [(Connections, "_requests", _read_before_own_writes)],
+    ),
+    Mutation(
+        "tree",
+        "sequence numbers count the living",
+        [(Preparation, "_created", _sequence_of_the_living)],
+    ),
+    Mutation(
+        "tree",
+        "a write is prepared against the past",
+        [(FutureTree, "keep", _prepare_against_the_past)],
+    ),
+    Mutation("tree", "a version is ignored", [(Preparation, "_data_set", _version_is_ignored)]),
+    Mutation("tree", "a deletion leaves the parent's pzxid", [(Tree, "delete", _pzxid_stays)]),
+    Mutation(
+        "replies", "a refusal is told as success", [(Connections, "applied", _another_outcome)]
+    ),
+]
