@@ -152,7 +152,8 @@ class Checks:
         peer = server.peer
         history, server_id = peer.history, node.server_id
         process = (server_id, node.incarnation)
-        if peer.broadcasting is not None:
+        # One whose reign begins and ends in a step broadcasts all the same.
+        if peer.broadcasting is not None or (self._appended and history.promised_to == server_id):
             self.zab.leadership(peer.epoch, process, history.delivered)
             self._timeouts.established(peer.epoch, self._schedule.now)
         if self._appended:
