@@ -103,11 +103,11 @@ class FollowerBroadcast:
 
     def _on_commit(self, commit: Commit) -> None:
         history = self._history
-        if commit.upto > history.logged:
-            raise PeerProtocolError(
-                f"commit {show_zxid(commit.upto)} beyond {show_zxid(history.logged)}"
-            )
         if commit.upto <= history.delivered:
             self._out.append(Note(notes.COMMIT_DUPLICATE, commit.upto))
             return
+        if not history.window.has(commit.upto):
+            raise PeerProtocolError(
+                f"commit {show_zxid(commit.upto)}, but logged up to {show_zxid(history.logged)}"
+            )
         history.deliver(commit.upto)

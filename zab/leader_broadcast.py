@@ -229,6 +229,9 @@ class LeaderBroadcast:
         if ack.upto <= learner.acked:
             self._out.append(Note(notes.ACK_DUPLICATE, ack.upto))
             return
+        if ack.upto > self._history.delivered and not self._history.window.has(ack.upto):
+            # Between two epochs: it would become the commit point, and nothing stands there.
+            raise PeerProtocolError(f"ACK {show_zxid(ack.upto)}, which nobody has proposed")
         learner.acked = ack.upto
         learner.acked_at = now
         self._commit()

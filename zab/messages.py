@@ -25,7 +25,7 @@ from raykeeper.zab.ids import (
 )
 
 ROUND_MAX: Final = (1 << 63) - 1
-"""Of an election; the next one still fits into a frame."""
+"""Of an election; there is no next one, so that a peer cannot lead us out of all frames."""
 
 DISK_ID_CHARS_MAX: Final = 64
 

@@ -19,6 +19,7 @@ from raykeeper.zab.leader_recovery import LeaderRecovery
 from raykeeper.zab.learners import Learner, Stage
 from raykeeper.zab.looking import Looking
 from raykeeper.zab.messages import (
+    ROUND_MAX,
     FollowerInfo,
     Notification,
     PeerState,
@@ -421,7 +422,7 @@ class Peer:
         # Who was wrong about the leader looks on in the same round. A new round stops everybody's
         # election, and one server that cannot reach the right leader would stop it for ever.
         if not (isinstance(role, FollowerRecovery) and role.phase is FollowerPhase.DISCOVERY):
-            self._round += 1
+            self._round = min(self._round + 1, ROUND_MAX)  # or no peer would decode it
         self._out.append(RoleChanged(Role.LOOKING, None))
         self._role = Draining(self.history)
         if isinstance(role, LeaderRecovery | LeaderBroadcast) and self._role.outcome is None:

@@ -249,6 +249,8 @@ class SnapshotLoader:
         self._header = header
 
     def _add_session(self, record: SessionRecord) -> None:
+        if not record.session_id:
+            raise SnapshotFormatError("a session without an id")
         if self._sessions.get(record.session_id) is not None:
             raise SnapshotFormatError(f"session {record.session_id:#x} comes twice")
         self._sessions.add(
@@ -265,6 +267,8 @@ class SnapshotLoader:
 
     def _add_znode(self, record: ZnodeRecord) -> None:
         path = record.path
+        if path[:1] != "/":
+            raise SnapshotFormatError(f"{path!r} is no path of a znode")
         parent: Znode | None = None
         if path != "/":
             parent_path = path[: path.rfind("/")] or "/"

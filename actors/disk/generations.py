@@ -13,6 +13,7 @@ from raykeeper.actors.disk.file_layer import FileLayer
 from raykeeper.actors.disk.storage_errors import CorruptRecord, StorageError
 
 _PREFIX = "generation-"
+_DIGITS_MAX = 18
 
 
 class Generations:
@@ -97,6 +98,9 @@ def open_generations(files: FileLayer, folder: Path) -> tuple[Generations, list[
     if not numbers:
         raise CorruptRecord(f"the log and the snapshots in {folder} are gone")
     generations = Generations(files, folder, numbers[-1])
+    if generations.number > 1 and not files.names(generations.path):
+        # It got its name with a snapshot in it; the one before it is what there is.
+        raise CorruptRecord(f"{generations.path} is empty")
     # Forced though they are there: a name may be left from a force that failed (rule D5).
     files.sync_folder(folder)
     files.sync_folder(generations.path)
@@ -111,7 +115,8 @@ def _numbers(files: FileLayer, folder: Path) -> list[int]:
     for name in files.names(folder):
         if name.startswith(_PREFIX):
             number = name.removeprefix(_PREFIX)
-            if not number.isdecimal():
+            is_number = number.isdecimal() and len(number) <= _DIGITS_MAX
+            if not is_number or str(int(number)) != number:
                 raise CorruptRecord(f"{folder / name} is not the name of a generation")
             numbers.append(int(number))
     return sorted(numbers)

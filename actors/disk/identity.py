@@ -41,6 +41,7 @@ from raykeeper.actors.disk.storage_errors import (
     UnknownVersion,
     storage_errors,
 )
+from raykeeper.zab.errors import MALFORMED
 from raykeeper.zab.ids import FOUNDING, DiskId, Epoch, ServerId
 
 IDENTITY_FILE = "identity"
@@ -230,7 +231,7 @@ def _read(files: FileLayer, folder: Path) -> Identity | None:
                 f"{path} has version {version}; this program reads {FORMAT_VERSION}"
             )
         return msgspec.json.decode(data, type=Identity)
-    except msgspec.DecodeError as error:
+    except MALFORMED as error:
         raise CorruptRecord(f"{path} is damaged: {error}") from error
 
 

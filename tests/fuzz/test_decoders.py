@@ -57,11 +57,7 @@ def test_what_is_well_formed_arrives(name: str) -> None:
     arrives()
 
 
-# The identity file lets RecursionError, and in its first format UnicodeDecodeError, escape.
-OPEN = pytest.mark.xfail(strict=False, reason="identity: only msgspec.DecodeError is caught")
-REFUSING = pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[OPEN] * (name == "identity")) for name in DECODERS]
-)
+REFUSING = pytest.mark.parametrize("name", DECODERS)
 
 
 @REFUSING

@@ -75,6 +75,7 @@ def test_emits(steps: list[Step], emitted: list[Effect]) -> None:
         ([], C),                               # a gap
         ([], Commit(Z1)),                      # a commit of nothing
         ([AB], Commit(Z3)),                    # a commit of what we were never sent
+        ([AB], Commit(z(8, 0))),               # or of what nobody was
         ([], Proposals(z(8, 1), [b"x"])),      # a new epoch without a new synchronization
     ],
 )  # fmt: skip

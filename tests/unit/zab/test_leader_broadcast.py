@@ -277,6 +277,16 @@ def test_refuses_from_a_follower(message: LeaderBroadcastMessage) -> None:
     assert leader.out == []
 
 
+def test_refuses_an_ack_of_what_stands_in_no_log() -> None:
+    """6:3 lies between the end of the last epoch and 7:1, which the follower was sent."""
+    leader = Leader(S1)
+    leader.propose(b"a")
+    leader.out.clear()
+    with pytest.raises(PeerProtocolError):
+        leader.hear(S1, Ack(z(6, 3)))
+    assert leader.out == []
+
+
 def test_refuses_an_ack_before_the_ack_of_newleader() -> None:
     leader = Leader(S1)
     leader.hear(S2, FollowerInfo(Epoch(6), 1, FOUNDING), AckEpoch(Epoch(6), OLD, False))

@@ -425,7 +425,7 @@ def test_a_breach_of_the_protocol_costs_the_link_and_with_it_the_role() -> None:
     bench.hear(S3, Commit(z(2, 7)))
     found = bench.take()
     assert noted(found)[:2] == [notes.MESSAGE_ILLEGAL, notes.ROLE_LEFT]
-    assert BreakLink(S3, "commit 2:7 beyond 1:3") in found
+    assert BreakLink(S3, "commit 2:7, but logged up to 1:3") in found
     assert S3 not in bench.peer.links
 
 
