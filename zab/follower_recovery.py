@@ -252,7 +252,8 @@ class FollowerRecovery:
         history = self._history
         if message.commit > history.delivered and not history.window.has(message.commit):
             raise PeerProtocolError(
-                f"UPTODATE {show_zxid(message.commit)}, but logged up to {show_zxid(history.logged)}"
+                f"UPTODATE {show_zxid(message.commit)}, "
+                f"but logged up to {show_zxid(history.logged)}"
             )
         if message.commit < history.shown:
             # Every leader has all that was ever committed; of this one clients would see less.
