@@ -22,11 +22,13 @@ from raykeeper.actors.events import (
     SnapshotWritten,
     TrackerLost,
 )
+from raykeeper.actors.tracker_calls import WAITING_MAX
 from raykeeper.zab.ids import ZERO, Zxid
 from raykeeper.znodes.expiry import Expiry, SessionReport
 from tests.simulation.checks.overdue import new_awake
 from tests.simulation.clock import SimClock
 from tests.simulation.disk import SimDisk, StoredSnapshot
+from tests.simulation.plan import ServerPlan
 from tests.simulation.schedule import Schedule
 
 TRACKER_CALL_MS = 2_000
@@ -40,14 +42,12 @@ Deliver = Callable[[list[Event]], None]
 class SimTracker:
     """The session tracker of a server, and the calls to it."""
 
-    def __init__(
-        self, name: str, schedule: Schedule, clock: SimClock, *, works: bool = True
-    ) -> None:
+    def __init__(self, name: str, schedule: Schedule, clock: SimClock, plan: ServerPlan) -> None:
         self.slow_ms = 0
         self.repeats = False
         self._schedule = schedule
         self._clock = clock
-        self._works = works
+        self._plan = plan
         self._random = schedule.stream(f"tracker.{name}")
         self._expiry, self._awake = Expiry(), new_awake()
         self._waiting: deque[SessionReport] = deque()
@@ -78,8 +78,11 @@ class SimTracker:
     def _call(self) -> None:
         self._is_busy = True
         life, report = self._life, self._waiting.popleft()
+        if len(self._waiting) >= WAITING_MAX:
+            self._fail()
+            return
         there, back = self._delay(), self._delay()
-        if not self._works:
+        if not self._plan.has_tracker:
             self._schedule.after(there + back, lambda: self._late(life))
             return
         if there + back > TRACKER_CALL_MS:
@@ -88,7 +91,7 @@ class SimTracker:
         self._schedule.after(there, lambda: self._arrive(life, report, back))
 
     def _delay(self) -> int:
-        return self._random.randint(0, _USUAL_MS + self.slow_ms)
+        return self._random.randint(0, self._plan.tracker_ms_max + self.slow_ms)
 
     def _late(self, life: int) -> None:
         if life == self._life:

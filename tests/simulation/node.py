@@ -79,7 +79,7 @@ class Node:
         self.disk = SimDisk(schedule, schedule.stream(f"disk.{name}"), plan.segment_bytes)
         self.disk.sync_ms_max = plan.sync_ms_max
         self.clock = SimClock(schedule, plan.drift_ppm, plan.server_id * 1_000_000)
-        self.tracker = SimTracker(name, schedule, self.clock, works=plan.has_tracker)
+        self.tracker = SimTracker(name, schedule, self.clock, plan)
         self.snapshotter = SimSnapshotter(name, schedule, self.disk)
         self.server: Server | None = None
         self.peers: list[Node] = []

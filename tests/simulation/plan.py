@@ -139,6 +139,8 @@ class ServerPlan(Struct, frozen=True):
     """How often it tells the leader whom it heard, and the leader its tracker."""
     has_tracker: bool = True
     """No: every call to its session tracker fails, for ever."""
+    tracker_ms_max: int = 5
+    """How long each way of such a call takes at most. More than `touch_ms`, and it falls behind."""
 
 
 class Habit(Enum):
@@ -238,8 +240,9 @@ def _draw_server(
         random.choice([1, 5, 30, 200]),
         random.choice([500, 50_000]),
         random.choice([2_000, 10_000]),
-        beside.choice([10, 100, 100]),
+        beside.choice([10, 100]),
         beside.random() < 0.95,
+        beside.choice([5, 5, 5, 60]),
     )
 
 
@@ -354,7 +357,7 @@ _NAMES_OTHERS = frozenset(
 _OF_TRACKERS = (FaultKind.TRACKER_LOST, FaultKind.TRACKER_SLOW, FaultKind.TRACKER_REPEATS)
 
 _HOUR_MS = 3_600_000
-_NEAR_THE_END_MS = [-400, -200, -100, -50, -20, -5, 5, 50, 300, 1_000]
+_NEAR_THE_END_MS = [-400, -200, -50, -20, -5, 5, 50, 300, 300, 1_000]
 
 _AMOUNTS: dict[FaultKind, Callable[[Random], int]] = {
     FaultKind.PART: lambda random: random.randint(0, 15),

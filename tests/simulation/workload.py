@@ -69,7 +69,7 @@ class Workload:
 
     def session_timeout(self) -> Millis:
         """What to wish for."""
-        return Millis(self._random.choice([1_000, 2_000, 5_000]))
+        return Millis(self._random.choice([1_000, 1_000, 1_000, 2_000, 5_000]))
 
     def _mixed(self) -> Ask:
         random = self._random
