@@ -165,7 +165,7 @@ class FollowerRecovery:
     def _send_ack_epoch(self, promised: bool) -> None:
         history = self._history
         ack = AckEpoch(
-            history.current, history.synced, promised, history.is_uncertain, history.delivered
+            history.rank_epoch, history.synced, promised, history.is_uncertain, history.delivered
         )
         self._out.append(Send(self.leader, ack))
 

@@ -18,7 +18,7 @@ from raykeeper.zab.effects import (
     Truncate,
 )
 from raykeeper.zab.errors import PeerProtocolError
-from raykeeper.zab.ids import Epoch, ServerId, Zxid, show_zxid
+from raykeeper.zab.ids import Epoch, ServerId, Zxid, epoch_of, show_zxid
 from raykeeper.zab.settings import WindowLimits
 from raykeeper.zab.window import TxnWindow, follows, within_epoch
 
@@ -95,6 +95,16 @@ class History:
             and not self._cutting
             and self._installing is None
         )
+
+    @property
+    def rank_epoch(self) -> Epoch:
+        """The epoch whose history this is, to compare it with others.
+
+        An uncertain log may lack what came with the current epoch, so it is as good as its last
+        transaction says and no better: a newer one of an earlier epoch may have been committed by
+        that epoch's initial history (rule D4).
+        """
+        return epoch_of(self.synced) if self.is_uncertain else self.current
 
     def is_synced_to(self, zxid: Zxid) -> bool:
         """Whether the log as it stands, cuts and snapshots included, is on disk up to `zxid`."""

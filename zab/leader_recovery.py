@@ -112,7 +112,7 @@ class LeaderRecovery:
         self.learners.greet(sender, info, now)
 
     def _on_ack_epoch(self, learner: Learner, ack: AckEpoch) -> None:
-        ours = (self._history.current, self._history.logged)
+        ours = (self._history.rank_epoch, self._history.logged)
         if learner.votes and (ack.current_epoch, ack.last_zxid) > ours:
             # The election missed it. Who has the newest history must lead, or it would be cut.
             detail = (learner.server_id, ack.current_epoch, show_zxid(ack.last_zxid))

@@ -225,7 +225,7 @@ class Looking:
         history = self._history
         if not self._settings.votes:
             return Vote(Epoch(0), ZERO, ServerId(0))
-        return Vote(history.current, history.synced, self._settings.server_id, history.has_room)
+        return Vote(history.rank_epoch, history.synced, self._settings.server_id, history.has_room)
 
     def _answer(self, peer: ServerId) -> None:
         self._out.append(Send(peer, self.notification()))

@@ -51,7 +51,7 @@ class Peer:
         self._out = out
         self._round = 1
         self._stint = 0
-        self._vote = Vote(history.current, history.synced, settings.server_id, history.has_room)
+        self._vote = self._own_vote()
         self._role: _Role = Draining(history)
 
     # What the surroundings may ask.
@@ -357,7 +357,8 @@ class Peer:
 
     def _own_vote(self) -> Vote:
         history = self.history
-        return Vote(history.current, history.synced, self.settings.server_id, history.has_room)
+        me = self.settings.server_id
+        return Vote(history.rank_epoch, history.synced, me, history.has_room)
 
     def _disk_done(self, now: Millis) -> None:
         if isinstance(self._role, FollowerRecovery):

@@ -122,6 +122,18 @@ def test_what_may_be_missing_is_here_once_the_current_epoch_is_joined_again() ->
     assert not history.is_uncertain
 
 
+def test_an_uncertain_log_is_as_good_as_its_last_transaction() -> None:
+    """Rule D4: it took over epoch 4, and what came with that may be what it lost.
+
+    1. S1 leads epoch 3; 3:3 is committed. It proposes 4, is promised it, and saves it as current.
+    2. All are killed, and a bit of the end of S1's log flips: it has 3:2, S2 and S3 have 3:3.
+    3. By its current epoch S1 was elected, and had 3:3 cut from the logs of the others.
+    """
+    history = make_history([], run(z(3, 1), b"a", b"b"), accepted=4, current=4, is_uncertain=True)
+    assert history.rank_epoch == 3
+    assert make_history([], run(z(3, 1), b"a"), accepted=4, current=4).rank_epoch == 4
+
+
 class TestPause:
     """Rule D6: the disk is full; what still comes is kept in memory only."""
 
