@@ -153,7 +153,10 @@ class Checks:
         history, server_id = peer.history, node.server_id
         process = (server_id, node.incarnation)
         # One whose reign begins and ends in a step broadcasts all the same.
-        if peer.broadcasting is not None or (self._appended and history.promised_to == server_id):
+        if peer.broadcasting is not None or (
+            history.promised_to == server_id
+            and any(self.zab.is_news(first, txns) for first, txns in self._appended)
+        ):
             self.zab.leadership(peer.epoch, process, history.delivered)
             self._timeouts.established(peer.epoch, self._schedule.now)
         if self._appended:

@@ -52,9 +52,13 @@ class Zab:
                 f"PrimaryIntegrity: {process} leads epoch {epoch} without {show_zxid(missed[0])}"
             )
 
+    def is_news(self, first: Zxid, txns: Sequence[bytes]) -> bool:
+        """Whether nobody had the end of a run in its log before."""
+        return Zxid(first + len(txns) - 1) not in self._broadcast
+
     def broadcast(self, process: Process, first: Zxid, txns: Sequence[bytes]) -> None:
         """A server appends a run to its log; what is new in it, it broadcasts."""
-        if Zxid(first + len(txns) - 1) in self._broadcast:
+        if not self.is_news(first, txns):
             return  # that of another, compared when it is delivered
         for place, txn in enumerate(txns):
             zxid = Zxid(first + place)
