@@ -21,6 +21,8 @@ class ServerOptions(Struct, frozen=True):
     """A write or sync that takes longer leaves a note that says at which stage."""
     room_check_ms: Millis = Millis(1_000)
     """How often a full disk is looked at again (rule D6)."""
+    chunk_bytes: int = 64 << 10
+    """What is walked of the tree in one step, for a snapshot or a learner."""
     queue_max: int = 8_192
     """Requests of one connection that may wait; beyond it the connection is closed."""
 

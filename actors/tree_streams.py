@@ -31,7 +31,7 @@ class _Stream:
 
     def __init__(self, context: ServerContext) -> None:
         self.zxid = context.state.zxid
-        self.walk = SnapshotWalk(context.state)
+        self.walk = SnapshotWalk(context.state, context.options.chunk_bytes)
         self.credit = CREDIT
 
 

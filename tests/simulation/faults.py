@@ -141,9 +141,12 @@ class Faults:
             for node in self._nodes.values():
                 self._down(node, fault.lasts_ms if node is last else 10)
             return
-        if reaction is Reaction.DEPOSE_LEADER:
-            cut = Fault(0, fault.kind, leader.server_id, lasts_ms=fault.lasts_ms)
-            self._part(cut, [leader.end], _ends(self._nodes.values()))
+        if reaction in (Reaction.FORGET, Reaction.CORRUPT):
+            self._crash_and_damage(trapped, leader, reaction, fault.lasts_ms)
+            return
+        if reaction in (Reaction.DEPOSE_LEADER, Reaction.STRAND):
+            end = leader.end if reaction is Reaction.DEPOSE_LEADER else trapped.end
+            self._part(fault, [end], _ends(self._nodes.values()))
             return
         if reaction is Reaction.DEPOSE:
             self._depose(leader, fault)
@@ -180,10 +183,21 @@ class Faults:
         self._numb(fault, [end])
         network.shut[end] = None
         self._later(fault, lambda: network.shut.pop(end, None))
+        links = [x for x in network.open_links(end) if x.ends[0][0] == x.ends[1][0]]
+        for link in links:
+            self._schedule.after(100, link.break_up)  # meanwhile they have said something
+
+    def _crash_and_damage(
+        self, trapped: Node, leader: Node, reaction: Reaction, lasts_ms: int
+    ) -> None:
         for node in self._nodes.values():
-            if node is not leader:
-                # Meanwhile they have said something.
-                self._schedule.after(100, lambda node=node: self._down(node, 10))
+            self._down(node, lasts_ms if node is leader and node is not trapped else 10)
+        if trapped.is_up:
+            return
+        if reaction is Reaction.FORGET and self._damage.may_forget(trapped):
+            trapped.disk.flip_last()
+        elif reaction is Reaction.CORRUPT and self._damage.may_lose(trapped):
+            trapped.disk.flip_old(0.999)
 
     def _numb(self, fault: Fault, ends: list[End]) -> None:
         numb = self._network.numb

@@ -135,7 +135,9 @@ class Node:
         self.snapshotter.server_starts(lambda events: self._take(life, events))
         plan = self._plan
         options = ServerOptions(
-            snapshot_every_txns=plan.snapshot_every_txns, touch_ms=Millis(plan.touch_ms)
+            snapshot_every_txns=plan.snapshot_every_txns,
+            touch_ms=Millis(plan.touch_ms),
+            chunk_bytes=plan.chunk_bytes,
         )
         window = WindowLimits(
             txns_max=plan.window_txns_max, read_log_bytes_max=plan.read_log_bytes_max

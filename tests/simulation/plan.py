@@ -137,6 +137,8 @@ class ServerPlan(Struct, frozen=True):
     segment_bytes: int
     touch_ms: int = 100
     """How often it tells the leader whom it heard, and the leader its tracker."""
+    chunk_bytes: int = 64 << 10
+    """Of a snapshot: while one chunk after the other is taken, transactions go on."""
     has_tracker: bool = True
     """No: every call to its session tracker fails, for ever."""
     tracker_ms_max: int = 5
@@ -192,7 +194,7 @@ def draw_plan(seed: int) -> Plan:
     """The plan of a seed, always the same."""
     random = Random(f"{seed}.plan")
     beside = Random(f"{seed}.beside")
-    voters = random.choice([1, 2, 3, 3, 3, 3, 3, 4, 5])
+    voters = random.choice([1, 2, 3, 3, 3, 3, 4, 5, 5])
     others = random.choice([0, 0, 0, 1])
     drift_ppm_max = random.choice([0, 100, DRIFT_PPM_MAX])
     safety_ms = _draw_span(random)
@@ -241,6 +243,7 @@ def _draw_server(
         random.choice([500, 50_000]),
         random.choice([2_000, 10_000]),
         beside.choice([10, 100]),
+        beside.choice([1, 200, 64 << 10]),
         beside.random() < 0.95,
         beside.choice([5, 5, 5, 60]),
     )

@@ -36,5 +36,10 @@ class Reaction(Enum):
     ISOLATE = "isolate it"
     ISOLATE_LEADER = "isolate the leader"
     DEPOSE = "part a minority with the leader from the other servers, which it learns late"
-    LEAVE_BEHIND = "crash all others; the leader hears late what they said, and that they left"
+    STRAND = "cut it from the other servers, not from its clients"
+    LEAVE_BEHIND = (
+        "the others leave the leader, which hears late what they said, and that they left"
+    )
+    FORGET = "crash all, it without what it forced last; the leader comes back last"
+    CORRUPT = "crash all, it with a damaged record; the leader comes back last"
     DEPOSE_LEADER = "cut the leader from the other servers, not from its clients"
