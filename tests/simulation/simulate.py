@@ -1,9 +1,11 @@
 """Many seeds on all cores: a progress bar, failures made smaller as they come, a summary."""
 
 import os
+import signal
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -96,7 +98,6 @@ class _Simulation:
         task = partial(_do, options.seed_limit_s, options.minimize_limit_s)
         workers = Workers[Job, Outcome | Minimized](options.jobs, task, self._limit_s, prepare)
         began = time.monotonic()
-        is_whole = True
         with Progress(
             TextColumn("seeds from {task.fields[first]}"),
             BarColumn(),
@@ -106,16 +107,15 @@ class _Simulation:
             console=self._console,
         ) as progress:
             bar = progress.add_task("", total=options.seeds, first=options.first, failed=0)
-            try:
-                for job, answer in workers.run(self._next_job):
+            with _interrupts() as interrupts:
+                for job, answer in workers.run(self._next_job, lambda: bool(interrupts)):
                     self._take(job, answer)
                     failed = len(self.tally.failed)
                     progress.update(bar, completed=self.tally.runs, failed=failed)
-            except KeyboardInterrupt:
-                self._console.print("interrupted; the summary so far:")
-                is_whole = False
+        if interrupts:
+            self._console.print("interrupted; the summary so far:")
         show(self.tally, time.monotonic() - began, self._console)
-        return is_whole
+        return not interrupts
 
     def _next_job(self) -> Job | None:
         if self._shrinks:
@@ -174,6 +174,17 @@ class _Simulation:
 
     def _say(self, text: str, style: str = "default") -> None:
         self._console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def _interrupts() -> Iterator[list[int]]:
+    """Ctrl-C puts itself into a list: as an exception it could be lost in somebody's finalizer."""
+    interrupts: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _frame: interrupts.append(number))
+    try:
+        yield interrupts
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _do(seed_limit_s: float, minimize_limit_s: float, job: Job) -> Outcome | Minimized:

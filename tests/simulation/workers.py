@@ -19,6 +19,8 @@ from msgspec import Struct
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
+LOOK_S = 0.5
+"""How often to look whether to stop."""
 DEATH_S = 10.0
 """How long a process that closed its pipe may take to end."""
 
@@ -61,14 +63,16 @@ class Workers(Generic[Job, Result]):
         self._prepare = prepare
         self._workers: list[_Worker[Job]] = []
 
-    def run(self, next_job: Callable[[], Job | None]) -> Iterator[tuple[Job, Result | Lost]]:
-        """Do what `next_job` gives until it gives nothing and all is answered.
+    def run(
+        self, next_job: Callable[[], Job | None], is_stopped: Callable[[], bool] = lambda: False
+    ) -> Iterator[tuple[Job, Result | Lost]]:
+        """Do what `next_job` gives until it gives nothing and all is answered, or `is_stopped`.
 
         It is asked again after each answer, so an answer may lead to more jobs. Leaving the
         iteration, in whatever way, ends the processes.
         """
         try:
-            while True:
+            while not is_stopped():
                 self._hand_out(next_job)
                 busy = [worker for worker in self._workers if worker.job is not None]
                 if not busy:
@@ -88,7 +92,8 @@ class Workers(Generic[Job, Result]):
             worker.pipe.send(job)
 
     def _answers(self, busy: list[_Worker[Job]]) -> Iterator[tuple[Job, Result | Lost]]:
-        patience = max(0.0, min(worker.due for worker in busy) - time.monotonic())
+        due = min(worker.due for worker in busy) - time.monotonic()
+        patience = min(max(0.0, due), LOOK_S)
         ready = wait([worker.pipe for worker in busy], patience)
         for worker in busy:
             job = worker.job
