@@ -9,6 +9,7 @@ below the mark of what is known to be forced is corruption: the disk begins anew
 from collections import deque
 from collections.abc import Callable
 from random import Random
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -46,6 +47,13 @@ from tests.simulation.schedule import Schedule
 _Effect = DiskEffect | PublishSnapshot
 _BATCH_BYTES = 40
 _TXN_BYTES = 8
+_KEPT: Final = (
+    *("disk", "accepted", "current", "is_uncertain", "has_forgotten", "snapshots", "log"),
+    *("committed", "_begin", "_mark", "_bad"),
+)
+"""What makes a disk."""
+_AMPLE_BYTES = 10_000
+"""In segments of this size there is room for all that servers have under way."""
 
 
 class DiskFailedError(Exception):
@@ -78,6 +86,7 @@ class SimDisk:
         self.committed = ZERO
         self.written: dict[Zxid, StoredSnapshot] = {}  # by the Snapshotter, not published
         self.room = Room(segment_bytes)
+        self._segment_bytes = segment_bytes
         self.sync_ms_max = 5
         self.slow_ms = 0
         self.fails_write = self.fails_read = False
@@ -89,6 +98,7 @@ class SimDisk:
         self._begin = ZERO  # the log reaches back to here
         self._mark = ZERO  # known to be forced by what follows it
         self._bad: Zxid | None = None  # a bit of it has flipped
+        self._shelf: dict[str, Any] | None = None  # what was on the disk of before
         self._incoming: list[bytes] = []
         self._queue: deque[_Effect] = deque()
         self._schedule = schedule
@@ -151,6 +161,8 @@ class SimDisk:
     def repair(self) -> None:
         """Begin anew, as another disk without promises (rules D3 and D4)."""
         self.repairs += 1
+        if not self._is_corrupt:
+            self._shelf = {name: getattr(self, name) for name in _KEPT}
         self.disk = DiskId(f"{self._random.getrandbits(128):032x}")
         self.is_replaced = True
         self.accepted = self.current = Epoch(0)
@@ -159,6 +171,16 @@ class SimDisk:
         self.committed = self._begin = self._mark = ZERO
         self._bad = None
         self.room.clear()
+
+    def bring_back(self) -> bool:
+        """The disk of before is there again. False if there is none, or the vote still on it."""
+        if self._shelf is None or self.is_replaced:
+            return False
+        for name, value in self._shelf.items():
+            setattr(self, name, value)
+        self._shelf, self.is_replaced, self.written = None, True, {}
+        self.room.clear()
+        return True
 
     def flip_old(self, place: float) -> bool:
         """Flip a bit of what is known to be forced; `place` is from 0 to 1. False if all is new."""
@@ -302,6 +324,7 @@ class SimDisk:
         size = _BATCH_BYTES + sum(map(len, effect.txns)) + _TXN_BYTES * len(effect.txns)
         rolled = self.room.append(size)
         if rolled is None:
+            assert self._segment_bytes < _AMPLE_BYTES, "FullDisk: more is logged than there is room"
             raise DiskFailedError("all room of the last segment is used")
         if rolled:
             self._mark = last  # a segment is forced before the next one is made

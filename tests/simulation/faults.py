@@ -54,6 +54,7 @@ class Faults:
             FaultKind.FLIP_OLD: self._flip_old,
             FaultKind.FLIP_LAST: self._flip_last,
             FaultKind.LOSE_FOLDER: self._lose_folder,
+            FaultKind.OLD_DISK: self._old_disk,
             FaultKind.FLIP_MEMORY: self._flip_memory,
             FaultKind.TRACKER_LOST: self._tracker_lost,
             FaultKind.TRACKER_SLOW: self._tracker_slow,
@@ -361,6 +362,15 @@ class Faults:
             self._later(fault, node.start)
         node.disk.repair()
         return True
+
+    def _old_disk(self, fault: Fault) -> bool:
+        node = self._nodes.get(fault.target)
+        if node is None or not self._damage.may_lose(node) or node.disk.is_replaced:
+            return False
+        if node.is_up:
+            node.crash()
+            self._later(fault, node.start)
+        return node.disk.bring_back()
 
     def _flip_memory(self, fault: Fault) -> bool:
         node = self._nodes.get(fault.target)

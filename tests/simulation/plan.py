@@ -73,6 +73,8 @@ class FaultKind(Enum):
     """Crash, and a bit of the last batch is flipped when the process starts again."""
     LOSE_FOLDER = "lose_folder"
     """Crash, and the folder is empty when the process starts again."""
+    OLD_DISK = "old_disk"
+    """Crash, and the disk of before is there again, which has no vote any more."""
 
     # The tree in memory.
     FLIP_MEMORY = "flip_memory"

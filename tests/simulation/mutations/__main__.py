@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from tests.simulation.mutations.catalogue import all_mutations
+from tests.simulation.mutations.catalogue import all_mutations, seeds_found
 from tests.simulation.mutations.measure import Measuring
 from tests.simulation.simulate import cores
 
@@ -21,17 +21,23 @@ def main(
     bound: Annotated[int, typer.Option(min=1, help="Seeds for each at most.")] = 500,
     only: Annotated[str, typer.Option(help="Those with this in their names.")] = "",
     jobs: Annotated[int, typer.Option(min=0, help="Processes; 0 for all cores.")] = 0,
+    missing: Annotated[bool, typer.Option(help="Those without a kept seed.")] = False,
     keep: Annotated[bool, typer.Option(help="Keep the seeds for the tests.")] = False,
 ) -> None:
     """Run mutations until each is found, and print at which seed."""
     console = Console()
     chosen = [mutation for mutation in all_mutations() if only in mutation.name]
+    if missing:
+        kept = seeds_found()
+        chosen = [mutation for mutation in chosen if mutation.name not in kept]
     measuring = Measuring(chosen, bound)
-    measuring.run(jobs or cores(), console)
+    try:
+        measuring.run(jobs or cores(), console)
+    finally:
+        if keep:
+            measuring.keep()
     for row in measuring.table():
         console.print(row, markup=False, highlight=False, soft_wrap=True)
-    if keep:
-        measuring.keep()
     survivors = [found for found in measuring.found.values() if found.seed is None]
     raise typer.Exit(int(bool(survivors)))
 

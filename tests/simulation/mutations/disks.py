@@ -48,7 +48,10 @@ def _when_it_is_proposed(right: Any) -> Any:
 
 
 def _on_the_founding_disk_too(right: Any) -> Any:
-    return lambda self, server, disk: disk == FOUNDING or right(self, server, disk)
+    def counts(self: Members, server: Any, disk: Any) -> bool:
+        return (server in self._disks and disk == FOUNDING) or right(self, server, disk)
+
+    return counts
 
 
 def _as_good_as_any(self: Quorum, healthy: Any, uncertain: Any) -> bool:

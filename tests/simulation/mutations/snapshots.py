@@ -2,6 +2,9 @@
 
 from typing import Any
 
+from raykeeper.actors.effects import PublishSnapshot, SnapshotFinish
+from raykeeper.actors.events import SnapshotPublished
+from raykeeper.actors.tree_streams import TreeStreams
 from raykeeper.zab.follower_recovery import FollowerRecovery
 from raykeeper.zab.history import History
 from raykeeper.zab.ids import Zxid
@@ -9,6 +12,7 @@ from raykeeper.zab.learners import Learners
 from raykeeper.znodes.sessions import SessionTable
 from raykeeper.znodes.snapshot import SnapshotLoader, SnapshotWalk
 from raykeeper.znodes.tree import Tree
+from tests.simulation.disk import SimDisk
 from tests.simulation.mutations.mutation import Mutation
 
 
@@ -19,11 +23,25 @@ def _publish_without_the_log(right: Any) -> Any:
     return is_synced_to
 
 
-def _consistent_from_the_start(right: Any) -> Any:
-    def finish(self: SnapshotLoader, zxid: Zxid, consistent_at: Zxid) -> Any:
-        return right(self, zxid, zxid)
+def _publish_first(right: Any) -> Any:
+    def submit(self: SimDisk, effects: Any) -> None:
+        for effect in effects:
+            if isinstance(effect, PublishSnapshot):
+                self._publish(effect.zxid)
+                self._deliver([SnapshotPublished(effect.zxid)])
+        right(self, [x for x in effects if not isinstance(x, PublishSnapshot)])
 
-    return finish
+    return submit
+
+
+def _real_where_its_walk_began(right: Any) -> Any:
+    def write_chunk(self: TreeStreams, stream: Any) -> None:
+        right(self, stream)
+        if self._own is None:
+            self._context.out[-1] = SnapshotFinish(stream.zxid, stream.zxid)
+            self._finished = (stream.zxid, stream.zxid)
+
+    return write_chunk
 
 
 def _claims_its_end(right: Any) -> Any:
@@ -93,13 +111,13 @@ MUTATIONS = [
     Mutation(
         "snapshots",
         "published before the log is synced to where its walk ended",
-        [(History, "is_synced_to", _publish_without_the_log)],
+        [(History, "is_synced_to", _publish_without_the_log), (SimDisk, "submit", _publish_first)],
         200,
     ),
     Mutation(
         "snapshots",
-        "loaded as a real state at its first zxid",
-        [(SnapshotLoader, "finish", _consistent_from_the_start)],
+        "written as a real state where its walk began",
+        [(TreeStreams, "_write_chunk", _real_where_its_walk_began)],
         200,
     ),
     Mutation(
