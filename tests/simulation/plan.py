@@ -373,7 +373,7 @@ _AMOUNTS: dict[FaultKind, Callable[[Random], int]] = {
     FaultKind.SLOW_SERVER: lambda random: random.choice([10, 30, 100]),
     FaultKind.SLOW_DISK: lambda random: random.choice([50, 300, 1_500]),
     FaultKind.FLIP_OLD: lambda random: random.randint(0, 999),
-    FaultKind.TRACKER_SLOW: lambda random: random.choice([50, 100, 300, 1_500]),
+    FaultKind.TRACKER_SLOW: lambda random: random.choice([50, 100, 300, 900, 1_500]),
     FaultKind.SNAPSHOTTER_SLOW: lambda random: random.choice([50, 300, 1_500]),
     FaultKind.WALL_JUMP: lambda random: random.randint(-5 * _HOUR_MS, 5 * _HOUR_MS),
 }

@@ -129,6 +129,8 @@ class Workload:
             return Create(path, self._value(), 0)
         if kind < 0.4:
             return self._ephemeral()
+        if kind < 0.5:
+            return Delete(self._ephemeral().path, ANY_VERSION)  # whoever it belongs to
         if kind < 0.7:
             return Delete(path, ANY_VERSION)
         return Query(random.choice([GetData, Exists]), path, self._watcher())
@@ -148,7 +150,7 @@ class Workload:
         flags = CreateMode.SEQUENTIAL | self._random.choice([0, CreateMode.EPHEMERAL])
         return Create(QUEUE, self._value(), flags)
 
-    def _ephemeral(self) -> Ask:
+    def _ephemeral(self) -> Create:
         path = f"/n0/e{self._random.randint(0, 5)}"
         return Create(path, self._value(), CreateMode.EPHEMERAL)
 

@@ -124,6 +124,7 @@ def expired_sessions_are_not_answered(truth: Truth, seen: Seen) -> None:
     """A client whose session has expired has let go and takes no answer any more."""
     session = truth.sessions.get(seen.session_id)
     assert session is not None, f"LetGo: {seen} is answered without a session"
+    assert not seen.client.has_let_go, f"LetGo: {seen} is answered after it must have let go"
     assert session.closed_at is None or seen.has_closed, (
         f"LetGo: {seen} is answered after its end in {show_zxid(session.closed_at)}"
     )
