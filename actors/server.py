@@ -412,7 +412,9 @@ class Server:
         assert self._adoption.is_settled, "a leader has everything that was ever committed"
         self._report_at = self._context.now.mono
         if effect.role is zab.Role.LEADER:
-            self._leading = Leading(self._context, effect.epoch, self._inherited)
+            # Who led before may have said it once only, for want of room or of time.
+            moved = self._context.state.voters | self._inherited
+            self._leading = Leading(self._context, effect.epoch, moved)
         self._connections.forward_all()
         self._serve()
 
