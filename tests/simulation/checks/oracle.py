@@ -220,8 +220,11 @@ class Checks:
         assert node.server is not None
         if node.server._adoption.is_settled:
             fences = self._fences[node.server_id]
+            # One that took over a snapshot may not know whose connection it is.
+            bound = node.server._connections._by_number
+            is_open = [n for n in node._clients if n in bound and bound[n].session_id]
             for _, place in [each for each in fences if each[0] <= before]:
-                sessions.is_fenced(place, node._clients)
+                sessions.is_fenced(place, is_open)
             self._fences[node.server_id] = [each for each in fences if each[0] > before]
 
     def _deadlines(self) -> None:
