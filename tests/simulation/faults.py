@@ -237,7 +237,10 @@ class Faults:
 
     def _part_ensemble(self, fault: Fault) -> bool:
         clients = self._clients.values()
-        one = _ends(self._others(fault))
+        leader = self._ambushes.leader()
+        nodes = self._others(fault) or ([leader] if leader is not None else [])
+        one = _ends(nodes)
+        self._numb(fault, one)
         one += _ends(client for client in clients if fault.amount >> (client.number - 1) & 1)
         every = [*_ends(self._nodes.values()), *_ends(clients)]
         return self._part(fault, one, [end for end in every if end not in one])

@@ -46,7 +46,8 @@ class FaultKind(Enum):
     HUB = "hub"
     """Every server reaches server `target`, and no other."""
     PART = "part"
-    """The servers `others` and the clients in the bits of `amount` from all else."""
+    """The servers `others`, without any the present leader, and the clients in the bits of `amount`
+    from all else; those servers learn it late."""
     BREAK = "break"
     """The link between the servers `target` and `others[0]` breaks, and may be opened again."""
     BREAK_CLIENT = "break_client"
@@ -340,7 +341,7 @@ def _draw_fault(random: Random, at_ms: int, kind: FaultKind, servers: int, clien
         lasts_ms = random.choice([500, 3_000, 6_000])
     if kind in (FaultKind.CUT_ONE_WAY, FaultKind.BREAK, FaultKind.SLOW_LINK):
         others = (random.randint(1, servers),)
-    if kind not in _NAMES_OTHERS:
+    if kind not in _NAMES_OTHERS or (kind is FaultKind.PART and random.random() < 0.6):
         others = ()
     draw = _AMOUNTS.get(kind)
     return Fault(at_ms, kind, target, others, lasts_ms, draw(random) if draw else 0)

@@ -130,7 +130,9 @@ class Workload:
         if kind < 0.4:
             return self._ephemeral()
         if kind < 0.5:
-            return Delete(self._ephemeral().path, ANY_VERSION)  # whoever it belongs to
+            mine = self._ephemeral()  # whoever it belongs to
+            self._planned.append(mine)
+            return Delete(mine.path, ANY_VERSION)
         if kind < 0.7:
             return Delete(path, ANY_VERSION)
         return Query(random.choice([GetData, Exists]), path, self._watcher())
@@ -151,7 +153,7 @@ class Workload:
         return Create(QUEUE, self._value(), flags)
 
     def _ephemeral(self) -> Create:
-        path = f"/n0/e{self._random.randint(0, 5)}"
+        path = f"/n0/e{self._random.randint(0, 2)}"
         return Create(path, self._value(), CreateMode.EPHEMERAL)
 
     def _synced_read(self, path: str) -> Ask:
