@@ -5,12 +5,15 @@ not name, so the server has no vote until rule D3 gives it back. What was there 
 `damaged`, for a person who needs it because too many disks are damaged, until the vote is back.
 A later repair removes what it finds: after the first one that is nothing that was acknowledged.
 
-    begin_repair     identity: new uuid, repair = SET_ASIDE, or START_ANEW if `damaged` exists
+    begin_repair     identity: new uuid, repair = SET_ASIDE, or START_ANEW if `damaged` exists;
+                     one that has begun goes on where it was, as yet another disk
     finish_repair    SET_ASIDE: generations and promises into `damaged`; repair = START_ANEW
                      START_ANEW: generations and promises removed, then made empty; no repair
 
 Invariant: each step may be done again, and the identity names the next one durably before the
-folder changes, so a crash anywhere leads to the same end at the next start.
+folder changes, so a crash anywhere leads to the same end at the next start. Nothing is ever removed
+under a uuid that was given to a server before: if the disk loses the rename that ended a repair,
+the one that begins again finds data of a disk that may have its vote back by now.
 """
 
 from pathlib import Path
@@ -32,14 +35,15 @@ DAMAGED_FOLDER = "damaged"
 def begin_repair(files: FileLayer, folder: Path, identity: Identity, reason: str) -> Identity:
     """Note that nothing in the folder, which is locked, counts any more. Durable on return.
 
-    A repair that has begun goes on as it was. `reason` is for the log.
+    A repair that has begun keeps its step and its reason. `reason` is for the log.
 
     Raises:
         OSError: it failed; the old or the new identity is there.
     """
     if identity.repair is not None:
-        return identity
-    identity = repairing(files, folder, identity, reason)
+        identity = replace(identity, disk_uuid=uuid4().hex)
+    else:
+        identity = repairing(files, folder, identity, reason)
     write_identity(files, folder, identity)
     return identity
 
@@ -94,7 +98,10 @@ def _set_aside(files: FileLayer, folder: Path) -> None:
         files.make_folder(path)
         files.sync_folder(folder)  # or what is moved into it could be lost with it
     for name in _names(files, folder):
-        files.rename(folder / name, path / name)
+        if files.exists(path / name):
+            remove_tree(files, folder / name)  # this step was done before; the first one is kept
+        else:
+            files.rename(folder / name, path / name)
     files.sync_folder(path)
     files.sync_folder(folder)
 

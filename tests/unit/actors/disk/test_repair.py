@@ -2,11 +2,15 @@
 
 from pathlib import Path
 
+import pytest
+from msgspec.structs import replace
+
 from raykeeper.actors.disk.identity import (
     Identity,
     RepairStep,
     format_folder,
     peek_identity,
+    write_identity,
 )
 from raykeeper.actors.disk.repair import (
     DAMAGED_FOLDER,
@@ -45,8 +49,11 @@ def test_begins_with_another_disk() -> None:
     assert identity.repair is not None
     assert (identity.repair.step, identity.begun_anew) == (RepairStep.SET_ASIDE, "log.1 is damaged")
     assert files.names(FOLDER) == before
-    # One that has begun goes on, for its own reason.
-    assert begun(files, "another") == identity
+    # One that has begun goes on, for its own reason, but never as a disk that was named before.
+    again = begun(files, "another")
+    assert peek_identity(FOLDER, files) == again
+    assert again.disk_uuid != identity.disk_uuid
+    assert replace(again, disk_uuid=identity.disk_uuid) == identity
 
 
 def test_sets_aside_what_was_there() -> None:
@@ -69,3 +76,20 @@ def test_a_later_repair_keeps_what_the_first_set_aside() -> None:
     finish_repair(files, FOLDER, identity)
     assert DAMAGED / "generation-1" / "log.1" in files.paths(DAMAGED)
     assert not [path for path in files.paths(Path("/")) if path.name == "log.2"]
+
+
+@pytest.mark.parametrize("step", RepairStep)
+def test_a_repair_whose_end_the_disk_forgot(step: RepairStep) -> None:
+    """The identity is of an earlier step again, while the folder has gone on."""
+    files = with_log("log.1")
+    identity = begun(files)
+    assert identity.repair is not None
+    finish_repair(files, FOLDER, identity)
+    with_log("log.2", files)
+    earlier = replace(identity, repair=replace(identity.repair, step=step))
+    write_identity(files, FOLDER, earlier)
+    again = finish_repair(files, FOLDER, begun(files))
+    assert again.disk_uuid not in (identity.disk_uuid, IDENTITY.disk_uuid)
+    assert (again.repair, peek_identity(FOLDER, files)) == (None, again)
+    assert files.paths(DAMAGED) == [DAMAGED / "epochs", DAMAGED / "generation-1" / "log.1"]
+    assert files.names(FOLDER / "generation-1") == []
