@@ -74,7 +74,8 @@ class SpareSegment:
             except OSError as error:
                 if not is_full(error):
                     raise
-                self._files.remove(self._path)
+                if self._files.exists(self._path):  # there may be no room even for its name
+                    self._files.remove(self._path)
                 self.has_room = False
                 return False
         self.has_room = True

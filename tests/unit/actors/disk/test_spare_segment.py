@@ -43,15 +43,20 @@ def test_a_full_disk_is_told_until_there_is_room() -> None:
     assert spare.replenish() and spare.has_room
 
 
-def test_a_quota_counts_as_full() -> None:
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
+@pytest.mark.parametrize("operation", ["create", "allocate"])
+def test_a_quota_and_no_room_for_a_name_count_as_full(operation: str, code: int) -> None:
     files, spare = with_room(5000)
 
     def fail(_number: int, name: str) -> None:
-        if name == "allocate":
-            raise OSError(errno.EDQUOT, "quota")
+        if name == operation:
+            raise OSError(code, "full")
 
     files.on_operation = fail
     assert not spare.replenish()
+    assert (files.names(FOLDER), files.open_files()) == ([], 0)
+    files.on_operation = lambda _number, _name: None
+    assert spare.replenish()
 
 
 def test_what_is_larger_than_a_spare_leaves_it_alone() -> None:
