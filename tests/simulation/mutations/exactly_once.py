@@ -53,14 +53,6 @@ def _without_owner(right: Any) -> Any:
     return writes
 
 
-def _no_word_of_a_gap(right: Any) -> Any:
-    def writes(self: Leading, sender: Any, writes: Any) -> Any:
-        right(self, sender, writes)
-        return []
-
-    return writes
-
-
 def _a_repeat_is_not_answered(right: Any) -> Any:
     def repeat(self: Connections, connection: Any, write: Any) -> bool:
         session = self._context.state.sessions.get(connection.session_id)
@@ -243,11 +235,6 @@ MUTATIONS = [
     ),
     Mutation(
         "exactly once",
-        "nobody is told that a number was skipped",
-        [(Leading, "writes", _no_word_of_a_gap)],
-    ),
-    Mutation(
-        "exactly once",
         "a lower number is not answered",
         [(Connections, "_repeat", _a_repeat_is_not_answered)],
     ),
@@ -356,6 +343,7 @@ MUTATIONS = [
         "exactly once",
         "a repeat is answered before its outcome is applied",
         [(Connections, "_requests", _answer_before_it_is_applied)],
+        500,
     ),
     Mutation(
         "exactly once",

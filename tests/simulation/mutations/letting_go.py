@@ -279,6 +279,7 @@ MUTATIONS = [
         "letting go",
         "a client does not let go by itself",
         [(Liveness, "_alive", _never_let_go)],
+        100,
     ),
     Mutation(
         "letting go",
@@ -329,7 +330,7 @@ MUTATIONS = [
         "tracker",
         "a verdict is believed though a touch came since",
         [(Leading, "verdicts", _without("batch"))],
-        300,
+        500,
     ),
     Mutation(
         "tracker",

@@ -8,9 +8,10 @@ from raykeeper.client.watchers import Watchers
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes.future import FutureTree
 from raykeeper.znodes.preparation import Preparation
+from raykeeper.znodes.replies import EventType
 from raykeeper.znodes.requests import CreateMode
 from raykeeper.znodes.tree import Tree
-from raykeeper.znodes.txns import Created, Deleted
+from raykeeper.znodes.txns import Created, DataSet, Deleted, SessionClosed
 from raykeeper.znodes.watches import WatchTable
 from tests.simulation.mutations.mutation import Mutation
 
@@ -48,6 +49,50 @@ def _no_child_event(right: Any) -> Any:
         return fired
 
     return trigger
+
+
+def _no_event_when(is_silent: Any) -> Any:
+    def make(right: Any) -> Any:
+        def trigger(self: WatchTable, zxid: Zxid, change: Any) -> Any:
+            return [] if is_silent(change) else right(self, zxid, change)
+
+        return trigger
+
+    return make
+
+
+def _the_watch_stays(right: Any) -> Any:
+    def take(self: Watchers, kind: EventType, path: str) -> Any:
+        before = dict(self._data.get(path, {}))
+        watchers = right(self, kind, path)
+        if before:
+            self._data[path] = before
+        return watchers
+
+    return take
+
+
+def _the_dead_keep_what_is_under_way(right: Any) -> Any:
+    def ephemerals_of(self: FutureTree, owner: Any) -> Any:
+        return [path for path in right(self, owner) if path in self._tree.znodes]
+
+    return ephemerals_of
+
+
+def _the_dead_take_what_is_anothers(right: Any) -> Any:
+    def ephemerals_of(self: FutureTree, owner: Any) -> Any:
+        mine = right(self, owner)
+        others = {path for paths in self._tree.ephemerals.values() for path in paths}
+        return mine + [path for path in sorted(others.difference(mine))[:1] if self.exists(path)]
+
+    return ephemerals_of
+
+
+def _born_of_no_session(right: Any) -> Any:
+    def create(self: FutureTree, zxid: Zxid, time_ms: Any, path: str, owner: Any) -> None:
+        right(self, zxid, time_ms, path, 0)
+
+    return create
 
 
 def _watches_are_not_set_again(right: Any) -> Any:
@@ -120,6 +165,37 @@ MUTATIONS = [
     ),
     Mutation(
         "watches", "a creation fires no child watch", [(WatchTable, "trigger", _no_child_event)]
+    ),
+    Mutation(
+        "watches",
+        "a new value fires none",
+        [(WatchTable, "trigger", _no_event_when(lambda change: isinstance(change, DataSet)))],
+    ),
+    Mutation(
+        "watches",
+        "the end of a session fires none",
+        [(WatchTable, "trigger", _no_event_when(lambda change: isinstance(change, SessionClosed)))],
+    ),
+    Mutation(
+        "watches",
+        "one that has fired stays",
+        [(Watchers, "take", _the_watch_stays)],
+    ),
+    Mutation(
+        "ephemerals",
+        "the end of a session forgets one that is under way",
+        [(FutureTree, "ephemerals_of", _the_dead_keep_what_is_under_way)],
+    ),
+    Mutation(
+        "ephemerals",
+        "the end of a session takes one of another",
+        [(FutureTree, "ephemerals_of", _the_dead_take_what_is_anothers)],
+    ),
+    Mutation(
+        "ephemerals",
+        "one that is under way may have children",
+        [(FutureTree, "create", _born_of_no_session)],
+        500,
     ),
     Mutation(
         "watches",
