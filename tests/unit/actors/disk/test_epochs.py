@@ -1,6 +1,7 @@
 """The file of promises: two copies, of which one may always be torn or damaged."""
 
 import random
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,8 +17,20 @@ FOLDER = Path("/")
 FILE = FOLDER / EPOCHS_FILE
 
 
-def saved(*all_of_them: Epochs) -> FaultyFiles:
-    files = FaultyFiles()
+class WatchedFiles(FaultyFiles):
+    """Knows where was written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.offsets: list[int] = []
+
+    def write(self, fd: int, buffers: Sequence[bytes], offset: int) -> None:
+        self.offsets.append(offset)
+        super().write(fd, buffers, offset)
+
+
+def saved(*all_of_them: Epochs) -> WatchedFiles:
+    files = WatchedFiles()
     make_epochs(files, FOLDER, all_of_them[0])
     file = EpochsFile(files, FOLDER)
     for epochs in all_of_them[1:]:
@@ -114,6 +127,47 @@ def test_a_promise_that_only_the_page_cache_has_is_forced() -> None:
             file.save(NEW)
         value = found(files.restart()).value
         assert found(files.crash(Loss.ALL, random.Random(0))).value == value
+
+
+def garble(files: FaultyFiles, start: int) -> None:
+    """Leave what a write of the copy at `start` may leave that was torn inside a sector."""
+    files.content(FILE)[start : start + 36] = b"\x5a" * 36
+
+
+def start_is_torn(files: WatchedFiles) -> int:
+    """Power fails while a start writes the first copy; returns which."""
+    files.offsets.clear()
+    files.on_operation = crash_at(files.operations + 2)
+    with pytest.raises(Crashed):
+        EpochsFile(files, FOLDER)
+    (first,) = files.offsets
+    return first
+
+
+@pytest.mark.parametrize("start", [0, 4096])
+def test_a_damaged_copy_is_mended_before_the_other_is_touched(start: int) -> None:
+    files = saved(OLD, NEW)
+    garble(files, start)
+    first = start_is_torn(files)
+    after = files.crash(Loss.ALL, random.Random(0))
+    garble(after, first)
+    assert found(after).value == NEW
+
+
+@pytest.mark.parametrize("operation", [2, 4])
+def test_a_copy_that_could_not_be_forced_is_mended_first(operation: int) -> None:
+    # The page cache shows the new promises, the disk has half of them; a start trusts the cache.
+    files = saved(OLD)
+    file = EpochsFile(files, FOLDER)
+    files.on_operation = fail_at(files.operations + operation)
+    with pytest.raises(OSError, match="sync failed"):
+        file.save(NEW)
+    torn = files.offsets[-1]
+    first = start_is_torn(files)
+    after = files.crash(Loss.ALL, random.Random(0))
+    garble(after, torn)
+    garble(after, first)
+    assert found(after).value in (OLD, NEW)
 
 
 def test_saving_takes_no_room() -> None:

@@ -29,13 +29,17 @@ def path(first: Zxid) -> Path:
     return FOLDER / segment_name(first)
 
 
-def new_log(files: FaultyFiles, base: Zxid = ZERO) -> Log:
+def new_spare(files: FaultyFiles) -> SpareSegment:
     if not files.exists(SPARES):
         files.make_folder(SPARES)
         files.sync_folder(SPARES.parent)
     spare = SpareSegment(files, SPARES, SEGMENT_BYTES)
     spare.remove_old(FOLDER)
-    return Log(files, FOLDER, base, spare, b"salt")
+    return spare
+
+
+def new_log(files: FaultyFiles, base: Zxid = ZERO) -> Log:
+    return Log(files, FOLDER, base, new_spare(files), b"salt")
 
 
 def written(*sizes: int, synced_one_by_one: bool = True) -> FaultyFiles:
@@ -134,6 +138,20 @@ def test_a_tail_with_any_damaged_byte_is_cut() -> None:
         files.content(path(first))[damaged] ^= 1
         runs, notes, _ = recovered(files)
         assert (count(runs), len(notes)) == (6, 1), damaged
+
+
+def test_the_log_of_another_disk_in_a_value_proves_nothing() -> None:
+    # A client may know what a log looks like, but not under the salt of this disk.
+    files = FaultyFiles()
+    other = Log(files, FOLDER, ZERO, new_spare(files), b"another salt")
+    for n in range(1, 4):
+        other.append([Append(z(n), [b"x"], ZERO)])
+    other.close()
+    value = read_file(files, path(z(1)))[:400]
+    files = FaultyFiles()
+    new_log(files).append([Append(z(1), [value], ZERO)])
+    files.flip(path(z(1)), SEGMENT_HEADER_BYTES)
+    assert [note.name for note in recovered(files)[1]] == [LOG_TAIL_CUT]
 
 
 def test_a_damaged_byte_before_a_synced_batch_is_corruption() -> None:
