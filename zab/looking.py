@@ -102,6 +102,10 @@ class Looking:
         """Our disk is full, or has room again: others with our history are the better leaders."""
         self._check(now)
 
+    def members_changed(self, now: Millis) -> None:
+        """The member list names another disk: perhaps ours, and we have a vote (rule D3)."""
+        self._check(now)
+
     @property
     def without_vote(self) -> list[ServerId]:
         """The voters known to have lost their promises, this server too, in order."""
@@ -217,7 +221,10 @@ class Looking:
         """What this server tells the others now."""
         votes = self._settings.votes
         disk = self._settings.disk
-        return Notification(self.round, self.vote, PeerState.LOOKING, votes, self._own(), disk)
+        committed = self._history.delivered
+        return Notification(
+            self.round, self.vote, PeerState.LOOKING, votes, self._own(), disk, committed
+        )
 
     def _own(self) -> Vote:
         # A server without a vote proposes nobody; it only asks whom to follow. Not kept: a list of

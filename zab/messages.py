@@ -67,6 +67,7 @@ class Notification(Struct, frozen=True, array_like=True, tag=1):
     `voting` is False from a server that has no vote, or none now: it is answered but not counted,
     and while it looks both its votes are for nobody, server 0. `own` is the sender's own history,
     whomever it votes for; `disk` tells a voter without its promises from one that is not ready.
+    `committed` is what the sender knows to be committed: it may tell a server that it has a vote.
     """
 
     round: WireRound
@@ -75,6 +76,7 @@ class Notification(Struct, frozen=True, array_like=True, tag=1):
     voting: bool
     own: Vote
     disk: WireDisk
+    committed: WireZxid = ZERO
 
 
 class FollowerInfo(Struct, frozen=True, array_like=True, tag=2):

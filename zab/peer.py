@@ -238,6 +238,9 @@ class Peer:
             # Also when it is said once more: until now it was a change that is only logged.
             self._role.members_changed()
             self._advance(now)
+        elif isinstance(self._role, Looking):
+            self._role.members_changed(now)
+            self._advance(now)
         return is_new
 
     def abdicate(self, reason: str, now: Millis) -> None:
@@ -307,6 +310,9 @@ class Peer:
     def _on_notification(self, sender: ServerId, message: Notification, now: Millis) -> None:
         role = self._role
         if isinstance(role, Looking):
+            if self.history.window.has(message.committed):
+                # Perhaps it gives us our vote, and without that there may be no quorum (rule D3).
+                self.history.deliver(message.committed)
             role.receive(sender, message, now)
             return
         if message.state is PeerState.LOOKING and not isinstance(role, Draining):
@@ -353,7 +359,8 @@ class Peer:
         else:
             state = PeerState.FOLLOWING if votes else PeerState.OBSERVING
         own = self._own_vote()
-        return Notification(self._round, self._vote, state, votes, own, self.settings.disk)
+        disk, committed = self.settings.disk, self.history.delivered
+        return Notification(self._round, self._vote, state, votes, own, disk, committed)
 
     def _own_vote(self) -> Vote:
         history = self.history

@@ -81,9 +81,10 @@ def told(
     voting: bool = True,
     own: Vote | None = None,
     disk: DiskId = FOUNDING,
+    committed: Zxid = ZERO,
 ) -> Notification:
     """A notification; the sender votes for itself unless `own` says otherwise."""
-    return Notification(round_, vote, state, voting, own or vote, disk)
+    return Notification(round_, vote, state, voting, own or vote, disk, committed)
 
 
 class Bench:
