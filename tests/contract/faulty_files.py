@@ -2,7 +2,8 @@
 
 It knows what POSIX promises and no more: written bytes are on the disk after fsync of their file,
 names after fsync of their folder; until then each write and each change of a name may or may not
-be there after a crash, in any combination. `rename` is atomic. After a failed fsync the page
+be there after a crash, in any combination. `rename` is atomic, and on the disk once the folder of
+the new name is forced; to force that of the old one is not enough. After a failed fsync the page
 cache shows the bytes as before, and no later fsync brings them to the disk (the page cache lies).
 Names are different: they are in the file system's journal, and one that cannot write its journal
 lets nothing be written any more; so after a failed fsync of a folder its changes are still due.
@@ -55,7 +56,7 @@ class _Folder:
 
 
 _Inode = _File | _Folder
-_Change = list[tuple[_Folder, str, _Inode | None]]
+_Change = list[tuple[_Folder, str, _Inode | None]]  # of a rename the new name first
 
 
 def _put(target: bytearray, offset: int, data: bytes) -> None:
@@ -239,8 +240,8 @@ class FaultyFiles(FileLayer):
     def sync_folder(self, path: Path) -> None:
         self._operation("sync_folder")
         folder = self._folder(path)
-        touching = [c for c in self._changes if any(each[0] is folder for each in c)]
-        self._changes = [c for c in self._changes if c not in touching]
+        touching = [change for change in self._changes if change[0][0] is folder]
+        self._changes = [change for change in self._changes if change not in touching]
         for change in touching:
             _apply(change)
 

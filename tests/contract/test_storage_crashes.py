@@ -60,6 +60,14 @@ EVERYTHING: list[list[Step]] = [
         SaveEpochs(Epoch(3), Epoch(3)),
     ],
     [append(z(2, 3), 5)],
+    # A snapshot alone, and a log that is gone as a whole.
+    [
+        ReceiveSnapshot(z(40, 3)),
+        ReceiveChunk(b"alone"),
+        InstallSnapshot(z(40, 3), z(40, 3), []),
+    ],
+    [append(z(41, 3), 5)],
+    [Truncate(z(40, 3))],
 ]
 # In the scenario the log is never newer than the accepted epoch.
 EVERYTHING[9].insert(0, SaveEpochs(Epoch(3), Epoch(2)))
