@@ -262,6 +262,7 @@ MUTATIONS = [
         "exactly once",
         "a session that is closing goes on writing",
         [(Preparation, "_session", _closing_sessions_write)],
+        500,
     ),
     Mutation(
         "exactly once",
