@@ -1,8 +1,8 @@
 """Whether the answers that clients got can be explained by one order of their operations.
 
 The order must keep to real time, what had returned before another was called comes first, and to
-the order of each session. Operations whose outcome is unknown may stand anywhere after their call,
-or nowhere.
+the order of each session, delayed reads apart. Operations whose outcome is unknown may stand
+anywhere after their call, or nowhere.
 
 Wing and Gong's search with Lowe's memory (Testing for linearizability, 2017), just in time: time is
 walked through once with the set of all situations the znode may be in. A situation is a state and,
@@ -59,14 +59,23 @@ def judge(
     history: History,
     initial: Mapping[str, Znode] | None = None,
     situations_max: int = SITUATIONS_MAX,
+    *,
+    reads_in_order: bool = False,
 ) -> Verdict:
-    """Judge every znode of a history; `initial` was there before its first operation.
+    """Judge every znode of a history.
 
     A verdict without violations is an acquittal only of the znodes that are not `undecided`.
+
+    Args:
+        history: What clients saw.
+        initial: What was there before its first operation.
+        situations_max: When to give up a znode as undecided.
+        reads_in_order: No read was delayed by a lost connection or an election. Else one that was
+            not answered when its client's next request left may show what was written after it.
     """
     verdict = Verdict()
     before = initial_znodes(initial or {})
-    for path, steps in sorted(steps_of(history).items()):
+    for path, steps in sorted(steps_of(history, reads_in_order=reads_in_order).items()):
         search = Search(steps, before.get(path), situations_max)
         verdict.znodes += 1
         verdict.steps += sum(map(len, steps.values()))

@@ -168,7 +168,8 @@ class Step(Struct, frozen=True):
 
 
 Steps = dict[int, list[Step]]
-"""By the session's place in the history: its steps on one znode, in the order they are taken."""
+"""By the session's place in the history: its steps on one znode, in the order they are taken.
+A step that keeps to no order is alone under a number below 0."""
 
 
 def initial_znodes(given: Mapping[str, Znode]) -> dict[str, Znode]:
@@ -176,18 +177,28 @@ def initial_znodes(given: Mapping[str, Znode]) -> dict[str, Znode]:
     return dict.fromkeys(UNDELETABLE, Znode(b"", 0)) | dict(given)
 
 
-def steps_of(history: History) -> dict[str, Steps]:
-    """The steps of each znode."""
+def steps_of(history: History, *, reads_in_order: bool) -> dict[str, Steps]:
+    """The steps of each znode.
+
+    A read that leaves again on another connection, or waits while its server has no leader, may
+    show what its client wrote after it. Where that cannot be ruled out, it has no place in the
+    order of its session. `reads_in_order`: it can be.
+    """
     sessions = list(history.sessions.values())
     rules = _Rules(sessions)
     found: dict[str, Steps] = {}
     ends: list[tuple[int, _End]] = []
     sequential: list[tuple[int, int, Step, str]] = []
+    strays = 0
     for place, session in enumerate(sessions):
         end = _End.of(session)
         ends.append((place, end))
         latest = _latest_moments(session, end.until)
-        for operation, until in zip(session.operations, latest, strict=True):
+        for index, operation in enumerate(session.operations):
+            key, until = place, latest[index]
+            if not reads_in_order and _is_overtaken(session.operations, index):
+                strays += 1
+                key, until = -strays, operation.returned
             for path, rule in rules.of(operation, place):
                 called = operation.called
                 is_required = operation.result is not None
@@ -199,7 +210,7 @@ def steps_of(history: History) -> dict[str, Steps]:
                 if _is_nameless(operation):
                     sequential.append((place, operation.number, step, path))
                 else:
-                    found.setdefault(path, {}).setdefault(place, []).append(step)
+                    found.setdefault(path, {}).setdefault(key, []).append(step)
     for place, number, step, prefix in sequential:
         for path in [p for p in found if _continues(p, prefix)]:
             _insert(found[path].setdefault(place, []), step, number)
@@ -209,6 +220,17 @@ def steps_of(history: History) -> dict[str, Steps]:
             if any(type(s.rule) is Creates and s.rule.owner == place for s in mine):
                 steps[place].append(end.step(place, sessions[place]))
     return found
+
+
+def _is_overtaken(operations: list[Operation], index: int) -> bool:
+    """Whether it is a read that was not answered when the next request of its session left."""
+    operation = operations[index]
+    return (
+        type(operation.call) is Read
+        and operation.returned is not None
+        and index + 1 < len(operations)
+        and operations[index + 1].called <= operation.returned
+    )
 
 
 class _End(Struct):

@@ -254,6 +254,15 @@ def test_the_counterexample_shows_what_fits_nowhere_and_what_was_beside_it() -> 
     ]
 
 
+def test_a_delayed_read_may_show_what_its_client_wrote_after_it() -> None:
+    late = history(MADE, ("b", 3, 9, GET, got(b"1", 1)), ("b", 4, 10, put(b"1"), at(1)))
+    assert not judge(late).violations
+    assert judge(late, reads_in_order=True).violations
+    # It was answered before the write left.
+    early = history(MADE, ("b", 3, 4, GET, got(b"1", 1)), ("b", 5, 10, put(b"1"), at(1)))
+    assert judge(early).violations
+
+
 def test_what_was_there_before_counts() -> None:
     seen = history(("a", 1, 2, GET, got(b"old", 7)))
     assert judge(seen).violations
