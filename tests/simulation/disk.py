@@ -92,6 +92,7 @@ class SimDisk:
         self.fails_write = self.fails_read = False
         """The next time it is asked."""
         self.may_be_uncertain: Callable[[], bool] = lambda: True
+        self.takes_part: Callable[[], bool] = lambda: True
         """Whether the world can stand that one more server does not know what it acknowledged."""
         self.is_replaced = False
         """Whether it is another disk, without promises, which has no vote again yet."""
@@ -324,7 +325,10 @@ class SimDisk:
         size = _BATCH_BYTES + sum(map(len, effect.txns)) + _TXN_BYTES * len(effect.txns)
         rolled = self.room.append(size)
         if rolled is None:
-            assert self._segment_bytes < _AMPLE_BYTES, "FullDisk: more is logged than there is room"
+            # What a learner lacks may be more than was left of its last segment: it begins anew
+            # until there is room. What it accepts once it takes part must fit.
+            is_bound = self.takes_part() and self._segment_bytes >= _AMPLE_BYTES
+            assert not is_bound, "FullDisk: more is logged than there is room"
             raise DiskFailedError("all room of the last segment is used")
         if rolled:
             self._mark = last  # a segment is forced before the next one is made

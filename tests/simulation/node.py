@@ -78,6 +78,7 @@ class Node:
         name = str(plan.server_id)
         self.disk = SimDisk(schedule, schedule.stream(f"disk.{name}"), plan.segment_bytes)
         self.disk.sync_ms_max = plan.sync_ms_max
+        self.disk.takes_part = lambda: self.server is not None and self.server.peer.is_active
         self.clock = SimClock(schedule, plan.drift_ppm, plan.server_id * 1_000_000)
         self.tracker = SimTracker(name, schedule, self.clock, plan)
         self.snapshotter = SimSnapshotter(name, schedule, self.disk)
