@@ -10,6 +10,7 @@ from pathlib import Path
 
 from raykeeper.actors.disk.atomic_file import remove_tree, temp_path
 from raykeeper.actors.disk.file_layer import FileLayer
+from raykeeper.actors.disk.snapshot_files import snapshot_zxids
 from raykeeper.actors.disk.storage_errors import CorruptRecord, StorageError
 
 _PREFIX = "generation-"
@@ -91,16 +92,17 @@ def open_generations(files: FileLayer, folder: Path) -> tuple[Generations, list[
     """Find the generation that counts, and remove the older ones, whose names are returned.
 
     Raises:
-        CorruptRecord: there is none, though formatting made one.
+        CorruptRecord: there is none, though formatting made one, or it lacks its snapshot.
+            Nothing was removed.
         OSError: a folder cannot be read or removed.
     """
     numbers = _numbers(files, folder)
     if not numbers:
         raise CorruptRecord(f"the log and the snapshots in {folder} are gone")
     generations = Generations(files, folder, numbers[-1])
-    if generations.number > 1 and not files.names(generations.path):
-        # It got its name with a snapshot in it; the one before it is what there is.
-        raise CorruptRecord(f"{generations.path} is empty")
+    if generations.number > 1 and not snapshot_zxids(files.names(generations.path)):
+        # Only the first one is made without a snapshot, and the last snapshot is never pruned.
+        raise CorruptRecord(f"the snapshot in {generations.path} is gone")
     # Forced though they are there: a name may be left from a force that failed (rule D5).
     files.sync_folder(folder)
     files.sync_folder(generations.path)

@@ -311,11 +311,7 @@ class Storage:
     def _newest_snapshot(self, path: Path) -> tuple[SnapshotSummary, Zxid]:
         """The newest valid one; and up to where the log was forced when one was published."""
         newest, synced = _NO_SNAPSHOT, ZERO
-        zxids = snapshot_zxids(self._files.names(path))
-        if not zxids and self._generations.number > 1:
-            # Only the first generation is made without one, and the last one is never pruned.
-            raise CorruptRecord(f"the snapshot in {path} is gone")
-        for zxid in reversed(zxids):
+        for zxid in reversed(snapshot_zxids(self._files.names(path))):
             file = path / snapshot_name(zxid)
             try:
                 # All of the one that is loaded; of the older ones what pruning needs to know.

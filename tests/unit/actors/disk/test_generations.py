@@ -16,6 +16,7 @@ def with_generations(*names: str) -> FaultyFiles:
     for name in names:
         files.make_folder(FOLDER / name)
         files.close(files.create(FOLDER / name / "log.1"))
+        files.close(files.create(FOLDER / name / "snapshot.1"))
     return files
 
 
@@ -41,6 +42,14 @@ def test_older_ones_are_removed() -> None:
     assert generations.path == FOLDER / "generation-10"
     assert old == ["generation-2", "generation-9"]
     assert files.names(FOLDER) == ["generation-10"]
+
+
+def test_one_that_lost_its_snapshot_does_not_cost_the_one_before() -> None:
+    files = with_generations("generation-1", "generation-2")
+    files.remove(FOLDER / "generation-2" / "snapshot.1")
+    with pytest.raises(CorruptRecord, match=r"the snapshot in .*generation-2 is gone"):
+        open_generations(files, FOLDER)
+    assert files.names(FOLDER) == ["generation-1", "generation-2"]
 
 
 def test_the_next_one_replaces_the_last() -> None:
