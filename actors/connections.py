@@ -204,7 +204,11 @@ class Connections:
         connection = self._by_session.get(session_id)
         if connection is None:
             return
-        if txn.number and txn.session_id == session_id:
+        head = connection.queue[0][0] if connection.queue else None
+        # Behind a read that is held it is not answered: nobody can answer the read any more, and
+        # replies come in order. That the session is over is all there is to tell.
+        is_next = isinstance(head, Write) and head.number == txn.number
+        if is_next and txn.session_id == session_id:
             self._push(connection, _written(txn.number, outcome))
         self._end(connection, Code.SESSION_EXPIRED)
 
