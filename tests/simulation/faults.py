@@ -12,8 +12,9 @@ from tests.simulation.damage import Damage
 from tests.simulation.network import End, Network
 from tests.simulation.node import Node
 from tests.simulation.plan import Fault, FaultKind
+from tests.simulation.reactions import Reactions
 from tests.simulation.schedule import Schedule
-from tests.simulation.triggers import Reaction
+from tests.simulation.spans import Spans, ends_of
 
 
 class Faults:
@@ -27,9 +28,10 @@ class Faults:
         self._network = network
         self._nodes = {int(node.server_id): node for node in nodes}
         self._clients = {client.number: client for client in clients}
-        self._is_over = False
+        self._spans = spans = Spans(schedule, network)
         self._damage = damage = Damage(nodes)
-        self._ambushes = Ambushes(schedule, nodes)
+        self._ambushes = ambushes = Ambushes(schedule, nodes)
+        self._reactions = Reactions(schedule, network, nodes, clients, spans, damage, ambushes)
         for node in nodes:
             node.disk.may_be_uncertain = lambda node=node: damage.may_be_uncertain(node)
         self._handlers: dict[FaultKind, Callable[[Fault], bool]] = {
@@ -79,7 +81,7 @@ class Faults:
 
     def end(self) -> None:
         """Everything that lasts ends, and every server runs."""
-        self._is_over = True
+        self._spans.is_over = True
         self._ambushes.lift()
         self._network.heal()
         for node in self._nodes.values():
@@ -93,10 +95,6 @@ class Faults:
         for client in self._clients.values():
             client.thaw()
 
-    def _later(self, fault: Fault, action: Callable[[], object]) -> None:
-        """End a fault that lasts, unless all have ended."""
-        self._schedule.after(fault.lasts_ms, lambda: None if self._is_over else action())
-
     # Processes of servers.
 
     def _crash(self, fault: Fault) -> bool:
@@ -104,7 +102,7 @@ class Faults:
         if node is None or not node.is_up:
             return False
         node.crash()
-        self._later(fault, node.start)
+        self._spans.later(fault.lasts_ms, node.start)
         return True
 
     def _blackout(self, fault: Fault) -> bool:
@@ -116,140 +114,66 @@ class Faults:
 
     def _freeze(self, fault: Fault) -> bool:
         node = self._nodes.get(fault.target)
-        if node is None or not node.is_answering:
-            return False
-        node.freeze()
-        life = node.incarnation
-        self._later(fault, lambda: node.thaw() if node.incarnation == life else None)
-        return True
-
-    # Ambushes.
+        return node is not None and self._spans.freeze(node, fault.lasts_ms)
 
     def _ambush(self, fault: Fault) -> bool:
         self._ambushes.lay(fault, self._strike)
         return False  # counted when it strikes
 
     def _strike(self, fault: Fault, trapped: Node, peer: Node | None) -> None:
-        if self._is_over:
+        if self._spans.is_over:
             return
-        reaction, leader = Reaction(fault.reaction), self._ambushes.leader() or trapped
         self.injected[fault.kind.value] += 1
         if self._schedule.trace is not None:
-            what = f"{fault.trigger} of server {trapped.server_id}, {reaction.value}"
+            what = f"{fault.trigger} of server {trapped.server_id}, {fault.reaction}"
             self._schedule.say(f"fault: ambush at {what} for {fault.lasts_ms} ms")
-        if reaction in (Reaction.BLACKOUT, Reaction.BLACKOUT_LEADER):
-            last = trapped if reaction is Reaction.BLACKOUT else leader
-            for node in self._nodes.values():
-                self._down(node, fault.lasts_ms if node is last else 10)
-            return
-        if reaction in (Reaction.FORGET, Reaction.CORRUPT):
-            self._crash_and_damage(trapped, leader, reaction, fault.lasts_ms)
-            return
-        if reaction in (Reaction.DEPOSE_LEADER, Reaction.STRAND):
-            end = leader.end if reaction is Reaction.DEPOSE_LEADER else trapped.end
-            self._part(fault, [end], _ends(self._nodes.values()))
-            return
-        if reaction is Reaction.DEPOSE:
-            self._depose(leader, fault)
-            return
-        if reaction is Reaction.LEAVE_BEHIND:
-            self._leave_behind(leader, fault)
-            return
-        at_leader = (Reaction.CRASH_LEADER, Reaction.FREEZE_LEADER, Reaction.ISOLATE_LEADER)
-        victim = leader if reaction in at_leader else trapped
-        if reaction in (Reaction.FREEZE, Reaction.FREEZE_LEADER):
-            self._freeze(Fault(0, fault.kind, victim.server_id, lasts_ms=fault.lasts_ms))
-        elif reaction in (Reaction.ISOLATE, Reaction.ISOLATE_LEADER):
-            self._isolate(Fault(0, fault.kind, victim.server_id, lasts_ms=fault.lasts_ms))
-        elif reaction is Reaction.CRASH_OTHERS:
-            for node in self._nodes.values():
-                if node is not trapped:
-                    self._down(node, fault.lasts_ms)
-        else:
-            self._down(
-                peer or trapped if reaction is Reaction.CRASH_PEER else victim, fault.lasts_ms
-            )
-
-    def _depose(self, leader: Node, fault: Fault) -> None:
-        """Of five servers one stays with the leader; clients still reach them."""
-        others = [node for node in self._nodes.values() if node is not leader]
-        voters = 1 + sum(node.votes for node in others)
-        few = [leader, *others[: max(0, (voters - 1) // 2 - 1)]]
-        self._part(fault, _ends(few), [node.end for node in others if node not in few])
-        self._numb(fault, _ends(few))
-
-    def _leave_behind(self, leader: Node, fault: Fault) -> None:
-        network, end = self._network, leader.end
-        self._slow(fault, (end, None))
-        self._numb(fault, [end])
-        network.shut[end] = None
-        self._later(fault, lambda: network.shut.pop(end, None))
-        links = [x for x in network.open_links(end) if x.ends[0][0] == x.ends[1][0]]
-        for link in links:
-            self._schedule.after(100, link.break_up)  # meanwhile they have said something
-
-    def _crash_and_damage(
-        self, trapped: Node, leader: Node, reaction: Reaction, lasts_ms: int
-    ) -> None:
-        for node in self._nodes.values():
-            self._down(node, lasts_ms if node is leader and node is not trapped else 10)
-        if trapped.is_up:
-            return
-        if reaction is Reaction.FORGET and self._damage.may_forget(trapped):
-            trapped.disk.flip_last()
-        elif reaction is Reaction.CORRUPT and self._damage.may_lose(trapped):
-            trapped.disk.flip_old(0.999)
-
-    def _numb(self, fault: Fault, ends: list[End]) -> None:
-        numb = self._network.numb
-        numb.update(dict.fromkeys(ends))
-        for end in ends:
-            self._later(fault, lambda end=end: numb.pop(end, None))
-
-    def _down(self, node: Node, lasts_ms: int) -> None:
-        if node.is_up and not self._is_over:
-            node.crash()
-            self._schedule.after(lasts_ms, node.start)
+        self._reactions.strike(fault, trapped, peer)
 
     # Links.
 
     def _cut(self, fault: Fault) -> bool:
         node = self._nodes.get(fault.target)
-        return node is not None and self._part(fault, [node.end], _ends(self._others(fault)))
+        return node is not None and self._spans.part(
+            fault.lasts_ms, [node.end], ends_of(self._others(fault))
+        )
 
     def _cut_one_way(self, fault: Fault) -> bool:
         node = self._nodes.get(fault.target)
-        ends = _ends(self._others(fault))
-        return node is not None and self._lose(fault, [(node.end, end) for end in ends])
+        ends = ends_of(self._others(fault))
+        return node is not None and self._spans.lose(
+            fault.lasts_ms, [(node.end, end) for end in ends]
+        )
 
     def _isolate(self, fault: Fault) -> bool:
         node = self._nodes.get(fault.target)
-        ends = _ends(self._nodes.values()) + [client.end for client in self._clients.values()]
-        return node is not None and self._part(fault, [node.end], ends)
+        ends = ends_of(self._nodes.values()) + [client.end for client in self._clients.values()]
+        return node is not None and self._spans.part(fault.lasts_ms, [node.end], ends)
 
     def _split(self, fault: Fault) -> bool:
-        one = _ends(self._others(fault))
-        return self._part(fault, one, [e for e in _ends(self._nodes.values()) if e not in one])
+        one = ends_of(self._others(fault))
+        return self._spans.part(
+            fault.lasts_ms, one, [e for e in ends_of(self._nodes.values()) if e not in one]
+        )
 
     def _hub(self, fault: Fault) -> bool:
         ends = [node.end for node in self._nodes.values() if node.server_id != fault.target]
-        return fault.target in self._nodes and self._part(fault, ends, ends)
+        return fault.target in self._nodes and self._spans.part(fault.lasts_ms, ends, ends)
 
     def _part_ensemble(self, fault: Fault) -> bool:
         clients = self._clients.values()
         leader = self._ambushes.leader()
         nodes = self._others(fault) or ([leader] if leader is not None else [])
-        one = _ends(nodes)
-        self._numb(fault, one)
-        one += _ends(client for client in clients if fault.amount >> (client.number - 1) & 1)
-        every = [*_ends(self._nodes.values()), *_ends(clients)]
-        return self._part(fault, one, [end for end in every if end not in one])
+        one = ends_of(nodes)
+        self._spans.numb(fault.lasts_ms, one)
+        one += ends_of(client for client in clients if fault.amount >> (client.number - 1) & 1)
+        every = [*ends_of(self._nodes.values()), *ends_of(clients)]
+        return self._spans.part(fault.lasts_ms, one, [end for end in every if end not in one])
 
     def _break(self, fault: Fault) -> bool:
         node = self._nodes.get(fault.target)
         if node is None:
             return False
-        ends = set(_ends(self._others(fault)))
+        ends = set(ends_of(self._others(fault)))
         links = [x for x in self._network.open_links(node.end) if ends & set(x.ends) - {node.end}]
         for link in links:
             link.break_up()
@@ -267,46 +191,23 @@ class Faults:
         if client is None:
             return False
         directions: list[tuple[End, End]] = []
-        for end in _ends(self._others(fault)):
+        for end in ends_of(self._others(fault)):
             if fault.amount != 1:
                 directions.append((client.end, end))
             if fault.amount != 2:
                 directions.append((end, client.end))
-        return self._lose(fault, directions)
-
-    def _part(self, fault: Fault, one: list[End], other: list[End]) -> bool:
-        """Cut both ways between two groups of ends."""
-        pairs = {(a, b): None for a in one for b in other if a != b}
-        return self._lose(fault, list(pairs | {(b, a): None for a, b in pairs}))
-
-    def _lose(self, fault: Fault, directions: list[tuple[End, End]]) -> bool:
-        directions = [pair for pair in directions if pair[0] != pair[1]]
-        for sender, receiver in directions:
-            self._network.cut(sender, receiver)
-
-        def mend() -> None:
-            for sender, receiver in directions:
-                self._network.mend(sender, receiver)
-
-        self._later(fault, mend)
-        return bool(directions)
+        return self._spans.lose(fault.lasts_ms, directions)
 
     def _slow_link(self, fault: Fault) -> bool:
         node = self._nodes.get(fault.target)
         others = self._others(fault)
         if node is None or not others or others[0] is node:
             return False
-        return self._slow(fault, (node.end, others[0].end))
+        return self._spans.slow(fault.lasts_ms, (node.end, others[0].end), fault.amount)
 
     def _slow_server(self, fault: Fault) -> bool:
         node = self._nodes.get(fault.target)
-        return node is not None and self._slow(fault, (node.end, None))
-
-    def _slow(self, fault: Fault, what: tuple[End, End | None]) -> bool:
-        slow = self._network.slow
-        slow[what] = fault.amount if fault.kind is not FaultKind.AMBUSH else 100
-        self._later(fault, lambda: slow.pop(what, None) and None)
-        return True
+        return node is not None and self._spans.slow(fault.lasts_ms, (node.end, None), fault.amount)
 
     # Disks.
 
@@ -316,7 +217,7 @@ class Faults:
             return False
         disk = node.disk
         disk.slow_ms = fault.amount
-        self._later(fault, lambda: setattr(disk, "slow_ms", 0))
+        self._spans.later(fault.lasts_ms, lambda: setattr(disk, "slow_ms", 0))
         return True
 
     def _failed_write(self, fault: Fault) -> bool:
@@ -339,7 +240,7 @@ class Faults:
             return False
         room = node.disk.room
         room.is_full = True
-        self._later(fault, lambda: setattr(room, "is_full", False))
+        self._spans.later(fault.lasts_ms, lambda: setattr(room, "is_full", False))
         return True
 
     def _flip_old(self, fault: Fault) -> bool:
@@ -353,7 +254,7 @@ class Faults:
         if node is None or not node.is_up or not self._damage.may_forget(node):
             return False
         node.crash()
-        self._later(fault, node.start)
+        self._spans.later(fault.lasts_ms, node.start)
         return self._damage.may_forget(node) and node.disk.flip_last()
 
     def _lose_folder(self, fault: Fault) -> bool:
@@ -362,7 +263,7 @@ class Faults:
             return False
         if node.is_up:
             node.crash()
-            self._later(fault, node.start)
+            self._spans.later(fault.lasts_ms, node.start)
         node.disk.repair()
         return True
 
@@ -372,7 +273,7 @@ class Faults:
             return False
         if node.is_up:
             node.crash()
-            self._later(fault, node.start)
+            self._spans.later(fault.lasts_ms, node.start)
         return node.disk.bring_back()
 
     def _flip_memory(self, fault: Fault) -> bool:
@@ -400,7 +301,7 @@ class Faults:
             return False
         tracker = node.tracker
         tracker.slow_ms = fault.amount
-        self._later(fault, lambda: setattr(tracker, "slow_ms", 0))
+        self._spans.later(fault.lasts_ms, lambda: setattr(tracker, "slow_ms", 0))
         return True
 
     def _tracker_repeats(self, fault: Fault) -> bool:
@@ -409,7 +310,7 @@ class Faults:
             return False
         tracker = node.tracker
         tracker.repeats = True
-        self._later(fault, lambda: setattr(tracker, "repeats", False))
+        self._spans.later(fault.lasts_ms, lambda: setattr(tracker, "repeats", False))
         return True
 
     def _snapshotter_lost(self, fault: Fault) -> bool:
@@ -424,7 +325,7 @@ class Faults:
             return False
         snapshotter = node.snapshotter
         snapshotter.slow_ms = fault.amount
-        self._later(fault, lambda: setattr(snapshotter, "slow_ms", 0))
+        self._spans.later(fault.lasts_ms, lambda: setattr(snapshotter, "slow_ms", 0))
         return True
 
     # Clocks and clients.
@@ -447,7 +348,7 @@ class Faults:
         if client is None or client.core is None or client.is_frozen:
             return False
         client.freeze()
-        self._later(fault, client.thaw)
+        self._spans.later(fault.lasts_ms, client.thaw)
         return True
 
     def _client_wakes(self, fault: Fault) -> bool:
@@ -457,7 +358,7 @@ class Faults:
 
         def asks() -> None:
             end_ms = client.until_end_ms(fault.amount)
-            if end_ms is not None and not client.is_frozen and not self._is_over:
+            if end_ms is not None and not client.is_frozen and not self._spans.is_over:
                 self._client_freezes(Fault(0, fault.kind, fault.target, lasts_ms=end_ms))
 
         client.when_it_asks = asks
@@ -468,15 +369,11 @@ class Faults:
         end_ms = client.until_end_ms(fault.amount) if client is not None else None
         if client is None or end_ms is None:
             return False
-        every = _ends(self._nodes.values())
-        return self._part(Fault(0, fault.kind, lasts_ms=end_ms), [client.end], every)
+        every = ends_of(self._nodes.values())
+        return self._spans.part(end_ms, [client.end], every)
 
     def _others(self, fault: Fault) -> list[Node]:
         return [self._nodes[each] for each in fault.others if each in self._nodes]
-
-
-def _ends(nodes: object) -> list[End]:
-    return [node.end for node in nodes]  # type: ignore[attr-defined]
 
 
 def _in_words(fault: Fault) -> str:

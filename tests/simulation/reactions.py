@@ -1,0 +1,117 @@
+"""How an ambush strikes, once what it waited for has come (see triggers.py for the words)."""
+
+from collections.abc import Callable
+from functools import partial
+
+from tests.simulation.ambush import Ambushes
+from tests.simulation.client import SimClient
+from tests.simulation.damage import Damage
+from tests.simulation.network import Network
+from tests.simulation.node import Node
+from tests.simulation.plan import Fault
+from tests.simulation.schedule import Schedule
+from tests.simulation.spans import Spans, ends_of
+from tests.simulation.triggers import Reaction
+
+SLOW = 100
+"""How many times the usual delay what an ambush slows down takes."""
+
+
+class Reactions:
+    """A handler for each. It is given the fault, who was trapped, whom that spoke to, and who
+    leads: the trapped one itself when nobody does.
+    """
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        network: Network,
+        nodes: list[Node],
+        clients: list[SimClient],
+        spans: Spans,
+        damage: Damage,
+        ambushes: Ambushes,
+    ) -> None:
+        self._schedule = schedule
+        self._network = network
+        self._nodes = nodes
+        self._clients = clients
+        self._spans = spans
+        self._damage = damage
+        self._ambushes = ambushes
+        self._handlers: dict[Reaction, Callable[[Fault, Node, Node | None, Node], object]] = {
+            Reaction.CRASH: lambda f, trapped, _peer, _leader: spans.down(trapped, f.lasts_ms),
+            Reaction.CRASH_PEER: lambda f, trapped, peer, _leader: spans.down(
+                peer or trapped, f.lasts_ms
+            ),
+            Reaction.CRASH_LEADER: lambda f, _trapped, _peer, leader: spans.down(
+                leader, f.lasts_ms
+            ),
+            Reaction.CRASH_OTHERS: self._crash_others,
+            Reaction.BLACKOUT: lambda f, trapped, _peer, _leader: self._blackout(f, trapped),
+            Reaction.BLACKOUT_LEADER: lambda f, _trapped, _peer, leader: self._blackout(f, leader),
+            Reaction.FREEZE: lambda f, trapped, _peer, _leader: spans.freeze(trapped, f.lasts_ms),
+            Reaction.FREEZE_LEADER: lambda f, _trapped, _peer, leader: spans.freeze(
+                leader, f.lasts_ms
+            ),
+            Reaction.ISOLATE: lambda f, trapped, _peer, _leader: self._isolate(f, trapped),
+            Reaction.ISOLATE_LEADER: lambda f, _trapped, _peer, leader: self._isolate(f, leader),
+            Reaction.DEPOSE: self._depose,
+            Reaction.STRAND: lambda f, trapped, _peer, _leader: self._strand(f, trapped),
+            Reaction.LEAVE_BEHIND: self._leave_behind,
+            Reaction.FORGET: partial(self._crash_and_damage, Reaction.FORGET),
+            Reaction.CORRUPT: partial(self._crash_and_damage, Reaction.CORRUPT),
+            Reaction.DEPOSE_LEADER: lambda f, _trapped, _peer, leader: self._strand(f, leader),
+        }
+
+    def strike(self, fault: Fault, trapped: Node, peer: Node | None) -> None:
+        """Bring the reaction of an ambush about."""
+        leader = self._ambushes.leader() or trapped
+        self._handlers[Reaction(fault.reaction)](fault, trapped, peer, leader)
+
+    def _crash_others(self, fault: Fault, trapped: Node, _peer: Node | None, _leader: Node) -> None:
+        for node in self._nodes:
+            if node is not trapped:
+                self._spans.down(node, fault.lasts_ms)
+
+    def _blackout(self, fault: Fault, last: Node) -> None:
+        for node in self._nodes:
+            self._spans.down(node, fault.lasts_ms if node is last else 10)
+
+    def _crash_and_damage(
+        self, reaction: Reaction, fault: Fault, trapped: Node, _peer: Node | None, leader: Node
+    ) -> None:
+        for node in self._nodes:
+            is_last = node is leader and node is not trapped
+            self._spans.down(node, fault.lasts_ms if is_last else 10)
+        if trapped.is_up:
+            return
+        if reaction is Reaction.FORGET and self._damage.may_forget(trapped):
+            trapped.disk.flip_last()
+        elif reaction is Reaction.CORRUPT and self._damage.may_lose(trapped):
+            trapped.disk.flip_old(0.999)
+
+    def _isolate(self, fault: Fault, node: Node) -> None:
+        every = ends_of([*self._nodes, *self._clients])
+        self._spans.part(fault.lasts_ms, [node.end], every)
+
+    def _strand(self, fault: Fault, node: Node) -> None:
+        self._spans.part(fault.lasts_ms, [node.end], ends_of(self._nodes))
+
+    def _depose(self, fault: Fault, _trapped: Node, _peer: Node | None, leader: Node) -> None:
+        """Of five servers one stays with the leader; clients still reach them."""
+        others = [node for node in self._nodes if node is not leader]
+        voters = 1 + sum(node.votes for node in others)
+        few = [leader, *others[: max(0, (voters - 1) // 2 - 1)]]
+        rest = [node for node in others if node not in few]
+        self._spans.part(fault.lasts_ms, ends_of(few), ends_of(rest))
+        self._spans.numb(fault.lasts_ms, ends_of(few))
+
+    def _leave_behind(self, fault: Fault, _trapped: Node, _peer: Node | None, leader: Node) -> None:
+        network, end = self._network, leader.end
+        self._spans.slow(fault.lasts_ms, (end, None), SLOW)
+        self._spans.numb(fault.lasts_ms, [end])
+        self._spans.shut(fault.lasts_ms, end)
+        links = [x for x in network.open_links(end) if x.ends[0][0] == x.ends[1][0]]
+        for link in links:
+            self._schedule.after(100, link.break_up)  # meanwhile they have said something
