@@ -52,8 +52,6 @@ _KEPT: Final = (
     *("committed", "_begin", "_mark", "_bad"),
 )
 """What makes a disk."""
-_AMPLE_BYTES = 10_000
-"""In segments of this size there is room for all that servers have under way."""
 
 
 class DiskFailedError(Exception):
@@ -86,13 +84,11 @@ class SimDisk:
         self.committed = ZERO
         self.written: dict[Zxid, StoredSnapshot] = {}  # by the Snapshotter, not published
         self.room = Room(segment_bytes)
-        self._segment_bytes = segment_bytes
         self.sync_ms_max = 5
         self.slow_ms = 0
         self.fails_write = self.fails_read = False
         """The next time it is asked."""
         self.may_be_uncertain: Callable[[], bool] = lambda: True
-        self.takes_part: Callable[[], bool] = lambda: True
         """Whether the world can stand that one more server does not know what it acknowledged."""
         self.is_replaced = False
         """Whether it is another disk, without promises, which has no vote again yet."""
@@ -325,10 +321,8 @@ class SimDisk:
         size = _BATCH_BYTES + sum(map(len, effect.txns)) + _TXN_BYTES * len(effect.txns)
         rolled = self.room.append(size)
         if rolled is None:
-            # What a learner lacks may be more than was left of its last segment: it begins anew
-            # until there is room. What it accepts once it takes part must fit.
-            is_bound = self.takes_part() and self._segment_bytes >= _AMPLE_BYTES
-            assert not is_bound, "FullDisk: more is logged than there is room"
+            # What was under way, or what a learner lacks, may be more than was left of so small a
+            # segment: it begins anew until there is room.
             raise DiskFailedError("all room of the last segment is used")
         if rolled:
             self._mark = last  # a segment is forced before the next one is made

@@ -18,6 +18,7 @@ from raykeeper.actors.events import (
     LinkDown,
     LinkUp,
     PeerFrame,
+    RoomChanged,
 )
 from raykeeper.actors.peer_messages import (
     PeerMessage,
@@ -78,7 +79,6 @@ class Node:
         name = str(plan.server_id)
         self.disk = SimDisk(schedule, schedule.stream(f"disk.{name}"), plan.segment_bytes)
         self.disk.sync_ms_max = plan.sync_ms_max
-        self.disk.takes_part = lambda: self.server is not None and self.server.peer.is_active
         self.clock = SimClock(schedule, plan.drift_ppm, plan.server_id * 1_000_000)
         self.tracker = SimTracker(name, schedule, self.clock, plan)
         self.snapshotter = SimSnapshotter(name, schedule, self.disk)
@@ -102,6 +102,7 @@ class Node:
         self.watcher: Callable[[Node, list[object]], None] | None = None  # sees every effect
         self._leaving: Restart | None = None
         self._was_flipped = False  # in the life of this process
+        self._has_room = True  # as its disk has told it
 
     @property
     def is_up(self) -> bool:
@@ -131,6 +132,7 @@ class Node:
             self._schedule.say(f"server {self.server_id} does not start: {error}")
             self._schedule.after(RESTART_MS, self.start)
             return
+        self._has_room = recovered.has_room
         self.logged = {zxid: txn for run in recovered.runs for zxid, txn in _entries(run)}
         self.tracker.server_starts(lambda events: self._take(life, events))
         self.snapshotter.server_starts(lambda events: self._take(life, events))
@@ -291,9 +293,13 @@ class Node:
             return
         events, self._events = self._events, []
         self._see_touches(events)
+        told = [event.has_room for event in events if isinstance(event, RoomChanged)]
+        is_bound = not self._has_room and self.server.peer.is_active and True not in told
         effects = self.server.step(events, self.clock.times())
         for effect in effects:
+            assert not is_bound or not isinstance(effect, Append), "FullDisk: more is accepted"
             self._remember(effect)
+        self._has_room = told[-1] if told else self._has_room
         self._checks.stepped(self)
         self._carry_out(effects)
 
