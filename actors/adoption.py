@@ -21,7 +21,7 @@ from raykeeper.zab.effects import (
     ReceiveSnapshot,
     VoteGranted,
 )
-from raykeeper.zab.ids import Zxid, show_zxid
+from raykeeper.zab.ids import FOUNDING, Zxid, show_zxid
 from raykeeper.znodes.snapshot import SnapshotFormatError, SnapshotLoader
 from raykeeper.znodes.state import State
 
@@ -73,7 +73,7 @@ class Adoption:
         if self._since is None:
             self._since = context.state.zxid
         context.state, self._tree = self._tree, None
-        self._adopt_members(context.state)
+        context.peer.settings.members.adopt(context.state.voters)
         context.out.append(Note(notes.SNAPSHOT_ADOPTED, show_zxid(effect.zxid)))
         self._streams.tree_replaced()
         self.settle()
@@ -84,17 +84,14 @@ class Adoption:
         if since is None or state.zxid < max(state.consistent_at, since):
             return
         self._since = None
-        self._adopt_members(state)
+        settings = self._context.peer.settings
+        settings.members.adopt(state.voters)
+        if settings.votes and settings.disk != FOUNDING:
+            # Perhaps again: the state may hold the second word on a vote we have by the first.
+            self._context.out.append(VoteGranted())
         for number, event in self._context.watches.reevaluate(state, since):
             self._connections.fired(number, event)
         self._connections.adopted()
-
-    def _adopt_members(self, state: State) -> None:
-        settings = self._context.peer.settings
-        had_vote = settings.votes
-        settings.members.adopt(state.voters)
-        if settings.votes and not had_vote:
-            self._context.out.append(VoteGranted())
 
     def _reject_leader(self, error: SnapshotFormatError) -> None:
         peer = self._context.peer

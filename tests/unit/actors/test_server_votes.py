@@ -5,7 +5,7 @@ import pytest
 from raykeeper.actors import server_notes
 from raykeeper.actors.effects import Effect
 from raykeeper.actors.events import LinkDown, LinkUp, PeerFrame, RoomChanged
-from raykeeper.actors.peer_messages import PeerMessage
+from raykeeper.actors.peer_messages import PeerMessage, decode_peer_frame
 from raykeeper.actors.recovered import Recovered
 from raykeeper.actors.server import Server
 from raykeeper.zab import notes
@@ -375,6 +375,23 @@ class TestAdopted:
         assert host.notes(notes.VOTE_REPLACED) == []
         assert host.server.stats().votes
         assert host.of(VoteGranted) == [VoteGranted()]
+
+    def test_may_bring_the_second_word_on_a_vote(self) -> None:
+        """The server has its vote by the first word, and never sees the second one itself."""
+        servers = Servers(3, window=NO_DIFF)
+        renew(servers, 1)
+        host = servers[1]
+        servers.hold(3, 1)
+        servers.pass_time(500)
+        while not host.server.stats().votes:
+            host.step(PeerFrame(S3, decode_peer_frame(servers.wires[3, 1].popleft())))
+        assert host.of(VoteGranted) == []
+        part(servers)
+        servers.held.clear()
+        write_much(servers[3])
+        rejoin(servers)
+        assert host.of(VoteGranted) == [VoteGranted()]
+        assert not host.disk.is_replaced
 
 
 def part(servers: Servers) -> None:
