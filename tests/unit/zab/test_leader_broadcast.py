@@ -234,6 +234,14 @@ class TestCommit:
 class TestJoin:
     """A learner that comes during broadcast."""
 
+    def test_is_told_no_commit_point_beyond_what_it_was_sent(self) -> None:
+        leader = Leader(S1)
+        leader.hear(S2, FollowerInfo(Epoch(6), 1, FOUNDING), AckEpoch(Epoch(6), OLD, False))
+        learner = leader.learners.get(S2)
+        assert learner is not None
+        learner.sent = z(6, 1)
+        assert sent(leader.hear(S2, AckNewLeader(E7)), S2) == [UpToDate(z(6, 1))]
+
     def test_is_synchronized_and_told_the_present_commit_point(self) -> None:
         leader = Leader(S1)
         leader.propose(b"a")
@@ -285,6 +293,18 @@ def test_refuses_an_ack_of_what_stands_in_no_log() -> None:
     with pytest.raises(PeerProtocolError):
         leader.hear(S1, Ack(z(6, 3)))
     assert leader.out == []
+
+
+def test_refuses_an_ack_of_what_the_follower_was_not_sent() -> None:
+    """Though it stands in the log: whose word would that be?"""
+    leader = Leader(S1)
+    leader.propose(b"a", b"b")
+    learner = leader.learners.get(S1)
+    assert learner is not None
+    learner.sent = Z1
+    with pytest.raises(PeerProtocolError):
+        leader.hear(S1, Ack(Z2))
+    assert (leader.out, learner.acked) == ([], OLD)
 
 
 def test_refuses_an_ack_before_the_ack_of_newleader() -> None:
