@@ -62,7 +62,8 @@ class SimClient:
         self._dials = 0
         self._token = 0
         self._wake_at: Millis | None = None
-        self._workload = Workload(plan, self.name, self._random)
+        self._beside = schedule.stream(f"client.{plan.number}.beside")
+        self._workload = Workload(plan, self.name, self._random, self._beside)
         self.when_it_asks: Callable[[], None] | None = None
         """Called once, when requests have left."""
         self._held: list[Callable[[], None]] | None = None  # what waits while it stands still
@@ -75,7 +76,7 @@ class SimClient:
         self._wake_at = None
         self.pending = {}
         servers = [ServerId(i) for i in self._nodes]
-        self._workload = Workload(self._plan, f"{self.name}.{self.life}", random)
+        self._workload = Workload(self._plan, f"{self.name}.{self.life}", random, self._beside)
         timeout = self._workload.session_timeout()
         limits = ClientLimits(
             request_timeout_ms=Millis(600_000), outstanding_max=self._plan.outstanding_max

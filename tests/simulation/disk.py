@@ -173,11 +173,15 @@ class SimDisk:
         """The disk of before is there again. False if there is none, or the vote still on it."""
         if self._shelf is None or self.is_replaced:
             return False
-        for name, value in self._shelf.items():
-            setattr(self, name, value)
-        self._shelf, self.is_replaced, self.written = None, True, {}
-        self.room.clear()
+        self._restore(self._shelf)
+        self.is_replaced = True
         return True
+
+    def put_back(self) -> None:
+        """The disk that `repair` took away is there again, and its vote was given to no other."""
+        assert self._shelf is not None and self.is_replaced
+        self._restore(self._shelf)
+        self.is_replaced = False
 
     def flip_old(self, place: float) -> bool:
         """Flip a bit of what is known to be forced; `place` is from 0 to 1. False if all is new."""
@@ -314,6 +318,12 @@ class SimDisk:
             case VoteGranted():
                 self.is_replaced = False
         return None
+
+    def _restore(self, shelf: dict[str, Any]) -> None:
+        for name, value in shelf.items():
+            setattr(self, name, value)
+        self._shelf, self.written = None, {}
+        self.room.clear()
 
     def _append(self, effect: Append) -> None:
         last = self.last

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tests.simulation.attempt import Failure, Outcome
-from tests.simulation.plan import Fault, FaultKind, Plan
+from tests.simulation.plan import QUEUE_MAX, Fault, FaultKind, Plan
 
 RUNS_MAX = 400
 SECONDS_MAX = 120.0
@@ -33,7 +33,12 @@ BRIEF_MS = 10
 
 
 _WITHOUT_TARGET = (FaultKind.BLACKOUT, FaultKind.SPLIT)  # they are about `others` only
-_PLAIN_SERVER = {"sync_ms_max": 0, "drift_ppm": 0, "snapshot_every_txns": 200}
+_PLAIN_SERVER = {
+    "sync_ms_max": 0,
+    "drift_ppm": 0,
+    "snapshot_every_txns": 200,
+    "queue_max": QUEUE_MAX,
+}
 _PLAIN_CLIENT = {"drift_ppm": 0, "pause_ms_max": 60, "burst_max": 1, "outstanding_max": 1}
 
 
@@ -202,6 +207,7 @@ def _is_of_client(fault: Fault) -> bool:
 def _plainer_world(_plan: Plan) -> Iterator[Change]:
     yield _plain_all
     yield lambda plan: replace(plan, delay_ms_max=1)
+    yield lambda plan: replace(plan, loses_majority=False)
 
 
 def _plainer_parts(plan: Plan) -> Iterator[Change]:

@@ -141,6 +141,7 @@ class Node:
             snapshot_every_txns=plan.snapshot_every_txns,
             touch_ms=Millis(plan.touch_ms),
             chunk_bytes=plan.chunk_bytes,
+            queue_max=plan.queue_max,
         )
         window = WindowLimits(
             txns_max=plan.window_txns_max, read_log_bytes_max=plan.read_log_bytes_max

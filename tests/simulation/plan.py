@@ -11,9 +11,12 @@ from random import Random
 
 from msgspec import Struct
 
+from raykeeper.actors.server_context import ServerOptions
 from raykeeper.client.limits import MARGIN_DIVISOR
 from raykeeper.zab.ids import COUNTER_BITS
 from tests.simulation.triggers import BROADCAST, RECOVERY, TRIGGERS, Reaction
+
+QUEUE_MAX = ServerOptions().queue_max
 
 DRIFT_PPM_MAX = 25_000
 """How fast or slow a clock runs at most, in millionths."""
@@ -146,6 +149,8 @@ class ServerPlan(Struct, frozen=True):
     """No: every call to its session tracker fails, for ever."""
     tracker_ms_max: int = 5
     """How long each way of such a call takes at most. More than `touch_ms`, and it falls behind."""
+    queue_max: int = QUEUE_MAX
+    """Requests of one connection that may wait; a few are less than some clients send."""
 
 
 class Habit(Enum):
@@ -191,18 +196,21 @@ class Plan(Struct, frozen=True):
     faults: tuple[Fault, ...]
     counter_bits: int = COUNTER_BITS
     """Of a zxid: how many transactions an epoch can have (rule Z6)."""
+    loses_majority: bool = False
+    """Whether so many disks are lost at the end that the others are no majority (rule D4)."""
 
 
 def draw_plan(seed: int) -> Plan:
     """The plan of a seed, always the same."""
     random = Random(f"{seed}.plan")
     beside = Random(f"{seed}.beside")
+    queues = Random(f"{seed}.queues")
     voters = random.choice([1, 2, 3, 3, 3, 3, 4, 5, 5])
     others = random.choice([0, 0, 0, 1])
     drift_ppm_max = random.choice([0, 100, DRIFT_PPM_MAX])
     safety_ms = _draw_span(random)
     servers = tuple(
-        _draw_server(random, beside, server_id, server_id <= voters, drift_ppm_max)
+        _draw_server(random, beside, queues, server_id, server_id <= voters, drift_ppm_max)
         for server_id in range(1, voters + others + 1)
     )
     clients = tuple(
@@ -217,6 +225,7 @@ def draw_plan(seed: int) -> Plan:
         clients,
         _draw_faults(seed, safety_ms, len(servers), len(clients)),
         Random(f"{seed}.counter").choice([*[COUNTER_BITS] * 6, 5, 8]),
+        Random(f"{seed}.majority").random() < 0.03,
     )
 
 
@@ -234,7 +243,12 @@ def _draw_drift(random: Random, drift_ppm_max: int) -> int:
 
 
 def _draw_server(
-    random: Random, beside: Random, server_id: int, is_voter: bool, drift_ppm_max: int
+    random: Random,
+    beside: Random,
+    queues: Random,
+    server_id: int,
+    is_voter: bool,
+    drift_ppm_max: int,
 ) -> ServerPlan:
     return ServerPlan(
         server_id,
@@ -249,6 +263,7 @@ def _draw_server(
         beside.choice([1, 200, 64 << 10]),
         beside.random() < 0.95,
         beside.choice([5, 5, 5, 60]),
+        queues.choice([*[QUEUE_MAX] * 19, 30]),
     )
 
 

@@ -29,12 +29,16 @@ def names_in(module: object) -> set[str]:
 
 UNREACHABLE: Final[dict[str, str]] = {
     notes.MESSAGE_ILLEGAL: "peers keep the protocol, and links their order: it fails the run",
+    **dict.fromkeys(
+        (notes.ACK_DUPLICATE, notes.COMMIT_DUPLICATE, notes.PROPOSAL_DUPLICATE),
+        "servers say nothing twice on a link; those that do, see tests/fuzz/test_peers.py",
+    ),
     server_notes.WATCHES_FULL: "clients watch few paths",
     **dict.fromkeys(names_in(storage_notes), "a simulated disk has no files: see tests/contract"),
 }
 """Notes that the simulated world does not lead to, and why."""
 
-COUNTS: Final[frozenset[str]] = client_log.EXPECTED | {"acked", "repairs", "txns"}
+COUNTS: Final[frozenset[str]] = client_log.EXPECTED | {"acked", "majority_lost", "repairs", "txns"}
 """What the clients and the checks should count."""
 
 

@@ -7,6 +7,9 @@ from msgspec.structs import replace
 from raykeeper.actors.events import LogSynced, RoomChanged
 from raykeeper.zab.effects import Append, SaveEpochs
 from raykeeper.zab.ids import FOUNDING, ZERO, Epoch, ServerId, Zxid, make_zxid
+from raykeeper.zab.looking import Looking
+from raykeeper.zab.members import Members
+from raykeeper.zab.notes import QUORUM_LOST
 from tests.simulation.checks import Checks
 from tests.simulation.clock import SimClock
 from tests.simulation.damage import Damage
@@ -53,6 +56,35 @@ def test_what_happens_before_a_fault_does_not_depend_on_it() -> None:
     before = [line for line in traced(plan) if line[0] < crash.at_ms]
     assert before == with_fault[: len(before)]
     assert with_fault[len(before)] == (crash.at_ms, f"server {server} crashes")
+
+
+def ends_without_majority(seed: int) -> Plan:
+    """Nothing goes wrong before."""
+    return replace(draw_plan(seed), faults=(), safety_ms=500, loses_majority=True)
+
+
+@pytest.mark.parametrize("seed", range(1, 9))
+def test_all_is_as_it_was_when_the_disks_of_a_majority_are_back(seed: int) -> None:
+    report = World(ends_without_majority(seed)).run()
+    assert report.counts["majority_lost"] == 1
+    is_alone = len(draw_plan(seed).servers) == 1
+    assert is_alone or report.notes[QUORUM_LOST] > 0
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "wrong", "seen"),
+    [
+        (Members, "counts", lambda self, server, _disk: server in self._disks, "Leadership: "),
+        (Looking, "_take_note_of", lambda _self, _sender, _told: None, "LostDisks: not all know"),
+    ],
+)
+def test_who_decides_without_a_majority_is_found(
+    monkeypatch: pytest.MonkeyPatch, owner: type, name: str, wrong: object, seen: str
+) -> None:
+    monkeypatch.setattr(owner, name, wrong)
+    with pytest.raises(AssertionError, match=seen):
+        for seed in range(1, 9):
+            World(ends_without_majority(seed)).run()
 
 
 @pytest.mark.parametrize("drift_ppm", [-25_000, -7, 0, 25_000])

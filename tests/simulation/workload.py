@@ -32,9 +32,13 @@ QUEUE = "/n1/s-"
 class Workload:
     """The requests of one session."""
 
-    def __init__(self, plan: ClientPlan, name: str, random: Random) -> None:
-        """`name` is unlike that of any other session: values tell who wrote them."""
+    def __init__(self, plan: ClientPlan, name: str, random: Random, beside: Random) -> None:
+        """`name` is unlike that of any other session: values tell who wrote them.
+
+        `beside` draws what nobody should ask for.
+        """
         self._random = random
+        self._beside = beside
         self._name = name
         self._count = 0
         self._watches = plan.watch_share
@@ -56,7 +60,10 @@ class Workload:
         if self._planned:
             return self._planned.pop()
         # Whatever its habit is, now and then it does something else.
-        return self._mixed() if self._random.random() < 0.15 else self._draw()
+        ask = self._mixed() if self._random.random() < 0.15 else self._draw()
+        if isinstance(ask, Create) and self._beside.random() < 0.03:
+            return Create(f"/n0/e{self._beside.randint(0, 2)}/c", ask.value, ask.flags)
+        return ask
 
     def answered(self, ask: Ask, answer: Answer) -> None:
         """Learn from an answer."""

@@ -1,4 +1,7 @@
-"""One run: servers and clients under the faults of a plan, then quiet, in which all converge."""
+"""One run: servers and clients under the faults of a plan, then quiet, in which all converge.
+
+A few plans end with the loss of more disks than an ensemble can stand.
+"""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -11,6 +14,7 @@ from raykeeper.zab.ids import Millis, ServerId, show_zxid
 from tests.simulation.checks import Checks
 from tests.simulation.client import SimClient
 from tests.simulation.faults import Faults
+from tests.simulation.lost_majority import LostMajority
 from tests.simulation.network import Network
 from tests.simulation.node import Node
 from tests.simulation.plan import Plan
@@ -96,8 +100,20 @@ class World:
                 client.write_once()
             self._converge()
             self._settle()
+        if self.plan.loses_majority:
+            self._lose_majority()
         self.checks.finish(self.nodes)
         return self._report(converged_ms)
+
+    def _lose_majority(self) -> None:
+        lost = LostMajority(self.schedule, self.nodes, self.clients, self.checks)
+        if not lost.is_possible:
+            return
+        lost.lose()
+        lost.nobody_decides()
+        lost.bring_back()
+        self._converge()
+        self._settle()
 
     def _report(self, converged_ms: int) -> Report:
         counts: Counter[str] = Counter()

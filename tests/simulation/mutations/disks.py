@@ -12,6 +12,7 @@ from raykeeper.zab.follower_broadcast import FollowerBroadcast
 from raykeeper.zab.history import History
 from raykeeper.zab.ids import FOUNDING
 from raykeeper.zab.learners import Learners
+from raykeeper.zab.looking import Looking
 from raykeeper.zab.members import Members
 from raykeeper.zab.messages import Ack
 from raykeeper.zab.quorum import Quorum
@@ -190,6 +191,12 @@ MUTATIONS = [
         "the old disk counts beside the new one",
         [(Members, "counts", _on_the_founding_disk_too)],
         500,
+    ),
+    Mutation(
+        "D3",
+        "nobody takes note of who lost its promises",
+        [(Looking, "_take_note_of", instead(lambda self, sender, message: None))],
+        200,
     ),
     Mutation(
         "D4",

@@ -1,0 +1,92 @@
+"""When all has converged: so many disks are lost that the others are no majority.
+
+Nobody can tell what the lost ones had acknowledged, so nobody may decide anything: no leader, no
+write, and every server knows whose disks are lost. Then a person brings some of them back, just
+enough, and nothing is missing; the others get their votes by rule D3 (docs/DISKS.md, "Repair").
+"""
+
+from raykeeper.zab.effects import Role
+from raykeeper.zab.ids import Millis
+from tests.simulation.checks import Checks
+from tests.simulation.client import SimClient
+from tests.simulation.node import Node
+from tests.simulation.schedule import Schedule
+
+TOLD_MS = 10_000
+"""Within this time every server knows whose disks are lost."""
+STILL_MS = 5_000
+"""How long they are watched from then on."""
+
+
+class LostMajority:
+    """Which disks are lost, and what may not happen until some are back."""
+
+    def __init__(
+        self, schedule: Schedule, nodes: list[Node], clients: list[SimClient], checks: Checks
+    ) -> None:
+        self._schedule = schedule
+        self._nodes = nodes
+        self._clients = clients
+        self._checks = checks
+        self._random = schedule.stream("majority")
+        voters = [node for node in nodes if node.votes]
+        quorum = len(voters) // 2 + 1
+        self._lost = self._random.sample(
+            voters, self._random.randint(len(voters) - quorum + 1, len(voters))
+        )
+        self._needed = quorum - (len(voters) - len(self._lost))
+        self._committed = len(checks.order)
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether every disk has its vote and knows all it acknowledged."""
+        disks = [node.disk for node in self._nodes if node.votes]
+        return not any(disk.is_lost or disk.is_uncertain for disk in disks)
+
+    def lose(self) -> None:
+        """The folders are emptied; of the other servers some start anew, too."""
+        self._checks.counts["majority_lost"] += 1
+        self._schedule.say(f"fault: the disks of {self._names()} are lost")
+        for node in self._nodes:
+            is_lost = node in self._lost
+            if node.is_up and (is_lost or self._random.random() < 0.5):
+                node.crash()
+            if is_lost:
+                node.disk.repair()
+            self._schedule.after(self._random.randint(0, 500), node.start)
+
+    def nobody_decides(self) -> None:
+        """Clients write, but in vain; all servers come to know, and are watched for a while.
+
+        Raises:
+            AssertionError: one does not know, or one leads, or something was committed.
+        """
+        for client in self._clients:
+            client.write_once()
+        until = Millis(self._schedule.now + TOLD_MS)
+        told = self._schedule.run_until(until, self._is_told)
+        assert told, f"LostDisks: not all know within {TOLD_MS} ms that {self._names()} are lost"
+        self._schedule.run_until(Millis(self._schedule.now + STILL_MS))
+        is_still = self._is_told() and len(self._checks.order) == self._committed
+        assert is_still, f"LostDisks: {self._names()} are lost, and somebody decided"
+
+    def bring_back(self) -> None:
+        """As many as are needed for a majority are there again."""
+        for node in self._random.sample(self._lost, self._needed):
+            self._schedule.say(f"the disk of server {node.server_id} is back")
+            if node.is_up:
+                node.crash()
+            node.disk.put_back()
+            node.start()
+
+    def _is_told(self) -> bool:
+        lost = sorted(node.server_id for node in self._lost)
+        return all(
+            node.server is not None
+            and node.server.peer.role is Role.LOOKING
+            and node.server.stats().without_vote == lost
+            for node in self._nodes
+        )
+
+    def _names(self) -> str:
+        return ", ".join(str(node.server_id) for node in self._lost)
