@@ -158,15 +158,26 @@ def demo(
 def chaos(
     minutes: Annotated[float, typer.Option(help="How long faults are injected.")] = 1.0,
     seed: Annotated[int | None, typer.Option(help="Decides the faults; else one is drawn.")] = None,
+    judge: Annotated[
+        Path | None,
+        typer.Option(help="Run nothing: judge the records that a run kept in this folder."),
+    ] = None,
 ) -> None:
     """Kill and freeze the processes of a throw-away ensemble under load, and judge the answers.
 
     Exits with 1 when an acknowledged write was lost or a promise broken.
     """
-    from raykeeper.clusters.chaos.run import check_settings, run_chaos
+    if judge is not None:
+        from raykeeper.clusters.chaos.verdict import judge_records, show_verdict
 
-    settings = check_settings(minutes, random.randrange(1_000_000) if seed is None else seed)
-    if not run_chaos(settings, out):
+        judgement = judge_records(judge)
+        show_verdict(out, judgement, {"records": str(judge)})
+    else:
+        from raykeeper.clusters.chaos.run import check_settings, run_chaos
+
+        settings = check_settings(minutes, random.randrange(1_000_000) if seed is None else seed)
+        judgement = run_chaos(settings, out)
+    if not judgement.is_clean:
         raise typer.Exit(FAILED)
 
 

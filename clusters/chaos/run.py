@@ -18,12 +18,12 @@ import ray
 from msgspec import Struct
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Table
 
 from raykeeper.clusters.chaos.judgement import Judgement
 from raykeeper.clusters.chaos.load import LoadSettings
 from raykeeper.clusters.chaos.plan import Deed, Fault, Victim, draw_faults
 from raykeeper.clusters.chaos.round import Round
+from raykeeper.clusters.chaos.verdict import show_verdict
 from raykeeper.clusters.chaos.victims import Victims
 from raykeeper.clusters.config import ConfigError
 from raykeeper.clusters.ensemble import Ensemble
@@ -34,7 +34,6 @@ SESSION_TIMEOUTS_S: Final = (4.0, 4.0, 12.0)
 ROUND_S: Final = 120.0
 MINUTES_MAX: Final = 10_000.0
 SNAPSHOT_EVERY_TXNS: Final = 1_000
-_SHOWN_MAX = 20
 _POLL_S = 0.1
 
 
@@ -59,8 +58,8 @@ def check_settings(minutes: float, seed: int) -> ChaosSettings:
     return ChaosSettings(minutes, seed)
 
 
-def run_chaos(settings: ChaosSettings, console: Console) -> bool:
-    """Run, print the verdict, and say whether it is clean. Records are kept when it is not.
+def run_chaos(settings: ChaosSettings, console: Console) -> Judgement:
+    """Run, print the verdict, and return it. Records are kept when it is not clean.
 
     Raises:
         ChaosError: the load or the ensemble failed in a way that no fault excuses.
@@ -92,7 +91,7 @@ def run_chaos(settings: ChaosSettings, console: Console) -> bool:
             console.print(f"records and data are kept in {folder}", highlight=False, soft_wrap=True)
         else:
             shutil.rmtree(folder, ignore_errors=True)
-    return run.total.is_clean
+    return run.total
 
 
 class _Run:
@@ -177,31 +176,9 @@ class _Run:
 
 
 def _report(console: Console, settings: ChaosSettings, run: _Run) -> None:
-    """Print the verdict."""
-    total = run.total
-    table = Table(box=None, show_header=False, pad_edge=False)
     faults = ", ".join(f"{kind} {number}" for kind, number in sorted(run.faults.items()))
-    rows = {
-        "seed": str(settings.seed),
-        "operations": f"{total.operations}, {total.unknown} of them with an unknown outcome",
-        "acknowledged writes": str(total.acked_writes),
-        "sessions": str(total.sessions),
-        "faults": f"{run.faults.total()}: {faults}" if faults else "0",
-        "longest gap in writes": f"{total.longest_gap_ns / 1e9:.1f} s",
-        "lost acknowledged writes": _count(total.lost),
-        "violations": _count(total.violations),
-    }
-    if total.undecided:
-        rows["undecided znodes"] = f"{len(total.undecided)}, judged by all other checks only"
-    for name, value in rows.items():
-        table.add_row(name, value)
-    console.print(table, highlight=False)
-    for text in (total.lost + total.violations)[:_SHOWN_MAX]:
-        console.print(text, style="red", markup=False, highlight=False, soft_wrap=True)
-
-
-def _count(found: list[str]) -> str:
-    return f"[red]{len(found)}[/red]" if found else "0"
+    inflicted = f"{run.faults.total()}: {faults}" if faults else "0"
+    show_verdict(console, run.total, {"seed": str(settings.seed), "faults": inflicted})
 
 
 @contextmanager

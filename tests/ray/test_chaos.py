@@ -12,6 +12,7 @@ import pytest
 from raykeeper.clusters.chaos.plan import KINDS
 from tests.ray.chaos_nodes import PROGRESS, Verdict
 from tests.ray.test_nodes import SETTINGS
+from tests.unit.clusters.chaos.story import A, B, Story, X
 
 ROOT = Path(__file__).parents[2]
 
@@ -55,6 +56,24 @@ def test_the_command_prints_its_verdict() -> None:
     assert int(told["acknowledged writes"]) > 0
     assert int(told["faults"]) > 0
     assert (told["lost acknowledged writes"], told["violations"]) == ("0", "0")
+
+
+@pytest.mark.parametrize(
+    ("story", "code", "lost"),
+    [
+        (Story().create(A, 1, 2, "/r", "").create(A, 3, 4, X, "u"), 0, []),
+        (Story().create(A, 1, 2, "/r", "").create(A, 3, 4, X, "u").set(B, 5, 6, "v", 5), 1, ["v"]),
+    ],
+)
+def test_a_lost_write_is_told_in_words_and_by_the_exit_code(
+    tmp_path: Path, story: Story, code: int, lost: list[str]
+) -> None:
+    story.get("end", 90, 91, "u", 1, synced=True).write(tmp_path / "round-1" / "clients.jsonl")
+    done = run_chaos("--judge", str(tmp_path))
+    assert (done.returncode, done.stderr) == (code, "")
+    told = dict(re.findall(r"^(\w[\w ]+?)  +(\d+)", done.stdout, re.MULTILINE))
+    assert told["lost acknowledged writes"] == str(len(lost))
+    assert re.findall(rf"^lost: .* set {X} '(\w)'", done.stdout, re.MULTILINE) == lost
 
 
 @pytest.mark.parametrize(

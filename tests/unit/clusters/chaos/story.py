@@ -1,10 +1,13 @@
 """Histories made by hand: who asked what from when to when, and what came of it."""
 
+from pathlib import Path
+
 from raykeeper.clusters.chaos.history import (
     Call,
     Called,
     Fired,
     History,
+    HistoryFile,
     Ok,
     Read,
     ReadKind,
@@ -39,7 +42,17 @@ class Story:
             self._records.append((0, SessionBegan(client, 1, 0, SessionId(session))))
 
     def history(self) -> History:
-        return History(record for _, record in sorted(self._records, key=lambda r: r[0]))
+        return History(self._in_order())
+
+    def write(self, path: Path) -> None:
+        """As the clients of a run do."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with HistoryFile(path) as file:
+            for record in self._in_order():
+                file.add(record)
+
+    def _in_order(self) -> list[Record]:
+        return [record for _, record in sorted(self._records, key=lambda r: r[0])]
 
     def ask(
         self, who: str, since: int, until: int | None, call: Call, result: Result | None = None
