@@ -170,8 +170,8 @@ class SimDisk:
         self.room.clear()
 
     def bring_back(self) -> bool:
-        """The disk of before is there again. False if there is none, or the vote still on it."""
-        if self._shelf is None or self.is_replaced:
+        """The disk of before is there again, if there is one."""
+        if self._shelf is None or not self.has_old:
             return False
         self._restore(self._shelf)
         self.is_replaced = True
@@ -182,6 +182,11 @@ class SimDisk:
         assert self._shelf is not None and self.is_replaced
         self._restore(self._shelf)
         self.is_replaced = False
+
+    @property
+    def has_old(self) -> bool:
+        """Whether there is a disk of before, on which the vote rests no more."""
+        return self._shelf is not None and not self.is_replaced
 
     def flip_old(self, place: float) -> bool:
         """Flip a bit of what is known to be forced; `place` is from 0 to 1. False if all is new."""

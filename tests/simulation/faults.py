@@ -268,8 +268,9 @@ class Faults:
         return True
 
     def _old_disk(self, fault: Fault) -> bool:
-        node = self._nodes.get(fault.target)
-        if node is None or not self._damage.may_lose(node) or node.disk.is_replaced:
+        old = [node for node in self._nodes.values() if node.disk.has_old]
+        node = old[fault.target % len(old)] if old else None
+        if node is None or not self._damage.may_lose(node):
             return False
         if node.is_up:
             node.crash()

@@ -10,11 +10,12 @@ from enum import Enum
 from random import Random
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from raykeeper.actors.server_context import ServerOptions
 from raykeeper.client.limits import MARGIN_DIVISOR
 from raykeeper.zab.ids import COUNTER_BITS
-from tests.simulation.triggers import BROADCAST, RECOVERY, TRIGGERS, Reaction
+from tests.simulation.triggers import BROADCAST, COMMON, RECOVERY, TRIGGERS, Reaction
 
 QUEUE_MAX = ServerOptions().queue_max
 
@@ -78,7 +79,8 @@ class FaultKind(Enum):
     LOSE_FOLDER = "lose_folder"
     """Crash, and the folder is empty when the process starts again."""
     OLD_DISK = "old_disk"
-    """Crash, and the disk of before is there again, which has no vote any more."""
+    """Crash, and the disk of before is there again, which has no vote any more: that of `target`,
+    counted among the servers that have one."""
 
     # The tree in memory.
     FLIP_MEMORY = "flip_memory"
@@ -217,13 +219,18 @@ def draw_plan(seed: int) -> Plan:
         _draw_client(random, beside, number, drift_ppm_max)
         for number in range(1, random.choice([1, 2, 2, 3, 3, 4]) + 1)
     )
+    faults = _draw_faults(seed, safety_ms, len(servers), len(clients))
+    scheme, is_alone = _draw_scheme(seed, len(servers))
+    if scheme:
+        safety_ms = max(safety_ms, _SCHEME_MS)
+        faults = sorted([*(() if is_alone else faults), *scheme], key=lambda fault: fault.at_ms)
     return Plan(
         seed,
         safety_ms,
         random.choice([1, 1, 5, 20]),
         servers,
         clients,
-        _draw_faults(seed, safety_ms, len(servers), len(clients)),
+        tuple(faults),
         Random(f"{seed}.counter").choice([*[COUNTER_BITS] * 6, 5, 8]),
         Random(f"{seed}.majority").random() < 0.03,
     )
@@ -318,7 +325,7 @@ def _draw_ambushes(seed: int, safety_ms: int) -> list[Fault]:
             lasts_ms=random.choice([10, 300, 1_500, 3_000]),
             amount=random.choice([1, 1, 2, 5, 20]),
             trigger=random.choice(TRIGGERS),
-            reaction=random.choice(list(Reaction)).value,
+            reaction=random.choice(COMMON).value,
             delay_ms=random.choice([0, 0, 1, 3, 10, 40]),
         )
         for _ in range(count)
@@ -338,12 +345,35 @@ def _draw_siege(seed: int) -> list[Fault]:
             lasts_ms=random.choice([10, 10, 50, 300, 1_000]),
             amount=random.choice([1, 1, 2, 3, 5, 20]),
             trigger=random.choice(triggers),
-            reaction=random.choice(list(Reaction)).value,
+            reaction=random.choice(COMMON).value,
             delay_ms=random.choice([0, 0, 0, 1, 3, 10, 40]),
             again_ms=random.choice([100, 300, 1_000]),
         )
         for _ in range(random.randint(1, 4))
     ]
+
+
+_SCHEME_MS = 4_500
+"""How long a scheme needs."""
+
+
+def _draw_scheme(seed: int, servers: int) -> tuple[list[Fault], bool]:
+    """Faults that do harm only one after the other, and whether no others may come between.
+
+    A server forgets what it acknowledged, or gets a disk back that never knew of it.
+    """
+    random = Random(f"{seed}.scheme")
+    kind = random.random()
+    if kind > 0.16:
+        return [], False
+    at_ms = random.randint(300, 1_200)
+    ambush = Fault(at_ms, FaultKind.AMBUSH, lasts_ms=3_000, amount=random.choice([1, 5, 20]))
+    faults = [replace(ambush, trigger="Ack", reaction=Reaction.LAPSE.value)]
+    if kind > 0.08:
+        emptied = Fault(at_ms, FaultKind.LOSE_FOLDER, random.randint(1, servers), lasts_ms=10)
+        reaction = Reaction.RELAPSE.value
+        faults = [emptied, replace(ambush, trigger="VoteGranted", amount=1, reaction=reaction)]
+    return faults, random.random() < 0.6
 
 
 def _draw_fault(random: Random, at_ms: int, kind: FaultKind, servers: int, clients: int) -> Fault:

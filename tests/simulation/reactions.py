@@ -15,6 +15,8 @@ from tests.simulation.triggers import Reaction
 
 SLOW = 100
 """How many times the usual delay what an ambush slows down takes."""
+BEHIND_MS = 300
+"""How long the others write without those that are kept behind."""
 
 
 class Reactions:
@@ -62,6 +64,8 @@ class Reactions:
             Reaction.FORGET: partial(self._crash_and_damage, Reaction.FORGET),
             Reaction.CORRUPT: partial(self._crash_and_damage, Reaction.CORRUPT),
             Reaction.DEPOSE_LEADER: lambda f, _trapped, _peer, leader: self._strand(f, leader),
+            Reaction.LAPSE: partial(self._ally, self._forget),
+            Reaction.RELAPSE: partial(self._ally, self._bring_back),
         }
 
     def strike(self, fault: Fault, trapped: Node, peer: Node | None) -> None:
@@ -86,8 +90,8 @@ class Reactions:
             self._spans.down(node, fault.lasts_ms if is_last else 10)
         if trapped.is_up:
             return
-        if reaction is Reaction.FORGET and self._damage.may_forget(trapped):
-            trapped.disk.flip_last()
+        if reaction is Reaction.FORGET:
+            self._forget(trapped)
         elif reaction is Reaction.CORRUPT and self._damage.may_lose(trapped):
             trapped.disk.flip_old(0.999)
 
@@ -115,3 +119,35 @@ class Reactions:
         links = [x for x in network.open_links(end) if x.ends[0][0] == x.ends[1][0]]
         for link in links:
             self._schedule.after(100, link.break_up)  # meanwhile they have said something
+
+    def _ally(
+        self,
+        damage: Callable[[Node], object],
+        fault: Fault,
+        trapped: Node,
+        _peer: Node | None,
+        leader: Node,
+    ) -> None:
+        """Who lacks what was written last meets who does not know it any more: a quorum of both."""
+        voters = [node for node in self._nodes if node.votes]
+        behind = [node for node in voters if node is not trapped and node is not leader]
+        behind = behind[: (len(voters) - 1) // 2]
+        ahead = [node for node in self._nodes if node not in behind]
+        self._spans.part(BEHIND_MS, ends_of(behind), ends_of(ahead))
+
+        def meet() -> None:
+            self._spans.down(trapped, 10)
+            if not trapped.is_up:
+                damage(trapped)
+            rest = [node for node in ahead if node is not trapped]
+            self._spans.part(fault.lasts_ms, ends_of([*behind, trapped]), ends_of(rest))
+
+        self._spans.later(BEHIND_MS, meet)
+
+    def _forget(self, node: Node) -> None:
+        if self._damage.may_forget(node):
+            node.disk.flip_last()
+
+    def _bring_back(self, node: Node) -> None:
+        if self._damage.may_lose(node):
+            node.disk.bring_back()

@@ -43,3 +43,9 @@ class Reaction(Enum):
     FORGET = "crash all, it without what it forced last; the leader comes back last"
     CORRUPT = "crash all, it with a damaged record; the leader comes back last"
     DEPOSE_LEADER = "cut the leader from the other servers, not from its clients"
+    LAPSE = "keep a minority behind; then it forgets what it forced last, and is with those alone"
+    RELAPSE = "keep a minority behind; then its disk of before is back, and it is with those alone"
+
+
+COMMON = tuple(each for each in Reaction if each not in (Reaction.LAPSE, Reaction.RELAPSE))
+"""Those that any trigger may have; the others take a while and have plans of their own."""
