@@ -7,7 +7,11 @@ name. DESIGN: section 6.
 import os
 from pathlib import Path
 
-from raykeeper.actors.disk.snapshot_files import SnapshotWriter, temp_snapshot_path
+from raykeeper.actors.disk.snapshot_files import (
+    SnapshotWriter,
+    remove_temp_snapshots,
+    temp_snapshot_path,
+)
 from raykeeper.actors.disk.storage_errors import StorageError
 from raykeeper.zab.ids import Zxid
 
@@ -22,13 +26,19 @@ class Snapshotter:
         self._finished: SnapshotWriter | None = None
 
     def begin(self, zxid: Zxid) -> None:
-        """Open a temporary snapshot as of `zxid`, dropping another one.
+        """Open a temporary snapshot as of `zxid`, dropping all others.
+
+        Whoever asks for a new one has published or given up the one before, of which there may be
+        a file: of a process of this actor that was killed, or of a call that was not waited for.
 
         Raises:
             StorageError: the disk failed.
         """
-        self._discard()
-        self._finished = None  # published, or removed by the replica's next start
+        writer, self._writer = self._writer, None
+        self._finished = None
+        if writer is not None:
+            writer.close()
+        remove_temp_snapshots(self._folder)
         self._writer = SnapshotWriter(temp_snapshot_path(self._folder, zxid), zxid)
 
     def write(self, zxid: Zxid, data: bytes) -> None:

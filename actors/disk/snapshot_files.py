@@ -36,6 +36,7 @@ _FOOTER_BYTES = _FOOTER.size + _CRC.size
 # Forced as it is written: one force of everything at the end would hold up the forces of the log
 # on the same disk for as long as it takes.
 _FORCED_BYTES = 4 << 20
+_PIECE_BYTES = 4 << 20  # more than that is read only when its length is known to be right
 
 
 class SnapshotSummary(NamedTuple):
@@ -62,6 +63,20 @@ def snapshot_zxids(names: list[str]) -> list[Zxid]:
 def temp_snapshot_path(folder: Path, zxid: Zxid) -> Path:
     """Where the Snapshotter of the data folder `folder` writes the snapshot as of `zxid`."""
     return folder / (snapshot_name(zxid) + TEMP_SUFFIX)
+
+
+def remove_temp_snapshots(folder: Path, files: FileLayer = OS_FILES) -> None:
+    """Remove what Snapshotters have left in the data folder `folder`.
+
+    Only for the Snapshotter, and only while the replica is not about to publish one.
+
+    Raises:
+        StorageError: one cannot be removed.
+    """
+    with storage_errors(folder):
+        for name in files.names(folder):
+            if name.startswith(_PREFIX) and name.endswith(TEMP_SUFFIX):
+                files.remove(folder / name)
 
 
 class SnapshotWriter:
@@ -234,6 +249,8 @@ def _read_chunks(files: FileLayer, fd: int, path: Path) -> Iterator[bytes]:
         offset += _CHUNK.size
         if not 0 < length <= end - offset:
             raise CorruptRecord(f"chunk {chunks} of {path} has an impossible length")
+        if length > _PIECE_BYTES and _crc_of(files, fd, length, offset) != crc:
+            raise CorruptRecord(f"chunk {chunks} of {path} is damaged")
         chunk = files.read(fd, length, offset)
         if zlib.crc32(chunk) != crc:
             raise CorruptRecord(f"chunk {chunks} of {path} is damaged")
@@ -247,3 +264,11 @@ def _read_chunks(files: FileLayer, fd: int, path: Path) -> Iterator[bytes]:
     )
     if (offset, 0, chunks, size, crcs) != (end, zero, said_chunks, said_bytes, said_crcs):
         raise CorruptRecord(f"{path} does not hold the chunks its end speaks of")
+
+
+def _crc_of(files: FileLayer, fd: int, length: int, offset: int) -> int:
+    crc = 0
+    end = offset + length
+    for start in range(offset, end, _PIECE_BYTES):
+        crc = zlib.crc32(files.read(fd, min(_PIECE_BYTES, end - start), start), crc)
+    return crc

@@ -83,3 +83,34 @@ def test_a_snapshot_that_was_not_begun_here_is_refused(snapshotter: Snapshotter)
 
 def test_the_process_is_told(snapshotter: Snapshotter) -> None:
     assert snapshotter.pid() == os.getpid()
+
+
+def test_the_next_one_drops_what_the_replica_has_removed(
+    snapshotter: Snapshotter, tmp_path: Path
+) -> None:
+    # It was started anew in the middle, and its start removes what is unfinished.
+    snapshotter.begin(Z5)
+    temp_snapshot_path(tmp_path, Z5).unlink()
+    snapshotter.begin(Z6)
+    snapshotter.write(Z6, b"one")
+    snapshotter.finish(Z6, Z9)
+    assert list(SnapshotChunks(temp_snapshot_path(tmp_path, Z6))) == [b"one"]
+
+
+@pytest.mark.parametrize("is_finished", [False, True])
+def test_the_next_one_drops_what_an_earlier_process_left(tmp_path: Path, is_finished: bool) -> None:
+    # Killed each time, it would fill the disk; or finished after the replica had given it up.
+    killed = Snapshotter(str(tmp_path))
+    killed.begin(Z5)
+    killed.write(Z5, b"one")
+    if is_finished:
+        killed.finish(Z5, Z5)
+    Snapshotter(str(tmp_path)).begin(Z6)
+    assert names(tmp_path) == [temp_snapshot_path(tmp_path, Z6).name]
+
+
+def test_a_late_end_is_dropped_by_the_next(snapshotter: Snapshotter, tmp_path: Path) -> None:
+    snapshotter.begin(Z5)
+    snapshotter.finish(Z5, Z5)
+    snapshotter.begin(Z6)
+    assert names(tmp_path) == [temp_snapshot_path(tmp_path, Z6).name]

@@ -9,6 +9,7 @@ from raykeeper.actors.disk.snapshot_files import (
     SnapshotChunks,
     SnapshotWriter,
     read_summary,
+    remove_temp_snapshots,
     snapshot_name,
     snapshot_zxids,
     temp_snapshot_path,
@@ -87,6 +88,28 @@ def test_a_missing_chunk_is_noticed() -> None:
         list(SnapshotChunks(PATH, files))
 
 
+def test_a_length_is_not_trusted_before_it_is_checked() -> None:
+    # It would be read as a whole: of a large snapshot, gigabytes.
+    files = written([bytes(3 << 20)] * 3)
+    files.read_max = 4 << 20
+    files.flip(PATH, 24 + 2, 0x40)  # 3 MiB become 7 MiB
+    with pytest.raises(CorruptRecord, match=r"chunk 0 of .* is damaged"):
+        verify_snapshot(PATH, files)
+
+
+def test_chunks_may_be_large() -> None:
+    large = [bytes(range(256)) * (9 << 12), b"x" * (4 << 20), bytes((4 << 20) + 1)]
+    assert list(SnapshotChunks(PATH, written(large))) == large
+
+
+def test_what_snapshotters_left_is_removed() -> None:
+    files = written(CHUNKS)
+    for name in ("snapshot.0000000000000007", "received.tmp", "snapshot.0000000000000007.tmp"):
+        files.close(files.create(Path("/") / name))
+    remove_temp_snapshots(Path("/"), files)
+    assert files.names(Path("/")) == ["received.tmp", "snapshot.0000000000000007"]
+
+
 def test_what_is_read_back_is_compared() -> None:
     files = FaultyFiles()
     writer = SnapshotWriter(PATH, Zxid(7), files)
@@ -128,11 +151,12 @@ def test_other_files_are_not_snapshots(tmp_path: Path) -> None:
         read_summary(tmp_path / "missing")
 
 
-def test_a_newer_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("raykeeper.actors.disk.snapshot_files.SNAPSHOT_VERSION", 2)
+@pytest.mark.parametrize("version", [0, 2])
+def test_another_version_is_refused(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("raykeeper.actors.disk.snapshot_files.SNAPSHOT_VERSION", version)
     files = written(CHUNKS)
     monkeypatch.undo()
-    with pytest.raises(UnknownVersion, match="version 2; this program reads 1"):
+    with pytest.raises(UnknownVersion, match=f"version {version}; this program reads 1"):
         read_summary(PATH, files)
 
 
