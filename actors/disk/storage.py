@@ -16,6 +16,7 @@ failed fsync left behind is unknown, so it is never tried again (rule D5).
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -270,23 +271,26 @@ class Storage:
         Raises:
             StorageError: a file could not be closed.
         """
-        self._close_files()
-        with storage_errors(self.folder):
-            self._files.close(self._lock)
         self._failure = StorageError(f"{self.folder} is closed")
+        try:
+            self._close_files()
+        finally:
+            # Or the next start in this process would wait for this one for ever.
+            with storage_errors(self.folder):
+                self._files.close(self._lock)
 
     def _close_files(self) -> None:
         received, self._received = self._received, None
         log, self._log = self._log, None
         promises, self._promises = self._promises, None
-        with storage_errors(self.folder):
-            if received is not None:
-                received.close()  # what there is of it is removed at the next start
-            if log is not None:
-                log.close()
+        with storage_errors(self.folder), ExitStack() as stack:
+            stack.callback(self._spare.close)
             if promises is not None:
-                promises.close()
-            self._spare.close()
+                stack.callback(promises.close)
+            if log is not None:
+                stack.callback(log.close)
+            if received is not None:
+                stack.callback(received.close)  # the next start removes what there is of it
 
     def _append(self, appends: Sequence[Append], completions: list[DiskEvent]) -> None:
         assert self._log is not None

@@ -1,5 +1,6 @@
 """Storage: what it refuses to start from, what it passes over with a note, what it prunes."""
 
+import errno
 import random
 from pathlib import Path
 from typing import get_args
@@ -174,6 +175,20 @@ def test_a_snapshot_beyond_the_log_is_a_loss() -> None:
     store.files.remove(GENERATION / logs[-1])
     with pytest.raises(CorruptRecord, match="the snapshot needs it up to 1:20"):
         DiskStore(FOLDER, store.files).recover()
+
+
+def test_a_bad_end_below_a_snapshot_is_corrupt_and_left_as_it_is() -> None:
+    store = started()
+    fill(store, 1, 3)
+    do(store, [WriteSnapshot(z(2), z(3), [b"tree"])])
+    store.storage.close()
+    assert isinstance(store.files, FaultyFiles)
+    path = GENERATION / store.files.names(GENERATION)[0]
+    store.files.flip(path, len(bytes(store.files.content(path)).rstrip(b"\0")) - 300)
+    before = bytes(store.files.content(path))
+    with pytest.raises(CorruptRecord, match="it had been forced up to 1:3"):
+        DiskStore(FOLDER, store.files).recover()
+    assert store.files.content(path) == before
 
 
 def test_a_snapshot_is_published_only_when_the_log_reaches_it() -> None:
@@ -400,3 +415,33 @@ def test_a_closed_store_does_nothing() -> None:
     store.storage.close()
     with pytest.raises(StorageError, match="is closed"):
         store.perform([Truncate(ZERO)])
+
+
+class BadlyClosedFiles(FaultyFiles):
+    """Files whose last bytes a network file system refuses when they are closed."""
+
+    is_broken = False
+
+    def close(self, fd: int) -> None:
+        is_lock = fd in self._locks
+        super().close(fd)
+        if self.is_broken and not is_lock:
+            raise OSError(errno.EIO, "close failed")
+
+
+def test_a_store_that_closes_badly_gives_its_folder_back() -> None:
+    files = BadlyClosedFiles()
+    format_folder(FOLDER, IDENTITY, files)
+    store = DiskStore(FOLDER, files)
+    store.recover()
+    store.perform([EPOCH_1, Append(z(1), [b"x"], ZERO), ReceiveSnapshot(z(9))])
+    files.is_broken = True
+    with pytest.raises(StorageError, match="close failed"):
+        store.storage.close()
+    assert files.open_files() == 0
+    files.is_broken = False
+    assert count_of(DiskStore(FOLDER, files).recover()) == 1
+
+
+def count_of(found: Recovered) -> int:
+    return len(list(flatten(found.runs)))
