@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from raykeeper.actors.disk.file_layer import FileLayer
+from raykeeper.actors.disk.storage_errors import CorruptRecord, storage_errors
 
 TEMP_SUFFIX = ".tmp"
 
@@ -35,17 +36,22 @@ def replace_file(files: FileLayer, path: Path, data: bytes) -> None:
     files.sync_folder(path.parent)
 
 
-def read_file(files: FileLayer, path: Path) -> bytes:
+def read_file(files: FileLayer, path: Path, bytes_max: int | None = None) -> bytes:
     """The whole content of `path`.
 
     Raises:
-        OSError: it cannot be read.
+        CorruptRecord: it has more than `bytes_max`, so it is not read; or the disk has lost it.
+        StorageError: it cannot be read.
     """
-    fd = files.open(path)
-    try:
-        return files.read(fd, files.size(fd), 0)
-    finally:
-        files.close(fd)
+    with storage_errors(path):
+        fd = files.open(path)
+        try:
+            size = files.size(fd)
+            if bytes_max is not None and size > bytes_max:
+                raise CorruptRecord(f"{path} has {size} bytes, at most {bytes_max} were expected")
+            return files.read(fd, size, 0)
+        finally:
+            files.close(fd)
 
 
 def make_folders(files: FileLayer, path: Path) -> None:

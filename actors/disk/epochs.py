@@ -79,7 +79,7 @@ class EpochsFile:
             raise CorruptRecord(f"{path} is missing: the promises of this server are lost")
         self.notes: list[Note] = []
         self._files = files
-        slots = _read_slots(read_file(files, path), path)
+        slots = _read_slots(read_file(files, path, _FILE_BYTES), path)
         found = [slot for slot in slots if slot is not None]
         if not found:
             raise CorruptRecord(f"{path} is damaged: the promises of this server are lost")

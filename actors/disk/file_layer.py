@@ -9,6 +9,7 @@ position.
 import errno
 import fcntl
 import os
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -113,12 +114,16 @@ class FileLayer:
         return disk.f_bavail * disk.f_frsize
 
     def exists(self, path: Path) -> bool:
-        """Whether there is a file or folder of that name."""
-        return path.exists()
+        """Whether there is a file or folder of that name; not being allowed to look is an error."""
+        try:
+            path.stat()
+        except FileNotFoundError:
+            return False
+        return True
 
     def is_folder(self, path: Path) -> bool:
-        """Whether there is a folder of that name."""
-        return path.is_dir()
+        """Whether that is a folder; a symbolic link to one is not, so it is removed as a file."""
+        return stat.S_ISDIR(path.lstat().st_mode)
 
     def names(self, folder: Path) -> list[str]:
         """The names in a folder, sorted."""

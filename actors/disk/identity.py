@@ -15,6 +15,7 @@ far a repair has come (repair.py, rule D4).
 
 import socket
 import zlib
+from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 
@@ -49,6 +50,7 @@ LOCK_FILE = "lock"
 FORMAT_VERSION = 2
 
 _MAGIC = b"RKIDENTITY"
+_BYTES_MAX = 1 << 20
 
 
 class Owner(Struct, frozen=True):
@@ -118,6 +120,10 @@ def format_folder(folder: Path, identity: Identity, files: FileLayer = OS_FILES)
     assert not (identity.is_founding and identity.incarnation), identity
     with storage_errors(folder):
         make_folders(files, folder)
+        # Names that were there may not be forced: servers of one ensemble are formatted at once.
+        for parent in (folder.parent, folder.parent.parent):
+            with suppress(PermissionError):  # where we may not look, none of us made a name
+                files.sync_folder(parent)
         lock = _lock(files, folder)
         try:
             if files.exists(folder / IDENTITY_FILE):
@@ -181,12 +187,17 @@ def reclaim_folder(folder: Path, identity: Identity, files: FileLayer = OS_FILES
     """Lock a folder whose own identity is damaged or missing, and give it this one. Durable.
 
     Raises:
-        FolderInUse: another process has it.
+        FolderInUse: another process has it, or has had it and left it with an identity.
         StorageError: it cannot be written.
     """
     with storage_errors(folder):
         lock = _lock(files, folder)
         try:
+            if not _is_damaged(files, folder):
+                # It was, before the lock: a disk that was repaired since may have its vote back.
+                raise FolderInUse(
+                    f"{folder} on {socket.gethostname()} was repaired by another process"
+                )
             leftovers = remove_leftovers(files, folder)
             write_identity(files, folder, identity)
         except BaseException:
@@ -202,6 +213,7 @@ def write_identity(files: FileLayer, folder: Path, identity: Identity) -> None:
         OSError: it failed; the old or the new identity is there.
     """
     data = msgspec.json.encode(identity) + b"\n"
+    assert len(data) < _BYTES_MAX // 2, len(data)
     replace_file(files, folder / IDENTITY_FILE, _head(data) + data)
 
 
@@ -212,13 +224,21 @@ def _lock(files: FileLayer, folder: Path) -> int:
     return lock
 
 
+def _is_damaged(files: FileLayer, folder: Path) -> bool:
+    try:
+        _read(files, folder)
+    except CorruptRecord:
+        return True
+    return False
+
+
 def _read(files: FileLayer, folder: Path) -> Identity | None:
     path = folder / IDENTITY_FILE
     if not files.exists(path):
         if files.exists(folder) and holds_data(files, folder):
             raise CorruptRecord(f"{path} is missing, but {folder} holds a log or a snapshot")
         return None
-    content = read_file(files, path)
+    content = read_file(files, path, _BYTES_MAX)
     head, _, data = content.partition(b"\n")
     try:
         if head + b"\n" != _head(data):

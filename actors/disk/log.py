@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from raykeeper.actors.disk.atomic_file import read_file
-from raykeeper.actors.disk.file_layer import FileLayer, Unreadable
+from raykeeper.actors.disk.file_layer import FileLayer
 from raykeeper.actors.disk.log_format import (
     SEGMENT_HEADER_BYTES,
     Batch,
@@ -141,22 +141,23 @@ class Log:
         """Cut all after `upto`, durably. A crash leaves the log cut there or later, without a hole.
 
         Raises:
-            CorruptRecord: the segment to be cut is damaged.
+            CorruptRecord: the segment to be cut is damaged; nothing was cut.
             OSError: it failed; the log ends somewhere between `upto` and its old end.
         """
         assert upto >= self.begin, (upto, self.begin)
         if upto >= self.last:
             return
+        kept = sum(header.previous < upto for header in self._segments)
+        end = self._segments[kept].previous if kept < len(self._segments) else self.last
+        # Read before anything goes: only what follows tells damage from a torn end.
+        to_cut = self._batches(self._segments[kept - 1], end) if end > upto else None
         self.close()
-        end = self.last
-        while self._segments and self._segments[-1].previous >= upto:
+        while len(self._segments) > kept:
             # The newest first, each forced, or a crash could leave a hole.
-            header = self._segments.pop()
-            self._remove(header)
-            end = header.previous
+            self._remove(self._segments.pop())
         self.last = end
-        if end > upto:
-            self._cut_last_segment(upto, end)
+        if to_cut is not None:
+            self._cut_last_segment(upto, *to_cut)
         self.committed = min(self.committed, self.last)
 
     def read(
@@ -181,7 +182,7 @@ class Log:
                 continue
             try:
                 data, found = self._batches(header, end)
-            except (CorruptRecord, Unreadable) as error:
+            except CorruptRecord as error:
                 if i + 1 == len(self._segments) or end > needed_after:
                     raise
                 self.prune(end)
@@ -231,10 +232,9 @@ class Log:
         self._files.remove(self._path(header.first))
         self._files.sync_folder(self._folder)
 
-    def _cut_last_segment(self, upto: Zxid, end: Zxid) -> None:
+    def _cut_last_segment(self, upto: Zxid, data: bytes, found: list[Batch]) -> None:
         # By a new file: a batch that is cut in the middle cannot be replaced in place atomically.
         header = self._segments[-1]
-        data, found = self._batches(header, end)
         kept = [batch for batch in found if batch.last <= upto]
         content = data[SEGMENT_HEADER_BYTES : kept[-1].end if kept else SEGMENT_HEADER_BYTES]
         last = kept[-1].last if kept else header.previous
@@ -275,7 +275,7 @@ class Log:
         for i in reversed(range(len(firsts))):
             try:
                 headers.insert(0, read_header(self._files, self._path(firsts[i])))
-            except (CorruptRecord, Unreadable) as error:
+            except CorruptRecord as error:
                 if not headers or headers[0].previous > after:
                     raise
                 for first in firsts[: i + 1]:

@@ -15,7 +15,7 @@ from raykeeper.actors.disk.log_format import (
     decode_segment_header,
     encode_segment_header,
 )
-from raykeeper.actors.disk.storage_errors import CorruptRecord
+from raykeeper.actors.disk.storage_errors import CorruptRecord, storage_errors
 from raykeeper.actors.disk.zxid_names import name_after, zxids_among
 from raykeeper.zab.ids import Zxid
 
@@ -40,17 +40,18 @@ def read_header(files: FileLayer, path: Path) -> SegmentHeader:
     """The header of a segment.
 
     Raises:
-        CorruptRecord: it is damaged, or of another segment than the name says, or the file has
-            not the size it was made with.
+        CorruptRecord: it is damaged or lost, or of another segment than the name says, or the file
+            has not the size it was made with.
         UnknownVersion: it is of a version that this program does not know.
-        OSError: it cannot be read.
+        StorageError: it cannot be read.
     """
-    fd = files.open(path)
-    try:
-        data = files.read(fd, SEGMENT_HEADER_BYTES, 0)
-        size = files.size(fd)
-    finally:
-        files.close(fd)
+    with storage_errors(path):
+        fd = files.open(path)
+        try:
+            data = files.read(fd, SEGMENT_HEADER_BYTES, 0)
+            size = files.size(fd)
+        finally:
+            files.close(fd)
     header = decode_segment_header(data, str(path))
     if path.name != segment_name(header.first):
         raise CorruptRecord(f"{path} holds the segment {segment_name(header.first)}")

@@ -19,7 +19,12 @@ from raykeeper.actors.disk.log_format import (
     decode_segment_header,
 )
 from raykeeper.actors.disk.log_segment import segment_name
-from raykeeper.actors.disk.storage_errors import CorruptRecord, UnknownVersion, is_full
+from raykeeper.actors.disk.storage_errors import (
+    CorruptRecord,
+    UnknownVersion,
+    is_full,
+    storage_errors,
+)
 
 SPARE_FILE = "spare"
 _LARGE = "large" + TEMP_SUFFIX
@@ -43,16 +48,18 @@ class SpareSegment:
 
         Raises:
             CorruptRecord: it is a segment that the log lacks.
-            OSError: it cannot be read or removed.
+            StorageError: it cannot be read.
+            OSError: it cannot be removed.
         """
         files = self._files
         if not files.exists(self._path):
             return
-        fd = files.open(self._path)
-        try:
-            data = files.read(fd, SEGMENT_HEADER_BYTES + BATCH_HEADER_BYTES, 0)
-        finally:
-            files.close(fd)
+        with storage_errors(self._path):
+            fd = files.open(self._path)
+            try:
+                data = files.read(fd, SEGMENT_HEADER_BYTES + BATCH_HEADER_BYTES, 0)
+            finally:
+                files.close(fd)
         if any(data[SEGMENT_HEADER_BYTES:]):
             try:
                 name = segment_name(decode_segment_header(data, str(self._path)).first)

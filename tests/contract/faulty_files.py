@@ -73,11 +73,13 @@ class FaultyFiles(FileLayer):
         on_operation: Called before each of those with its number and name; may raise, in place
             of the operation.
         capacity: Bytes that all files may have together; met at allocation only.
+        read_max: Bytes that one read may ask for.
     """
 
     def __init__(self) -> None:
         self.operations = 0
         self.capacity = 1 << 40
+        self.read_max = 1 << 40
         self.on_operation: Callable[[int, str], None] = lambda _number, _name: None
         self._root = _Folder()
         self._changes: list[_Change] = []  # of names, not forced yet, oldest first
@@ -160,6 +162,7 @@ class FaultyFiles(FileLayer):
         return len(self._open[fd].data)
 
     def read(self, fd: int, size: int, offset: int) -> bytes:
+        assert size <= self.read_max, (size, self.read_max)
         if self._open[fd].is_spoiled:
             raise Unreadable(errno.EIO, "cannot be read")
         return bytes(self._open[fd].data[offset : offset + size])
@@ -204,7 +207,7 @@ class FaultyFiles(FileLayer):
     def exists(self, path: Path) -> bool:
         try:
             self._find(path)
-        except OSError:
+        except FileNotFoundError:
             return False
         return True
 

@@ -170,9 +170,11 @@ def test_power_lost_again_during_recovery(loss: Loss) -> None:
 def test_the_disk_breaks_at_every_operation() -> None:
     for number in breaks(1):
         files = formatted()
-        files.on_operation = fail_at(files.operations + number)
+        broken = files.operations + number
+        files.on_operation = fail_at(broken)
         possible, complete = run_until_it_breaks(files, EVERYTHING)
         if complete:
+            assert files.operations < broken, "a failure was passed over, or tried again"
             return
         # The process is started anew; the page cache shows what the disk may not have (D5).
         view = recover(files.restart())

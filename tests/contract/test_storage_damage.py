@@ -178,6 +178,7 @@ def _segments(files: FaultyFiles) -> list[Path]:
 def test_power_lost_at_every_operation_of_a_repair(kind: str, loss: Loss) -> None:
     files, _ = disk_of(GROWN)
     CORRUPT[kind](files)
+    names = {path.name for path in files.paths(FOLDER)}
     valuable = {path.name: bytes(files.content(path)) for path in _segments(files)}
     for number in range(1, 200):
         rng = random.Random(number)
@@ -196,6 +197,7 @@ def test_power_lost_at_every_operation_of_a_repair(kind: str, loss: Loss) -> Non
         # What was there is kept, whole, until the server has its vote back.
         kept = {p.name: bytes(after.content(p)) for p in after.paths(DAMAGED) if "log." in p.name}
         assert kept == valuable, number
+        assert {path.name for path in after.paths(DAMAGED)} <= names, "promises of a new disk"
         storage.perform([EPOCH_1, append(1, 10)])
         storage.perform([VoteGranted()])
         assert not after.exists(DAMAGED)

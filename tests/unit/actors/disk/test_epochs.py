@@ -191,16 +191,25 @@ def test_another_size_is_noticed(size: int) -> None:
         found(files)
 
 
+def test_a_huge_file_is_not_read() -> None:
+    files = saved(OLD)
+    files.read_max = 8192
+    files.content(FILE).extend(bytes(1))
+    with pytest.raises(CorruptRecord, match="has 8193 bytes, at most 8192 were expected"):
+        found(files)
+
+
 def test_a_missing_file_is_a_lost_promise() -> None:
     with pytest.raises(CorruptRecord, match="promises of this server are lost"):
         EpochsFile(FaultyFiles(), FOLDER)
 
 
-def test_another_version_is_not_damage(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("raykeeper.actors.disk.epochs.EPOCHS_VERSION", 3)
+@pytest.mark.parametrize("version", [1, 3])
+def test_another_version_is_not_damage(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("raykeeper.actors.disk.epochs.EPOCHS_VERSION", version)
     files = saved(OLD)
     monkeypatch.undo()
-    with pytest.raises(UnknownVersion, match="version 3; this program reads 2"):
+    with pytest.raises(UnknownVersion, match=f"version {version}; this program reads 2"):
         found(files)
 
 

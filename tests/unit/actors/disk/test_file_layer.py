@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from raykeeper.actors.disk.atomic_file import remove_leftovers
 from raykeeper.actors.disk.file_layer import OS_FILES
 
 
@@ -58,6 +59,25 @@ def test_names(tmp_path: Path) -> None:
     OS_FILES.remove(tmp_path / "a")
     OS_FILES.remove_folder(tmp_path / "folder")
     assert not OS_FILES.exists(tmp_path / "a")
+
+
+def test_a_link_to_a_folder_is_removed_alone(tmp_path: Path) -> None:
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious/file").touch()
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder/link.tmp").symlink_to(tmp_path / "precious")
+    assert remove_leftovers(OS_FILES, tmp_path / "folder") == ["link.tmp"]
+    assert list((tmp_path / "folder").iterdir()) == []
+    assert (tmp_path / "precious/file").exists()
+
+
+def test_what_may_not_be_looked_at_is_not_missing(tmp_path: Path) -> None:
+    assert not OS_FILES.exists(tmp_path / "missing")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    (tmp_path / "file").touch()
+    for name in ("loop/x", "file/x"):
+        with pytest.raises(OSError, match=name):
+            OS_FILES.exists(tmp_path / name)
 
 
 def test_goes_on_where_a_call_stopped_short(

@@ -1,5 +1,6 @@
 """The identity of a folder: formatting, claiming, and who may not."""
 
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from msgspec.structs import replace
 from raykeeper.actors.disk.file_layer import OS_FILES
 from raykeeper.actors.disk.identity import (
     IDENTITY_FILE,
+    LOCK_FILE,
     Identity,
     Owner,
     claim_folder,
@@ -25,6 +27,7 @@ from raykeeper.actors.disk.storage_errors import (
     UnknownVersion,
 )
 from raykeeper.zab.ids import FOUNDING, ServerId
+from tests.contract.faulty_files import FaultyFiles, Loss
 
 OWNER = Owner("coord", "8c1f", ServerId(1))
 IDENTITY = Identity(OWNER, "disk-1", is_founding=True)
@@ -118,6 +121,44 @@ def test_every_flipped_bit_of_an_identity_is_noticed(tmp_path: Path) -> None:
         (tmp_path / IDENTITY_FILE).write_bytes(content[:size])
         with pytest.raises(CorruptRecord, match="is damaged"):
             claim_folder(tmp_path, OWNER)
+
+
+def test_a_huge_identity_is_not_read(tmp_path: Path) -> None:
+    format_folder(tmp_path, IDENTITY)
+    with (tmp_path / IDENTITY_FILE).open("r+b") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(CorruptRecord, match=r"identity has 1099511627776 bytes, at most"):
+        claim_folder(tmp_path, OWNER)
+
+
+@pytest.mark.parametrize("name", [IDENTITY_FILE, LOCK_FILE])
+def test_a_folder_in_the_place_of_a_file_is_an_error_that_names_it(
+    tmp_path: Path, name: str
+) -> None:
+    format_folder(tmp_path, IDENTITY)
+    (tmp_path / name).unlink()
+    (tmp_path / name).mkdir()
+    with pytest.raises(StorageError, match=f"/{name}: Is a directory"):
+        claim_folder(tmp_path, OWNER)
+
+
+def test_a_file_in_the_place_of_a_folder_is_an_error_that_names_it(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    for folder in ("file", "file/1"):
+        with pytest.raises(StorageError, match=f"{tmp_path}/{folder}.*: Not a directory"):
+            claim_folder(tmp_path / folder, OWNER)
+
+
+def test_a_formatted_folder_outlives_a_crash_whoever_made_it() -> None:
+    # A launch that formats another server of the ensemble, or one that was killed.
+    files = FaultyFiles()
+    folder = Path("/data/coord/1")
+    files.make_folder(Path("/data"))
+    files.sync_folder(Path("/"))
+    files.make_folder(folder.parent)
+    files.make_folder(folder)
+    format_folder(folder, IDENTITY, files)
+    assert peek_identity(folder, files.crash(Loss.ALL, random.Random(0))) == IDENTITY
 
 
 def test_an_identity_of_another_version_is_not_damage(

@@ -7,7 +7,11 @@ import pytest
 
 from raykeeper.actors.disk.atomic_file import read_file
 from raykeeper.actors.disk.log import Log
-from raykeeper.actors.disk.log_format import SEGMENT_HEADER_BYTES
+from raykeeper.actors.disk.log_format import (
+    SEGMENT_HEADER_BYTES,
+    batches,
+    decode_segment_header,
+)
 from raykeeper.actors.disk.log_segment import segment_name
 from raykeeper.actors.disk.spare_segment import SpareSegment
 from raykeeper.actors.disk.storage_errors import CorruptRecord
@@ -310,3 +314,25 @@ def test_a_cut_forgets_what_was_said_to_be_committed_after_it() -> None:
     assert (log.last, log.committed) == (z(1), z(1))
     log.truncate(z(1))
     assert log.last == z(1)
+
+
+@pytest.mark.parametrize("upto", [z(1), z(2), z(4)])
+def test_a_cut_of_a_damaged_segment_leaves_what_proves_the_damage(upto: Zxid) -> None:
+    # Without what follows, its last batch would pass for one that was torn by a crash.
+    files = written(200, 200, 200)
+    log = recovered(files)[2]
+    files.flip(path(z(1) if upto < z(4) else z(4)), SEGMENT_HEADER_BYTES + 100)
+    before = segments(files)
+    with pytest.raises(CorruptRecord, match="is damaged after"):
+        log.truncate(upto)
+    assert segments(files) == before
+    with pytest.raises(CorruptRecord, match="is damaged after"):
+        recovered(files)
+
+
+def test_the_last_of_a_write_knows_what_was_forced_on_the_way() -> None:
+    files = written(200, 200, 100, synced_one_by_one=False)
+    data = read_file(files, path(z(7)))
+    header = decode_segment_header(data, "log")
+    (batch,) = batches(data, header.salt, header.previous, "log")
+    assert (batch.first, batch.synced) == (z(7), z(6))

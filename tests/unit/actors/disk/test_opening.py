@@ -1,9 +1,17 @@
 """How a store is opened: formatted when there is nothing, repaired when corrupt, or refused."""
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 from msgspec.structs import replace
 
-from raykeeper.actors.disk.identity import Owner, format_folder, peek_identity
+from raykeeper.actors.disk.identity import (
+    IDENTITY_FILE,
+    Owner,
+    format_folder,
+    peek_identity,
+)
 from raykeeper.actors.disk.opening import open_store
 from raykeeper.actors.disk.storage import Storage
 from raykeeper.actors.disk.storage_errors import (
@@ -60,3 +68,49 @@ def test_what_is_not_damage_is_not_repaired() -> None:
     with pytest.raises(UnknownVersion):
         opened(other)
     assert (files.open_files(), other.open_files()) == (0, 0)
+
+
+class OvertakenFiles(FaultyFiles):
+    """Files on which another process does something before a lock is taken for the first time."""
+
+    def __init__(self, overtake: Callable[[FaultyFiles], None]) -> None:
+        super().__init__()
+        self.overtake: Callable[[FaultyFiles], None] | None = None
+        format_folder(FOLDER, IDENTITY, self)
+        self.overtake = overtake
+
+    def lock(self, path: Path) -> int | None:
+        overtake, self.overtake = self.overtake, None
+        if overtake is not None:
+            overtake(self)
+        return super().lock(path)
+
+
+def test_a_damaged_folder_that_is_in_use_is_left_alone() -> None:
+    files = FaultyFiles()
+    format_folder(FOLDER, IDENTITY, files)
+    storage, _ = opened(files)
+    files.flip(FOLDER / IDENTITY_FILE, 30)
+    damaged = bytes(files.content(FOLDER / IDENTITY_FILE))
+    with pytest.raises(FolderInUse, match="in use by another process"):
+        opened(files)
+    assert files.content(FOLDER / IDENTITY_FILE) == damaged
+    storage.close()
+    assert opened(files)[1].disk != FOUNDING
+
+
+def test_a_disk_that_another_process_has_repaired_is_left_alone() -> None:
+    # Frozen between looking at the identity and locking the folder: by now its vote may be back.
+    repaired: list[str] = []
+
+    def repair(files: FaultyFiles) -> None:
+        storage, recovered = opened(files)
+        repaired.append(recovered.disk)
+        storage.close()
+
+    files = OvertakenFiles(repair)
+    files.flip(FOLDER / IDENTITY_FILE, 30)
+    with pytest.raises(FolderInUse, match=r"/data/coord/1 .* was repaired by another process"):
+        opened(files)
+    assert files.open_files() == 0
+    assert [opened(files)[1].disk] == repaired
