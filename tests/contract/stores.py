@@ -43,10 +43,12 @@ class Store(Protocol):
 class DiskStore:
     """`Storage` on the operating system's files; its crash is the end of a process."""
 
-    def __init__(self, folder: Path, files: FileLayer = OS_FILES) -> None:
+    def __init__(
+        self, folder: Path, files: FileLayer = OS_FILES, limits: StorageLimits = LIMITS
+    ) -> None:
         self.folder = folder
         self.files = files
-        self.storage = Storage.open(folder, OWNER, LIMITS, files)
+        self.storage = Storage.open(folder, OWNER, limits, files)
 
     @classmethod
     def fresh(cls, tmp_path: Path) -> "DiskStore":

@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 
 from raykeeper.actors.disk.identity import format_folder, peek_identity
-from raykeeper.actors.disk.storage import Storage
+from raykeeper.actors.disk.storage import Storage, StorageLimits
 from raykeeper.actors.disk.storage_errors import NotFormatted, StorageError
 from raykeeper.zab.effects import (
     Append,
@@ -29,7 +29,7 @@ from tests.contract.store_model import (
     random_steps,
     view_of,
 )
-from tests.contract.stores import FOLDER, IDENTITY, OWNER, DiskStore, do, prepare
+from tests.contract.stores import FOLDER, IDENTITY, LIMITS, OWNER, DiskStore, do, prepare
 
 
 def z(counter: int, epoch: int = 1) -> Zxid:
@@ -80,13 +80,13 @@ def formatted() -> FaultyFiles:
 
 
 def run_until_it_breaks(
-    files: FaultyFiles, groups: Sequence[Sequence[Step]]
+    files: FaultyFiles, groups: Sequence[Sequence[Step]], limits: StorageLimits = LIMITS
 ) -> tuple[set[View], bool]:
     """Perform `groups`; returns what may be on the disk, and whether all of it was completed."""
     model = StoreModel()
     possible = {model.view()}
     try:
-        store = DiskStore(FOLDER, files)
+        store = DiskStore(FOLDER, files, limits)
         store.recover()
         for group in groups:
             for step in group:
@@ -144,6 +144,27 @@ def test_power_lost_anywhere_in_random_histories(seed: int) -> None:
             return
         assert recover(files.crash(Loss.SOME, rng)) in possible, number
     pytest.fail("the history never came to its end")
+
+
+@pytest.mark.parametrize("loss", Loss)
+def test_power_lost_while_the_only_snapshot_is_replaced(loss: Loss) -> None:
+    groups: list[list[Step]] = [
+        [EPOCH_1],
+        *([append(z(n), 700)] for n in (1, 3, 5)),
+        [WriteSnapshot(z(4), z(5), [b"first"])],
+        *([append(z(n), 700)] for n in (7, 9, 11)),
+        [WriteSnapshot(z(10), z(11), [b"second"])],
+    ]
+    for number in breaks(1):
+        for seed in range(8 if loss is Loss.SOME else 1):
+            files = formatted()
+            files.on_operation = crash_at(files.operations + number)
+            possible, complete = run_until_it_breaks(files, groups, StorageLimits(2048, 1))
+            if complete:
+                return
+            rng = random.Random(f"{number}.{seed}")
+            assert recover(files.crash(loss, rng)) in possible, number
+    pytest.fail("the scenario never came to its end")
 
 
 @pytest.mark.parametrize("loss", Loss)

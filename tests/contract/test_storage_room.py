@@ -187,6 +187,7 @@ def test_any_other_failure_of_the_allocation_stops_the_store(operation: str) -> 
 
     def fail(_number: int, name: str) -> None:
         if name == operation:
+            files.on_operation = lambda _number, _name: None  # once is enough
             raise OSError(5, "broken")
 
     files.on_operation = fail
@@ -195,7 +196,6 @@ def test_any_other_failure_of_the_allocation_stops_the_store(operation: str) -> 
             storage.perform([append(counter)])
     with pytest.raises(StorageError, match="failed before"):
         storage.perform([CheckRoom()])
-    files.on_operation = lambda _number, _name: None
     storage.close()
     assert files.open_files() == 0
 
@@ -245,11 +245,7 @@ def fill_a_real_disk(disk: Path) -> None:
     while RoomChanged(False) not in told:
         counter += 1
         told = storage.perform([Append(z(counter), [bytes(50_000)], ZERO)])
-    fd = os.open(disk / "more", os.O_WRONLY | os.O_CREAT)
-    with pytest.raises(OSError, match="No space left"):
-        while True:
-            os.write(fd, bytes(4096))
-    os.close(fd)
+    fill(disk / "more")
     assert OS_FILES.free_bytes(disk) == 0
     # Nothing is left for anybody, and what was accepted still fits, promises too.
     last = counter + 15
@@ -264,3 +260,21 @@ def fill_a_real_disk(disk: Path) -> None:
     assert log_of(recovered) == [z(n) for n in range(1, last + 1)]
     assert (recovered.accepted, recovered.has_room, recovered.is_uncertain) == (7, True, False)
     storage.close()
+    # Nothing is left for a start: it needs a block for the identity, though there is a spare.
+    fill(disk / "yet more")
+    for _ in range(2):
+        with pytest.raises(NoRoom, match=f"{folder}: No space left on device"):
+            open_again()
+    (disk / "yet more").unlink()
+    storage, recovered = open_again()
+    assert log_of(recovered) == [z(n) for n in range(1, last + 1)]
+    storage.close()
+
+
+def fill(path: Path) -> None:
+    """Make a file that takes all that is left of the disk."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT)
+    with pytest.raises(OSError, match="No space left"):
+        while True:
+            os.write(fd, bytes(4096))
+    os.close(fd)

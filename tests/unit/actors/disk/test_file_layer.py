@@ -1,13 +1,14 @@
 """FileLayer on the operating system."""
 
+import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from raykeeper.actors.disk.atomic_file import remove_leftovers
-from raykeeper.actors.disk.file_layer import OS_FILES
+from raykeeper.actors.disk.file_layer import OS_FILES, Unreadable
 
 
 def test_writes_more_buffers_than_one_call_takes(tmp_path: Path) -> None:
@@ -30,6 +31,63 @@ def test_allocated_space_reads_as_zeros(tmp_path: Path) -> None:
     OS_FILES.sync(fd)
     assert OS_FILES.read(fd, 5000, 0) == bytes(100) + b"x" + bytes(4899)
     OS_FILES.close(fd)
+
+
+def test_allocated_space_is_no_hole(tmp_path: Path) -> None:
+    fd = OS_FILES.create(tmp_path / "file")
+    OS_FILES.allocate(fd, 1 << 20)
+    status = os.fstat(fd)
+    assert (status.st_size, status.st_blocks * 512 >= 1 << 20) == (1 << 20, True)
+    OS_FILES.close(fd)
+
+
+def test_what_is_forced_is_forced_by_the_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forced: list[tuple[str, Path]] = []
+
+    def note(call: str) -> Callable[[int], None]:
+        return lambda fd: forced.append((call, Path(f"/proc/self/fd/{fd}").readlink()))
+
+    monkeypatch.setattr(os, "fsync", note("fsync"))
+    monkeypatch.setattr(os, "fdatasync", note("fdatasync"))
+    path = tmp_path / "file"
+    fd = OS_FILES.create(path)
+    before = open_files()
+    OS_FILES.sync(fd)
+    OS_FILES.sync_data(fd)
+    OS_FILES.sync_folder(tmp_path)
+    assert forced == [("fsync", path), ("fdatasync", path), ("fsync", tmp_path)]
+    assert open_files() == before
+    OS_FILES.close(fd)
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.EBADMSG])
+def test_what_the_disk_has_lost_is_unreadable(code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_fd: int, _size: int, _offset: int) -> bytes:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "pread", fail)
+    with pytest.raises(Unreadable):
+        OS_FILES.read(0, 1, 0)
+    code = errno.EISDIR
+    with pytest.raises(IsADirectoryError):
+        OS_FILES.read(0, 1, 0)
+
+
+def test_no_child_inherits_a_file(tmp_path: Path) -> None:
+    # It would hold the lock of a server that is gone.
+    lock = OS_FILES.lock(tmp_path / "lock")
+    assert lock is not None
+    path = tmp_path / "file"
+    fds = [lock, OS_FILES.create(path), OS_FILES.open(path), OS_FILES.edit(path)]
+    assert not any(os.get_inheritable(fd) for fd in fds)
+    for fd in fds:
+        OS_FILES.close(fd)
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def test_create_does_not_take_an_existing_file(tmp_path: Path) -> None:
@@ -111,10 +169,10 @@ def test_a_lock_that_the_system_refuses_leaves_no_open_file(
         raise OSError("no locks available")
 
     monkeypatch.setattr("fcntl.flock", refuse)
-    before = len(list(Path("/proc/self/fd").iterdir()))
+    before = open_files()
     with pytest.raises(OSError, match="no locks available"):
         OS_FILES.lock(tmp_path / "lock")
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert open_files() == before
 
 
 def test_free_bytes_are_those_of_the_disk(tmp_path: Path) -> None:

@@ -1,12 +1,13 @@
 """Generations: the highest number counts, and only whole ones have a number."""
 
+import random
 from pathlib import Path
 
 import pytest
 
 from raykeeper.actors.disk.generations import make_first_generation, open_generations
 from raykeeper.actors.disk.storage_errors import CorruptRecord, StorageError
-from tests.contract.faulty_files import FaultyFiles
+from tests.contract.faulty_files import FaultyFiles, Loss
 
 FOLDER = Path("/")
 
@@ -42,6 +43,13 @@ def test_older_ones_are_removed() -> None:
     assert generations.path == FOLDER / "generation-10"
     assert old == ["generation-2", "generation-9"]
     assert files.names(FOLDER) == ["generation-10"]
+
+
+def test_names_that_were_not_forced_are_forced() -> None:
+    files = with_generations("generation-1")
+    open_generations(files, FOLDER)
+    after = files.crash(Loss.ALL, random.Random(0))
+    assert after.names(FOLDER / "generation-1") == ["log.1", "snapshot.1"]
 
 
 def test_one_that_lost_its_snapshot_does_not_cost_the_one_before() -> None:
