@@ -193,6 +193,11 @@ class Replica:
             self._failure = error
             self._log.line("replica.failed", reason=error)
             return
+        # A bug. Nothing was built on it yet, so it is told where one looks instead of repeated.
+        except Exception as error:
+            self._failure = RayKeeperError(f"the start failed: {error!r}")
+            self._log.fatal("the start failed", error)
+            return
         self._waits_for = None
         _spare_what_was_recovered()
         self.incarnation = storage.identity.incarnation

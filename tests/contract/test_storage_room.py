@@ -168,6 +168,16 @@ def test_a_cut_needs_no_more_room() -> None:
     assert log_of(start(files)[1]) == [z(1), z(2), z(3)]
 
 
+def test_there_is_a_spare_again_after_a_cut() -> None:
+    files, storage = almost_full(segments=1)
+    for counter in range(1, 5):
+        storage.perform([append(counter)])
+    storage.perform([Truncate(z(2))])
+    files.capacity -= files.free_bytes(FOLDER)  # taken by somebody else
+    told = [storage.perform([append(counter)]) for counter in range(3, 9)]
+    assert [events for events in told if len(events) > 1] == [[LogSynced(z(5)), RoomChanged(False)]]
+
+
 def test_room_comes_back_with_what_is_removed() -> None:
     files, storage = almost_full(segments=0)
     told: list[DiskEvent] = storage.perform([append(1)])

@@ -3,8 +3,10 @@
 import os
 import shutil
 import signal
+import struct
 import subprocess
 import uuid
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,6 +14,7 @@ from typing import Any, TypeVar
 import pytest
 import ray
 
+from raykeeper.actors.disk.epochs import EPOCHS_FILE, EPOCHS_VERSION
 from raykeeper.actors.disk.identity import Identity, format_folder
 from raykeeper.actors.disk.snapshot_files import snapshot_zxids
 from raykeeper.actors.disk.storage import Storage
@@ -22,6 +25,7 @@ from raykeeper.actors.replica_status import FAILED, STARTING, ReplicaStatus
 from raykeeper.client import connect
 from raykeeper.client.errors import NoNodeError
 from raykeeper.links.ray_names import NAMESPACE, snapshotter_name, tracker_name
+from raykeeper.zab.errors import RayKeeperError
 from raykeeper.zab.ids import Millis, ServerId
 from tests.ray.conftest import eventually
 
@@ -273,6 +277,20 @@ def test_a_full_disk_stops_no_write_and_is_left_behind(small_disk: Path, tmp_pat
 
 def _has_room_and_vote(status: ReplicaStatus) -> bool:
     return status.is_active and status.has_room and status.votes
+
+
+def test_a_start_that_meets_a_bug_says_so(single: Ensemble) -> None:
+    config = single.format().configs[0]
+    # Whole, but never written by this program: a current epoch above the accepted one.
+    slot = struct.pack("<8sIQIII", b"RKEPOCHS", EPOCHS_VERSION, 1, 1, 2, 0)
+    slot = (slot + struct.pack("<I", zlib.crc32(slot))).ljust(4096, b"\0")
+    (config.path / EPOCHS_FILE).write_bytes(2 * slot)
+    handle = start_replica(config)
+    for _ in range(2):
+        with pytest.raises(RayKeeperError, match="the start failed: AssertionError"):
+            ray.get(handle.ready.remote())
+        status = single.status(1)
+        assert (status.role, "AssertionError" in status.failure) == (FAILED, True)
 
 
 def test_a_foreign_folder_is_an_error_that_names_it(single: Ensemble) -> None:
