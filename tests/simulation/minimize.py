@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tests.simulation.attempt import Failure, Outcome
-from tests.simulation.plan import QUEUE_MAX, Fault, FaultKind, Plan
+from tests.simulation.plan import QUEUE_MAX, WITHOUT_TARGET, Fault, Plan
 
 RUNS_MAX = 400
 SECONDS_MAX = 120.0
@@ -32,7 +32,6 @@ BRIEF_MS = 10
 """Faults that last no longer are left as they are."""
 
 
-_WITHOUT_TARGET = (FaultKind.BLACKOUT, FaultKind.SPLIT)  # they are about `others` only
 _PLAIN_SERVER = {
     "sync_ms_max": 0,
     "drift_ppm": 0,
@@ -191,7 +190,7 @@ def _without_server(plan: Plan) -> Iterator[Plan]:
 
 def _spared(fault: Fault, server_id: int) -> Fault | None:
     """The fault without a server that is gone, or nothing when it was about that one."""
-    is_about_it = fault.target == server_id and fault.kind not in _WITHOUT_TARGET
+    is_about_it = fault.target == server_id and fault.kind not in WITHOUT_TARGET
     if is_about_it and not _is_of_client(fault):
         return None
     if server_id not in fault.others:

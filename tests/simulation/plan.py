@@ -114,6 +114,10 @@ class FaultKind(Enum):
     """`delay_ms` after the `amount`-th `trigger` from now on, `reaction`, for `lasts_ms`."""
 
 
+WITHOUT_TARGET = frozenset({FaultKind.AMBUSH, FaultKind.BLACKOUT, FaultKind.PART, FaultKind.SPLIT})
+"""They are about `others` only, or about whoever is met."""
+
+
 class Fault(Struct, frozen=True, omit_defaults=True):
     """One fault. Servers are named by their ids, clients by their numbers from 1."""
 

@@ -1,5 +1,6 @@
 """One run for a reader: plan, trace, verdict; a plan that fails is made smaller first."""
 
+from enum import Enum
 from functools import partial
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from rich.table import Table
 
 from tests.simulation.attempt import Failure, Outcome, attempt
 from tests.simulation.minimize import RUNS_MAX, Minimized, minimize
-from tests.simulation.plan import Fault, Plan
+from tests.simulation.plan import WITHOUT_TARGET, ClientPlan, Fault, FaultKind, Plan, ServerPlan
 from tests.simulation.plan_file import write_plan
 from tests.simulation.summary import Tally, show_counts
 from tests.simulation.trace import Recorder, show_trace
@@ -53,39 +54,55 @@ def show_plan(plan: Plan, console: Console) -> None:
     """Print what was drawn, as tables."""
     console.print(
         f"seed {plan.seed}: {plan.safety_ms} ms with faults, links take up to "
-        f"{plan.delay_ms_max} ms, {len(plan.faults)} faults",
+        f"{plan.delay_ms_max} ms, counters of {plan.counter_bits} bits, {len(plan.faults)} faults"
+        f"{', at last too many disks are lost' if plan.loses_majority else ''}",
         highlight=False,
+        soft_wrap=True,
     )
-    for title, rows in (("servers", plan.servers), ("clients", plan.clients)):
-        console.print(_table(title, rows))
+    console.print(_table("server", plan.servers))
+    console.print(_table("client", plan.clients))
     if plan.faults:
-        table = Table(title="faults", title_justify="left", box=None)
-        for name in ("at", "kind", "target", "others", "lasts", "amount"):
-            table.add_column(name, justify="left" if name == "kind" else "right")
+        table = Table(box=None)
+        for name in ("at", "fault", "target", "lasts", "how"):
+            table.add_column(name, justify="left" if name in ("fault", "how") else "right")
         for fault in plan.faults:
             table.add_row(*_fault_row(fault))
         console.print(table)
 
 
-def _table(title: str, rows: tuple[Struct, ...]) -> Table:
-    table = Table(title=title, title_justify="left", box=None)
-    for name in rows[0].__struct_fields__ if rows else ():
-        table.add_column(name, justify="right")
+def _table(title: str, parts: tuple[ServerPlan, ...] | tuple[ClientPlan, ...]) -> Table:
+    """A column for each server or client: names of fields are long, values are not."""
+    table = Table(box=None)
+    rows = [structs.astuple(part) for part in parts]
+    first, *names = parts[0].__struct_fields__ if parts else [""]
+    assert not parts or first in ("server_id", "number"), first
+    table.add_column(title)
     for row in rows:
-        table.add_row(*(str(value) for value in structs.astuple(row)))
+        table.add_column(str(row[0]), justify="right")
+    for place, name in enumerate(names, 1):
+        table.add_row(name, *(_in_words(row[place]) for row in rows))
     return table
 
 
+def _in_words(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value.value if isinstance(value, Enum) else value)
+
+
 def _fault_row(fault: Fault) -> tuple[str, ...]:
-    of_client = "client" in fault.kind.value
-    return (
-        f"{fault.at_ms / 1000:.3f}",
-        fault.kind.value,
-        f"{'client' if of_client else 'server'} {fault.target}",
-        " ".join(map(str, fault.others)),
-        f"{fault.lasts_ms} ms" if fault.lasts_ms else "",
-        str(fault.amount) if fault.amount else "",
-    )
+    who = "client" if "client" in fault.kind.value else "server"
+    whom = f"{who} {fault.target}" if fault.target else "leader"
+    target = "" if fault.kind in WITHOUT_TARGET else whom
+    how = []
+    if fault.kind is FaultKind.AMBUSH:
+        how = [f"{fault.trigger} number {fault.amount}, {fault.delay_ms} ms later: "]
+        how += [fault.reaction, f"; again after {fault.again_ms} ms" if fault.again_ms else ""]
+    else:
+        how += [f"with {', '.join(map(str, fault.others))} "] if fault.others else []
+        how += [f"by {fault.amount}"] if fault.amount else []
+    lasts = f"{fault.lasts_ms} ms" if fault.lasts_ms else ""
+    return f"{fault.at_ms / 1000:.3f}", fault.kind.value, target, lasts, "".join(how)
 
 
 def _shrink(plan: Plan, failure: Failure, options: Replay, console: Console) -> Minimized:

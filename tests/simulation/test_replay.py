@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 from tests.simulation import broken
 from tests.simulation.__main__ import app
 from tests.simulation.attempt import ROOT, TooLongError, attempt
-from tests.simulation.plan import draw_plan
+from tests.simulation.plan import FaultKind, draw_plan
 from tests.simulation.plan_file import read_plan, write_plan
-from tests.simulation.replay import Replay, replay
+from tests.simulation.replay import Replay, replay, show_plan
 from tests.simulation.trace import Recorder, show_trace
 
 SEEDS = range(1, 7)
@@ -103,6 +103,21 @@ def test_a_failure_is_shown_with_its_small_plan(
     assert shown.index("made") < shown.index("no convergence in 60000 ms")
     assert (tmp_path / f"seed-{seed}.json").exists()
     assert f"seed {seed} failed at" in shown
+
+
+def test_a_plan_is_shown_whole_on_a_narrow_terminal() -> None:
+    """Every field and value; of an ambush what it waits for, and what then happens."""
+    plan = draw_plan(17)
+    text = StringIO()
+    show_plan(plan, Console(file=text, width=80))
+    shown = text.getvalue()
+    assert "…" not in shown
+    for part in (*plan.servers[:1], *plan.clients[:1]):
+        assert all(name in shown for name in part.__struct_fields__[1:])
+    words = " ".join(shown.split())
+    ambush = next(fault for fault in plan.faults if fault.kind is FaultKind.AMBUSH)
+    assert f"{ambush.trigger} number {ambush.amount}, {ambush.delay_ms} ms later:" in words
+    assert "leader" in shown and f"{plan.safety_ms} ms with faults" in shown
 
 
 def test_the_command(tmp_path: Path) -> None:

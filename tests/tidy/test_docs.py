@@ -8,6 +8,7 @@ ROOT = Path(__file__).parents[2]
 ROOMS = ("actors", "client", "clusters", "links", "zab", "znodes")
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 TEST_NAME = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
+PROMISE = re.compile(r'(?<=")([A-Z][A-Za-z]+)(?=: )')
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[\w-]+)?\)")
 
 
@@ -51,6 +52,26 @@ def test_every_error_is_documented() -> None:
     assert documented == error_classes(sources)
 
 
+def promises(sources: list[str]) -> set[str]:
+    """The names with which the words of assertions begin."""
+    return {
+        name
+        for source in sources
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Assert | ast.Raise)
+        for name in PROMISE.findall(ast.unparse(node).replace("'", '"'))
+    }
+
+
+def test_every_promise_of_the_simulator_is_documented() -> None:
+    files = [p for p in (ROOT / "tests/simulation").rglob("*.py") if "test_" not in p.name]
+    text = (ROOT / "docs/TESTING.md").read_text()
+    _, _, section = text.partition("### The promises by name")
+    rows = re.findall(r"^\| (`.+?) \|", section.partition("\n#")[0], re.MULTILINE)
+    documented = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    assert documented == promises([p.read_text() for p in files])
+
+
 def test_every_test_named_in_a_page_exists() -> None:
     assert [test for page in PAGES for test in missing_tests(page.read_text(), ROOT)] == []
 
@@ -90,6 +111,8 @@ def test_unit_tests_mirror_the_rooms() -> None:
 def test_the_checks_can_fail(tmp_path: Path) -> None:
     source = "class RayKeeperError(Exception): ...\nclass A(RayKeeperError): ...\nclass B(A): ..."
     assert error_classes({"a.py": source}) == {"RayKeeperError", "A", "B"}
+    checks = "assert a, f'Aa: {b}'\nassert a, (f\"Bb: {b} Cc: \" 'd')\nraise E('Dd: g')\nh = 'Ee: j'"
+    assert promises([checks]) == {"Aa", "Bb", "Dd"}
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests/test_a.py").write_text("def test_b() -> None: ...")
     text = "`tests/test_a.py::test_b` `tests/test_a.py::test_c` `tests/test_d.py`"
