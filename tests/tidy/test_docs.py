@@ -111,7 +111,9 @@ def test_unit_tests_mirror_the_rooms() -> None:
 def test_the_checks_can_fail(tmp_path: Path) -> None:
     source = "class RayKeeperError(Exception): ...\nclass A(RayKeeperError): ...\nclass B(A): ..."
     assert error_classes({"a.py": source}) == {"RayKeeperError", "A", "B"}
-    checks = "assert a, f'Aa: {b}'\nassert a, (f\"Bb: {b} Cc: \" 'd')\nraise E('Dd: g')\nh = 'Ee: j'"
+    checks = (
+        "assert a, f'Aa: {b}'\nassert a, (f\"Bb: {b} Cc: \" 'd')\nraise E('Dd: g')\nh = 'Ee: j'"
+    )
     assert promises([checks]) == {"Aa", "Bb", "Dd"}
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests/test_a.py").write_text("def test_b() -> None: ...")
