@@ -116,6 +116,7 @@ class ClientCore:
         self._outstanding = Outstanding(limits)
         self._watchers = Watchers()
         self._beat = 0
+        self._attempt = 0
         self._server = ServerId(0)
         self._failures: dict[ServerId, str] = {}
         # Up to here every watch event was received. It stands still from Connected until the
@@ -156,7 +157,9 @@ class ClientCore:
         assert self._phase is Phase.OPENING, self._phase
         self._phase = Phase.JOINING
         self._connect_sent_at = now
-        connect = Connect(self.session_id, self._password, self._wished_timeout_ms, self.last_zxid)
+        self._attempt += 1
+        timeout_ms, attempt = self._wished_timeout_ms, self._attempt
+        connect = Connect(self.session_id, self._password, timeout_ms, self.last_zxid, attempt)
         self.out.append(SendFrame(encode_client_frame(connect)))
 
     def link_failed(self, reason: str, now: Millis) -> None:

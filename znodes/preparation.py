@@ -6,7 +6,8 @@ of times. A request that cannot be granted becomes an error transaction, which u
 number, so that a repeated write gets the same refusal.
 
 Owns: numbers of a session are prepared in order without gaps; txn times never go back; a session
-that is closing writes no more; sequence numbers never repeat under a parent.
+that is closing writes no more; a session never goes back to an earlier connection of its client;
+sequence numbers never repeat under a parent.
 
 ZooKeeper: `PrepRequestProcessor.pRequest2Txn`; the order of the checks is the same.
 """
@@ -62,6 +63,7 @@ class FutureSession(Struct, gc=False):
     owner: Zxid
     password: bytes
     last_number: int
+    attempt: int
     closing: bool = False
 
 
@@ -114,7 +116,8 @@ class Preparation:
         """Prepare the opening of a session, or its move to another connection.
 
         A request for a new session whose password is that of a living one is a repeat: its first
-        answer was lost, so it finds the session it made.
+        answer was lost, so it finds the session it made. A request that is older than the one that
+        has the session now is refused.
         """
         time_ms = self._begin(zxid, wall_ms)
         change = self._opened(zxid, server_id, connection, request)
@@ -169,7 +172,9 @@ class Preparation:
             session = self._state.sessions.get(session_id)
             if session is None:
                 return None
-            future = FutureSession(session.owner, session.password, session.last_number)
+            future = FutureSession(
+                session.owner, session.password, session.last_number, session.attempt
+            )
             self._sessions[session_id] = future
         return None if future.closing else future
 
@@ -294,20 +299,27 @@ class Preparation:
                 return OpenRefused(server_id, connection, Code.SESSION_EXPIRED)
             if session.password != password:
                 return OpenRefused(server_id, connection, Code.AUTH_FAILED)
+            if request.attempt < session.attempt:
+                # It was under way for long, or its server does not know yet that the link is dead,
+                # and a client that is served elsewhere would be thrown off.
+                return OpenRefused(server_id, connection, Code.SESSION_MOVED)
             session.owner = zxid
+            session.attempt = request.attempt
         else:
             if len(password) != PASSWORD_BYTES:
                 return OpenRefused(server_id, connection, Code.AUTH_FAILED)
             if self._session_count >= limits.sessions_max:
                 return OpenRefused(server_id, connection, Code.CONNECTION_LOSS)
             session_id = SessionId(zxid)
-            self._sessions[session_id] = FutureSession(zxid, password, 0)
+            self._sessions[session_id] = FutureSession(zxid, password, 0, request.attempt)
             self._passwords[password] = session_id
             self._session_count += 1
         timeout_ms = request.timeout_ms
         timeout_ms = max(limits.session_timeout_min_ms, timeout_ms)
         timeout_ms = min(limits.session_timeout_max_ms, timeout_ms)
-        return SessionOpened(session_id, password, timeout_ms, server_id, connection)
+        return SessionOpened(
+            session_id, password, timeout_ms, server_id, connection, request.attempt
+        )
 
     def _with_password(self, password: bytes) -> SessionId:
         """The living session with this password, 0 for none."""

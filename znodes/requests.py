@@ -124,12 +124,15 @@ class Connect(Struct, frozen=True, array_like=True, tag=1):
     For a new session (`session_id` 0) the client draws `password` at random: it is the session's
     password from then on, and a repeated request with the same one finds the session it made.
     The server answers only when it has applied `last_zxid`, so the client never reads backwards.
+    `attempt` numbers the connections of a client, from 1; a session never goes back to an earlier
+    one. A client that does not number them says 0.
     """
 
     session_id: SessionId
     password: bytes
     timeout_ms: Millis
     last_zxid: Zxid
+    attempt: int = 0
 
 
 class ClientFrame(Struct, frozen=True, array_like=True, tag=2):

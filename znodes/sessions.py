@@ -1,8 +1,8 @@
 """The table of sessions, and in each the outcomes of its writes: the memory of exactly once.
 
 A session lives from its SessionOpened to its SessionClosed. Its id is the zxid of the first and
-never returns, so a replay over a fuzzy snapshot needs few comparisons: owner number, last number
-and acked number only rise, and what a replay opens again is closed again before Z1.
+never returns, so a replay over a fuzzy snapshot needs few comparisons: owner number, attempt, last
+number and acked number only rise, and what a replay opens again is closed again before Z1.
 
 The outcomes held are those of the numbers in (max(acked, last - OUTCOMES_MAX), last]: a function
 of two numbers that only rise, so every way to the same state holds the same ones.
@@ -30,6 +30,7 @@ class SessionRecord(Struct, frozen=True, array_like=True, tag=2):
     last_number: int
     acked: int
     outcomes: dict[int, Outcome]
+    attempt: int = 0
 
 
 _encode_record = msgspec.msgpack.Encoder().encode
@@ -48,6 +49,8 @@ class Session(Struct, gc=False):
     """The client has every outcome up to this number."""
     outcomes: dict[int, Outcome]
     """By number, ascending."""
+    attempt: int = 0
+    """Which of its client's connections the owner number stands for."""
     term: int = 0
     """What the digest counts for this session."""
 
@@ -74,10 +77,12 @@ class SessionTable:
         session_id = change.session_id
         session = self.by_id.get(session_id)
         if session is None:
-            self.add(Session(session_id, change.password, change.timeout_ms, zxid, 0, 0, {}))
+            opened = change.password, change.timeout_ms, zxid
+            self.add(Session(session_id, *opened, 0, 0, {}, change.attempt))
         elif session.owner < zxid:
             session.owner = zxid
             session.timeout_ms = change.timeout_ms
+            session.attempt = change.attempt
             self._stale[session_id] = None
 
     def add(self, session: Session) -> None:
@@ -141,4 +146,5 @@ def record_of(session: Session) -> SessionRecord:
         session.last_number,
         session.acked,
         session.outcomes,
+        session.attempt,
     )

@@ -262,6 +262,7 @@ class SnapshotLoader:
                 record.last_number,
                 record.acked,
                 record.outcomes,
+                record.attempt,
             )
         )
 

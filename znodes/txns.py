@@ -47,7 +47,7 @@ class SessionOpened(Struct, frozen=True, array_like=True, tag=4):
     """A session was opened, or moved to another connection (createSession and moveSession).
 
     Its owner number is this transaction's zxid: requests forwarded under an earlier one are
-    refused. `server_id` and `connection` say whom to answer.
+    refused. `server_id` and `connection` say whom to answer, `attempt` is that of the Connect.
     """
 
     session_id: SessionId
@@ -55,12 +55,14 @@ class SessionOpened(Struct, frozen=True, array_like=True, tag=4):
     timeout_ms: Millis
     server_id: ServerId
     connection: int
+    attempt: int = 0
 
 
 class OpenRefused(Struct, frozen=True, array_like=True, tag=5):
     """A session could not be opened or taken up.
 
-    `code` is SESSION_EXPIRED, AUTH_FAILED, or CONNECTION_LOSS when there are too many.
+    `code` is SESSION_EXPIRED, AUTH_FAILED, SESSION_MOVED when the client has gone on to another
+    connection since it asked, or CONNECTION_LOSS when there are too many.
     """
 
     server_id: ServerId

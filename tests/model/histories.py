@@ -117,9 +117,8 @@ class Run:
         password = bytes([client, self._lives[client] % 2]) * 8
         asked = session_id if lives and timeout_ms % 2 else SessionId(0)
         zxid = self._next()
-        data = self._preparation.open_session(
-            zxid, self._now, ServerId(1), 5, Connect(asked, password, Millis(timeout_ms), ZERO)
-        )
+        request = Connect(asked, password, Millis(timeout_ms), ZERO, attempt=len(self.log))
+        data = self._preparation.open_session(zxid, self._now, ServerId(1), 5, request)
         change = self._add(zxid, data).change
         assert isinstance(change, SessionOpened), change
         assert change.session_id == (session_id if lives else zxid)

@@ -240,10 +240,9 @@ class Caller:
         self.host = host
         self.connection = connection
         self.password = password or connection.to_bytes(16)
+        self.attempt = 1
         self.session_id = SessionId(0)
-        self.number = 0
-        self.acked = 0
-        self.beat = 0
+        self.number = self.acked = self.beat = 0
         self._xid = 0
         self._seen = 0
 
@@ -257,11 +256,12 @@ class Caller:
 
     def request(self, session_id: int = 0, timeout_ms: int = 10_000, last_zxid: int = 0) -> Connect:
         """The first frame of the connection."""
-        return Connect(SessionId(session_id), self.password, Millis(timeout_ms), Zxid(last_zxid))
+        shown, attempt = Zxid(last_zxid), self.attempt
+        return Connect(SessionId(session_id), self.password, Millis(timeout_ms), shown, attempt)
 
     def take_up(self, other: "Caller") -> Connected | Ended | None:
         """Go on with the session of another connection."""
-        self.password = other.password
+        self.password, self.attempt = other.password, other.attempt + 1
         self.number, self.acked = other.number, other.acked
         return self.connect(other.session_id)
 

@@ -22,7 +22,6 @@ from raykeeper.znodes.requests import (
 )
 from tests.unit.actors.one_server import Caller, OneServer, Servers
 
-NO_SESSION = SessionId(0)
 PASSWORD = bytes(16)
 
 
@@ -140,13 +139,61 @@ def test_connect_forwarded_twice_keeps_the_connection_under_its_new_owner_number
     owner = caller.owner
     servers.hold(1, 2)
     assert caller.ask(caller.create("/a"), caller.sync(), caller.create("/b")) == []
-    connect = Connect(NO_SESSION, caller.password, Millis(5_000), Zxid(0))
-    leader.step(PeerFrame(ServerId(1), [ForwardConnect(1, connect)]))
+    leader.step(PeerFrame(ServerId(1), [ForwardConnect(1, caller.request())]))
     servers.release(1, 2)
     assert caller.owner > owner
     assert len(leader.notes(notes.WRITE_FENCED)) == 1
     assert kinds(caller.new()) == [Written, Done, Written]
     assert [type(frame) for frame in host.frames[1]].count(Connected) == 1
+
+
+def test_connect_overtaken_by_a_later_one_of_its_client_is_refused() -> None:
+    """The client has gone on to another server, and is not thrown off there."""
+    servers = Servers(3)
+    first = servers[3].caller(1)
+    servers.hold(1, 3)
+    late, newest = Caller(servers[1], 2), Caller(servers[2], 3)
+    assert late.take_up(first) is None
+    assert isinstance(newest.take_up(late), Connected)
+    servers.release(1, 3)
+    assert isinstance(late.greeting, Connected) and late.greeting.code == Code.SESSION_MOVED
+    assert servers[1].closed == [2]
+    assert kinds(newest.ask(newest.create("/a"))) == [Written]
+    assert newest.ended is None
+
+
+def test_connect_of_a_dead_link_is_sent_to_a_new_leader_and_refused() -> None:
+    """Its server cannot know that the client has left, so it is forwarded in each new reign."""
+    servers = Servers(3)
+    first = servers[2].caller(1)
+    servers.hold(1, 3)
+    dead, newest = Caller(servers[1], 2), Caller(servers[2], 3)
+    assert dead.take_up(first) is None
+    assert isinstance(newest.take_up(dead), Connected)
+    owner = newest.owner
+    servers.crash(3)
+    servers.pass_time(2_000)
+    assert servers.leader is servers[2]
+    assert isinstance(dead.greeting, Connected) and dead.greeting.code == Code.SESSION_MOVED
+    assert newest.ended is None and newest.owner == owner
+
+
+@pytest.mark.parametrize("server", [1, 2])
+def test_connect_in_the_log_of_a_new_leader_is_not_proposed_again(server: int) -> None:
+    """The old leader proposed it, and died before anybody knew that it was committed."""
+    servers = Servers(3)
+    for n in (1, 2):
+        servers[n].is_disk_held = True
+    caller = Caller(servers[server], 1)
+    assert caller.connect() is None
+    servers.crash(3)
+    for n in (1, 2):
+        servers[n].release_disk()
+    servers.pass_time(2_000)
+    assert servers.leader is servers[2]
+    assert len(servers[server].notes(notes.SESSION_OPENED)) == 1
+    assert [type(frame) for frame in servers[server].frames[1]] == [Connected]
+    assert kinds(caller.ask(caller.create("/a"), caller.sync())) == [Written, Done]
 
 
 def test_close_is_answered_and_then_the_connection_ends() -> None:

@@ -44,7 +44,7 @@ def test_opens_a_session() -> None:
     wire = Wire()
     (opening,) = wire.start()
     assert isinstance(opening, OpenLink)
-    assert wire.opened() == [Connect(SessionId(0), PASSWORD, Millis(S), ZERO)]
+    assert wire.opened() == [Connect(SessionId(0), PASSWORD, Millis(S), ZERO, attempt=1)]
     assert wire.core.state is ClientState.SUSPENDED
     assert wire.connected() == [CONNECTED]
     assert (wire.core.state, wire.core.session_id) == (ClientState.CONNECTED, SESSION)

@@ -273,9 +273,9 @@ def test_a_gap_in_the_numbers_is_a_bug_of_the_caller() -> None:
 
 
 def connect(
-    session_id: int = 0, secret: bytes = password(5), timeout_ms: int = 5_000
+    session_id: int = 0, secret: bytes = password(5), timeout_ms: int = 5_000, attempt: int = 0
 ) -> Connect:  # fmt: skip
-    return Connect(SessionId(session_id), secret, Millis(timeout_ms), Zxid(0))
+    return Connect(SessionId(session_id), secret, Millis(timeout_ms), Zxid(0), attempt)
 
 
 def opened(leader: OneLeader, request: Connect) -> SessionOpened | OpenRefused:
@@ -333,6 +333,26 @@ def test_refuses_to_open(request_: Connect, code: Code) -> None:
     assert isinstance(change, OpenRefused)
     assert (change.server_id, change.connection, change.code) == (1, 7, code)
     assert leader.preparation.owner_of(OWN) == zxid_at(1)
+
+
+@pytest.mark.parametrize("reign", ["same", "next"])
+@pytest.mark.parametrize("session_id", [OWN, 0], ids=["known", "repeated"])
+def test_a_session_does_not_go_back_to_an_earlier_connection(session_id: int, reign: str) -> None:
+    leader = OneLeader(LIMITS)
+    opened(leader, connect(attempt=2))
+    opened(leader, connect(OWN, attempt=5))
+    if reign == "next":
+        leader.apply()
+        leader.preparation = type(leader.preparation)(leader.state, LIMITS)
+    for attempt in (0, 2, 4):
+        change = opened(leader, connect(session_id, attempt=attempt))
+        assert change == OpenRefused(ServerId(1), 7, Code.SESSION_MOVED)
+    assert leader.preparation.owner_of(OWN) == zxid_at(2)
+    for attempt in (5, 6):  # the same one again, forwarded in two reigns; the next one
+        change = opened(leader, connect(session_id, attempt=attempt))
+        assert isinstance(change, SessionOpened) and change.attempt == attempt
+    leader.apply()
+    assert leader.state.sessions.by_id[OWN].attempt == 6
 
 
 def test_sessions_are_bounded_and_a_closed_one_makes_room() -> None:

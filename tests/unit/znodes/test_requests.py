@@ -47,7 +47,7 @@ def test_an_operation_comes_back_from_its_raw_bytes(op: WriteOp) -> None:
 @pytest.mark.parametrize(
     "frame",
     [
-        Connect(SessionId(0), b"p" * 16, Millis(5_000), Zxid(9)),
+        Connect(SessionId(0), b"p" * 16, Millis(5_000), Zxid(9), 3),
         ClientFrame(3, []),
         ClientFrame(
             4,

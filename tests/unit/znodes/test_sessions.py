@@ -12,8 +12,10 @@ S1, S2 = SessionId(1), SessionId(2)
 P1, P2 = b"1" * 16, b"2" * 16
 
 
-def opening(session_id: SessionId, password: bytes, timeout_ms: int = 5_000) -> SessionOpened:
-    return SessionOpened(session_id, password, Millis(timeout_ms), ServerId(1), 1)
+def opening(
+    session_id: SessionId, password: bytes, timeout_ms: int = 5_000, attempt: int = 1
+) -> SessionOpened:
+    return SessionOpened(session_id, password, Millis(timeout_ms), ServerId(1), 1, attempt)
 
 
 def outcome(zxid: int) -> Outcome:
@@ -51,11 +53,13 @@ def test_opened_then_moved() -> None:
     session = session_in(sessions)
     assert (session.owner, session.timeout_ms, session.last_number) == (1, 5_000, 0)
     assert sessions.with_password(P1) == S1
-    sessions.open(Zxid(9), opening(S1, P1, 7_000))
-    assert (session.owner, session.timeout_ms) == (9, 7_000)
+    sessions.open(Zxid(9), opening(S1, P1, 7_000, attempt=4))
+    assert (session.owner, session.timeout_ms, session.attempt) == (9, 7_000, 4)
     # Replaying the opening does not give the session back to its first connection.
     sessions.open(Zxid(1), opening(S1, P1))
-    assert (session.owner, session.timeout_ms) == (9, 7_000)
+    assert (session.owner, session.timeout_ms, session.attempt) == (9, 7_000, 4)
+    again = session_in(rebuilt(sessions))
+    assert (again.owner, again.attempt) == (9, 4)
 
 
 def test_closed_is_gone_with_password_outcomes_and_digest() -> None:

@@ -29,7 +29,7 @@ CHANGES: list[tuple[Change, str]] = [
     (Created("/a", b"v", S, 3), "95 01 a2 2f61 c4 01 76 07 03"),
     (Deleted("/a"), "92 02 a2 2f61"),
     (DataSet("/a", b"v", STAT), "94 03 a2 2f61 c4 01 76 9b 01 02 03 04 05 06 00 07 01 09 0a"),
-    (SessionOpened(S, b"p", Millis(9), ServerId(1), 2), "96 04 07 c4 01 70 09 01 02"),
+    (SessionOpened(S, b"p", Millis(9), ServerId(1), 2, 3), "97 04 07 c4 01 70 09 01 02 03"),
     (OpenRefused(ServerId(1), 2, Code.AUTH_FAILED), "94 05 01 02 d0 8d"),
     (SessionClosed(S, ["/a"]), "93 06 07 91 a2 2f61"),
     (Refused(Code.NO_NODE), "92 07 d0 9b"),
