@@ -140,6 +140,11 @@ class SimClient:
         return True
 
     @property
+    def servers_lost(self) -> int:
+        """How often it lost a server that served it."""
+        return self.log.counts["state.SUSPENDED"]
+
+    @property
     def is_idle(self) -> bool:
         """Whether nothing is unanswered."""
         return self.core is not None and not self.pending

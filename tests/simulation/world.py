@@ -12,6 +12,7 @@ from msgspec import Struct
 from raykeeper.zab import ids, leader_broadcast, window
 from raykeeper.zab.ids import Millis, ServerId, show_zxid
 from tests.simulation.checks import Checks
+from tests.simulation.checks.sessions import reconnects_come_to_an_end
 from tests.simulation.client import SimClient
 from tests.simulation.faults import Faults
 from tests.simulation.lost_majority import LostMajority
@@ -89,6 +90,7 @@ class World:
         for client in self.clients:
             client.is_working = False
         faulty_until = schedule.now
+        lost_before = [client.servers_lost for client in self.clients]
         self._converge()
         converged_ms = schedule.now - faulty_until
         schedule.say("all have converged")
@@ -100,6 +102,8 @@ class World:
                 client.write_once()
             self._converge()
             self._settle()
+        for client, before in zip(self.clients, lost_before, strict=True):
+            reconnects_come_to_an_end(client.name, client.servers_lost - before)
         if self.plan.loses_majority:
             self._lose_majority()
         self.checks.finish(self.nodes)

@@ -346,6 +346,7 @@ class Checks:
         """A client closes its link, because of what its server did, or did not."""
         who = self._seen[client.name, client.life]
         letting_go.servers_keep_the_protocol(who, reason)
+        sessions.the_newest_connection_keeps_its_session(who, reason)
 
     def client_died(self, client: "SimClient") -> None:
         """The process was killed (its life counter has gone on)."""

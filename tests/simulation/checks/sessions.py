@@ -4,15 +4,19 @@ DESIGN section 7, "Exactly once" and "When a client must let go".
 """
 
 from collections.abc import Collection
+from typing import Final
 
 from msgspec import Struct
 
 from raykeeper.zab.ids import ServerId, Zxid, show_zxid
-from raykeeper.znodes.errors import KeeperError
+from raykeeper.znodes.errors import Code, KeeperError, error_for
 from raykeeper.znodes.requests import SessionId, WriteOp
 from raykeeper.znodes.txns import Created, SessionClosed, SessionOpened, Txn
 from tests.simulation.checks.seen import Seen, Told
 from tests.simulation.checks.truth import TrueSession, Truth
+
+LOSSES_MAX: Final = 8
+"""How often a client may lose a server that served it after the faults."""
 
 
 def expired_sessions_do_nothing(session: TrueSession | None, txn: Txn) -> None:
@@ -93,6 +97,22 @@ def written_on_the_present_connection(seen: Seen, place: "Place", shown: Zxid) -
 def is_fenced(place: "Place", connections: Collection[int]) -> None:
     """A server that knows that a session has moved has closed the connection before."""
     assert place.connection not in connections, f"Fenced: {place} is open"
+
+
+def the_newest_connection_keeps_its_session(who: object, reason: str) -> None:
+    """A client has one connection at a time, so its session is on the newest one or on none."""
+    assert reason != str(error_for(Code.SESSION_MOVED)), (
+        f"SessionsMove: {who} is told on its newest connection that its session is elsewhere"
+    )
+
+
+def reconnects_come_to_an_end(who: object, losses: int) -> None:
+    """Once the faults are over a client that is served stays where it is.
+
+    It may learn late of a link that broke before, or leave a server that fell silent or that begins
+    anew; in some thousand seeds that was three times at most.
+    """
+    assert losses <= LOSSES_MAX, f"StaysConnected: {who} lost its server {losses} times in quiet"
 
 
 def every_session_ends(truth: Truth, living: Collection[SessionId]) -> bool:

@@ -16,6 +16,7 @@ from raykeeper.znodes.errors import (
     ConnectionLossError,
     NoNodeError,
     SessionExpiredError,
+    SessionMovedError,
 )
 from raykeeper.znodes.replies import ChildrenRead, DataRead, EventType, StatRead, Written
 from raykeeper.znodes.requests import (
@@ -175,6 +176,8 @@ RIGHT: list[Callable[[], object]] = [
     lambda: letting_go.lets_go_before_it_can_expire("c1", 10, 10),
     lambda: letting_go.old_news_are_kept_back(ServerId(1), Millis(9), Millis(5), Millis(5)),
     lambda: letting_go.servers_keep_the_protocol("c1", "link broken"),
+    lambda: sessions.the_newest_connection_keeps_its_session("c1", "link broken"),
+    lambda: sessions.reconnects_come_to_an_end("c1", sessions.LOSSES_MAX),
 ]
 
 
@@ -326,6 +329,14 @@ BROKEN: list[tuple[str, Callable[[], object]]] = [
     (
         "Protocol",
         lambda: letting_go.servers_keep_the_protocol("c1", "it answered what was not asked: x"),
+    ),
+    (
+        "SessionsMove",
+        lambda: sessions.the_newest_connection_keeps_its_session("c1", str(SessionMovedError())),
+    ),
+    (
+        "StaysConnected",
+        lambda: sessions.reconnects_come_to_an_end("c1", sessions.LOSSES_MAX + 1),
     ),
 ]  # fmt: skip
 

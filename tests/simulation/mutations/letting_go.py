@@ -3,6 +3,8 @@
 from heapq import heappush
 from typing import Any
 
+from msgspec import structs
+
 from raykeeper.actors.connections import Connections
 from raykeeper.actors.leader_contact import LeaderContact
 from raykeeper.actors.leading import Leading
@@ -240,6 +242,30 @@ def _answer_connect_at_once(right: Any) -> Any:
     return frame
 
 
+def _to_any_connection(right: Any) -> Any:
+    def opened(self: Preparation, *where: Any) -> Any:
+        *where, request = where
+        return right(self, *where, structs.replace(request, attempt=0))
+
+    return opened
+
+
+def _count_connections(right: Any) -> Any:
+    def connected(self: Any, *when: Any) -> None:
+        self.connections = getattr(self, "connections", 0) + 1
+        right(self, *when)
+
+    return connected
+
+
+def _patience_grows(right: Any) -> Any:
+    def silent_at(self: Any) -> Millis:
+        learned = self._heard_at + self.timeout_ms * self.connections // 60
+        return min(right(self), Millis(learned))
+
+    return silent_at
+
+
 def _the_fenced_stay(right: Any) -> Any:
     def opened(self: Connections, zxid: Any, change: Any) -> None:
         before = self._by_session.pop(change.session_id, None)
@@ -386,6 +412,16 @@ MUTATIONS = [
         "a fenced connection goes on",
         [(Connections, "opened", _the_fenced_stay)],
         300,
+    ),
+    Mutation(
+        "sessions",
+        "a session goes back to an earlier connection of its client",
+        [(Preparation, "_opened", _to_any_connection)],
+    ),
+    Mutation(
+        "sessions",
+        "a client has to learn how long its server may be silent",
+        [(Liveness, "connected", _count_connections), (Liveness, "silent_at", _patience_grows)],
     ),
     Mutation(
         "monotonic",
