@@ -84,8 +84,8 @@ class Identity(Struct, frozen=True):
     is_founding: bool
     """Whether the folder was formatted when the ensemble was founded (rule D2)."""
     incarnation: int = 0
-    """Raised whenever the folder is opened. A founding disk begins at 0, a later one at the time
-    of its formatting, in seconds, which is beyond that of the disk it replaces."""
+    """Raised whenever the folder is opened, to the time in seconds at least: so it is beyond that
+    of every other disk of this server, also when an older disk comes back."""
     begun_anew: str = ""
     """Why, on a disk that is not a founding one."""
     repair: Repair | None = None
@@ -151,8 +151,13 @@ def peek_identity(folder: Path, files: FileLayer = OS_FILES) -> Identity | None:
         return _read(files, folder)
 
 
-def claim_folder(folder: Path, owner: Owner, files: FileLayer = OS_FILES) -> Claim:
+def claim_folder(
+    folder: Path, owner: Owner, files: FileLayer = OS_FILES, *, wall_s: int = 0
+) -> Claim:
     """Lock a folder, check whose it is and raise its incarnation. Durable on return.
+
+    `wall_s` is the wall clock in seconds, below which no incarnation begins. Peers refuse one that
+    is lower than what they have seen, and they may have seen another disk of this server.
 
     Raises:
         NotFormatted: the folder has neither an identity nor data.
@@ -175,7 +180,8 @@ def claim_folder(folder: Path, owner: Owner, files: FileLayer = OS_FILES) -> Cla
                     socket.gethostname(), str(folder), _name(identity.owner), _name(owner)
                 )
             leftovers = remove_leftovers(files, folder)
-            identity = replace(identity, incarnation=identity.incarnation + 1)
+            incarnation = max(identity.incarnation + 1, wall_s)
+            identity = replace(identity, incarnation=incarnation)
             write_identity(files, folder, identity)
         except BaseException:
             files.close(lock)

@@ -42,7 +42,7 @@ def open_store(
         owner: Whose it must be.
         limits: Sizes and counts of the store.
         has_peers: Whether there are other voters.
-        wall_s: The wall clock in seconds, from which the incarnations of a new disk begin.
+        wall_s: The wall clock in seconds, below which no incarnation begins.
         files: The file operations.
 
     Raises:
@@ -75,12 +75,12 @@ def open_store(
 
 def _claim(folder: Path, owner: Owner, files: FileLayer, *, has_peers: bool, wall_s: int) -> Claim:
     try:
-        return claim_folder(folder, owner, files)
+        return claim_folder(folder, owner, files, wall_s=wall_s)
     except NotFormatted as error:
         if not has_peers:
             raise NotFormatted(f"{error}; {_ALONE}") from error
         format_folder(folder, _new_identity(owner, wall_s, "its folder was empty"), files)
-        return claim_folder(folder, owner, files)
+        return claim_folder(folder, owner, files, wall_s=wall_s)
     except CorruptRecord as error:
         _check_peers(str(error), has_peers=has_peers)
         identity = repairing(files, folder, _new_identity(owner, wall_s, ""), str(error))

@@ -44,7 +44,7 @@ def append(counter: int, size: int = 400) -> Append:
 
 
 def start(files: FaultyFiles) -> tuple[Storage, Recovered]:
-    return open_store(FOLDER, OWNER, LIMITS, has_peers=True, wall_s=9, files=files)
+    return open_store(FOLDER, OWNER, LIMITS, has_peers=True, wall_s=1, files=files)
 
 
 def almost_full(segments: int) -> tuple[FaultyFiles, Storage]:
@@ -130,7 +130,7 @@ def test_a_start_without_room_for_a_spare_says_so() -> None:
     # From now on segments are twice as large: there is room for the last one, and no spare.
     files.capacity -= files.free_bytes(FOLDER) - SEGMENT
     larger = StorageLimits(2 * SEGMENT)
-    storage, recovered = open_store(FOLDER, OWNER, larger, has_peers=True, wall_s=9, files=files)
+    storage, recovered = open_store(FOLDER, OWNER, larger, has_peers=True, wall_s=1, files=files)
     assert (log_of(recovered), recovered.has_room) == ([z(1)], False)
     assert storage.perform([append(2), CheckRoom()]) == [LogSynced(z(2)), RoomChanged(False)]
     files.capacity += 2 * SEGMENT
@@ -244,7 +244,7 @@ def fill_a_real_disk(disk: Path) -> None:
     limits = StorageLimits(segment_bytes=1 << 20)
 
     def open_again() -> tuple[Storage, Recovered]:
-        return open_store(folder, OWNER, limits, has_peers=True, wall_s=9)
+        return open_store(folder, OWNER, limits, has_peers=True, wall_s=1)
 
     format_folder(folder, IDENTITY)
     storage, recovered = open_again()

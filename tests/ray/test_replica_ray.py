@@ -157,7 +157,7 @@ def test_no_acked_write_is_lost_or_doubled_by_a_kill(ensemble: Ensemble, role: s
         assert [write.result().version for write in writes] == list(range(1, 401))
         assert client.get("/counter")[0] == b"399"
     ensemble.wait_active()
-    assert ensemble.status(victim.server_id).incarnation == victim.incarnation + 1
+    assert ensemble.status(victim.server_id).incarnation > victim.incarnation
 
 
 def test_everything_is_there_after_all_were_killed(ensemble: Ensemble) -> None:

@@ -21,15 +21,16 @@ from raykeeper.actors.disk.storage_errors import (
     UnknownVersion,
 )
 from raykeeper.actors.recovered import Recovered
+from raykeeper.links.hello import Fence
 from raykeeper.zab.ids import FOUNDING, ServerId
 from tests.contract.faulty_files import FaultyFiles
 from tests.contract.stores import FOLDER, IDENTITY, LIMITS, OWNER
 
 
 def opened(
-    files: FaultyFiles, owner: Owner = OWNER, *, has_peers: bool = True
+    files: FaultyFiles, owner: Owner = OWNER, *, has_peers: bool = True, wall_s: int = 1_000
 ) -> tuple[Storage, Recovered]:
-    return open_store(FOLDER, owner, LIMITS, has_peers=has_peers, wall_s=1_000, files=files)
+    return open_store(FOLDER, owner, LIMITS, has_peers=has_peers, wall_s=wall_s, files=files)
 
 
 @pytest.mark.parametrize("has_peers", [False, True])
@@ -37,7 +38,7 @@ def test_a_formatted_folder_is_opened(has_peers: bool) -> None:
     files = FaultyFiles()
     format_folder(FOLDER, IDENTITY, files)
     storage, recovered = opened(files, has_peers=has_peers)
-    assert (recovered.disk, storage.identity.incarnation) == (FOUNDING, 1)
+    assert (recovered.disk, storage.identity.incarnation) == (FOUNDING, 1_000)
 
 
 def test_an_empty_folder_is_a_new_disk_to_servers_with_peers() -> None:
@@ -53,6 +54,15 @@ def test_an_empty_folder_is_a_new_disk_to_servers_with_peers() -> None:
     assert opened(files)[1].disk == recovered.disk
 
 
+def test_an_old_disk_that_comes_back_is_a_newer_incarnation() -> None:
+    old, new, fence = FaultyFiles(), FaultyFiles(), Fence()
+    format_folder(FOLDER, IDENTITY, old)
+    for files, wall_s in ((old, 1_000), (old, 1_000), (new, 1_001), (new, 1_500), (old, 2_000)):
+        storage, _ = opened(files, wall_s=wall_s)
+        assert fence.admits(OWNER.server_id, storage.identity.incarnation), (files is old, wall_s)
+        storage.close()
+
+
 def test_what_is_not_damage_is_not_repaired() -> None:
     files = FaultyFiles()
     format_folder(FOLDER, IDENTITY, files)
@@ -62,7 +72,7 @@ def test_what_is_not_damage_is_not_repaired() -> None:
     with pytest.raises(FolderInUse):
         opened(files)
     storage.close()
-    assert peek_identity(FOLDER, files) == replace(IDENTITY, incarnation=1)
+    assert peek_identity(FOLDER, files) == replace(IDENTITY, incarnation=1_000)
     other = FaultyFiles()
     format_folder(FOLDER, replace(IDENTITY, format_version=9), other)
     with pytest.raises(UnknownVersion):
