@@ -72,8 +72,7 @@ def finish_repair(files: FileLayer, folder: Path, identity: Identity) -> Identit
         write_identity(files, folder, identity)
     for name in _names(files, folder):
         remove_tree(files, folder / name)
-    files.sync_folder(folder)
-    make_first_generation(files, folder)
+    make_first_generation(files, folder)  # forces what was removed, too
     make_epochs(files, folder, Epochs(Epoch(0), Epoch(0)))
     identity = replace(identity, repair=None)
     write_identity(files, folder, identity)
