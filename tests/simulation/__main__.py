@@ -14,7 +14,7 @@ import typer
 from msgspec import MsgspecError
 from rich.console import Console
 
-from tests.simulation.plan import draw_plan
+from tests.simulation.draw import draw_plan
 from tests.simulation.plan_file import read_plan
 from tests.simulation.replay import TAIL, Replay, replay
 from tests.simulation.simulate import FOLDER, Options, cores, simulate

@@ -187,6 +187,8 @@ class ClientPlan(Struct, frozen=True):
     """How many of its reads set a watch."""
     close_share: float = 0.005
     """How many bursts are the last of their session."""
+    timeout_ms: int = 0
+    """Of the session; 0 when each wishes for another one."""
 
 
 class Plan(Struct, frozen=True):
@@ -206,7 +208,7 @@ class Plan(Struct, frozen=True):
     """Whether so many disks are lost at the end that the others are no majority (rule D4)."""
 
 
-def draw_plan(seed: int) -> Plan:
+def draw_mix(seed: int) -> Plan:
     """The plan of a seed, always the same."""
     random = Random(f"{seed}.plan")
     beside = Random(f"{seed}.beside")

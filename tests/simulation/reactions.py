@@ -41,6 +41,7 @@ class Reactions:
         self._spans = spans
         self._damage = damage
         self._ambushes = ambushes
+        self._away: list[Node] = []
         self._handlers: dict[Reaction, Callable[[Fault, Node, Node | None, Node], object]] = {
             Reaction.CRASH: lambda f, trapped, _peer, _leader: spans.down(trapped, f.lasts_ms),
             Reaction.CRASH_PEER: lambda f, trapped, peer, _leader: spans.down(
@@ -63,6 +64,7 @@ class Reactions:
             Reaction.LEAVE_BEHIND: self._leave_behind,
             Reaction.FORGET: partial(self._crash_and_damage, Reaction.FORGET),
             Reaction.CORRUPT: partial(self._crash_and_damage, Reaction.CORRUPT),
+            Reaction.RELIEVE: self._relieve,
             Reaction.DEPOSE_LEADER: lambda f, _trapped, _peer, leader: self._strand(f, leader),
             Reaction.LAPSE: partial(self._ally, self._forget),
             Reaction.RELAPSE: partial(self._ally, self._bring_back),
@@ -151,3 +153,21 @@ class Reactions:
     def _bring_back(self, node: Node) -> None:
         if self._damage.may_lose(node):
             node.disk.bring_back()
+
+    def _relieve(self, fault: Fault, trapped: Node, peer: Node | None, leader: Node) -> None:
+        """Who was away returns, who leads goes, and the follower that was on its way begins anew:
+        what the old quorum knows must reach the next one through a single server.
+        """
+        follower = peer if trapped is leader else trapped
+        every = ends_of(self._nodes)
+        for end in ends_of(self._away):
+            for other in every:
+                self._network.mend(end, other)
+                self._network.mend(other, end)
+        staying = [node for node in self._nodes if node not in (leader, follower, *self._away)]
+        voters = sum(node.votes for node in self._nodes)
+        self._away = [leader, *staying[: max(0, (voters - 1) // 2 - 1)]]
+        for end in ends_of(self._away):
+            self._spans.part(fault.lasts_ms, [end], every)
+        if follower is not None and follower is not leader:
+            self._spans.down(follower, 10)

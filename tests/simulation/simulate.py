@@ -14,8 +14,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from tests.simulation.attempt import ROOT, Failure, Outcome, attempt
+from tests.simulation.draw import draw_plan
 from tests.simulation.minimize import Minimized, minimize
-from tests.simulation.plan import Plan, draw_plan
+from tests.simulation.plan import Plan
 from tests.simulation.plan_file import write_plan
 from tests.simulation.summary import Failed, Tally, show
 from tests.simulation.workers import Lost, Workers

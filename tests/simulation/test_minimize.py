@@ -7,8 +7,9 @@ from msgspec.structs import replace
 
 from tests.simulation import broken
 from tests.simulation.attempt import Failure, Outcome, attempt
+from tests.simulation.draw import draw_plan
 from tests.simulation.minimize import minimize
-from tests.simulation.plan import Fault, FaultKind, Plan, draw_plan
+from tests.simulation.plan import Fault, FaultKind, Plan
 from tests.simulation.plan_file import read_plan, write_plan
 
 CRASH = Fault(500, FaultKind.CRASH, 1, lasts_ms=100)

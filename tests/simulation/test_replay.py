@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 from tests.simulation import broken
 from tests.simulation.__main__ import app
 from tests.simulation.attempt import ROOT, TooLongError, attempt
-from tests.simulation.plan import FaultKind, draw_plan
+from tests.simulation.draw import draw_plan
+from tests.simulation.plan import FaultKind
 from tests.simulation.plan_file import read_plan, write_plan
 from tests.simulation.replay import Replay, replay, show_plan
 from tests.simulation.trace import Recorder, show_trace

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.simulation.attempt import attempt
+from tests.simulation.draw import draw_plan
 from tests.simulation.minimize import minimize
-from tests.simulation.plan import Plan, draw_plan
+from tests.simulation.plan import Plan
 from tests.simulation.plan_file import DATA, read_plan, write_plan
 from tests.simulation.simulate import FOLDER
 

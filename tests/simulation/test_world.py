@@ -14,9 +14,10 @@ from tests.simulation.checks import Checks
 from tests.simulation.clock import SimClock
 from tests.simulation.damage import Damage
 from tests.simulation.disk import DiskFailedError, SimDisk
+from tests.simulation.draw import draw_plan
 from tests.simulation.network import Network
 from tests.simulation.node import Node
-from tests.simulation.plan import Fault, FaultKind, Plan, ServerPlan, draw_plan
+from tests.simulation.plan import Fault, FaultKind, Plan, ServerPlan
 from tests.simulation.schedule import Schedule
 from tests.simulation.world import World
 

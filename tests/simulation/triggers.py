@@ -45,7 +45,9 @@ class Reaction(Enum):
     DEPOSE_LEADER = "cut the leader from the other servers, not from its clients"
     LAPSE = "keep a minority behind; then it forgets what it forced last, and is with those alone"
     RELAPSE = "keep a minority behind; then its disk of before is back, and it is with those alone"
+    RELIEVE = "cut a minority with the leader off, who was cut off is back, and crash it"
 
 
-COMMON = tuple(each for each in Reaction if each not in (Reaction.LAPSE, Reaction.RELAPSE))
+_OF_THEIR_OWN = (Reaction.LAPSE, Reaction.RELAPSE, Reaction.RELIEVE)
+COMMON = tuple(each for each in Reaction if each not in _OF_THEIR_OWN)
 """Those that any trigger may have; the others take a while and have plans of their own."""

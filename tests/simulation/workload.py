@@ -42,6 +42,7 @@ class Workload:
         self._name = name
         self._count = 0
         self._watches = plan.watch_share
+        self._timeout_ms = plan.timeout_ms
         self._versions: dict[str, int] = {}
         self._queue: list[str] = []  # own sequential znodes
         self._found: list[str] = []  # children that were listed last
@@ -76,7 +77,8 @@ class Workload:
 
     def session_timeout(self) -> Millis:
         """What to wish for."""
-        return Millis(self._random.choice([1_000, 1_000, 1_000, 2_000, 5_000]))
+        drawn = self._random.choice([1_000, 1_000, 1_000, 2_000, 5_000])
+        return Millis(self._timeout_ms or drawn)
 
     def _mixed(self) -> Ask:
         random = self._random

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from tests.simulation.attempt import Failure, attempt
+from tests.simulation.draw import draw_plan
 from tests.simulation.mutations.mutation import Mutation
-from tests.simulation.plan import draw_plan
 
 MODULES: Final = (
     *("elections", "broadcast", "reads", "disks", "snapshots"),

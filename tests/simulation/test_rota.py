@@ -1,0 +1,58 @@
+"""Rotas bring about what they are drawn for: servers that are sent all of it, and bare quorums."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from raykeeper.actors.adoption import Adoption
+from raykeeper.actors.server_notes import SNAPSHOT_ADOPTED
+from raykeeper.zab.effects import AdoptSnapshot
+from raykeeper.znodes.watches import WatchTable
+from tests.simulation import rota
+from tests.simulation.draw import draw_plan
+from tests.simulation.plan import FaultKind, Plan
+from tests.simulation.triggers import Reaction
+from tests.simulation.world import World
+
+
+def rotas(*, timed: bool) -> Iterator[Plan]:
+    """Of the first seeds that have one of this kind."""
+    for plan in filter(None, map(rota.draw_rota, range(200))):
+        if any(fault.kind is FaultKind.CUT for fault in plan.faults) is timed:
+            yield plan
+
+
+def test_some_seeds_have_one_and_it_is_always_the_same() -> None:
+    seeds = [seed for seed in range(200) if rota.draw_rota(seed) is not None]
+    assert 0.5 * rota.SHARE < len(seeds) / 200 < 2 * rota.SHARE
+    assert all(draw_plan(seed) == rota.draw_rota(seed) for seed in seeds)
+
+
+def test_who_comes_back_is_sent_all_of_it_while_clients_watch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fuzzy, fired = [], []
+    adopt, reevaluate = Adoption.adopt, WatchTable.reevaluate
+
+    def adopts(self: Adoption, effect: AdoptSnapshot) -> None:
+        fuzzy.append(effect.consistent_at > effect.zxid)
+        adopt(self, effect)
+
+    def reevaluates(self: WatchTable, *args: object) -> object:
+        events = reevaluate(self, *args)  # type: ignore[arg-type]
+        fired.append(bool(events))
+        return events
+
+    monkeypatch.setattr(Adoption, "adopt", adopts)
+    monkeypatch.setattr(WatchTable, "reevaluate", reevaluates)
+    for plan, _ in zip(rotas(timed=True), range(8), strict=False):
+        World(plan).run()
+    assert any(fuzzy) and any(fired)
+
+
+def test_a_relief_meets_who_is_in_the_middle_of_a_recovery() -> None:
+    reliefs = [plan for plan, _ in zip(rotas(timed=False), range(8), strict=False)]
+    assert all(f.reaction == Reaction.RELIEVE.value for plan in reliefs for f in plan.faults)
+    reports = [World(plan).run() for plan in reliefs]
+    assert sum(report.faults.get(FaultKind.AMBUSH.value, 0) for report in reports) > len(reports)
+    assert any(report.notes.get(SNAPSHOT_ADOPTED) for report in reports)
