@@ -21,6 +21,7 @@ _BY_SNAPSHOT = (
     *("ReceiveSnapshot", "ReceiveSnapshot", "SnapshotEnd", "InstallSnapshot", "SaveEpochs"),
     "AckNewLeader",
 )
+_WHILE_IT_ARRIVES = ("Snapshot", *["ReceiveSnapshot"] * 3, "SnapshotEnd", "InstallSnapshot")
 _BY_DIFF = ("Diff", "Diff", "SaveEpochs", "Append")
 
 
@@ -31,7 +32,7 @@ def draw_rota(seed: int) -> Plan | None:
         return None
     voters = random.choice([3, 3, 3, 4, 5])
     is_timed = random.random() < 0.4
-    by_snapshot = is_timed or random.random() < 0.6
+    by_snapshot = is_timed or random.random() < 0.75
     sync_ms_max = random.choice([0, 2, 5, 10, 40] if by_snapshot else [5, 10, 40])
     snapshot_every_txns = random.choice([20, 50, 200])
     safety_ms = random.choice([3_000, 5_000])
@@ -114,9 +115,9 @@ def _reliefs(random: Random, by_snapshot: bool) -> tuple[Fault, ...]:
             FaultKind.AMBUSH,
             lasts_ms=3_000,
             amount=random.choice([1, 1, 2]),
-            trigger=random.choice(_BY_SNAPSHOT if by_snapshot else _BY_DIFF),
+            trigger=random.choice(_WHILE_IT_ARRIVES if by_snapshot else _BY_DIFF),
             reaction=Reaction.RELIEVE.value,
-            delay_ms=random.choice([0, 1, 3, 10] if by_snapshot else [0, 5, 10, 20]),
+            delay_ms=random.choice([0, 3, 10, 10] if by_snapshot else [0, 5, 10, 20]),
             again_ms=random.choice([100, 500] if by_snapshot else [300, 1_000]),
         ),
     )
