@@ -90,6 +90,8 @@ class SimDisk:
         """The next time it is asked."""
         self.may_be_uncertain: Callable[[], bool] = lambda: True
         """Whether the world can stand that one more server does not know what it acknowledged."""
+        self.has_vote: Callable[[], bool] = lambda: True
+        """Whether the vote rests on this disk, by all that was committed."""
         self.is_replaced = False
         """Whether it is another disk, without promises, which has no vote again yet."""
         self._begin = ZERO  # the log reaches back to here
@@ -321,7 +323,8 @@ class SimDisk:
             case CheckRoom():
                 return RoomChanged(self.room.replenish())
             case VoteGranted():
-                self.is_replaced = False
+                # A disk of before goes by what it knew: it takes itself for the one with the vote.
+                self.is_replaced = self.is_replaced and not self.has_vote()
         return None
 
     def _restore(self, shelf: dict[str, Any]) -> None:

@@ -79,6 +79,8 @@ class Node:
         name = str(plan.server_id)
         self.disk = SimDisk(schedule, schedule.stream(f"disk.{name}"), plan.segment_bytes)
         self.disk.sync_ms_max = plan.sync_ms_max
+        disks = checks.truth.voters
+        self.disk.has_vote = lambda: disks.get(self.server_id) == self.disk.disk
         self.clock = SimClock(schedule, plan.drift_ppm, plan.server_id * 1_000_000)
         self.tracker = SimTracker(name, schedule, self.clock, plan)
         self.snapshotter = SimSnapshotter(name, schedule, self.disk)

@@ -5,7 +5,7 @@ import pytest
 from msgspec.structs import replace
 
 from raykeeper.actors.events import LogSynced, RoomChanged
-from raykeeper.zab.effects import Append, SaveEpochs
+from raykeeper.zab.effects import Append, SaveEpochs, VoteGranted
 from raykeeper.zab.ids import FOUNDING, ZERO, Epoch, ServerId, Zxid, make_zxid
 from raykeeper.zab.looking import Looking
 from raykeeper.zab.members import Members
@@ -128,6 +128,21 @@ def test_a_bit_of_the_last_force_makes_a_disk_uncertain_until_another_epoch() ->
     disk.submit([SaveEpochs(Epoch(2), Epoch(2))])
     schedule.run_until(type(schedule.now)(schedule.now + 100))
     assert not disk.open(lambda _events: None).is_uncertain
+
+
+def test_a_disk_has_its_vote_when_all_know_and_not_when_it_says_so() -> None:
+    schedule = Schedule(0)
+    disk = SimDisk(schedule)
+    disk.repair()
+    disk.has_vote = lambda: False
+    written(disk, schedule, VoteGranted())
+    assert disk.is_lost
+    disk.has_vote = lambda: True
+    written(disk, schedule, VoteGranted())
+    assert not disk.is_lost
+    disk.has_vote = lambda: False
+    written(disk, schedule, VoteGranted())
+    assert not disk.is_lost, "it had the vote before; the disk did not change"
 
 
 def test_a_bit_of_an_older_force_makes_it_another_disk() -> None:

@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from raykeeper.zab.ids import ZERO, Millis, Zxid, show_zxid
+from raykeeper.zab.ids import ZERO, DiskId, Millis, ServerId, Zxid, show_zxid
 from raykeeper.znodes.replies import EventType
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.stat import Stat
@@ -20,6 +20,7 @@ from raykeeper.znodes.txns import (
     SessionClosed,
     SessionOpened,
     Txn,
+    VoterReplaced,
 )
 
 FIXED: Final = ("/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config")
@@ -98,6 +99,8 @@ class Truth:
         self.time_ms = Millis(0)
         self.znodes: dict[str, TrueZnode] = {}
         self.sessions: dict[SessionId, TrueSession] = {}
+        self.voters: dict[ServerId, DiskId] = {}
+        """Those whose vote has moved to another disk."""
         self._past: dict[str, _Past] = {}
         zero = Millis(0)
         for path in FIXED:
@@ -135,6 +138,8 @@ class Truth:
                 session = TrueSession(change.password, zxid, ephemerals=set())
                 self.sessions[change.session_id] = session
             session.owner = zxid
+        elif isinstance(change, VoterReplaced):
+            self.voters[change.server_id] = change.disk
         if txn.number:
             self.sessions[txn.session_id].last_number = txn.number
         return touched
