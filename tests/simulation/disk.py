@@ -48,8 +48,8 @@ _Effect = DiskEffect | PublishSnapshot
 _BATCH_BYTES = 40
 _TXN_BYTES = 8
 _KEPT: Final = (
-    *("disk", "accepted", "current", "is_uncertain", "has_forgotten", "snapshots", "log"),
-    *("committed", "_begin", "_mark", "_bad"),
+    *("disk", "incarnation", "accepted", "current", "is_uncertain", "has_forgotten"),
+    *("snapshots", "log", "committed", "_begin", "_mark", "_bad"),
 )
 """What makes a disk."""
 
@@ -73,6 +73,7 @@ class SimDisk:
         self, schedule: Schedule, random: Random | None = None, segment_bytes: int = 1_000_000
     ) -> None:
         self.disk = FOUNDING
+        self.incarnation = 0
         self.repairs = 0
         self.accepted = Epoch(0)
         self.current = Epoch(0)
@@ -84,6 +85,7 @@ class SimDisk:
         self.committed = ZERO
         self.written: dict[Zxid, StoredSnapshot] = {}  # by the Snapshotter, not published
         self.room = Room(segment_bytes)
+        self._segment_bytes = segment_bytes
         self.sync_ms_max = 5
         self.slow_ms = 0
         self.fails_write = self.fails_read = False
@@ -94,6 +96,7 @@ class SimDisk:
         """Whether the vote rests on this disk, by all that was committed."""
         self.is_replaced = False
         """Whether it is another disk, without promises, which has no vote again yet."""
+        self._is_locked = False
         self._begin = ZERO  # the log reaches back to here
         self._mark = ZERO  # known to be forced by what follows it
         self._bad: Zxid | None = None  # a bit of it has flipped
@@ -115,8 +118,25 @@ class SimDisk:
         """A server starts on this disk. `failed` is told what makes it useless.
 
         Raises:
-            DiskFailedError: it cannot be read now, or there is no room for a log.
+            DiskFailedError: another process has it, it cannot be read now, or there is no room for
+                a log.
         """
+        self._lock()
+        try:
+            return self._open(deliver, failed)
+        except DiskFailedError:
+            self._is_locked = False
+            raise
+
+    def _lock(self) -> None:
+        if self._is_locked:
+            raise DiskFailedError("another process has its disk")
+        self._is_locked = True
+
+    def _open(
+        self, deliver: Callable[[list[DiskEvent]], None], failed: Callable[[str], None] | None
+    ) -> Recovered:
+        self.incarnation = max(self.incarnation + 1, self._schedule.now)
         self._deliver = deliver
         self._failed = failed or _raise
         self._incoming = []
@@ -143,6 +163,7 @@ class SimDisk:
 
     def crash(self) -> None:
         """The server dies: a random part of what was queued has reached the platter."""
+        self._is_locked = False
         random = self._random
         for _ in range(random.randint(0, len(self._queue))):
             effect = self._queue.popleft()
@@ -179,9 +200,18 @@ class SimDisk:
         self.is_replaced = True
         return True
 
+    def take_old(self) -> "SimDisk | None":
+        """The disk that `repair` took away, if it did, for another process."""
+        if self._shelf is None:
+            return None
+        other = SimDisk(self._schedule, self._random, self._segment_bytes)
+        other._shelf, self._shelf = self._shelf, None
+        other.put_back()
+        return other
+
     def put_back(self) -> None:
         """The disk that `repair` took away is there again, and its vote was given to no other."""
-        assert self._shelf is not None and self.is_replaced
+        assert self._shelf is not None
         self._restore(self._shelf)
         self.is_replaced = False
 

@@ -14,6 +14,7 @@ from tests.simulation.node import Node
 from tests.simulation.plan import Fault, FaultKind
 from tests.simulation.reactions import Reactions
 from tests.simulation.schedule import Schedule
+from tests.simulation.second_process import second_process
 from tests.simulation.spans import Spans, ends_of
 
 
@@ -68,6 +69,8 @@ class Faults:
             FaultKind.CLIENT_FREEZES: self._client_freezes,
             FaultKind.CLIENT_WAKES: self._client_wakes,
             FaultKind.CLIENT_RETURNS: self._client_returns,
+            FaultKind.TWIN: self._twin,
+            FaultKind.REVENANT: self._revenant,
             FaultKind.AMBUSH: self._ambush,
         }
 
@@ -115,6 +118,27 @@ class Faults:
     def _freeze(self, fault: Fault) -> bool:
         node = self._nodes.get(fault.target)
         return node is not None and self._spans.freeze(node, fault.lasts_ms)
+
+    def _twin(self, fault: Fault) -> bool:
+        node = self._nodes.get(fault.target)
+        if node is None or not self._spans.freeze(node, fault.lasts_ms):
+            return False
+        second_process(node, node.disk, self._schedule)
+        return True
+
+    def _revenant(self, fault: Fault) -> bool:
+        node = self._nodes.get(fault.target)
+        if node is None or not node.is_up or not self._damage.may_lose(node):
+            return False
+        node.crash()
+        self._schedule.after(10, node.start)
+        node.disk.repair()
+        old = node.disk.take_old()
+        if old is not None:
+            second = second_process(node, old, self._schedule)
+            second.freeze()
+            self._schedule.after(fault.lasts_ms, second.thaw)
+        return True
 
     def _ambush(self, fault: Fault) -> bool:
         self._ambushes.lay(fault, self._strike)

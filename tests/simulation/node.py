@@ -29,6 +29,7 @@ from raykeeper.actors.peer_messages import (
 )
 from raykeeper.actors.server import Server
 from raykeeper.actors.server_context import ServerOptions
+from raykeeper.links.hello import Fence, peer_hello
 from raykeeper.zab.effects import (
     Append,
     BreakLink,
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
 TIMING = Timing(tick_ms=Millis(200), init_limit=20, sync_limit=4)
 STRAY = "/flipped"
 """A znode that no client knows of and that hangs on no other."""
+_NUMBER_BITS = 20
 RESTART_MS = 300
 """How long until a process that ended by itself is started again."""
 LIMITS = Limits(session_timeout_min_ms=Millis(1_000), session_timeout_max_ms=Millis(20_000))
@@ -72,15 +74,20 @@ class Node:
         schedule: Schedule,
         network: Network,
         checks: "Checks",
+        newer: "Node | None" = None,
+        disk: SimDisk | None = None,
     ) -> None:
+        """`newer`: whose second process this is, on `disk`."""
         self.server_id = ServerId(plan.server_id)
         self.end = server_end(plan.server_id)
         self.votes = plan.is_voter
         name = str(plan.server_id)
-        self.disk = SimDisk(schedule, schedule.stream(f"disk.{name}"), plan.segment_bytes)
-        self.disk.sync_ms_max = plan.sync_ms_max
-        disks = checks.truth.voters
-        self.disk.has_vote = lambda: disks.get(self.server_id) == self.disk.disk
+        disk = disk or SimDisk(schedule, schedule.stream(f"disk.{name}"), plan.segment_bytes)
+        disk.sync_ms_max = plan.sync_ms_max
+        self.disk = disk
+        if newer is None:
+            disks = checks.truth.voters
+            disk.has_vote = lambda: disks.get(self.server_id) == disk.disk
         self.clock = SimClock(schedule, plan.drift_ppm, plan.server_id * 1_000_000)
         self.tracker = SimTracker(name, schedule, self.clock, plan)
         self.snapshotter = SimSnapshotter(name, schedule, self.disk)
@@ -89,6 +96,7 @@ class Node:
         self.incarnation = 0
         self.is_frozen = False
         self.logged: dict[Zxid, bytes] = {}
+        self._newer = newer
         self._plan = plan
         self._voters = voters
         self._schedule = schedule
@@ -98,6 +106,7 @@ class Node:
         self._links: dict[ServerId, SimLink] = {}
         self._clients: dict[int, SimLink] = {}
         self._connections = 0
+        self._fence = Fence()
         self._events: list[Event] = []
         self._is_planned = False
         self._wake_at: Millis | None = None
@@ -132,8 +141,9 @@ class Node:
             )
         except DiskFailedError as error:
             self._schedule.say(f"server {self.server_id} does not start: {error}")
-            self._schedule.after(RESTART_MS, self.start)
+            self._start_again(RESTART_MS)
             return
+        self._fence, self._connections = Fence(), 0
         self._has_room = recovered.has_room
         self.logged = {zxid: txn for run in recovered.runs for zxid, txn in _entries(run)}
         self.tracker.server_starts(lambda events: self._take(life, events))
@@ -175,7 +185,17 @@ class Node:
         if life == self.incarnation and self.server is not None:
             self._schedule.say(f"server {self.server_id} ends: {reason}")
             self.crash()
-            self._schedule.after(self._random.randint(0, RESTART_MS), self.start)
+            self._start_again(self._random.randint(0, RESTART_MS))
+
+    def _start_again(self, delay_ms: int) -> None:
+        if self._newer is None:
+            self._schedule.after(delay_ms, self.start)
+
+    def beside(self, disk: SimDisk, checks: "Checks") -> "Node":
+        """Another process of this server, which nobody dials or starts again."""
+        second = Node(self._plan, self._voters, self._schedule, self._network, checks, self, disk)
+        second.peers = self.peers
+        return second
 
     def _leave(self, life: int) -> None:
         """Restart: end once the disk has worked off its effects."""
@@ -215,7 +235,7 @@ class Node:
     def accept_client(self, link: SimLink) -> None:
         """A client has dialled."""
         self._connections += 1
-        number = self.incarnation << 32 | self._connections
+        number = self.disk.incarnation << _NUMBER_BITS | self._connections
         life = self.incarnation
         self._clients[number] = link
         link.attach(
@@ -235,19 +255,42 @@ class Node:
             return
         if self.server_id > peer.server_id:
             peer_life = peer.incarnation
-            self._schedule.after(1, lambda: peer._dial(peer_life, self))
+            if self._newer is None:
+                self._schedule.after(1, lambda: peer._dial(peer_life, self))
             return
         if peer.server_id in self._links:
             return
         link = None
-        if peer.is_answering and self.is_answering:
+        if peer.is_answering and self.is_answering and self._is_to_dial(peer):
             link = self._network.connect(self.end, peer.end)
+        if link is not None and not (peer._admits(self) and self._admits(peer)):
+            link.close(self.end)
+            link = None
         if link is None:
             delay = self._random.randint(20, 200)
             self._schedule.after(delay, lambda: self._dial(life, peer))
             return
+        assert self._newer is None, f"Fence: two processes are linked as server {self.server_id}"
         self._linked(peer, link)
         peer._linked(self, link)
+
+    def _is_to_dial(self, peer: "Node") -> bool:
+        """Whether the newer process, if there is one, has a link to `peer`.
+
+        Others would be right to take this one, and the checks know one server of a number.
+        """
+        if self._newer is None:
+            return True
+        link = self._newer._links.get(peer.server_id)
+        return link is not None and peer._links.get(self.server_id) is link
+
+    def _admits(self, peer: "Node") -> bool:
+        """Whether no newer incarnation of that server was seen (rule D1)."""
+        hello = peer_hello("", peer.server_id, peer.disk.incarnation)
+        objection = self._fence.objection_to(hello.server_id, hello.incarnation)
+        if objection:
+            self._schedule.say(f"server {self.server_id} takes no link: {objection}")
+        return not objection
 
     def _linked(self, peer: "Node", link: SimLink) -> None:
         life = self.incarnation

@@ -37,6 +37,11 @@ class FaultKind(Enum):
     """All of `others` lose power at once; one after the other comes back within `lasts_ms`."""
     FREEZE = "freeze"
     """SIGSTOP: what happens to it waits, its clock goes on."""
+    TWIN = "twin"
+    """It stands still, and a second process is started on its disk."""
+    REVENANT = "revenant"
+    """It stands still, and a second process is started on an empty disk; the first one wakes up
+    and stays."""
 
     # Links: both ways unless said otherwise, for `lasts_ms`.
     CUT = "cut"
@@ -297,18 +302,23 @@ def _draw_client(random: Random, beside: Random, number: int, drift_ppm_max: int
 # How often a kind happens in a second of a run: never, now and then, all the time.
 _RATES = [0.0] * 6 + [0.1] * 3 + [0.8]
 _FOCUS_RATE = 2.0
+_APART = frozenset({FaultKind.AMBUSH, FaultKind.TWIN, FaultKind.REVENANT})
+"""Those that have ways of their own to be drawn."""
 
 
 def _draw_faults(seed: int, safety_ms: int, servers: int, clients: int) -> tuple[Fault, ...]:
     random = Random(f"{seed}.mix")
-    rates = {kind: random.choice(_RATES) for kind in FaultKind if kind is not FaultKind.AMBUSH}
+    rates = {kind: random.choice(_RATES) for kind in FaultKind if kind not in _APART}
     focus = random.random()
     if focus < 0.03:
         rates = {}  # the world as it should be
     elif focus < 0.2:
         kinds = random.sample(list(rates), random.randint(1, 2))
         rates = dict.fromkeys(kinds, _FOCUS_RATE)
-    faults = _draw_ambushes(seed, safety_ms) + _draw_siege(seed) if rates else []
+    faults = []
+    if rates:
+        faults = _draw_ambushes(seed, safety_ms) + _draw_siege(seed)
+        faults += _draw_second_processes(seed, safety_ms, servers)
     for kind, rate in rates.items():
         stream = Random(f"{seed}.faults.{kind.value}")
         at_ms = 0.0
@@ -356,6 +366,21 @@ def _draw_siege(seed: int) -> list[Fault]:
             again_ms=random.choice([100, 300, 1_000]),
         )
         for _ in range(random.randint(1, 4))
+    ]
+
+
+def _draw_second_processes(seed: int, safety_ms: int, servers: int) -> list[Fault]:
+    random = Random(f"{seed}.second")
+    if random.random() > 0.12:
+        return []
+    return [
+        Fault(
+            random.randrange(safety_ms),
+            random.choice([FaultKind.TWIN, FaultKind.REVENANT]),
+            random.randint(1, servers),
+            lasts_ms=random.choice([100, 500, 1_500]),
+        )
+        for _ in range(random.randint(1, 2))
     ]
 
 

@@ -111,6 +111,7 @@ def written(disk: SimDisk, schedule: Schedule, *effects: object) -> list[object]
     disk.open(done.extend)
     disk.submit(list(effects))  # type: ignore[arg-type]
     schedule.run_until(type(schedule.now)(schedule.now + 100))
+    disk.crash()
     return done
 
 
@@ -121,12 +122,12 @@ def test_a_bit_of_the_last_force_makes_a_disk_uncertain_until_another_epoch() ->
     schedule = Schedule(0)
     disk = SimDisk(schedule)
     written(disk, schedule, EPOCH_1, Append(z(1), [b"a", b"b"], ZERO))
-    disk.crash()
     assert disk.flip_last()
     recovered = disk.open(lambda _events: None)
     assert recovered.is_uncertain and recovered.disk == FOUNDING
     disk.submit([SaveEpochs(Epoch(2), Epoch(2))])
     schedule.run_until(type(schedule.now)(schedule.now + 100))
+    disk.crash()
     assert not disk.open(lambda _events: None).is_uncertain
 
 
@@ -152,21 +153,52 @@ def test_a_bit_of_an_older_force_makes_it_another_disk() -> None:
     assert not disk.flip_old(0.5), "all of it may still be torn"
     written(disk, schedule, Append(z(2), [b"b"], ZERO))
     assert disk.flip_old(0.5) and disk.is_lost
-    disk.crash()
     recovered = disk.open(lambda _events: None)
     assert recovered.disk != FOUNDING
     assert (recovered.runs, recovered.accepted) == ([], 0)
 
 
+def test_a_disk_has_one_process_and_its_incarnations_grow() -> None:
+    schedule = Schedule(0)
+    disk = SimDisk(schedule)
+    disk.open(lambda _events: None)
+    with pytest.raises(DiskFailedError, match="another process"):
+        disk.open(lambda _events: None)
+    disk.crash()
+    before = disk.incarnation
+    disk.repair()
+    old = disk.take_old()
+    assert old is not None
+    old.open(lambda _events: None)
+    assert old.incarnation > before, "it was held by nobody"
+    schedule.run_until(type(schedule.now)(schedule.now + 10))
+    disk.open(lambda _events: None)
+    assert disk.incarnation > old.incarnation
+
+
+def test_an_older_process_gets_no_link_beside_the_newer_one() -> None:
+    plan = draw_plan(1)
+    faults = tuple(Fault(1_000, FaultKind.REVENANT, server, (), 100) for server in (1, 2))
+    said: list[str] = []
+    world = World(replace(plan, faults=faults), lambda _at, text: said.append(text))
+    assert len(plan.servers) > 2
+    world.run()
+    assert world.faults.injected["revenant"] == 1, "two disks of three may not be lost at once"
+    assert any("server 3 takes no link: incarnation" in text for text in said)
+
+
 def test_a_full_disk_is_told_while_there_is_a_segment_left() -> None:
     schedule = Schedule(0)
     disk = SimDisk(schedule, segment_bytes=100)
-    disk.open(lambda _events: None)
+    told: list[object] = []
+    disk.open(told.extend)
     disk.room.is_full = True
-    first = [Append(z(1), [b"x" * 50], ZERO), Append(z(2), [b"y" * 50], ZERO)]
-    assert written(disk, schedule, first[0]) == [LogSynced(z(1)), RoomChanged(False)]
+    disk.submit([Append(z(1), [b"x" * 50], ZERO)])
+    schedule.run_until(type(schedule.now)(100))
+    assert told == [LogSynced(z(1)), RoomChanged(False)]
+    disk.submit([Append(z(2), [b"y" * 50], ZERO)])
     with pytest.raises(DiskFailedError, match="all room"):
-        written(disk, schedule, first[1])
+        schedule.run_until(type(schedule.now)(200))
 
 
 def test_no_more_disks_are_lost_than_a_minority() -> None:

@@ -1,4 +1,4 @@
-"""What a disk may do to a server: rules D2 to D6, and digests.
+"""What a disk may do to a server: rules D1 to D6, and digests.
 
 Where the rule is the store's to keep, the simulated disk has the fault: it keeps the same contract.
 """
@@ -7,6 +7,7 @@ from typing import Any
 
 from raykeeper.actors.digests import Digests
 from raykeeper.actors.leading import Leading
+from raykeeper.links.hello import Fence
 from raykeeper.zab.effects import SaveEpochs, Send
 from raykeeper.zab.follower_broadcast import FollowerBroadcast
 from raykeeper.zab.history import History
@@ -18,6 +19,21 @@ from raykeeper.zab.messages import Ack
 from raykeeper.zab.quorum import Quorum
 from tests.simulation.disk import SimDisk
 from tests.simulation.mutations.mutation import Mutation, instead
+
+
+def _lower_is_as_good(self: Fence, server: Any, incarnation: Any) -> bool:
+    self._newest[server] = incarnation
+    return True
+
+
+def _the_same_again(right: Any) -> Any:
+    def open_disk(self: SimDisk, *arguments: Any) -> Any:
+        before = self.incarnation
+        recovered = right(self, *arguments)
+        self.incarnation = before or 1
+        return recovered
+
+    return open_disk
 
 
 def _founding_again(right: Any) -> Any:
@@ -164,6 +180,23 @@ def _the_fewest(right: Any) -> Any:
 
 MUTATIONS = [
     Mutation(
+        "D1",
+        "the lock excludes nobody",
+        [(SimDisk, "_lock", instead(lambda self: None))],
+    ),
+    Mutation(
+        "D1",
+        "an older incarnation is admitted",
+        [(Fence, "admits", instead(_lower_is_as_good))],
+        200,
+    ),
+    Mutation(
+        "D1",
+        "an incarnation is not raised at a start",
+        [(SimDisk, "_open", _the_same_again)],
+        200,
+    ),
+    Mutation(
         "D2",
         "an emptied folder is taken for a founding one",
         [(SimDisk, "repair", _founding_again)],
@@ -178,19 +211,19 @@ MUTATIONS = [
         "D3",
         "the vote is given as soon as a server comes",
         [(Learners, "greet", _as_soon_as_it_comes)],
-        500,
+        200,
     ),
     Mutation(
         "D3",
         "a new disk counts when its transaction is proposed",
         [(Members, "changing", _when_it_is_proposed)],
-        500,
+        200,
     ),
     Mutation(
         "D3",
         "the old disk counts beside the new one",
         [(Members, "counts", _on_the_founding_disk_too)],
-        500,
+        200,
     ),
     Mutation(
         "D3",
@@ -202,7 +235,7 @@ MUTATIONS = [
         "D4",
         "uncertain logs count as healthy",
         [(Quorum, "recalls", instead(_as_good_as_any))],
-        500,
+        200,
     ),
     Mutation(
         "D4",
@@ -211,13 +244,13 @@ MUTATIONS = [
             (History, "epochs_saved", _certain_with_a_promise),
             (SimDisk, "_perform", _mark_goes_with_a_promise),
         ],
-        500,
+        200,
     ),
     Mutation(
         "D4",
         "a bad last batch is cut without a mark",
         [(SimDisk, "flip_last", _never_uncertain)],
-        500,
+        200,
     ),
     Mutation(
         "D4",
