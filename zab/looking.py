@@ -221,9 +221,9 @@ class Looking:
         """What this server tells the others now."""
         votes = self._settings.votes
         disk = self._settings.disk
-        committed = self._history.delivered
+        moved = self._settings.members.moved
         return Notification(
-            self.round, self.vote, PeerState.LOOKING, votes, self._own(), disk, committed
+            self.round, self.vote, PeerState.LOOKING, votes, self._own(), disk, moved
         )
 
     def _own(self) -> Vote:

@@ -25,16 +25,27 @@ from raykeeper.zab.ids import FOUNDING, DiskId, ServerId
 class Members:
     """The voters and their disks, as of the last delivered transaction."""
 
-    __slots__ = ("_changing", "_disks")
+    __slots__ = ("_changing", "_disks", "_learned")
 
     def __init__(self, voters: Iterable[ServerId]) -> None:
         """The list of a new ensemble: every voter on its founding disk."""
         self._disks = dict.fromkeys(voters, FOUNDING)
         self._changing: dict[ServerId, int] = {}  # changes logged and not delivered
+        self._learned: dict[ServerId, DiskId] = {}  # delivered elsewhere, and not yet here
 
     def counts(self, server: ServerId, disk: DiskId) -> bool:
         """Whether `server` has a vote when it speaks from `disk`."""
-        return self._disks.get(server) == disk and server not in self._changing
+        named = self._learned.get(server) or self._disks.get(server)
+        return named == disk and server not in self._changing
+
+    @property
+    def moved(self) -> dict[ServerId, DiskId]:
+        """The votes that delivered transactions put on other than founding disks."""
+        return {server: disk for server, disk in self._disks.items() if disk != FOUNDING}
+
+    def learn(self, server: ServerId, disk: DiskId) -> None:
+        """Somebody has delivered that the vote of `server` rests on `disk`."""
+        self._learned[server] = disk
 
     def is_voter(self, server: ServerId) -> bool:
         """Whether `server` has a vote, on whatever disk."""
@@ -54,10 +65,12 @@ class Members:
         left = self._changing.pop(server, 1) - 1
         if left:
             self._changing[server] = left
+        self._learned.pop(server, None)
         was, self._disks[server] = self._disks[server], disk
         return was != disk
 
     def adopt(self, replaced: Mapping[ServerId, DiskId]) -> None:
         """Take over the list of a received state: `replaced`, all others on founding disks."""
+        self._learned.clear()
         for server in self._disks:
             self._disks[server] = replaced.get(server, FOUNDING)

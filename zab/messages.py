@@ -67,7 +67,8 @@ class Notification(Struct, frozen=True, array_like=True, tag=1):
     `voting` is False from a server that has no vote, or none now: it is answered but not counted,
     and while it looks both its votes are for nobody, server 0. `own` is the sender's own history,
     whomever it votes for; `disk` tells a voter without its promises from one that is not ready.
-    `committed` is what the sender knows to be committed: it may tell a server that it has a vote.
+    `moved` are the votes that committed transactions put on other disks, as far as the sender
+    knows: they may tell a server that it has a vote, which it cannot see in its own log.
     """
 
     round: WireRound
@@ -76,7 +77,7 @@ class Notification(Struct, frozen=True, array_like=True, tag=1):
     voting: bool
     own: Vote
     disk: WireDisk
-    committed: WireZxid = ZERO
+    moved: dict[WireServerId, WireDisk] = {}
 
 
 class FollowerInfo(Struct, frozen=True, array_like=True, tag=2):

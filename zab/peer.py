@@ -310,9 +310,10 @@ class Peer:
     def _on_notification(self, sender: ServerId, message: Notification, now: Millis) -> None:
         role = self._role
         if isinstance(role, Looking):
-            if self.history.window.has(message.committed):
-                # Perhaps it gives us our vote, and without that there may be no quorum (rule D3).
-                self.history.deliver(message.committed)
+            settings = self.settings
+            if message.moved.get(settings.server_id) == settings.disk and not settings.votes:
+                # Without our vote there may be no quorum, and nobody else can tell us (rule D3).
+                settings.members.learn(settings.server_id, settings.disk)
             role.receive(sender, message, now)
             return
         if message.state is PeerState.LOOKING and not isinstance(role, Draining):
@@ -359,8 +360,8 @@ class Peer:
         else:
             state = PeerState.FOLLOWING if votes else PeerState.OBSERVING
         own = self._own_vote()
-        disk, committed = self.settings.disk, self.history.delivered
-        return Notification(self._round, self._vote, state, votes, own, disk, committed)
+        disk, moved = self.settings.disk, self.settings.members.moved
+        return Notification(self._round, self._vote, state, votes, own, disk, moved)
 
     def _own_vote(self) -> Vote:
         history = self.history

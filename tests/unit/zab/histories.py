@@ -81,10 +81,10 @@ def told(
     voting: bool = True,
     own: Vote | None = None,
     disk: DiskId = FOUNDING,
-    committed: Zxid = ZERO,
+    moved: dict[ServerId, DiskId] | None = None,
 ) -> Notification:
     """A notification; the sender votes for itself unless `own` says otherwise."""
-    return Notification(round_, vote, state, voting, own or vote, disk, committed)
+    return Notification(round_, vote, state, voting, own or vote, disk, moved or {})
 
 
 class Bench:

@@ -398,7 +398,8 @@ class TestThoseThatLostTheirVote:
         race.settings.members.adopt({S2: NEW_DISK})
         race.out.clear()
         race.wait(Timing().resend_min_ms)
-        assert sent(race.out, S1)[-1] == told(5, vote_for(S2), disk=NEW_DISK)
+        said = told(5, vote_for(S2), disk=NEW_DISK, moved={S2: NEW_DISK})
+        assert sent(race.out, S1)[-1] == said
         assert race.looking.without_vote == []
         race.hear(S1, told(5, vote_for(S2), own=vote_for(S1)))
         race.hear(S3, told(5, vote_for(S2), own=Vote(Epoch(0), ZERO, S3, has_room=False)))

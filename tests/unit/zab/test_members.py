@@ -119,3 +119,23 @@ def test_adopts_the_list_of_a_received_state(
         members.replace(server, disk)
     members.adopt(adopted)
     assert counted(members) == counts
+
+
+def test_what_others_have_delivered_counts_until_it_is_delivered_here() -> None:
+    members = Members(THREE)
+    members.learn(S2, NEW_DISK)
+    assert counted(members) == REPLACED
+    assert members.moved == {}
+    assert members.replace(S2, NEW_DISK) is True  # news all the same
+    assert (counted(members), members.moved) == (REPLACED, {S2: NEW_DISK})
+
+
+@pytest.mark.parametrize("told", ["replace", "adopt"])
+def test_what_is_delivered_here_goes_before_what_others_said(told: str) -> None:
+    members = Members(THREE)
+    members.learn(S2, NEW_DISK)
+    if told == "replace":
+        members.replace(S2, NEWER)
+    else:
+        members.adopt({S2: NEWER})
+    assert counted(members) == {(S1, FOUNDING), (S2, NEWER), (S3, FOUNDING)}

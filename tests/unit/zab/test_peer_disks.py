@@ -7,7 +7,7 @@ import pytest
 from raykeeper.zab import notes
 from raykeeper.zab.effects import Append, Deliver, Note, Role, RoleChanged, Send, VoteGranted
 from raykeeper.zab.history import History
-from raykeeper.zab.ids import FOUNDING, ZERO, DiskId, Epoch, ServerId, Zxid
+from raykeeper.zab.ids import FOUNDING, DiskId, Epoch, ServerId
 from raykeeper.zab.messages import (
     Ack,
     AckEpoch,
@@ -195,19 +195,31 @@ class TestVoterReplaced:
         assert bench.take() == []
         assert bench.peer._role is role
 
-    @pytest.mark.parametrize("committed", [ZERO, LAST, z(1, 9)])
-    def test_others_know_that_it_is_committed(self, committed: Zxid) -> None:
-        """A server that lost the mark of it would never vote, and be the one that is missing."""
+    @pytest.mark.parametrize(
+        ("moved", "knows"),
+        [
+            ({}, False),
+            ({S1: NEW_DISK}, True),
+            ({S1: DiskId("other")}, False),
+            ({S3: NEW_DISK}, False),
+        ],
+    )
+    def test_others_know_that_it_is_committed(
+        self, moved: dict[ServerId, DiskId], knows: bool
+    ) -> None:
+        """A server that cannot see it would never vote, and be the one that is missing."""
         bench = server(disk=NEW_DISK)
         bench.link(S2)
         bench.take()
-        bench.hear(S2, told(1, Vote(E1, LAST, S2), committed=committed))
-        knows = committed == LAST  # what is beyond its log says nothing of it
-        assert bench.history.delivered == (LAST if knows else ZERO)
-        if knows:
-            bench.peer.voter_replaced(S1, NEW_DISK, bench.now)
-            said = sent(bench.take(), S2)[0]
-            assert isinstance(said, Notification) and said.voting
+        bench.hear(S2, told(1, Vote(E1, LAST, S2), moved=moved))
+        assert bench.settings.votes is knows
+        said = [each for each in sent(bench.take(), S2) if isinstance(each, Notification)]
+        assert any(each.voting for each in said) is knows
+        # What it only knows from others it does not pass on, and the transaction is still news.
+        assert bench.settings.members.moved == {}
+        assert bench.peer.voter_replaced(S1, NEW_DISK, bench.now) is True
+        assert VoteGranted() not in bench.take()
+        assert bench.settings.members.moved == {S1: NEW_DISK}
 
     def test_begins_no_role_before_the_start(self) -> None:
         """The recovered log is delivered first; an election would know half of the members."""
