@@ -240,6 +240,14 @@ class SimDisk:
         return True
 
     @property
+    def waits_for_vote(self) -> bool:
+        """Whether it is another disk, and has no vote yet or was not told so.
+
+        A founding disk that comes back need not be told: there is no repair to end.
+        """
+        return self.is_replaced and not (self.disk == FOUNDING and self.has_vote())
+
+    @property
     def is_lost(self) -> bool:
         """Whether its promises are lost, or will be found bad, and it has no vote again yet."""
         return self.is_replaced or self._is_corrupt

@@ -144,7 +144,7 @@ class World:
         return (
             all(client.is_idle for client in self.clients)
             and self.checks.converged(self.nodes)
-            and not any(node.votes and node.disk.is_replaced for node in self.nodes)
+            and not any(node.votes and node.disk.waits_for_vote for node in self.nodes)
         )
 
     def _converge(self) -> None:
@@ -180,7 +180,7 @@ class World:
     def _why(self) -> str:
         servers = [
             f"{n.server_id}:{n.server.peer.role.value}/{n.server.peer.is_active}"
-            f"@{show_zxid(n.server.state.zxid)}{' without vote' * n.disk.is_replaced}"
+            f"@{show_zxid(n.server.state.zxid)}{' without vote' * n.disk.waits_for_vote}"
             if n.server
             else f"{n.server_id}:down"
             for n in self.nodes
