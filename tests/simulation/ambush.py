@@ -3,9 +3,11 @@
 Most bugs of such protocols need a crash in one window of a few milliseconds (reference: the bugs
 of ZooKeeper's Zab), which a fault at a random time hardly ever meets. An ambush is drawn up front
 like every fault: what it waits for, how often, how much later it strikes, and how. One that is laid
-again and again keeps an ensemble in the same trouble: most harm needs two faults in a row.
+again and again keeps an ensemble in the same trouble: most harm needs two faults in a row. In a
+campaign one ambush waits at a time, in turn.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable
 
 from raykeeper.actors.effects import SendPeer
@@ -14,6 +16,18 @@ from tests.simulation.node import Node
 from tests.simulation.plan import Fault
 from tests.simulation.schedule import Schedule
 
+Strike = Callable[[Fault, Node, Node | None], None]
+
+
+class _Waiting:
+    """One that waits, when it is its turn."""
+
+    def __init__(self, fault: Fault, strike: Strike) -> None:
+        self.fault = fault
+        self.strike = strike
+        self.seen = 0
+        self.since = 0  # from when on it counts
+
 
 class Ambushes:
     """Those that wait."""
@@ -21,21 +35,23 @@ class Ambushes:
     def __init__(self, schedule: Schedule, nodes: Iterable[Node]) -> None:
         self._schedule = schedule
         self._nodes = list(nodes)
-        self._waiting: list[tuple[Fault, Callable[[Fault, Node, Node | None], None]]] = []
-        self._seen: list[int] = []
-        self._from: list[int] = []  # from when on each of them counts
+        self._waiting: list[_Waiting] = []
+        self._campaigns: dict[int, deque[_Waiting]] = {}  # whose turn it is comes first
 
-    def lay(self, fault: Fault, strike: Callable[[Fault, Node, Node | None], None]) -> None:
+    def lay(self, fault: Fault, strike: Strike) -> None:
         """Wait for the n-th occurrence from now on, then call `strike`."""
-        self._waiting.append((fault, strike))
-        self._seen.append(0)
-        self._from.append(0)
+        waiting = _Waiting(fault, strike)
+        campaign = self._campaigns.setdefault(fault.campaign, deque()) if fault.campaign else None
+        if campaign is not None:
+            campaign.append(waiting)
+        if campaign is None or campaign[0] is waiting:
+            self._waiting.append(waiting)
         for node in self._nodes:
             node.watcher = self._watch
 
     def lift(self) -> None:
         """The faults are over."""
-        self._waiting, self._seen, self._from = [], [], []
+        self._waiting, self._campaigns = [], {}
         for node in self._nodes:
             node.watcher = None
 
@@ -55,20 +71,26 @@ class Ambushes:
         for effect in effects:
             is_message = isinstance(effect, SendPeer)
             name = type(effect.message if is_message else effect).__name__  # type: ignore[attr-defined]
-            for place, (fault, strike) in enumerate(self._waiting):
-                if fault.trigger != name:
+            for waiting in list(self._waiting):
+                if waiting.fault.trigger != name or self._schedule.now < waiting.since:
                     continue
-                if self._schedule.now < self._from[place]:
-                    continue
-                self._seen[place] += 1
-                if self._seen[place] == fault.amount:
-                    if fault.again_ms:
-                        self._seen[place] = 0
-                        self._from[place] = self._schedule.now + fault.delay_ms + fault.again_ms
+                waiting.seen += 1
+                if waiting.seen == waiting.fault.amount:
                     peer = None
                     if is_message:
                         peer = next(n for n in self._nodes if n.server_id == effect.peer)  # type: ignore[attr-defined]
-                    self._schedule.after(
-                        fault.delay_ms,
-                        lambda fault=fault, strike=strike, peer=peer: strike(fault, node, peer),
-                    )
+                    self._spring(waiting, node, peer)
+
+    def _spring(self, waiting: _Waiting, node: Node, peer: Node | None) -> None:
+        """Its moment has come."""
+        fault = waiting.fault
+        self._schedule.after(fault.delay_ms, lambda: waiting.strike(fault, node, peer))
+        campaign = self._campaigns.get(fault.campaign)
+        if campaign or not fault.again_ms:
+            self._waiting.remove(waiting)
+        if campaign:
+            campaign.rotate(-1)
+            self._waiting.append(campaign[0])
+        following = campaign[0] if campaign else waiting
+        following.seen = 0
+        following.since = self._schedule.now + fault.delay_ms + fault.again_ms

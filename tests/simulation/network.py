@@ -60,6 +60,8 @@ class SimLink:
         if network.slow:
             delay *= network.slowness(sender, receiver)
         at = max(schedule.now + delay, self._arrival.get(receiver, 0))
+        if network.held:
+            at = max(at, network.held.get((sender, receiver), 0))
         self._arrival[receiver] = at
         schedule.after(at - schedule.now, lambda: self._arrive(sender, receiver, data))
 
@@ -78,7 +80,7 @@ class SimLink:
         network.links.pop(self, None)
         numb = [end for end in self.ends if end in network.numb]
         for end in self.ends:
-            delay = self._random.randint(0, 20 if numb else DEADLINE_MS)
+            delay = self._random.randint(0, 20 if numb else network.notice_ms_max)
             if end in numb:
                 delay = DEADLINE_MS
             network.schedule.after(delay, lambda end=end: self._tell(end))
@@ -103,9 +105,13 @@ class SimLink:
 class Network:
     """Which ends can reach which, and how fast."""
 
-    def __init__(self, schedule: Schedule, delay_ms_max: int) -> None:
+    def __init__(
+        self, schedule: Schedule, delay_ms_max: int, notice_ms_max: int = DEADLINE_MS
+    ) -> None:
         self.schedule = schedule
         self.delay_ms_max = delay_ms_max
+        self.notice_ms_max = notice_ms_max
+        """How long an end needs to learn that its link is broken, unless it is numb."""
         self.links: dict[SimLink, None] = {}
         """Those that are open, oldest first."""
         self.cuts: dict[tuple[End, End], int] = {}
@@ -116,6 +122,8 @@ class Network:
         """Ends that learn of a broken link as late as can be; the other end learns it at once."""
         self.shut: dict[End, None] = {}
         """Servers that no other server gets a new link to."""
+        self.held: dict[tuple[End, End], int] = {}
+        """Directions in which no frame arrives before this moment."""
         self._streams: dict[tuple[End, End], Random] = {}
 
     def connect(self, one: End, other: End) -> SimLink | None:
@@ -158,3 +166,4 @@ class Network:
         self.slow.clear()
         self.numb.clear()
         self.shut.clear()
+        self.held.clear()

@@ -40,6 +40,7 @@ from raykeeper.zab.effects import (
     Truncate,
 )
 from raykeeper.zab.ids import ZERO, Millis, ServerId, Zxid
+from raykeeper.zab.messages import NewLeader
 from raykeeper.zab.notes import MESSAGE_ILLEGAL
 from raykeeper.zab.settings import Settings, Timing, WindowLimits
 from raykeeper.znodes.limits import Limits
@@ -373,6 +374,8 @@ class Node:
             if isinstance(effect, SendPeer):
                 if isinstance(effect.message, TouchesConfirmed):
                     self._checks.confirms(self, effect.peer, effect.message)
+                elif isinstance(effect.message, NewLeader):
+                    self._checks.leads(self, effect.message.epoch)
                 frames.setdefault(effect.peer, []).append(effect.message)
             elif isinstance(effect, SendClient):
                 if (link := self._clients.get(effect.connection)) is not None:

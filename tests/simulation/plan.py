@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from raykeeper.actors.server_context import ServerOptions
 from raykeeper.client.limits import MARGIN_DIVISOR
 from raykeeper.zab.ids import COUNTER_BITS
+from tests.simulation.network import DEADLINE_MS
 from tests.simulation.triggers import BROADCAST, COMMON, RECOVERY, TRIGGERS, Reaction
 
 QUEUE_MAX = ServerOptions().queue_max
@@ -137,6 +138,9 @@ class Fault(Struct, frozen=True, omit_defaults=True):
     delay_ms: int = 0
     again_ms: int = 0
     """How long after it struck an ambush is laid again; 0 when it is not."""
+    campaign: int = 0
+    """Of the ambushes of one campaign one waits at a time, in turn, round and round: when one has
+    struck, the next is laid after `again_ms`. 0 for one that waits by itself."""
 
 
 class ServerPlan(Struct, frozen=True):
@@ -211,6 +215,8 @@ class Plan(Struct, frozen=True):
     """Of a zxid: how many transactions an epoch can have (rule Z6)."""
     loses_majority: bool = False
     """Whether so many disks are lost at the end that the others are no majority (rule D4)."""
+    notice_ms_max: int = DEADLINE_MS
+    """How long an end needs to learn that its link is broken."""
 
 
 def draw_mix(seed: int) -> Plan:

@@ -42,6 +42,7 @@ class Reactions:
         self._damage = damage
         self._ambushes = ambushes
         self._away: list[Node] = []
+        self._random = schedule.stream("reactions")
         self._handlers: dict[Reaction, Callable[[Fault, Node, Node | None, Node], object]] = {
             Reaction.CRASH: lambda f, trapped, _peer, _leader: spans.down(trapped, f.lasts_ms),
             Reaction.CRASH_PEER: lambda f, trapped, peer, _leader: spans.down(
@@ -62,6 +63,8 @@ class Reactions:
             Reaction.DEPOSE: self._depose,
             Reaction.STRAND: lambda f, trapped, _peer, _leader: self._strand(f, trapped),
             Reaction.LEAVE_BEHIND: self._leave_behind,
+            Reaction.HOLD_BACK: self._hold_back,
+            Reaction.SCATTER: self._scatter,
             Reaction.FORGET: partial(self._crash_and_damage, Reaction.FORGET),
             Reaction.CORRUPT: partial(self._crash_and_damage, Reaction.CORRUPT),
             Reaction.RELIEVE: self._relieve,
@@ -114,13 +117,27 @@ class Reactions:
         self._spans.numb(fault.lasts_ms, ends_of(few))
 
     def _leave_behind(self, fault: Fault, _trapped: Node, _peer: Node | None, leader: Node) -> None:
-        network, end = self._network, leader.end
-        self._spans.slow(fault.lasts_ms, (end, None), SLOW)
-        self._spans.numb(fault.lasts_ms, [end])
-        self._spans.shut(fault.lasts_ms, end)
-        links = [x for x in network.open_links(end) if x.ends[0][0] == x.ends[1][0]]
-        for link in links:
-            self._schedule.after(100, link.break_up)  # meanwhile they have said something
+        self._spans.slow(fault.lasts_ms, (leader.end, None), SLOW)
+        self._leave(leader, fault.lasts_ms, 100)
+
+    def _hold_back(self, fault: Fault, _trapped: Node, _peer: Node | None, leader: Node) -> None:
+        hold_ms = self._random.randint(100, 700)
+        for node in self._nodes:
+            self._spans.hold(hold_ms, node.end, leader.end)
+        self._leave(leader, fault.lasts_ms, self._random.choice([5, 10, 30]))
+
+    def _leave(self, leader: Node, lasts_ms: int, until_ms: int) -> None:
+        """All other servers leave the leader, after a while in which they have said something."""
+        end = leader.end
+        self._spans.numb(lasts_ms, [end])
+        self._spans.shut(lasts_ms, end)
+        for link in self._network.open_links(end):
+            if link.ends[0][0] == link.ends[1][0]:
+                self._schedule.after(until_ms, link.break_up)
+
+    def _scatter(self, fault: Fault, _trapped: Node, _peer: Node | None, _leader: Node) -> None:
+        for node in self._nodes:
+            self._spans.down(node, self._random.randint(0, fault.lasts_ms))
 
     def _ally(
         self,

@@ -97,7 +97,8 @@ def _fault_row(fault: Fault) -> tuple[str, ...]:
     how = []
     if fault.kind is FaultKind.AMBUSH:
         how = [f"{fault.trigger} number {fault.amount}, {fault.delay_ms} ms later: "]
-        how += [fault.reaction, f"; again after {fault.again_ms} ms" if fault.again_ms else ""]
+        next_one = "the next" if fault.campaign else "again"
+        how += [fault.reaction, f"; {next_one} after {fault.again_ms} ms" if fault.again_ms else ""]
     else:
         how += [f"with {', '.join(map(str, fault.others))} "] if fault.others else []
         how += [f"by {fault.amount}"] if fault.amount else []

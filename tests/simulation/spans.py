@@ -80,6 +80,12 @@ class Spans:
         shut[end] = None
         self.later(lasts_ms, lambda: shut.pop(end, None))
 
+    def hold(self, lasts_ms: int, sender: End, receiver: End) -> None:
+        """What is sent in this direction arrives when the time is over, in its order."""
+        held, until = self._network.held, self._schedule.now + lasts_ms
+        held[sender, receiver] = until
+        self.later(lasts_ms, lambda: held.pop((sender, receiver), None))
+
 
 def ends_of(parts: Iterable[Node | SimClient]) -> list[End]:
     """The ends of servers or clients."""

@@ -1,5 +1,7 @@
 """The simulated world itself: it repeats itself, it breaks what it says, and not more."""
 
+import itertools
+
 import msgspec
 import pytest
 from msgspec.structs import replace
@@ -10,6 +12,7 @@ from raykeeper.zab.ids import FOUNDING, ZERO, Epoch, ServerId, Zxid, make_zxid
 from raykeeper.zab.looking import Looking
 from raykeeper.zab.members import Members
 from raykeeper.zab.notes import QUORUM_LOST
+from tests.simulation.campaigns import draw_campaign
 from tests.simulation.checks import Checks
 from tests.simulation.clock import SimClock
 from tests.simulation.damage import Damage
@@ -57,6 +60,16 @@ def test_what_happens_before_a_fault_does_not_depend_on_it() -> None:
     before = [line for line in traced(plan) if line[0] < crash.at_ms]
     assert before == with_fault[: len(before)]
     assert with_fault[len(before)] == (crash.at_ms, f"server {server} crashes")
+
+
+def test_the_ambushes_of_a_campaign_strike_in_turn() -> None:
+    drawn = [plan for plan in map(draw_campaign, range(200)) if plan is not None]
+    plan = next(plan for plan in drawn if len(plan.faults) == 3)
+    strikes = [text for _, text in traced(plan) if text.startswith("fault: ambush at ")]
+    triggers = [text.removeprefix("fault: ambush at ").split()[0] for text in strikes]
+    turns = itertools.cycle(fault.trigger for fault in plan.faults)
+    assert len(triggers) > 3
+    assert triggers == list(itertools.islice(turns, len(triggers)))
 
 
 def ends_without_majority(seed: int) -> Plan:

@@ -46,8 +46,13 @@ class Reaction(Enum):
     LAPSE = "keep a minority behind; then it forgets what it forced last, and is with those alone"
     RELAPSE = "keep a minority behind; then its disk of before is back, and it is with those alone"
     RELIEVE = "cut a minority with the leader off, who was cut off is back, and crash it"
+    HOLD_BACK = "what the others say to the leader stays on its way until after they have left it"
+    SCATTER = "crash all, they come back one after the other"
 
 
-_OF_THEIR_OWN = (Reaction.LAPSE, Reaction.RELAPSE, Reaction.RELIEVE)
+_OF_THEIR_OWN = (
+    *(Reaction.LAPSE, Reaction.RELAPSE, Reaction.RELIEVE),
+    *(Reaction.HOLD_BACK, Reaction.SCATTER),
+)
 COMMON = tuple(each for each in Reaction if each not in _OF_THEIR_OWN)
 """Those that any trigger may have; the others take a while and have plans of their own."""

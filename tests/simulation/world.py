@@ -51,7 +51,7 @@ class World:
     def __init__(self, plan: Plan, trace: Trace | None = None) -> None:
         self.plan = plan
         self.schedule = Schedule(plan.seed, trace)
-        self.network = Network(self.schedule, plan.delay_ms_max)
+        self.network = Network(self.schedule, plan.delay_ms_max, plan.notice_ms_max)
         self.checks = Checks(self.schedule)
         voters = tuple(ServerId(each.server_id) for each in plan.servers if each.is_voter)
         self.nodes = [

@@ -145,6 +145,10 @@ class Checks:
         """A server appends to its log, in the step that ends next."""
         self._appended.append((effect.first, effect.txns))
 
+    def leads(self, node: "Node", epoch: Epoch) -> None:
+        """A server sends NEWLEADER."""
+        self.zab.synchronizes(epoch, (node.server_id, node.incarnation))
+
     def stepped(self, node: "Node") -> None:
         """A server took a step: compare it with everything known."""
         server = node.server

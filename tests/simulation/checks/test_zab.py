@@ -65,6 +65,7 @@ def test_what_keeps_the_properties_passes() -> None:
 BROKEN: list[tuple[str, Callable[[], object]]] = [
     ("Leadership", lambda: story().leadership(Epoch(1), NEXT, Zxid(0))),
     ("Leadership", lambda: story().leadership(Epoch(1), (ONE, 2), Zxid(0))),
+    ("Leadership", lambda: story().synchronizes(Epoch(1), NEXT)),
     ("Leadership", lambda: story().broadcast(NEXT, z(1, 4), [b"x"])),
     ("Leadership", lambda: story().broadcast(LEADER, z(2, 1), [b"x"])),
     ("LocalPrimaryOrder", lambda: story().broadcast(LEADER, z(1, 5), [b"x"])),

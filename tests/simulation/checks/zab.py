@@ -23,7 +23,8 @@ class Zab:
         self.committed: dict[Zxid, bytes] = {}
         self._broadcast: dict[Zxid, bytes] = {}
         self._newest: dict[Epoch, Zxid] = {}
-        self._primaries: dict[Epoch, Process] = {}
+        self._primaries: dict[Epoch, Process] = {}  # established
+        self._leaders: dict[Epoch, Process] = {}  # or about to be, with a quorum of promises
         self._initial: dict[Epoch, Zxid] = {}  # what a primary had delivered when it began
         self._digests: dict[Zxid, int] = {}
 
@@ -42,8 +43,8 @@ class Zab:
 
         PrimaryIntegrity, first half: it has delivered all that anybody delivered of earlier epochs.
         """
-        known = self._primaries.setdefault(epoch, process)
-        assert known == process, f"Leadership: {known} and {process} lead epoch {epoch}"
+        self.synchronizes(epoch, process)
+        self._primaries.setdefault(epoch, process)
         if epoch not in self._initial:
             self._initial[epoch] = delivered
             place = bisect_right(self.order, delivered)
@@ -51,6 +52,11 @@ class Zab:
             assert not missed, (
                 f"PrimaryIntegrity: {process} leads epoch {epoch} without {show_zxid(missed[0])}"
             )
+
+    def synchronizes(self, epoch: Epoch, process: Process) -> None:
+        """Leadership: a quorum promises an epoch to one leader only, which makes it NEWLEADER."""
+        known = self._leaders.setdefault(epoch, process)
+        assert known == process, f"Leadership: {known} and {process} lead epoch {epoch}"
 
     def is_news(self, first: Zxid, txns: Sequence[bytes]) -> bool:
         """Whether nobody had the end of a run in its log before."""

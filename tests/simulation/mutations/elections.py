@@ -117,6 +117,7 @@ MUTATIONS = [
         "Z1",
         "a link going down leaves its peer's notifications",
         [(Looking, "link_down", instead(_keep_what_was_said))],
+        200,
     ),
     Mutation(
         "Z1",
@@ -139,7 +140,7 @@ MUTATIONS = [
             (FollowerRecovery, "_on_trunc", _epoch_first),
             (FollowerRecovery, "_confirm", _confirm_when_saved),
         ],
-        500,
+        200,
     ),
     Mutation(
         "discovery",

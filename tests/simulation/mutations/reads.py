@@ -63,13 +63,13 @@ MUTATIONS = [
         "Z4",
         "a request joins the probe that is under way",
         [(LeaderBroadcast, "read_point", instead(_join_the_probe_under_way))],
-        300,
+        200,
     ),
     Mutation(
         "Z4",
         "one follower's pong confirms the leader",
         [(LeaderBroadcast, "_answer_probes", instead(_one_pong_is_enough))],
-        300,
+        200,
     ),
     Mutation(
         "Z4",

@@ -1,0 +1,139 @@
+"""Plans of several ambushes, one after the other, each of which prepares the harm of the next.
+
+A single ambush at a random moment shows what one fault does. Some rules are for what is left of an
+earlier one: a promise to a leader that is gone, a deposed leader that has not heard of it, a log
+that lacks what the others have. Such a world is quick, and its clients ask and write a lot.
+"""
+
+from collections.abc import Callable
+from random import Random
+
+from tests.simulation.network import DEADLINE_MS
+from tests.simulation.plan import ClientPlan, Fault, FaultKind, Habit, Plan, ServerPlan
+from tests.simulation.triggers import Reaction
+
+Campaign = Callable[[Random], tuple[list[int], list[Fault]]]
+"""How slow the disk of each server is, and the ambushes, in turn."""
+
+START_MS = 500
+SAFETY_MS = 5_000
+QUICK, MIXED, SLOW = [0, 2, 5], [0, 2, 5, 5, 40], [5, 20, 40]
+"""Disks: what is forced in time, and what a crash finds in the queue."""
+
+
+def holds_back(random: Random) -> tuple[list[int], list[Fault]]:
+    """The leader is deposed, and what the others said before reaches it after that."""
+    step = _step("Ping", random.choice([10, 30]), Reaction.HOLD_BACK, 900, 1_000)
+    return _disks(random, 3, QUICK), [step]
+
+
+def deposes(random: Random) -> tuple[list[int], list[Fault]]:
+    """The leader is deposed with one that stays, and both serve on for a while."""
+    trigger = random.choice(["Ping", "Commit", "SendClient"])
+    step = _step(trigger, random.choice([10, 30]), Reaction.DEPOSE, 900, 1_000)
+    return _disks(random, 5, MIXED), [step]
+
+
+def scatters(random: Random) -> tuple[list[int], list[Fault]]:
+    """One falls behind; all crash, and again when the first are about to recover without one."""
+    trigger, delay_ms = random.choice(["Diff", "Diff", "NewLeader"]), random.choice([1, 2, 3])
+    return _disks(random, 3, SLOW), [
+        _step("Ack", random.choice([5, 10]), Reaction.ISOLATE, 150, 100),
+        _step("Commit", random.choice([5, 10]), Reaction.SCATTER, 100, 1),
+        _step(trigger, 1, Reaction.SCATTER, 100, 1, delay_ms),
+    ]
+
+
+def polls(random: Random) -> tuple[list[int], list[Fault]]:
+    """The leader is gone; in the election one is silent, and then another one is gone, too."""
+    silent = random.choice([Reaction.FREEZE, Reaction.ISOLATE])
+    gone = random.choice([Reaction.CRASH, Reaction.CRASH_PEER])
+    return _disks(random, random.choice([4, 5]), MIXED), [
+        _step("Commit", random.choice([20, 50]), Reaction.CRASH_LEADER, 1_000, 1),
+        _step("Notification", random.randint(1, 8), silent, 300, 1),
+        _step("Notification", random.randint(1, 8), gone, 100, random.choice([30, 300])),
+    ]
+
+
+SHARES: dict[Campaign, float] = {
+    holds_back: 0.05,
+    deposes: 0.02,
+    scatters: 0.08,
+    polls: 0.04,
+}
+"""How many of the seeds they have."""
+
+
+def draw_campaign(seed: int) -> Plan | None:
+    """The campaign of a seed, if it has one."""
+    random = Random(f"{seed}.campaign")
+    campaign = _choose(random.random())
+    if campaign is None:
+        return None
+    disks, steps = campaign(random)
+    habits = [Habit.ASKS, Habit.MIXED, Habit.ASKS, Habit.MIXED]
+    return Plan(
+        seed,
+        SAFETY_MS,
+        random.choice([1, 1, 1, 5]),
+        tuple(_draw_server(random, *server) for server in enumerate(disks, 1)),
+        tuple(_draw_client(random, *client) for client in enumerate(habits, 1)),
+        tuple(steps),
+        notice_ms_max=random.choice([20, 20, 100, DEADLINE_MS]),
+    )
+
+
+def _choose(at: float) -> Campaign | None:
+    for campaign, share in SHARES.items():
+        if at < share:
+            return campaign
+        at -= share
+    return None
+
+
+def _draw_server(random: Random, server_id: int, sync_ms_max: int) -> ServerPlan:
+    return ServerPlan(
+        server_id,
+        is_voter=True,
+        sync_ms_max=sync_ms_max,
+        drift_ppm=0,
+        snapshot_every_txns=random.choice([20, 200]),
+        window_txns_max=random.choice([5, 200]),
+        read_log_bytes_max=50_000,
+        segment_bytes=10_000,
+        touch_ms=random.choice([10, 100]),
+    )
+
+
+def _draw_client(random: Random, number: int, habit: Habit) -> ClientPlan:
+    return ClientPlan(
+        number,
+        drift_ppm=0,
+        pause_ms_max=20,
+        burst_max=4,
+        outstanding_max=50,
+        pipeline_max=200,
+        habit=habit,
+        close_share=0.0,
+        timeout_ms=random.choice([1_000, 5_000]),
+    )
+
+
+def _disks(random: Random, servers: int, sync_ms_max: list[int]) -> list[int]:
+    return [random.choice(sync_ms_max) for _ in range(servers)]
+
+
+def _step(
+    trigger: str, amount: int, reaction: Reaction, lasts_ms: int, again_ms: int, delay_ms: int = 0
+) -> Fault:
+    return Fault(
+        START_MS,
+        FaultKind.AMBUSH,
+        trigger=trigger,
+        amount=amount,
+        reaction=reaction.value,
+        lasts_ms=lasts_ms,
+        delay_ms=delay_ms,
+        again_ms=again_ms,
+        campaign=1,
+    )
