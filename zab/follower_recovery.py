@@ -165,7 +165,7 @@ class FollowerRecovery:
     def _send_ack_epoch(self, promised: bool) -> None:
         history = self._history
         ack = AckEpoch(
-            history.rank_epoch, history.synced, promised, history.is_uncertain, history.delivered
+            history.rank_epoch, history.synced, promised, history.is_uncertain, history.committed
         )
         self._out.append(Send(self.leader, ack))
 
@@ -198,6 +198,7 @@ class FollowerRecovery:
 
     def _on_proposals(self, message: Proposals) -> None:
         self._check_epoch_of(message.first)
+        self._history.learn_committed(message.committed)
         if self._incoming is None:
             first, fresh = self._history.fresh(message.first, message.txns)
             if fresh:

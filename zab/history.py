@@ -18,7 +18,7 @@ from raykeeper.zab.effects import (
     Truncate,
 )
 from raykeeper.zab.errors import PeerProtocolError
-from raykeeper.zab.ids import Epoch, ServerId, Zxid, epoch_of, show_zxid
+from raykeeper.zab.ids import ZERO, Epoch, ServerId, Zxid, epoch_of, show_zxid
 from raykeeper.zab.settings import WindowLimits
 from raykeeper.zab.window import TxnWindow, follows, within_epoch
 
@@ -29,6 +29,7 @@ class History:
     __slots__ = (
         "_cutting",
         "_installing",
+        "_known",
         "_limits",
         "_out",
         "_pins",
@@ -79,6 +80,7 @@ class History:
         self._saving: tuple[Epoch, Epoch] | None = None
         self._cutting = False
         self._installing: InstallSnapshot | None = None
+        self._known = ZERO  # what a leader said to be committed, though it may not be here yet
         self._pins: dict[ServerId, Zxid] = {}
 
     @property
@@ -110,12 +112,22 @@ class History:
         """Whether the log as it stands, cuts and snapshots included, is on disk up to `zxid`."""
         return self.synced >= zxid and not self._cutting and self._installing is None
 
+    @property
+    def committed(self) -> Zxid:
+        """What of the log is known to be committed, though it may not be delivered yet."""
+        known = min(self._known, self.window.last)
+        return known if known > self.delivered and self.window.has(known) else self.delivered
+
+    def learn_committed(self, upto: Zxid) -> None:
+        """A leader whose history ours is a part of has delivered everything up to `upto`."""
+        self._known = max(self._known, upto)
+
     def append(self, first: Zxid, txns: list[bytes]) -> None:
         """Log a run after the end of the log; while paused only in memory."""
         self.window.extend(first, txns)
         if self.is_paused:
             return
-        self._out.append(Append(first, txns, self.delivered))
+        self._out.append(Append(first, txns, self.committed))
 
     def pause(self) -> None:
         """The disk is full: keep what comes in memory only, until the process begins anew.
@@ -203,6 +215,9 @@ class History:
         for run in tail:
             window.extend(run.first, run.txns)
         assert consistent_at <= window.last, (consistent_at, window.last)
+        known = min(self._known, window.last)
+        if known > consistent_at and window.has(known):
+            consistent_at = known
         self._installing = InstallSnapshot(zxid, consistent_at, tail)
         self._out.append(self._installing)
         self.window = window

@@ -99,7 +99,7 @@ class LeaderBroadcast:
         first = self.next_zxid()
         self._history.append(first, txns)
         last = self._history.logged
-        message = Proposals(first, txns)
+        message = Proposals(first, txns, self._history.delivered)
         for learner in self.learners:
             if learner.stage >= Stage.SYNCING:
                 if learner.acked == learner.sent:

@@ -269,7 +269,8 @@ class Learners:
     def _send_runs(self, learner: Learner, runs: list[Run]) -> None:
         for run in runs:
             for part in split_run(run, self._settings.window.message_bytes_max):
-                self._out.append(Send(learner.server_id, Proposals(part.first, part.txns)))
+                message = Proposals(part.first, part.txns, self._history.committed)
+                self._out.append(Send(learner.server_id, message))
 
     def _note(self, name: str, learner: Learner) -> None:
         self._out.append(Note(name, (learner.server_id, show_zxid(learner.last_zxid))))

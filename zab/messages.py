@@ -167,10 +167,15 @@ class UpToDate(Struct, frozen=True, array_like=True, tag=13):
 
 
 class Proposals(Struct, frozen=True, array_like=True, tag=14):
-    """Broadcast: a run of transactions with consecutive zxids of one epoch."""
+    """Broadcast: a run of transactions with consecutive zxids of one epoch.
+
+    `committed` is what the leader has delivered: a log never holds a transaction without the
+    knowledge of what was committed when it was proposed (rule D3 rests on it).
+    """
 
     first: WireZxid
     txns: list[bytes]
+    committed: WireZxid = ZERO
 
 
 class Ack(Struct, frozen=True, array_like=True, tag=15, gc=False):

@@ -384,6 +384,7 @@ class Peer:
         if isinstance(outcome, GiveUp):
             self._leave(outcome.reason)
         elif isinstance(outcome, Settled):
+            self.history.deliver(self.history.committed)  # perhaps it gives us our vote
             self._role = Looking(
                 self.settings, self.history, self.links, self._round, self._out, now
             )

@@ -20,7 +20,7 @@ from raykeeper.zab.effects import (
 from raykeeper.zab.errors import PeerProtocolError
 from raykeeper.zab.follower_recovery import FollowerRecovery
 from raykeeper.zab.history import History
-from raykeeper.zab.ids import COUNTER_MAX, FOUNDING, ZERO, DiskId, Epoch, Millis
+from raykeeper.zab.ids import COUNTER_MAX, FOUNDING, ZERO, DiskId, Epoch, Millis, Zxid
 from raykeeper.zab.messages import (
     AckEpoch,
     AckNewLeader,
@@ -341,3 +341,18 @@ def test_begins_only_when_the_disk_is_settled() -> None:
     history.append(z(1, 1), [b"a"])
     with pytest.raises(AssertionError):
         FollowerRecovery(Settings(S1, THREE), history, LEADER, 1, [], T0)
+
+
+class TestWhatIsCommitted:
+    """The log never holds a transaction without what was committed when it was proposed."""
+
+    @pytest.mark.parametrize(
+        ("committed", "mark"),
+        [(ZERO, z(1, 1)), (z(1, 2), z(1, 2)), (z(2, 1), z(2, 1)), (z(2, 9), z(2, 1))],
+    )
+    def test_is_stored_with_what_is_logged(self, committed: Zxid, mark: Zxid) -> None:
+        follower = Follower().promise()
+        follower.hear(Diff())
+        assert follower.hear(Proposals(z(2, 1), [b"x"], committed)) == [
+            Append(z(2, 1), [b"x"], mark)
+        ]

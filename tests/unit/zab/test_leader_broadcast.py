@@ -150,7 +150,7 @@ class TestPropose:
         assert (leader.role.next_zxid(), leader.role.room) == (Z1, COUNTER_MAX)
         assert leader.propose(b"a", b"b") == [
             Append(Z1, [b"a", b"b"], OLD),
-            Send(S1, Proposals(Z1, [b"a", b"b"])),
+            Send(S1, Proposals(Z1, [b"a", b"b"], z(6, 2))),
         ]
         assert (leader.role.next_zxid(), leader.role.room) == (Z3, COUNTER_MAX - 2)
 
@@ -248,7 +248,7 @@ class TestJoin:
         leader.synced(Z1)
         leader.hear(S2, FollowerInfo(Epoch(6), 1, FOUNDING))
         packets = leader.hear(S2, AckEpoch(Epoch(6), OLD, False))
-        assert sent(packets) == [Diff(), Proposals(Z1, [b"a"]), NewLeader(E7, Z1)]
+        assert sent(packets) == [Diff(), Proposals(Z1, [b"a"], z(6, 2)), NewLeader(E7, Z1)]
         # Its ack is the second of three: what it was sent is committed at once.
         assert sent(leader.hear(S2, AckNewLeader(E7)), S2) == [UpToDate(OLD), Commit(Z1)]
 

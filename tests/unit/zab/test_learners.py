@@ -163,10 +163,14 @@ def test_a_promise_is_noted_until_a_quorum_has_promised() -> None:
         # The same log.
         (z(3, 2), [Diff()], notes.SYNC_DIFF),
         # Less: what follows, one packet per epoch.
-        (z(3, 1), [Diff(), Proposals(z(3, 2), [b"y"])], notes.SYNC_DIFF),
+        (z(3, 1), [Diff(), Proposals(z(3, 2), [b"y"], z(1, 3))], notes.SYNC_DIFF),
         (
             z(1, 2),
-            [Diff(), Proposals(z(1, 3), [b"c"]), Proposals(z(3, 1), [b"x", b"y"])],
+            [
+                Diff(),
+                Proposals(z(1, 3), [b"c"], z(1, 3)),
+                Proposals(z(3, 1), [b"x", b"y"], z(1, 3)),
+            ],
             notes.SYNC_DIFF,
         ),
         # More.
@@ -188,8 +192,8 @@ def test_packets_of_proposals_are_bounded() -> None:
     table.out.clear()
     table.synchronize(S2, z(1, 3))
     assert sent(table.out, S2)[1:-1] == [
-        Proposals(z(3, 1), [b"x"]),
-        Proposals(z(3, 2), [b"y"]),
+        Proposals(z(3, 1), [b"x"], z(1, 3)),
+        Proposals(z(3, 2), [b"y"], z(1, 3)),
     ]
 
 
@@ -207,9 +211,9 @@ class TestFromTheDisk:
         table.learners.log_read(learner, ZERO, [run(z(1, 1), b"a")])
         assert sent(table.out, S1) == [
             Diff(),
-            Proposals(z(1, 1), [b"a"]),
-            Proposals(z(1, 2), [b"b", b"c"]),
-            Proposals(z(3, 1), [b"x", b"y"]),
+            Proposals(z(1, 1), [b"a"], z(1, 3)),
+            Proposals(z(1, 2), [b"b", b"c"], z(1, 3)),
+            Proposals(z(3, 1), [b"x", b"y"], z(1, 3)),
             NEW_LEADER,
         ]
 
@@ -263,8 +267,8 @@ class TestSnapshot:
             Snapshot(z(1, 3)),
             SnapshotChunk(b"tree"),
             SnapshotEnd(z(3, 1)),
-            Proposals(z(3, 1), [b"x", b"y"]),
-            Proposals(z(5, 1), [b"new"]),
+            Proposals(z(3, 1), [b"x", b"y"], z(3, 1)),
+            Proposals(z(5, 1), [b"new"], z(3, 1)),
             NewLeader(E5, z(5, 1)),
         ]
         assert GrantCredit(S1) in table.out

@@ -409,8 +409,8 @@ def test_what_was_read_of_the_log_goes_to_its_learner() -> None:
     bench.peer.log_read(S2, read.after, runs, bench.now)
     assert sent(bench.take(), S2) == [
         Diff(),
-        Proposals(z(1, 2), [b"b"]),
-        Proposals(z(1, 3), [b"c"]),
+        Proposals(z(1, 2), [b"b"], z(1, 3)),
+        Proposals(z(1, 3), [b"c"], z(1, 3)),
         NewLeader(E2, z(1, 3)),
     ]
     bench.peer.abdicate("asked to", bench.now)

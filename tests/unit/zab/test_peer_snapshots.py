@@ -43,7 +43,7 @@ class TestSnapshots:
             Snapshot(LAST),
             SnapshotChunk(b"tree"),
             SnapshotEnd(LAST),
-            Proposals(z(2, 1), [b"d"]),
+            Proposals(z(2, 1), [b"d"], z(1, 3)),
             NewLeader(E2, z(2, 1)),
         ]
 
