@@ -100,7 +100,6 @@ class OneServer:
         self.closed: list[int] = []
         self.outbox: list[tuple[ServerId, list[PeerMessage]]] = []
         self.broken: list[ServerId] = []
-        self._has_run = False
         self.is_disk_held = False
         self.tracks = False
         self.has_snapshotter = False
@@ -118,9 +117,7 @@ class OneServer:
 
     def start(self) -> None:
         """Start a process on the disk; the one before it is killed."""
-        if self._has_run:
-            self.disk.crash()
-        self._has_run = True
+        self.disk.crash()
         recovered = self.disk.open(self._done.extend)
         self.settings = Settings(
             self.server_id, self._voters, recovered.disk, timing=TIMING, window=self._window
