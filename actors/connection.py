@@ -7,16 +7,17 @@ from collections import deque
 
 from raykeeper.zab.ids import ZERO, Millis, Zxid
 from raykeeper.znodes.replies import Item
-from raykeeper.znodes.requests import Connect, Request, SessionId, Write
+from raykeeper.znodes.requests import Connect, Read, Request, SessionId, Sync, Write
 
 
 class PendingSync:
-    """A sync that waits for the leader to name and confirm a read point (rule Z4)."""
+    """A sync, or a linearizable read, that waits for a confirmed read point (rule Z4)."""
 
-    __slots__ = ("connection", "point", "xid")
+    __slots__ = ("connection", "point", "request", "xid")
 
-    def __init__(self, xid: int, connection: "Connection") -> None:
-        self.xid = xid
+    def __init__(self, request: Sync | Read, connection: "Connection") -> None:
+        self.xid = request.xid
+        self.request = request
         self.connection = connection
         self.point: Zxid | None = None
 
@@ -33,6 +34,7 @@ class Connection:
         "confirmed",
         "connect",
         "forwarded",
+        "host",
         "is_dirty",
         "is_holding",
         "is_touched",
@@ -43,9 +45,10 @@ class Connection:
         "session_id",
     )
 
-    def __init__(self, number: int, connect: Connect) -> None:
+    def __init__(self, number: int, connect: Connect, host: str = "") -> None:
         self.number = number
         self.connect = connect
+        self.host = host
         self.session_id = SessionId(0)
         self.owner = ZERO
         self.beat = 0

@@ -18,7 +18,7 @@ from raykeeper.zab.effects import Note
 from raykeeper.zab.errors import MALFORMED
 from raykeeper.zab.ids import Millis, Zxid
 from raykeeper.znodes.errors import Code
-from raykeeper.znodes.reads import answer, set_watch
+from raykeeper.znodes.reads import answer, inquire, set_watch
 from raykeeper.znodes.replies import (
     ChildrenRead,
     Connected,
@@ -36,6 +36,7 @@ from raykeeper.znodes.requests import (
     PASSWORD_BYTES,
     ClientFrame,
     Connect,
+    Read,
     Request,
     SessionId,
     SetWatches,
@@ -82,8 +83,11 @@ class Connections:
 
     # From the client.
 
-    def frame(self, number: int, data: bytes) -> None:
-        """A frame of a client, the first one being Connect; a malformed one ends the link."""
+    def frame(self, number: int, data: bytes, host: str = "") -> None:
+        """A frame of a client, the first one being Connect; a malformed one ends the link.
+
+        `host` is the address it comes from, as far as the carrier can tell.
+        """
         if number in self._closed:
             return
         connection = self._by_number.get(number)
@@ -96,8 +100,8 @@ class Connections:
             if connection is not None or len(frame.password) != PASSWORD_BYTES:
                 self._malformed(number, "unexpected Connect")
                 return
-            self._by_number[number] = Connection(number, frame)
-            self.connects.append(ForwardConnect(number, frame))
+            self._by_number[number] = Connection(number, frame, host)
+            self.connects.append(ForwardConnect(number, frame, host))
         elif connection is None or not connection.session_id:
             self._malformed(number, "requests before a session")
         else:
@@ -125,8 +129,8 @@ class Connections:
                 if request.number > applied and not connection.is_holding:
                     connection.forwarded = request.number
                     self.forwards.append(ForwardedWrite(session_id, owner, request))
-            elif isinstance(request, Sync):
-                sync = PendingSync(request.xid, connection)
+            elif type(request) is Sync or (isinstance(request, Read) and request.linearizable):
+                sync = PendingSync(request, connection)
                 queue.append((sync, now))
                 self.syncs.append(sync)
                 connection.is_holding = True
@@ -283,7 +287,8 @@ class Connections:
                     connection.is_touched = True
                     self._touched.append(connection)
             else:
-                self.connects.append(ForwardConnect(connection.number, connection.connect))
+                number, host = connection.number, connection.host
+                self.connects.append(ForwardConnect(number, connection.connect, host))
 
     def resume(self) -> None:
         """Answer whatever may be answered now, on every connection."""
@@ -351,9 +356,15 @@ class Connections:
             elif isinstance(request, PendingSync):
                 if request.point is None or request.point > self._context.state.zxid:
                     break
+                is_read = isinstance(request.request, Read)
+                if is_read and not self.is_serving:
+                    break
                 is_released = True
                 self._slow(connection, "sync", request.xid, arrived)
-                self._push(connection, Done(request.xid, self._context.state.zxid))
+                if is_read:
+                    self._answer(connection, request.request)
+                else:
+                    self._push(connection, Done(request.xid, self._context.state.zxid))
             elif self.is_serving:
                 self._answer(connection, request)
             else:
@@ -387,7 +398,11 @@ class Connections:
             self._push(connection, Done(request.xid, state.zxid))
             return
         assert not isinstance(request, Write | Sync), request
-        item = answer(state, request)
+        session = state.sessions.by_id[connection.session_id]
+        if not isinstance(request, Read):
+            self._push(connection, inquire(state, session, request))
+            return
+        item = answer(state, session.identities, request)
         if isinstance(item, DataRead):
             connection.bytes += len(item.value)
         elif isinstance(item, ChildrenRead):
@@ -462,4 +477,4 @@ class Connections:
 
 
 def _written(number: int, outcome: Outcome) -> Written:
-    return Written(number, outcome.zxid, outcome.code, outcome.path, outcome.stat)
+    return Written(number, outcome.zxid, outcome.code, outcome.path, outcome.stat, outcome.results)

@@ -35,6 +35,7 @@ class ClientFrameArrived(Struct, frozen=True):
 
     connection: int
     data: bytes
+    host: str = ""
 
 
 class ClientGone(Struct, frozen=True):

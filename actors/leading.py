@@ -13,6 +13,7 @@ from collections.abc import Mapping
 
 from raykeeper.actors import server_notes as notes
 from raykeeper.actors.effects import TrackSessions
+from raykeeper.actors.mortals import Mortals
 from raykeeper.actors.peer_messages import (
     ForwardConnect,
     ForwardedWrite,
@@ -27,9 +28,14 @@ from raykeeper.zab.learners import Stage
 from raykeeper.znodes.expiry import Expiry, SessionReport, TouchedSession, Verdict
 from raykeeper.znodes.preparation import Preparation
 from raykeeper.znodes.requests import SessionId
+from raykeeper.znodes.txns import Change
 
 PROPOSAL_BYTES_MAX = 1 << 20
 """Transactions proposed in one run, unless a single one is larger."""
+
+
+ENDED_AT_ONCE = 100
+"""Containers and znodes with a TTL that are deleted in one step, so that writes go on beside."""
 
 
 class Leading:
@@ -41,6 +47,7 @@ class Leading:
         """`moved` are the votes that the initial history of this epoch put on other disks."""
         self.epoch = epoch
         self.preparation = Preparation(context.state, context.limits)
+        self._mortals = Mortals(context.state, context.now.mono)
         self._context = context
         self._txns: list[bytes] = []
         self._txn_bytes = 0
@@ -92,7 +99,11 @@ class Leading:
         if (zxid := self._next_zxid()) is not None:
             wall = self._context.now.wall
             request, connection = forwarded.request, forwarded.connection
-            self._add(self.preparation.open_session(zxid, wall, sender, connection, request))
+            self._add(
+                self.preparation.open_session(
+                    zxid, wall, sender, connection, request, forwarded.host
+                )
+            )
 
     def propose(self) -> None:
         """Propose what was prepared since the last call, as one run."""
@@ -125,6 +136,24 @@ class Leading:
         self._touched.pop(session_id, None)
         self._last_touch.pop(session_id, None)
         self._ended.append(session_id)
+
+    def changed(self, change: Change) -> None:
+        """A transaction was applied."""
+        if self._context.state.tree.mortals:
+            self._mortals.changed(change, self._context.now.mono)
+
+    def end_znodes(self) -> None:
+        """Delete the containers and znodes with a TTL that are due."""
+        context = self._context
+        if not context.state.tree.mortals:
+            return
+        for path, znode in self._mortals.due(context.now.mono, ENDED_AT_ONCE):
+            if (zxid := self._next_zxid()) is None:
+                self._mortals.put_back(path, context.now.mono)
+                continue
+            txn = self.preparation.end_znode(zxid, context.now.wall, path, znode.mzxid)
+            if txn is not None:
+                self._add(txn)
 
     # The member list.
 

@@ -30,6 +30,7 @@ class ForwardConnect(Struct, frozen=True, array_like=True, tag=31):
 
     connection: int
     request: Connect
+    host: str = ""
 
 
 class WriteGap(Struct, frozen=True, array_like=True, tag=32):

@@ -144,6 +144,7 @@ class Server:
             self._pump()
             if self._leading is not None:
                 self._leading.restore_votes()
+                self._leading.end_znodes()
                 self._leading.report()
                 self._digests.ask()
         if self._room_at is not None and self._room_at <= mono:
@@ -178,7 +179,9 @@ class Server:
         connections, streams = self._connections, self._streams
         return {
             PeerFrame: self._on_peer_frame,
-            ClientFrameArrived: lambda event: connections.frame(event.connection, event.data),
+            ClientFrameArrived: lambda event: connections.frame(
+                event.connection, event.data, event.host
+            ),
             ClientGone: lambda event: connections.gone(event.connection),
             LogSynced: self._on_log_synced,
             EpochsSaved: self._on_epochs_saved,
@@ -350,6 +353,8 @@ class Server:
             txn = state.apply(zxid, data)
             if is_real:
                 change = txn.change
+                if self._leading is not None:
+                    self._leading.changed(change)
                 if watches.count:
                     for number, event in watches.trigger(zxid, change):
                         connections.fired(number, event)

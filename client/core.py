@@ -38,7 +38,7 @@ from raykeeper.client.effects import (
 )
 from raykeeper.client.limits import ClientLimits
 from raykeeper.client.liveness import Liveness
-from raykeeper.client.outstanding import Ask, Outstanding
+from raykeeper.client.outstanding import Ask, Outstanding, path_of
 from raykeeper.client.rotation import Rotation
 from raykeeper.client.states import ClientState
 from raykeeper.client.watched_event import WatchedEvent
@@ -141,7 +141,7 @@ class ClientCore:
     def submit(self, ask: Ask, token: object, now: Millis) -> None:
         """Queue a request; `token` comes back with Complete or Fail, exactly once."""
         if self._phase is Phase.FINISHED or self._close_by is not None:
-            path = ask.path if not isinstance(ask, CloseSession) else ""
+            path = path_of(ask)
             self.out.append(Fail(token, self._end_error(path)))
             return
         self._outstanding.add(ask, token, now)

@@ -6,9 +6,9 @@ from raykeeper.client.states import ClientState
 from raykeeper.client.watched_event import WatchedEvent
 from raykeeper.zab.ids import ServerId
 from raykeeper.znodes.errors import KeeperError
-from raykeeper.znodes.replies import ChildrenRead, DataRead, Done, StatRead, Written
+from raykeeper.znodes.replies import ChildrenRead, DataRead, Done, Inquired, StatRead, Written
 
-Answer = Written | DataRead | StatRead | ChildrenRead | Done
+Answer = Written | DataRead | StatRead | ChildrenRead | Done | Inquired
 
 
 class Complete(Struct, frozen=True, gc=False):

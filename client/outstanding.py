@@ -25,17 +25,20 @@ from raykeeper.znodes.replies import (
     ChildrenRead,
     DataRead,
     Done,
+    Inquired,
     ReadFailed,
     StatRead,
     Written,
 )
 from raykeeper.znodes.requests import (
+    AddAuth,
     CloseSession,
     Exists,
     GetChildren,
     GetData,
     Request,
     Sync,
+    Transaction,
     Write,
     WriteOp,
     encode_op,
@@ -53,7 +56,7 @@ class Query(Struct, frozen=True):
 
 
 Ask = WriteOp | Query
-Reply = Written | DataRead | StatRead | ChildrenRead | Done | ReadFailed
+Reply = Written | DataRead | StatRead | ChildrenRead | Done | ReadFailed | Inquired
 
 _REPLY_TO: dict[type, type] = {
     GetData: DataRead,
@@ -61,6 +64,11 @@ _REPLY_TO: dict[type, type] = {
     GetChildren: ChildrenRead,
     Sync: Done,
 }
+
+
+def path_of(ask: Ask) -> str:
+    """The path that a request is about, "" when it is about none or several."""
+    return "" if isinstance(ask, CloseSession | AddAuth | Transaction) else ask.path
 
 
 class Waiting(Struct):
@@ -111,7 +119,7 @@ class Outstanding:
         else:
             self._number = number = self._number + 1
             op = encode_op(ask)
-            path = "" if type(ask) is CloseSession else ask.path  # type: ignore[union-attr]
+            path = path_of(ask)
             size = len(op) + REQUEST_OVERHEAD_BYTES
             waiting = Waiting(token, now, number, Written, op, path, None, size)
         self._queued.append(waiting)

@@ -27,9 +27,14 @@ class Code(IntEnum):
     NODE_EXISTS = -110
     NOT_EMPTY = -111
     SESSION_EXPIRED = -112
+    INVALID_ACL = -114
     AUTH_FAILED = -115
     SESSION_MOVED = -118
+    NOT_READ_ONLY = -119
+    NO_WATCHER = -121
     REQUEST_TIMEOUT = -122
+    QUOTA_EXCEEDED = -125
+    THROTTLED_OP = -127
 
 
 class KeeperError(RayKeeperError):
@@ -156,6 +161,13 @@ class SessionExpiredError(KeeperError):
     meaning = "session expired"
 
 
+class InvalidAclError(KeeperError):
+    """An ACL is empty or malformed, or `auth` stands for nobody."""
+
+    code = Code.INVALID_ACL
+    meaning = "invalid ACL"
+
+
 class AuthFailedError(KeeperError):
     """The session's password, or a credential, is wrong."""
 
@@ -170,11 +182,39 @@ class SessionMovedError(KeeperError):
     meaning = "session moved to another connection"
 
 
+class NotReadOnlyError(KeeperError):
+    """A server without a quorum was asked for more than a read."""
+
+    code = Code.NOT_READ_ONLY
+    meaning = "the server has no quorum and only reads"
+
+
+class NoWatcherError(KeeperError):
+    """There is no such watch to remove."""
+
+    code = Code.NO_WATCHER
+    meaning = "no such watch"
+
+
 class RequestTimeoutError(KeeperError):
     """The client gave up waiting for a reply."""
 
     code = Code.REQUEST_TIMEOUT
     meaning = "request timed out"
+
+
+class QuotaExceededError(KeeperError):
+    """The write would exceed a hard quota of a subtree."""
+
+    code = Code.QUOTA_EXCEEDED
+    meaning = "quota exceeded"
+
+
+class ThrottledOpError(KeeperError):
+    """The results of a transaction did not fit beside those not yet acknowledged."""
+
+    code = Code.THROTTLED_OP
+    meaning = "too many results are not yet acknowledged"
 
 
 _KINDS: list[type[KeeperError]] = [KeeperError, *KeeperError.__subclasses__()]

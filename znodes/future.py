@@ -10,9 +10,12 @@ ZooKeeper: `ZooKeeperServer.outstandingChanges`, `ChangeRecord`.
 from collections import deque
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from raykeeper.zab.ids import ZERO, Millis, Zxid
+from raykeeper.znodes.paths import parent_of
 from raykeeper.znodes.requests import SessionId
+from raykeeper.znodes.traits import Traits
 from raykeeper.znodes.tree import Tree
 
 
@@ -28,10 +31,18 @@ class FutureZnode(Struct, gc=False):
     creates: int
     num_children: int
     pzxid: Zxid
+    value: bytes
+    mzxid: Zxid
+    mtime: Millis
+    traits: Traits | None
 
 
 class FutureTree:
-    """The overlay. `find`, change the record, then `keep` it under the transaction's zxid."""
+    """The overlay. `find`, change the record, then `keep` it under the transaction's zxid.
+
+    Between `draft` and `settle` or `discard` what is kept is a draft: seen by `find`, and gone
+    without a trace if discarded, counters of the parents included (ZOOKEEPER-1624).
+    """
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
@@ -40,15 +51,31 @@ class FutureTree:
         self._touched: deque[tuple[Zxid, str]] = deque()
         self._ephemerals: dict[SessionId, dict[str, None]] = {}  # outstanding creations, by owner
         self._last = ZERO
+        self._draft: dict[str, FutureZnode] | None = None
 
     def __len__(self) -> int:
         return len(self._overlay)
 
     def find(self, path: str) -> FutureZnode | None:
         """The znode, None when it will not exist. Changing it has no effect before `keep`."""
+        if self._draft is not None:
+            return self._find_for_draft(path)
         record = self._overlay.get(path)
         if record is not None:
             return record if record.exists else None
+        return self._from_tree(path)
+
+    def _find_for_draft(self, path: str) -> FutureZnode | None:
+        assert self._draft is not None
+        record = self._draft.get(path)
+        if record is None:
+            settled = self._overlay.get(path)
+            if settled is None:
+                return self._from_tree(path)
+            record = replace(settled)
+        return record if record.exists else None
+
+    def _from_tree(self, path: str) -> FutureZnode | None:
         znode = self._znodes.get(path)
         if znode is None:
             return None
@@ -63,37 +90,95 @@ class FutureTree:
             znode.creates,
             len(children) if children else 0,
             znode.pzxid,
+            znode.value,
+            znode.mzxid,
+            znode.mtime,
+            znode.traits,
         )
 
     def exists(self, path: str) -> bool:
         """Whether the znode will exist."""
         record = self._overlay.get(path)
+        if self._draft is not None:
+            record = self._draft.get(path, record)
         return path in self._znodes if record is None else record.exists
+
+    def names_of(self, path: str) -> list[str]:
+        """Names of the children that the znode at `path` will have."""
+        start = 1 if path == "/" else len(path) + 1
+        znode = self._znodes.get(path)
+        names = dict.fromkeys(
+            child[start:] for child in (znode.children if znode is not None else None) or ()
+        )
+        for layer in (self._overlay, self._draft or {}):
+            for child, record in layer.items():
+                if parent_of(child) == path and child != "/":
+                    if record.exists:
+                        names[child[start:]] = None
+                    else:
+                        names.pop(child[start:], None)
+        return list(names)
 
     def keep(self, zxid: Zxid, path: str, record: FutureZnode) -> None:
         """Transaction `zxid` leaves `path` as `record` says."""
+        if self._draft is not None:
+            self._draft[path] = record
+            return
         record.zxid = zxid
         self._overlay[path] = record
         self._touched.append((zxid, path))
         self._last = zxid
 
-    def create(self, zxid: Zxid, time_ms: Millis, path: str, owner: SessionId) -> None:
+    def create(
+        self,
+        zxid: Zxid,
+        time_ms: Millis,
+        path: str,
+        value: bytes,
+        owner: SessionId,
+        traits: Traits | None = None,
+    ) -> None:
         """Transaction `zxid` creates a znode that is not there; the parent is the caller's."""
-        self.keep(zxid, path, FutureZnode(zxid, True, zxid, time_ms, 0, owner, 0, 0, zxid))
-        if owner:
+        record = FutureZnode(
+            zxid, True, zxid, time_ms, 0, owner, 0, 0, zxid, value, zxid, time_ms, traits
+        )
+        self.keep(zxid, path, record)
+        if owner and self._draft is None:
             self._ephemerals.setdefault(owner, {})[path] = None
 
     def delete(self, zxid: Zxid, path: str, record: FutureZnode) -> None:
         """Transaction `zxid` deletes a znode and so changes its parent."""
         record.exists = False
         self.keep(zxid, path, record)
-        self._forget_ephemeral(path, record)
+        if self._draft is None:
+            self._forget_ephemeral(path, record)
         parent_path = path[: path.rfind("/")] or "/"
         parent = self.find(parent_path)
         assert parent is not None, path
         parent.num_children -= 1
         parent.pzxid = zxid
         self.keep(zxid, parent_path, parent)
+
+    def draft(self) -> None:
+        """What is kept from now on may be discarded."""
+        assert self._draft is None
+        self._draft = {}
+
+    def discard(self) -> None:
+        """Nothing was kept since `draft`."""
+        self._draft = None
+
+    def settle(self, zxid: Zxid) -> None:
+        """All that was kept since `draft` is what transaction `zxid` leaves."""
+        drafted, self._draft = self._draft, None
+        assert drafted is not None
+        for path, record in drafted.items():
+            before = self._overlay.get(path)
+            if before is not None and before.owner:
+                self._forget_ephemeral(path, before)
+            self.keep(zxid, path, record)
+            if record.exists and record.owner:
+                self._ephemerals.setdefault(record.owner, {})[path] = None
 
     def ephemerals_of(self, owner: SessionId) -> list[str]:
         """Paths of the ephemerals the session will have, sorted."""

@@ -9,6 +9,7 @@ from typing import Final
 from msgspec import Struct
 
 from raykeeper.zab.ids import Millis
+from raykeeper.znodes.acl import Identity
 
 PATH_CHARS_MAX: Final = 8192
 """A path is a key in memory and is repeated in txns, outcomes, watches and lists of children,
@@ -18,6 +19,10 @@ a path still takes less than a fortieth of a frame with a value of 1 MiB."""
 OUTCOMES_MAX: Final = 2000
 """Outcomes kept per session. A client never has more unacknowledged writes. Part of the replicated
 state, so no setting: replicas that kept different numbers of them would differ."""
+
+RESULTS_BYTES_MAX: Final = 4 << 20
+"""Of reads in transactions, among the unacknowledged outcomes of one session: the bound of what a
+replica keeps for it. What does not fit is refused with THROTTLED_OP."""
 
 WATCHES_MAX: Final = 100_000
 """Watches of one connection: an event for each fits in memory when they all fire at once."""
@@ -46,6 +51,10 @@ class Limits(Struct, frozen=True):
     """Unacknowledged writes a client may have; never above what the replicas keep."""
     watches_max: int = WATCHES_MAX
     """Watches of one connection."""
+    transaction_ops_max: int = 1_000
+    """Operations in a branch of a transaction, and conditions."""
+    super_identities: tuple[Identity, ...] = ()
+    """Whoever proves one of these is exempt from all ACLs (schemes digest and scrypt)."""
 
     def __post_init__(self) -> None:
         _within("value_bytes_max", self.value_bytes_max, 1, VALUE_BYTES_CEILING)
@@ -64,6 +73,7 @@ class Limits(Struct, frozen=True):
         )
         _within("sessions_max", self.sessions_max, 1, 10_000_000)
         _within("outcomes_max", self.outcomes_max, 1, OUTCOMES_MAX)
+        _within("transaction_ops_max", self.transaction_ops_max, 1, 100_000)
         _within("watches_max", self.watches_max, 1, 10_000_000)
 
 

@@ -14,7 +14,8 @@ from raykeeper.znodes.errors import BadArgumentsError
 from raykeeper.znodes.limits import PATH_CHARS_MAX
 
 SEQUENCE_DIGITS: Final = 10
-UNDELETABLE: Final = ("/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config")
+CONFIG: Final = "/zookeeper/config"
+UNDELETABLE: Final = ("/", "/zookeeper", "/zookeeper/quota", CONFIG)
 
 _ANY_SEQUENCE: Final = "0" * SEQUENCE_DIGITS
 _forbidden = re.compile(

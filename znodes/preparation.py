@@ -19,51 +19,62 @@ from msgspec import Struct
 
 from raykeeper.zab.errors import MALFORMED
 from raykeeper.zab.ids import ZERO, DiskId, Millis, ServerId, Zxid
+from raykeeper.znodes.acl import (
+    IDENTITIES_MAX,
+    SUPER,
+    Identities,
+    identities_of,
+    proven_identity,
+)
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.future import FutureTree
-from raykeeper.znodes.limits import Limits
-from raykeeper.znodes.paths import SEQUENCE_DIGITS, UNDELETABLE, fault_in, is_name
+from raykeeper.znodes.limits import RESULTS_BYTES_MAX, Limits
+from raykeeper.znodes.operations import REFUSED, Operations
 from raykeeper.znodes.requests import (
-    ANY_VERSION,
     PASSWORD_BYTES,
+    AddAuth,
     CloseSession,
     Connect,
     Create,
-    CreateMode,
     Delete,
     SessionId,
+    SetAcls,
     SetData,
+    Transaction,
     Write,
     decode_op,
 )
-from raykeeper.znodes.stat import Stat
+from raykeeper.znodes.sessions import Session
 from raykeeper.znodes.state import State
-from raykeeper.znodes.tree import cversion_of
+from raykeeper.znodes.transactions import Transactions, results_bytes
 from raykeeper.znodes.txns import (
     Change,
-    Created,
-    DataSet,
     Deleted,
+    IdentitiesSet,
     OpenRefused,
-    Refused,
     SessionClosed,
     SessionOpened,
+    Several,
     Txn,
     VoterReplaced,
     encode_txn,
 )
 
-_REFUSED: Final = {code: Refused(code.value) for code in Code}
 _NO_SESSION: Final = SessionId(0)
 
 
-class FutureSession(Struct, gc=False):
+class FutureSession(Struct):
     """What preparing needs to know of a session; kept as long as the session and this reign."""
 
     owner: Zxid
     password: bytes
     last_number: int
     attempt: int
+    host: str
+    proven: Identities
+    identities: Identities
+    results: deque[tuple[int, int]]
+    """Number and bytes of outcomes with results of reads that are not yet acknowledged."""
     closing: bool = False
 
 
@@ -77,7 +88,9 @@ class Preparation:
         assert state.zxid >= state.consistent_at, (state.zxid, state.consistent_at)
         self._state = state
         self._limits = limits
-        self._tree = FutureTree(state.tree)
+        self._tree = tree = FutureTree(state.tree)
+        self._operations = Operations(tree, limits)
+        self._transactions = Transactions(tree, self._operations, limits.transaction_ops_max)
         self._sessions: dict[SessionId, FutureSession] = {}
         self._passwords: dict[bytes, SessionId] = {}
         self._closing: deque[tuple[Zxid, SessionId]] = deque()
@@ -94,11 +107,14 @@ class Preparation:
         session = self._session(session_id)
         change: Change
         if session is None:
-            change = _REFUSED[Code.SESSION_EXPIRED]
+            change = REFUSED[Code.SESSION_EXPIRED]
         else:
             assert number == session.last_number + 1, (number, session.last_number)
             session.last_number = number
-            change = self._change(zxid, time_ms, session_id, write.op)
+            held = session.results
+            while held and held[0][0] <= write.acked:
+                held.popleft()
+            change = self._change(zxid, time_ms, session_id, session, write.op)
         # No client can have the outcome of this write yet, whatever it says.
         acked = write.acked
         if acked >= number:
@@ -112,6 +128,7 @@ class Preparation:
         server_id: ServerId,
         connection: int,
         request: Connect,
+        host: str = "",
     ) -> bytes:
         """Prepare the opening of a session, or its move to another connection.
 
@@ -120,7 +137,7 @@ class Preparation:
         has the session now is refused.
         """
         time_ms = self._begin(zxid, wall_ms)
-        change = self._opened(zxid, server_id, connection, request)
+        change = self._opened(zxid, server_id, connection, request, host)
         return encode_txn(Txn(_NO_SESSION, 0, 0, time_ms, change))
 
     def expire_session(self, zxid: Zxid, wall_ms: Millis, session_id: SessionId) -> bytes | None:
@@ -129,6 +146,19 @@ class Preparation:
             return None
         time_ms = self._begin(zxid, wall_ms)
         return encode_txn(Txn(_NO_SESSION, 0, 0, time_ms, self._closed(zxid, session_id)))
+
+    def end_znode(self, zxid: Zxid, wall_ms: Millis, path: str, mzxid: Zxid) -> bytes | None:
+        """Prepare that a container, or a znode with a TTL, ends by itself.
+
+        None, and no zxid used, when by then it has another value than that of `mzxid`, a child, or
+        is gone.
+        """
+        record = self._tree.find(path)
+        if record is None or record.mzxid != mzxid or record.num_children:
+            return None
+        time_ms = self._begin(zxid, wall_ms)
+        self._tree.delete(zxid, path, record)
+        return encode_txn(Txn(_NO_SESSION, 0, 0, time_ms, Deleted(path)))
 
     def replace_voter(
         self, zxid: Zxid, wall_ms: Millis, server_id: ServerId, disk: DiskId
@@ -173,102 +203,73 @@ class Preparation:
             if session is None:
                 return None
             future = FutureSession(
-                session.owner, session.password, session.last_number, session.attempt
+                session.owner,
+                session.password,
+                session.last_number,
+                session.attempt,
+                session.host,
+                session.proven,
+                session.identities,
+                _results_held(session),
             )
             self._sessions[session_id] = future
         return None if future.closing else future
 
-    def _change(self, zxid: Zxid, time_ms: Millis, session_id: SessionId, raw: bytes) -> Change:
+    def _change(
+        self,
+        zxid: Zxid,
+        time_ms: Millis,
+        session_id: SessionId,
+        session: FutureSession,
+        raw: bytes,
+    ) -> Change:
+        operations, identities = self._operations, session.identities
         try:
             op = decode_op(raw)
         except MALFORMED:
-            return _REFUSED[Code.MARSHALLING_ERROR]
+            return REFUSED[Code.MARSHALLING_ERROR]
         match op:
             case SetData():
-                return self._data_set(zxid, time_ms, op)
+                return operations.set_data(zxid, time_ms, identities, op)
             case Create():
-                return self._created(zxid, time_ms, session_id, op)
+                return operations.create(zxid, time_ms, session_id, identities, op)
             case Delete():
-                return self._deleted(zxid, op)
+                return operations.delete(zxid, identities, op)
+            case Transaction():
+                return self._transaction(zxid, time_ms, session_id, session, op)
+            case SetAcls():
+                return operations.set_acls(zxid, identities, op)
+            case AddAuth():
+                return self._identified(session, op)
             case _:
                 _closing: CloseSession = op
                 return self._closed(zxid, session_id)
 
-    def _data_set(self, zxid: Zxid, time_ms: Millis, op: SetData) -> Change:
-        path = op.path
-        value = op.value
-        tree = self._tree
-        record = tree.find(path)
-        if record is None:
-            return _missing(path)
-        size = len(value)
-        if size > self._limits.value_bytes_max:
-            return _REFUSED[Code.BAD_ARGUMENTS]
-        version = record.version
-        if op.version != version and op.version != ANY_VERSION:
-            return _REFUSED[Code.BAD_VERSION]
-        record.version = version = next_version(version)
-        tree.keep(zxid, path, record)
-        count = record.num_children
-        stat = Stat(
-            record.czxid,
-            zxid,
-            record.ctime,
-            time_ms,
-            version,
-            cversion_of(record.creates, count),
-            0,
-            record.owner,
-            size,
-            count,
-            record.pzxid,
-        )
-        return DataSet(path, value, stat)
+    def _transaction(
+        self,
+        zxid: Zxid,
+        time_ms: Millis,
+        session_id: SessionId,
+        session: FutureSession,
+        op: Transaction,
+    ) -> Change:
+        held = session.results
+        room = RESULTS_BYTES_MAX - sum(size for _, size in held)
+        change = self._transactions.prepare(zxid, time_ms, session_id, session.identities, op, room)
+        if type(change) is Several and (size := results_bytes(change.results)):
+            held.append((session.last_number, size))
+        return change
 
-    def _created(self, zxid: Zxid, time_ms: Millis, session_id: SessionId, op: Create) -> Change:
-        flags = op.flags
-        limits = self._limits
-        if flags & ~CreateMode.MASK or len(op.value) > limits.value_bytes_max:
-            return _REFUSED[Code.BAD_ARGUMENTS]
-        path = op.path
-        cut = path.rfind("/")
-        if cut < 0 or path[:2] == "//":  # without the second, "//a" would be a child of the root
-            return _REFUSED[Code.BAD_ARGUMENTS]
-        tree = self._tree
-        parent_path = path[:cut] or "/"
-        parent = tree.find(parent_path)
-        if parent is None:
-            return _REFUSED[Code.NO_NODE]
-        if flags & CreateMode.SEQUENTIAL:
-            path = f"{path}{parent.creates:0{SEQUENCE_DIGITS}d}"
-        # What stands before the name is the path of a znode, so it is well-formed.
-        if path != "/" and (not is_name(path[cut + 1 :]) or len(path) > limits.path_chars_max):
-            return _REFUSED[Code.BAD_ARGUMENTS]
-        if tree.exists(path):
-            return _REFUSED[Code.NODE_EXISTS]
-        if parent.owner:
-            return _REFUSED[Code.NO_CHILDREN_FOR_EPHEMERALS]
-        parent.creates += 1
-        parent.num_children += 1
-        parent.pzxid = zxid
-        tree.keep(zxid, parent_path, parent)
-        owner = session_id if flags & CreateMode.EPHEMERAL else _NO_SESSION
-        tree.create(zxid, time_ms, path, owner)
-        return Created(path, op.value, owner, parent.creates)
-
-    def _deleted(self, zxid: Zxid, op: Delete) -> Change:
-        path = op.path
-        if path in UNDELETABLE:
-            return _REFUSED[Code.BAD_ARGUMENTS]
-        record = self._tree.find(path)
-        if record is None:
-            return _missing(path)
-        if op.version != record.version and op.version != ANY_VERSION:
-            return _REFUSED[Code.BAD_VERSION]
-        if record.num_children:
-            return _REFUSED[Code.NOT_EMPTY]
-        self._tree.delete(zxid, path, record)
-        return Deleted(path)
+    def _identified(self, session: FutureSession, op: AddAuth) -> Change:
+        identity = proven_identity(op.scheme, op.credential)
+        if identity is None or len(session.proven) >= IDENTITIES_MAX:
+            return REFUSED[Code.AUTH_FAILED]
+        proven = dict.fromkeys((*session.proven, identity))
+        if identity in self._limits.super_identities:
+            proven[SUPER] = None
+        session.proven = tuple(proven)
+        session.identities = identities_of(session.proven, session.host)
+        return IdentitiesSet(session.proven)
 
     def _closed(self, zxid: Zxid, session_id: SessionId) -> SessionClosed:
         """The end of a living session, with the ephemerals it will have by then."""
@@ -286,7 +287,7 @@ class Preparation:
         return SessionClosed(session_id, paths)
 
     def _opened(
-        self, zxid: Zxid, server_id: ServerId, connection: int, request: Connect
+        self, zxid: Zxid, server_id: ServerId, connection: int, request: Connect, host: str
     ) -> SessionOpened | OpenRefused:
         limits = self._limits
         password = request.password
@@ -305,20 +306,25 @@ class Preparation:
                 return OpenRefused(server_id, connection, Code.SESSION_MOVED)
             session.owner = zxid
             session.attempt = request.attempt
+            session.host = host
+            session.identities = identities_of(session.proven, host)
         else:
             if len(password) != PASSWORD_BYTES:
                 return OpenRefused(server_id, connection, Code.AUTH_FAILED)
             if self._session_count >= limits.sessions_max:
                 return OpenRefused(server_id, connection, Code.CONNECTION_LOSS)
             session_id = SessionId(zxid)
-            self._sessions[session_id] = FutureSession(zxid, password, 0, request.attempt)
+            future = FutureSession(
+                zxid, password, 0, request.attempt, host, (), identities_of((), host), deque()
+            )
+            self._sessions[session_id] = future
             self._passwords[password] = session_id
             self._session_count += 1
         timeout_ms = request.timeout_ms
         timeout_ms = max(limits.session_timeout_min_ms, timeout_ms)
         timeout_ms = min(limits.session_timeout_max_ms, timeout_ms)
         return SessionOpened(
-            session_id, password, timeout_ms, server_id, connection, request.attempt
+            session_id, password, timeout_ms, server_id, connection, request.attempt, host
         )
 
     def _with_password(self, password: bytes) -> SessionId:
@@ -331,13 +337,9 @@ class Preparation:
         return session_id
 
 
-def next_version(version: int) -> int:
-    """Versions wrap as signed 32-bit numbers and leave out -1, which means any version."""
-    if version == -2:
-        return 0
-    return version + 1 if version != 0x7FFF_FFFF else -0x8000_0000
-
-
-def _missing(path: str) -> Refused:
-    """Why there is no znode at `path`. Looked at only now: a malformed path never has one."""
-    return _REFUSED[Code.NO_NODE if fault_in(path) is None else Code.BAD_ARGUMENTS]
+def _results_held(session: Session) -> deque[tuple[int, int]]:
+    held: deque[tuple[int, int]] = deque()
+    for number, outcome in session.outcomes.items():
+        if outcome.results is not None and (size := results_bytes(outcome.results.results)):
+            held.append((number, size))
+    return held

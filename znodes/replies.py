@@ -11,8 +11,10 @@ import msgspec
 from msgspec import Struct
 
 from raykeeper.zab.ids import Millis, Zxid
+from raykeeper.znodes.acl import Acls, Identities
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.stat import Stat
+from raykeeper.znodes.txns import OpResult, Results
 
 
 class EventType(IntEnum):
@@ -28,7 +30,8 @@ class EventType(IntEnum):
 class Written(Struct, frozen=True, array_like=True, tag=1, gc=False):
     """Outcome of write `number`: `zxid` is its transaction, `code` 0 or a ZooKeeper error.
 
-    `path` is the real path of a creation, else ""; `stat` that of a creation or a set, else None.
+    `path` is the real path of a creation, else ""; `stat` that of a creation or a set, else None;
+    `results` those of a transaction, else None.
     """
 
     number: int
@@ -36,6 +39,7 @@ class Written(Struct, frozen=True, array_like=True, tag=1, gc=False):
     code: int
     path: str
     stat: Stat | None
+    results: Results | None = None
 
 
 class DataRead(Struct, frozen=True, array_like=True, tag=2, gc=False):
@@ -87,7 +91,49 @@ class WatchFired(Struct, frozen=True, array_like=True, tag=7, gc=False):
     zxid: Zxid
 
 
-Item = Written | DataRead | StatRead | ChildrenRead | Done | ReadFailed | WatchFired
+class AclsRead(Struct, frozen=True, array_like=True, tag=8):
+    """Answer to GetAcls."""
+
+    xid: int
+    zxid: Zxid
+    acls: Acls
+    stat: Stat
+
+
+class IdentitiesRead(Struct, frozen=True, array_like=True, tag=9):
+    """Answer to WhoAmI."""
+
+    xid: int
+    zxid: Zxid
+    identities: Identities
+
+
+class PathsRead(Struct, frozen=True, array_like=True, tag=10):
+    """Answer to GetEphemerals, sorted."""
+
+    xid: int
+    zxid: Zxid
+    paths: list[str]
+
+
+class CountRead(Struct, frozen=True, array_like=True, tag=11, gc=False):
+    """Answer to CountDescendants."""
+
+    xid: int
+    zxid: Zxid
+    count: int
+
+
+class ResultsRead(Struct, frozen=True, array_like=True, tag=12):
+    """Answer to MultiRead."""
+
+    xid: int
+    zxid: Zxid
+    results: list[OpResult]
+
+
+Inquired = AclsRead | IdentitiesRead | PathsRead | CountRead | ResultsRead
+Item = Written | DataRead | StatRead | ChildrenRead | Done | ReadFailed | WatchFired | Inquired
 
 
 class Connected(Struct, frozen=True, array_like=True, tag=1):

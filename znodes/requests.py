@@ -7,12 +7,14 @@ choosing and is decoded and answered by the server the client is connected to.
 ZooKeeper: `zookeeper.jute`, proto module. Numbers of writes have no counterpart there.
 """
 
+from enum import IntEnum
 from typing import NewType
 
 import msgspec
 from msgspec import Struct
 
 from raykeeper.zab.ids import Millis, Zxid
+from raykeeper.znodes.acl import Acl
 
 SessionId = NewType("SessionId", int)
 """The zxid of the transaction that opened the session, so it is unique for ever; 0 is none."""
@@ -22,19 +24,27 @@ ANY_VERSION = -1
 
 
 class CreateMode:
-    """Bits of `Create.flags`, as in ZooKeeper's CreateMode 0 to 3."""
+    """`Create.flags`: ZooKeeper's CreateMode. Up to 3 they are two bits."""
 
     EPHEMERAL = 1
     SEQUENTIAL = 2
-    MASK = 3
+    CONTAINER = 4
+    TTL = 5
+    TTL_SEQUENTIAL = 6
+    LAST = 6
 
 
 class Create(Struct, frozen=True, array_like=True, tag=1, gc=False):
-    """Create a znode. A sequential one gets ten digits appended to its path."""
+    """Create a znode. A sequential one gets ten digits appended to its path.
+
+    `acls` None is open to all. `ttl_ms` goes with the modes of that name, and is 0 else.
+    """
 
     path: str
     value: bytes
     flags: int
+    acls: list[Acl] | None = None
+    ttl_ms: int = 0
 
 
 class Delete(Struct, frozen=True, array_like=True, tag=2, gc=False):
@@ -56,7 +66,92 @@ class CloseSession(Struct, frozen=True, array_like=True, tag=4, gc=False):
     """End the session and delete its ephemerals."""
 
 
-WriteOp = Create | Delete | SetData | CloseSession
+class SetAcls(Struct, frozen=True, array_like=True, tag=5):
+    """Replace the ACL, at `version` of the ACL or at any (-1)."""
+
+    path: str
+    acls: list[Acl]
+    version: int
+
+
+class AddAuth(Struct, frozen=True, array_like=True, tag=6, gc=False):
+    """Give the session the identity that `credential` proves (see acl.py)."""
+
+    scheme: str
+    credential: bytes
+
+
+class Check(Struct, frozen=True, array_like=True, tag=7, gc=False):
+    """In a transaction: the znode exists, at `version` or at any (-1)."""
+
+    path: str
+    version: int
+
+
+class ReadData(Struct, frozen=True, array_like=True, tag=8, gc=False):
+    """In a transaction: value and Stat."""
+
+    path: str
+
+
+class ReadStat(Struct, frozen=True, array_like=True, tag=9, gc=False):
+    """In a transaction: the Stat, or that there is no such znode."""
+
+    path: str
+
+
+class ReadChildren(Struct, frozen=True, array_like=True, tag=10, gc=False):
+    """In a transaction: names of the children, and Stat."""
+
+    path: str
+
+
+class CompareField(IntEnum):
+    """What a condition looks at."""
+
+    VERSION = 1
+    MZXID = 2
+    CZXID = 3
+    VALUE = 4
+    EXISTS = 5
+
+
+class Relation(IntEnum):
+    """How it must stand to the operand."""
+
+    EQUAL = 1
+    NOT_EQUAL = 2
+    LESS = 3
+    GREATER = 4
+
+
+class Compare(Struct, frozen=True, array_like=True):
+    """A condition of a transaction. A missing znode meets only EXISTS = 0, whatever the relation.
+
+    `operand`: bytes for VALUE, 0 or 1 for EXISTS, else a number.
+    """
+
+    path: str
+    field: CompareField
+    relation: Relation
+    operand: int | bytes
+
+
+TxnOp = Create | Delete | SetData | Check | ReadData | ReadStat | ReadChildren
+
+
+class Transaction(Struct, frozen=True, array_like=True, tag=11):
+    """All or nothing, at one zxid: `then` when every condition holds, else `otherwise`.
+
+    ZooKeeper's multi is one without conditions.
+    """
+
+    compares: list[Compare]
+    then: list[TxnOp]
+    otherwise: list[TxnOp]
+
+
+WriteOp = Create | Delete | SetData | CloseSession | SetAcls | AddAuth | Transaction
 
 
 class Write(Struct, frozen=True, array_like=True, tag=1):
@@ -71,11 +166,15 @@ class Write(Struct, frozen=True, array_like=True, tag=1):
 
 
 class GetData(Struct, frozen=True, array_like=True, tag=2, gc=False):
-    """Read value and Stat; `watch` sets a data watch unless the znode is missing."""
+    """Read value and Stat; `watch` sets a data watch unless the znode is missing.
+
+    `linearizable`, here as in the other reads: answer as a `Sync` right before it would make it.
+    """
 
     xid: int
     path: str
     watch: bool
+    linearizable: bool = False
 
 
 class Exists(Struct, frozen=True, array_like=True, tag=3, gc=False):
@@ -84,6 +183,7 @@ class Exists(Struct, frozen=True, array_like=True, tag=3, gc=False):
     xid: int
     path: str
     watch: bool
+    linearizable: bool = False
 
 
 class GetChildren(Struct, frozen=True, array_like=True, tag=4, gc=False):
@@ -92,6 +192,41 @@ class GetChildren(Struct, frozen=True, array_like=True, tag=4, gc=False):
     xid: int
     path: str
     watch: bool
+    linearizable: bool = False
+
+
+class GetAcls(Struct, frozen=True, array_like=True, tag=7, gc=False):
+    """Read ACL and Stat; hashes are masked unless the session has ADMIN."""
+
+    xid: int
+    path: str
+
+
+class WhoAmI(Struct, frozen=True, array_like=True, tag=8, gc=False):
+    """Read the identities of the session."""
+
+    xid: int
+
+
+class GetEphemerals(Struct, frozen=True, array_like=True, tag=9, gc=False):
+    """Read the paths of the session's own ephemerals that begin with `path`."""
+
+    xid: int
+    path: str
+
+
+class CountDescendants(Struct, frozen=True, array_like=True, tag=10, gc=False):
+    """Count the znodes below `path` (getAllChildrenNumber)."""
+
+    xid: int
+    path: str
+
+
+class MultiRead(Struct, frozen=True, array_like=True, tag=11):
+    """Several reads of one state, each with a result or an error of its own."""
+
+    xid: int
+    ops: list[ReadData | ReadStat | ReadChildren]
 
 
 class Sync(Struct, frozen=True, array_like=True, tag=5, gc=False):
@@ -115,7 +250,8 @@ class SetWatches(Struct, frozen=True, array_like=True, tag=6):
 
 
 Read = GetData | Exists | GetChildren
-Request = Write | Read | Sync | SetWatches
+Inquiry = GetAcls | WhoAmI | GetEphemerals | CountDescendants | MultiRead
+Request = Write | Read | Inquiry | Sync | SetWatches
 
 
 class Connect(Struct, frozen=True, array_like=True, tag=1):

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from raykeeper.zab.ids import Millis, Zxid
+from raykeeper.znodes.acl import Identities, identities_of
 from raykeeper.znodes.digest import record_term
 from raykeeper.znodes.limits import OUTCOMES_MAX
 from raykeeper.znodes.requests import SessionId
@@ -31,6 +32,8 @@ class SessionRecord(Struct, frozen=True, array_like=True, tag=2):
     acked: int
     outcomes: dict[int, Outcome]
     attempt: int = 0
+    host: str = ""
+    proven: Identities = ()
 
 
 _encode_record = msgspec.msgpack.Encoder().encode
@@ -49,8 +52,13 @@ class Session(Struct, gc=False):
     """The client has every outcome up to this number."""
     outcomes: dict[int, Outcome]
     """By number, ascending."""
-    attempt: int = 0
+    attempt: int
     """Which of its client's connections the owner number stands for."""
+    host: str
+    """Address its present connection comes from, "" when it has none that can be told."""
+    proven: Identities
+    identities: Identities
+    """Of both: who it is to ACLs."""
     term: int = 0
     """What the digest counts for this session."""
 
@@ -78,11 +86,17 @@ class SessionTable:
         session = self.by_id.get(session_id)
         if session is None:
             opened = change.password, change.timeout_ms, zxid
-            self.add(Session(session_id, *opened, 0, 0, {}, change.attempt))
+            host = change.host
+            session = Session(
+                session_id, *opened, 0, 0, {}, change.attempt, host, (), identities_of((), host)
+            )
+            self.add(session)
         elif session.owner < zxid:
             session.owner = zxid
             session.timeout_ms = change.timeout_ms
             session.attempt = change.attempt
+            session.host = change.host
+            session.identities = identities_of(session.proven, change.host)
             self._stale[session_id] = None
 
     def add(self, session: Session) -> None:
@@ -104,6 +118,13 @@ class SessionTable:
             del self._by_password[session.password]
         self._digest -= session.term
         self._stale.pop(session_id, None)
+
+    def identify(self, session: Session, number: int, proven: Identities) -> None:
+        """Apply what write `number` has proved."""
+        if number <= session.last_number:
+            return  # a replay
+        session.proven = proven
+        session.identities = identities_of(proven, session.host)
 
     def record(self, session: Session, number: int, acked: int, outcome: Outcome) -> None:
         """Keep the outcome of write `number`, and forget what the client has acknowledged."""
@@ -136,6 +157,23 @@ class SessionTable:
         return self._digest
 
 
+def session_of(record: SessionRecord) -> Session:
+    """The session that a snapshot holds."""
+    return Session(
+        record.session_id,
+        record.password,
+        record.timeout_ms,
+        record.owner,
+        record.last_number,
+        record.acked,
+        record.outcomes,
+        record.attempt,
+        record.host,
+        record.proven,
+        identities_of(record.proven, record.host),
+    )
+
+
 def record_of(session: Session) -> SessionRecord:
     """The session as a snapshot holds it; shares the outcomes, so encode it at once."""
     return SessionRecord(
@@ -147,4 +185,6 @@ def record_of(session: Session) -> SessionRecord:
         session.acked,
         session.outcomes,
         session.attempt,
+        session.host,
+        session.proven,
     )

@@ -35,11 +35,12 @@ from raykeeper.zab.ids import DiskId, Millis, ServerId, Zxid
 from raykeeper.znodes.children import PartedChildren
 from raykeeper.znodes.paths import UNDELETABLE
 from raykeeper.znodes.requests import SessionId
-from raykeeper.znodes.sessions import Session, SessionRecord, SessionTable, record_of
+from raykeeper.znodes.sessions import SessionRecord, SessionTable, record_of, session_of
 from raykeeper.znodes.state import State
+from raykeeper.znodes.traits import Traits, traits_of
 from raykeeper.znodes.tree import Tree, Znode
 
-SNAPSHOT_FORMAT: Final = 2
+SNAPSHOT_FORMAT: Final = 3
 VISITS_MAX: Final = 512
 """Znodes looked at for one chunk: some hundred microseconds, however small they are."""
 
@@ -71,6 +72,7 @@ class ZnodeRecord(Struct, frozen=True, array_like=True, tag=3, gc=False):
     owner: SessionId
     creates: int
     pzxid: Zxid
+    traits: Traits | None = None
 
 
 class SnapshotTrailer(Struct, frozen=True, array_like=True, tag=4):
@@ -167,6 +169,7 @@ class SnapshotWalk:
                         znode.owner,
                         znode.creates,
                         znode.pzxid,
+                        znode.traits,
                     )
                 )
                 self._znode_count += 1
@@ -253,18 +256,7 @@ class SnapshotLoader:
             raise SnapshotFormatError("a session without an id")
         if self._sessions.get(record.session_id) is not None:
             raise SnapshotFormatError(f"session {record.session_id:#x} comes twice")
-        self._sessions.add(
-            Session(
-                record.session_id,
-                record.password,
-                record.timeout_ms,
-                record.owner,
-                record.last_number,
-                record.acked,
-                record.outcomes,
-                record.attempt,
-            )
-        )
+        self._sessions.add(session_of(record))
 
     def _add_znode(self, record: ZnodeRecord) -> None:
         path = record.path
@@ -296,6 +288,9 @@ class SnapshotLoader:
             czxid if record.pzxid == czxid else record.pzxid,
             0,
         )
+        traits = record.traits
+        if traits is not None:
+            znode.traits = traits_of(traits.acls, traits.aversion, traits.ttl_ms)
         if not self._tree.add(path, znode, parent):
             raise SnapshotFormatError(f"znode {path} comes twice")
 

@@ -11,18 +11,26 @@ import msgspec
 
 from raykeeper.zab.ids import ZERO, DiskId, Millis, ServerId, Zxid
 from raykeeper.znodes.digest import DIGEST_MASK, record_term
+from raykeeper.znodes.errors import Code
 from raykeeper.znodes.sessions import SessionTable
 from raykeeper.znodes.stat import Stat
 from raykeeper.znodes.tree import Tree
 from raykeeper.znodes.txns import (
+    Aborted,
+    AclsSet,
     Created,
     DataSet,
     Deleted,
+    IdentitiesSet,
     OpenRefused,
+    OpFailed,
+    OpResult,
     Outcome,
     Refused,
+    Results,
     SessionClosed,
     SessionOpened,
+    Several,
     Txn,
     VoterReplaced,
     decode_txn,
@@ -80,19 +88,45 @@ class State:
                 self.sessions.close(change.session_id)
             case VoterReplaced():
                 self.voters[change.server_id] = change.disk
+            case Several():
+                for each in change.changes:
+                    self._apply_one(zxid, time_ms, each)
+            case AclsSet():
+                self.tree.set_acls(zxid, change)
             case _:
-                _nothing: Refused | OpenRefused = change
+                _nothing: Refused | OpenRefused | IdentitiesSet | Aborted = change
         if txn.session_id:
             session = self.sessions.by_id.get(txn.session_id)
             if session is not None:
+                if type(change) is IdentitiesSet:
+                    self.sessions.identify(session, txn.number, change.identities)
                 self.sessions.record(session, txn.number, txn.acked, outcome_of(zxid, txn))
         self.zxid = zxid
         return txn
+
+    def _apply_one(self, zxid: Zxid, time_ms: Millis, change: Created | Deleted | DataSet) -> None:
+        match change:
+            case DataSet():
+                self.tree.set_data(zxid, time_ms, change)
+            case Created():
+                self.tree.create(zxid, time_ms, change)
+            case _:
+                self.tree.delete(zxid, change.path)
 
     def digest(self) -> int:
         """64 bits over znodes, sessions, outcomes and voters: equal on equal states."""
         voters = sum(record_term(_encode_voter(item)) for item in self.voters.items())
         return (self.tree.digest + self.sessions.digest() + voters) & DIGEST_MASK
+
+
+def results_of(change: Aborted) -> list[OpResult]:
+    """As ZooKeeper tells it: 0 before the operation that failed, its code, -2 after it."""
+    failed = change.failed
+    return [
+        *[OpFailed(Code.OK)] * failed,
+        OpFailed(change.code),
+        *[OpFailed(Code.RUNTIME_INCONSISTENCY)] * (change.count - failed - 1),
+    ]
 
 
 def outcome_of(zxid: Zxid, txn: Txn) -> Outcome:
@@ -108,5 +142,11 @@ def outcome_of(zxid: Zxid, txn: Txn) -> Outcome:
             return Outcome(zxid, 0, change.path, stat)
         case Refused():
             return Outcome(zxid, change.code, "", None)
+        case AclsSet():
+            return Outcome(zxid, 0, "", change.stat)
+        case Several():
+            return Outcome(zxid, 0, "", None, Results(change.is_then, change.results))
+        case Aborted():
+            return Outcome(zxid, change.code, "", None, Results(change.is_then, results_of(change)))
         case _:
             return Outcome(zxid, 0, "", None)

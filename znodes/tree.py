@@ -18,12 +18,14 @@ ZooKeeper: `DataTree`, `DataNode`.
 from msgspec import Struct
 
 from raykeeper.zab.ids import ZERO, Millis, Zxid
+from raykeeper.znodes.acl import READ_ONLY
 from raykeeper.znodes.children import PARTED_FROM, Children, PartedChildren
 from raykeeper.znodes.digest import children_change, children_term, data_check
-from raykeeper.znodes.paths import UNDELETABLE, parent_of
+from raykeeper.znodes.paths import CONFIG, UNDELETABLE, parent_of
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.stat import Stat
-from raykeeper.znodes.txns import Created, DataSet
+from raykeeper.znodes.traits import Traits, encoded, traits_of
+from raykeeper.znodes.txns import AclsSet, Created, DataSet
 
 
 class Znode(Struct, gc=False):
@@ -43,6 +45,7 @@ class Znode(Struct, gc=False):
     """`data_check` of the fields above but for the last two."""
     children: Children | None = None
     """Paths of the children, None before the first: most znodes never have one."""
+    traits: Traits | None = None
 
 
 class Tree:
@@ -51,12 +54,16 @@ class Tree:
     def __init__(self) -> None:
         self.znodes: dict[str, Znode] = {}
         self.ephemerals: dict[SessionId, dict[str, None]] = {}
+        self.mortals: dict[str, None] = {}
+        """Containers and znodes with a TTL."""
         self.digest = 0  # a plain sum; whoever shows it takes it modulo 2^64
 
     def plant(self) -> None:
         """Make the znodes that are there before the first transaction."""
         for path in UNDELETABLE:
             znode = Znode(b"", ZERO, ZERO, Millis(0), Millis(0), 0, SessionId(0), 0, ZERO, 0)
+            if path == CONFIG:
+                znode.traits = traits_of(READ_ONLY, 0, 0)
             self.add(path, znode, self.znodes.get(parent_of(path)))
 
     def get(self, path: str) -> Znode | None:
@@ -87,12 +94,19 @@ class Tree:
         if znode is None:
             value = change.value
             owner = change.owner
-            check = data_check(path, value, zxid, zxid, time_ms, time_ms, 0, owner)
-            znode = Znode(value, zxid, zxid, time_ms, time_ms, 0, owner, 0, zxid, check)
+            acls = change.acls
+            ttl_ms = change.ttl_ms
+            if acls is None and not ttl_ms:
+                check = data_check(path, value, zxid, zxid, time_ms, time_ms, 0, owner)
+                znode = Znode(value, zxid, zxid, time_ms, time_ms, 0, owner, 0, zxid, check)
+                self.digest += check * check
+                if owner:
+                    self._count_owned(owner, path)
+            else:
+                znode = Znode(value, zxid, zxid, time_ms, time_ms, 0, owner, 0, zxid, 0)
+                znode.traits = traits_of(acls, 0, ttl_ms)
+                self._count_in(path, znode)
             znodes[path] = znode
-            self.digest += check * check
-            if owner:
-                self._count_owned(owner, path)
         else:
             assert znode.czxid >= zxid, (path, znode.czxid, zxid)  # else its deletion is missing
         self._link(parent, path, znode.czxid)
@@ -120,17 +134,44 @@ class Tree:
         """Apply a change of the value."""
         path = change.path
         znode = self.znodes.get(path)
-        if znode is None or znode.mzxid >= zxid:
+        if znode is None or znode.mzxid > zxid:
             return  # a replay: the znode, or its value, is already a later one
         value = change.value
         version = change.stat.version
         old = znode.check
-        new = data_check(path, value, znode.czxid, zxid, znode.ctime, time_ms, version, znode.owner)
+        traits = znode.traits
+        new = data_check(
+            path,
+            value,
+            znode.czxid,
+            zxid,
+            znode.ctime,
+            time_ms,
+            version,
+            znode.owner,
+            b"" if traits is None else encoded(traits),
+        )
         self.digest += new * new - old * old
         znode.value = value
         znode.mzxid = zxid
         znode.mtime = time_ms
         znode.version = version
+        znode.check = new
+
+    def set_acls(self, zxid: Zxid, change: AclsSet) -> None:
+        """Apply a change of the ACL, which no zxid of the znode tells."""
+        path = change.path
+        znode = self.znodes.get(path)
+        if znode is None or znode.czxid > zxid:
+            return  # a replay over a later life of the znode
+        was = znode.traits
+        aversion = change.stat.aversion
+        if was is not None and _is_before(aversion, was.aversion):
+            return  # a replay: the ACL is already a later one
+        old = znode.check
+        znode.traits = traits_of(change.acls, aversion, 0 if was is None else was.ttl_ms)
+        new = _check_of(path, znode)
+        self.digest += new * new - old * old
         znode.check = new
 
     def _link(self, parent: Znode, path: str, czxid: Zxid) -> None:
@@ -146,21 +187,14 @@ class Tree:
             children.add(path, czxid)
 
     def _count_in(self, path: str, znode: Znode) -> None:
-        check = znode.check = data_check(
-            path,
-            znode.value,
-            znode.czxid,
-            znode.mzxid,
-            znode.ctime,
-            znode.mtime,
-            znode.version,
-            znode.owner,
-        )
+        check = znode.check = _check_of(path, znode)
         self.digest += check * check
         if znode.creates:
             self.digest += children_term(path, znode.creates, znode.pzxid)
         if znode.owner:
             self._count_owned(znode.owner, path)
+        if znode.traits is not None and znode.traits.ttl_ms:
+            self.mortals[path] = None
 
     def _count_owned(self, owner: SessionId, path: str) -> None:
         self.ephemerals.setdefault(owner, {})[path] = None
@@ -174,6 +208,8 @@ class Tree:
             del owned[path]
             if not owned:
                 del self.ephemerals[owner]
+        if znode.traits is not None:
+            self.mortals.pop(path, None)
 
     def _raise_children(self, path: str, parent: Znode, creates: int, zxid: Zxid) -> None:
         """Both numbers only rise: a replay comes with old ones."""
@@ -189,6 +225,26 @@ class Tree:
         parent.pzxid = zxid
 
 
+def _check_of(path: str, znode: Znode) -> int:
+    traits = znode.traits
+    return data_check(
+        path,
+        znode.value,
+        znode.czxid,
+        znode.mzxid,
+        znode.ctime,
+        znode.mtime,
+        znode.version,
+        znode.owner,
+        b"" if traits is None else encoded(traits),
+    )
+
+
+def _is_before(one: int, other: int) -> bool:
+    """Of two versions that wrap as signed 32-bit numbers and were never far apart."""
+    return (one - other) & 0xFFFF_FFFF > 0x7FFF_FFFF
+
+
 def stat_of(znode: Znode) -> Stat:
     """The Stat a client is shown."""
     children = znode.children
@@ -200,7 +256,7 @@ def stat_of(znode: Znode) -> Stat:
         znode.mtime,
         znode.version,
         cversion_of(znode.creates, count),
-        0,
+        0 if znode.traits is None else znode.traits.aversion,
         znode.owner,
         len(znode.value),
         count,

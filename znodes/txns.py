@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from raykeeper.zab.ids import DiskId, Millis, ServerId, Zxid
+from raykeeper.znodes.acl import Acls, Identities
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.stat import Stat
 
@@ -27,6 +28,8 @@ class Created(Struct, frozen=True, array_like=True, tag=1, gc=False):
     value: bytes
     owner: SessionId
     creates: int
+    acls: Acls | None = None
+    ttl_ms: int = 0
 
 
 class Deleted(Struct, frozen=True, array_like=True, tag=2, gc=False):
@@ -47,7 +50,8 @@ class SessionOpened(Struct, frozen=True, array_like=True, tag=4):
     """A session was opened, or moved to another connection (createSession and moveSession).
 
     Its owner number is this transaction's zxid: requests forwarded under an earlier one are
-    refused. `server_id` and `connection` say whom to answer, `attempt` is that of the Connect.
+    refused. `server_id` and `connection` say whom to answer, `attempt` is that of the Connect,
+    `host` where that client is.
     """
 
     session_id: SessionId
@@ -56,6 +60,7 @@ class SessionOpened(Struct, frozen=True, array_like=True, tag=4):
     server_id: ServerId
     connection: int
     attempt: int = 0
+    host: str = ""
 
 
 class OpenRefused(Struct, frozen=True, array_like=True, tag=5):
@@ -93,6 +98,77 @@ class VoterReplaced(Struct, frozen=True, array_like=True, tag=8, gc=False):
     disk: DiskId
 
 
+class AclsSet(Struct, frozen=True, array_like=True, tag=9):
+    """The ACL was replaced; `stat` is the whole Stat afterwards, its aversion the new one."""
+
+    path: str
+    acls: Acls | None
+    stat: Stat
+
+
+class IdentitiesSet(Struct, frozen=True, array_like=True, tag=10):
+    """What the session that wrote this is known as from now on, in the order it was added."""
+
+    identities: Identities
+
+
+class OpDone(Struct, frozen=True, array_like=True, tag=1, gc=False):
+    """Result of an operation in a transaction. Path of a creation, Stat as for the same alone."""
+
+    path: str
+    stat: Stat | None
+
+
+class OpFailed(Struct, frozen=True, array_like=True, tag=2, gc=False):
+    """Result of an operation: 0 before the one that failed, its code, -2 after it."""
+
+    code: int
+
+
+class OpValue(Struct, frozen=True, array_like=True, tag=3, gc=False):
+    """Result of ReadData."""
+
+    value: bytes
+    stat: Stat
+
+
+class OpStat(Struct, frozen=True, array_like=True, tag=4, gc=False):
+    """Result of ReadStat, None when there was no such znode."""
+
+    stat: Stat | None
+
+
+class OpChildren(Struct, frozen=True, array_like=True, tag=5):
+    """Result of ReadChildren."""
+
+    names: list[str]
+    stat: Stat
+
+
+OpResult = OpDone | OpFailed | OpValue | OpStat | OpChildren
+
+
+class Several(Struct, frozen=True, array_like=True, tag=11):
+    """A transaction of several changes, in order, and what its client is told of each operation.
+
+    `is_then`: the conditions held. The results of reads stand here, because only the leader that
+    prepared them could see the state they are of.
+    """
+
+    is_then: bool
+    changes: list["Created | Deleted | DataSet"]
+    results: list[OpResult]
+
+
+class Aborted(Struct, frozen=True, array_like=True, tag=12):
+    """A transaction of which operation `failed` failed with `code`; nothing was changed."""
+
+    is_then: bool
+    code: int
+    failed: int
+    count: int
+
+
 Change = (
     Created
     | Deleted
@@ -102,6 +178,10 @@ Change = (
     | SessionClosed
     | Refused
     | VoterReplaced
+    | AclsSet
+    | IdentitiesSet
+    | Several
+    | Aborted
 )
 
 
@@ -118,6 +198,13 @@ class Txn(Struct, frozen=True, array_like=True):
     change: Change
 
 
+class Results(Struct, frozen=True, array_like=True):
+    """What became of a transaction: which branch, and each of its operations."""
+
+    is_then: bool
+    results: list[OpResult]
+
+
 class Outcome(Struct, frozen=True, array_like=True, gc=False):
     """What became of a numbered write: the fields of its `Written` reply."""
 
@@ -125,6 +212,7 @@ class Outcome(Struct, frozen=True, array_like=True, gc=False):
     code: int
     path: str
     stat: Stat | None
+    results: Results | None = None
 
 
 encode_txn = msgspec.msgpack.Encoder().encode

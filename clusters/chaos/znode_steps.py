@@ -22,8 +22,8 @@ from raykeeper.clusters.chaos.history import (
     Session,
 )
 from raykeeper.znodes.errors import Code
+from raykeeper.znodes.operations import next_version
 from raykeeper.znodes.paths import SEQUENCE_DIGITS, UNDELETABLE, parent_of
-from raykeeper.znodes.preparation import next_version
 from raykeeper.znodes.requests import ANY_VERSION, CloseSession, Create, CreateMode, Delete, SetData
 
 

@@ -53,6 +53,8 @@ class _Builder:
                 return st.one_of([self.of(each) for each in info.types])
             case inspect.ListType():
                 return st.lists(self.of(info.item_type), max_size=4)
+            case inspect.VarTupleType():
+                return st.lists(self.of(info.item_type), max_size=4).map(tuple)
             case inspect.DictType():
                 return st.dictionaries(self.of(info.key_type), self.of(info.value_type), max_size=3)
             case inspect.EnumType():

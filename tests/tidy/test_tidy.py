@@ -19,13 +19,42 @@ VAGUE = {"common", "helper", "helpers", "manager", "managers", "misc", "util", "
 # that fits a file counts, so a pure file stands before its room.
 CORE = ["raykeeper.zab.ids", "raykeeper.zab.errors", "msgspec"]
 PURE_STDLIB = [
-    *("__future__", "abc", "bisect", "collections", "dataclasses", "enum", "functools", "hashlib"),
-    *("heapq", "itertools", "math", "operator", "random", "re", "string", "struct", "types"),
-    *("typing", "zlib"),
+    *(
+        "__future__",
+        "abc",
+        "base64",
+        "bisect",
+        "collections",
+        "dataclasses",
+        "enum",
+        "functools",
+        "hashlib",
+    ),
+    *(
+        "heapq",
+        "ipaddress",
+        "itertools",
+        "math",
+        "operator",
+        "random",
+        "re",
+        "string",
+        "struct",
+        "types",
+    ),
+    *("typing", "weakref", "zlib"),
 ]
 SERVER = (
     *("adoption", "connection", "connections", "digests", "effects", "events", "leader_contact"),
-    *("leading", "peer_messages", "recovered", "server", "server_context", "server_notes"),
+    *(
+        "leading",
+        "mortals",
+        "peer_messages",
+        "recovered",
+        "server",
+        "server_context",
+        "server_notes",
+    ),
     *("server_stats", "tree_streams"),
 )
 CLIENT_CORE = (

@@ -223,6 +223,19 @@ def test_a_snapshot_replaces_the_log_and_becomes_a_real_state(
         history.installed(zxid)
 
 
+@pytest.mark.parametrize(
+    ("known", "consistent_at"), [(z(1, 5), z(1, 9)), (z(2, 1), z(2, 1)), (z(3, 7), z(2, 1))]
+)
+def test_a_snapshot_is_installed_with_what_is_known_to_be_committed(
+    known: Zxid, consistent_at: Zxid
+) -> None:
+    out: list[Effect] = []
+    history = make_history(out, ABC, delivered=z(1, 2))
+    history.learn_committed(known)
+    history.install(z(1, 9), z(1, 9), [X])
+    assert out == [InstallSnapshot(z(1, 9), consistent_at, [X])]
+
+
 def test_delivers_what_is_new_in_runs_of_one_epoch() -> None:
     out: list[Effect] = []
     history = make_history(out, ABC, X, delivered=z(1, 2))

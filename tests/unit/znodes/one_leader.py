@@ -56,9 +56,9 @@ class OneLeader:
         zxid = zxid_at(len(self.log) + 1)
         return self._add(self.preparation.write(zxid, self.wall_ms, session_id, write)).change
 
-    def prepare_open(self, request: Connect) -> Change:
+    def prepare_open(self, request: Connect, host: str = "") -> Change:
         zxid = zxid_at(len(self.log) + 1)
-        txn = self.preparation.open_session(zxid, self.wall_ms, ServerId(1), 7, request)
+        txn = self.preparation.open_session(zxid, self.wall_ms, ServerId(1), 7, request, host)
         return self._add(txn).change
 
     def prepare_expiry(self, session_id: SessionId) -> Change | None:
@@ -79,8 +79,8 @@ class OneLeader:
         self._applied = end
         self.preparation.applied(zxid_at(end))
 
-    def open(self, n: int = 1) -> SessionId:
-        change = self.prepare_open(Connect(NO_SESSION, password(n), Millis(5_000), Zxid(0)))
+    def open(self, n: int = 1, host: str = "") -> SessionId:
+        change = self.prepare_open(Connect(NO_SESSION, password(n), Millis(5_000), Zxid(0)), host)
         assert isinstance(change, SessionOpened)
         self.apply()
         return change.session_id

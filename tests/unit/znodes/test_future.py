@@ -27,7 +27,9 @@ def found(future: FutureTree, path: str) -> FutureZnode:
 def test_finds_the_tree_until_something_is_kept() -> None:
     future = FutureTree(tree_with("/a"))
     record = found(future, "/a")
-    assert record == FutureZnode(Zxid(0), True, Zxid(1), T, 0, SessionId(0), 0, 0, Zxid(1))
+    assert record == FutureZnode(
+        Zxid(0), True, Zxid(1), T, 0, SessionId(0), 0, 0, Zxid(1), b"", Zxid(1), T, None
+    )
     assert found(future, "/").num_children == 2
     record.version = 9
     assert found(future, "/a").version == 0
@@ -42,7 +44,7 @@ def test_what_will_exist() -> None:
     future = FutureTree(tree_with("/a"))
     assert future.exists("/a")
     assert not future.exists("/b")
-    future.create(Zxid(10), T, "/b", SessionId(0))
+    future.create(Zxid(10), T, "/b", b"", SessionId(0))
     assert future.exists("/b")
     future.delete(Zxid(11), "/a", found(future, "/a"))
     assert not future.exists("/a")
@@ -79,10 +81,10 @@ def test_a_deletion_outlives_the_record_of_an_earlier_change() -> None:
 def test_an_ephemeral_that_changed_hands_is_not_its_first_owners() -> None:
     """Else closing the first session would delete the second one's znode."""
     future = FutureTree(tree_with())
-    future.create(Zxid(10), T, "/e", OWNER)
+    future.create(Zxid(10), T, "/e", b"", OWNER)
     future.delete(Zxid(11), "/e", found(future, "/e"))
-    future.create(Zxid(12), T, "/e", OTHER)
-    future.create(Zxid(13), T, "/unrelated", OWNER)
+    future.create(Zxid(12), T, "/e", b"", OTHER)
+    future.create(Zxid(13), T, "/unrelated", b"", OWNER)
     future.applied(Zxid(12))
     assert future.ephemerals_of(OWNER) == ["/unrelated"]
 
@@ -91,15 +93,15 @@ def test_ephemerals_are_those_of_the_tree_and_of_what_is_outstanding() -> None:
     future = FutureTree(tree_with("/e2", "/e1", owner=OWNER))
     assert future.ephemerals_of(OWNER) == ["/e1", "/e2"]
     assert future.ephemerals_of(OTHER) == []
-    future.create(Zxid(10), T, "/e3", OWNER)
-    future.create(Zxid(11), T, "/e4", OTHER)
+    future.create(Zxid(10), T, "/e3", b"", OWNER)
+    future.create(Zxid(11), T, "/e4", b"", OTHER)
     future.delete(Zxid(12), "/e2", found(future, "/e2"))
     assert future.ephemerals_of(OWNER) == ["/e1", "/e3"]
     assert future.ephemerals_of(OTHER) == ["/e4"]
     # Created and deleted while outstanding, and taken over by another session.
     future.delete(Zxid(13), "/e3", found(future, "/e3"))
     future.delete(Zxid(14), "/e1", found(future, "/e1"))
-    future.create(Zxid(15), T, "/e1", OTHER)
+    future.create(Zxid(15), T, "/e1", b"", OTHER)
     assert future.ephemerals_of(OWNER) == []
     assert future.ephemerals_of(OTHER) == ["/e1", "/e4"]
     future.keep(Zxid(16), "/e1", found(future, "/e1"))

@@ -4,16 +4,19 @@ import msgspec
 import pytest
 
 from raykeeper.zab.ids import DiskId, Millis, ServerId, Zxid
+from raykeeper.znodes.acl import OPEN, Acl
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.limits import Limits
-from raykeeper.znodes.preparation import next_version
+from raykeeper.znodes.operations import next_version
 from raykeeper.znodes.requests import (
+    AddAuth,
     CloseSession,
     Connect,
     Create,
     CreateMode,
     Delete,
     SessionId,
+    SetAcls,
     SetData,
     Write,
     WriteOp,
@@ -39,6 +42,7 @@ EPHEMERAL, SEQUENTIAL = CreateMode.EPHEMERAL, CreateMode.SEQUENTIAL
 LIMITS = Limits(value_bytes_max=10, path_chars_max=64, sessions_max=3)
 BAD_ARGUMENTS, NO_NODE, NODE_EXISTS = Code.BAD_ARGUMENTS, Code.NO_NODE, Code.NODE_EXISTS
 BAD_VERSION, NOT_EMPTY = Code.BAD_VERSION, Code.NOT_EMPTY
+INVALID_ACL, AUTH_FAILED = Code.INVALID_ACL, Code.AUTH_FAILED
 NO_CHILDREN = Code.NO_CHILDREN_FOR_EPHEMERALS
 
 
@@ -61,7 +65,13 @@ def begun(*, applied: bool = True) -> tuple[OneLeader, SessionId]:
 
 REFUSALS: list[tuple[WriteOp, Code]] = [
     # create: flags and size, a slash, the parent, the name, the znode itself, an ephemeral parent.
-    (Create("/x", b"", 4), BAD_ARGUMENTS),
+    (Create("/x", b"", 7), BAD_ARGUMENTS),
+    (Create("/x", b"", 0, None, 5), BAD_ARGUMENTS),
+    (Create("/x", b"", 4, None, 5), BAD_ARGUMENTS),
+    (Create("/x", b"", 5), BAD_ARGUMENTS),
+    (Create("/x", b"", 6, None, 1 << 40), BAD_ARGUMENTS),
+    (Create("/x", b"", 0, []), INVALID_ACL),
+    (Create("/x/y", b"", 0, [Acl(32, "world", "anyone")]), INVALID_ACL),
     (Create("/x", b"", -1), BAD_ARGUMENTS),
     (Create("/x", b"12345678901", 0), BAD_ARGUMENTS),
     (Create("", b"", 0), BAD_ARGUMENTS),
@@ -103,6 +113,17 @@ REFUSALS: list[tuple[WriteOp, Code]] = [
     (SetData("/a", b"12345678901", 5), BAD_ARGUMENTS),
     (SetData("/a", b"", 0), BAD_VERSION),
     (SetData("/a", b"", 2), BAD_VERSION),
+    # setACL: the list, what is not there, the version of the ACL.
+    (SetAcls("/x", [], -1), INVALID_ACL),
+    (SetAcls("/x", list(OPEN), -1), NO_NODE),
+    (SetAcls("x", list(OPEN), -1), BAD_ARGUMENTS),
+    (SetAcls("/a", list(OPEN), 1), BAD_VERSION),
+    # addAuth: scheme and credential.
+    (AddAuth("world", b"anyone"), AUTH_FAILED),
+    (AddAuth("super", b""), AUTH_FAILED),
+    (AddAuth("digest", b"no colon"), AUTH_FAILED),
+    (AddAuth("digest", b"\xff:x"), AUTH_FAILED),
+    (AddAuth("scrypt", b"u:short"), AUTH_FAILED),
 ]
 
 

@@ -2,19 +2,44 @@
 
 import pytest
 
+from raykeeper.znodes.acl import Acl, Identity
 from raykeeper.znodes.errors import Code
-from raykeeper.znodes.reads import answer, set_watch
+from raykeeper.znodes.reads import answer, inquire, set_watch
 from raykeeper.znodes.replies import (
     ChildrenRead,
+    CountRead,
     DataRead,
     EventType,
+    IdentitiesRead,
     Item,
+    PathsRead,
     ReadFailed,
+    ResultsRead,
     StatRead,
 )
-from raykeeper.znodes.requests import Create, Delete, Exists, GetChildren, GetData, Read, SetData
+from raykeeper.znodes.requests import (
+    AddAuth,
+    CountDescendants,
+    Create,
+    CreateMode,
+    Delete,
+    Exists,
+    GetAcls,
+    GetChildren,
+    GetData,
+    GetEphemerals,
+    Inquiry,
+    MultiRead,
+    Read,
+    ReadChildren,
+    ReadData,
+    ReadStat,
+    SetData,
+    WhoAmI,
+)
 from raykeeper.znodes.stat import Stat
 from raykeeper.znodes.tree import stat_of
+from raykeeper.znodes.txns import OpChildren, OpFailed, OpStat, OpValue
 from raykeeper.znodes.watches import WatchTable
 from tests.unit.znodes.one_leader import OneLeader
 
@@ -59,7 +84,7 @@ def stat(path: str) -> Stat:
     ],
 )
 def test_answers(request_: Read, expected: Item) -> None:
-    assert answer(STATE, request_) == expected
+    assert answer(STATE, (), request_) == expected
 
 
 CREATE, SET = (
@@ -89,7 +114,62 @@ def test_watches(
 ) -> None:
     for op, kind in fires + silent:
         leader, watches = leader_with_znodes(), WatchTable()
-        set_watch(watches, CONNECTION, request_, answer(leader.state, request_))
+        set_watch(watches, CONNECTION, request_, answer(leader.state, (), request_))
         change = leader.do(leader.open(2), op)
         kinds = [event.kind for _, event in watches.trigger(leader.zxid, change)]
         assert kinds == ([kind] if (op, kind) in fires else [])
+
+
+class TestInquiries:
+    """What is asked now and then."""
+
+    def ask(self, request: Inquiry) -> Item:
+        leader = OneLeader()
+        session = leader.open(1, "10.0.0.1")
+        other = leader.open(2)
+        leader.create(session, "/a", b"v")
+        for path in ("/a/e", "/e"):
+            leader.create(session, path, b"", CreateMode.EPHEMERAL)
+        leader.create(other, "/a/f", b"", CreateMode.EPHEMERAL)
+        self.state = leader.state
+        return inquire(leader.state, leader.state.sessions.by_id[session], request)
+
+    def test_ephemerals_are_ones_own(self) -> None:
+        for prefix, paths in (("/", ["/a/e", "/e"]), ("/a", ["/a/e"]), ("/x", [])):
+            item = self.ask(GetEphemerals(1, prefix))
+            assert item == PathsRead(1, self.state.zxid, paths)
+
+    @pytest.mark.parametrize(
+        ("path", "count"), [("/", 7), ("/a", 2), ("/a/e", 0), ("/zookeeper", 2)]
+    )
+    def test_descendants(self, path: str, count: int) -> None:
+        assert self.ask(CountDescendants(1, path)) == CountRead(1, self.state.zxid, count)
+
+    @pytest.mark.parametrize(("path", "code"), [("/none", Code.NO_NODE), ("a", Code.BAD_ARGUMENTS)])
+    def test_of_what_is_not_there(self, path: str, code: Code) -> None:
+        for request in (CountDescendants(1, path), GetAcls(1, path)):
+            assert self.ask(request) == ReadFailed(1, self.state.zxid, code)
+
+    def test_identities(self) -> None:
+        identities = (Identity("ip", "10.0.0.1"),)
+        assert self.ask(WhoAmI(1)) == IdentitiesRead(1, self.state.zxid, identities)
+
+    def test_several_reads_each_with_its_own_outcome(self) -> None:
+        ops = [ReadData("/a"), ReadStat("/a"), ReadStat("/x"), ReadData("/x"), ReadData("x")]
+        item = self.ask(MultiRead(1, [*ops, ReadChildren("/a"), ReadData("/zookeeper/config")]))
+        assert isinstance(item, ResultsRead)
+        assert [type(result) for result in item.results] == [
+            *(OpValue, OpStat, OpStat, OpFailed, OpFailed, OpChildren, OpValue)
+        ]
+
+    def test_what_may_not_be_read(self) -> None:
+        leader = OneLeader()
+        session, other = leader.open(1), leader.open(2)
+        leader.do(session, AddAuth("digest", b"ann:pw"))
+        leader.do(session, Create("/a", b"", 0, [Acl(31, "auth", "")]))
+        state = leader.state
+        stranger = state.sessions.by_id[other]
+        for request in (CountDescendants(1, "/a"), GetAcls(1, "/a")):
+            assert inquire(state, stranger, request) == ReadFailed(1, state.zxid, Code.NO_AUTH)
+        item = inquire(state, stranger, MultiRead(1, [ReadStat("/a")]))
+        assert item == ResultsRead(1, state.zxid, [OpFailed(Code.NO_AUTH)])

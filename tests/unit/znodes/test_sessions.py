@@ -5,7 +5,7 @@ import pytest
 from raykeeper.zab.ids import Millis, ServerId, Zxid
 from raykeeper.znodes.limits import OUTCOMES_MAX
 from raykeeper.znodes.requests import SessionId
-from raykeeper.znodes.sessions import Session, SessionTable, record_of
+from raykeeper.znodes.sessions import Session, SessionTable, record_of, session_of
 from raykeeper.znodes.txns import Outcome, SessionOpened
 
 S1, S2 = SessionId(1), SessionId(2)
@@ -43,8 +43,7 @@ def rebuilt(sessions: SessionTable) -> SessionTable:
     """As a snapshot would bring it back."""
     again = SessionTable()
     for session in sessions.by_id.values():
-        record = record_of(session)
-        again.add(Session(*(getattr(record, name) for name in record.__struct_fields__)))
+        again.add(session_of(record_of(session)))
     return again
 
 

@@ -1,0 +1,389 @@
+"""Transactions of several operations: all or nothing, one zxid, conditions and two branches."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from raykeeper.znodes.acl import Acl
+from raykeeper.znodes.errors import Code
+from raykeeper.znodes.limits import Limits
+from raykeeper.znodes.reads import inquire
+from raykeeper.znodes.replies import ResultsRead
+from raykeeper.znodes.requests import (
+    AddAuth,
+    Check,
+    CloseSession,
+    Compare,
+    CompareField,
+    Create,
+    CreateMode,
+    Delete,
+    MultiRead,
+    ReadChildren,
+    ReadData,
+    ReadStat,
+    Relation,
+    SessionId,
+    SetAcls,
+    SetData,
+    Transaction,
+    TxnOp,
+)
+from raykeeper.znodes.snapshot import SnapshotLoader, SnapshotWalk
+from raykeeper.znodes.state import State, outcome_of
+from raykeeper.znodes.tree import stat_of
+from raykeeper.znodes.txns import (
+    Aborted,
+    Change,
+    Created,
+    DataSet,
+    Deleted,
+    OpChildren,
+    OpDone,
+    OpFailed,
+    OpStat,
+    OpValue,
+    Refused,
+    SessionClosed,
+    Several,
+    decode_txn,
+)
+from tests.unit.znodes.one_leader import OneLeader
+
+EPHEMERAL, SEQUENTIAL = CreateMode.EPHEMERAL, CreateMode.SEQUENTIAL
+
+
+def multi(*ops: TxnOp) -> Transaction:
+    return Transaction([], list(ops), [])
+
+
+def begun(limits: Limits | None = None) -> tuple[OneLeader, SessionId]:
+    """A tree with /a (value "v", version 1) and its child /a/b."""
+    leader = OneLeader(limits)
+    session = leader.open()
+    leader.create(session, "/a", b"")
+    leader.create(session, "/a/b", b"w")
+    leader.set(session, "/a", b"v")
+    return leader, session
+
+
+def several(change: Change) -> Several:
+    assert isinstance(change, Several), change
+    return change
+
+
+def told(leader: OneLeader, session: SessionId) -> object:
+    """What the client of the last write is told."""
+    held = leader.state.sessions.by_id[session].outcomes
+    return list(held.values())[-1].results
+
+
+def test_each_operation_sees_what_the_ones_before_it_leave() -> None:
+    leader, session = begun()
+    change = leader.do(
+        session,
+        multi(
+            Create("/x", b"1", 0),
+            SetData("/x", b"2", 0),
+            Check("/x", 1),
+            Create("/x/y-", b"", SEQUENTIAL),
+            Create("/x/y-", b"", SEQUENTIAL | EPHEMERAL),
+            Delete("/x/y-0000000000", 0),
+            Delete("/a/b", -1),
+            Delete("/a", 1),
+            Create("/a", b"new", 0),
+        ),
+    )
+    zxid = leader.zxid
+    znodes = leader.state.tree.znodes
+    assert [type(each) for each in several(change).changes] == [
+        *(Created, DataSet, Created, Created, Deleted, Deleted, Deleted, Created)
+    ]
+    assert (znodes["/x"].value, znodes["/x"].version) == (b"2", 1)
+    assert (znodes["/x"].czxid, znodes["/x"].mzxid, znodes["/x"].pzxid) == (zxid, zxid, zxid)
+    assert sorted(znodes) == [
+        *("/", "/a", "/x", "/x/y-0000000001"),
+        *("/zookeeper", "/zookeeper/config", "/zookeeper/quota"),
+    ]
+    assert (znodes["/a"].value, znodes["/a"].version, znodes["/a"].creates) == (b"new", 0, 0)
+    assert leader.state.tree.ephemerals == {session: {"/x/y-0000000001": None}}
+
+
+def test_what_its_client_is_told() -> None:
+    leader, session = begun()
+    leader.do(
+        session, multi(Create("/x-", b"", SEQUENTIAL), SetData("/a", b"", -1), Check("/a", 2))
+    )
+    znodes = leader.state.tree.znodes
+    results = told(leader, session)
+    assert results == several_results(
+        OpDone("/x-0000000001", stat_of(znodes["/x-0000000001"])),
+        OpDone("", stat_of(znodes["/a"])),
+        OpDone("", None),
+    )
+
+
+def several_results(*results: object) -> object:
+    from raykeeper.znodes.txns import Results
+
+    return Results(True, list(results))  # type: ignore[arg-type]
+
+
+FAILURES: list[tuple[list[TxnOp], int, Code]] = [
+    ([Create("/x", b"", 0), Create("/a", b"", 0)], 1, Code.NODE_EXISTS),
+    ([Create("/x", b"", 0), Create("/x", b"", 0)], 1, Code.NODE_EXISTS),
+    ([Delete("/a/b", -1), Check("/a/b", -1), Delete("/a", -1)], 1, Code.NO_NODE),
+    ([SetData("/a", b"", 1), SetData("/a", b"", 1)], 1, Code.BAD_VERSION),
+    ([Delete("/a", -1)], 0, Code.NOT_EMPTY),
+    ([Check("/a", 0)], 0, Code.BAD_VERSION),
+    ([Check("no slash", 0)], 0, Code.BAD_ARGUMENTS),
+    ([Create("/a/c", b"", SEQUENTIAL), ReadData("/none")], 1, Code.NO_NODE),
+    (
+        [Create("/a/c", b"", EPHEMERAL), Create("/a/c/d", b"", 0)],
+        1,
+        Code.NO_CHILDREN_FOR_EPHEMERALS,
+    ),
+    ([SetData("/zookeeper/config", b"", -1)], 0, Code.NO_AUTH),
+    ([ReadStat("/a/")], 0, Code.BAD_ARGUMENTS),
+]
+
+
+@pytest.mark.parametrize("applied", [True, False], ids=["tree", "future"])
+@pytest.mark.parametrize(("ops", "failed", "code"), FAILURES)
+def test_the_first_failure_undoes_everything(
+    ops: list[TxnOp], failed: int, code: Code, applied: bool
+) -> None:
+    leader, session = begun()
+    leader.prepare(session, Create("/a/last", b"", SEQUENTIAL))
+    if applied:
+        leader.apply()
+    change = leader.prepare(session, multi(*ops))
+    assert change == Aborted(True, code, failed, len(ops))
+    # The next number under the parent is what it would have been (ZOOKEEPER-1624).
+    created = leader.prepare(session, Create("/a/c", b"", SEQUENTIAL))
+    assert isinstance(created, Created) and created.path == "/a/c0000000002"
+    closed = leader.prepare(session, CloseSession())
+    assert closed == SessionClosed(session, [])
+    leader.apply()
+    assert len(leader.preparation._tree) == 0
+
+
+def test_a_failure_is_told_as_zookeeper_does() -> None:
+    leader, session = begun()
+    ops = [Create("/x", b"", 0), Create("/a", b"", 0), Create("/y", b"", 0), Check("/a", 9)]
+    leader.do(session, multi(*ops))
+    codes = [Code.OK, Code.NODE_EXISTS, Code.RUNTIME_INCONSISTENCY, Code.RUNTIME_INCONSISTENCY]
+    assert told(leader, session) == several_results(*(OpFailed(code) for code in codes))
+    outcome = leader.state.sessions.by_id[session].outcomes[4]
+    assert (outcome.code, outcome.zxid) == (Code.NODE_EXISTS, leader.zxid)
+
+
+def test_an_ephemeral_that_is_still_to_come_can_go_in_one() -> None:
+    leader, session = begun()
+    leader.prepare(session, Create("/e", b"", EPHEMERAL))
+    leader.prepare(session, multi(Delete("/e", -1), Create("/e", b"", 0)))
+    assert leader.prepare(session, CloseSession()) == SessionClosed(session, [])
+
+
+def test_an_empty_one_is_done() -> None:
+    leader, session = begun()
+    assert leader.do(session, multi()) == Several(True, [], [])
+
+
+COMPARES: list[tuple[str, CompareField, int | bytes, list[bool]]] = [
+    # Equal, not equal, less, greater.
+    ("/a", CompareField.VERSION, 1, [True, False, False, False]),
+    ("/a", CompareField.VERSION, 0, [False, True, False, True]),
+    ("/a", CompareField.VERSION, 2, [False, True, True, False]),
+    ("/a", CompareField.VALUE, b"v", [True, False, False, False]),
+    ("/a", CompareField.VALUE, b"z", [False, True, True, False]),
+    ("/a", CompareField.VALUE, b"", [False, True, False, True]),
+    ("/a", CompareField.EXISTS, 1, [True, False, False, False]),
+    ("/none", CompareField.EXISTS, 0, [True, False, False, False]),
+    ("/none", CompareField.EXISTS, 1, [False, True, True, False]),
+    # Of what is not there nothing holds.
+    ("/none", CompareField.VERSION, 1, [False, False, False, False]),
+    ("/none", CompareField.VALUE, b"v", [False, False, False, False]),
+]
+
+
+@pytest.mark.parametrize(("path", "field", "operand", "holds"), COMPARES)
+def test_conditions(
+    path: str, field: CompareField, operand: int | bytes, holds: list[bool]
+) -> None:
+    leader, session = begun()
+    for relation, held in zip(Relation, holds, strict=True):
+        compare = Compare(path, field, relation, operand)
+        change = leader.prepare(session, Transaction([compare], [], []))
+        assert several(change).is_then is held, relation
+
+
+@pytest.mark.parametrize("field", [CompareField.CZXID, CompareField.MZXID])
+def test_conditions_on_zxids(field: CompareField) -> None:
+    leader, session = begun()
+    znode = leader.state.tree.znodes["/a"]
+    right = znode.czxid if field is CompareField.CZXID else znode.mzxid
+    for zxid, relation in ((right, "EQUAL"), (right + 1, "LESS"), (right - 1, "GREATER")):
+        compare = Compare("/a", field, Relation[relation], zxid)
+        assert several(leader.prepare(session, Transaction([compare], [], []))).is_then
+
+
+def test_all_conditions_must_hold_or_the_other_branch_is_taken() -> None:
+    leader, session = begun()
+    good = Compare("/a", CompareField.VERSION, Relation.EQUAL, 1)
+    bad = Compare("/a", CompareField.VERSION, Relation.EQUAL, 7)
+    then: list[TxnOp] = [Create("/then", b"", 0)]
+    otherwise: list[TxnOp] = [ReadData("/a"), ReadStat("/then"), ReadChildren("/a")]
+    leader.prepare(session, Transaction([good, bad], then, otherwise))
+    leader.prepare(session, Transaction([good, good], then, otherwise))
+    leader.apply()
+    outcomes = leader.state.sessions.by_id[session].outcomes
+    stat = stat_of(leader.state.tree.znodes["/a"])
+    first, second = (outcomes[number].results for number in (4, 5))
+    assert first is not None and second is not None
+    assert (first.is_then, second.is_then) == (False, True)
+    assert first.results == [OpValue(b"v", stat), OpStat(None), OpChildren(["b"], stat)]
+    assert "/then" in leader.state.tree.znodes
+
+
+def test_a_branch_that_fails_says_which_it_was() -> None:
+    leader, session = begun()
+    bad = Compare("/a", CompareField.VERSION, Relation.EQUAL, 7)
+    change = leader.prepare(session, Transaction([bad], [], [Check("/none", 0)]))
+    assert change == Aborted(False, Code.NO_NODE, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("compare", "code"),
+    [
+        (Compare("/a", CompareField.VALUE, Relation.EQUAL, 1), Code.BAD_ARGUMENTS),
+        (Compare("/a", CompareField.VERSION, Relation.EQUAL, b"1"), Code.BAD_ARGUMENTS),
+        (Compare("/a/", CompareField.EXISTS, Relation.EQUAL, 0), Code.BAD_ARGUMENTS),
+        (Compare("/secret", CompareField.VALUE, Relation.EQUAL, b""), Code.NO_AUTH),
+    ],
+)
+def test_conditions_that_cannot_be_asked(compare: Compare, code: Code) -> None:
+    leader, session = begun()
+    leader.do(session, AddAuth("digest", b"ann:pw"))
+    leader.do(session, Create("/secret", b"", 0, [Acl(31, "auth", "")]))
+    other = leader.open(2)
+    assert leader.do(other, Transaction([compare], [], [])) == Refused(code)
+
+
+def test_reads_in_a_branch_need_permission() -> None:
+    leader, session = begun()
+    leader.do(session, AddAuth("digest", b"ann:pw"))
+    leader.do(session, SetAcls("/a", [Acl(31, "auth", "")], -1))
+    other = leader.open(2)
+    for op in (ReadData("/a"), ReadStat("/a"), ReadChildren("/a"), Check("/a", -1)):
+        assert leader.do(other, multi(op)) == Aborted(True, Code.NO_AUTH, 0, 1)
+        assert isinstance(leader.do(session, multi(op)), Several)
+
+
+def test_children_are_those_of_the_future() -> None:
+    leader, session = begun()
+    leader.prepare(session, Create("/a/c", b"", 0))
+    leader.prepare(session, Delete("/a/b", -1))
+    change = leader.prepare(
+        session, multi(Create("/a/d", b"", 0), Create("/a/d/x", b"", 0), ReadChildren("/a"))
+    )
+    last = several(change).results[-1]
+    assert isinstance(last, OpChildren)
+    assert (sorted(last.names), last.stat.num_children) == (["c", "d"], 2)
+
+
+def test_results_that_do_not_fit_are_refused_until_others_are_acknowledged() -> None:
+    leader, session = begun(Limits(value_bytes_max=8 << 20))
+    leader.set(session, "/a", bytes(3 << 20))
+    read = multi(SetData("/a/b", b"", -1), ReadData("/a"))
+    assert isinstance(leader.do(session, read), Several)
+    version = leader.state.tree.znodes["/a/b"].version
+    assert leader.do(session, read) == Refused(Code.THROTTLED_OP)
+    assert leader.state.tree.znodes["/a/b"].version == version
+    # A new leader counts what the table holds.
+    again = OneLeader()
+    again.log, again._applied = leader.log, len(leader.log)
+    preparation = type(leader.preparation)(leader.state, Limits())
+    leader.preparation = preparation
+    assert leader.do(session, read) == Refused(Code.THROTTLED_OP)
+    assert isinstance(leader.do(session, read, acked=7), Several)
+
+
+def test_so_many_operations_at_most() -> None:
+    leader, session = begun(Limits(transaction_ops_max=2))
+    check = Check("/a", -1)
+    compare = Compare("/a", CompareField.EXISTS, Relation.EQUAL, 1)
+    assert isinstance(leader.do(session, Transaction([compare] * 2, [check] * 2, [])), Several)
+    for wrong in (
+        Transaction([compare] * 3, [], []),
+        Transaction([], [check] * 3, []),
+        Transaction([], [], [check] * 3),
+    ):
+        assert leader.do(session, wrong) == Refused(Code.BAD_ARGUMENTS)
+
+
+def test_several_reads_of_one_state() -> None:
+    leader, session = begun()
+    state = leader.state
+    record = state.sessions.by_id[session]
+    ops = [
+        ReadData("/a"),
+        ReadData("/none"),
+        ReadStat("/none"),
+        ReadChildren("/a/"),
+        ReadChildren("/a"),
+    ]
+    stat = stat_of(state.tree.znodes["/a"])
+    assert inquire(state, record, MultiRead(9, ops)) == ResultsRead(
+        9,
+        state.zxid,
+        [
+            OpValue(b"v", stat),
+            OpFailed(Code.NO_NODE),
+            OpStat(None),
+            OpFailed(Code.BAD_ARGUMENTS),
+            OpChildren(["b"], stat),
+        ],
+    )
+
+
+PATHS = ["/a", "/b", "/a/x", "/a/y", "/b/x"]
+OPS: st.SearchStrategy[TxnOp] = st.one_of(
+    st.builds(Create, st.sampled_from(PATHS), st.binary(max_size=2), st.sampled_from([0, 0, 1, 2])),
+    st.builds(Delete, st.sampled_from(PATHS), st.just(-1)),
+    st.builds(SetData, st.sampled_from(PATHS), st.binary(max_size=2), st.just(-1)),
+)
+
+
+STEPS = st.tuples(st.booleans(), st.lists(OPS, max_size=3))
+
+
+@given(st.lists(STEPS, max_size=16), st.integers(0, 12), st.integers(1, 3))
+def test_replayed_over_a_fuzzy_snapshot_it_is_the_same(
+    history: list[tuple[bool, list[TxnOp]]], begin: int, chunks_each: int
+) -> None:
+    leader = OneLeader()
+    session = leader.open()
+    fuzzy, loader = None, SnapshotLoader()
+    since = leader.state.zxid
+    for place, (is_one, ops) in enumerate(history):
+        if place == begin:
+            fuzzy, since = SnapshotWalk(leader.state, 1), leader.state.zxid
+        for op in [multi(*ops)] if is_one else ops:
+            leader.prepare(session, op)
+        leader.apply()
+        for _ in range(chunks_each if fuzzy is not None else 0):
+            if fuzzy is not None and (chunk := fuzzy.next_chunk()) is not None:
+                loader.load(chunk)
+    if fuzzy is None:
+        return
+    while (chunk := fuzzy.next_chunk()) is not None:
+        loader.load(chunk)
+    loaded: State = loader.finish(since, leader.state.zxid)
+    for zxid, data in leader.log:
+        if zxid > since:
+            loaded.apply(zxid, data)
+            assert outcome_of(zxid, decode_txn(data)).zxid == zxid
+    assert loaded.digest() == leader.state.digest()
+    assert loaded.tree.znodes.keys() == leader.state.tree.znodes.keys()
+    assert loaded.tree.ephemerals == leader.state.tree.ephemerals

@@ -1,0 +1,192 @@
+"""Several operations as one: all or nothing, at one zxid, in one of two branches.
+
+Each operation is prepared against what the ones before it leave, in a draft of the future state.
+The first that fails ends it, and the draft is dropped. Reads are answered here, from the same
+draft: their results are part of the transaction, so a repeat gets the very same.
+
+ZooKeeper: `MultiOperationRecord`, `PrepRequestProcessor.pRequest` (multi). Conditions with two
+branches: etcd's `Txn`.
+"""
+
+from collections.abc import Callable
+
+from raykeeper.zab.ids import Millis, Zxid
+from raykeeper.znodes.acl import Identities, Permission
+from raykeeper.znodes.errors import Code
+from raykeeper.znodes.future import FutureTree, FutureZnode
+from raykeeper.znodes.operations import REFUSED, Operations, may, missing, stat_of_future
+from raykeeper.znodes.paths import fault_in
+from raykeeper.znodes.requests import (
+    Check,
+    Compare,
+    CompareField,
+    Create,
+    Delete,
+    ReadChildren,
+    ReadData,
+    ReadStat,
+    Relation,
+    SessionId,
+    SetData,
+    Transaction,
+    TxnOp,
+)
+from raykeeper.znodes.stat import Stat
+from raykeeper.znodes.txns import (
+    Aborted,
+    Created,
+    DataSet,
+    Deleted,
+    OpChildren,
+    OpDone,
+    OpResult,
+    OpStat,
+    OpValue,
+    Refused,
+    Several,
+)
+
+_HOLDS: dict[Relation, Callable[[object, object], bool]] = {
+    Relation.EQUAL: lambda one, other: one == other,
+    Relation.NOT_EQUAL: lambda one, other: one != other,
+    Relation.LESS: lambda one, other: one < other,  # type: ignore[operator]
+    Relation.GREATER: lambda one, other: one > other,  # type: ignore[operator]
+}
+
+
+class Transactions:
+    """Prepares transactions of several operations."""
+
+    def __init__(self, tree: FutureTree, operations: Operations, ops_max: int) -> None:
+        self._tree = tree
+        self._operations = operations
+        self._ops_max = ops_max
+
+    def prepare(
+        self,
+        zxid: Zxid,
+        time_ms: Millis,
+        session_id: SessionId,
+        identities: Identities,
+        op: Transaction,
+        bytes_room: int,
+    ) -> Several | Aborted | Refused:
+        """`bytes_room`: what the results may take, at most (THROTTLED_OP)."""
+        if max(len(op.compares), len(op.then), len(op.otherwise)) > self._ops_max:
+            return REFUSED[Code.BAD_ARGUMENTS]
+        is_then = True
+        for compare in op.compares:
+            holds = self._holds(identities, compare)
+            if isinstance(holds, Refused):
+                return holds
+            is_then = is_then and holds
+        ops = op.then if is_then else op.otherwise
+        changes: list[Created | Deleted | DataSet] = []
+        results: list[OpResult] = []
+        self._tree.draft()
+        for place, each in enumerate(ops):
+            done = self._one(zxid, time_ms, session_id, identities, each)
+            if isinstance(done, Refused):
+                self._tree.discard()
+                return Aborted(is_then, done.code, place, len(ops))
+            change, result = done
+            bytes_room -= _size_of(result)
+            if bytes_room < 0:
+                self._tree.discard()
+                return REFUSED[Code.THROTTLED_OP]
+            if change is not None:
+                changes.append(change)
+            results.append(result)
+        self._tree.settle(zxid)
+        return Several(is_then, changes, results)
+
+    def _one(
+        self,
+        zxid: Zxid,
+        time_ms: Millis,
+        session_id: SessionId,
+        identities: Identities,
+        op: TxnOp,
+    ) -> tuple[Created | Deleted | DataSet | None, OpResult] | Refused:
+        operations = self._operations
+        change: Created | Deleted | DataSet | Refused
+        match op:
+            case Create():
+                change = operations.create(zxid, time_ms, session_id, identities, op)
+                if isinstance(change, Refused):
+                    return change
+                size = len(change.value)
+                stat = Stat(zxid, zxid, time_ms, time_ms, 0, 0, 0, change.owner, size, 0, zxid)
+                return change, OpDone(change.path, stat)
+            case SetData():
+                change = operations.set_data(zxid, time_ms, identities, op)
+                if isinstance(change, Refused):
+                    return change
+                return change, OpDone("", change.stat)
+            case Delete():
+                change = operations.delete(zxid, identities, op)
+                return change if isinstance(change, Refused) else (change, OpDone("", None))
+            case Check():
+                refused = operations.check(identities, op)
+                return (None, OpDone("", None)) if refused is None else refused
+            case _:
+                _read: ReadData | ReadStat | ReadChildren = op
+                return self._read(identities, op)
+
+    def _read(
+        self, identities: Identities, op: ReadData | ReadStat | ReadChildren
+    ) -> tuple[None, OpResult] | Refused:
+        record = self._tree.find(op.path)
+        if record is None:
+            if type(op) is ReadStat and fault_in(op.path) is None:
+                return None, OpStat(None)
+            return missing(op.path)
+        if not may(record, identities, Permission.READ):
+            return REFUSED[Code.NO_AUTH]
+        stat = stat_of_future(record)
+        match op:
+            case ReadData():
+                return None, OpValue(record.value, stat)
+            case ReadStat():
+                return None, OpStat(stat)
+            case _:
+                return None, OpChildren(self._tree.names_of(op.path), stat)
+
+    def _holds(self, identities: Identities, compare: Compare) -> bool | Refused:
+        field, operand = compare.field, compare.operand
+        if (type(operand) is bytes) is not (field is CompareField.VALUE):
+            return REFUSED[Code.BAD_ARGUMENTS]
+        record = self._tree.find(compare.path)
+        if record is None and fault_in(compare.path) is not None:
+            return REFUSED[Code.BAD_ARGUMENTS]
+        if record is not None and not may(record, identities, Permission.READ):
+            return REFUSED[Code.NO_AUTH]
+        if field is CompareField.EXISTS:
+            return _HOLDS[compare.relation](int(record is not None), operand)
+        return record is not None and _HOLDS[compare.relation](_field(record, field), operand)
+
+
+def _field(record: FutureZnode, field: CompareField) -> int | bytes:
+    match field:
+        case CompareField.VERSION:
+            return record.version
+        case CompareField.MZXID:
+            return record.mzxid
+        case CompareField.CZXID:
+            return record.czxid
+        case _:
+            return record.value
+
+
+def _size_of(result: OpResult) -> int:
+    """What the result of a read takes, roughly; those of writes are small and bounded."""
+    if type(result) is OpValue:
+        return len(result.value)
+    if type(result) is OpChildren:
+        return sum(map(len, result.names)) + 8 * len(result.names)
+    return 0
+
+
+def results_bytes(results: list[OpResult]) -> int:
+    """What the results of reads among these take."""
+    return sum(map(_size_of, results))
