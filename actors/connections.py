@@ -10,6 +10,7 @@ announces; a write that was applied is answered from the table of outcomes, neve
 from collections.abc import Iterable
 
 from raykeeper.actors import server_notes as notes
+from raykeeper.actors.answers import Answers
 from raykeeper.actors.connection import Connection, PendingSync
 from raykeeper.actors.effects import CloseClient, SendClient
 from raykeeper.actors.peer_messages import ForwardConnect, ForwardedWrite, Touch
@@ -18,15 +19,11 @@ from raykeeper.zab.effects import Note
 from raykeeper.zab.errors import MALFORMED
 from raykeeper.zab.ids import Millis, Zxid
 from raykeeper.znodes.errors import Code
-from raykeeper.znodes.reads import answer, inquire, set_watch
 from raykeeper.znodes.replies import (
-    ChildrenRead,
     Connected,
-    DataRead,
     Done,
     Ended,
     Item,
-    ReadFailed,
     ServerFrame,
     WatchFired,
     Written,
@@ -36,8 +33,8 @@ from raykeeper.znodes.requests import (
     PASSWORD_BYTES,
     ClientFrame,
     Connect,
+    Inquiry,
     Read,
-    Request,
     SessionId,
     SetWatches,
     Sync,
@@ -64,6 +61,7 @@ class Connections:
         self.is_serving = False
         self.role_since = Millis(0)
         self._context = context
+        self._answers = Answers(context)
         self._by_number: dict[int, Connection] = {}
         self._by_session: dict[SessionId, Connection] = {}
         self._touched: list[Connection] = []
@@ -388,32 +386,9 @@ class Connections:
             self._push(connection, _written(write.number, outcome))
         return True
 
-    def _answer(self, connection: Connection, request: Request) -> None:
-        """Answer a read or setWatches from the present state, and set its watch."""
-        context = self._context
-        state, number = context.state, connection.number
-        if isinstance(request, SetWatches):
-            for event in context.watches.rearm(state, number, request):
-                self._push(connection, event)
-            self._push(connection, Done(request.xid, state.zxid))
-            return
-        assert not isinstance(request, Write | Sync), request
-        session = state.sessions.by_id[connection.session_id]
-        if not isinstance(request, Read):
-            self._push(connection, inquire(state, session, request))
-            return
-        item = answer(state, session.identities, request)
-        if isinstance(item, DataRead):
-            connection.bytes += len(item.value)
-        elif isinstance(item, ChildrenRead):
-            connection.bytes += sum(map(len, item.children))
-        if request.watch:
-            if context.watches.count_of(number) < context.limits.watches_max:
-                set_watch(context.watches, number, request, item)
-            else:
-                context.out.append(Note(notes.WATCHES_FULL, connection.session_id))
-                item = ReadFailed(request.xid, state.zxid, Code.BAD_ARGUMENTS)
-        self._push(connection, item)
+    def _answer(self, connection: Connection, request: Read | Inquiry | SetWatches) -> None:
+        for item in self._answers.to(connection, request):
+            self._push(connection, item)
         if connection.bytes > FRAME_BYTES_MAX:
             self._flush(connection)
 

@@ -45,17 +45,9 @@ PURE_STDLIB = [
     *("typing", "weakref", "zlib"),
 ]
 SERVER = (
-    *("adoption", "connection", "connections", "digests", "effects", "events", "leader_contact"),
-    *(
-        "leading",
-        "mortals",
-        "peer_messages",
-        "recovered",
-        "server",
-        "server_context",
-        "server_notes",
-    ),
-    *("server_stats", "tree_streams"),
+    *("adoption", "answers", "connection", "connections", "digests", "effects", "events"),
+    *("leader_contact", "leading", "mortals", "peer_messages", "recovered", "server"),
+    *("server_context", "server_notes", "server_stats", "tree_streams"),
 )
 CLIENT_CORE = (
     *("core", "effects", "limits", "liveness", "outstanding", "rotation", "rounds"),
