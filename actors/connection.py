@@ -7,7 +7,7 @@ from collections import deque
 
 from raykeeper.zab.ids import ZERO, Millis, Zxid
 from raykeeper.znodes.replies import Item
-from raykeeper.znodes.requests import Connect, Read, Request, SessionId, Sync, Write
+from raykeeper.znodes.requests import Connect, Inquiry, Read, SessionId, SetWatches, Sync, Write
 
 
 class PendingSync:
@@ -22,7 +22,7 @@ class PendingSync:
         self.point: Zxid | None = None
 
 
-Waiting = Write | PendingSync | Request
+Waiting = Write | PendingSync | Read | Inquiry | SetWatches
 
 
 class Connection:

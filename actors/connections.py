@@ -127,7 +127,7 @@ class Connections:
                 if request.number > applied and not connection.is_holding:
                     connection.forwarded = request.number
                     self.forwards.append(ForwardedWrite(session_id, owner, request))
-            elif type(request) is Sync or (isinstance(request, Read) and request.linearizable):
+            elif isinstance(request, Sync) or (isinstance(request, Read) and request.linearizable):
                 sync = PendingSync(request, connection)
                 queue.append((sync, now))
                 self.syncs.append(sync)
@@ -354,13 +354,13 @@ class Connections:
             elif isinstance(request, PendingSync):
                 if request.point is None or request.point > self._context.state.zxid:
                     break
-                is_read = isinstance(request.request, Read)
-                if is_read and not self.is_serving:
+                read = request.request
+                if isinstance(read, Read) and not self.is_serving:
                     break
                 is_released = True
                 self._slow(connection, "sync", request.xid, arrived)
-                if is_read:
-                    self._answer(connection, request.request)
+                if isinstance(read, Read):
+                    self._answer(connection, read)
                 else:
                     self._push(connection, Done(request.xid, self._context.state.zxid))
             elif self.is_serving:
