@@ -30,7 +30,6 @@ from raykeeper.znodes.replies import (
     encode_server_frame,
 )
 from raykeeper.znodes.requests import (
-    PASSWORD_BYTES,
     ClientFrame,
     Connect,
     Inquiry,
@@ -40,6 +39,7 @@ from raykeeper.znodes.requests import (
     Sync,
     Write,
     decode_client_frame,
+    has_passwords,
 )
 from raykeeper.znodes.txns import OpenRefused, Outcome, SessionOpened, Txn
 
@@ -95,7 +95,7 @@ class Connections:
             self._malformed(number, str(error))
             return
         if isinstance(frame, Connect):
-            if connection is not None or len(frame.password) != PASSWORD_BYTES:
+            if connection is not None or not has_passwords(frame):
                 self._malformed(number, "unexpected Connect")
                 return
             self._by_number[number] = Connection(number, frame, host)
@@ -185,7 +185,8 @@ class Connections:
             return
         session = self._context.state.sessions.get(change.session_id)
         last = session.last_number if session is not None else 0
-        reply = Connected(Code.OK, change.session_id, change.timeout_ms, zxid, last)
+        ensemble = self._context.options.ensemble
+        reply = Connected(Code.OK, change.session_id, change.timeout_ms, zxid, last, ensemble)
         self._send(connection.number, reply)
 
     def refused(self, change: OpenRefused) -> None:

@@ -97,7 +97,9 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
 
     def options(self) -> ServerOptions:
         """What clients do not see."""
-        return ServerOptions(snapshot_every_txns=self.snapshot_every_txns)
+        return ServerOptions(
+            snapshot_every_txns=self.snapshot_every_txns, ensemble=self.ensemble_uuid
+        )
 
     def storage_limits(self) -> StorageLimits:
         """Of the data folder."""

@@ -25,6 +25,8 @@ class ServerOptions(Struct, frozen=True):
     """What is walked of the tree in one step, for a snapshot or a learner."""
     queue_max: int = 8_192
     """Requests of one connection that may wait; beyond it the connection is closed."""
+    ensemble: str = ""
+    """The uuid of the ensemble, for clients to know."""
 
 
 class ServerContext:

@@ -134,7 +134,7 @@ class Preparation:
 
         A request for a new session whose password is that of a living one is a repeat: its first
         answer was lost, so it finds the session it made. A request that is older than the one that
-        has the session now is refused.
+        has the session now is refused, and so is any of a client from which it was taken over.
         """
         time_ms = self._begin(zxid, wall_ms)
         change = self._opened(zxid, server_id, connection, request, host)
@@ -298,9 +298,16 @@ class Preparation:
             session = self._session(session_id)
             if session is None:
                 return OpenRefused(server_id, connection, Code.SESSION_EXPIRED)
-            if session.password != password:
+            taken = request.new_password
+            if taken and session.password == password:
+                if self._with_password(taken):
+                    return OpenRefused(server_id, connection, Code.AUTH_FAILED)
+                self._passwords.pop(password, None)
+                self._passwords[taken] = session_id
+                session.password = password = taken
+            elif session.password != (password := taken or password):
                 return OpenRefused(server_id, connection, Code.AUTH_FAILED)
-            if request.attempt < session.attempt:
+            elif request.attempt < session.attempt:
                 # It was under way for long, or its server does not know yet that the link is dead,
                 # and a client that is served elsewhere would be thrown off.
                 return OpenRefused(server_id, connection, Code.SESSION_MOVED)

@@ -140,7 +140,8 @@ class Connected(Struct, frozen=True, array_like=True, tag=1):
     """Answer to Connect. `code` is 0 or that of OpenRefused, with nothing else but `zxid`.
 
     `timeout_ms` is the negotiated session timeout, `zxid` what the server had applied.
-    `last_number` is the newest write of the session that the server has applied.
+    `last_number` is the newest write of the session that the server has applied. `ensemble` is the
+    uuid of the ensemble, which salts the keys of the scheme `scrypt`.
     """
 
     code: int
@@ -148,6 +149,7 @@ class Connected(Struct, frozen=True, array_like=True, tag=1):
     timeout_ms: Millis
     zxid: Zxid
     last_number: int
+    ensemble: str = ""
 
 
 class ServerFrame(Struct, frozen=True, array_like=True, tag=2):

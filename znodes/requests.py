@@ -262,6 +262,8 @@ class Connect(Struct, frozen=True, array_like=True, tag=1):
     The server answers only when it has applied `last_zxid`, so the client never reads backwards.
     `attempt` numbers the connections of a client, from 1; a session never goes back to an earlier
     one. A client that does not number them says 0.
+    `new_password` is drawn by a client that takes the session over from another one: it becomes
+    the session's, which fences that one for ever, and makes a repeat of this request known.
     """
 
     session_id: SessionId
@@ -269,6 +271,14 @@ class Connect(Struct, frozen=True, array_like=True, tag=1):
     timeout_ms: Millis
     last_zxid: Zxid
     attempt: int = 0
+    new_password: bytes = b""
+
+
+def has_passwords(connect: Connect) -> bool:
+    """Whether the passwords have the length that passwords have."""
+    return len(connect.password) == PASSWORD_BYTES and (
+        not connect.new_password or len(connect.new_password) == PASSWORD_BYTES
+    )
 
 
 class ClientFrame(Struct, frozen=True, array_like=True, tag=2):

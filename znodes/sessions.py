@@ -92,6 +92,8 @@ class SessionTable:
             )
             self.add(session)
         elif session.owner < zxid:
+            if session.password != change.password:
+                self._take_over(session, change.password)
             session.owner = zxid
             session.timeout_ms = change.timeout_ms
             session.attempt = change.attempt
@@ -114,8 +116,7 @@ class SessionTable:
         session = self.by_id.pop(session_id, None)
         if session is None:
             return
-        if self._by_password[session.password] == session_id:
-            del self._by_password[session.password]
+        self._forget_password(session)
         self._digest -= session.term
         self._stale.pop(session_id, None)
 
@@ -155,6 +156,16 @@ class SessionTable:
             session.term = term
         self._stale.clear()
         return self._digest
+
+    def _take_over(self, session: Session, password: bytes) -> None:
+        self._forget_password(session)
+        session.password = password
+        self._by_password[password] = session.session_id
+
+    def _forget_password(self, session: Session) -> None:
+        # A replay may have given the password to another session meanwhile.
+        if self._by_password.get(session.password) == session.session_id:
+            del self._by_password[session.password]
 
 
 def session_of(record: SessionRecord) -> Session:

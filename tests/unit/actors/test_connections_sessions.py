@@ -1,10 +1,12 @@
 """Connections: which of them a session belongs to, and how a client learns that it is over."""
 
+import msgspec
 import pytest
 
 from raykeeper.actors import server_notes as notes
 from raykeeper.actors.events import PeerFrame
 from raykeeper.actors.peer_messages import ForwardConnect, WriteGap
+from raykeeper.actors.server_context import ServerOptions
 from raykeeper.zab.ids import Millis, ServerId, Zxid
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.replies import (
@@ -19,6 +21,7 @@ from raykeeper.znodes.requests import (
     Connect,
     CreateMode,
     SessionId,
+    encode_client_frame,
 )
 from tests.unit.actors.one_server import Caller, OneServer, Servers
 
@@ -230,3 +233,31 @@ def test_gap_counts_from_the_leader_alone() -> None:
     caller = servers[1].caller()
     servers[1].step(PeerFrame(ServerId(2), [WriteGap(caller.session_id, caller.owner)]))
     assert caller.ended is None
+
+
+def test_taken_over_by_another_client() -> None:
+    host = OneServer(options=ServerOptions(touch_ms=Millis(100), ensemble="the uuid"))
+    first = host.caller(1)
+    first.ask(first.create("/a"), first.create("/b"))
+    second = Caller(host, 2)
+    request = msgspec.structs.replace(
+        second.request(first.session_id), password=first.password, new_password=b"n" * 16
+    )
+    second.raw(encode_client_frame(request))
+    assert second.greeting == Connected(
+        Code.OK, first.session_id, Millis(10_000), host.server.state.zxid, 2, "the uuid"
+    )
+    assert first.ended == Code.SESSION_MOVED
+    again = Caller(host, 3, first.password)
+    again.attempt = 9
+    again.connect(first.session_id)
+    assert isinstance(again.greeting, Connected) and again.greeting.code == Code.AUTH_FAILED
+
+
+@pytest.mark.parametrize("length", [1, 15, 17])
+def test_a_new_password_of_another_length_is_malformed(length: int) -> None:
+    host = OneServer()
+    caller = Caller(host, 1)
+    request = msgspec.structs.replace(caller.request(), new_password=b"n" * length)
+    caller.raw(encode_client_frame(request))
+    assert caller.ended == Code.CONNECTION_LOSS

@@ -62,6 +62,7 @@ def test_settings_reach_the_parts() -> None:
     assert (settings.server_id, settings.quorum.voters, settings.votes) == (2, (1, 2, 3), False)
     assert (settings.timing.sync_ms, settings.timing.init_ms) == (300, 700)
     assert made.options().snapshot_every_txns == 9
+    assert made.options().ensemble == made.ensemble_uuid
     assert config(value_bytes_max=5).limits().value_bytes_max == 5
     assert config(segment_bytes=1 << 21, snapshots_kept=2).storage_limits().snapshots_kept == 2
     assert made.owner().server_id == 2

@@ -376,6 +376,45 @@ def test_a_session_does_not_go_back_to_an_earlier_connection(session_id: int, re
     assert leader.state.sessions.by_id[OWN].attempt == 6
 
 
+@pytest.mark.parametrize("reign", ["same", "next"])
+def test_a_session_that_is_taken_over_is_fenced_from_whoever_had_it(reign: str) -> None:
+    leader = OneLeader(LIMITS)
+    opened(leader, connect(attempt=2))
+    other = opened(leader, connect(secret=password(6)))
+    assert isinstance(other, SessionOpened)
+    taking = Connect(OWN, password(5), Millis(5_000), Zxid(0), 1, password(7))
+
+    def next_reign() -> None:
+        if reign == "next":
+            leader.apply()
+            leader.preparation = type(leader.preparation)(leader.state, LIMITS)
+
+    def refusal(request: Connect) -> int:
+        change = opened(leader, request)
+        assert isinstance(change, OpenRefused)
+        return change.code
+
+    next_reign()
+    in_use = msgspec.structs.replace(taking, new_password=password(6))
+    assert refusal(in_use) == Code.AUTH_FAILED
+    taken = opened(leader, taking)
+    assert isinstance(taken, SessionOpened)
+    assert (taken.session_id, taken.password, taken.attempt) == (OWN, password(7), 1)
+    next_reign()
+    assert refusal(connect(OWN, attempt=3)) == Code.AUTH_FAILED
+    # Its answer was lost; then the new client went on, and a third one comes with the old password.
+    assert isinstance(opened(leader, taking), SessionOpened)
+    later = connect(OWN, password(7), attempt=2)
+    assert isinstance(opened(leader, later), SessionOpened)
+    next_reign()
+    assert refusal(taking) == Code.SESSION_MOVED
+    third = msgspec.structs.replace(taking, new_password=password(8), attempt=9)
+    assert refusal(third) == Code.AUTH_FAILED
+    leader.apply()
+    assert leader.state.sessions.with_password(password(7)) == OWN
+    assert leader.state.sessions.with_password(password(5)) is None
+
+
 def test_sessions_are_bounded_and_a_closed_one_makes_room() -> None:
     leader = OneLeader(LIMITS)
     sessions = [leader.open(n) for n in range(LIMITS.sessions_max)]

@@ -61,6 +61,19 @@ def test_opened_then_moved() -> None:
     assert (again.owner, again.attempt) == (9, 4)
 
 
+def test_taken_over() -> None:
+    sessions = table(opening(S1, P1))
+    sessions.open(Zxid(9), opening(S1, P2))
+    assert (sessions.with_password(P1), sessions.with_password(P2)) == (None, S1)
+    sessions.open(Zxid(1), opening(S1, P1))  # a replay
+    assert session_in(sessions).password == session_in(rebuilt(sessions)).password == P2
+    # What a replay opens again may have had the password before; it is closed again first.
+    sessions.open(Zxid(2), opening(S2, P2))
+    sessions.close(S2)
+    sessions.close(S1)
+    assert sessions.with_password(P2) is None
+
+
 def test_closed_is_gone_with_password_outcomes_and_digest() -> None:
     empty = SessionTable().digest()
     sessions = table(opening(S1, P1))
