@@ -35,7 +35,7 @@ def start_replica(
         placement: More options of Ray that place it, such as `resources` or `label_selector`.
     """
     # Two calls of each client are under way, one of them parked, and two of each peer.
-    calls = 2 * config.clients_max + 2 * len(config.voters) + CALLS_RESERVE
+    calls = 2 * config.clients_max + 2 * len(config.others) + CALLS_RESERVE
     name = replica_name(config.ensemble, config.server_id)
     options = {**_options(name, node_id), "max_concurrency": calls, **(placement or {})}
     return ray.remote(**options)(Replica).remote(config)

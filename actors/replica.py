@@ -136,6 +136,7 @@ class Replica:
             ensemble_uuid=config.ensemble_uuid,
             server_id=config.server_id,
             voters=config.voters,
+            observers=config.observers,
             folder=config.folder,
             node_id=self._node_id,
             value_bytes_max=config.value_bytes_max,
@@ -210,7 +211,7 @@ class Replica:
             config.path,
             config.owner(),
             config.storage_limits(),
-            has_peers=bool(config.others),
+            has_peers=config.has_other_voters,
             wall_s=int(time.time()),
         )
         try:

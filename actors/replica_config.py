@@ -28,6 +28,8 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
     ensemble_uuid: str
     server_id: ServerId
     voters: tuple[ServerId, ...]
+    observers: tuple[ServerId, ...] = ()
+    """Servers of the ensemble that have no vote."""
     folder: str
     """Where its data lies; `~` is the home on the server's node."""
     tick_ms: Millis = Millis(500)
@@ -51,6 +53,8 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
             raise ValueError(f"server_id is {self.server_id}, expected 1 to {SERVER_ID_MAX}")
         if not self.voters or sorted(set(self.voters)) != list(self.voters):
             raise ValueError(f"voters are {self.voters}, expected different ids in order")
+        if sorted(set(self.observers) - set(self.voters)) != list(self.observers):
+            raise ValueError(f"observers are {self.observers}, expected other ids in order")
         for name, value, least, most in (
             ("tick_ms", self.tick_ms, 10, 60_000),
             ("sync_limit", self.sync_limit, 2, 10_000),
@@ -72,7 +76,13 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
     @property
     def others(self) -> list[ServerId]:
         """The other servers of the ensemble."""
-        return [server for server in self.voters if server != self.server_id]
+        every = self.voters + self.observers
+        return [server for server in every if server != self.server_id]
+
+    @property
+    def has_other_voters(self) -> bool:
+        """Whether there is anybody who could vote for what this server must be told again."""
+        return self.voters != (self.server_id,)
 
     def owner(self) -> Owner:
         """Whom the data folder must belong to."""

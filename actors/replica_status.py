@@ -24,7 +24,7 @@ class ReplicaStatus(Struct, frozen=True, kw_only=True):
     epoch: Epoch = Epoch(0)
     last_zxid: Zxid = Zxid(0)
     votes: bool = False
-    """False until it gets its vote back, on a server that lost its promises."""
+    """False on an observer, and on a server that lost its promises until it gets its vote back."""
     without_vote: list[ServerId] = field(default_factory=list)
     """Servers linked to this one that wait for their vote, as it sees it."""
     begun_anew: str = ""
@@ -49,6 +49,7 @@ class ReplicaDescription(Struct, frozen=True, kw_only=True):
     ensemble_uuid: str
     server_id: ServerId
     voters: tuple[ServerId, ...]
+    observers: tuple[ServerId, ...] = ()
     folder: str
     node_id: str
     value_bytes_max: int

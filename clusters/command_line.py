@@ -91,11 +91,12 @@ def up(
     ] = None,
     name: Annotated[str | None, typer.Option(help="Overrules the file.")] = None,
     servers: Annotated[int | None, typer.Option(help="Overrules the file.")] = None,
+    observers: Annotated[int | None, typer.Option(help="Overrules the file.")] = None,
     data_dir: Annotated[str | None, typer.Option(help="Overrules the file.")] = None,
     address: Address = None,
 ) -> None:
     """Launch an ensemble, or complete it; start Ray on this machine if there is none."""
-    given = {"name": name, "servers": servers, "data_dir": data_dir}
+    given = {"name": name, "servers": servers, "observers": observers, "data_dir": data_dir}
     config = resolve_config(file, {k: v for k, v in given.items() if v is not None})
     if address is None and find_head() is None and not is_ray_here():
         out.print("no Ray cluster runs here; starting a head on this machine …")

@@ -16,7 +16,7 @@ import yaml
 from msgspec import Meta, Struct
 
 from raykeeper.zab.errors import RayKeeperError
-from raykeeper.zab.ids import SERVER_ID_MAX
+from raykeeper.zab.ids import SERVER_ID_MAX, ServerId
 
 _NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z"
 _LABEL_PATTERN = r"^[A-Za-z0-9_./-]+\Z"
@@ -89,6 +89,12 @@ class EnsembleConfig(Struct, frozen=True, kw_only=True):
     ] = 3
     """Voting servers, numbered from 1. A majority must be up: 3 bear the loss of 1, 5 of 2."""
 
+    observers: Annotated[
+        int,
+        Meta(ge=0, lt=SERVER_ID_MAX, description=f"a whole number from 0 to {SERVER_ID_MAX - 1}"),
+    ] = 0
+    """Servers without a vote, numbered after the others: more clients, no larger majority."""
+
     data_dir: Annotated[str, Meta(pattern=_FOLDER_PATTERN, description="the path of a folder")] = (
         "~/.raykeeper/data"
     )
@@ -140,6 +146,17 @@ class EnsembleConfig(Struct, frozen=True, kw_only=True):
 
     links: Annotated[Literal["auto", "ray"], Meta(description="auto or ray")] = "auto"
     """How servers and clients talk: Ray calls, which is also what auto means in this version."""
+
+    @property
+    def voter_ids(self) -> tuple[ServerId, ...]:
+        """The servers that vote."""
+        return tuple(ServerId(i) for i in range(1, self.servers + 1))
+
+    @property
+    def observer_ids(self) -> tuple[ServerId, ...]:
+        """The servers that do not."""
+        first = self.servers + 1
+        return tuple(ServerId(i) for i in range(first, first + self.observers))
 
 
 SETTINGS = tuple(EnsembleConfig.__struct_fields__)
@@ -288,6 +305,12 @@ def _shown(value: object) -> str:
 
 def _contradictions(config: EnsembleConfig) -> Iterator[tuple[str, tuple[str, ...]]]:
     """What no single setting shows, with the settings that are in it."""
+    if config.servers + config.observers > SERVER_ID_MAX:
+        yield (
+            f"servers ({config.servers}) and observers ({config.observers}) are more than "
+            f"{SERVER_ID_MAX}",
+            ("servers", "observers"),
+        )
     if config.session_timeout_min_s > config.session_timeout_max_s:
         yield (
             f"session_timeout_min_s ({config.session_timeout_min_s:g}) is above "

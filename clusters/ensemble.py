@@ -5,7 +5,7 @@ looking up the named actors of the ensemble in the Ray cluster.
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import ray
@@ -116,13 +116,14 @@ class Ensemble:
         handles = self._handles()
         answers = ask([*handles.values(), *handles.values()], "status", "describe")
         heard: dict[ServerId, ReplicaStatus | str] = dict(zip(handles, answers, strict=False))
-        voters: set[ServerId] = set(handles)
+        servers: set[ServerId] = set(handles)
+        observers: set[ServerId] = set()
         for answer in answers[len(handles) :]:
             if isinstance(answer, ReplicaDescription):
-                voters.update(answer.voters)
-        return summarize(
-            self.name, {server: heard.get(server, "not started") for server in sorted(voters)}
-        )
+                servers.update(answer.voters, answer.observers)
+                observers.update(answer.observers)
+        every = {server: heard.get(server, "not started") for server in sorted(servers)}
+        return summarize(self.name, every, observers)
 
     def wait_for_leader(self, timeout_s: float = 10.0) -> ServerId:
         """Wait until a leader serves clients, and return its id.
@@ -223,11 +224,17 @@ def _answer(ref: "ray.ObjectRef[Any]", timeout_s: float) -> Any:
         return "its actor is dead"
 
 
-def summarize(name: str, heard: dict[ServerId, ReplicaStatus | str]) -> EnsembleStatus:
-    """The status of an ensemble from what its servers said; a string is why one did not."""
-    servers = [
-        _server_status(server, answer, len(heard) // 2 + 1) for server, answer in heard.items()
-    ]
+def summarize(
+    name: str,
+    heard: dict[ServerId, ReplicaStatus | str],
+    observers: Collection[ServerId] = frozenset(),
+) -> EnsembleStatus:
+    """The status of an ensemble from what its servers said; a string is why one did not.
+
+    `observers` are those of them that have no vote.
+    """
+    voters = {server: answer for server, answer in heard.items() if server not in observers}
+    servers = [_server_status(server, answer, voters) for server, answer in heard.items()]
     leading = [
         answer
         for answer in heard.values()
@@ -237,10 +244,12 @@ def summarize(name: str, heard: dict[ServerId, ReplicaStatus | str]) -> Ensemble
         # One that was deposed may not know yet; the newest epoch is right.
         leader = max(leading, key=lambda answer: answer.epoch).server_id
         return EnsembleStatus(name, servers, leader, None)
-    return EnsembleStatus(name, servers, None, _why_no_leader(heard, servers))
+    return EnsembleStatus(name, servers, None, _why_no_leader(voters, servers))
 
 
-def _server_status(server: ServerId, answer: ReplicaStatus | str, quorum: int) -> ServerStatus:
+def _server_status(
+    server: ServerId, answer: ReplicaStatus | str, voters: Collection[ServerId]
+) -> ServerStatus:
     if isinstance(answer, str):
         return ServerStatus(server, "down", problem=answer)
     if answer.role == FAILED:
@@ -251,13 +260,14 @@ def _server_status(server: ServerId, answer: ReplicaStatus | str, quorum: int) -
     if answer.role == STARTING:
         reason = f": {answer.failure}" if answer.failure else ""
         problems.append(f"is reading its disk, or waiting for it{reason}")
-    elif not answer.votes:
+    elif not answer.votes and server in voters:
         reason = answer.begun_anew or "its disk is not in the member list"
         problems.append(f"waits for its vote, because it may have forgotten a promise: {reason}")
     if not answer.has_room:
         problems.append("its disk is full: it logs nothing until there is room")
     broken = [f"{peer} ({why})" for peer, why in sorted(answer.links.items()) if why != "linked"]
-    if broken and answer.role == "looking" and len(answer.links) + 1 - len(broken) < quorum:
+    reached = [peer for peer in voters if peer == server or answer.links.get(peer) == "linked"]
+    if broken and answer.role == "looking" and len(reached) <= len(voters) // 2:
         problems.append(f"does not reach server {', '.join(broken)}")
     return ServerStatus(
         server_id=server,
@@ -275,32 +285,32 @@ def _server_status(server: ServerId, answer: ReplicaStatus | str, quorum: int) -
 
 
 def _why_no_leader(
-    heard: dict[ServerId, ReplicaStatus | str], servers: Sequence[ServerStatus]
+    voters: dict[ServerId, ReplicaStatus | str], servers: Sequence[ServerStatus]
 ) -> str:
-    """Which servers were heard, and what is missing for a quorum."""
+    """Which servers were heard, and what the voters miss for a quorum."""
     up = [status for status in servers if status.role != "down"]
     voting = [
         status.server_id
         for status in up
-        if isinstance(answer := heard[status.server_id], ReplicaStatus) and answer.votes
+        if isinstance(answer := voters.get(status.server_id), ReplicaStatus) and answer.votes
     ]
-    needed = len(servers) // 2 + 1
+    needed = len(voters) // 2 + 1
     parts = [f"heard {_ids(status.server_id for status in up)}"]
     lost = [
         server
-        for server, answer in sorted(heard.items())
+        for server, answer in sorted(voters.items())
         if isinstance(answer, ReplicaStatus)
         and answer.role not in (STARTING, FAILED)
         and not answer.votes
     ]
-    if len(servers) - len(lost) < needed:
+    if len(voters) - len(lost) < needed:
         parts.append(
             f"the disks of {_ids(lost)} have forgotten their promises, and the others are no "
             f"majority that could tell what was acknowledged: bring a lost disk back, or what "
             f"the folder `damaged` of a server has kept"
         )
     elif len(voting) < needed:
-        parts.append(f"{needed} of {len(servers)} voters are needed, {len(voting)} can vote")
+        parts.append(f"{needed} of {len(voters)} voters are needed, {len(voting)} can vote")
     else:
         parts.append("an election is under way")
     return "; ".join([*parts, *problems_of(servers)])

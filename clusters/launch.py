@@ -77,7 +77,7 @@ def launch(
     resolved = resolve_config(config, given)
     join_or_start_ray()
     running = _running(resolved)
-    if len(running) < resolved.servers:
+    if len(running) < resolved.servers + resolved.observers:
         _start_missing(resolved, running)
     ensemble = Ensemble(resolved.name)
     _wait_until_ready(resolved, deadline)
@@ -104,10 +104,17 @@ def _running(config: EnsembleConfig) -> dict[ServerId, ReplicaDescription | None
     found: dict[ServerId, ReplicaDescription | None] = {}
     for server, answer in zip(handles, ask(handles.values(), "describe"), strict=True):
         found[server] = answer if isinstance(answer, ReplicaDescription) else None
-        if isinstance(answer, ReplicaDescription) and answer.voters != _voters(config):
+        if not isinstance(answer, ReplicaDescription):
+            continue
+        if answer.voters != config.voter_ids:
             raise ConfigError(
                 f"ensemble {config.name!r} runs with {len(answer.voters)} servers, "
                 f"not {config.servers}; this version cannot change that"
+            )
+        if answer.observers != config.observer_ids:
+            raise ConfigError(
+                f"ensemble {config.name!r} runs with {len(answer.observers)} observers, "
+                f"not {config.observers}; stop it first, then launch it with other observers"
             )
     return found
 
@@ -184,7 +191,7 @@ def _location(
 
 
 def _wait_until_ready(config: EnsembleConfig, deadline: float) -> None:
-    """Wait until a majority has read its disk, and a little longer for the others.
+    """Wait until a majority has read its disk, and a little longer for the others, observers too.
 
     A server that cannot start is told in the log: the others may do without it.
 
@@ -192,12 +199,13 @@ def _wait_until_ready(config: EnsembleConfig, deadline: float) -> None:
         StorageError: so many cannot start that there is no majority.
         NoLeaderError: it takes too long for a majority.
     """
-    waiting = {find_replica(config.name, s).ready.remote(): s for s in _voters(config)}
-    majority = len(waiting) // 2 + 1
+    voters, majority = set(config.voter_ids), config.servers // 2 + 1
+    every = config.voter_ids + config.observer_ids
+    waiting = {find_replica(config.name, s).ready.remote(): s for s in every}
     problems: dict[ServerId, StorageError | str] = {}
     started: set[ServerId] = set()
-    while waiting and len(started) + len(waiting) >= majority:
-        is_enough = len(started) >= majority
+    while waiting and len(voters & (started | set(waiting.values()))) >= majority:
+        is_enough = len(voters & started) >= majority
         left_s = max(0.0, deadline - time.monotonic())
         done, _ = ray.wait(list(waiting), timeout=min(left_s, _GRACE_S) if is_enough else left_s)
         if not done:
@@ -209,7 +217,7 @@ def _wait_until_ready(config: EnsembleConfig, deadline: float) -> None:
         else:
             problems[server] = problem
     problems.update(dict.fromkeys(waiting.values(), "is not ready yet"))
-    if len(started) >= majority:
+    if len(voters & started) >= majority:
         for server, problem in problems.items():
             _log.warning("server %d of ensemble %r: %s", server, config.name, problem)
         return
@@ -237,7 +245,8 @@ def _replica_config(config: EnsembleConfig, uuid: str, server_id: ServerId) -> R
         ensemble=config.name,
         ensemble_uuid=uuid,
         server_id=server_id,
-        voters=_voters(config),
+        voters=config.voter_ids,
+        observers=config.observer_ids,
         folder=f"{config.data_dir}/{config.name}/{server_id}",
         tick_ms=Millis(config.tick_ms),
         init_limit=config.init_limit,
@@ -248,7 +257,3 @@ def _replica_config(config: EnsembleConfig, uuid: str, server_id: ServerId) -> R
         snapshot_every_txns=config.snapshot_every_txns,
         snapshots_kept=config.snapshots_kept,
     )
-
-
-def _voters(config: EnsembleConfig) -> tuple[ServerId, ...]:
-    return tuple(ServerId(i) for i in range(1, config.servers + 1))

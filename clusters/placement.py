@@ -33,6 +33,7 @@ class EnsembleRecord(Struct, frozen=True):
 
     ensemble_uuid: str
     servers: int
+    """Those that vote: the number of observers is nobody's promise, and may change."""
     format_version: int = 1
 
 
@@ -112,7 +113,7 @@ def place(
     )
     missing = [
         ServerId(i)
-        for i in range(1, config.servers + 1)
+        for i in range(1, config.servers + config.observers + 1)
         if ServerId(i) not in running and ServerId(i) not in disks
     ]
     _check_silent(nodes, missing)
@@ -168,11 +169,13 @@ def _check_servers(
                 f"remembers), not {config.servers}; this version cannot change that"
             )
     held = {holding.server_id for node in nodes for holding in node.holdings}
-    beyond = [server_id for server_id in held | set(running) if server_id > config.servers]
+    count = config.servers + config.observers
+    beyond = [server_id for server_id in held | set(running) if server_id > count]
     if beyond:
+        observers = f" and {config.observers} observers" if config.observers else ""
         raise ConfigError(
             f"ensemble {config.name!r} has a server {max(beyond)}, so it cannot have only "
-            f"{config.servers} servers; this version cannot change that"
+            f"{config.servers} servers{observers}; this version cannot change that"
         )
 
 

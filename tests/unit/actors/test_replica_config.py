@@ -1,13 +1,14 @@
 """ReplicaConfig: what it refuses, and what it makes of its settings."""
 
 import pickle
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from raykeeper.actors.replica_config import ReplicaConfig
-from raykeeper.zab.ids import DiskId, Millis, ServerId
+from raykeeper.zab.ids import FOUNDING, DiskId, Millis, ServerId
 
 
 def config(**settings: Any) -> ReplicaConfig:
@@ -35,6 +36,8 @@ def config(**settings: Any) -> ReplicaConfig:
         ("voters", (), "expected different ids in order"),
         ("voters", (2, 1), "expected different ids in order"),
         ("voters", (1, 1, 2), "expected different ids in order"),
+        ("observers", (5, 4), "observers are (5, 4), expected other ids in order"),
+        ("observers", (3, 4), "expected other ids in order"),
         ("tick_ms", 9, "tick_ms is 9, expected 10 to 60000"),
         ("sync_limit", 1, "sync_limit is 1"),
         ("init_limit", 3, "init_limit is 3, expected 4 to 10000"),
@@ -47,7 +50,7 @@ def config(**settings: Any) -> ReplicaConfig:
     ],
 )
 def test_refuses(setting: str, value: object, words: str) -> None:
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(ValueError, match=re.escape(words)):
         config(**{setting: value})
 
 
@@ -67,6 +70,20 @@ def test_settings_reach_the_parts() -> None:
     assert config(segment_bytes=1 << 21, snapshots_kept=2).storage_limits().snapshots_kept == 2
     assert made.owner().server_id == 2
     assert made.others == [1, 3]
+
+
+def test_observers_are_others_without_a_vote() -> None:
+    both = (ServerId(4), ServerId(5))
+    observer = config(server_id=ServerId(5), observers=both)
+    assert observer.others == [1, 2, 3, 4]
+    assert not observer.settings(disk=FOUNDING).votes
+    assert observer.settings(disk=FOUNDING).quorum.voters == (1, 2, 3)
+
+
+@pytest.mark.parametrize(("server", "has"), [(2, False), (4, True)])
+def test_observers_are_no_help_to_a_sole_voter(server: int, has: bool) -> None:
+    alone = config(server_id=ServerId(server), voters=(2,), observers=(ServerId(4),))
+    assert alone.has_other_voters is has
 
 
 def test_the_folder_may_be_in_the_home(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,6 +48,7 @@ def test_the_ticks_are_those_of_the_protocol() -> None:
         ("", DEFAULTS),
         ("# nothing but a comment\n", DEFAULTS),
         ("name: a\nservers: 5\n", make_config({"name": "a", "servers": 5})),
+        ("observers: 2", make_config({"observers": 2})),
         ("session_timeout_max_s: 5", make_config({"session_timeout_max_s": 5.0})),
         ("placement: {label: a/b}", make_config({"placement": LabelPin("a/b")})),
         ("placement:\n  resource: r", make_config({"placement": ResourcePin("r")})),
@@ -66,6 +67,12 @@ def test_relative_data_folder_belongs_to_the_file_or_the_current_folder(
     assert load_config(file).data_dir == str(tmp_path / "ensembles")
     assert resolve_config(None, {"data_dir": "here"}).data_dir == "/here"
     assert resolve_config(None, {"data_dir": "~/x"}).data_dir == "~/x"
+
+
+def test_observers_are_numbered_after_the_voters() -> None:
+    config = make_config({"servers": 3, "observers": 2})
+    assert (config.voter_ids, config.observer_ids) == ((1, 2, 3), (4, 5))
+    assert DEFAULTS.observer_ids == ()
 
 
 def test_arguments_go_over_the_file(tmp_path: Path) -> None:
@@ -94,6 +101,8 @@ def test_arguments_go_over_the_file(tmp_path: Path) -> None:
         # Wrong values.
         ("servers: 0", 1, "not 0"),
         ("servers: 255", 1, "not 255"),
+        ("observers: -1", 1, "observers: expected a whole number from 0 to 253, not -1"),
+        ("servers: 200\nobservers: 100", 2, "servers (200) and observers (100) are more than 254"),
         ("name: a/b", 1, "not 'a/b'"),
         ('name: "a\\n"', 1, "name: expected"),
         ("name: ..", 1, "not '..'"),

@@ -113,6 +113,36 @@ def test_why_there_is_no_leader(answers: dict[ServerId, ReplicaStatus | str], re
     assert reason in report.reason
 
 
+def test_observers_are_in_no_majority() -> None:
+    """Two of three voters are down: the observers that look for a leader do not help."""
+    alone = {ServerId(i): "no answer" for i in (2, 3)} | {ServerId(4): LINKED}
+    watches = {ServerId(1): LINKED, **{ServerId(i): "no answer" for i in (2, 3, 5)}}
+    answers = heard(
+        said(1, "looking", links=alone),
+        "gone",
+        "gone",
+        said(4, "looking", votes=False, links=watches),
+        said(5, "looking", votes=False, links={ServerId(i): LINKED for i in (1, 2, 3, 4)}),
+    )
+    report = summarize("coord", answers, {ServerId(4), ServerId(5)})
+    assert report.reason == (
+        "heard servers 1, 4, 5; 2 of 3 voters are needed, 1 can vote; "
+        "server 1 does not reach server 2 (no answer), 3 (no answer); "
+        "server 2 is down: gone; server 3 is down: gone; "
+        "server 4 does not reach server 2 (no answer), 3 (no answer), 5 (no answer)"
+    )
+
+
+def test_an_observer_that_follows_lacks_nothing() -> None:
+    answers = heard(said(1, "leader"), said(2, "observer", votes=False))
+    report = summarize("coord", answers, {ServerId(2)})
+    assert (report.leader, [server.role for server in report.servers]) == (
+        1,
+        ["leader", "observer"],
+    )
+    assert [server.problem for server in report.servers] == ["", ""]
+
+
 def test_starting_counts_as_looking_and_failed_as_down() -> None:
     report = summarize("coord", heard(said(1, STARTING), said(2, FAILED), said(3, "observer")))
     assert [server.role for server in report.servers] == ["looking", "down", "observer"]

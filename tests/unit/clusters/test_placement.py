@@ -52,8 +52,9 @@ def seats(
     running: dict[int, str] | None = None,
     placement: Placement | LabelPin | ResourcePin = "auto",
     servers: int = 3,
+    observers: int = 0,
 ) -> list[tuple[int, str, Format]]:
-    config = EnsembleConfig(servers=servers, placement=placement)
+    config = EnsembleConfig(servers=servers, observers=observers, placement=placement)
     at = {ServerId(server_id): node_id for server_id, node_id in (running or {}).items()}
     return [(seat.server_id, seat.node_id, seat.format) for seat in place(config, nodes, at).seats]
 
@@ -187,6 +188,34 @@ def test_refuses(nodes: list[NodeReport], error: type[Exception], words: str) ->
     with pytest.raises(error) as caught:
         seats(nodes)
     assert words in str(caught.value)
+
+
+def test_observers_are_seated_like_the_others() -> None:
+    three = [node("a"), node("b"), node("c")]
+    assert seats(three, servers=1, observers=2) == [
+        (1, "a", VOTE),
+        (2, "b", VOTE),
+        (3, "c", VOTE),
+    ]
+    kept = [node("a", hold(1)), node("b", hold(3)), node("c")]
+    assert seats(kept, servers=1, observers=2) == [
+        (1, "a", KEEP),
+        (2, "c", NO_VOTE),
+        (3, "b", KEEP),
+    ]
+
+
+def test_an_ensemble_that_stands_may_get_observers_but_not_lose_them() -> None:
+    one = EnsembleRecord("u", 1)
+    assert seats([node("a", hold(1), record=one)], servers=1, observers=1) == [
+        (1, "a", KEEP),
+        (2, "a", NO_VOTE),
+    ]
+    with pytest.raises(ConfigError, match="server 3, so it cannot have only 1 servers and 1 obs"):
+        seats([node("a", hold(1), hold(3), record=one)], servers=1, observers=1)
+    # Nor is a voter made an observer: what it promised would not count any more.
+    with pytest.raises(ConfigError, match="has 5 servers"):
+        seats([node("a", hold(1), record=RECORD)], servers=3, observers=2)
 
 
 def test_a_silent_node_matters_only_if_a_disk_is_missing() -> None:

@@ -1,0 +1,74 @@
+"""Observers on Ray: servers without a vote, for clients like any other."""
+
+import os
+import shutil
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+
+from raykeeper.actors.disk.identity import peek_identity
+from raykeeper.actors.ray_actors import find_replica
+from raykeeper.client.client import Client
+from raykeeper.client.ensembles import dialer_of
+from raykeeper.client.session import Session
+from raykeeper.clusters import ConfigError, Ensemble, launch
+from raykeeper.zab.ids import ServerId
+from tests.ray.conftest import Launch, eventually
+
+OBSERVER = ServerId(4)
+
+
+def roles(ensemble: Ensemble) -> list[str]:
+    return [server.role for server in ensemble.status().servers]
+
+
+def connect_to(ensemble: Ensemble, server: ServerId) -> Client:
+    dialer = dialer_of(ensemble.name, 10.0)
+    return Client(Session.open([server], dialer, session_timeout_s=10.0, timeout_s=30.0))
+
+
+def observes(ensemble: Ensemble, server: ServerId) -> Any:
+    (status,) = [s for s in ensemble.status().servers if s.server_id == server]
+    return status if status.role == "observer" and not status.problem else None
+
+
+def test_an_observer_serves_votes_in_nothing_and_comes_back(
+    launch_one: Launch, tmp_path: Path
+) -> None:
+    """1. Three voters and an observer; a client of the observer reads and writes.
+    2. The observer is killed with SIGKILL and comes back on a new disk: it needs no vote.
+    3. Two voters go: with the observer that would be a majority of four, of three it is none.
+    """
+    ensemble = launch_one(observers=1)
+    status = eventually(lambda: observes(ensemble, OBSERVER))
+    assert sorted(roles(ensemble)) == ["follower", "follower", "leader", "observer"]
+    with pytest.raises(ConfigError, match="runs with 1 observers, not 0"):
+        launch(name=ensemble.name, data_dir=tmp_path / "data")
+    with connect_to(ensemble, OBSERVER) as client:
+        client.create("/a", b"1")
+        assert client.get("/a")[0] == b"1"
+        assert ensemble.status().servers[3].sessions == 1
+
+        folder = tmp_path / "data" / ensemble.name / str(OBSERVER)
+        before = peek_identity(folder)
+        os.kill(status.pid, signal.SIGSTOP)
+        shutil.rmtree(folder)
+        os.kill(status.pid, signal.SIGKILL)
+        eventually(lambda: peek_identity(folder) not in (None, before))
+        client.set("/a", b"2")
+        assert client.get("/a")[0] == b"2"
+        eventually(lambda: observes(ensemble, OBSERVER))
+
+    leader = ensemble.wait_for_leader()
+    others = [ServerId(i) for i in (1, 2, 3) if i != leader]
+    for server in others:
+        ray.kill(find_replica(ensemble.name, server), no_restart=True)
+    report = eventually(lambda: (r := ensemble.status()).leader is None and r)
+    assert report.reason is not None
+    assert "2 of 3 voters are needed, 1 can vote" in report.reason
+    launch_one(ensemble.name, observers=1)
+    with connect_to(ensemble, OBSERVER) as client:
+        assert client.get("/a")[0] == b"2"
