@@ -20,7 +20,7 @@ from raykeeper.znodes.replies import EventType, WatchFired
 from raykeeper.znodes.requests import SetWatches
 from raykeeper.znodes.state import State
 from raykeeper.znodes.tree import Znode
-from raykeeper.znodes.txns import Change, Created, DataSet, Deleted, SessionClosed
+from raykeeper.znodes.txns import Change, Created, DataSet, Deleted, SessionClosed, Several
 
 Fired = tuple[int, WatchFired]
 """A connection and the event it gets."""
@@ -84,21 +84,8 @@ class WatchTable:
     def trigger(self, zxid: Zxid, change: Change) -> list[Fired]:
         """What `change`, just applied as `zxid`, sets off, in the order it must be told."""
         fired: list[Fired] = []
-        if not self.count:
-            return fired
-        match change:
-            case DataSet():
-                self._fire_data(fired, change.path, EventType.CHANGED, zxid)
-            case Created():
-                self._fire_data(fired, change.path, EventType.CREATED, zxid)
-                self._fire_child(fired, parent_of(change.path), EventType.CHILD, zxid)
-            case Deleted():
-                self._deleted(fired, change.path, zxid)
-            case SessionClosed():
-                for path in change.ephemerals:
-                    self._deleted(fired, path, zxid)
-            case _:
-                pass
+        if self.count:
+            self._trigger(fired, zxid, change)
         return fired
 
     def rearm(self, state: State, connection: int, request: SetWatches) -> list[WatchFired]:
@@ -156,6 +143,24 @@ class WatchTable:
                 if event.kind is EventType.CHILD or (connection, path) not in told:
                     fired.append((connection, event))
         return fired
+
+    def _trigger(self, fired: list[Fired], zxid: Zxid, change: Change) -> None:
+        match change:
+            case DataSet():
+                self._fire_data(fired, change.path, EventType.CHANGED, zxid)
+            case Created():
+                self._fire_data(fired, change.path, EventType.CREATED, zxid)
+                self._fire_child(fired, parent_of(change.path), EventType.CHILD, zxid)
+            case Deleted():
+                self._deleted(fired, change.path, zxid)
+            case SessionClosed():
+                for path in change.ephemerals:
+                    self._deleted(fired, path, zxid)
+            case Several():
+                for each in change.changes:
+                    self._trigger(fired, zxid, each)
+            case _:
+                pass
 
     def _deleted(self, fired: list[Fired], path: str, zxid: Zxid) -> None:
         told = self._fire_data(fired, path, EventType.DELETED, zxid)

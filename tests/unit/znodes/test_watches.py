@@ -6,7 +6,15 @@ from raykeeper.zab.ids import Zxid
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.limits import PATH_CHARS_MAX
 from raykeeper.znodes.replies import EventType, WatchFired
-from raykeeper.znodes.requests import CloseSession, Create, Delete, SetData, SetWatches, WriteOp
+from raykeeper.znodes.requests import (
+    CloseSession,
+    Create,
+    Delete,
+    SetData,
+    SetWatches,
+    Transaction,
+    WriteOp,
+)
 from raykeeper.znodes.state import State
 from raykeeper.znodes.txns import Change, Refused
 from raykeeper.znodes.watches import WatchTable
@@ -86,6 +94,20 @@ def test_the_end_of_a_session_deletes_its_ephemerals_one_by_one() -> None:
         (1, WatchFired(DELETED, "/a/e2", Z)),
     ]
     assert watches.count == 0
+
+
+def test_a_transaction_triggers_for_each_of_its_changes_in_order() -> None:
+    ops = [SetData("/a", b"", -1), Create("/a/x", b"", 0), Delete("/a/b", -1)]
+    fired = watched().trigger(Z, change_by(Transaction([], list(ops), [])))
+    assert [(connection, event.kind, event.path) for connection, event in fired] == [
+        (GET_A, CHANGED, "/a"),
+        (EXISTS_X, CREATED, "/a/x"),
+        (CHILDREN_A, CHILD, "/a"),
+        (GET_B, DELETED, "/a/b"),
+        (EXISTS_B, DELETED, "/a/b"),
+        (BOTH_B, DELETED, "/a/b"),
+        (CHILDREN_B, DELETED, "/a/b"),
+    ]
 
 
 def test_a_refusal_triggers_nothing() -> None:
