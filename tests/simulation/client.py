@@ -84,7 +84,7 @@ class SimClient:
         self.core = ClientCore(
             random.randbytes(16), timeout, servers, Random(random.random()), limits
         )
-        self._checks.client_started(self)
+        self._checks.clients.started(self)
         self.core.start(self.clock.mono())
         self._carry_out()
         self._plan_work(self.life)
@@ -95,7 +95,7 @@ class SimClient:
         self.life += 1
         self.core = None
         self._held = None
-        self._checks.client_died(self)
+        self._checks.clients.died(self)
         self._schedule.after(self._random.randint(0, 2_000), self.start)
 
     @property
@@ -178,7 +178,7 @@ class SimClient:
             self._carry_out()
             if self._random.random() < self._plan.close_share:
                 self.core.close(self.clock.mono())
-                self._checks.client_closed(self)
+                self._checks.clients.closed(self)
                 self._carry_out()
             strike, self.when_it_asks = self.when_it_asks, None
             if strike is not None:
@@ -190,7 +190,7 @@ class SimClient:
         self._token += 1
         self.pending[self._token] = ask
         self.log.asks(self._token, ask)
-        self._checks.submitted(self, self._token, ask)
+        self._checks.clients.submitted(self, self._token, ask)
         self.core.submit(ask, self._token, self.clock.mono())
 
     # The driver.
@@ -213,19 +213,19 @@ class SimClient:
                 ask = self.pending.pop(effect.token)  # type: ignore[call-overload]
                 self.log.is_answered(effect.token, effect.answer)
                 self._workload.answered(ask, effect.answer)
-                self._checks.completed(self, ask, effect.answer)
+                self._checks.clients.completed(self, ask, effect.answer)
             case Fail():
                 ask = self.pending.pop(effect.token)  # type: ignore[call-overload]
                 self.log.is_refused(effect.token, effect.error)
-                self._checks.failed(self, ask, effect.error)
+                self._checks.clients.failed(self, ask, effect.error)
             case FireWatch():
                 self.log.sees(effect.event)
                 if effect.event.type is not EventType.NONE:
-                    self._checks.event(self, effect.watchers, effect.event)
+                    self._checks.clients.event(self, effect.watchers, effect.event)
             case ChangeState():
                 self.log.becomes(effect.state)
                 if effect.state is ClientState.LOST:
-                    self._checks.client_lost(self, effect.cause)
+                    self._checks.clients.lost(self, effect.cause)
                     life = self.life
                     self._schedule.after(self._random.randint(0, 500), lambda: self._restart(life))
             case OpenLink():
@@ -234,7 +234,7 @@ class SimClient:
                 if self._link is not None:
                     self._link.send(self.end, effect.data)
             case CloseLink():
-                self._checks.client_leaves(self, effect.reason)
+                self._checks.clients.leaves(self, effect.reason)
                 self._drop_link()
             case _:
                 raise AssertionError(effect)

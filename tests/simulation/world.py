@@ -124,7 +124,7 @@ class World:
         for client in self.clients:
             counts.update(client.log.counts)
         counts.update(self.checks.counts)
-        counts["acked"] = self.checks.acked
+        counts["acked"] = self.checks.clients.acked
         counts["repairs"] = sum(node.disk.repairs for node in self.nodes)
         counts["txns"] = len(self.checks.order)
         return Report(
@@ -172,7 +172,7 @@ class World:
         self._settle()
 
     def _have_ended(self) -> bool:
-        return self.schedule.steps % 64 == 0 and self.checks.sessions_have_ended()
+        return self.schedule.steps % 64 == 0 and self.checks.clients.sessions_have_ended()
 
     def _is_joined(self) -> bool:
         return all(client.is_connected for client in self.clients)

@@ -1,6 +1,8 @@
 """What must always hold, judged from outside: by what was delivered, promised, stored and answered.
 
 oracle.py      the one place that the simulated world tells what happened
+committed.py   what the committed transactions say, judged one by one
+clients.py     what clients ask for and are told, judged answer by answer
 zab.py         the properties of Zab, under the names of Zab.tla; digests; epochs
 durability.py  no acknowledged write is lost
 truth.py       the tree and the sessions as the committed transactions make them, with their past

@@ -220,8 +220,8 @@ def _a_session_keeps_its_ephemerals(right: Any) -> Any:
 
 
 def _answer_connect_at_once(right: Any) -> Any:
-    def frame(self: Connections, number: int, data: bytes) -> None:
-        right(self, number, data)
+    def frame(self: Connections, number: int, data: bytes, host: str = "") -> None:
+        right(self, number, data, host)
         connection = self._by_number.get(number)
         if connection is None or connection.session_id:
             return

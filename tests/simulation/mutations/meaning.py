@@ -7,7 +7,7 @@ from raykeeper.client.core import ClientCore
 from raykeeper.client.watchers import Watchers
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes.future import FutureTree
-from raykeeper.znodes.preparation import Preparation
+from raykeeper.znodes.operations import Operations
 from raykeeper.znodes.replies import EventType
 from raykeeper.znodes.requests import CreateMode
 from raykeeper.znodes.tree import Tree
@@ -89,8 +89,9 @@ def _the_dead_take_what_is_anothers(right: Any) -> Any:
 
 
 def _born_of_no_session(right: Any) -> Any:
-    def create(self: FutureTree, zxid: Zxid, time_ms: Any, path: str, owner: Any) -> None:
-        right(self, zxid, time_ms, path, 0)
+    def create(self: FutureTree, zxid: Zxid, time_ms: Any, path: str, *rest: Any) -> None:
+        value, _owner, traits = rest
+        right(self, zxid, time_ms, path, value, 0, traits)
 
     return create
 
@@ -108,13 +109,15 @@ def _set_again_from_the_newest(right: Any) -> Any:
 
 
 def _sequence_of_the_living(right: Any) -> Any:
-    def created(self: Preparation, zxid: Any, time_ms: Any, session_id: Any, op: Any) -> Any:
+    def create(self: Operations, *before: Any) -> Any:
+        op = before[-1]
         parent = self._tree.find(op.path[: op.path.rfind("/")] or "/")
         if parent is not None and op.flags & CreateMode.SEQUENTIAL:
             parent.creates = parent.num_children
-        return right(self, zxid, time_ms, session_id, op)
+            self._tree.keep(before[0], op.path[: op.path.rfind("/")] or "/", parent)
+        return right(self, *before)
 
-    return created
+    return create
 
 
 def _prepare_against_the_past(right: Any) -> Any:
@@ -127,10 +130,10 @@ def _prepare_against_the_past(right: Any) -> Any:
 
 
 def _version_is_ignored(right: Any) -> Any:
-    def data_set(self: Preparation, zxid: Any, time_ms: Any, op: Any) -> Any:
-        return right(self, zxid, time_ms, type(op)(op.path, op.value, -1))
+    def set_data(self: Operations, zxid: Any, time_ms: Any, identities: Any, op: Any) -> Any:
+        return right(self, zxid, time_ms, identities, type(op)(op.path, op.value, -1))
 
-    return data_set
+    return set_data
 
 
 def _another_outcome(right: Any) -> Any:
@@ -216,14 +219,14 @@ MUTATIONS = [
     Mutation(
         "tree",
         "sequence numbers count the living",
-        [(Preparation, "_created", _sequence_of_the_living)],
+        [(Operations, "create", _sequence_of_the_living)],
     ),
     Mutation(
         "tree",
         "a write is prepared against the past",
         [(FutureTree, "keep", _prepare_against_the_past)],
     ),
-    Mutation("tree", "a version is ignored", [(Preparation, "_data_set", _version_is_ignored)]),
+    Mutation("tree", "a version is ignored", [(Operations, "set_data", _version_is_ignored)]),
     Mutation("tree", "a deletion leaves the parent's pzxid", [(Tree, "delete", _pzxid_stays)]),
     Mutation(
         "replies", "a refusal is told as success", [(Connections, "applied", _another_outcome)]

@@ -1,0 +1,208 @@
+"""What clients ask for and are told, each answer judged when it comes."""
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from raykeeper.actors.server_notes import READS_HELD
+from raykeeper.client.effects import Answer
+from raykeeper.client.outstanding import Ask, Query
+from raykeeper.client.watched_event import WatchedEvent
+from raykeeper.zab.ids import Zxid
+from raykeeper.znodes.errors import Code, KeeperError
+from raykeeper.znodes.replies import ChildrenRead, DataRead, Done, StatRead, Written
+from raykeeper.znodes.requests import CloseSession
+from tests.simulation.checks import answers, letting_go, sessions
+from tests.simulation.checks.committed import Committed
+from tests.simulation.checks.order import writes_and_synced_reads_are_linearizable
+from tests.simulation.checks.seen import Asked, Seen, Told, known_session, new_seen
+from tests.simulation.checks.zab import Zab
+from tests.simulation.schedule import Schedule
+
+if TYPE_CHECKING:
+    from tests.simulation.client import SimClient
+
+_END_CODES: Final = frozenset(
+    {
+        Code.SESSION_EXPIRED,
+        Code.CONNECTION_LOSS,
+        Code.OPERATION_TIMEOUT,
+        Code.SESSION_MOVED,
+        Code.AUTH_FAILED,
+    }
+)
+"""What the client library says by itself; every other refusal came from a server."""
+
+
+class Clients:
+    """All sessions of all clients, as each saw its own."""
+
+    def __init__(
+        self, schedule: Schedule, zab: Zab, committed: Committed, notes: Counter[str]
+    ) -> None:
+        self.acked = 0
+        self._schedule = schedule
+        self._zab = zab
+        self._committed = committed
+        self._notes = notes
+        self._truth = committed.truth
+        self._watches = committed.watches
+        self._recorder = committed.recorder
+        self._seen: dict[tuple[str, int], Seen] = {}
+
+    def started(self, client: "SimClient") -> None:
+        """A session begins."""
+        assert client.core is not None
+        seen = new_seen(client.name, client.life, client)
+        self._seen[client.name, client.life] = seen
+        self._committed.by_password[client.core._password] = seen
+        self._schedule.say(f"client {client.name} begins")
+
+    def lost(self, client: "SimClient", cause: KeeperError | None) -> None:
+        """The handle is LOST."""
+        seen = self._seen[client.name, client.life]
+        sessions.a_closed_handle_has_not_expired(seen, cause)
+        self._over(seen)
+
+    def closed(self, client: "SimClient") -> None:
+        """The handle was closed."""
+        seen = self._seen[client.name, client.life]
+        if not seen.has_closed:
+            seen.has_closed = seen.is_over = True
+            seen.writes.append(CloseSession())
+
+    def leaves(self, client: "SimClient", reason: str) -> None:
+        """A client closes its link, because of what its server did, or did not."""
+        who = self._seen[client.name, client.life]
+        letting_go.servers_keep_the_protocol(who, reason)
+        sessions.the_newest_connection_keeps_its_session(who, reason)
+
+    def died(self, client: "SimClient") -> None:
+        """The process was killed (its life counter has gone on)."""
+        self._over(self._seen[client.name, client.life - 1])
+        self._schedule.say(f"client {client.name} dies")
+
+    def _over(self, seen: Seen) -> None:
+        seen.is_over = True
+        seen.watching = {}
+        seen.due = {}
+
+    def submitted(self, client: "SimClient", token: int, ask: Ask) -> None:
+        """A request was made."""
+        seen = self._seen[client.name, client.life]
+        if seen.is_over:
+            return  # it is refused at once
+        number = 0
+        if not isinstance(ask, Query):
+            seen.writes.append(ask)
+            number = len(seen.writes)
+        operation = self._recorder.asked(seen, ask)
+        seen.pending.append(Asked(ask, number, self._zab.last, self._delays(client), operation))
+
+    def completed(self, client: "SimClient", ask: Ask, answer: Answer) -> None:
+        """A request was answered."""
+        seen = self._seen[client.name, client.life]
+        asked = answers.answers_in_order(seen, ask)
+        zxid = answer.zxid
+        is_late = asked.delays != self._delays(client)
+        answers.nothing_is_shown_before_it_is_committed(self._truth, seen, zxid)
+        sessions.expired_sessions_are_not_answered(self._truth, seen)
+        seen.is_answered = True
+        if isinstance(answer, Written):
+            due = self._told(seen, asked)
+            answers.answer_is_the_outcome(seen, asked, answer, due)
+            self._wrote(seen, zxid)
+            self.acked += 1
+        else:
+            answers.reads_never_go_back(seen, zxid)
+            seen.zxid = zxid
+            if not is_late:
+                seen.read = zxid
+            if seen.due:
+                self._watches.event_before_the_state_it_announces(seen, zxid)
+            if isinstance(answer, Done):
+                answers.syncs_are_recent(seen, asked, zxid)
+            else:
+                self._read(seen, ask, answer)
+        if asked.operation is not None:
+            if is_late:
+                self._recorder.was_late(seen, asked.operation)
+            self._recorder.answered(seen, asked.operation, answer)
+
+    def _told(self, seen: Seen, asked: Asked) -> Told | None:
+        """What the client of a write must be told; None while it is not done, or is a read."""
+        told = self._committed.told.get(seen.session_id, {})
+        return told.get(asked.number) if asked.number else None
+
+    def _delays(self, client: "SimClient") -> tuple[int, int]:
+        """How often reads had to wait so far: for another connection, or for a leader."""
+        return client._dials, self._notes[READS_HELD]
+
+    def _wrote(self, seen: Seen, zxid: Zxid) -> None:
+        answers.writes_come_after_earlier_reads(seen, zxid)
+        seen.zxid = max(seen.zxid, zxid)
+        if seen.due:
+            self._watches.event_before_the_state_it_announces(seen, zxid, is_write=True)
+
+    def _read(self, seen: Seen, ask: Ask, answer: DataRead | StatRead | ChildrenRead) -> None:
+        assert isinstance(ask, Query)
+        answers.reads_are_true(self._truth, seen, ask, answer)
+        if ask.watcher is not None:
+            key = (ask.path, isinstance(answer, ChildrenRead))
+            is_missing = answer.stat is None
+            self._watches.is_set(seen, key, ask.watcher, answer.zxid, is_missing=is_missing)
+
+    def failed(self, client: "SimClient", ask: Ask, error: KeeperError) -> None:
+        """A request failed."""
+        seen = self._seen[client.name, client.life]
+        if seen.is_over and not (seen.pending and seen.pending[0].ask is ask):
+            answers.late_requests_never_leave(seen, error)
+            return
+        asked = answers.answers_in_order(seen, ask)
+        answers.indefinite_only_where_it_may_have_happened(asked, error)
+        due = (
+            self._committed.told.get(seen.session_id, {}).get(asked.number)
+            if asked.number
+            else None
+        )
+        if error.code in _END_CODES:
+            sessions.only_the_end_of_a_session_fails_requests(seen, error)
+        else:
+            if isinstance(ask, Query):
+                answers.missing_is_true(self._truth, seen, ask, error)
+            else:
+                due = answers.refusal_is_the_outcome(seen, asked, error.code, due)
+                self._wrote(seen, due.zxid)
+            if asked.operation is not None:
+                if asked.delays != self._delays(client):
+                    self._recorder.was_late(seen, asked.operation)
+                self._recorder.refused(asked.operation, error.code)
+        if error.code in _END_CODES and asked.number and error.definite:
+            answers.denied_has_no_effect(seen, asked, due)
+            seen.denied.add(asked.number)
+        if asked.operation is not None and asked.operation.result is None:
+            seen.unknown.append(asked)
+
+    def event(self, client: "SimClient", watchers: list[object], event: WatchedEvent) -> None:
+        """A watch fired."""
+        seen = self._seen[client.name, client.life]
+        answers.nothing_is_shown_before_it_is_committed(self._truth, seen, event.zxid)
+        self._watches.once_and_true(seen, watchers, event)
+
+    # The end of a run.
+
+    def sessions_have_ended(self) -> bool:
+        """Whether the sessions of all clients that are gone have ended."""
+        living = [seen for seen in self._seen.values() if not seen.is_over]
+        return sessions.every_session_ends(self._truth, [known_session(seen) for seen in living])
+
+    def finish(self, counts: Counter[str]) -> None:
+        """Judge the whole history."""
+        for seen in self._seen.values():
+            if not seen.is_over:
+                self._watches.no_event_missed(seen)
+        verdict = writes_and_synced_reads_are_linearizable(
+            self._seen.values(), self._committed.told
+        )
+        counts["linearizability.steps"] += verdict.steps
+        counts["linearizability.znodes"] += verdict.znodes
+        counts["linearizability.undecided"] += len(verdict.undecided)

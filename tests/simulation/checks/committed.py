@@ -1,0 +1,98 @@
+"""What the committed transactions say, each judged when it is delivered for the first time.
+
+Each must be what its request demands, of a session that may write, and the leader's own ones what
+nobody need ask for. So the truth grows only by what has been judged.
+"""
+
+from raykeeper.zab.ids import ServerId, Zxid, show_zxid
+from raykeeper.znodes.requests import SessionId
+from raykeeper.znodes.txns import Created, SessionClosed, SessionOpened, Txn
+from tests.simulation.checks import execution, overdue, sessions
+from tests.simulation.checks.order import Recorder
+from tests.simulation.checks.seen import Seen, Told, known_session
+from tests.simulation.checks.truth import Truth
+from tests.simulation.checks.watches import Watches
+from tests.simulation.schedule import Schedule
+
+
+class Committed:
+    """The truth, whose sessions they are, and what their clients must be told."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.truth = Truth()
+        self.watches = Watches(self.truth)
+        self.recorder = Recorder(schedule)
+        self.timeouts = overdue.Timeouts()
+        self.by_password: dict[bytes, Seen] = {}
+        self.by_id: dict[SessionId, Seen] = {}
+        self.told: dict[SessionId, dict[int, Told]] = {}
+        self.fences: dict[ServerId, list[tuple[Zxid, sessions.Place]]] = {}
+        """Where sessions were, and by which transaction they moved away."""
+        self._schedule = schedule
+        self._sequence = execution.SequenceNumbers()
+        self._places: dict[SessionId, sessions.Place] = {}
+
+    def committed(self, zxid: Zxid, txn: Txn) -> None:
+        """A transaction was delivered for the first time."""
+        truth, change = self.truth, txn.change
+        execution.times_never_go_back(truth, txn)
+        if txn.number:
+            self._check_write(zxid, txn)
+        else:
+            execution.is_the_leaders_own(txn)
+            if isinstance(change, SessionOpened):
+                sessions.sessions_open_once(truth, zxid, change)
+                asked = self.by_password.get(change.password)
+                seen = sessions.one_session_for_a_client(truth, asked, change)
+                if not sessions.is_its_session(truth, seen, known_session(seen)):
+                    seen.session_id, seen.ended_at = change.session_id, None
+                    seen.done_at = []
+                self.by_id[change.session_id] = seen
+                self._moved(zxid, change)
+                self.timeouts.moved(change, self._schedule.now)
+        if isinstance(change, SessionClosed):
+            self._check_end(txn, change)
+            if not txn.number:
+                now = self._schedule.now
+                self.timeouts.full_after_a_move(change.session_id, zxid, now)
+        touched = truth.apply(zxid, txn)
+        if txn.number:
+            told = self.told.setdefault(txn.session_id, {})
+            told[txn.number] = sessions.outcome(truth, zxid, txn)
+            self.by_id[txn.session_id].done_at.append(self.recorder.clock.tick())
+        if touched:
+            self.watches.happened(touched)
+
+    def _moved(self, zxid: Zxid, change: SessionOpened) -> None:
+        session_id, place = change.session_id, (change.server_id, change.connection)
+        known = self._places.get(session_id)
+        if known is None or place != (known.server_id, known.connection):
+            self._places[session_id] = sessions.Place(*place, zxid)
+            if known is not None:
+                self.fences.setdefault(known.server_id, []).append((zxid, known))
+
+    def _check_write(self, zxid: Zxid, txn: Txn) -> None:
+        truth, change = self.truth, txn.change
+        session = truth.sessions.get(txn.session_id)
+        sessions.expired_sessions_do_nothing(session, txn)
+        assert session is not None
+        seen = self.by_id[txn.session_id]
+        op = sessions.exactly_once(session, txn, seen)
+        if seen.client.life == seen.life and seen.client.core is not None:
+            place, shown = self._places[txn.session_id], seen.client.core.last_zxid
+            sessions.written_on_the_present_connection(seen, place, shown)
+        if isinstance(change, Created):
+            sessions.owns_only_for_itself(txn, change)
+            if execution.is_sequential(op):
+                self._sequence.given(change.path, truth)
+        execution.refusals_are_justified(truth, zxid, txn, op)
+
+    def _check_end(self, txn: Txn, change: SessionClosed) -> None:
+        seen = self.by_id[change.session_id]
+        if not txn.number and self._schedule.trace is not None:
+            self._schedule.say(f"session {show_zxid(Zxid(change.session_id))} of {seen} expires")
+        is_known = known_session(seen) == change.session_id
+        sessions.ends_once_and_with_a_reason(self.truth, txn, change, seen, is_known=is_known)
+        execution.ephemerals_end_with_their_session(self.truth.sessions[change.session_id], change)
+        if seen.session_id == change.session_id:
+            seen.ended_at = self.recorder.clock.tick()
