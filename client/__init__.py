@@ -10,6 +10,8 @@ core.py                         the pure state machine of one session, with
     watchers.py     the user's watch objects
     liveness.py     heartbeats, silence, the deadline to let go
     rotation.py     which server next, and when
+    chroot.py       paths below a znode that is the client's root
+    client_id.py    what it takes to take a session over
     effects.py      what it asks of the driver
 """
 

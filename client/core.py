@@ -25,6 +25,8 @@ from collections import deque
 from enum import Enum
 from random import Random
 
+from raykeeper.client.chroot import ROOT, Chroot
+from raykeeper.client.client_id import ClientId
 from raykeeper.client.effects import (
     Answer,
     ChangeState,
@@ -51,6 +53,7 @@ from raykeeper.znodes.errors import (
     KeeperError,
     OperationTimeoutError,
     SessionExpiredError,
+    SessionMovedError,
     error_for,
 )
 from raykeeper.znodes.replies import (
@@ -99,15 +102,27 @@ class ClientCore:
         servers: list[ServerId],
         rng: Random,
         limits: ClientLimits,
+        *,
+        taken: ClientId | None = None,
+        chroot: Chroot = ROOT,
     ) -> None:
-        """`password` is drawn at random for this session and names it until it has an id."""
+        """`password` is drawn at random for this handle.
+
+        It names a new session until that has an id. `taken` is a session to take over from another
+        handle instead, whose password this one then replaces; nothing may be submitted before it is
+        open, for the numbers of its writes are not known.
+        """
         assert len(password) == PASSWORD_BYTES, len(password)
         self.out: list[Effect] = []
         self.state = ClientState.SUSPENDED
-        self.session_id = SessionId(0)
+        self.session_id = SessionId(0) if taken is None else taken.session_id
+        self.ensemble = ""
+        """The uuid of the ensemble, known once a server has taken the session."""
         self.last_zxid = ZERO
         """The newest transaction whose effect may have been seen."""
         self._password = password
+        self._taken = taken  # None again once it is ours
+        self._chroot = chroot
         self._wished_timeout_ms = session_timeout_ms
         self._limits = limits
         self._phase = Phase.NEW
@@ -144,6 +159,8 @@ class ClientCore:
             path = path_of(ask)
             self.out.append(Fail(token, self._end_error(path)))
             return
+        if self._chroot.path:
+            ask = self._chroot.inside(ask)
         self._outstanding.add(ask, token, now)
 
     def flush(self, now: Millis) -> None:
@@ -159,7 +176,11 @@ class ClientCore:
         self._connect_sent_at = now
         self._attempt += 1
         timeout_ms, attempt = self._wished_timeout_ms, self._attempt
-        connect = Connect(self.session_id, self._password, timeout_ms, self.last_zxid, attempt)
+        password, new = self._password, b""
+        if self._taken is not None:
+            password, new = self._taken.password, password
+        zxid = self.last_zxid
+        connect = Connect(self.session_id, password, timeout_ms, zxid, attempt, new)
         self.out.append(SendFrame(encode_client_frame(connect)))
 
     def link_failed(self, reason: str, now: Millis) -> None:
@@ -205,7 +226,7 @@ class ClientCore:
         """End the session after all that was submitted. What cannot be done in time is given up."""
         if self._phase is Phase.FINISHED or self._close_by is not None:
             return
-        if not self.session_id:
+        if not self.session_id or self._taken is not None:
             # What may have been opened on the server ends by its timeout.
             self._finish(None)
             return
@@ -232,6 +253,11 @@ class ClientCore:
             if at is not None and at < due:
                 due = at
         return due
+
+    @property
+    def client_id(self) -> ClientId:
+        """What another handle needs to take the session over."""
+        return ClientId(self.session_id, self._password)
 
     def is_lost(self, now: Millis) -> bool:
         """Whether the session may be over by now, though `wake` was not called yet.
@@ -286,12 +312,15 @@ class ClientCore:
             return True
         if token is _CLOSING:
             self._finish(None)
-        elif isinstance(item, ReadFailed) or (isinstance(item, Written) and item.code):
-            self.out.append(Fail(token, error_for(item.code, waiting.path)))
+        elif isinstance(item, ReadFailed) or (
+            # A transaction that was aborted is an answer: it tells of each operation.
+            isinstance(item, Written) and item.code and item.results is None
+        ):
+            self.out.append(Fail(token, error_for(item.code, self._chroot.shown(waiting.path))))
         else:
             if waiting.watcher is not None:
                 self._watchers.add(waiting.watcher, waiting.path, item)
-            self.out.append(Complete(token, item))
+            self.out.append(Complete(token, self._chroot.answer(item)))
         return True
 
     def _on_watches_set(self, item: Answer | ReadFailed) -> bool:
@@ -305,12 +334,16 @@ class ClientCore:
     def _on_watch_fired(self, fired: WatchFired) -> None:
         watchers = self._watchers.take(fired.kind, fired.path)
         if watchers:
-            event = WatchedEvent(fired.kind, self.state, fired.path, fired.zxid)
+            path = self._chroot.shown(fired.path)
+            event = WatchedEvent(fired.kind, self.state, path, fired.zxid)
             self.out.append(FireWatch(watchers, event))
 
     def _on_connected(self, answer: Connected, now: Millis) -> None:
         if self._phase is not Phase.JOINING:
             self._break("it connected twice", now)
+        elif answer.code == Code.AUTH_FAILED and self.session_id and self._taken is None:
+            # The password was right before: whoever has the session now has changed it.
+            self._finish(SessionMovedError())
         elif answer.code in (Code.SESSION_EXPIRED, Code.AUTH_FAILED):
             self._finish(error_for(answer.code))
         elif answer.code != Code.OK:
@@ -325,6 +358,10 @@ class ClientCore:
         self._is_proven = False
         self._open_by = None
         self.session_id = answer.session_id
+        self.ensemble = answer.ensemble
+        if self._taken is not None:
+            self._taken = None
+            self._outstanding.go_on_after(answer.last_number)
         self.last_zxid = max(self.last_zxid, answer.zxid)
         self._liveness.connected(answer.timeout_ms, self._connect_sent_at, now)
         self._change_state(ClientState.CONNECTED)
@@ -352,7 +389,8 @@ class ClientCore:
             definite = waiting.answer is not Written
             token, waiting.token = waiting.token, None
             detail = "" if self._phase is Phase.SERVING else self.explain()
-            error = OperationTimeoutError(waiting.path, detail, definite=definite)
+            path = self._chroot.shown(waiting.path)
+            error = OperationTimeoutError(path, detail, definite=definite)
             self.out.append(Fail(token, error))
 
     def _advance(self, now: Millis) -> None:
@@ -414,9 +452,11 @@ class ClientCore:
         for waiting in self._outstanding.take_all():
             if waiting.token is not None and waiting.token is not _CLOSING:
                 definite = waiting.answer is not Written or not self._outstanding.ever_left(waiting)
-                self.out.append(Fail(waiting.token, self._end_error(waiting.path, definite)))
+                error = self._end_error(self._chroot.shown(waiting.path), definite)
+                self.out.append(Fail(waiting.token, error))
         for path, watchers in self._watchers.take_all().items():
-            event = WatchedEvent(EventType.NONE, ClientState.LOST, path, ZERO)
+            shown = self._chroot.shown(path)
+            event = WatchedEvent(EventType.NONE, ClientState.LOST, shown, ZERO)
             self.out.append(FireWatch(watchers, event))
 
     def _end_error(self, path: str, definite: bool = True) -> KeeperError:

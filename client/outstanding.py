@@ -17,28 +17,36 @@ one whenever as many were answered.
 from collections import deque
 from itertools import count
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from raykeeper.client.limits import ClientLimits
 from raykeeper.zab.ids import Millis
 from raykeeper.znodes.replies import (
+    AclsRead,
     ChildrenRead,
+    CountRead,
     DataRead,
     Done,
+    IdentitiesRead,
     Inquired,
+    PathsRead,
     ReadFailed,
+    ResultsRead,
     StatRead,
     Written,
 )
 from raykeeper.znodes.requests import (
-    AddAuth,
-    CloseSession,
+    CountDescendants,
     Exists,
+    GetAcls,
     GetChildren,
     GetData,
+    GetEphemerals,
+    Inquiry,
+    MultiRead,
     Request,
     Sync,
-    Transaction,
+    WhoAmI,
     Write,
     WriteOp,
     encode_op,
@@ -53,9 +61,11 @@ class Query(Struct, frozen=True):
     kind: type[GetData] | type[Exists] | type[GetChildren] | type[Sync]
     path: str
     watcher: object | None = None
+    linearizable: bool = False
 
 
-Ask = WriteOp | Query
+Ask = WriteOp | Query | Inquiry
+"""An inquiry gets its xid here too."""
 Reply = Written | DataRead | StatRead | ChildrenRead | Done | ReadFailed | Inquired
 
 _REPLY_TO: dict[type, type] = {
@@ -63,12 +73,17 @@ _REPLY_TO: dict[type, type] = {
     Exists: StatRead,
     GetChildren: ChildrenRead,
     Sync: Done,
+    GetAcls: AclsRead,
+    WhoAmI: IdentitiesRead,
+    GetEphemerals: PathsRead,
+    CountDescendants: CountRead,
+    MultiRead: ResultsRead,
 }
 
 
 def path_of(ask: Ask) -> str:
     """The path that a request is about, "" when it is about none or several."""
-    return "" if isinstance(ask, CloseSession | AddAuth | Transaction) else ask.path
+    return getattr(ask, "path", "")
 
 
 class Waiting(Struct):
@@ -113,9 +128,17 @@ class Outstanding:
             if kind is Sync:
                 request: object = Sync(xid, path)
             else:
-                request = kind(xid, path, watcher is not None)  # type: ignore[call-arg]
+                request = kind(xid, path, watcher is not None, ask.linearizable)  # type: ignore[call-arg]
             size = len(path) + REQUEST_OVERHEAD_BYTES
             waiting = Waiting(token, now, xid, _REPLY_TO[kind], request, path, watcher, size)
+        elif (answer := _REPLY_TO.get(type(ask))) is not None:
+            xid = next(self.xids)
+            request = structs.replace(ask, xid=xid)
+            path = path_of(ask)
+            size = len(path) + REQUEST_OVERHEAD_BYTES
+            if type(ask) is MultiRead:
+                size += sum(len(op.path) + REQUEST_OVERHEAD_BYTES for op in ask.ops)
+            waiting = Waiting(token, now, xid, answer, request, path, None, size)
         else:
             self._number = number = self._number + 1
             op = encode_op(ask)
@@ -123,6 +146,11 @@ class Outstanding:
             size = len(op) + REQUEST_OVERHEAD_BYTES
             waiting = Waiting(token, now, number, Written, op, path, None, size)
         self._queued.append(waiting)
+
+    def go_on_after(self, number: int) -> None:
+        """Before the first write: the session had writes up to `number`, of another client."""
+        assert not self._number, (number, self._number)
+        self._number = self._number_sent = self.acked = number
 
     def take_batch(self) -> list[Request]:
         """The requests of the next frame; none when nothing waits or too much is on the wire."""

@@ -19,6 +19,7 @@ from raykeeper.znodes.errors import (
     KeeperError,
     OperationTimeoutError,
     SessionExpiredError,
+    SessionMovedError,
 )
 from raykeeper.znodes.replies import (
     Connected,
@@ -138,10 +139,16 @@ def test_who_was_told_that_it_is_lost_is_not_contradicted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "kind"),
-    [(Code.SESSION_EXPIRED, SessionExpiredError), (Code.AUTH_FAILED, AuthFailedError)],
+    ("code", "kind", "refused"),
+    [
+        (Code.SESSION_EXPIRED, SessionExpiredError, SessionExpiredError),
+        # The password was right before: who took the session over has another one.
+        (Code.AUTH_FAILED, AuthFailedError, SessionMovedError),
+    ],
 )
-def test_a_server_can_end_the_session(code: Code, kind: type[KeeperError]) -> None:
+def test_a_server_can_end_the_session(
+    code: Code, kind: type[KeeperError], refused: type[KeeperError]
+) -> None:
     wire = Wire().serving()
     wire.submit(SET)
     _, lost, end = wire.told(Ended(code))
@@ -152,7 +159,7 @@ def test_a_server_can_end_the_session(code: Code, kind: type[KeeperError]) -> No
     wire.failed()
     wire.opened()
     _, lost, end = wire.told(Connected(code, SESSION, Millis(0), ZERO, 0))
-    assert (lost.state, type(lost.cause)) == (ClientState.LOST, kind)
+    assert (lost.state, type(lost.cause), type(end.error)) == (ClientState.LOST, refused, refused)
 
 
 def test_requests_time_out_but_keep_their_place() -> None:

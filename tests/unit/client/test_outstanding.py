@@ -2,14 +2,39 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from raykeeper.client.limits import ClientLimits
 from raykeeper.client.outstanding import Outstanding, Query
 from raykeeper.zab.ids import Millis, Zxid
-from raykeeper.znodes.replies import Done, Written
-from raykeeper.znodes.requests import CloseSession, SetData, Sync, Write
+from raykeeper.znodes.replies import (
+    AclsRead,
+    CountRead,
+    DataRead,
+    Done,
+    IdentitiesRead,
+    PathsRead,
+    ReadFailed,
+    ResultsRead,
+    Written,
+)
+from raykeeper.znodes.requests import (
+    CloseSession,
+    CountDescendants,
+    GetAcls,
+    GetData,
+    GetEphemerals,
+    MultiRead,
+    ReadData,
+    ReadStat,
+    SetData,
+    Sync,
+    WhoAmI,
+    Write,
+)
+from tests.unit.client.wire import STAT
 
 BOUND = 3
 ACTIONS = st.lists(st.sampled_from(["write", "sync", "send", "answer", "lose"]), max_size=60)
@@ -103,3 +128,41 @@ def test_a_write_has_left_once_it_was_on_any_wire() -> None:
     outstanding.take_batch()
     outstanding.unsend()
     assert [outstanding.ever_left(each) for each in outstanding.take_all()] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("ask", "sent", "reply"),
+    [
+        (GetAcls(0, "/a"), GetAcls(1, "/a"), AclsRead(1, Zxid(1), (), STAT)),
+        (WhoAmI(0), WhoAmI(1), IdentitiesRead(1, Zxid(1), ())),
+        (GetEphemerals(0, "/a"), GetEphemerals(1, "/a"), PathsRead(1, Zxid(1), [])),
+        (CountDescendants(0, "/a"), CountDescendants(1, "/a"), CountRead(1, Zxid(1), 0)),
+        (
+            MultiRead(0, [ReadData("/a"), ReadStat("/b")]),
+            MultiRead(1, [ReadData("/a"), ReadStat("/b")]),
+            ResultsRead(1, Zxid(1), []),
+        ),
+        (
+            Query(GetData, "/a", linearizable=True),
+            GetData(1, "/a", False, True),
+            DataRead(1, Zxid(1), b"", STAT),
+        ),
+    ],
+)  # fmt: skip
+def test_each_kind_of_read(ask: Any, sent: Any, reply: Any) -> None:
+    for answer in (reply, ReadFailed(1, Zxid(1), -101)):
+        outstanding = Outstanding(ClientLimits())
+        outstanding.add(ask, "token", Millis(0))
+        assert outstanding.take_batch() == [sent]
+        assert outstanding.answered(Done(1, Zxid(1))) is None
+        waiting = outstanding.answered(answer)
+        assert waiting is not None and waiting.token == "token"
+        assert waiting.size > len(waiting.path)
+
+
+def test_writes_go_on_after_those_of_another_client() -> None:
+    outstanding = Outstanding(ClientLimits())
+    outstanding.go_on_after(7)
+    outstanding.add(CloseSession(), "token", Millis(0))
+    (sent,) = outstanding.take_batch()
+    assert isinstance(sent, Write) and (sent.number, sent.acked) == (8, 7)

@@ -3,6 +3,8 @@
 from random import Random
 from typing import Any
 
+from raykeeper.client.chroot import ROOT, Chroot
+from raykeeper.client.client_id import ClientId
 from raykeeper.client.core import ClientCore
 from raykeeper.client.effects import (
     ChangeState,
@@ -52,11 +54,20 @@ CLOSED = ChangeState(ClientState.LOST, None)
 class Wire:
     """A core and its surroundings."""
 
-    def __init__(self, servers: int = 3, **limits: int) -> None:
+    def __init__(
+        self,
+        servers: int = 3,
+        *,
+        taken: ClientId | None = None,
+        chroot: Chroot = ROOT,
+        **limits: int,
+    ) -> None:
         ids = [ServerId(n + 1) for n in range(servers)]
         # So is every timeout of a request out of the way, unless a test wants it.
         limits.setdefault("request_timeout_ms", 1_000_000)
-        self.core = ClientCore(PASSWORD, Millis(S), ids, Random(7), ClientLimits(**limits))
+        self.core = ClientCore(
+            PASSWORD, Millis(S), ids, Random(7), ClientLimits(**limits), taken=taken, chroot=chroot
+        )
         self.now = Millis(1000)
 
     def effects(self) -> list[Any]:
