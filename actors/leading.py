@@ -92,6 +92,9 @@ class Leading:
                 break
             wall = self._context.now.wall
             self._add(preparation.write(zxid, wall, session_id, forwarded.write))
+        for each in preparation.soft_quotas_exceeded():
+            over = (each.path, each.znodes, each.bytes)
+            self._context.out.append(Note(notes.QUOTA_EXCEEDED, over))
         return gaps
 
     def connect(self, sender: ServerId, forwarded: ForwardConnect) -> None:

@@ -46,6 +46,7 @@ FIELDS: Final[dict[str, tuple[str, ...]]] = {
     server_notes.TRACKER_REPLACED: ("epoch",),
     server_notes.WRITE_GAP: ("session", "last", "number"),
     server_notes.WRITE_FENCED: ("session", "number", "peer"),
+    server_notes.QUOTA_EXCEEDED: ("path", "znodes", "bytes"),
     server_notes.WATCHES_FULL: ("session",),
     server_notes.REQUEST_SLOW: ("requests", "session", "kind", "number", "stage", "took_ms"),
     server_notes.PROPOSAL_SLOW: ("last", "stage", "took_ms"),

@@ -7,4 +7,5 @@ The leader's side of a write    preparation, against the tree as it will be (fut
 Every server's own side         reads  watches
 The state as a file             snapshot
 Which sessions are overdue      expiry
+How large subtrees may grow     quotas
 """

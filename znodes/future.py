@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from raykeeper.zab.ids import ZERO, Millis, Zxid
 from raykeeper.znodes.paths import parent_of
+from raykeeper.znodes.quotas import QUOTA_PREFIX, FutureQuotas, Usage, count
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.traits import Traits
 from raykeeper.znodes.tree import Tree
@@ -52,6 +53,8 @@ class FutureTree:
         self._ephemerals: dict[SessionId, dict[str, None]] = {}  # outstanding creations, by owner
         self._last = ZERO
         self._draft: dict[str, FutureZnode] | None = None
+        self.quotas = FutureQuotas(tree.quotas, self._usage_of)
+        self._limits = self.quotas.limits
 
     def __len__(self) -> int:
         return len(self._overlay)
@@ -139,6 +142,8 @@ class FutureTree:
         traits: Traits | None = None,
     ) -> None:
         """Transaction `zxid` creates a znode that is not there; the parent is the caller's."""
+        if self._limits or path.startswith(QUOTA_PREFIX):
+            self.quotas.changed(path, None, value, time_ms)
         record = FutureZnode(
             zxid, True, zxid, time_ms, 0, owner, 0, 0, zxid, value, zxid, time_ms, traits
         )
@@ -148,6 +153,8 @@ class FutureTree:
 
     def delete(self, zxid: Zxid, path: str, record: FutureZnode) -> None:
         """Transaction `zxid` deletes a znode and so changes its parent."""
+        if self._limits:
+            self.quotas.changed(path, record.value, None)
         record.exists = False
         self.keep(zxid, path, record)
         if self._draft is None:
@@ -163,15 +170,18 @@ class FutureTree:
         """What is kept from now on may be discarded."""
         assert self._draft is None
         self._draft = {}
+        self.quotas.draft()
 
     def discard(self) -> None:
         """Nothing was kept since `draft`."""
         self._draft = None
+        self.quotas.discard()
 
     def settle(self, zxid: Zxid) -> None:
         """All that was kept since `draft` is what transaction `zxid` leaves."""
         drafted, self._draft = self._draft, None
         assert drafted is not None
+        self.quotas.settle()
         for path, record in drafted.items():
             before = self._overlay.get(path)
             if before is not None and before.owner:
@@ -207,6 +217,20 @@ class FutureTree:
             if record is not None and record.zxid <= zxid:
                 del overlay[path]
                 self._forget_ephemeral(path, record)
+
+    def _usage_of(self, path: str) -> Usage:
+        """What will be in a subtree: what is, and what the overlay makes of it."""
+        quotas, znodes = self._tree.quotas, self._znodes
+        is_kept = path in quotas.limits
+        usage = replace(quotas.usage_of(path) if is_kept else count(znodes, path))
+        below = path + "/"
+        for each, record in (self._overlay | (self._draft or {})).items():
+            if each == path or each.startswith(below):
+                znode = znodes.get(each)
+                usage.znodes += record.exists - (znode is not None)
+                usage.bytes += len(record.value) if record.exists else 0
+                usage.bytes -= 0 if znode is None else len(znode.value)
+        return usage
 
     def _forget_ephemeral(self, path: str, record: FutureZnode) -> None:
         owned = self._ephemerals.get(record.owner)

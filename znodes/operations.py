@@ -13,6 +13,7 @@ from raykeeper.znodes.errors import Code
 from raykeeper.znodes.future import FutureTree, FutureZnode
 from raykeeper.znodes.limits import Limits
 from raykeeper.znodes.paths import SEQUENCE_DIGITS, UNDELETABLE, fault_in, is_name, parent_of
+from raykeeper.znodes.quotas import QUOTA_PREFIX, is_acceptable
 from raykeeper.znodes.requests import (
     ANY_VERSION,
     Check,
@@ -30,6 +31,7 @@ from raykeeper.znodes.txns import AclsSet, Created, DataSet, Deleted, Refused
 
 REFUSED: Final = {code: Refused(code.value) for code in Code}
 _NO_SESSION: Final = SessionId(0)
+_QUOTA_CHARS: Final = len(QUOTA_PREFIX)
 
 
 class Operations:
@@ -55,9 +57,17 @@ class Operations:
         size = len(value)
         if size > self._limits.value_bytes_max:
             return REFUSED[Code.BAD_ARGUMENTS]
+        quotas = tree.quotas
+        if quotas.limits:
+            if path[:_QUOTA_CHARS] == QUOTA_PREFIX and not is_acceptable(path, value):
+                return REFUSED[Code.BAD_ARGUMENTS]
+            if quotas.exceeds(path, 0, size - len(record.value)):
+                return REFUSED[Code.QUOTA_EXCEEDED]
         version = record.version
         if op.version != version and op.version != ANY_VERSION:
             return REFUSED[Code.BAD_VERSION]
+        if quotas.limits:
+            quotas.changed(path, record.value, value, time_ms)
         record.version = version = next_version(version)
         record.value = value
         record.mzxid = zxid
@@ -115,10 +125,14 @@ class Operations:
         # What stands before the name is the path of a znode, so it is well-formed.
         if path != "/" and (not is_name(path[cut + 1 :]) or len(path) > limits.path_chars_max):
             return REFUSED[Code.BAD_ARGUMENTS]
+        if path[:_QUOTA_CHARS] == QUOTA_PREFIX and not is_acceptable(path, op.value):
+            return REFUSED[Code.BAD_ARGUMENTS]
         if tree.exists(path):
             return REFUSED[Code.NODE_EXISTS]
         if parent.owner:
             return REFUSED[Code.NO_CHILDREN_FOR_EPHEMERALS]
+        if tree.quotas.limits and tree.quotas.exceeds(path, 1, len(op.value)):
+            return REFUSED[Code.QUOTA_EXCEEDED]
         parent.creates += 1
         parent.num_children += 1
         parent.pzxid = zxid

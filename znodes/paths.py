@@ -15,7 +15,8 @@ from raykeeper.znodes.limits import PATH_CHARS_MAX
 
 SEQUENCE_DIGITS: Final = 10
 CONFIG: Final = "/zookeeper/config"
-UNDELETABLE: Final = ("/", "/zookeeper", "/zookeeper/quota", CONFIG)
+QUOTA: Final = "/zookeeper/quota"
+UNDELETABLE: Final = ("/", "/zookeeper", QUOTA, CONFIG)
 
 _ANY_SEQUENCE: Final = "0" * SEQUENCE_DIGITS
 _forbidden = re.compile(

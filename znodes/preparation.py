@@ -30,6 +30,7 @@ from raykeeper.znodes.errors import Code
 from raykeeper.znodes.future import FutureTree
 from raykeeper.znodes.limits import RESULTS_BYTES_MAX, Limits
 from raykeeper.znodes.operations import REFUSED, Operations
+from raykeeper.znodes.quotas import SoftExceeded
 from raykeeper.znodes.requests import (
     PASSWORD_BYTES,
     AddAuth,
@@ -176,6 +177,10 @@ class Preparation:
         """The session's owner number once all is applied; None when it is closing, or is not."""
         session = self._session(session_id)
         return None if session is None else session.owner
+
+    def soft_quotas_exceeded(self) -> list[SoftExceeded]:
+        """The soft limits exceeded since the last call, each at most once a minute."""
+        return self._tree.quotas.take_notes()
 
     def applied(self, zxid: Zxid) -> None:
         """The state has every transaction up to `zxid`: drop what was kept for them."""

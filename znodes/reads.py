@@ -5,12 +5,13 @@ applied, so no change falls between them. Who may read is said by the identities
 which are part of the same state.
 
 ZooKeeper: `FinalRequestProcessor` (getData, exists, getChildren, getACL, multiRead, whoAmI,
-getEphemerals, getAllChildrenNumber).
+getEphemerals, getAllChildrenNumber). `listquota` of its command line.
 """
 
 from raykeeper.znodes.acl import Identities, Permission, allows, masked
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.paths import fault_in
+from raykeeper.znodes.quotas import limits_path
 from raykeeper.znodes.replies import (
     AclsRead,
     ChildrenRead,
@@ -19,6 +20,7 @@ from raykeeper.znodes.replies import (
     IdentitiesRead,
     Item,
     PathsRead,
+    QuotaRead,
     ReadFailed,
     ResultsRead,
     StatRead,
@@ -30,6 +32,7 @@ from raykeeper.znodes.requests import (
     GetChildren,
     GetData,
     GetEphemerals,
+    GetQuota,
     Inquiry,
     MultiRead,
     Read,
@@ -81,6 +84,8 @@ def inquire(state: State, session: Session, request: Inquiry) -> Item:
             owned = state.tree.ephemerals.get(session.session_id, ())
             paths = sorted(path for path in owned if path.startswith(request.path))
             return PathsRead(xid, zxid, paths)
+        case GetQuota():
+            return _quota(state, session.identities, request)
         case _:
             return _about(state, session.identities, request)
 
@@ -101,6 +106,20 @@ def _about(state: State, identities: Identities, request: GetAcls | CountDescend
         return ReadFailed(xid, zxid, Code.NO_AUTH)
     acls = None if znode.traits is None else znode.traits.acls
     return AclsRead(xid, zxid, masked(acls, identities), stat_of(znode))
+
+
+def _quota(state: State, identities: Identities, request: GetQuota) -> Item:
+    """As a read of the znode that keeps it: whoever may read that may know this."""
+    xid, zxid, path = request.xid, state.zxid, request.path
+    quotas = state.tree.quotas
+    limits = quotas.limits.get(path)
+    if limits is None:
+        code = Code.NO_NODE if fault_in(path) is None else Code.BAD_ARGUMENTS
+        return ReadFailed(xid, zxid, code)
+    if not may(state.tree.znodes[limits_path(path)], identities, Permission.READ):
+        return ReadFailed(xid, zxid, Code.NO_AUTH)
+    usage = quotas.usage_of(path)
+    return QuotaRead(xid, zxid, limits, usage.znodes, usage.bytes)
 
 
 def _result(

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from raykeeper.zab.ids import Millis, Zxid
 from raykeeper.znodes.acl import Acls, Identities
+from raykeeper.znodes.quotas import QuotaLimits
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.stat import Stat
 from raykeeper.znodes.txns import OpResult, Results
@@ -132,7 +133,17 @@ class ResultsRead(Struct, frozen=True, array_like=True, tag=12):
     results: list[OpResult]
 
 
-Inquired = AclsRead | IdentitiesRead | PathsRead | CountRead | ResultsRead
+class QuotaRead(Struct, frozen=True, array_like=True, tag=13, gc=False):
+    """Answer to GetQuota: the limits, and what is in the subtree."""
+
+    xid: int
+    zxid: Zxid
+    limits: QuotaLimits
+    znodes: int
+    bytes: int
+
+
+Inquired = AclsRead | IdentitiesRead | PathsRead | CountRead | ResultsRead | QuotaRead
 Item = Written | DataRead | StatRead | ChildrenRead | Done | ReadFailed | WatchFired | Inquired
 
 

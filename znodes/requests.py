@@ -229,6 +229,13 @@ class MultiRead(Struct, frozen=True, array_like=True, tag=11):
     ops: list[ReadData | ReadStat | ReadChildren]
 
 
+class GetQuota(Struct, frozen=True, array_like=True, tag=12, gc=False):
+    """Read limits and usage of the subtree at `path`, which has a quota (`zookeeper_stats`)."""
+
+    xid: int
+    path: str
+
+
 class Sync(Struct, frozen=True, array_like=True, tag=5, gc=False):
     """Wait until this server has everything that was committed when the request arrived."""
 
@@ -250,7 +257,7 @@ class SetWatches(Struct, frozen=True, array_like=True, tag=6):
 
 
 Read = GetData | Exists | GetChildren
-Inquiry = GetAcls | WhoAmI | GetEphemerals | CountDescendants | MultiRead
+Inquiry = GetAcls | WhoAmI | GetEphemerals | CountDescendants | MultiRead | GetQuota
 Request = Write | Read | Inquiry | Sync | SetWatches
 
 

@@ -15,6 +15,8 @@ The counter of created children and pzxid only rise within one life of a znode (
 ZooKeeper: `DataTree`, `DataNode`.
 """
 
+from typing import Final
+
 from msgspec import Struct
 
 from raykeeper.zab.ids import ZERO, Millis, Zxid
@@ -22,10 +24,13 @@ from raykeeper.znodes.acl import READ_ONLY
 from raykeeper.znodes.children import PARTED_FROM, Children, PartedChildren
 from raykeeper.znodes.digest import children_change, children_term, data_check
 from raykeeper.znodes.paths import CONFIG, UNDELETABLE, parent_of
+from raykeeper.znodes.quotas import QUOTA_PREFIX, Quotas
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.stat import Stat
 from raykeeper.znodes.traits import Traits, encoded, traits_of
 from raykeeper.znodes.txns import AclsSet, Created, DataSet
+
+_QUOTA_CHARS: Final = len(QUOTA_PREFIX)
 
 
 class Znode(Struct, gc=False):
@@ -56,6 +61,8 @@ class Tree:
         self.ephemerals: dict[SessionId, dict[str, None]] = {}
         self.mortals: dict[str, None] = {}
         """Containers and znodes with a TTL."""
+        self.quotas = Quotas(self.znodes)
+        self._limits = self.quotas.limits
         self.digest = 0  # a plain sum; whoever shows it takes it modulo 2^64
 
     def plant(self) -> None:
@@ -80,6 +87,8 @@ class Tree:
         if parent is not None:
             self._link(parent, path, znode.czxid)
         self._count_in(path, znode)
+        if self._limits or path[:_QUOTA_CHARS] == QUOTA_PREFIX:
+            self.quotas.changed(path, None, znode.value)
         return True
 
     def create(self, zxid: Zxid, time_ms: Millis, change: Created) -> None:
@@ -107,6 +116,8 @@ class Tree:
                 znode.traits = traits_of(acls, 0, ttl_ms)
                 self._count_in(path, znode)
             znodes[path] = znode
+            if self._limits or path[:_QUOTA_CHARS] == QUOTA_PREFIX:
+                self.quotas.changed(path, None, value)
         else:
             assert znode.czxid >= zxid, (path, znode.czxid, zxid)  # else its deletion is missing
         self._link(parent, path, znode.czxid)
@@ -121,6 +132,8 @@ class Tree:
         if znode is not None and znode.czxid <= zxid:
             del znodes[path]
             self._count_out(path, znode)
+            if self._limits:
+                self.quotas.changed(path, znode.value, None)
             # Its creation was replayed or loaded, and either linked it.
             assert parent is not None and parent.children is not None, path
             if isinstance(parent.children, dict):
@@ -152,6 +165,8 @@ class Tree:
             b"" if traits is None else encoded(traits),
         )
         self.digest += new * new - old * old
+        if self._limits:
+            self.quotas.changed(path, znode.value, value)
         znode.value = value
         znode.mzxid = zxid
         znode.mtime = time_ms

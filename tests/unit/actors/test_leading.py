@@ -38,6 +38,18 @@ def verdict(host: OneServer, caller: Caller, **changed: int) -> Verdict:
 # Writes.
 
 
+def test_a_subtree_above_its_soft_limit_is_noted_by_the_leader() -> None:
+    servers = Servers(2)
+    caller = servers[1].caller()
+    for path, value in (("", b""), ("/zookeeper_limits", b"count=1,bytes=9")):
+        caller.ask(caller.create(f"/zookeeper/quota/a{path}", value))
+    assert isinstance(caller.ask(caller.create("/a"))[0], Written)
+    assert servers[2].notes(notes.QUOTA_EXCEEDED) == []
+    caller.ask(caller.create("/a/b", b"123"), caller.create("/a/c", b"1"))
+    assert servers[2].notes(notes.QUOTA_EXCEEDED) == [("/a", 2, 3)]
+    assert servers[1].notes(notes.QUOTA_EXCEEDED) == []
+
+
 @pytest.mark.parametrize("server", [1, 2])
 def test_gap_ends_the_connection_wherever_it_is(server: int) -> None:
     servers = Servers(2)

@@ -1,0 +1,497 @@
+"""Quotas of subtrees: their text, what they refuse, and usage that is always the true one."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from raykeeper.zab.ids import Millis
+from raykeeper.znodes.acl import Acl
+from raykeeper.znodes.errors import Code
+from raykeeper.znodes.quotas import (
+    SOFT_NOTE_MS,
+    QuotaLimits,
+    SoftExceeded,
+    limited_by,
+    limits_in,
+    limits_path,
+    text_of,
+)
+from raykeeper.znodes.reads import inquire
+from raykeeper.znodes.replies import Item, QuotaRead, ReadFailed
+from raykeeper.znodes.requests import (
+    CloseSession,
+    Create,
+    CreateMode,
+    Delete,
+    GetQuota,
+    SessionId,
+    SetAcls,
+    SetData,
+    Transaction,
+    TxnOp,
+    WriteOp,
+)
+from raykeeper.znodes.snapshot import SnapshotLoader, SnapshotWalk
+from raykeeper.znodes.state import State
+from raykeeper.znodes.txns import Aborted, Change, Created, DataSet, Refused, Several
+from tests.unit.znodes.one_leader import OneLeader
+
+TEXTS = {
+    b"": QuotaLimits(),
+    b"count=5": QuotaLimits(znodes=5),
+    b"count=5,bytes=100": QuotaLimits(5, 100),
+    b"bytes=0,count=-1": QuotaLimits(-1, 0),
+    b"count=5,bytes=100=;byteHardLimit=200;countHardLimit=9": QuotaLimits(5, 100, 9, 200),
+    b"count=,bytes==;countHardLimit=9": QuotaLimits(hard_znodes=9),
+}
+MALFORMED = [
+    *(b"5", b"count", b"count=x", b"count=-2", b"count=5,count=5", b"other=1", b"count=5,"),
+    *(b"count=1.5", b"count= 5", b"count=5===", b"=5", b",", b"\xff", b"count=1234567890123456789"),
+    "count=٣".encode(),
+]
+A = limits_path("/a")
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_the_text_of_a_quota(text: bytes) -> None:
+    assert limits_in(text) == TEXTS[text]
+    assert limits_in(text_of(TEXTS[text])) == TEXTS[text]
+
+
+def test_it_is_written_as_zookeeper_writes_it() -> None:
+    text = b"count=5,bytes=100=;byteHardLimit=200;countHardLimit=9"
+    assert text_of(QuotaLimits(5, 100, 9, 200)) == text
+
+
+@pytest.mark.parametrize(
+    ("path", "subtree"),
+    [
+        ("/zookeeper/quota/a/zookeeper_limits", "/a"),
+        ("/zookeeper/quota/a/b/zookeeper_limits", "/a/b"),
+        ("/zookeeper/quota/zookeeper_limits/zookeeper_limits", "/zookeeper_limits"),
+        ("/zookeeper/quota/zookeeper_limits", None),
+        ("/zookeeper/quota/zookeeper/zookeeper_limits", None),
+        ("/zookeeper/quota/zookeeper/quota/zookeeper_limits", None),
+        ("/zookeeper/quota/zookeepers/zookeeper_limits", "/zookeepers"),
+        ("/zookeeper/quota/a/zookeeper_stats", None),
+        ("/zookeeper/quota/a", None),
+        ("/a/zookeeper_limits", None),
+    ],
+)
+def test_which_subtree_a_znode_limits(path: str, subtree: str | None) -> None:
+    assert limited_by(path) == subtree
+    assert subtree is None or limits_path(subtree) == path
+
+
+class Limited(OneLeader):
+    """A session and the znodes /a and /b, on which quotas are set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.session_id = self.open()
+        for path in ("/a", "/b"):
+            self.create(self.session_id, path)
+
+    def limit(self, path: str, **limits: int) -> None:
+        """Leave it outstanding: it holds for what is prepared next."""
+        at = limits_path(path)
+        text = text_of(QuotaLimits(**limits))
+        for cut in (n for n, char in enumerate(at) if char == "/" and n > len("/zookeeper")):
+            self.prepare(self.session_id, Create(at[:cut], b"", 0))
+        change = self.prepare(self.session_id, Create(at, text, 0))
+        if change == Refused(Code.NODE_EXISTS):
+            change = self.prepare(self.session_id, SetData(at, text, -1))
+        assert isinstance(change, Created | DataSet), change
+
+    def try_(self, op: WriteOp) -> Change:
+        return self.prepare(self.session_id, op)
+
+    def code(self, op: WriteOp) -> int:
+        change = self.try_(op)
+        return change.code if isinstance(change, Refused | Aborted) else Code.OK
+
+    def ask(self, path: str) -> Item:
+        session = self.state.sessions.by_id[self.session_id]
+        return inquire(self.state, session, GetQuota(1, path))
+
+    def usage(self, path: str) -> tuple[int, int]:
+        item = self.ask(path)
+        assert isinstance(item, QuotaRead), item
+        assert (item.znodes, item.bytes) == brute_force(self.state, path)
+        return item.znodes, item.bytes
+
+
+def brute_force(state: State, path: str) -> tuple[int, int]:
+    values = [
+        znode.value
+        for each, znode in state.tree.znodes.items()
+        if each == path or each.startswith(path + "/")
+    ]
+    return len(values), sum(map(len, values))
+
+
+@pytest.fixture
+def leader() -> Limited:
+    return Limited()
+
+
+# Hard limits.
+
+
+def test_pipelined_creations_do_not_overshoot(leader: Limited) -> None:
+    """ZooKeeper 3.8 lets 55 of 300 through with a limit of 5."""
+    leader.limit("/a", hard_znodes=5)
+    codes = [leader.code(Create("/a/n", b"", CreateMode.SEQUENTIAL)) for _ in range(300)]
+    assert codes == [Code.OK] * 4 + [Code.QUOTA_EXCEEDED] * 296  # /a itself counts
+    leader.apply()
+    assert leader.usage("/a") == (5, 0)
+
+
+def test_pipelined_values_do_not_overshoot(leader: Limited) -> None:
+    leader.limit("/a", hard_bytes=10)
+    assert leader.code(Create("/a/x", b"12345678901", 0)) == Code.QUOTA_EXCEEDED
+    assert leader.code(Create("/a/x", b"123456", 0)) == Code.OK
+    assert leader.code(SetData("/a", b"12345", -1)) == Code.QUOTA_EXCEEDED
+    assert leader.code(SetData("/a", b"1234", -1)) == Code.OK
+    assert leader.code(SetData("/a/x", b"1234567", -1)) == Code.QUOTA_EXCEEDED
+    assert leader.code(SetData("/a/x", b"12345", -1)) == Code.OK
+    assert leader.code(SetData("/a", b"12345", -1)) == Code.OK
+    assert leader.code(Create("/a/y", b"", 0)) == Code.OK  # names do not count
+    leader.apply()
+    assert leader.usage("/a") == (3, 10)
+
+
+def test_a_deletion_makes_room_at_once(leader: Limited) -> None:
+    leader.limit("/a", hard_znodes=2)
+    assert leader.code(Create("/a/x", b"", 0)) == Code.OK
+    assert leader.code(Create("/a/y", b"", 0)) == Code.QUOTA_EXCEEDED
+    assert leader.code(Delete("/a/x", -1)) == Code.OK
+    assert leader.code(Create("/a/y", b"", 0)) == Code.OK
+
+
+def test_the_end_of_a_session_makes_room(leader: Limited) -> None:
+    leader.limit("/a", hard_znodes=2)
+    other = leader.open(2)
+    assert isinstance(leader.prepare(other, Create("/a/e", b"", CreateMode.EPHEMERAL)), Created)
+    assert leader.code(Create("/a/y", b"", 0)) == Code.QUOTA_EXCEEDED
+    leader.prepare(other, CloseSession())
+    assert leader.code(Create("/a/y", b"", 0)) == Code.OK
+
+
+def test_every_quota_above_counts(leader: Limited) -> None:
+    """In ZooKeeper only the nearest one does."""
+    leader.limit("/a", hard_znodes=3)
+    leader.limit("/a/b", hard_znodes=100)
+    codes = [leader.code(Create(path, b"", 0)) for path in ("/a/b", "/a/b/1", "/a/b/2")]
+    assert codes == [Code.OK, Code.OK, Code.QUOTA_EXCEEDED]
+    assert leader.code(Create("/b/1", b"", 0)) == Code.OK
+
+
+def test_a_znode_that_begins_alike_is_not_counted(leader: Limited) -> None:
+    leader.limit("/a", hard_znodes=1)
+    assert leader.code(Create("/ab", b"", 0)) == Code.OK
+
+
+def test_a_quota_of_what_is_not_there_yet(leader: Limited) -> None:
+    leader.limit("/c", hard_znodes=1)
+    leader.apply()
+    assert leader.usage("/c") == (0, 0)
+    assert leader.code(Create("/c", b"", 0)) == Code.OK
+    assert leader.code(Create("/c/x", b"", 0)) == Code.QUOTA_EXCEEDED
+    leader.apply()
+    assert leader.usage("/c") == (1, 0)
+
+
+def test_a_subtree_that_is_too_large_already_may_only_shrink(leader: Limited) -> None:
+    for name in "xyz":
+        leader.create(leader.session_id, f"/a/{name}", b"123")
+    leader.limit("/a", hard_znodes=2, hard_bytes=1)
+    assert leader.code(Create("/a/w", b"", 0)) == Code.QUOTA_EXCEEDED
+    assert leader.code(SetData("/a/x", b"1234", -1)) == Code.QUOTA_EXCEEDED
+    assert leader.code(SetData("/a/x", b"12", -1)) == Code.OK
+    assert leader.code(SetData("/a/x", b"ab", -1)) == Code.OK
+    assert leader.code(Delete("/a/y", -1)) == Code.OK
+
+
+def test_what_is_outstanding_when_a_quota_is_set_counts(leader: Limited) -> None:
+    leader.create(leader.session_id, "/a/old", b"old")
+    leader.create(leader.session_id, "/a/gone", b"gone")
+    leader.prepare(leader.session_id, Create("/a/x", b"12", 0))
+    leader.prepare(leader.session_id, Create("/a/brief", b"12", 0))
+    leader.prepare(leader.session_id, Delete("/a/brief", -1))
+    leader.prepare(leader.session_id, Delete("/a/gone", -1))
+    leader.prepare(leader.session_id, SetData("/a/old", b"longer", -1))
+    leader.limit("/a", hard_znodes=4, hard_bytes=9)
+    assert leader.code(Create("/a/y", b"ab", 0)) == Code.QUOTA_EXCEEDED
+    assert leader.code(Create("/a/y", b"a", 0)) == Code.OK
+    assert leader.code(Create("/a/z", b"", 0)) == Code.QUOTA_EXCEEDED
+    leader.apply()
+    assert leader.usage("/a") == (4, 9)
+
+
+def test_limits_change_and_go_with_their_znode(leader: Limited) -> None:
+    leader.limit("/a", hard_znodes=1)
+    assert leader.code(Create("/a/x", b"", 0)) == Code.QUOTA_EXCEEDED
+    leader.limit("/a", hard_znodes=2)
+    assert leader.code(Create("/a/x", b"", 0)) == Code.OK
+    assert leader.code(Create("/a/y", b"", 0)) == Code.QUOTA_EXCEEDED
+    leader.try_(Delete(A, -1))
+    assert leader.code(Create("/a/y", b"", 0)) == Code.OK
+    leader.limit("/a", hard_znodes=4)
+    assert leader.code(Create("/a/z", b"", 0)) == Code.OK
+    assert leader.code(Create("/a/w", b"", 0)) == Code.QUOTA_EXCEEDED
+    leader.apply()
+    assert leader.usage("/a") == (4, 0)
+
+
+def test_the_order_of_the_checks(leader: Limited) -> None:
+    leader.limit("/a", hard_znodes=1, hard_bytes=0)
+    assert leader.code(Create("/a", b"", 0)) == Code.NODE_EXISTS
+    assert leader.code(SetData("/a", b"1", 7)) == Code.QUOTA_EXCEEDED
+    assert leader.code(SetData("/a", b"", 7)) == Code.BAD_VERSION
+
+
+# Transactions.
+
+
+def several(*ops: TxnOp) -> Transaction:
+    return Transaction([], list(ops), [])
+
+
+def test_creations_of_one_transaction_count_together(leader: Limited) -> None:
+    leader.limit("/a", hard_znodes=3)
+    three = several(*(Create(f"/a/{name}", b"", 0) for name in "xyz"))
+    change = leader.try_(three)
+    assert isinstance(change, Aborted)
+    assert (change.code, change.failed) == (Code.QUOTA_EXCEEDED, 2)
+    swap = several(*three.then[:2], Delete("/a/x", -1), three.then[2])
+    assert isinstance(leader.try_(swap), Several)
+    assert leader.code(Create("/a/w", b"", 0)) == Code.QUOTA_EXCEEDED
+    leader.apply()
+    assert leader.usage("/a") == (3, 0)
+
+
+def test_an_aborted_transaction_uses_nothing(leader: Limited) -> None:
+    leader.limit("/a", hard_znodes=3, znodes=1)
+    for _ in range(3):
+        aborted = leader.try_(several(Create("/a/x", b"", 0), Delete("/none", -1)))
+        assert isinstance(aborted, Aborted)
+    assert leader.preparation.soft_quotas_exceeded() == []
+    assert leader.code(Create("/a/x", b"", 0)) == Code.OK
+    assert leader.code(Create("/a/y", b"", 0)) == Code.OK
+    assert leader.code(Create("/a/z", b"", 0)) == Code.QUOTA_EXCEEDED
+    assert len(leader.preparation.soft_quotas_exceeded()) == 1
+
+
+def test_an_aborted_transaction_leaves_the_limits(leader: Limited) -> None:
+    leader.limit("/a", hard_znodes=2)
+    assert leader.code(Create("/a/x", b"", 0)) == Code.OK
+    text = text_of(QuotaLimits(hard_znodes=9))
+    for change in (
+        (SetData(A, text, -1),),
+        (Delete(A, -1),),
+        (Delete(A, -1), Create(A, text, 0), Create("/a/y", b"", 0)),
+    ):
+        assert isinstance(leader.try_(several(*change, Delete("/none", -1))), Aborted)
+        assert leader.code(Create("/a/y", b"", 0)) == Code.QUOTA_EXCEEDED
+    made = (Create(limits_path("/b"), text, 0), Create("/zookeeper/quota/b", b"", 0))
+    assert isinstance(
+        leader.try_(several(made[1], made[0], Create("/b/x", b"", 0), Delete("/none", -1))), Aborted
+    )
+    assert isinstance(leader.try_(several(made[1], made[0], Create("/b/x", b"", 0))), Several)
+    leader.apply()
+    assert leader.usage("/b") == (2, 0)
+
+
+# Malformed quotas.
+
+
+@pytest.mark.parametrize("text", MALFORMED)
+def test_malformed_text_is_refused(leader: Limited, text: bytes) -> None:
+    assert limits_in(text) is None
+    leader.try_(Create("/zookeeper/quota/a", b"", 0))
+    assert leader.code(Create(A, text, 0)) == Code.BAD_ARGUMENTS
+    leader.limit("/a", hard_znodes=1)
+    assert leader.code(SetData(A, text, -1)) == Code.BAD_ARGUMENTS
+    assert leader.code(Create("/a/x", b"", 0)) == Code.QUOTA_EXCEEDED
+
+
+def test_no_quota_of_the_root_nor_of_what_is_below_zookeeper(leader: Limited) -> None:
+    assert leader.code(Create("/zookeeper/quota/zookeeper_limits", b"", 0)) == Code.BAD_ARGUMENTS
+    assert leader.code(Create("/zookeeper/quota/zookeeper", b"", 0)) == Code.OK
+    path = limits_path("/zookeeper")
+    assert leader.code(Create(path, b"count=1", 0)) == Code.BAD_ARGUMENTS
+
+
+def test_other_znodes_there_hold_anything(leader: Limited) -> None:
+    leader.limit("/a", hard_znodes=9)
+    stats = "/zookeeper/quota/a/zookeeper_stats"
+    assert leader.code(Create(stats, b"anything", 0)) == Code.OK
+    assert leader.code(SetData(stats, b"else", -1)) == Code.OK
+    assert leader.code(SetData("/zookeeper/quota/a", b"else", -1)) == Code.OK
+
+
+# Soft limits.
+
+
+def test_soft_limits_are_noted_once_a_minute(leader: Limited) -> None:
+    leader.limit("/a", znodes=1, bytes=2)
+    leader.limit("/b", bytes=0)
+    take = leader.preparation.soft_quotas_exceeded
+    assert leader.code(SetData("/a", b"12", -1)) == Code.OK
+    assert take() == []
+    assert leader.code(Create("/a/x", b"", 0)) == Code.OK
+    assert leader.code(SetData("/a", b"123", -1)) == Code.OK
+    assert leader.code(SetData("/b", b"1", -1)) == Code.OK
+    assert take() == [SoftExceeded("/a", 2, 2), SoftExceeded("/b", 1, 1)]
+    leader.wall_ms = Millis(leader.wall_ms + SOFT_NOTE_MS)
+    assert leader.code(SetData("/a", b"1", -1)) == Code.OK  # shrinks
+    assert take() == []
+    assert leader.code(SetData("/a", b"1234", -1)) == Code.OK
+    assert take() == [SoftExceeded("/a", 2, 4)]
+
+
+# Inquiries.
+
+
+def test_what_an_inquiry_tells(leader: Limited) -> None:
+    leader.limit("/a", znodes=3, hard_bytes=7)
+    leader.try_(Create("/a/x", b"12", 0))
+    leader.apply()
+    limits = QuotaLimits(znodes=3, hard_bytes=7)
+    assert leader.ask("/a") == QuotaRead(1, leader.state.zxid, limits, 2, 2)
+    assert leader.ask("/b") == ReadFailed(1, leader.state.zxid, Code.NO_NODE)
+    assert leader.ask("b") == ReadFailed(1, leader.state.zxid, Code.BAD_ARGUMENTS)
+    hidden = [Acl(31, "digest", "somebody:x")]
+    assert leader.code(SetAcls(A, hidden, -1)) == Code.OK
+    leader.apply()
+    assert leader.ask("/a") == ReadFailed(1, leader.state.zxid, Code.NO_AUTH)
+    leader.try_(Delete(A, -1))
+    leader.apply()
+    assert leader.ask("/a") == ReadFailed(1, leader.state.zxid, Code.NO_NODE)
+
+
+# Any history.
+
+PATHS = ["/a", "/a/b", "/a/b/c", "/a/c", "/ab"]
+SUBTREES = ["/a", "/a/b", "/ab"]
+values = st.binary(max_size=3)
+limits = st.builds(QuotaLimits, hard_znodes=st.integers(-1, 4), hard_bytes=st.integers(-1, 6))
+texts = limits.map(text_of)
+limit_paths = st.sampled_from(SUBTREES).map(limits_path)
+ops: st.SearchStrategy[TxnOp] = st.one_of(
+    st.builds(Create, st.sampled_from(PATHS), values, st.sampled_from([0, 0, 1, 2])),
+    st.builds(Create, st.sampled_from(PATHS), values, st.just(0)),
+    st.builds(Delete, st.sampled_from(PATHS), st.just(-1)),
+    st.builds(SetData, st.sampled_from(PATHS), values, st.sampled_from([-1, 0])),
+    st.builds(Create, limit_paths, texts, st.just(0)),
+    st.builds(SetData, limit_paths, texts, st.just(-1)),
+    st.builds(Delete, limit_paths, st.just(-1)),
+)
+steps = st.one_of(
+    *[ops] * 4,
+    st.lists(ops, min_size=1, max_size=4).map(lambda several_ops: several(*several_ops)),
+    st.just(CloseSession()),
+    st.sampled_from(SUBTREES),  # an inquiry: from then on the usage is kept
+    st.integers(1, 4),  # transactions applied
+)
+
+
+def usages(state: State) -> dict[str, tuple[int, int]]:
+    """Of all quotas, each compared with a brute-force count."""
+    found = {}
+    for path in state.tree.quotas.limits:
+        usage = state.tree.quotas.usage_of(path)
+        found[path] = (usage.znodes, usage.bytes)
+        assert found[path] == brute_force(state, path)
+    return found
+
+
+class History:
+    """What is refused here and what is not is compared with a leader without outstanding writes."""
+
+    def __init__(self) -> None:
+        self.late, self.prompt = OneLeader(), OneLeader()
+        self.session_id = SessionId(0)
+        self.lives = 0
+        self.applied = 0
+        self.open()
+        for path in ("", *SUBTREES[:2], SUBTREES[2]):
+            if path:
+                self.write(Create(f"/zookeeper/quota{path}", b"", 0))
+
+    def open(self) -> None:
+        self.lives += 1
+        self.session_id = self.late.open(self.lives)
+        assert self.prompt.open(self.lives) == self.session_id
+        self.applied = len(self.late.log)
+
+    def write(self, op: WriteOp) -> None:
+        change = self.late.prepare(self.session_id, op)
+        assert change == self.prompt.do(self.session_id, op)
+        check_hard_limits(self.prompt.state, change)
+        if isinstance(op, CloseSession):
+            self.open()
+
+    def apply(self, count: int) -> None:
+        count = min(count, len(self.late.log) - self.applied)
+        self.late.apply(count)
+        self.applied += count
+
+
+def check_hard_limits(state: State, change: Change) -> None:
+    """No quota is exceeded by what a creation or a growing value was allowed to do."""
+    if not isinstance(change, Created) or change.path.startswith("/zookeeper"):
+        return
+    for path, each in state.tree.quotas.limits.items():
+        if change.path == path or change.path.startswith(path + "/"):
+            znodes, size = brute_force(state, path)
+            assert each.hard_znodes < 0 or znodes <= each.hard_znodes
+            assert each.hard_bytes < 0 or size <= each.hard_bytes or not change.value
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(steps, max_size=40))
+def test_usage_is_that_of_a_brute_force_count(history: list[WriteOp | str | int]) -> None:
+    run = History()
+    for step in history:
+        if isinstance(step, int):
+            run.apply(step)
+        elif isinstance(step, str):
+            usages(run.late.state)
+        else:
+            run.write(step)
+    run.apply(1000)
+    assert usages(run.late.state) == usages(run.prompt.state)
+    assert run.late.state.digest() == run.prompt.state.digest()
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data(), st.lists(steps, min_size=5, max_size=40))
+def test_a_replay_over_a_fuzzy_snapshot_ends_in_the_same_usage(
+    data: st.DataObject, history: list[WriteOp | str | int]
+) -> None:
+    run = History()
+    for step in history:
+        if not isinstance(step, int | str):
+            run.write(step)
+    log = run.late.log
+    state = State()
+    start = data.draw(st.integers(0, len(log)))
+    for zxid, txn in log[:start]:
+        state.apply(zxid, txn)
+    z0 = state.zxid
+    walk, loader = SnapshotWalk(state, chunk_bytes=1), SnapshotLoader()
+    for zxid, txn in log[start:]:
+        for _ in range(data.draw(st.integers(0, 3))):
+            if (chunk := walk.next_chunk()) is not None:
+                loader.load(chunk)
+        state.apply(zxid, txn)
+    while (chunk := walk.next_chunk()) is not None:
+        loader.load(chunk)
+    loaded = loader.finish(z0, state.zxid)
+    for zxid, txn in log[start:]:
+        loaded.apply(zxid, txn)
+    assert loaded.digest() == state.digest()
+    assert loaded.tree.quotas.limits == state.tree.quotas.limits
+    assert usages(loaded) == usages(state)

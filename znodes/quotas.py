@@ -1,0 +1,263 @@
+"""Quotas of subtrees: how many znodes, how many bytes of values.
+
+The quota of /a is the value of /zookeeper/quota/a/zookeeper_limits, a znode like any other, so it
+is written, read, watched and protected as one. The text is ZooKeeper's:
+`count=5,bytes=100=;byteHardLimit=200;countHardLimit=9`, where -1 is no limit. The znode itself
+counts, names do not. What would grow a subtree above a hard limit is refused, whichever ancestor
+has the quota; above a soft one it is only noted. "/" and what is below /zookeeper have no quota.
+
+Usage costs nothing without quotas. It is no part of what the ensemble agrees on, but follows from
+it: a replica counts a subtree when it is first asked, and keeps count from then on. Nobody asks
+before the replay over a fuzzy snapshot has ended, so a mixture of states is never counted. The
+leader keeps its own count, of the state as it will be, from the first change below a quota.
+
+Owns: whatever is outstanding, no transaction takes a subtree above a hard limit.
+
+ZooKeeper: `Quotas`, `StatsTrack`, `ZooKeeperServer.checkQuota` (which enforces the nearest quota
+only, against what is applied: pipelined creations overshoot).
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+
+from raykeeper.zab.ids import Millis
+from raykeeper.znodes.paths import QUOTA, parent_of
+
+if TYPE_CHECKING:
+    from raykeeper.znodes.tree import Znode
+
+NO_LIMIT: Final = -1
+SOFT_NOTE_MS: Final = Millis(60_000)
+"""Between two notes that one quota's soft limit is exceeded."""
+_NEVER: Final = Millis(0)
+
+QUOTA_PREFIX: Final = QUOTA + "/"
+_LIMITS_NAME: Final = "/zookeeper_limits"
+_pair = re.compile(rb"(count|bytes|countHardLimit|byteHardLimit)=(-1|\d{1,18})?=?").fullmatch
+_separated = re.compile(rb"[,;]+").split
+
+
+class QuotaLimits(Struct, frozen=True, array_like=True, gc=False):
+    """-1 is no limit. The first two are soft."""
+
+    znodes: int = NO_LIMIT
+    bytes: int = NO_LIMIT
+    hard_znodes: int = NO_LIMIT
+    hard_bytes: int = NO_LIMIT
+
+
+NO_LIMITS: Final = QuotaLimits()
+
+
+class Usage(Struct, gc=False):
+    """What is in a subtree, its root included."""
+
+    znodes: int
+    bytes: int
+
+
+class SoftExceeded(Struct, frozen=True):
+    """A subtree has grown above a soft limit, to this."""
+
+    path: str
+    znodes: int
+    bytes: int
+
+
+def limits_path(path: str) -> str:
+    """Where the quota of the subtree at `path` is kept."""
+    return f"{QUOTA}{path}{_LIMITS_NAME}"
+
+
+def limited_by(path: str) -> str | None:
+    """The subtree of which the znode at `path` keeps the quota; None for any other znode."""
+    if not path.startswith(QUOTA_PREFIX) or not path.endswith(_LIMITS_NAME):
+        return None
+    subtree = path[len(QUOTA) : -len(_LIMITS_NAME)]
+    return subtree if _may_be_limited(subtree) else None
+
+
+def is_acceptable(path: str, value: bytes) -> bool:
+    """Whether `value` may stand at `path`, which is below /zookeeper/quota."""
+    if not path.endswith(_LIMITS_NAME):
+        return True
+    return limited_by(path) is not None and limits_in(value) is not None
+
+
+def limits_in(text: bytes) -> QuotaLimits | None:
+    """What a quota's text says, None when it is malformed; an empty one has no limits."""
+    numbers: dict[bytes, int] = {}
+    for part in _separated(text) if text else ():
+        pair = _pair(part)
+        if pair is None or pair[1] in numbers:
+            return None
+        numbers[pair[1]] = int(pair[2] or NO_LIMIT)
+    keys = (b"count", b"bytes", b"countHardLimit", b"byteHardLimit")
+    return QuotaLimits(*(numbers.get(key, NO_LIMIT) for key in keys))
+
+
+def text_of(limits: QuotaLimits) -> bytes:
+    """The text of a quota. What follows "=;" is for readers that know hard limits."""
+    hard = f"byteHardLimit={limits.hard_bytes};countHardLimit={limits.hard_znodes}"
+    return f"count={limits.znodes},bytes={limits.bytes}=;{hard}".encode()
+
+
+def count(znodes: Mapping[str, "Znode"], path: str) -> Usage:
+    """What is in the subtree at `path`; one step for each znode of it."""
+    usage = Usage(0, 0)
+    if path not in znodes:
+        return usage
+    paths = [path]
+    while paths:
+        znode = znodes[paths.pop()]
+        usage.znodes += 1
+        usage.bytes += len(znode.value)
+        paths.extend(znode.children or ())
+    return usage
+
+
+class Quotas:
+    """The quotas of a tree, and the usage of those that were asked for."""
+
+    def __init__(self, znodes: Mapping[str, "Znode"]) -> None:
+        self._znodes = znodes
+        self.limits: dict[str, QuotaLimits] = {}
+        """By the path of the subtree."""
+        self._usage: dict[str, Usage] = {}
+
+    def changed(self, path: str, was: bytes | None, value: bytes | None) -> None:
+        """The tree has another value at `path`; None is no znode."""
+        subtree = limited_by(path)
+        if subtree is not None:
+            if value is None:
+                del self.limits[subtree]
+                self._usage.pop(subtree, None)
+            else:
+                self.limits[subtree] = limits_in(value) or NO_LIMITS
+        for above in _upwards(path) if self._usage else ():
+            usage = self._usage.get(above)
+            if usage is not None:
+                usage.znodes += (value is not None) - (was is not None)
+                usage.bytes += len(value or b"") - len(was or b"")
+
+    def usage_of(self, subtree: str) -> Usage:
+        """What is in the subtree of a quota."""
+        usage = self._usage.get(subtree)
+        if usage is None:
+            usage = self._usage[subtree] = count(self._znodes, subtree)
+        return usage
+
+
+class FutureQuotas:
+    """The quotas as they will be when every outstanding transaction is applied.
+
+    Between `draft` and `settle` or `discard` changes are a draft, as in the future tree.
+    """
+
+    def __init__(self, quotas: Quotas, usage_of: Callable[[str], Usage]) -> None:
+        """`usage_of` counts what will be in a subtree, before the change that asks."""
+        self._usage_of = usage_of
+        self.limits = dict(quotas.limits)
+        self._usage: dict[str, Usage] = {}
+        self._noted: dict[str, Millis] = {}
+        self._notes: list[SoftExceeded] = []
+        self._undo: list[tuple[dict[str, Any], str, object]] | None = None
+        self._notes_before = 0
+
+    def exceeds(self, path: str, znodes: int, size: int) -> bool:
+        """Whether so much more at `path` is too much for a hard limit."""
+        for subtree, limits in self._above(path):
+            usage = self._usage_at(subtree)
+            if znodes > 0 and 0 <= limits.hard_znodes < usage.znodes + znodes:
+                return True
+            if size > 0 and 0 <= limits.hard_bytes < usage.bytes + size:
+                return True
+        return False
+
+    def changed(
+        self, path: str, was: bytes | None, value: bytes | None, time_ms: Millis = _NEVER
+    ) -> None:
+        """There will be another value at `path`, and is not yet; None is no znode."""
+        znodes = (value is not None) - (was is not None)
+        size = len(value or b"") - len(was or b"")
+        for subtree, limits in self._above(path):
+            old = self._usage_at(subtree)
+            usage = Usage(old.znodes + znodes, old.bytes + size)
+            self._put(self._usage, subtree, usage)
+            if (znodes > 0 and 0 <= limits.znodes < usage.znodes) or (
+                size > 0 and 0 <= limits.bytes < usage.bytes
+            ):
+                self._note(time_ms, SoftExceeded(subtree, usage.znodes, usage.bytes))
+        limited = limited_by(path)
+        if limited is not None:
+            self._put(self.limits, limited, None if value is None else limits_in(value))
+            if value is None:
+                self._put(self._usage, limited, None)
+                self._noted.pop(limited, None)
+
+    def take_notes(self) -> list[SoftExceeded]:
+        """The soft limits exceeded since the last call, each at most once a minute."""
+        notes, self._notes = self._notes, []
+        return notes
+
+    def draft(self) -> None:
+        """What changes from now on may be discarded."""
+        self._undo = []
+        self._notes_before = len(self._notes)
+
+    def settle(self) -> None:
+        """What changed since `draft` stays."""
+        self._undo = None
+
+    def discard(self) -> None:
+        """Nothing changed since `draft`; what was counted since is counted."""
+        undo, self._undo = self._undo, None
+        for table, key, old in reversed(undo or ()):
+            _set(table, key, old)
+        for note in self._notes[self._notes_before :]:
+            del self._noted[note.path]
+        del self._notes[self._notes_before :]
+
+    def _above(self, path: str) -> Iterator[tuple[str, QuotaLimits]]:
+        for subtree in _upwards(path):
+            limits = self.limits.get(subtree)
+            if limits is not None:
+                yield subtree, limits
+
+    def _usage_at(self, subtree: str) -> Usage:
+        usage = self._usage.get(subtree)
+        if usage is None:
+            usage = self._usage[subtree] = self._usage_of(subtree)
+        return usage
+
+    def _put(self, table: dict[str, Any], key: str, value: object) -> None:
+        if self._undo is not None:
+            self._undo.append((table, key, table.get(key)))
+        _set(table, key, value)
+
+    def _note(self, time_ms: Millis, note: SoftExceeded) -> None:
+        last = self._noted.get(note.path)
+        if last is None or time_ms - last >= SOFT_NOTE_MS:
+            self._noted[note.path] = time_ms
+            self._notes.append(note)
+
+
+def _set(table: dict[str, Any], key: str, value: object) -> None:
+    if value is None:
+        table.pop(key, None)
+    else:
+        table[key] = value
+
+
+def _upwards(path: str) -> Iterator[str]:
+    """The path and those above it, without the root."""
+    while path != "/":
+        yield path
+        path = parent_of(path)
+
+
+def _may_be_limited(subtree: str) -> bool:
+    return subtree != "" and subtree != "/zookeeper" and not subtree.startswith("/zookeeper/")
