@@ -5,9 +5,8 @@ from typing import Any
 from raykeeper.actors.effects import PublishSnapshot, SnapshotFinish
 from raykeeper.actors.events import SnapshotPublished
 from raykeeper.actors.tree_streams import TreeStreams
-from raykeeper.zab.follower_recovery import FollowerRecovery
 from raykeeper.zab.history import History
-from raykeeper.zab.ids import Zxid
+from raykeeper.zab.ids import ZERO, Zxid
 from raykeeper.zab.learners import Learners
 from raykeeper.znodes.sessions import SessionTable
 from raykeeper.znodes.snapshot import SnapshotLoader, SnapshotWalk
@@ -98,13 +97,13 @@ def _tail_from_the_end(right: Any) -> Any:
     return snapshot_end
 
 
-def _received_counts_as_logged(right: Any) -> Any:
-    def on_snapshot_end(self: FollowerRecovery, message: Any) -> None:
-        right(self, message)
-        assert self._incoming is not None
-        self._incoming.consistent_at = self._incoming.zxid
+def _installed_as_real(right: Any) -> Any:
+    def install(self: History, zxid: Any, _consistent_at: Any, tail: Any) -> None:
+        known, self._known = self._known, ZERO
+        right(self, zxid, zxid, tail)
+        self._known = known
 
-    return on_snapshot_end
+    return install
 
 
 MUTATIONS = [
@@ -159,7 +158,7 @@ MUTATIONS = [
     Mutation(
         "snapshots",
         "a received tree counts as real before it is",
-        [(FollowerRecovery, "_on_snapshot_end", _received_counts_as_logged)],
-        200,
+        [(History, "install", _installed_as_real)],
+        400,
     ),
 ]
