@@ -6,13 +6,13 @@ ZooKeeper: `FinalRequestProcessor`.
 """
 
 from raykeeper.actors import server_notes as notes
-from raykeeper.actors.connection import Connection
+from raykeeper.actors.connection import Connection, Denied, Local
 from raykeeper.actors.server_context import ServerContext
 from raykeeper.zab.effects import Note
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.reads import answer, inquire, set_watch
 from raykeeper.znodes.replies import ChildrenRead, DataRead, Done, Item, ReadFailed
-from raykeeper.znodes.requests import Inquiry, Read, SetWatches
+from raykeeper.znodes.requests import Read, SetWatches
 
 
 class Answers:
@@ -21,7 +21,7 @@ class Answers:
     def __init__(self, context: ServerContext) -> None:
         self._context = context
 
-    def to(self, connection: Connection, request: Read | Inquiry | SetWatches) -> list[Item]:
+    def to(self, connection: Connection, request: Local) -> list[Item]:
         """The answer from the present state, after the events that must be told before it."""
         context = self._context
         state = context.state
@@ -30,13 +30,15 @@ class Answers:
         if isinstance(request, SetWatches):
             missed = context.watches.rearm(state, connection.number, request)
             return [*missed, Done(request.xid, state.zxid)]
-        session = state.sessions.by_id[connection.session_id]
+        if isinstance(request, Denied):
+            return [request.item]
+        session = connection.local or state.sessions.by_id[connection.session_id]
         return [inquire(state, session, request)]
 
     def _read(self, connection: Connection, request: Read) -> Item:
         context = self._context
         state, number = context.state, connection.number
-        session = state.sessions.by_id[connection.session_id]
+        session = connection.local or state.sessions.by_id[connection.session_id]
         item = answer(state, session.identities, request)
         if isinstance(item, DataRead):
             connection.bytes += len(item.value)

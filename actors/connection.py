@@ -5,9 +5,12 @@ ZooKeeper: `ServerCnxn`. What happens on it is in `connections.py`.
 
 from collections import deque
 
+from msgspec import Struct
+
 from raykeeper.zab.ids import ZERO, Millis, Zxid
-from raykeeper.znodes.replies import Item
+from raykeeper.znodes.replies import Item, ReadFailed, Written
 from raykeeper.znodes.requests import Connect, Inquiry, Read, SessionId, SetWatches, Sync, Write
+from raykeeper.znodes.sessions import Session
 
 
 class PendingSync:
@@ -22,11 +25,22 @@ class PendingSync:
         self.point: Zxid | None = None
 
 
-Waiting = Write | PendingSync | Read | Inquiry | SetWatches
+class Denied(Struct, frozen=True):
+    """What a read-only client may not ask, in its place in the order: `item` is the refusal."""
+
+    item: Written | ReadFailed
+
+
+Local = Read | Inquiry | SetWatches | Denied
+"""What a server answers by itself."""
+Waiting = Write | PendingSync | Local
 
 
 class Connection:
-    """One client's link; it has a session once the SessionOpened transaction was applied."""
+    """One client's link; it has a session once the SessionOpened transaction was applied.
+
+    Or a local one, see read_only.py.
+    """
 
     __slots__ = (
         "beat",
@@ -39,6 +53,7 @@ class Connection:
         "is_holding",
         "is_touched",
         "items",
+        "local",
         "number",
         "owner",
         "queue",
@@ -50,6 +65,7 @@ class Connection:
         self.connect = connect
         self.host = host
         self.session_id = SessionId(0)
+        self.local: Session | None = None  # of a client that is served read-only
         self.owner = ZERO
         self.beat = 0
         self.confirmed = 0

@@ -7,13 +7,14 @@ session's own earlier writes; an event is queued before any reply that could sho
 announces; a write that was applied is answered from the table of outcomes, never done twice.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from raykeeper.actors import server_notes as notes
 from raykeeper.actors.answers import Answers
-from raykeeper.actors.connection import Connection, PendingSync
+from raykeeper.actors.connection import Connection, Denied, Local, PendingSync
 from raykeeper.actors.effects import CloseClient, SendClient
 from raykeeper.actors.peer_messages import ForwardConnect, ForwardedWrite, Touch
+from raykeeper.actors.read_only import ReadOnly
 from raykeeper.actors.server_context import ServerContext
 from raykeeper.zab.effects import Note
 from raykeeper.zab.errors import MALFORMED
@@ -32,10 +33,9 @@ from raykeeper.znodes.replies import (
 from raykeeper.znodes.requests import (
     ClientFrame,
     Connect,
-    Inquiry,
     Read,
+    Request,
     SessionId,
-    SetWatches,
     Sync,
     Write,
     decode_client_frame,
@@ -64,6 +64,7 @@ class Connections:
         self._answers = Answers(context)
         self._by_number: dict[int, Connection] = {}
         self._by_session: dict[SessionId, Connection] = {}
+        self.read_only = ReadOnly(context, self._by_number, self._send, self._end)
         self._touched: list[Connection] = []
         self._dirty: list[Connection] = []
         # Closed in this step: what else their clients sent may still wait in it.
@@ -98,9 +99,10 @@ class Connections:
             if connection is not None or not has_passwords(frame):
                 self._malformed(number, "unexpected Connect")
                 return
-            self._by_number[number] = Connection(number, frame, host)
-            self.connects.append(ForwardConnect(number, frame, host))
-        elif connection is None or not connection.session_id:
+            self._by_number[number] = connection = Connection(number, frame, host)
+            if not self.read_only.admit(connection):
+                self.connects.append(ForwardConnect(number, frame, host))
+        elif connection is None or not (connection.session_id or connection.local):
             self._malformed(number, "requests before a session")
         else:
             self._requests(connection, frame)
@@ -121,7 +123,11 @@ class Connections:
         queue = connection.queue
         session = self._context.state.sessions.get(session_id)
         applied = session.last_number if session is not None else 0
-        for request in frame.requests:
+        requests: Sequence[Request | Denied] = frame.requests
+        if connection.local is not None:
+            requests = self.read_only.allowed(frame.requests)
+            self._mark(connection)  # nobody else confirms its heartbeats
+        for request in requests:
             if isinstance(request, Write):
                 queue.append((request, now))
                 if request.number > applied and not connection.is_holding:
@@ -132,7 +138,7 @@ class Connections:
                 queue.append((sync, now))
                 self.syncs.append(sync)
                 connection.is_holding = True
-            elif not self.is_serving:
+            elif not (self.is_serving or connection.local):
                 queue.append((request, now))
                 connection.is_holding = True
             elif queue:
@@ -364,7 +370,7 @@ class Connections:
                     self._answer(connection, read)
                 else:
                     self._push(connection, Done(request.xid, self._context.state.zxid))
-            elif self.is_serving:
+            elif self.is_serving or connection.local:
                 self._answer(connection, request)
             else:
                 break
@@ -387,7 +393,7 @@ class Connections:
             self._push(connection, _written(write.number, outcome))
         return True
 
-    def _answer(self, connection: Connection, request: Read | Inquiry | SetWatches) -> None:
+    def _answer(self, connection: Connection, request: Local) -> None:
         for item in self._answers.to(connection, request):
             self._push(connection, item)
         if connection.bytes > FRAME_BYTES_MAX:
@@ -432,7 +438,7 @@ class Connections:
 
     def _end(self, connection: Connection, code: Code) -> None:
         """Close the link after what was queued for it and the reason."""
-        if connection.is_dirty and connection.session_id:
+        if connection.is_dirty:
             self._flush(connection)
         self._send(connection.number, Ended(code))
         self._close(connection.number)

@@ -61,6 +61,8 @@ FIELDS: Final[dict[str, tuple[str, ...]]] = {
     server_notes.ROOM_FOUND: (),
     server_notes.READS_HELD: (),
     server_notes.READS_RESUMED: (),
+    server_notes.READ_ONLY_BEGUN: (),
+    server_notes.READ_ONLY_ENDED: (),
     storage_notes.LOG_TAIL_CUT: ("segment", "offset", "last"),
     storage_notes.SNAPSHOT_INVALID: ("reason",),
     storage_notes.LEFTOVER_REMOVED: ("name",),

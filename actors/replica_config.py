@@ -108,7 +108,9 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
     def options(self) -> ServerOptions:
         """What clients do not see."""
         return ServerOptions(
-            snapshot_every_txns=self.snapshot_every_txns, ensemble=self.ensemble_uuid
+            snapshot_every_txns=self.snapshot_every_txns,
+            ensemble=self.ensemble_uuid,
+            read_only_after_ms=max(ServerOptions().read_only_after_ms, self.tick_ms),
         )
 
     def storage_limits(self) -> StorageLimits:

@@ -121,6 +121,7 @@ class Server:
         self._context.now = now
         if not self._context.peer.history.has_room:
             self._room_at = Millis(now.mono + self._context.options.room_check_ms)
+        self._connections.read_only.role_changed(zab.Role.LOOKING)
         self._context.peer.start(now.mono)
         return self._finish()
 
@@ -156,7 +157,8 @@ class Server:
         """When to call `step` at the latest, in monotonic milliseconds; None if never."""
         if self._streams.wants_step:
             return self._context.now.mono
-        dues = (self._context.peer.deadline(), self._report_at, self._room_at)
+        begins_at = self._connections.read_only.begins_at
+        dues = (self._context.peer.deadline(), self._report_at, self._room_at, begins_at)
         return min((due for due in dues if due is not None), default=None)
 
     def stats(self) -> ServerStats:
@@ -398,6 +400,7 @@ class Server:
         self._leading = None
         self._report_at = None
         self._connections.role_since = self._context.now.mono
+        self._connections.read_only.role_changed(effect.role)
         self._contact.lost()
         context = self._context
         history, members = context.peer.history, context.peer.settings.members
@@ -416,6 +419,7 @@ class Server:
     def _on_activated(self, effect: zab.Activated) -> None:
         assert self._adoption.is_settled, "a leader has everything that was ever committed"
         self._report_at = self._context.now.mono
+        self._connections.read_only.activated()
         if effect.role is zab.Role.LEADER:
             # Who led before may have said it once only, for want of room or of time.
             moved = self._context.state.voters | self._inherited
@@ -448,6 +452,7 @@ class Server:
     def _finish(self) -> list[Effect]:
         context = self._context
         self._serve()
+        self._connections.read_only.begin(is_settled=self._adoption.is_settled)
         self._contact.send(self._leading)
         while self._leading is not None:
             self._leading.propose()

@@ -19,6 +19,8 @@ class ServerOptions(Struct, frozen=True):
     """How often heard sessions are reported to the leader, and by it to its tracker."""
     slow_request_ms: Millis = Millis(1_000)
     """A write or sync that takes longer leaves a note that says at which stage."""
+    read_only_after_ms: Millis = Millis(2_000)
+    """Without a leader for so long, a server serves those who want it read-only."""
     room_check_ms: Millis = Millis(1_000)
     """How often a full disk is looked at again (rule D6)."""
     chunk_bytes: int = 64 << 10

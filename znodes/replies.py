@@ -153,6 +153,7 @@ class Connected(Struct, frozen=True, array_like=True, tag=1):
     `timeout_ms` is the negotiated session timeout, `zxid` what the server had applied.
     `last_number` is the newest write of the session that the server has applied. `ensemble` is the
     uuid of the ensemble, which salts the keys of the scheme `scrypt`.
+    `read_only`: the server has no leader, and the session is a local one.
     """
 
     code: int
@@ -161,6 +162,7 @@ class Connected(Struct, frozen=True, array_like=True, tag=1):
     zxid: Zxid
     last_number: int
     ensemble: str = ""
+    read_only: bool = False
 
 
 class ServerFrame(Struct, frozen=True, array_like=True, tag=2):

@@ -271,6 +271,7 @@ class Connect(Struct, frozen=True, array_like=True, tag=1):
     one. A client that does not number them says 0.
     `new_password` is drawn by a client that takes the session over from another one: it becomes
     the session's, which fences that one for ever, and makes a repeat of this request known.
+    `read_only`: a server without a leader will do, for reading.
     """
 
     session_id: SessionId
@@ -279,6 +280,7 @@ class Connect(Struct, frozen=True, array_like=True, tag=1):
     last_zxid: Zxid
     attempt: int = 0
     new_password: bytes = b""
+    read_only: bool = False
 
 
 def has_passwords(connect: Connect) -> bool:

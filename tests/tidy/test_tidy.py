@@ -46,8 +46,8 @@ PURE_STDLIB = [
 ]
 SERVER = (
     *("adoption", "answers", "connection", "connections", "digests", "effects", "events"),
-    *("leader_contact", "leading", "mortals", "peer_messages", "recovered", "server"),
-    *("server_context", "server_notes", "server_stats", "tree_streams"),
+    *("leader_contact", "leading", "mortals", "peer_messages", "read_only"),
+    *("recovered", "server", "server_context", "server_notes", "server_stats", "tree_streams"),
 )
 CLIENT_CORE = (
     *("core", "effects", "limits", "liveness", "outstanding", "rotation", "rounds"),
