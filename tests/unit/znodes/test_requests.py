@@ -22,6 +22,7 @@ from raykeeper.znodes.requests import (
     decode_op,
     encode_client_frame,
     encode_op,
+    has_passwords,
 )
 
 OPS: list[WriteOp] = [
@@ -63,3 +64,19 @@ def test_an_operation_comes_back_from_its_raw_bytes(op: WriteOp) -> None:
 )
 def test_a_frame_comes_back(frame: Connect | ClientFrame) -> None:
     assert decode_client_frame(encode_client_frame(frame)) == frame
+
+
+@pytest.mark.parametrize(
+    ("password", "new_password", "right"),
+    [
+        (b"p" * 16, b"", True),
+        (b"p" * 16, b"n" * 16, True),
+        (b"", b"", False),
+        (b"p" * 15, b"", False),
+        (b"p" * 16, b"n" * 15, False),
+        (b"p" * 17, b"n" * 16, False),
+    ],
+)
+def test_a_password_has_sixteen_bytes(password: bytes, new_password: bytes, right: bool) -> None:
+    connect = Connect(SessionId(7), password, Millis(5_000), Zxid(0), 1, new_password)
+    assert has_passwords(connect) is right
