@@ -44,6 +44,7 @@ from raykeeper.znodes.requests import (
     Transaction,
     Write,
     decode_op,
+    is_unknown_op,
 )
 from raykeeper.znodes.sessions import Session
 from raykeeper.znodes.state import State
@@ -232,7 +233,8 @@ class Preparation:
         try:
             op = decode_op(raw)
         except MALFORMED:
-            return REFUSED[Code.MARSHALLING_ERROR]
+            unknown = is_unknown_op(raw)
+            return REFUSED[Code.UNIMPLEMENTED if unknown else Code.MARSHALLING_ERROR]
         match op:
             case SetData():
                 return operations.set_data(zxid, time_ms, identities, op)

@@ -8,7 +8,7 @@ ZooKeeper: `zookeeper.jute`, proto module. Numbers of writes have no counterpart
 """
 
 from enum import IntEnum
-from typing import NewType
+from typing import Final, NewType, get_args
 
 import msgspec
 from msgspec import Struct
@@ -295,6 +295,19 @@ class ClientFrame(Struct, frozen=True, array_like=True, tag=2):
 
     beat: int
     requests: list[Request]
+
+
+_WRITE_TAGS: Final = frozenset(kind.__struct_config__.tag for kind in get_args(WriteOp))
+
+
+def is_unknown_op(data: bytes) -> bool:
+    """Whether bytes that are no `WriteOp` look like an operation that no client may write.
+
+    Such are the ones of a newer version, reads, checks outside of a transaction, and what only
+    a server says.
+    """
+    is_struct = len(data) > 1 and data[0] & 0xF0 == 0x90 and data[1] < 0x80
+    return is_struct and data[1] not in _WRITE_TAGS
 
 
 encode_op = msgspec.msgpack.Encoder().encode

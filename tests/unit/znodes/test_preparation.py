@@ -262,7 +262,7 @@ def test_time_never_goes_back() -> None:
     [
         b"",
         b"\xc1",
-        b"\x92\x63\x00",
+        b"\x92\x03\x00",
         encode_op(SetData("/a", b"", -1))[:-1],
         encode_op(Write(1, 0, raw(CloseSession()))),
         msgspec.msgpack.encode((3, "/a", "text", -1)),
@@ -273,6 +273,13 @@ def test_an_operation_that_cannot_be_decoded(op: bytes) -> None:
     leader, session_id = begun()
     change = leader.prepare_write(session_id, Write(6, 0, op))
     assert change == Refused(Code.MARSHALLING_ERROR)
+    assert leader.preparation.last_number(session_id) == 6
+
+
+def test_an_operation_that_nobody_knows() -> None:
+    leader, session_id = begun()
+    change = leader.prepare_write(session_id, Write(6, 0, b"\x92\x63\x00"))
+    assert change == Refused(Code.UNIMPLEMENTED)
     assert leader.preparation.last_number(session_id) == 6
 
 
