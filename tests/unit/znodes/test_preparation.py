@@ -276,13 +276,6 @@ def test_an_operation_that_cannot_be_decoded(op: bytes) -> None:
     assert leader.preparation.last_number(session_id) == 6
 
 
-def test_an_operation_that_nobody_knows() -> None:
-    leader, session_id = begun()
-    change = leader.prepare_write(session_id, Write(6, 0, b"\x92\x63\x00"))
-    assert change == Refused(Code.UNIMPLEMENTED)
-    assert leader.preparation.last_number(session_id) == 6
-
-
 @pytest.mark.parametrize(("claimed", "acked"), [(0, 0), (5, 5), (6, 5), (1 << 63, 5)])
 def test_nobody_has_the_outcome_of_what_is_prepared(claimed: int, acked: int) -> None:
     leader, session_id = begun()
