@@ -1,8 +1,12 @@
 """The client: sessions, requests and watches.
 
 connect.py, ensembles.py        find an ensemble by name
-client.py, async_client.py      the two facades: blocking, and to await
-arguments.py, rounds.py, results.py   what they share: checks, composed operations, results
+client.py, async_client.py      the two facades: blocking, and to await; with
+    blocking_access.py, async_access.py   ACLs, identities, quotas
+transaction.py, access.py       several operations as one; ACLs as users write them
+asking.py                       what both facades share: each operation described once, with
+    arguments.py, rounds.py, results.py   checks, composed operations, results
+opening.py                      what a handle wants of its session
 session.py, reply.py, dispatch.py, loop_thread.py   threads and order of the blocking one
 driver.py                       the asyncio shell of
 core.py                         the pure state machine of one session, with
@@ -15,19 +19,48 @@ core.py                         the pure state machine of one session, with
     effects.py      what it asks of the driver
 """
 
+from raykeeper.client.access import (
+    CREATOR_ALL_ACL,
+    OPEN_ACL_UNSAFE,
+    READ_ACL_UNSAFE,
+    Acl,
+    Identity,
+    Permission,
+    make_acl,
+    make_digest_acl,
+    make_scrypt_acl,
+)
 from raykeeper.client.async_client import AsyncClient
 from raykeeper.client.client import Client
+from raykeeper.client.client_id import ClientId
 from raykeeper.client.connect import connect
+from raykeeper.client.results import Quota
 from raykeeper.client.states import ClientState
+from raykeeper.client.transaction import AsyncTransaction, BlockingTransaction
 from raykeeper.client.watched_event import EventType, WatchedEvent
+from raykeeper.znodes.quotas import QuotaLimits
 from raykeeper.znodes.stat import Stat
 
 __all__ = [
     "connect",
     "Client",
     "AsyncClient",
+    "BlockingTransaction",
+    "AsyncTransaction",
     "ClientState",
+    "ClientId",
     "WatchedEvent",
     "EventType",
     "Stat",
+    "Acl",
+    "Identity",
+    "Permission",
+    "make_acl",
+    "make_digest_acl",
+    "make_scrypt_acl",
+    "CREATOR_ALL_ACL",
+    "OPEN_ACL_UNSAFE",
+    "READ_ACL_UNSAFE",
+    "Quota",
+    "QuotaLimits",
 ]

@@ -4,38 +4,75 @@ The invariant of this file: a request that the server would refuse for its form 
 it has a number, so it uses up nothing and the requests beside it go on.
 """
 
+from collections.abc import Iterable
+from typing import Literal
+
+from raykeeper.client.client_id import ClientId
 from raykeeper.client.outstanding import Query
 from raykeeper.zab.ids import Millis
-from raykeeper.znodes.errors import BadArgumentsError
+from raykeeper.znodes.acl import Acl, Acls, Identity, normalized
+from raykeeper.znodes.errors import BadArgumentsError, InvalidAclError
 from raykeeper.znodes.paths import check_path
+from raykeeper.znodes.quotas import NO_LIMIT, QuotaLimits
 from raykeeper.znodes.requests import (
+    PASSWORD_BYTES,
     Create,
     CreateMode,
     Delete,
     Exists,
     GetChildren,
     GetData,
+    SessionId,
+    SetAcls,
     SetData,
     Sync,
 )
+from raykeeper.znodes.traits import TTL_MS_MAX
 
 VERSION_MIN = -(1 << 31)
 VERSION_MAX = (1 << 31) - 1
+LIMIT_MAX = 10**18 - 1
+
+Consistency = Literal["session", "linearizable"]
+"""`session`: from the memory of the server, never behind what this client has seen. `linearizable`:
+the newest there is, as a `sync` right before would make it, in one round trip."""
+
+_SOMEBODY = (Identity("digest", "who:"),)  # stands for what `auth` will mean
 
 
 def creation(
-    path: str, value: object, *, ephemeral: bool, sequence: bool, bytes_max: int
+    path: str,
+    value: object,
+    *,
+    ephemeral: bool = False,
+    sequence: bool = False,
+    container: bool = False,
+    ttl_s: float | None = None,
+    acls: Acls | None = None,
+    bytes_max: int,
 ) -> Create:
-    """A request to create a znode.
+    """A request to create a znode; `acls` have been checked.
 
     Raises:
-        BadArgumentsError: the path or the value is not acceptable.
+        BadArgumentsError: the path or the value is not acceptable, or the kind of znode.
     """
-    _check_path(path, sequential=sequence)
-    flags = CreateMode.EPHEMERAL if ephemeral else 0
-    if sequence:
-        flags |= CreateMode.SEQUENTIAL
-    return Create(path, _value(path, value, bytes_max), flags)
+    checked_path(path, sequential=sequence)
+    ttl_ms = 0
+    if ttl_s is not None:
+        if ephemeral or container:
+            raise BadArgumentsError(path, "ttl_s goes with neither ephemeral nor container")
+        ttl_ms = _ttl_ms(path, ttl_s)
+        flags = CreateMode.TTL_SEQUENTIAL if sequence else CreateMode.TTL
+    elif container:
+        if ephemeral or sequence:
+            raise BadArgumentsError(path, "container goes with neither ephemeral nor sequence")
+        flags = CreateMode.CONTAINER
+    else:
+        flags = CreateMode.EPHEMERAL if ephemeral else 0
+        if sequence:
+            flags |= CreateMode.SEQUENTIAL
+    listed = None if acls is None else list(acls)
+    return Create(path, _value(path, value, bytes_max), flags, listed, ttl_ms)
 
 
 def deletion(path: str, version: int) -> Delete:
@@ -44,8 +81,7 @@ def deletion(path: str, version: int) -> Delete:
     Raises:
         BadArgumentsError: the path or the version is not acceptable.
     """
-    _check_path(path)
-    return Delete(path, _version(path, version))
+    return Delete(checked_path(path), checked_version(path, version))
 
 
 def setting(path: str, value: object, version: int, *, bytes_max: int) -> SetData:
@@ -54,27 +90,46 @@ def setting(path: str, value: object, version: int, *, bytes_max: int) -> SetDat
     Raises:
         BadArgumentsError: the path, the value or the version is not acceptable.
     """
-    _check_path(path)
-    return SetData(path, _value(path, value, bytes_max), _version(path, version))
+    checked_path(path)
+    return SetData(path, _value(path, value, bytes_max), checked_version(path, version))
+
+
+def acl_setting(path: str, acls: object, version: int) -> SetAcls:
+    """A request to replace an ACL.
+
+    Raises:
+        BadArgumentsError: the path or the version is not acceptable.
+        InvalidAclError: the ACL is empty or malformed.
+    """
+    checked_path(path)
+    return SetAcls(path, list(checked_acls(path, acls)), checked_version(path, version))
 
 
 def query(
     kind: type[GetData] | type[Exists] | type[GetChildren] | type[Sync],
     path: str,
     watch: object | None = None,
+    consistency: Consistency = "session",
 ) -> Query:
     """A request to read.
 
     Raises:
-        BadArgumentsError: the path is not acceptable, or `watch` cannot be called or kept.
+        BadArgumentsError: the path is not acceptable, `watch` cannot be called or kept, or there is
+            no such consistency.
     """
-    _check_path(path)
+    checked_path(path)
     if watch is not None:
         if not callable(watch):
             raise BadArgumentsError(path, f"watch must be callable, not {type(watch).__name__}")
         if type(watch).__hash__ is None:
             raise BadArgumentsError(path, "watch must be hashable")
-    return Query(kind, path, watch)
+    if consistency == "session":
+        return Query(kind, path, watch)
+    if consistency == "linearizable":
+        return Query(kind, path, watch, linearizable=True)
+    raise BadArgumentsError(
+        path, f'consistency must be "session" or "linearizable", not {consistency!r}'
+    )
 
 
 def milliseconds(name: str, seconds: float) -> Millis:
@@ -88,10 +143,86 @@ def milliseconds(name: str, seconds: float) -> Millis:
     return Millis(max(int(seconds * 1000), 1))
 
 
-def _check_path(path: object, *, sequential: bool = False) -> None:
+def checked_path(path: object, *, sequential: bool = False) -> str:
+    """The path of a znode; of a sequential one to create, the prefix.
+
+    Raises:
+        BadArgumentsError: it is none.
+    """
     if not isinstance(path, str):
         raise BadArgumentsError("", f"a path must be a string, not {type(path).__name__}")
     check_path(path, sequential=sequential)
+    return path
+
+
+def checked_version(path: str, version: object) -> int:
+    """A version, -1 for any.
+
+    Raises:
+        BadArgumentsError: it is none.
+    """
+    if type(version) is not int or not VERSION_MIN <= version <= VERSION_MAX:
+        raise BadArgumentsError(path, f"a version must be a 32-bit integer, not {version!r}")
+    return version
+
+
+def checked_acls(path: str, acls: object) -> Acls:
+    """An ACL with at least one entry, each well-formed.
+
+    Raises:
+        InvalidAclError: it is not.
+    """
+    if not isinstance(acls, Iterable):
+        raise InvalidAclError(path, f"an ACL is a list of Acl, not {acls!r}")
+    entries = tuple(acls)
+    for each in entries:
+        if not isinstance(each, Acl) or not isinstance(each.permissions, int):
+            raise InvalidAclError(path, f"an ACL is a list of Acl, and has {each!r}")
+        if not isinstance(each.scheme, str) or not isinstance(each.id, str):
+            raise InvalidAclError(path, f"scheme and id of an Acl are texts, unlike in {each!r}")
+        if isinstance(normalized([each], _SOMEBODY), int):
+            raise InvalidAclError(path, f"malformed: {each!r}")
+    if isinstance(normalized(entries, _SOMEBODY), int):
+        raise InvalidAclError(path, f"it has {len(entries)} entries")
+    return entries
+
+
+def checked_limits(path: str, limits: object) -> QuotaLimits:
+    """The limits of a quota.
+
+    Raises:
+        BadArgumentsError: they are none, or one of them is no limit.
+    """
+    if not isinstance(limits, QuotaLimits):
+        raise BadArgumentsError(path, f"limits must be QuotaLimits, not {limits!r}")
+    for name in limits.__struct_fields__:
+        limit = getattr(limits, name)
+        if type(limit) is not int or not NO_LIMIT <= limit <= LIMIT_MAX:
+            raise BadArgumentsError(
+                path, f"{name} must be a number up to 10**18 - 1, or -1 for none, not {limit!r}"
+            )
+    return limits
+
+
+def checked_client_id(client_id: object) -> ClientId:
+    """Id and password of a session.
+
+    Raises:
+        BadArgumentsError: it is no such pair.
+    """
+    if isinstance(client_id, tuple) and len(client_id) == 2:
+        session_id, password = client_id
+        is_id = type(session_id) is int and 0 < session_id < 1 << 63
+        if is_id and type(password) is bytes and len(password) == PASSWORD_BYTES:
+            return ClientId(SessionId(session_id), password)
+    raise BadArgumentsError("", "client_id must be the client_id of another handle")
+
+
+def _ttl_ms(path: str, ttl_s: float) -> int:
+    is_number = isinstance(ttl_s, int | float) and not isinstance(ttl_s, bool)
+    if is_number and 0 < ttl_s <= TTL_MS_MAX / 1000:
+        return max(round(ttl_s * 1000), 1)
+    raise BadArgumentsError(path, f"ttl_s must be a positive number of seconds, not {ttl_s!r}")
 
 
 def _value(path: str, value: object, bytes_max: int) -> bytes:
@@ -104,9 +235,3 @@ def _value(path: str, value: object, bytes_max: int) -> bytes:
             path, f"a value of {len(value)} bytes, at most {bytes_max} are allowed"
         )
     return value
-
-
-def _version(path: str, version: object) -> int:
-    if type(version) is not int or not VERSION_MIN <= version <= VERSION_MAX:
-        raise BadArgumentsError(path, f"a version must be a 32-bit integer, not {version!r}")
-    return version

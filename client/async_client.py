@@ -14,36 +14,36 @@ import asyncio
 import inspect
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterable
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self, Unpack, overload
 
-from raykeeper.client import arguments
+from raykeeper.client.arguments import Consistency
+from raykeeper.client.asking import Asking, CreateOptions
+from raykeeper.client.async_access import AsyncAccess
+from raykeeper.client.client_id import ClientId
 from raykeeper.client.core import ClientCore
 from raykeeper.client.driver import Driver
 from raykeeper.client.effects import Answer
 from raykeeper.client.errors import KeeperError, WrongContextError
-from raykeeper.client.opening import VALUE_BYTES_MAX, new_core
+from raykeeper.client.opening import (
+    VALUE_BYTES_MAX,
+    SessionOptions,
+    checked_default,
+    new_asking,
+    new_core,
+    place_of,
+)
 from raykeeper.client.outstanding import Ask
 from raykeeper.client.results import result_of
-from raykeeper.client.rounds import (
-    Rounds,
-    create_with_parents,
-    delete_with_children,
-    run_rounds,
-)
+from raykeeper.client.rounds import Rounds, run_rounds
 from raykeeper.client.states import ClientState
+from raykeeper.client.transaction import AsyncTransaction
 from raykeeper.client.watched_event import WatchedEvent
 from raykeeper.links.contract import Dialer
 from raykeeper.zab.ids import ServerId
-from raykeeper.znodes.requests import (
-    ANY_VERSION,
-    Exists,
-    GetChildren,
-    GetData,
-    SessionId,
-    Sync,
-)
+from raykeeper.znodes.acl import Acl
+from raykeeper.znodes.requests import ANY_VERSION, SessionId
 from raykeeper.znodes.stat import Stat
 
 log = logging.getLogger("raykeeper.client")
@@ -52,19 +52,19 @@ AsyncWatch = Callable[[WatchedEvent], object]
 AsyncListener = Callable[[ClientState], object]
 
 
-class AsyncClient:
+class AsyncClient(AsyncAccess):
     """A handle of one session, for one event loop. Made by `await AsyncClient.connect(name)`."""
 
     def __init__(
         self,
         core: ClientCore,
         dialer: Dialer,
-        value_bytes_max: int,
+        asking: Asking,
         clock: Callable[[], float],
     ) -> None:
         """Use `connect`."""
         self._core = core
-        self._value_bytes_max = value_bytes_max
+        self._asking = asking
         self._listeners: list[AsyncListener] = []
         self._callbacks: set[asyncio.Future[Any]] = set()
         self._driver = Driver(core, dialer, self, asyncio.get_running_loop(), clock)
@@ -77,47 +77,54 @@ class AsyncClient:
         timeout_s: float = 30.0,
         *,
         value_bytes_max: int = VALUE_BYTES_MAX,
+        default_acl: Iterable[Acl] | None = None,
+        client_id: ClientId | None = None,
     ) -> Self:
-        """Open a session with the ensemble `name` of this Ray cluster.
+        """Open a session with the ensemble `name` of this Ray cluster. See `connect` in connect.py.
 
         Raises:
-            BadArgumentsError: a span of time makes no sense.
+            BadArgumentsError: an argument makes no sense.
+            InvalidAclError: the default ACL is malformed.
             EnsembleNotFoundError: there is no such ensemble.
             WrongContextError: there is no Ray cluster, or it cannot be reached from here.
             ConnectionLossError: no server took the session within `timeout_s`; says why.
+            SessionExpiredError: the session to take over is over.
+            AuthFailedError: its password is wrong, or not its password any more.
         """
         # Imported here: a process may use the client without Ray.
         from raykeeper.client.ensembles import dialer_of, find_servers
 
-        # It asks Ray's GCS, which would block the loop.
-        servers = await asyncio.to_thread(find_servers, name)
-        return await cls.open(
-            servers,
-            dialer_of(name, session_timeout_s),
+        ensemble, chroot = place_of(name)
+        options = SessionOptions(
             session_timeout_s=session_timeout_s,
             timeout_s=timeout_s,
             value_bytes_max=value_bytes_max,
+            default_acl=checked_default(default_acl),
+            client_id=client_id,
+            chroot=chroot,
         )
+        # It asks Ray's GCS, which would block the loop.
+        servers = await asyncio.to_thread(find_servers, ensemble)
+        return await cls.open(servers, dialer_of(ensemble, session_timeout_s), options)
 
     @classmethod
     async def open(
         cls,
         servers: list[ServerId],
         dialer: Dialer,
+        options: SessionOptions,
         *,
-        session_timeout_s: float,
-        timeout_s: float,
-        value_bytes_max: int = VALUE_BYTES_MAX,
         clock: Callable[[], float] = time.monotonic,
     ) -> Self:
         """Open a session with the ensemble of these servers.
 
         Raises:
-            BadArgumentsError: a span of time makes no sense.
+            BadArgumentsError: an option makes no sense.
             ConnectionLossError: no server took the session within `timeout_s`; says why.
+            SessionExpiredError: the session to take over is over.
+            AuthFailedError: its password is wrong, or not its password any more.
         """
-        core = new_core(servers, session_timeout_s, timeout_s)
-        client = cls(core, dialer, value_bytes_max, clock)
+        client = cls(new_core(servers, options), dialer, new_asking(options), clock)
         client._driver.start()
         try:
             await asyncio.shield(client._driver.opened)
@@ -132,42 +139,77 @@ class AsyncClient:
         return self._core.session_id
 
     @property
+    def client_id(self) -> ClientId:
+        """What another `connect` needs to take the session over. Keep it secret."""
+        return self._core.client_id
+
+    @property
+    def ensemble_uuid(self) -> str:
+        """What names the ensemble for ever; it salts the keys of the scheme `scrypt`."""
+        return self._core.ensemble
+
+    @property
     def state(self) -> ClientState:
         """The state now. It is LOST on time even if the loop was kept from running."""
         return ClientState.LOST if self._core.is_lost(self._driver.now()) else self._core.state
+
+    @overload
+    def create(
+        self,
+        path: str,
+        value: bytes = b"",
+        *,
+        makepath: bool = False,
+        include_data: Literal[False] = False,
+        **options: Unpack[CreateOptions],
+    ) -> asyncio.Future[str]: ...
+
+    @overload
+    def create(
+        self,
+        path: str,
+        value: bytes = b"",
+        *,
+        makepath: bool = False,
+        include_data: Literal[True],
+        **options: Unpack[CreateOptions],
+    ) -> asyncio.Future[tuple[str, Stat]]: ...
 
     def create(
         self,
         path: str,
         value: bytes = b"",
         *,
-        ephemeral: bool = False,
-        sequence: bool = False,
         makepath: bool = False,
-    ) -> asyncio.Future[str]:
+        include_data: bool = False,
+        **options: Unpack[CreateOptions],
+    ) -> asyncio.Future[Any]:
         """Create a znode; the real path. See `Client.create`.
 
         Raises:
-            BadArgumentsError: path or value is not acceptable; nothing was sent.
+            BadArgumentsError: an argument is not acceptable; nothing was sent.
+            InvalidAclError: the ACL is malformed; nothing was sent.
         """
-        creation = arguments.creation(
-            path,
-            value,
-            ephemeral=ephemeral,
-            sequence=sequence,
-            bytes_max=self._value_bytes_max,
-        )
-        if makepath:
-            return self._run(create_with_parents(creation))
-        return self._submit(creation)
+        return self._start(self._asking.create(path, value, makepath, include_data, options))
 
-    def get(self, path: str, watch: AsyncWatch | None = None) -> asyncio.Future[tuple[bytes, Stat]]:
+    def ensure_path(self, path: str, acl: Iterable[Acl] | None = None) -> asyncio.Future[None]:
+        """Create a znode, and those above it, unless it is there. See `Client.ensure_path`.
+
+        Raises:
+            BadArgumentsError: the path is not acceptable; nothing was sent.
+            InvalidAclError: the ACL is malformed; nothing was sent.
+        """
+        return self._start(self._asking.ensure_path(path, acl))
+
+    def get(
+        self, path: str, watch: AsyncWatch | None = None, *, consistency: Consistency = "session"
+    ) -> asyncio.Future[tuple[bytes, Stat]]:
         """Read value and Stat. See `Client.get`.
 
         Raises:
-            BadArgumentsError: path or watch is not acceptable; nothing was sent.
+            BadArgumentsError: an argument is not acceptable; nothing was sent.
         """
-        return self._submit(arguments.query(GetData, path, watch))
+        return self._submit(self._asking.get(path, watch, consistency))
 
     def set(self, path: str, value: bytes, version: int = ANY_VERSION) -> asyncio.Future[Stat]:
         """Replace the value. See `Client.set`.
@@ -175,9 +217,7 @@ class AsyncClient:
         Raises:
             BadArgumentsError: path, value or version is not acceptable; nothing was sent.
         """
-        return self._submit(
-            arguments.setting(path, value, version, bytes_max=self._value_bytes_max)
-        )
+        return self._submit(self._asking.set(path, value, version))
 
     def delete(
         self, path: str, version: int = ANY_VERSION, recursive: bool = False
@@ -187,26 +227,41 @@ class AsyncClient:
         Raises:
             BadArgumentsError: path or version is not acceptable; nothing was sent.
         """
-        deletion = arguments.deletion(path, version)
-        if recursive:
-            return self._run(delete_with_children(deletion))
-        return self._submit(deletion)
+        return self._start(self._asking.delete(path, version, recursive))
 
-    def exists(self, path: str, watch: AsyncWatch | None = None) -> asyncio.Future[Stat | None]:
+    def exists(
+        self, path: str, watch: AsyncWatch | None = None, *, consistency: Consistency = "session"
+    ) -> asyncio.Future[Stat | None]:
         """The Stat of the znode, or None. See `Client.exists`.
 
         Raises:
-            BadArgumentsError: path or watch is not acceptable; nothing was sent.
+            BadArgumentsError: an argument is not acceptable; nothing was sent.
         """
-        return self._submit(arguments.query(Exists, path, watch))
+        return self._submit(self._asking.exists(path, watch, consistency))
 
-    def get_children(self, path: str, watch: AsyncWatch | None = None) -> asyncio.Future[list[str]]:
+    def get_children(
+        self, path: str, watch: AsyncWatch | None = None, *, consistency: Consistency = "session"
+    ) -> asyncio.Future[list[str]]:
         """The names of the children, in no order. See `Client.get_children`.
 
         Raises:
-            BadArgumentsError: path or watch is not acceptable; nothing was sent.
+            BadArgumentsError: an argument is not acceptable; nothing was sent.
         """
-        return self._submit(arguments.query(GetChildren, path, watch))
+        return self._submit(self._asking.get_children(path, watch, consistency))
+
+    def get_many(
+        self, paths: Iterable[str]
+    ) -> asyncio.Future[list[tuple[bytes, Stat] | KeeperError]]:
+        """Read several znodes, all at one moment. See `Client.get_many`.
+
+        Raises:
+            BadArgumentsError: a path is not acceptable, or there are too many; nothing was sent.
+        """
+        return self._start(self._asking.get_many(paths))
+
+    def transaction(self) -> AsyncTransaction:
+        """Several operations as one: all of them or none. See client/transaction.py."""
+        return AsyncTransaction(self._asking, self._start)
 
     def sync(self, path: str = "/") -> asyncio.Future[None]:
         """Wait until the server has everything committed so far. See `Client.sync`.
@@ -214,7 +269,7 @@ class AsyncClient:
         Raises:
             BadArgumentsError: the path is not acceptable; nothing was sent.
         """
-        return self._submit(arguments.query(Sync, path))
+        return self._submit(self._asking.sync(path))
 
     def add_listener(self, listener: AsyncListener) -> None:
         """Have `listener` called with each new state. It is removed when it returns True."""
@@ -278,10 +333,12 @@ class AsyncClient:
         self._driver.submit(ask, reply)
         return reply.future
 
-    def _run(self, rounds: Rounds) -> asyncio.Future[Any]:
+    def _start(self, asked: Ask | Rounds) -> asyncio.Future[Any]:
+        if not isinstance(asked, Generator):
+            return self._submit(asked)
         self._check_loop()
         reply = _Reply(self._driver.loop.create_future())
-        run_rounds(rounds, self._driver.submit, reply)
+        run_rounds(asked, self._driver.submit, reply)
         return reply.future
 
     def _check_loop(self) -> None:

@@ -15,32 +15,29 @@ is first used.
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from types import TracebackType
-from typing import Self
+from typing import Any, Literal, Self, Unpack, overload
 
-from raykeeper.client import arguments
-from raykeeper.client.errors import ConnectionLossError
+from raykeeper.client.arguments import Consistency
+from raykeeper.client.asking import CreateOptions
+from raykeeper.client.blocking_access import BlockingAccess
+from raykeeper.client.client_id import ClientId
+from raykeeper.client.errors import ConnectionLossError, KeeperError
 from raykeeper.client.loop_thread import refuse_running_loop
-from raykeeper.client.rounds import create_with_parents, delete_with_children
 from raykeeper.client.session import Listener, Session
 from raykeeper.client.states import ClientState
+from raykeeper.client.transaction import BlockingTransaction
 from raykeeper.client.watched_event import WatchedEvent
-from raykeeper.znodes.requests import (
-    ANY_VERSION,
-    Exists,
-    GetChildren,
-    GetData,
-    SessionId,
-    Sync,
-)
+from raykeeper.znodes.acl import Acl
+from raykeeper.znodes.requests import ANY_VERSION, SessionId
 from raykeeper.znodes.stat import Stat
 
 Watch = Callable[[WatchedEvent], object]
 
 
-class Client:
+class Client(BlockingAccess):
     """A handle of one session. Made by `connect`; see the module for what callbacks may rely on."""
 
     def __init__(
@@ -58,85 +55,154 @@ class Client:
         return self._live().session_id
 
     @property
+    def client_id(self) -> ClientId:
+        """What another `connect` needs to take the session over. Keep it secret."""
+        return self._live().client_id
+
+    @property
+    def ensemble_uuid(self) -> str:
+        """What names the ensemble for ever; it salts the keys of the scheme `scrypt`."""
+        return self._live().ensemble_uuid
+
+    @property
     def state(self) -> ClientState:
         """The state now. It is LOST on time even if the background thread was kept from running."""
         return self._live().state
+
+    @overload
+    def create(
+        self,
+        path: str,
+        value: bytes = b"",
+        *,
+        makepath: bool = False,
+        include_data: Literal[False] = False,
+        **options: Unpack[CreateOptions],
+    ) -> str: ...
+
+    @overload
+    def create(
+        self,
+        path: str,
+        value: bytes = b"",
+        *,
+        makepath: bool = False,
+        include_data: Literal[True],
+        **options: Unpack[CreateOptions],
+    ) -> tuple[str, Stat]: ...
 
     def create(
         self,
         path: str,
         value: bytes = b"",
         *,
-        ephemeral: bool = False,
-        sequence: bool = False,
         makepath: bool = False,
-    ) -> str:
+        include_data: bool = False,
+        **options: Unpack[CreateOptions],
+    ) -> str | tuple[str, Stat]:
         """Create a znode and return its real path, which a sequential one gets from the server.
 
         Args:
             path: Of the znode; of a sequential one, the prefix of its path.
             value: Its value.
-            ephemeral: Delete it when this session ends.
-            sequence: Append a number that grows with every child of the parent.
-            makepath: Create missing parents too. Not atomic.
+            makepath: Create missing parents too, with the same ACL. Not atomic.
+            include_data: Return path and Stat.
+            options: `ephemeral`: delete it when this session ends. `sequence`: append a number
+                that grows with every child of the parent. `container`: delete it once its last
+                child is gone. `ttl_s`: delete it when for so many seconds it has had no children
+                and no new value. `acl`: who may do what with it (client/access.py); without one
+                it is the default of the handle.
 
         Raises:
-            BadArgumentsError: path or value is not acceptable; nothing was sent.
+            BadArgumentsError: an argument is not acceptable; nothing was sent.
+            InvalidAclError: the ACL is malformed, or its `auth` stands for nobody.
             NodeExistsError: the znode exists.
             NoNodeError: the parent does not exist.
             NoChildrenForEphemeralsError: the parent is ephemeral.
+            NoAuthError: the parent does not grant CREATE.
+            QuotaExceededError: a hard quota of a subtree around it would be exceeded.
             KeeperError: as for every call: SessionExpiredError, OperationTimeoutError, …
         """
         refuse_running_loop("create")
-        return self._live().wait(
-            self.create_async(
-                path, value, ephemeral=ephemeral, sequence=sequence, makepath=makepath
-            )
-        )
+        live = self._live()
+        asked = live.asking.create(path, value, makepath, include_data, options)
+        result: str | tuple[str, Stat] = live.wait(live.start(asked))
+        return result
 
     def create_async(
         self,
         path: str,
         value: bytes = b"",
         *,
-        ephemeral: bool = False,
-        sequence: bool = False,
         makepath: bool = False,
-    ) -> Future[str]:
+        include_data: bool = False,
+        **options: Unpack[CreateOptions],
+    ) -> Future[Any]:
         """`create` without waiting.
 
         Raises:
-            BadArgumentsError: path or value is not acceptable; nothing was sent.
+            BadArgumentsError: an argument is not acceptable; nothing was sent.
+            InvalidAclError: the ACL is malformed; nothing was sent.
         """
-        creation = arguments.creation(
-            path,
-            value,
-            ephemeral=ephemeral,
-            sequence=sequence,
-            bytes_max=self._live().value_bytes_max,
-        )
-        if makepath:
-            return self._live().run(create_with_parents(creation))
-        return self._live().submit(creation)
+        live = self._live()
+        return live.start(live.asking.create(path, value, makepath, include_data, options))
 
-    def get(self, path: str, watch: Watch | None = None) -> tuple[bytes, Stat]:
-        """Read value and Stat; `watch` is called once, when either changes or the znode goes.
+    def ensure_path(self, path: str, acl: Iterable[Acl] | None = None) -> None:
+        """Create a persistent znode, and those above it, unless it is there.
+
+        Args:
+            path: Of the znode.
+            acl: Of those that are created.
 
         Raises:
-            BadArgumentsError: path or watch is not acceptable; nothing was sent.
+            BadArgumentsError: the path is not acceptable; nothing was sent.
+            InvalidAclError: the ACL is malformed; nothing was sent.
+            KeeperError: as for `create`; it is no error that the znode exists.
+        """
+        refuse_running_loop("ensure_path")
+        self._live().wait(self.ensure_path_async(path, acl))
+
+    def ensure_path_async(self, path: str, acl: Iterable[Acl] | None = None) -> Future[None]:
+        """`ensure_path` without waiting.
+
+        Raises:
+            BadArgumentsError: the path is not acceptable; nothing was sent.
+            InvalidAclError: the ACL is malformed; nothing was sent.
+        """
+        live = self._live()
+        return live.run(live.asking.ensure_path(path, acl))
+
+    def get(
+        self, path: str, watch: Watch | None = None, *, consistency: Consistency = "session"
+    ) -> tuple[bytes, Stat]:
+        """Read value and Stat; `watch` is called once, when either changes or the znode goes.
+
+        Args:
+            path: Of the znode.
+            watch: Called once, when the value changes or the znode goes.
+            consistency: "session": what the server has, never older than what this handle has
+                seen. "linearizable": all that was committed before the call, for a round trip to
+                the leader.
+
+        Raises:
+            BadArgumentsError: an argument is not acceptable; nothing was sent.
             NoNodeError: the znode does not exist; no watch is set.
+            NoAuthError: it does not grant READ.
             KeeperError: as for every call.
         """
         refuse_running_loop("get")
-        return self._live().wait(self.get_async(path, watch))
+        return self._live().wait(self.get_async(path, watch, consistency=consistency))
 
-    def get_async(self, path: str, watch: Watch | None = None) -> Future[tuple[bytes, Stat]]:
+    def get_async(
+        self, path: str, watch: Watch | None = None, *, consistency: Consistency = "session"
+    ) -> Future[tuple[bytes, Stat]]:
         """`get` without waiting.
 
         Raises:
-            BadArgumentsError: path or watch is not acceptable; nothing was sent.
+            BadArgumentsError: an argument is not acceptable; nothing was sent.
         """
-        return self._live().submit(arguments.query(GetData, path, watch))
+        live = self._live()
+        return live.submit(live.asking.get(path, watch, consistency))
 
     def set(self, path: str, value: bytes, version: int = ANY_VERSION) -> Stat:
         """Replace the value if the znode is at `version`, or at any (-1).
@@ -144,7 +210,9 @@ class Client:
         Raises:
             BadArgumentsError: path, value or version is not acceptable; nothing was sent.
             NoNodeError: the znode does not exist.
+            NoAuthError: it does not grant WRITE.
             BadVersionError: it is at another version.
+            QuotaExceededError: a hard quota of a subtree around it would be exceeded.
             KeeperError: as for every call.
         """
         refuse_running_loop("set")
@@ -156,9 +224,8 @@ class Client:
         Raises:
             BadArgumentsError: path, value or version is not acceptable; nothing was sent.
         """
-        return self._live().submit(
-            arguments.setting(path, value, version, bytes_max=self._live().value_bytes_max)
-        )
+        live = self._live()
+        return live.submit(live.asking.set(path, value, version))
 
     def delete(self, path: str, version: int = ANY_VERSION, recursive: bool = False) -> None:
         """Delete the znode if it is at `version`, or at any (-1).
@@ -166,11 +233,13 @@ class Client:
         Args:
             path: Of the znode.
             version: That it must have.
-            recursive: Delete everything below it too. Not atomic; nothing there is no error then.
+            recursive: Delete everything below it too, also what others create meanwhile. Not
+                atomic: a transaction for each znode. Nothing there is no error then.
 
         Raises:
             BadArgumentsError: path or version is not acceptable; nothing was sent.
             NoNodeError: the znode does not exist.
+            NoAuthError: its parent does not grant DELETE.
             BadVersionError: it is at another version.
             NotEmptyError: it has children.
             KeeperError: as for every call.
@@ -186,47 +255,83 @@ class Client:
         Raises:
             BadArgumentsError: path or version is not acceptable; nothing was sent.
         """
-        deletion = arguments.deletion(path, version)
-        if recursive:
-            return self._live().run(delete_with_children(deletion))
-        return self._live().submit(deletion)
+        live = self._live()
+        return live.start(live.asking.delete(path, version, recursive))
 
-    def exists(self, path: str, watch: Watch | None = None) -> Stat | None:
+    def exists(
+        self, path: str, watch: Watch | None = None, *, consistency: Consistency = "session"
+    ) -> Stat | None:
         """The Stat of the znode, or None; `watch` is called once, when that changes.
 
         Raises:
-            BadArgumentsError: path or watch is not acceptable; nothing was sent.
+            BadArgumentsError: an argument is not acceptable; nothing was sent.
+            NoAuthError: the znode does not grant READ.
             KeeperError: as for every call.
         """
         refuse_running_loop("exists")
-        return self._live().wait(self.exists_async(path, watch))
+        return self._live().wait(self.exists_async(path, watch, consistency=consistency))
 
-    def exists_async(self, path: str, watch: Watch | None = None) -> Future[Stat | None]:
+    def exists_async(
+        self, path: str, watch: Watch | None = None, *, consistency: Consistency = "session"
+    ) -> Future[Stat | None]:
         """`exists` without waiting.
 
         Raises:
-            BadArgumentsError: path or watch is not acceptable; nothing was sent.
+            BadArgumentsError: an argument is not acceptable; nothing was sent.
         """
-        return self._live().submit(arguments.query(Exists, path, watch))
+        live = self._live()
+        return live.submit(live.asking.exists(path, watch, consistency))
 
-    def get_children(self, path: str, watch: Watch | None = None) -> list[str]:
+    def get_children(
+        self, path: str, watch: Watch | None = None, *, consistency: Consistency = "session"
+    ) -> list[str]:
         """The names of the children, in no order; `watch` is called once, when they change.
 
         Raises:
-            BadArgumentsError: path or watch is not acceptable; nothing was sent.
+            BadArgumentsError: an argument is not acceptable; nothing was sent.
             NoNodeError: the znode does not exist; no watch is set.
+            NoAuthError: it does not grant READ.
             KeeperError: as for every call.
         """
         refuse_running_loop("get_children")
-        return self._live().wait(self.get_children_async(path, watch))
+        return self._live().wait(self.get_children_async(path, watch, consistency=consistency))
 
-    def get_children_async(self, path: str, watch: Watch | None = None) -> Future[list[str]]:
+    def get_children_async(
+        self, path: str, watch: Watch | None = None, *, consistency: Consistency = "session"
+    ) -> Future[list[str]]:
         """`get_children` without waiting.
 
         Raises:
-            BadArgumentsError: path or watch is not acceptable; nothing was sent.
+            BadArgumentsError: an argument is not acceptable; nothing was sent.
         """
-        return self._live().submit(arguments.query(GetChildren, path, watch))
+        live = self._live()
+        return live.submit(live.asking.get_children(path, watch, consistency))
+
+    def get_many(self, paths: Iterable[str]) -> list[tuple[bytes, Stat] | KeeperError]:
+        """Read value and Stat of several znodes, all at one moment: of each those, or its error.
+
+        Raises:
+            BadArgumentsError: a path is not acceptable, or there are too many; nothing was sent.
+            KeeperError: as for every call.
+        """
+        refuse_running_loop("get_many")
+        return self._live().wait(self.get_many_async(paths))
+
+    def get_many_async(
+        self, paths: Iterable[str]
+    ) -> Future[list[tuple[bytes, Stat] | KeeperError]]:
+        """`get_many` without waiting.
+
+        Raises:
+            BadArgumentsError: a path is not acceptable, or there are too many; nothing was sent.
+        """
+        live = self._live()
+        return live.run(live.asking.get_many(paths))
+
+    def transaction(self) -> BlockingTransaction:
+        """Several operations as one: all of them or none. See client/transaction.py."""
+        live = self._live()
+        return BlockingTransaction(live.asking, live.run, live.wait)
 
     def sync(self, path: str = "/") -> None:
         """Wait until the server has everything that was committed when it got this request.
@@ -244,7 +349,8 @@ class Client:
         Raises:
             BadArgumentsError: the path is not acceptable; nothing was sent.
         """
-        return self._live().submit(arguments.query(Sync, path))
+        live = self._live()
+        return live.submit(live.asking.sync(path))
 
     def add_listener(self, listener: Listener) -> None:
         """Have `listener` called with each new state. It is removed when it returns True."""

@@ -1,12 +1,22 @@
 """Open a session with an ensemble by its name, from a driver, a task or an actor."""
 
+from collections.abc import Iterable
 from functools import partial
 
+from msgspec import structs
+
 from raykeeper.client.client import Client
+from raykeeper.client.client_id import ClientId
 from raykeeper.client.ensembles import dialer_of, find_servers
 from raykeeper.client.loop_thread import refuse_running_loop
-from raykeeper.client.opening import VALUE_BYTES_MAX
+from raykeeper.client.opening import (
+    VALUE_BYTES_MAX,
+    SessionOptions,
+    checked_default,
+    place_of,
+)
 from raykeeper.client.session import Session
+from raykeeper.znodes.acl import Acl
 
 
 def connect(
@@ -15,35 +25,49 @@ def connect(
     timeout_s: float = 30.0,
     *,
     value_bytes_max: int = VALUE_BYTES_MAX,
+    default_acl: Iterable[Acl] | None = None,
+    client_id: ClientId | None = None,
 ) -> Client:
     """Open a session with the ensemble `name` of this Ray cluster.
 
     A process without `ray.init` joins the cluster that runs on its machine.
 
     Args:
-        name: Of the ensemble.
+        name: Of the ensemble. With a path, "coord/app1", the znode /app1 is the root of the handle
+            (chroot): all its paths are below. `ensure_path("/")` creates it.
         session_timeout_s: How long the session outlives silence; the servers may bound it.
         timeout_s: How long this call, and each request of the client, may take.
         value_bytes_max: The ensemble's bound of a value, if that was configured.
+        default_acl: Of the znodes that this handle creates without one; else they are open to all.
+        client_id: Of another handle, whose session this one takes over with everything it owns;
+            that one is told SESSION_MOVED when it asks for anything again.
 
     Raises:
-        BadArgumentsError: a span of time makes no sense.
+        BadArgumentsError: an argument makes no sense.
+        InvalidAclError: the default ACL is malformed.
         EnsembleNotFoundError: there is no such ensemble; the text lists those there are.
         WrongContextError: inside an event loop (use AsyncClient there), without a Ray cluster, or
             through `ray://`; the text says what to do.
         ConnectionLossError: no server took the session within `timeout_s`; the text says which
             servers were tried and what came of it.
+        SessionExpiredError: the session to take over is over.
+        AuthFailedError: its password is wrong, or not its password any more.
     """
     refuse_running_loop("connect")
-    reopen = partial(_open, name, session_timeout_s, timeout_s, value_bytes_max)
-    return Client(reopen(), reopen)
-
-
-def _open(name: str, session_timeout_s: float, timeout_s: float, value_bytes_max: int) -> Session:
-    return Session.open(
-        find_servers(name),
-        dialer_of(name, session_timeout_s),
+    ensemble, chroot = place_of(name)
+    options = SessionOptions(
         session_timeout_s=session_timeout_s,
         timeout_s=timeout_s,
         value_bytes_max=value_bytes_max,
+        default_acl=checked_default(default_acl),
+        client_id=client_id,
+        chroot=chroot,
     )
+    # A handle that is passed on opens a session of its own, whoever's session this one has.
+    reopen = partial(_open, ensemble, structs.replace(options, client_id=None))
+    return Client(_open(ensemble, options), reopen)
+
+
+def _open(ensemble: str, options: SessionOptions) -> Session:
+    dialer = dialer_of(ensemble, options.session_timeout_s)
+    return Session.open(find_servers(ensemble), dialer, options)

@@ -30,6 +30,7 @@ from raykeeper.znodes.replies import (
     IdentitiesRead,
     Inquired,
     PathsRead,
+    QuotaRead,
     ReadFailed,
     ResultsRead,
     StatRead,
@@ -42,6 +43,7 @@ from raykeeper.znodes.requests import (
     GetChildren,
     GetData,
     GetEphemerals,
+    GetQuota,
     Inquiry,
     MultiRead,
     Request,
@@ -78,6 +80,7 @@ _REPLY_TO: dict[type, type] = {
     GetEphemerals: PathsRead,
     CountDescendants: CountRead,
     MultiRead: ResultsRead,
+    GetQuota: QuotaRead,
 }
 
 

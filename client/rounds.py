@@ -1,15 +1,17 @@
 """Operations made of several requests: create with its parents, delete with its children.
 
 Each is a generator that yields a round of requests, all sent at once, and is sent their outcomes;
-so both facades share it. None of them is atomic: other clients see the steps, and what an error
-leaves behind stays.
+so both facades share it. None of those with several requests is atomic: other clients see the
+steps, and what an error leaves behind stays. A single request whose result takes more than its
+answer to make is one of them too.
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, Protocol
 
 from raykeeper.client.effects import Answer
 from raykeeper.client.outstanding import Ask, Query
+from raykeeper.client.results import part_of, result_of
 from raykeeper.znodes.errors import (
     BadArgumentsError,
     BadVersionError,
@@ -19,16 +21,21 @@ from raykeeper.znodes.errors import (
     NotEmptyError,
 )
 from raykeeper.znodes.paths import UNDELETABLE, join, parent_of
-from raykeeper.znodes.replies import ChildrenRead, StatRead, Written
+from raykeeper.znodes.replies import ChildrenRead, ResultsRead, StatRead
 from raykeeper.znodes.requests import (
     ANY_VERSION,
     Create,
     Delete,
     Exists,
     GetChildren,
+    MultiRead,
+    SetData,
 )
 
 ROUNDS_MAX = 100  # against somebody who undoes each round
+AT_ONCE_MAX = 1000
+"""Requests of one operation that wait at once: others need not wait behind all of them, and a
+subtree of any size does not time out in the queue."""
 
 Outcome = Answer | KeeperError
 Rounds = Generator[list[Ask], list[Outcome], Any]
@@ -44,15 +51,54 @@ class Owner(Protocol):
         """It failed."""
 
 
-def create_with_parents(creation: Create) -> Rounds:
-    """Create a znode, and the missing ones above it as empty persistent znodes.
+def shaped(ask: Ask, shape: Callable[[Answer], Any]) -> Rounds:
+    """One request, whose result is what `shape` makes of the answer.
+
+    Raises:
+        KeeperError: what the request failed with, or `shape` raises.
+    """
+    (outcome,) = yield [ask]
+    return shape(_succeeded(outcome))
+
+
+def read_many(request: MultiRead) -> Rounds:
+    """Several reads of one moment: the result of each, or its error.
+
+    Raises:
+        KeeperError: what the whole request failed with.
+    """
+    (outcome,) = yield [request]
+    answer = _succeeded(outcome)
+    assert isinstance(answer, ResultsRead), answer
+    results = zip(request.ops, answer.results, strict=True)
+    return [part_of(result, op.path) for op, result in results]
+
+
+def ensure(creation: Create) -> Rounds:
+    """Create a persistent znode and those above it, unless it is there.
+
+    Raises:
+        KeeperError: what the creation failed with.
+    """
+    (found,) = yield [Query(Exists, creation.path)]
+    answer = _succeeded(found)
+    assert isinstance(answer, StatRead), answer
+    if answer.stat is None:
+        try:
+            yield from create_with_parents(creation)
+        except NodeExistsError:
+            return  # somebody was quicker
+
+
+def create_with_parents(creation: Create, shape: Callable[[Answer], Any] = result_of) -> Rounds:
+    """Create a znode, and the missing ones above it as empty persistent ones with the same ACL.
 
     The znode alone is tried first, so where the parents exist this costs nothing.
 
     Raises:
         KeeperError: what the creation failed with.
     """
-    parents = [Create(path, b"", 0) for path in _above(creation.path)]
+    parents = [Create(path, b"", 0, creation.acls) for path in _above(creation.path)]
     *above, outcome = yield [creation]
     for _ in range(ROUNDS_MAX):
         # A parent that somebody deletes in between is missing once more.
@@ -60,10 +106,38 @@ def create_with_parents(creation: Create) -> Rounds:
             break
         *above, outcome = yield [*parents, creation]
         _raise_other(above, NodeExistsError, NoNodeError)
-    if isinstance(outcome, KeeperError):
-        raise outcome
-    assert isinstance(outcome, Written), outcome
-    return outcome.path
+    return shape(_succeeded(outcome))
+
+
+def set_limits(setting: SetData, creation: Create) -> Rounds:
+    """Set the value of the znode that keeps a quota; where there is none, create it.
+
+    Raises:
+        KeeperError: what the setting or the creation failed with.
+    """
+    for _ in range(ROUNDS_MAX):
+        (outcome,) = yield [setting]
+        if not isinstance(outcome, NoNodeError):
+            break
+        try:
+            yield from create_with_parents(creation)
+        except NodeExistsError as error:
+            outcome = error  # somebody was quicker
+        else:
+            return None
+    _succeeded(outcome)
+    return None
+
+
+def remove_limits(path: str, root: str) -> Rounds:
+    """Delete the znode at `path`, and those above it up to `root` that are empty then.
+
+    Raises:
+        KeeperError: what the deletion failed with.
+    """
+    above = [each for each in reversed(_above(path)) if each.startswith(f"{root}/")]
+    outcome, *_ = yield [Delete(each, ANY_VERSION) for each in (path, *above)]
+    _succeeded(outcome)
 
 
 def delete_with_children(deletion: Delete) -> Rounds:
@@ -92,9 +166,8 @@ def delete_with_children(deletion: Delete) -> Rounds:
         below = yield from _list_tree(path)
         if not below:
             return None
-        doomed: list[Ask] = [Delete(each, ANY_VERSION) for each in reversed(below[1:])]
-        outcomes = yield [*doomed, deletion]
-        _raise_other(outcomes, NoNodeError, NotEmptyError)
+        doomed = [Delete(each, ANY_VERSION) for each in reversed(below[1:])]
+        outcomes = yield from _portioned([*doomed, deletion], NoNodeError, NotEmptyError)
         outcome = outcomes[-1]
         if not isinstance(outcome, NotEmptyError):
             return None
@@ -120,8 +193,8 @@ def _list_tree(path: str) -> Generator[list[Ask], list[Outcome], list[str]]:
     found: list[str] = []
     level = [path]
     while level:
-        outcomes = yield [Query(GetChildren, each) for each in level]
-        _raise_other(outcomes, NoNodeError)
+        asks = [Query(GetChildren, each) for each in level]
+        outcomes = yield from _portioned(asks, NoNodeError)
         below: list[str] = []
         for parent, outcome in zip(level, outcomes, strict=True):
             if isinstance(outcome, ChildrenRead):
@@ -129,6 +202,24 @@ def _list_tree(path: str) -> Generator[list[Ask], list[Outcome], list[str]]:
                 below += [join(parent, name) for name in sorted(outcome.children)]
         level = below
     return found
+
+
+def _portioned(
+    asks: Sequence[Ask], *expected: type[KeeperError]
+) -> Generator[list[Ask], list[Outcome], list[Outcome]]:
+    """As one round, but never too many at once, and none after an error that is not expected."""
+    outcomes: list[Outcome] = []
+    for start in range(0, len(asks), AT_ONCE_MAX):
+        portion = yield list(asks[start : start + AT_ONCE_MAX])
+        _raise_other(portion, *expected)
+        outcomes += portion
+    return outcomes
+
+
+def _succeeded(outcome: Outcome) -> Answer:
+    if isinstance(outcome, KeeperError):
+        raise outcome
+    return outcome
 
 
 def _raise_other(outcomes: list[Outcome], *expected: type[KeeperError]) -> None:

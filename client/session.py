@@ -6,17 +6,19 @@ Everything about threads is here; `client.py` is the API above it.
 import asyncio
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from functools import partial
 from typing import Any, Self, TypeVar, cast
 
+from raykeeper.client.asking import Asking
+from raykeeper.client.client_id import ClientId
 from raykeeper.client.core import ClientCore
 from raykeeper.client.dispatch import Dispatch
 from raykeeper.client.driver import Driver
 from raykeeper.client.errors import OperationTimeoutError, WrongContextError
 from raykeeper.client.loop_thread import refuse_running_loop, shared_loop
-from raykeeper.client.opening import VALUE_BYTES_MAX, new_core
+from raykeeper.client.opening import SessionOptions, new_asking, new_core
 from raykeeper.client.outstanding import Ask
 from raykeeper.client.reply import Reply
 from raykeeper.client.rounds import Rounds, run_rounds
@@ -51,13 +53,13 @@ class Session:
     def __init__(
         self,
         core: ClientCore,
+        asking: Asking,
         timeout_s: float,
-        value_bytes_max: int,
         loop: asyncio.AbstractEventLoop,
         clock: Callable[[], float],
     ) -> None:
         """Use `open`."""
-        self.value_bytes_max = value_bytes_max
+        self.asking = asking
         self._core = core
         self._timeout_s = timeout_s
         self._loop = loop
@@ -72,23 +74,24 @@ class Session:
         cls,
         servers: list[ServerId],
         dialer: Dialer,
+        options: SessionOptions,
         *,
-        session_timeout_s: float,
-        timeout_s: float,
-        value_bytes_max: int = VALUE_BYTES_MAX,
         loop: asyncio.AbstractEventLoop | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> Self:
         """Open a session with the ensemble of these servers.
 
         Raises:
-            BadArgumentsError: a span of time makes no sense.
+            BadArgumentsError: an option makes no sense.
+            InvalidAclError: the default ACL is malformed.
             ConnectionLossError: no server took the session within `timeout_s`; says why.
+            SessionExpiredError: the session to take over is over.
+            AuthFailedError: its password is wrong, or not its password any more.
             WrongContextError: the caller runs in an event loop, which this would block.
         """
         refuse_running_loop("connect")
-        core = new_core(servers, session_timeout_s, timeout_s)
-        session = cls(core, timeout_s, value_bytes_max, loop or shared_loop(), clock)
+        core, asking = new_core(servers, options), new_asking(options)
+        session = cls(core, asking, options.timeout_s, loop or shared_loop(), clock)
         opening = asyncio.run_coroutine_threadsafe(session._open(dialer), session._loop)
         try:
             opening.result()
@@ -102,6 +105,16 @@ class Session:
     def session_id(self) -> SessionId:
         """The id of the session, unique for ever."""
         return self._core.session_id
+
+    @property
+    def client_id(self) -> ClientId:
+        """What another handle needs to take the session over."""
+        return self._core.client_id
+
+    @property
+    def ensemble_uuid(self) -> str:
+        """Of the ensemble that the session is of."""
+        return self._core.ensemble
 
     @property
     def state(self) -> ClientState:
@@ -129,6 +142,14 @@ class Session:
         reply: Reply[Any] = Reply(self._dispatch)
         run_rounds(rounds, self._driver.submit_threadsafe, reply)
         return reply
+
+    def start(self, asked: Ask | Rounds) -> Reply[Any]:
+        """Submit a request, or an operation of several rounds.
+
+        Raises:
+            WrongContextError: after a fork.
+        """
+        return self.run(asked) if isinstance(asked, Generator) else self.submit(asked)
 
     def wait(self, reply: Future[T]) -> T:
         """Wait for a reply of this session.

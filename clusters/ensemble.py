@@ -21,12 +21,16 @@ from raykeeper.actors.replica_status import (
 )
 from raykeeper.client import Client
 from raykeeper.client import connect as connect_client
+from raykeeper.client.arguments import checked_path
+from raykeeper.client.client_id import ClientId
 from raykeeper.client.ensembles import servers_among
 from raykeeper.client.errors import EnsembleNotFoundError
+from raykeeper.client.opening import VALUE_BYTES_MAX
 from raykeeper.clusters.local_ray import join_ray
 from raykeeper.links.ray_names import NAMESPACE, replicas_among
 from raykeeper.zab.errors import RayKeeperError
 from raykeeper.zab.ids import Epoch, ServerId, Zxid
+from raykeeper.znodes.acl import Acl
 
 ANSWER_TIMEOUT_S = 2.0
 _STOP_TIMEOUT_S = 10.0
@@ -84,16 +88,32 @@ class Ensemble:
     def __hash__(self) -> int:
         return hash(self.name)
 
-    def connect(self, session_timeout_s: float = 10.0, timeout_s: float = 30.0) -> Client:
-        """Open a session; see `raykeeper.client.connect`.
+    def connect(
+        self,
+        session_timeout_s: float = 10.0,
+        timeout_s: float = 30.0,
+        *,
+        chroot: str = "",
+        default_acl: Iterable[Acl] | None = None,
+        client_id: ClientId | None = None,
+    ) -> Client:
+        """Open a session; see `raykeeper.client.connect`. `chroot` is the path of its root.
 
         Raises:
+            BadArgumentsError: an argument makes no sense.
+            InvalidAclError: the default ACL is malformed.
             EnsembleNotFoundError: no server of the ensemble runs any more.
             ConnectionLossError: no server took the session within `timeout_s`.
         """
         described = self.describe()
-        limit = {} if described is None else {"value_bytes_max": described.value_bytes_max}
-        return connect_client(self.name, session_timeout_s, timeout_s, **limit)
+        return connect_client(
+            self.name + (checked_path(chroot) if chroot else ""),
+            session_timeout_s,
+            timeout_s,
+            value_bytes_max=VALUE_BYTES_MAX if described is None else described.value_bytes_max,
+            default_acl=default_acl,
+            client_id=client_id,
+        )
 
     def describe(self) -> ReplicaDescription | None:
         """What the first server that answers knows of the ensemble; None when none answers.

@@ -44,10 +44,16 @@ class KeeperError(RayKeeperError):
         code: ZooKeeper's code.
         path: The path of the request, "" where there is none.
         definite: True when the operation surely had no effect.
+        results: Of a transaction that failed: for each operation its error, or None for one that
+            would have succeeded. None of other requests.
+        failed: Of a transaction that failed: the index of the operation because of which; else -1.
     """
 
     code: Code = Code.SYSTEM_ERROR
     meaning: str = "the server failed to process the request"
+
+    results: list[object] | None = None
+    failed: int = -1
 
     def __init__(self, path: str = "", detail: str = "", *, definite: bool = True) -> None:
         self.path = path
@@ -63,7 +69,7 @@ class KeeperError(RayKeeperError):
         super().__init__(text)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_rebuild, (type(self), self.path, self.detail, self.definite))
+        return (_rebuild, (type(self), self.path, self.detail, self.definite), self.__dict__)
 
 
 def _rebuild(kind: type[KeeperError], path: str, detail: str, definite: bool) -> KeeperError:

@@ -17,6 +17,7 @@ import psutil
 from raykeeper.actors.ray_actors import find_replica
 from raykeeper.client import Client
 from raykeeper.client.ensembles import find_servers
+from raykeeper.client.opening import SessionOptions
 from raykeeper.client.session import Session
 from raykeeper.clusters import Ensemble
 from raykeeper.clusters.chaos.history import HistoryFile, Ok, Read, ReadKind, Result
@@ -38,7 +39,8 @@ SYNCED = Read(PATH, ReadKind.GET, is_synced=True)
 def connect_to(ensemble: str, servers: list[ServerId]) -> Client:
     """A client of these servers alone."""
     dialer = RayCallDialer(lambda s: find_replica(ensemble, s), client_hello(), PARK_MS)
-    session = Session.open(servers, dialer, session_timeout_s=TIMEOUT_S, timeout_s=TIMEOUT_S)
+    options = SessionOptions(session_timeout_s=TIMEOUT_S, timeout_s=TIMEOUT_S)
+    session = Session.open(servers, dialer, options)
     return Client(session)
 
 

@@ -13,6 +13,7 @@ from raykeeper.actors.disk.identity import peek_identity
 from raykeeper.actors.ray_actors import find_replica
 from raykeeper.client.client import Client
 from raykeeper.client.ensembles import dialer_of
+from raykeeper.client.opening import SessionOptions
 from raykeeper.client.session import Session
 from raykeeper.clusters import ConfigError, Ensemble, launch
 from raykeeper.zab.ids import ServerId
@@ -27,7 +28,7 @@ def roles(ensemble: Ensemble) -> list[str]:
 
 def connect_to(ensemble: Ensemble, server: ServerId) -> Client:
     dialer = dialer_of(ensemble.name, 10.0)
-    return Client(Session.open([server], dialer, session_timeout_s=10.0, timeout_s=30.0))
+    return Client(Session.open([server], dialer, SessionOptions()))
 
 
 def observes(ensemble: Ensemble, server: ServerId) -> Any:

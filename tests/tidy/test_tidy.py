@@ -51,7 +51,7 @@ SERVER = (
 )
 CLIENT_CORE = (
     *("core", "effects", "limits", "liveness", "outstanding", "rotation", "rounds"),
-    *("states", "watched_event", "watchers", "chroot", "client_id"),
+    *("states", "watched_event", "watchers", "chroot", "client_id", "results"),
 )
 PURE = {
     "zab/*": [*CORE, "raykeeper.zab"],

@@ -6,6 +6,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from raykeeper.client.client import Client
+from raykeeper.client.opening import SessionOptions
 from raykeeper.client.session import Session
 from tests.unit.client.loops import ManualLoop
 from tests.unit.client.scripted_server import Ensemble
@@ -23,9 +24,9 @@ class Stage:
         return Session.open(
             self.ensemble.servers,
             self.ensemble,
-            session_timeout_s=9,
-            timeout_s=timeout_s,
-            value_bytes_max=value_bytes_max,
+            SessionOptions(
+                session_timeout_s=9, timeout_s=timeout_s, value_bytes_max=value_bytes_max
+            ),
             loop=self.loop,
             clock=self.loop.time,
         )

@@ -16,6 +16,7 @@ from raykeeper.client.errors import (
     SessionExpiredError,
     WrongContextError,
 )
+from raykeeper.client.opening import SessionOptions
 from raykeeper.client.states import ClientState
 from raykeeper.client.watched_event import EventType, WatchedEvent
 from tests.unit.client.loops import VirtualLoop, run_virtually
@@ -23,9 +24,8 @@ from tests.unit.client.scripted_server import Ensemble
 
 
 async def opened(ensemble: Ensemble, loop: VirtualLoop, timeout_s: float = 1e6) -> AsyncClient:
-    return await AsyncClient.open(
-        ensemble.servers, ensemble, session_timeout_s=9, timeout_s=timeout_s, clock=loop.time
-    )
+    options = SessionOptions(session_timeout_s=9, timeout_s=timeout_s)
+    return await AsyncClient.open(ensemble.servers, ensemble, options, clock=loop.time)
 
 
 def test_serves_the_operations() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from raykeeper.client.access import OPEN_ACL_UNSAFE
 from raykeeper.client.client import Client
 from raykeeper.client.errors import (
     BadArgumentsError,
@@ -20,6 +21,7 @@ from raykeeper.client.errors import (
 )
 from raykeeper.client.session import Session
 from raykeeper.client.states import ClientState
+from raykeeper.znodes.quotas import QuotaLimits
 from tests.unit.client.stage import Stage, called
 
 
@@ -101,6 +103,18 @@ def test_blocking_calls_in_an_event_loop_name_the_other_client(stage: Stage) -> 
             client.sync,
             client.close,
             stage.open,
+            lambda: client.ensure_path("/a"),
+            lambda: client.get_many(["/a"]),
+            lambda: client.transaction().commit(),
+            lambda: client.get_acls("/"),
+            lambda: client.set_acls("/", OPEN_ACL_UNSAFE),
+            lambda: client.add_auth("digest", "ann:secret"),
+            client.who_am_i,
+            client.get_ephemerals,
+            lambda: client.get_all_children_number("/"),
+            lambda: client.set_quota("/a", QuotaLimits()),
+            lambda: client.get_quota("/a"),
+            lambda: client.remove_quota("/a"),
         ):
             with pytest.raises(WrongContextError, match="AsyncClient"):
                 call()

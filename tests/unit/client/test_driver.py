@@ -7,7 +7,7 @@ import pytest
 
 from raykeeper.client.driver import Driver
 from raykeeper.client.errors import ConnectionLossError, KeeperError
-from raykeeper.client.opening import new_core
+from raykeeper.client.opening import SessionOptions, new_core
 from raykeeper.client.outstanding import Query
 from raykeeper.client.states import ClientState
 from raykeeper.client.watched_event import WatchedEvent
@@ -47,9 +47,10 @@ class Listener:
 
 
 def driver_of(ensemble: Any, loop: VirtualLoop, listener: Listener, **spans: float) -> Driver:
-    core = new_core(
-        [ServerId(1), ServerId(2)], spans.get("session", 9.0), spans.get("timeout", 1e6)
+    options = SessionOptions(
+        session_timeout_s=spans.get("session", 9.0), timeout_s=spans.get("timeout", 1e6)
     )
+    core = new_core([ServerId(1), ServerId(2)], options)
     driver = Driver(core, ensemble, listener, loop, loop.time)
     driver.start()
     return driver

@@ -8,6 +8,7 @@ from raykeeper.client.errors import (
     BadArgumentsError,
     BadVersionError,
     KeeperError,
+    NoAuthError,
     NoChildrenForEphemeralsError,
     NodeExistsError,
     NoNodeError,
@@ -16,15 +17,19 @@ from raykeeper.client.errors import (
 )
 from raykeeper.client.outstanding import Query
 from raykeeper.client.rounds import (
+    AT_ONCE_MAX,
     ROUNDS_MAX,
     Rounds,
     create_with_parents,
     delete_with_children,
+    ensure,
+    remove_limits,
     run_rounds,
+    set_limits,
 )
 from raykeeper.zab.ids import Millis, Zxid
 from raykeeper.znodes.replies import ChildrenRead, StatRead, Written
-from raykeeper.znodes.requests import Create, Delete, Exists, GetChildren
+from raykeeper.znodes.requests import Create, Delete, Exists, GetChildren, SetData
 from raykeeper.znodes.stat import Stat
 
 Z = Zxid(5)
@@ -191,3 +196,67 @@ def test_parents_of_a_sequential_creation() -> None:
     assert Played(create_with_parents(creation), *script).value
     top = Create("/a", b"", 0)
     assert Played(create_with_parents(top), ([top], [MADE])).value
+
+
+def test_a_large_subtree_is_deleted_in_portions() -> None:
+    names = [f"{n:04}" for n in range(AT_ONCE_MAX + 1)]
+    paths = [f"/a/{name}" for name in names]
+    script = [
+        (look("/a"), [children(*names)]),
+        (look(*paths[:AT_ONCE_MAX]), [children()] * AT_ONCE_MAX),
+        (look(paths[AT_ONCE_MAX]), [children()]),
+        ([Delete(path, -1) for path in paths[:0:-1]], [GONE] * AT_ONCE_MAX),
+        (remove(paths[0], "/a"), [GONE, GONE]),
+    ]
+    assert Played(delete_with_children(Delete("/a", -1)), *script).value == ("done", None)
+    refused = [(script[3][0], [NoAuthError("/a")] + [GONE] * (AT_ONCE_MAX - 1))]
+    played = Played(delete_with_children(Delete("/a", -1)), *script[:3], *refused)
+    assert type(played.error) is NoAuthError, "and nothing more is deleted"
+
+
+THERE, MISSING = StatRead(1, Z, STAT), StatRead(1, Z, None)
+
+
+@pytest.mark.parametrize(
+    ("script", "end"),
+    [
+        ([([Query(Exists, "/a/b/c")], [THERE])], None),
+        ([([Query(Exists, "/a/b/c")], [MISSING]), ([CREATE], [MADE])], None),
+        # Somebody is quicker.
+        ([([Query(Exists, "/a/b/c")], [MISSING]), ([CREATE], [EXISTS])], None),
+        ([([Query(Exists, "/a/b/c")], [NoAuthError("/a")])], NoAuthError),
+        ([([Query(Exists, "/a/b/c")], [MISSING]), ([CREATE], [NoAuthError("/a")])], NoAuthError),
+    ],
+)
+def test_ensure(script: Any, end: Any) -> None:
+    played = Played(ensure(CREATE), *script)
+    assert type(played.error) is end if end else played.value == ("done", None)
+
+
+SET = SetData("/a/b/c", b"v", -1)
+
+
+@pytest.mark.parametrize(
+    ("script", "end"),
+    [
+        ([([SET], [Written(1, Z, 0, "", STAT)])], None),
+        ([([SET], [NO_NODE]), ([CREATE], [NO_NODE]), ([A, B, CREATE], [MADE] * 3)], None),
+        # Somebody is quicker.
+        ([([SET], [NO_NODE]), ([CREATE], [EXISTS]), ([SET], [Written(1, Z, 0, "", STAT)])], None),
+        ([([SET], [NoAuthError("/a")])], NoAuthError),
+        ([([SET], [NO_NODE]), ([CREATE], [NoAuthError("/a")])], NoAuthError),
+        # Somebody creates and deletes again and again.
+        ([([SET], [NO_NODE]), ([CREATE], [EXISTS])] * ROUNDS_MAX, NodeExistsError),
+    ],
+)
+def test_set_limits(script: Any, end: Any) -> None:
+    played = Played(set_limits(SET, CREATE), *script)
+    assert type(played.error) is end if end else played.value == ("done", None)
+
+
+def test_remove_limits() -> None:
+    asked = [Delete(path, -1) for path in ("/q/a/b/limits", "/q/a/b", "/q/a")]
+    played = Played(remove_limits("/q/a/b/limits", "/q"), (asked, [GONE, GONE, NOT_EMPTY]))
+    assert played.value == ("done", None)
+    played = Played(remove_limits("/q/a/b/limits", "/q"), (asked, [NO_NODE] * 3))
+    assert type(played.error) is NoNodeError

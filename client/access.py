@@ -1,0 +1,107 @@
+"""Access control lists as users write them. What they mean: znodes/acl.py.
+
+kazoo: `kazoo.security`.
+"""
+
+from typing import Final, TypedDict, Unpack
+
+from raykeeper.client.errors import BadArgumentsError
+from raykeeper.znodes.acl import Acl, Identity, Permission, digest_id, scrypt_id, scrypt_key
+
+__all__ = [
+    "CREATOR_ALL_ACL",
+    "OPEN_ACL_UNSAFE",
+    "READ_ACL_UNSAFE",
+    "Acl",
+    "Identity",
+    "Permission",
+    "Permissions",
+    "make_acl",
+    "make_digest_acl",
+    "make_scrypt_acl",
+]
+
+OPEN_ACL_UNSAFE: Final = (Acl(Permission.ALL.value, "world", "anyone"),)
+"""Everybody may do everything; what a znode has that is created without an ACL."""
+READ_ACL_UNSAFE: Final = (Acl(Permission.READ.value, "world", "anyone"),)
+"""Everybody may read."""
+CREATOR_ALL_ACL: Final = (Acl(Permission.ALL.value, "auth", ""),)
+"""Whoever the creating session is by `add_auth` may do everything, others nothing."""
+
+
+class Permissions(TypedDict, total=False):
+    """Which permissions an entry grants; those left out are not granted."""
+
+    read: bool
+    write: bool
+    create: bool
+    delete: bool
+    admin: bool
+    all: bool
+
+
+def make_acl(scheme: str, credential: str, **granted: Unpack[Permissions]) -> Acl:
+    """An entry for whoever has the identity `credential` of `scheme`, as ("ip", "10.0.0.0/8").
+
+    Raises:
+        BadArgumentsError: a permission has another name.
+    """
+    permissions = 0
+    for name, is_granted in granted.items():
+        if name.upper() not in Permission.__members__:
+            raise BadArgumentsError("", f"{name!r} is no permission")
+        permissions |= Permission[name.upper()].value if is_granted else 0
+    return Acl(permissions, scheme, credential)
+
+
+def make_digest_acl(username: str, password: str, **granted: Unpack[Permissions]) -> Acl:
+    """An entry of ZooKeeper's scheme `digest`: an unsalted SHA-1, for ACLs that move over.
+
+    Raises:
+        BadArgumentsError: the name has a ":", or a permission has another name.
+    """
+    return make_acl("digest", digest_id(_user(username), password), **granted)
+
+
+def make_scrypt_acl(
+    ensemble: str, username: str, password: str, **granted: Unpack[Permissions]
+) -> Acl:
+    """An entry of the scheme `scrypt`, recommended; it takes some 50 ms.
+
+    Args:
+        ensemble: The uuid of the ensemble, `client.ensemble_uuid`: it salts the hash.
+        username: Of whom the entry is for.
+        password: That they show with `add_auth`.
+        granted: Permissions by name.
+
+    Raises:
+        BadArgumentsError: the name has a ":", or a permission has another name.
+    """
+    return make_acl("scrypt", scrypt_id(ensemble, _user(username), password), **granted)
+
+
+def proof_of(ensemble: str, scheme: str, credential: str | bytes) -> bytes:
+    """What is sent to prove "user:password": of `scrypt` a key made of it, else itself.
+
+    Raises:
+        BadArgumentsError: the credential is no text of that form.
+    """
+    if not isinstance(credential, str | bytes):
+        raise BadArgumentsError("", f"a credential is text, not {type(credential).__name__}")
+    try:
+        text = credential if isinstance(credential, str) else credential.decode()
+        raw = text.encode()
+    except UnicodeError:
+        raise BadArgumentsError("", "a credential must be valid UTF-8") from None
+    user, colon, password = text.partition(":")
+    if not colon:
+        raise BadArgumentsError("", 'a credential has the form "user:password"')
+    if scheme != "scrypt":
+        return raw
+    return f"{user}:".encode() + scrypt_key(ensemble, user, password)
+
+
+def _user(name: str) -> str:
+    if not isinstance(name, str) or ":" in name:
+        raise BadArgumentsError("", f'a user name is a text without ":", not {name!r}')
+    return name

@@ -1,0 +1,200 @@
+"""Every operation of a handle, from the user's arguments to what is asked of the core.
+
+The facades differ only in how they wait: here each operation is described once.
+"""
+
+from collections.abc import Iterable
+from typing import TypedDict
+
+from raykeeper.client import arguments
+from raykeeper.client.access import proof_of
+from raykeeper.client.arguments import Consistency
+from raykeeper.client.errors import BadArgumentsError
+from raykeeper.client.outstanding import Ask
+from raykeeper.client.results import path_and_stat, result_of
+from raykeeper.client.rounds import (
+    Rounds,
+    create_with_parents,
+    delete_with_children,
+    ensure,
+    read_many,
+    remove_limits,
+    set_limits,
+    shaped,
+)
+from raykeeper.znodes.acl import Acl, Acls
+from raykeeper.znodes.paths import QUOTA
+from raykeeper.znodes.quotas import QuotaLimits, limited_by, limits_path, text_of
+from raykeeper.znodes.requests import (
+    ANY_VERSION,
+    AddAuth,
+    CountDescendants,
+    Create,
+    Exists,
+    GetAcls,
+    GetChildren,
+    GetData,
+    GetEphemerals,
+    GetQuota,
+    MultiRead,
+    ReadData,
+    SetData,
+    Sync,
+    WhoAmI,
+)
+
+READS_MAX = 1000
+"""Znodes that one `get_many` reads."""
+
+
+class CreateOptions(TypedDict, total=False):
+    """What kind of znode: by default a persistent one, with the default ACL of the handle."""
+
+    ephemeral: bool
+    """Delete it when this session ends."""
+    sequence: bool
+    """Append a number that grows with every child of the parent."""
+    container: bool
+    """Delete it once its last child is gone."""
+    ttl_s: float | None
+    """Delete it when it has had no children and no new value for so many seconds."""
+    acl: Iterable[Acl] | None
+    """Who may do what, see client/access.py."""
+
+
+class Asking:
+    """What one handle asks for. Each method raises BadArgumentsError before anything is sent."""
+
+    def __init__(
+        self, value_bytes_max: int, default_acl: Acls | None = None, *, has_chroot: bool = False
+    ) -> None:
+        """`default_acl`, which has been checked, is that of znodes created without one."""
+        self._bytes_max = value_bytes_max
+        self._default_acl = default_acl
+        self._has_chroot = has_chroot
+
+    def create(
+        self,
+        path: str,
+        value: bytes,
+        makepath: bool,
+        include_data: bool,
+        options: CreateOptions,
+    ) -> Ask | Rounds:
+        """A znode; `makepath`: with its parents; `include_data`: path and Stat."""
+        creation = self.creation(path, value, **options)
+        shape = path_and_stat if include_data else result_of
+        if makepath:
+            return create_with_parents(creation, shape)
+        return shaped(creation, shape) if include_data else creation
+
+    def creation(
+        self,
+        path: str,
+        value: bytes = b"",
+        *,
+        ephemeral: bool = False,
+        sequence: bool = False,
+        container: bool = False,
+        ttl_s: float | None = None,
+        acl: Iterable[Acl] | None = None,
+    ) -> Create:
+        """The request of a creation alone."""
+        return arguments.creation(
+            path,
+            value,
+            ephemeral=ephemeral,
+            sequence=sequence,
+            container=container,
+            ttl_s=ttl_s,
+            acls=self._default_acl if acl is None else arguments.checked_acls(path, acl),
+            bytes_max=self._bytes_max,
+        )
+
+    def ensure_path(self, path: str, acl: Iterable[Acl] | None) -> Rounds:
+        """A znode and those above it, unless they are there."""
+        return ensure(self.creation(path, acl=acl))
+
+    def set(self, path: str, value: bytes, version: int) -> SetData:
+        """A new value."""
+        return arguments.setting(path, value, version, bytes_max=self._bytes_max)
+
+    def delete(self, path: str, version: int, recursive: bool = False) -> Ask | Rounds:
+        """No znode; `recursive`: and nothing below it."""
+        deletion = arguments.deletion(path, version)
+        return delete_with_children(deletion) if recursive else deletion
+
+    def get(self, path: str, watch: object | None, consistency: Consistency) -> Ask:
+        """Value and Stat."""
+        return arguments.query(GetData, path, watch, consistency)
+
+    def exists(self, path: str, watch: object | None, consistency: Consistency) -> Ask:
+        """The Stat, or None."""
+        return arguments.query(Exists, path, watch, consistency)
+
+    def get_children(self, path: str, watch: object | None, consistency: Consistency) -> Ask:
+        """The names of the children."""
+        return arguments.query(GetChildren, path, watch, consistency)
+
+    def sync(self, path: str) -> Ask:
+        """All that is committed."""
+        return arguments.query(Sync, path)
+
+    def get_many(self, paths: Iterable[str]) -> Rounds:
+        """Values and Stats of one moment."""
+        if isinstance(paths, str) or not isinstance(paths, Iterable):
+            raise BadArgumentsError("", f"paths must be several, not {paths!r}")
+        wanted = [ReadData(arguments.checked_path(path)) for path in paths]
+        if len(wanted) > READS_MAX:
+            raise BadArgumentsError("", f"{len(wanted)} paths, at most {READS_MAX} are allowed")
+        return read_many(MultiRead(0, list(wanted)))
+
+    def get_acls(self, path: str) -> Ask:
+        """ACL and Stat."""
+        return GetAcls(0, arguments.checked_path(path))
+
+    def set_acls(self, path: str, acls: Iterable[Acl], version: int) -> Ask:
+        """A new ACL."""
+        return arguments.acl_setting(path, acls, version)
+
+    def add_auth(self, ensemble: str, scheme: str, credential: str | bytes) -> Ask:
+        """One more identity of the session."""
+        if not isinstance(scheme, str):
+            raise BadArgumentsError("", f"a scheme is text, not {type(scheme).__name__}")
+        return AddAuth(scheme, proof_of(ensemble, scheme, credential))
+
+    def who_am_i(self) -> Ask:
+        """The identities of the session."""
+        return WhoAmI(0)
+
+    def set_quota(self, path: str, limits: QuotaLimits) -> Rounds:
+        """Limits of a subtree, instead of those it had."""
+        value = text_of(arguments.checked_limits(path, limits))
+        kept = self._limits_path(path)
+        return set_limits(self.set(kept, value, ANY_VERSION), self.creation(kept, value))
+
+    def get_quota(self, path: str) -> Ask:
+        """Limits and usage of a subtree."""
+        return GetQuota(0, arguments.checked_path(path))
+
+    def remove_quota(self, path: str) -> Rounds:
+        """No limits of a subtree."""
+        return remove_limits(self._limits_path(path), QUOTA)
+
+    def _limits_path(self, path: str) -> str:
+        if self._has_chroot:
+            raise BadArgumentsError(path, "a handle with a chroot cannot change quotas")
+        kept = limits_path(arguments.checked_path(path))
+        if path == "/" or limited_by(kept) is None:
+            raise BadArgumentsError(path, "it cannot have a quota")
+        return kept
+
+    def get_ephemerals(self, prefix: str) -> Ask:
+        """The session's own ephemeral znodes."""
+        if not isinstance(prefix, str) or prefix[:1] != "/":
+            raise BadArgumentsError("", f'a prefix is text that starts with "/", not {prefix!r}')
+        return GetEphemerals(0, prefix)
+
+    def get_all_children_number(self, path: str) -> Ask:
+        """How many znodes are below one."""
+        return CountDescendants(0, arguments.checked_path(path))

@@ -1,0 +1,260 @@
+"""Several operations as one, as the user writes them: all or nothing, at one zxid.
+
+    with client.transaction() as t:
+        t.check("/config", version=3)
+        t.set("/config", b"v4")
+        t.create("/log/entry-", b"v4", sequence=True)
+    print(t.results)                    # [None, Stat(...), "/log/entry-0000000007"]
+
+With conditions, one of two branches is done, reads included:
+
+    with client.transaction() as t:
+        t.when("/leader", "value", "==", b"me")     # all of them must hold
+        t.set("/config", b"v4")
+        t.otherwise.get("/leader")
+    print(t.succeeded, t.results)       # False, [(b"you", Stat(...))]
+
+An operation that fails undoes everything: its error is raised, by `commit` and so at the end of the
+`with` block (kazoo returns a list with the exceptions there, which nobody looks at). The error has
+`failed`, the index of the operation, and `results`, kazoo's list. A block that is left by an
+exception sends nothing. The results of operations are those of the same operation alone; a `check`
+has None.
+
+With an `AsyncClient` it is `async with`, and `await t.commit()`.
+
+kazoo: `TransactionRequest`. Conditions with two branches: etcd's `Txn`.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, Final, Literal, Self, Unpack
+
+from raykeeper.client import arguments
+from raykeeper.client.asking import Asking, CreateOptions
+from raykeeper.client.effects import Answer
+from raykeeper.client.errors import BadArgumentsError
+from raykeeper.client.loop_thread import refuse_running_loop
+from raykeeper.client.results import part_of
+from raykeeper.client.rounds import Rounds, shaped
+from raykeeper.znodes import requests
+from raykeeper.znodes.errors import Code, error_for
+from raykeeper.znodes.limits import VALUE_BYTES_CEILING
+from raykeeper.znodes.replies import Written
+from raykeeper.znodes.requests import (
+    ANY_VERSION,
+    Check,
+    Compare,
+    CompareField,
+    Create,
+    ReadChildren,
+    ReadData,
+    ReadStat,
+    Relation,
+    SetData,
+    TxnOp,
+)
+
+Field = Literal["version", "mzxid", "czxid", "value", "exists"]
+Sign = Literal["==", "!=", "<", ">"]
+Results = list[Any]
+
+_FIELDS: Final = {field.name.lower(): field for field in CompareField}
+_RELATIONS: Final = {
+    "==": Relation.EQUAL,
+    "!=": Relation.NOT_EQUAL,
+    "<": Relation.LESS,
+    ">": Relation.GREATER,
+}
+
+
+class Branch:
+    """Operations in order. Each sees what those before it did.
+
+    Every method raises BadArgumentsError when an argument is not acceptable, or it is too late.
+    """
+
+    def __init__(self, asking: Asking) -> None:
+        """Use `Transaction`."""
+        self.ops: list[TxnOp] = []
+        self._asking = asking
+        self._is_sent = False
+
+    def create(self, path: str, value: bytes = b"", **options: Unpack[CreateOptions]) -> None:
+        """Create a znode; its result is the real path. See `Client.create`."""
+        self._add(self._asking.creation(path, value, **options))
+
+    def set(self, path: str, value: bytes, version: int = ANY_VERSION) -> None:
+        """Replace the value; its result is the Stat. See `Client.set`."""
+        self._add(self._asking.set(path, value, version))
+
+    def set_data(self, path: str, value: bytes, version: int = ANY_VERSION) -> None:
+        """`set`, as kazoo calls it."""
+        self.set(path, value, version)
+
+    def delete(self, path: str, version: int = ANY_VERSION) -> None:
+        """Delete a znode without children; its result is None. See `Client.delete`."""
+        self._add(arguments.deletion(path, version))
+
+    def check(self, path: str, version: int = ANY_VERSION) -> None:
+        """Fail unless the znode exists, at this version or at any (-1); its result is None."""
+        self._add(Check(arguments.checked_path(path), arguments.checked_version(path, version)))
+
+    def get(self, path: str) -> None:
+        """Read value and Stat."""
+        self._add(ReadData(arguments.checked_path(path)))
+
+    def exists(self, path: str) -> None:
+        """Read the Stat, None when there is no such znode."""
+        self._add(ReadStat(arguments.checked_path(path)))
+
+    def get_children(self, path: str) -> None:
+        """Read the names of the children."""
+        self._add(ReadChildren(arguments.checked_path(path)))
+
+    def _add(self, op: Any) -> None:
+        self._check_open()
+        self.ops.append(op)
+
+    def _check_open(self) -> None:
+        if self._is_sent:
+            raise BadArgumentsError("", "the transaction has been committed")
+
+
+class Transaction(Branch):
+    """What the transactions of both clients share."""
+
+    def __init__(self, asking: Asking) -> None:
+        """Use `Client.transaction` or `AsyncClient.transaction`."""
+        super().__init__(asking)
+        self.otherwise = Branch(asking)
+        """What is done instead when a condition does not hold."""
+        self.succeeded: bool | None = None
+        """Whether all conditions held; None before there is an answer."""
+        self.results: Results | None = None
+        """Of the branch that was done; None before there is an answer, and when it failed."""
+        self._compares: list[Compare] = []
+
+    def when(self, path: str, field: Field, relation: Sign, operand: int | bytes | bool) -> None:
+        """Add a condition: the first branch is done only when all of them hold.
+
+        A znode that is missing meets only `exists == False`.
+
+        Args:
+            path: Of the znode.
+            field: What of it is compared; "czxid" tells two znodes of one path apart.
+            relation: "==", "!=", "<" or ">".
+            operand: bytes for "value", a bool for "exists", else a number.
+
+        Raises:
+            BadArgumentsError: an argument is not acceptable, or it is too late.
+        """
+        self._check_open()
+        arguments.checked_path(path)
+        if field not in _FIELDS or relation not in _RELATIONS:
+            raise BadArgumentsError(path, f"no such condition: {field!r} {relation!r}")
+        wanted = {"value": bytes, "exists": bool}.get(field, int)
+        if type(operand) is not wanted:
+            raise BadArgumentsError(
+                path, f"{field} is compared with {wanted.__name__}, not {operand!r}"
+            )
+        number = operand if isinstance(operand, bytes) else int(operand)
+        if isinstance(number, int) and not -(1 << 63) <= number < 1 << 63:
+            raise BadArgumentsError(path, f"{number} has more than 64 bits")
+        self._compares.append(Compare(path, _FIELDS[field], _RELATIONS[relation], number))
+
+    def _rounds(self) -> Rounds:
+        """What is sent, once.
+
+        Raises:
+            BadArgumentsError: it was sent before, or is too large.
+        """
+        self._check_open()
+        size = sum(len(op.path) + _value_size(op) for op in (*self.ops, *self.otherwise.ops))
+        if size > VALUE_BYTES_CEILING:
+            raise BadArgumentsError("", f"{size} bytes, at most {VALUE_BYTES_CEILING} are allowed")
+        self._is_sent = self.otherwise._is_sent = True
+        request = requests.Transaction(self._compares, self.ops, self.otherwise.ops)
+        return shaped(request, self._answered)
+
+    def _answered(self, answer: Answer) -> Results:
+        assert isinstance(answer, Written) and answer.results is not None, answer
+        self.succeeded = answer.results.is_then
+        ops = self.ops if self.succeeded else self.otherwise.ops
+        pairs = zip(ops, answer.results.results, strict=True)
+        results = [part_of(result, op.path) for op, result in pairs]
+        if answer.code == Code.OK:
+            self.results = results
+            return results
+        failed = next(i for i, each in enumerate(results) if each is not None)
+        error = error_for(answer.code, ops[failed].path)
+        error.results, error.failed = results, failed
+        raise error
+
+
+class BlockingTransaction(Transaction):
+    """Of a `Client`: committed at the end of a `with` block."""
+
+    def __init__(
+        self,
+        asking: Asking,
+        start: Callable[[Rounds], Future[Results]],
+        wait: Callable[[Future[Results]], Results],
+    ) -> None:
+        """Use `Client.transaction`."""
+        super().__init__(asking)
+        self._start = start
+        self._wait = wait
+
+    def commit(self) -> Results:
+        """Send it, once, and return the results. Needed only without `with`.
+
+        Raises:
+            BadArgumentsError: it was sent before, or is too large; nothing was sent now.
+            KeeperError: what an operation failed with, see the module; nothing was done.
+        """
+        refuse_running_loop("commit")
+        return self._wait(self.commit_async())
+
+    def commit_async(self) -> Future[Results]:
+        """`commit` without waiting.
+
+        Raises:
+            BadArgumentsError: it was sent before, or is too large; nothing was sent now.
+        """
+        return self._start(self._rounds())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None and not self._is_sent:
+            self.commit()
+
+
+class AsyncTransaction(Transaction):
+    """Of an `AsyncClient`: committed at the end of an `async with` block."""
+
+    def __init__(self, asking: Asking, start: Callable[[Rounds], asyncio.Future[Results]]) -> None:
+        """Use `AsyncClient.transaction`."""
+        super().__init__(asking)
+        self._start = start
+
+    def commit(self) -> asyncio.Future[Results]:
+        """Send it, once; the results. See `BlockingTransaction.commit`.
+
+        Raises:
+            BadArgumentsError: it was sent before, or is too large; nothing was sent now.
+        """
+        return self._start(self._rounds())
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None and not self._is_sent:
+            await self.commit()
+
+
+def _value_size(op: TxnOp) -> int:
+    return len(op.value) if isinstance(op, Create | SetData) else 0

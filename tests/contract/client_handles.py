@@ -1,0 +1,155 @@
+"""Both clients as the suite of clients uses them, over servers in this process or over real ones.
+
+A handle is a `Client`, or an `AsyncClient` whose calls are awaited before they return: so one suite
+serves both.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from raykeeper.actors.events import ClientFrameArrived, ClientGone
+from raykeeper.actors.server_context import ServerOptions
+from raykeeper.client.async_client import AsyncClient
+from raykeeper.client.client import Client
+from raykeeper.client.loop_thread import shared_loop
+from raykeeper.client.opening import SessionOptions, checked_default, place_of
+from raykeeper.client.session import Session
+from raykeeper.links.contract import LinkEvents
+from raykeeper.zab.ids import Millis, ServerId
+from raykeeper.znodes.limits import Limits
+from raykeeper.znodes.replies import encode_server_frame
+from tests.unit.actors.one_server import OneServer, Servers
+
+UUID = "00000000-0000-4000-8000-000000000000"
+HOST = "10.1.2.3"
+T = TypeVar("T")
+Open = Callable[..., Any]
+"""Opens a handle: a path below which all is, and the options of `connect`."""
+
+
+class Room:
+    """Three servers that talk at once, on the loop of the clients; their time stands still."""
+
+    def __init__(self) -> None:
+        limits = Limits(session_timeout_min_ms=Millis(1_000))
+        self._servers = Servers(3, limits=limits, options=ServerOptions(ensemble=UUID))
+        self._links: dict[int, tuple[OneServer, LinkEvents]] = {}
+        self._told: dict[int, int] = {}
+        self._connections = 0
+
+    async def dial(self, server: ServerId, events: LinkEvents) -> "_Link":
+        self._connections += 1
+        host = self._servers[server]
+        self._links[self._connections] = (host, events)
+        return _Link(self, self._connections, host)
+
+    def take(self, host: OneServer, event: ClientFrameArrived | ClientGone) -> None:
+        """Let the servers do what there is to do, and tell the clients."""
+        host.step(event)
+        self._servers.run()
+        for connection, (server, events) in list(self._links.items()):
+            frames = server.frames.get(connection, [])
+            new = frames[self._told.get(connection, 0) :]
+            self._told[connection] = len(frames)
+            if new:
+                events.frames([encode_server_frame(frame) for frame in new])
+            if connection in server.closed and self._links.pop(connection, None):
+                events.closed("the server closed it")
+
+    def forget(self, connection: int) -> None:
+        self._links.pop(connection, None)
+
+    async def open_session(self, options: SessionOptions) -> AsyncClient:
+        return await AsyncClient.open([ServerId(n) for n in (1, 2, 3)], self, options)
+
+
+class _Link:
+    incarnation = 1
+
+    def __init__(self, room: Room, connection: int, host: OneServer) -> None:
+        self._room = room
+        self._connection = connection
+        self._host = host
+
+    def send(self, frame: bytes) -> None:
+        self._soon(ClientFrameArrived(self._connection, frame, HOST))
+
+    def close(self, reason: str) -> None:
+        self._room.forget(self._connection)
+        self._soon(ClientGone(self._connection))
+
+    def _soon(self, event: ClientFrameArrived | ClientGone) -> None:
+        asyncio.get_running_loop().call_soon(self._room.take, self._host, event)
+
+
+def options_of(
+    chroot: str = "", default_acl: Any = None, client_id: Any = None, **spans: float
+) -> SessionOptions:
+    """As `connect` makes them of its arguments."""
+    return SessionOptions(
+        session_timeout_s=spans.get("session_timeout_s", 20.0),
+        timeout_s=spans.get("timeout_s", 10.0),
+        default_acl=checked_default(default_acl),
+        client_id=client_id,
+        chroot=place_of(f"here{chroot}")[1],
+    )
+
+
+def open_blocking(room: Room) -> Open:
+    """What opens a `Client` of these servers."""
+
+    def open_one(chroot: str = "", **options: Any) -> Client:
+        servers = [ServerId(n) for n in (1, 2, 3)]
+        return Client(Session.open(servers, room, options_of(chroot, **options)))
+
+    return open_one
+
+
+def open_awaited(room: Room) -> Open:
+    """What opens an `AsyncClient` of these servers."""
+
+    def open_one(chroot: str = "", **options: Any) -> Awaited:
+        return Awaited(finish(room.open_session(options_of(chroot, **options))))
+
+    return open_one
+
+
+def finish(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine on the loop of the clients."""
+    return asyncio.run_coroutine_threadsafe(coroutine, shared_loop()).result(30)
+
+
+class Awaited:
+    """An `AsyncClient`, or a transaction of one, each of whose calls is awaited."""
+
+    def __init__(self, thing: Any) -> None:
+        self._thing = thing
+
+    def __getattr__(self, name: str) -> Any:
+        attribute = getattr(self._thing, name)
+        if not callable(attribute):
+            return attribute
+
+        async def call(*arguments: Any, **options: Any) -> Any:
+            returned = attribute(*arguments, **options)
+            return await returned if isinstance(returned, Awaitable) else returned
+
+        def awaited(*arguments: Any, **options: Any) -> Any:
+            returned = finish(call(*arguments, **options))
+            return Awaited(returned) if hasattr(returned, "commit") else returned
+
+        return awaited
+
+    def __enter__(self) -> Self:
+        finish(self._thing.__aenter__())
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        finish(self._thing.__aexit__(kind, error, traceback))

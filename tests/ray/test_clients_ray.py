@@ -1,0 +1,41 @@
+"""The contract of both clients over real servers, and of znodes that go by themselves."""
+
+from typing import Any
+
+import pytest
+
+from raykeeper.client import AsyncClient
+from raykeeper.clusters import Ensemble
+from tests.contract.client_handles import Awaited, Open, finish
+from tests.contract.test_clients import *  # noqa: F403  (the suite itself, collected again here)
+from tests.ray.conftest import eventually
+
+
+def open_blocking(ensemble: Ensemble) -> Open:
+    """What opens a `Client`."""
+    return lambda chroot="", **options: ensemble.connect(chroot=chroot, **options)
+
+
+def open_awaited(ensemble: Ensemble) -> Open:
+    """What opens an `AsyncClient`."""
+
+    def open_one(chroot: str = "", **options: Any) -> Awaited:
+        return Awaited(finish(AsyncClient.connect(ensemble.name + chroot, **options)))
+
+    return open_one
+
+
+@pytest.fixture(params=[open_blocking, open_awaited])
+def opener(request: pytest.FixtureRequest, shared: Ensemble) -> Open:
+    """What opens a client of either kind."""
+    opener: Open = request.param(shared)
+    return opener
+
+
+def test_containers_and_old_znodes_go(client: Any, top: str) -> None:
+    client.create(f"{top}/container", container=True)
+    client.create(f"{top}/container/a")
+    client.create(f"{top}/never-used", container=True)
+    client.create(f"{top}/ttl", ttl_s=0.2)
+    client.delete(f"{top}/container/a")
+    eventually(lambda: client.get_children(top) == ["never-used"])
