@@ -221,7 +221,7 @@ class Connections:
             self._push(connection, _written(txn.number, outcome))
         self._end(connection, Code.SESSION_EXPIRED)
 
-    def applied(self, txn: Txn, outcome: Outcome) -> None:
+    def applied(self, txn: Txn) -> None:
         """A numbered write was applied: answer it if it came through us, and what waited."""
         connection = self._by_session.get(txn.session_id)
         if connection is None or not connection.queue:
@@ -232,7 +232,8 @@ class Connections:
             return  # behind a read that is held; answered as a repeat when it is its turn
         queue.popleft()
         self._slow(connection, "write", txn.number, arrived)
-        self._push(connection, _written(txn.number, outcome))
+        session = self._context.state.sessions.by_id[txn.session_id]
+        self._push(connection, _written(txn.number, session.outcomes[txn.number]))
         if queue and not isinstance(queue[0][0], Write):
             self._drain(connection)
 

@@ -141,9 +141,8 @@ class Leading:
         self._ended.append(session_id)
 
     def changed(self, change: Change) -> None:
-        """A transaction was applied."""
-        if self._context.state.tree.mortals:
-            self._mortals.changed(change, self._context.now.mono)
+        """A transaction was applied, and there are containers or znodes with a TTL."""
+        self._mortals.changed(change, self._context.now.mono)
 
     def end_znodes(self) -> None:
         """Delete the containers and znodes with a TTL that are due."""

@@ -108,6 +108,12 @@ class Server:
         self._report_at: Millis | None = None
         self._room_at: Millis | None = None  # when a full disk is looked at again
         self._handlers: dict[type, Callable[[Any], None]] = self._event_handlers()
+        self._rare_changes: dict[type, Callable[[Zxid, Txn], None]] = {
+            SessionOpened: self._opened,
+            OpenRefused: self._open_refused,
+            SessionClosed: self._closed,
+            VoterReplaced: self._voter_replaced,
+        }
         history.deliver(recovered.committed)
         self._pump()
         if settings.votes and settings.disk != FOUNDING:
@@ -350,22 +356,22 @@ class Server:
             # A read that stands between two writes is due when the first is applied.
             self._serve()
         is_real = self._adoption.is_settled
+        rare_changes = self._rare_changes
         zxid = first
         for data in txns:
             txn = state.apply(zxid, data)
             if is_real:
                 change = txn.change
-                if self._leading is not None:
+                if state.tree.mortals and self._leading is not None:
                     self._leading.changed(change)
                 if watches.count:
                     for number, event in watches.trigger(zxid, change):
                         connections.fired(number, event)
-                if isinstance(change, SessionOpened | SessionClosed | OpenRefused):
-                    self._session_changed(zxid, txn)
-                elif isinstance(change, VoterReplaced):
-                    self._voter_replaced(change)
+                rare = rare_changes.get(type(change))
+                if rare is None:
+                    connections.applied(txn)
                 else:
-                    connections.applied(txn, outcome_of(zxid, txn))
+                    rare(zxid, txn)
             zxid = Zxid(zxid + 1)
         if self._leading is not None:
             self._leading.applied(state.zxid)
@@ -373,24 +379,30 @@ class Server:
         if not is_real:
             self._adoption.settle()
 
-    def _session_changed(self, zxid: Zxid, txn: Txn) -> None:
+    def _opened(self, zxid: Zxid, txn: Txn) -> None:
         change = txn.change
-        if isinstance(change, SessionOpened):
-            detail = (change.session_id, change.server_id)
-            self._context.out.append(zab.Note(notes.SESSION_OPENED, detail))
-            self._connections.opened(zxid, change)
-            if self._leading is not None:
-                self._leading.opened(change.session_id)
-        elif isinstance(change, OpenRefused):
-            self._connections.refused(change)
-        else:
-            assert isinstance(change, SessionClosed)
-            self._connections.closed(change.session_id, txn, outcome_of(zxid, txn))
-            if self._leading is not None:
-                self._leading.closed(change.session_id)
+        assert isinstance(change, SessionOpened)
+        detail = (change.session_id, change.server_id)
+        self._context.out.append(zab.Note(notes.SESSION_OPENED, detail))
+        self._connections.opened(zxid, change)
+        if self._leading is not None:
+            self._leading.opened(change.session_id)
 
-    def _voter_replaced(self, change: VoterReplaced) -> None:
-        context = self._context
+    def _open_refused(self, _zxid: Zxid, txn: Txn) -> None:
+        change = txn.change
+        assert isinstance(change, OpenRefused)
+        self._connections.refused(change)
+
+    def _closed(self, zxid: Zxid, txn: Txn) -> None:
+        change = txn.change
+        assert isinstance(change, SessionClosed)
+        self._connections.closed(change.session_id, txn, outcome_of(zxid, txn))
+        if self._leading is not None:
+            self._leading.closed(change.session_id)
+
+    def _voter_replaced(self, _zxid: Zxid, txn: Txn) -> None:
+        context, change = self._context, txn.change
+        assert isinstance(change, VoterReplaced)
         server, disk = change.server_id, change.disk
         is_new = context.peer.voter_replaced(server, disk, context.now.mono)
         if self._leading is not None:

@@ -30,17 +30,17 @@ def data_check(
     mtime: Millis,
     version: int,
     owner: int,
-    traits: bytes = b"",
 ) -> int:
-    """CRC of a znode apart from its children; the znode keeps it, so a change can take it away.
-
-    `traits` are its encoded traits, empty for none.
-    """
-    check = crc32(
+    """CRC of a znode apart from its children; the znode keeps it, so a change can take it away."""
+    return crc32(
         _pack_data(czxid, mzxid, ctime, mtime, version, owner),
         crc32(value, crc32(path.encode())),
     )
-    return crc32(traits, check) if traits else check
+
+
+def with_traits(check: int, traits: bytes) -> int:
+    """The same for a znode that has traits, here encoded."""
+    return crc32(traits, check)
 
 
 def children_change(path: str, was_creates: int, was_pzxid: Zxid, creates: int, pzxid: Zxid) -> int:

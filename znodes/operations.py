@@ -40,6 +40,7 @@ class Operations:
     def __init__(self, tree: FutureTree, limits: Limits) -> None:
         self._tree = tree
         self._limits = limits
+        self._quota_limits = tree.quotas.limits
 
     def set_data(
         self, zxid: Zxid, time_ms: Millis, identities: Identities, op: SetData
@@ -57,17 +58,16 @@ class Operations:
         size = len(value)
         if size > self._limits.value_bytes_max:
             return REFUSED[Code.BAD_ARGUMENTS]
-        quotas = tree.quotas
-        if quotas.limits:
+        if self._quota_limits:
             if path[:_QUOTA_CHARS] == QUOTA_PREFIX and not is_acceptable(path, value):
                 return REFUSED[Code.BAD_ARGUMENTS]
-            if quotas.exceeds(path, 0, size - len(record.value)):
+            if tree.quotas.exceeds(path, 0, size - len(record.value)):
                 return REFUSED[Code.QUOTA_EXCEEDED]
         version = record.version
         if op.version != version and op.version != ANY_VERSION:
             return REFUSED[Code.BAD_VERSION]
-        if quotas.limits:
-            quotas.changed(path, record.value, value, time_ms)
+        if self._quota_limits:
+            tree.quotas.changed(path, record.value, value, time_ms)
         record.version = version = next_version(version)
         record.value = value
         record.mzxid = zxid
@@ -131,7 +131,7 @@ class Operations:
             return REFUSED[Code.NODE_EXISTS]
         if parent.owner:
             return REFUSED[Code.NO_CHILDREN_FOR_EPHEMERALS]
-        if tree.quotas.limits and tree.quotas.exceeds(path, 1, len(op.value)):
+        if self._quota_limits and tree.quotas.exceeds(path, 1, len(op.value)):
             return REFUSED[Code.QUOTA_EXCEEDED]
         parent.creates += 1
         parent.num_children += 1

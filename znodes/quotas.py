@@ -196,7 +196,7 @@ class FutureQuotas:
             self._put(self.limits, limited, None if value is None else limits_in(value))
             if value is None:
                 self._put(self._usage, limited, None)
-                self._noted.pop(limited, None)
+                self._put(self._noted, limited, None)
 
     def take_notes(self) -> list[SoftExceeded]:
         """The soft limits exceeded since the last call, each at most once a minute."""
@@ -213,12 +213,10 @@ class FutureQuotas:
         self._undo = None
 
     def discard(self) -> None:
-        """Nothing changed since `draft`; what was counted since is counted."""
+        """Nothing changed since `draft`."""
         undo, self._undo = self._undo, None
         for table, key, old in reversed(undo or ()):
             _set(table, key, old)
-        for note in self._notes[self._notes_before :]:
-            del self._noted[note.path]
         del self._notes[self._notes_before :]
 
     def _above(self, path: str) -> Iterator[tuple[str, QuotaLimits]]:
@@ -230,7 +228,8 @@ class FutureQuotas:
     def _usage_at(self, subtree: str) -> Usage:
         usage = self._usage.get(subtree)
         if usage is None:
-            usage = self._usage[subtree] = self._usage_of(subtree)
+            usage = self._usage_of(subtree)
+            self._put(self._usage, subtree, usage)
         return usage
 
     def _put(self, table: dict[str, Any], key: str, value: object) -> None:
@@ -241,7 +240,7 @@ class FutureQuotas:
     def _note(self, time_ms: Millis, note: SoftExceeded) -> None:
         last = self._noted.get(note.path)
         if last is None or time_ms - last >= SOFT_NOTE_MS:
-            self._noted[note.path] = time_ms
+            self._put(self._noted, note.path, time_ms)
             self._notes.append(note)
 
 

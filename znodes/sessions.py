@@ -120,9 +120,10 @@ class SessionTable:
         self._digest -= session.term
         self._stale.pop(session_id, None)
 
-    def identify(self, session: Session, number: int, proven: Identities) -> None:
+    def identify(self, session_id: SessionId, number: int, proven: Identities) -> None:
         """Apply what write `number` has proved."""
-        if number <= session.last_number:
+        session = self.by_id.get(session_id)
+        if session is None or number <= session.last_number:
             return  # a replay
         session.proven = proven
         session.identities = identities_of(proven, session.host)

@@ -93,13 +93,13 @@ class State:
                     self._apply_one(zxid, time_ms, each)
             case AclsSet():
                 self.tree.set_acls(zxid, change)
+            case IdentitiesSet():
+                self.sessions.identify(txn.session_id, txn.number, change.identities)
             case _:
-                _nothing: Refused | OpenRefused | IdentitiesSet | Aborted = change
+                _nothing: Refused | OpenRefused | Aborted = change
         if txn.session_id:
             session = self.sessions.by_id.get(txn.session_id)
             if session is not None:
-                if type(change) is IdentitiesSet:
-                    self.sessions.identify(session, txn.number, change.identities)
                 self.sessions.record(session, txn.number, txn.acked, outcome_of(zxid, txn))
         self.zxid = zxid
         return txn

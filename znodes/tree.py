@@ -22,7 +22,7 @@ from msgspec import Struct
 from raykeeper.zab.ids import ZERO, Millis, Zxid
 from raykeeper.znodes.acl import READ_ONLY
 from raykeeper.znodes.children import PARTED_FROM, Children, PartedChildren
-from raykeeper.znodes.digest import children_change, children_term, data_check
+from raykeeper.znodes.digest import children_change, children_term, data_check, with_traits
 from raykeeper.znodes.paths import CONFIG, UNDELETABLE, parent_of
 from raykeeper.znodes.quotas import QUOTA_PREFIX, Quotas
 from raykeeper.znodes.requests import SessionId
@@ -162,8 +162,9 @@ class Tree:
             time_ms,
             version,
             znode.owner,
-            b"" if traits is None else encoded(traits),
         )
+        if traits is not None:
+            new = with_traits(new, encoded(traits))
         self.digest += new * new - old * old
         if self._limits:
             self.quotas.changed(path, znode.value, value)
@@ -241,8 +242,7 @@ class Tree:
 
 
 def _check_of(path: str, znode: Znode) -> int:
-    traits = znode.traits
-    return data_check(
+    check = data_check(
         path,
         znode.value,
         znode.czxid,
@@ -251,8 +251,8 @@ def _check_of(path: str, znode: Znode) -> int:
         znode.mtime,
         znode.version,
         znode.owner,
-        b"" if traits is None else encoded(traits),
     )
+    return check if znode.traits is None else with_traits(check, encoded(znode.traits))
 
 
 def _is_before(one: int, other: int) -> bool:

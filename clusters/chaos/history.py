@@ -50,7 +50,13 @@ class Read(Struct, frozen=True, array_like=True, tag=5):
     is_watched: bool = False
 
 
-Call = Create | SetData | Delete | CloseSession | Read
+class Together(Struct, frozen=True, array_like=True, tag=6):
+    """A transaction of several operations, as far as it was done: known once it is answered."""
+
+    calls: list[Create | SetData | Delete | Read]
+
+
+Call = Create | SetData | Delete | CloseSession | Read | Together
 
 
 class Ok(Struct, frozen=True, array_like=True, tag=1):
@@ -64,6 +70,8 @@ class Ok(Struct, frozen=True, array_like=True, tag=1):
     value: bytes | None = None
     stat: Stat | None = None
     children: list[str] | None = None
+    parts: "list[Ok] | None" = None
+    """Of each call of a transaction."""
 
 
 class Refused(Struct, frozen=True, array_like=True, tag=2):
@@ -294,6 +302,8 @@ def show_call(call: Call) -> str:
             return f"delete {call.path} at version {call.version}"
         case Read():
             return f"{'synced ' if call.is_synced else ''}{call.kind} {call.path}"
+        case Together():
+            return " and ".join(map(show_call, call.calls))
         case _:
             return "close"
 
@@ -310,6 +320,7 @@ def show_result(result: Result) -> str:
                 parts.append(f"owner {result.stat.ephemeral_owner:#x}")
         if result.children is not None:
             parts.append(f"children {sorted(result.children)}")
+        parts += map(show_result, result.parts or ())
         return "ok" + "".join(f" {part}" for part in parts)
     name = Code(result.code).name if result.code in set(Code) else str(result.code)
     return name if isinstance(result, Refused) else f"unknown ({name})"

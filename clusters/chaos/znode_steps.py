@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar, Final, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from raykeeper.clusters.chaos.history import (
     History,
@@ -20,6 +21,7 @@ from raykeeper.clusters.chaos.history import (
     ReadKind,
     Refused,
     Session,
+    Together,
 )
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.operations import next_version
@@ -133,6 +135,22 @@ class Missing(Struct, frozen=True):
         return None if znode is None else IMPOSSIBLE
 
 
+class All(Struct, frozen=True):
+    """Several rules as one step, each after what the one before leaves."""
+
+    rules: list["Rule"]
+    is_change: bool
+
+    def after(self, znode: Znode | None) -> After:
+        """What the last one leaves."""
+        after: After = znode
+        for rule in self.rules:
+            if isinstance(after, Impossible):
+                break
+            after = rule.after(after)
+        return after
+
+
 class Never(Struct, frozen=True):
     """An answer that the operation cannot get."""
 
@@ -143,7 +161,13 @@ class Never(Struct, frozen=True):
         return IMPOSSIBLE
 
 
-Rule = Creates | Sets | Deletes | Ends | Missing | Found | Never
+Rule = Creates | Sets | Deletes | Ends | Missing | Found | Never | All
+_OWNED: Final = (CreateMode.EPHEMERAL, CreateMode.EPHEMERAL | CreateMode.SEQUENTIAL)
+_NUMBERED: Final = (
+    CreateMode.SEQUENTIAL,
+    CreateMode.EPHEMERAL | CreateMode.SEQUENTIAL,
+    CreateMode.TTL_SEQUENTIAL,
+)
 _MISSING: Final = Missing()
 _NEVER: Final = Never()
 _FOUND: Final = Found()
@@ -217,9 +241,16 @@ def steps_of(history: History, *, reads_in_order: bool) -> dict[str, Steps]:
     for place, end in ends:
         for steps in found.values():
             mine = steps.get(place, ())
-            if any(type(s.rule) is Creates and s.rule.owner == place for s in mine):
+            if any(_makes_own(s.rule, place) for s in mine):
                 steps[place].append(end.step(place, sessions[place]))
     return found
+
+
+def _makes_own(rule: Rule, place: int) -> bool:
+    """Whether it makes an ephemeral of the session at `place`."""
+    if type(rule) is All:
+        return any(_makes_own(each, place) for each in rule.rules)
+    return type(rule) is Creates and rule.owner == place
 
 
 def _is_overtaken(operations: list[Operation], index: int) -> bool:
@@ -296,9 +327,7 @@ def _is_executed(operation: Operation) -> bool:
 
 def _is_nameless(operation: Operation) -> bool:
     call = operation.call
-    return (
-        type(call) is Create and bool(call.flags & CreateMode.SEQUENTIAL) and not operation.result
-    )
+    return type(call) is Create and call.flags in _NUMBERED and not operation.result
 
 
 def _continues(path: str, prefix: str) -> bool:
@@ -341,14 +370,29 @@ class _Rules:
             case Read():
                 if call.is_synced and operation.result is not None:
                     return self._of_read(operation.result, call)
+            case Together():
+                if isinstance(operation.result, Ok):
+                    return self._of_all(operation, call, operation.result.parts or [], place)
         return ()
+
+    def _of_all(
+        self, operation: Operation, call: Together, parts: list[Ok], place: int
+    ) -> Iterator[tuple[str, Rule]]:
+        rules: dict[str, list[Rule]] = {}
+        for each, result in zip(call.calls, parts, strict=True):
+            alone = replace(operation, call=each, result=result)
+            for path, rule in self.of(alone, place):
+                rules.setdefault(path, []).append(rule)
+        for path, mine in rules.items():
+            is_change = any(rule.is_change for rule in mine)
+            yield path, mine[0] if len(mine) == 1 else All(mine, is_change)
 
     def _of_create(
         self, result: Ok | Refused | None, call: Create, place: int
     ) -> Iterator[tuple[str, Rule]]:
         path, parent = call.path, parent_of(call.path)
-        is_sequential = bool(call.flags & CreateMode.SEQUENTIAL)
-        owner = place if call.flags & CreateMode.EPHEMERAL else None
+        is_sequential = call.flags in _NUMBERED
+        owner = place if call.flags in _OWNED else None
         if result is None:
             yield path, Creates(call.value, owner, _FOUND)
         elif isinstance(result, Ok):

@@ -63,7 +63,8 @@ class SimClient:
         self._token = 0
         self._wake_at: Millis | None = None
         self._beside = schedule.stream(f"client.{plan.number}.beside")
-        self._workload = Workload(plan, self.name, self._random, self._beside)
+        self._contract = schedule.stream(f"client.{plan.number}.contract")
+        self._workload = self._work_of(self.name)
         self.when_it_asks: Callable[[], None] | None = None
         """Called once, when requests have left."""
         self._held: list[Callable[[], None]] | None = None  # what waits while it stands still
@@ -76,7 +77,7 @@ class SimClient:
         self._wake_at = None
         self.pending = {}
         servers = [ServerId(i) for i in self._nodes]
-        self._workload = Workload(self._plan, f"{self.name}.{self.life}", random, self._beside)
+        self._workload = self._work_of(f"{self.name}.{self.life}")
         timeout = self._workload.session_timeout()
         limits = ClientLimits(
             request_timeout_ms=Millis(600_000), outstanding_max=self._plan.outstanding_max
@@ -162,6 +163,9 @@ class SimClient:
             self._carry_out()
 
     # The workload.
+
+    def _work_of(self, name: str) -> Workload:
+        return Workload(self._plan, name, self._random, self._beside, self._contract)
 
     def _plan_work(self, life: int) -> None:
         self._schedule.after(

@@ -10,7 +10,16 @@ from raykeeper.client.watched_event import EventType, WatchedEvent
 from raykeeper.zab.ids import show_zxid
 from raykeeper.znodes.errors import Code, KeeperError
 from raykeeper.znodes.replies import ChildrenRead, DataRead, Done, StatRead, Written
-from raykeeper.znodes.requests import CloseSession, Create, CreateMode, Delete, SetData
+from raykeeper.znodes.requests import (
+    CloseSession,
+    Create,
+    CreateMode,
+    Delete,
+    SetData,
+    Transaction,
+    TxnOp,
+)
+from raykeeper.znodes.txns import OpChildren, OpDone, OpStat, OpValue, Results
 from tests.simulation.schedule import Schedule
 
 _DEFINITE: Final = (
@@ -22,6 +31,8 @@ _INDEFINITE: Final = (Code.SESSION_EXPIRED, Code.CONNECTION_LOSS)
 EXPECTED: Final[frozenset[str]] = frozenset(
     [
         *(f"answer.{kind.__name__}" for kind in (Written, DataRead, StatRead, ChildrenRead, Done)),
+        *(f"branch.{which}" for which in ("then", "otherwise")),
+        *(f"result.{kind.__name__}" for kind in (OpDone, OpValue, OpStat, OpChildren)),
         *(f"error.{code.name}" for code in _DEFINITE),
         *(f"error.{code.name}.indefinite" for code in _INDEFINITE),
         *(f"event.{kind.name}" for kind in EventType),
@@ -48,8 +59,18 @@ class ClientLog:
     def is_answered(self, token: object, answer: Answer) -> None:
         """A request succeeded."""
         self.counts[f"answer.{type(answer).__name__}"] += 1
+        if isinstance(answer, Written) and answer.results is not None:
+            self._several(answer.code, answer.results)
         if self._schedule.trace is not None:
             self._say(f"is told {token}: {answer_in_words(answer)}")
+
+    def _several(self, code: int, results: Results) -> None:
+        if code:
+            self.counts["branch.aborted"] += 1
+            return
+        self.counts["branch.then" if results.is_then else "branch.otherwise"] += 1
+        for result in results.results:
+            self.counts[f"result.{type(result).__name__}"] += 1
 
     def is_refused(self, token: object, error: KeeperError) -> None:
         """A request failed."""
@@ -92,9 +113,21 @@ def ask_in_words(ask: Ask) -> str:
             return f"set {ask.path} version {ask.version} to {ask.value.decode()}"
         case CloseSession():
             return "close"
+        case Transaction():
+            then, otherwise = map(_ops_in_words, (ask.then, ask.otherwise))
+            return f"if {ask.compares} then {then} else {otherwise}"
         case Query():
             watch = " and watch" if ask.watcher is not None else ""
             return f"{ask.kind.__name__} {ask.path}{watch}"
+
+
+def _ops_in_words(ops: list[TxnOp]) -> str:
+    return ", ".join(
+        ask_in_words(op)
+        if isinstance(op, Create | Delete | SetData)
+        else f"{type(op).__name__} {op.path}"
+        for op in ops
+    )
 
 
 def answer_in_words(answer: Answer) -> str:
@@ -103,7 +136,8 @@ def answer_in_words(answer: Answer) -> str:
     match answer:
         case Written():
             path = f" {answer.path}" if answer.path else ""
-            return f"done as write {answer.number} in {as_of}{path}"
+            several = f" {answer.results}" if answer.results else ""
+            return f"done as write {answer.number} in {as_of}{path}{several}"
         case DataRead():
             stat = answer.stat
             found = f"version {stat.version} of {show_zxid(stat.mzxid)}"

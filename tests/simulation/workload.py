@@ -22,9 +22,9 @@ from raykeeper.znodes.requests import (
     SetData,
     Sync,
 )
+from tests.simulation.contract import PLACES, Contract
 from tests.simulation.plan import ClientPlan, Habit
 
-PATHS = [f"/n{i}" for i in range(4)] + [f"/n{i}/c{j}" for i in range(2) for j in range(3)]
 PARENTS = ["/", "/n0", "/n1"]
 QUEUE = "/n1/s-"
 
@@ -32,10 +32,12 @@ QUEUE = "/n1/s-"
 class Workload:
     """The requests of one session."""
 
-    def __init__(self, plan: ClientPlan, name: str, random: Random, beside: Random) -> None:
+    def __init__(
+        self, plan: ClientPlan, name: str, random: Random, beside: Random, contract: Random
+    ) -> None:
         """`name` is unlike that of any other session: values tell who wrote them.
 
-        `beside` draws what nobody should ask for.
+        `beside` draws what nobody should ask for, `contract` what few do.
         """
         self._random = random
         self._beside = beside
@@ -44,6 +46,7 @@ class Workload:
         self._watches = plan.watch_share
         self._timeout_ms = plan.timeout_ms
         self._versions: dict[str, int] = {}
+        self._contract = Contract(contract, name, self._versions)
         self._queue: list[str] = []  # own sequential znodes
         self._found: list[str] = []  # children that were listed last
         self._planned: list[Ask] = []
@@ -60,6 +63,8 @@ class Workload:
         self._count += 1
         if self._planned:
             return self._planned.pop()
+        if (rare := self._contract.next()) is not None:
+            return rare
         # Whatever its habit is, now and then it does something else.
         ask = self._mixed() if self._random.random() < 0.15 else self._draw()
         if isinstance(ask, Create) and self._beside.random() < 0.03:
@@ -82,7 +87,7 @@ class Workload:
 
     def _mixed(self) -> Ask:
         random = self._random
-        path = random.choice(PATHS)
+        path = random.choice(PLACES)
         kind = random.random()
         if kind < 0.15:
             return Create(path, self._value(), 0)
@@ -105,7 +110,7 @@ class Workload:
 
     def _contends(self) -> Ask:
         """Read a counter and write it back if nobody else did."""
-        path = self._random.choice(PATHS[:2])
+        path = self._random.choice(PLACES[:2])
         kind = self._random.random()
         if kind < 0.1:
             return Create(path, self._value(), 0)
@@ -127,12 +132,12 @@ class Workload:
             return Query(Exists, random.choice(self._found), self._watcher())
         if self._queue:
             return Delete(self._queue.pop(0), ANY_VERSION)
-        return Query(Exists, random.choice(PATHS), self._watcher())
+        return Query(Exists, random.choice(PLACES), self._watcher())
 
     def _churns(self) -> Ask:
         """Create and delete the same few znodes, under the eyes of watchers."""
         random = self._random
-        path = random.choice(PATHS[3:])
+        path = random.choice(PLACES[3:])
         kind = random.random()
         if kind < 0.3:
             return Create(path, self._value(), 0)
@@ -149,7 +154,7 @@ class Workload:
     def _asks(self) -> Ask:
         """Mostly reads, and what was synced before."""
         random = self._random
-        path = random.choice(PATHS)
+        path = random.choice(PLACES)
         kind = random.random()
         if kind < 0.4:
             return self._synced_read(path)

@@ -51,7 +51,7 @@ def syncs_are_recent(seen: Seen, asked: Asked, zxid: Zxid) -> None:
 def answer_is_the_outcome(seen: Seen, asked: Asked, answer: Written, due: Told | None) -> None:
     """The answer to a write is the outcome of the very transaction that it became."""
     assert answer.number == asked.number, f"ExactlyOnce: {seen}, {answer} to {asked}"
-    told = Told(answer.zxid, answer.code, answer.path, answer.stat)
+    told = Told(answer.zxid, answer.code, answer.path, answer.stat, answer.results)
     assert told == due, f"ExactlyOnce: {seen} is told {told}, not {due}, of {asked.ask}"
 
 

@@ -126,7 +126,7 @@ class Clients:
         if asked.operation is not None:
             if is_late:
                 self._recorder.was_late(seen, asked.operation)
-            self._recorder.answered(seen, asked.operation, answer)
+            self._recorder.answered(seen, asked, answer)
 
     def _told(self, seen: Seen, asked: Asked) -> Told | None:
         """What the client of a write must be told; None while it is not done, or is a read."""
@@ -175,7 +175,7 @@ class Clients:
             if asked.operation is not None:
                 if asked.delays != self._delays(client):
                     self._recorder.was_late(seen, asked.operation)
-                self._recorder.refused(asked.operation, error.code)
+                self._recorder.refused(seen, asked, error.code, due)
         if error.code in _END_CODES and asked.number and error.definite:
             answers.denied_has_no_effect(seen, asked, due)
             seen.denied.add(asked.number)

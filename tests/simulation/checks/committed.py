@@ -7,7 +7,7 @@ nobody need ask for. So the truth grows only by what has been judged.
 from raykeeper.zab.ids import ServerId, Zxid, show_zxid
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.txns import Created, SessionClosed, SessionOpened, Txn
-from tests.simulation.checks import execution, overdue, sessions
+from tests.simulation.checks import execution, overdue, sessions, several
 from tests.simulation.checks.order import Recorder
 from tests.simulation.checks.seen import Seen, Told, known_session
 from tests.simulation.checks.truth import Truth
@@ -81,11 +81,12 @@ class Committed:
         if seen.client.life == seen.life and seen.client.core is not None:
             place, shown = self._places[txn.session_id], seen.client.core.last_zxid
             sessions.written_on_the_present_connection(seen, place, shown)
-        if isinstance(change, Created):
-            sessions.owns_only_for_itself(txn, change)
-            if execution.is_sequential(op):
-                self._sequence.given(change.path, truth)
         execution.refusals_are_justified(truth, zxid, txn, op)
+        for each in several.changes_of(change):
+            if isinstance(each, Created):
+                sessions.owns_only_for_itself(txn, each)
+        for path in several.numbered(op, change):
+            self._sequence.given(path, truth)
 
     def _check_end(self, txn: Txn, change: SessionClosed) -> None:
         seen = self.by_id[change.session_id]

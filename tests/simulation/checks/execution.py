@@ -1,48 +1,91 @@
 """What a request must become: the one transaction that the truth before it allows.
 
-ZooKeeper's order of checks, written down apart from `znodes/preparation.py`. Paths, values and
+ZooKeeper's order of checks, written down apart from `znodes/operations.py`. Paths, values and
 flags are those of the simulated workload: all well-formed and small.
 """
 
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
 from raykeeper.zab.ids import Millis, Zxid, show_zxid
+from raykeeper.znodes.acl import Identities
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.requests import (
     ANY_VERSION,
+    AddAuth,
+    Check,
     Create,
     CreateMode,
     Delete,
     SessionId,
+    SetAcls,
     SetData,
+    Transaction,
     WriteOp,
 )
 from raykeeper.znodes.txns import (
+    AclsSet,
     Change,
     Created,
     DataSet,
     Deleted,
+    IdentitiesSet,
     OpenRefused,
     Refused,
     SessionClosed,
     SessionOpened,
+    Several,
     Txn,
     VoterReplaced,
 )
+from tests.simulation.checks import access, several
 from tests.simulation.checks.truth import FIXED, TrueSession, TrueZnode, Truth, parent
 
 _LEADERS_OWN = (SessionOpened, OpenRefused, SessionClosed, VoterReplaced)
+EPHEMERAL: Final = (1, 3)
+SEQUENTIAL: Final = (2, 3, 6)
+CONTAINER: Final = -1
+"""As a lifetime."""
+PROOF_OF_SUPER: Final = b"super:simulated"
+
+
+class Act(Struct, frozen=True):
+    """Who does something as the next transaction, and when."""
+
+    zxid: Zxid
+    time_ms: Millis
+    session_id: SessionId
+    who: Identities
 
 
 def execute(
     truth: Truth, zxid: Zxid, time_ms: Millis, session_id: SessionId, op: WriteOp
 ) -> Change:
     """What `op` does as the next transaction."""
+    session = truth.sessions[session_id]
+    act = Act(zxid, time_ms, session_id, session.known_as(zxid))
+    if isinstance(op, Create | SetData | Delete):
+        return execute_one(truth.znodes, act, op)
+    if isinstance(op, Transaction):
+        return several.execute(truth.znodes, act, op)
+    if isinstance(op, SetAcls):
+        return _set_acls(truth.znodes, act, op)
+    if isinstance(op, AddAuth):
+        return _identify(act, op)
+    return SessionClosed(session_id, sorted(session.ephemerals))
+
+
+def execute_one(
+    znodes: dict[str, TrueZnode], act: Act, op: Create | SetData | Delete
+) -> Created | DataSet | Deleted | Refused:
+    """What one operation does to these znodes, which stay as they are."""
     if isinstance(op, Create):
-        return _create(truth, session_id, op)
+        return _create(znodes, act, op)
     if isinstance(op, SetData):
-        return _set(truth, zxid, time_ms, op)
-    if isinstance(op, Delete):
-        return _delete(truth, op)
-    return SessionClosed(session_id, sorted(truth.sessions[session_id].ephemerals))
+        return _set(znodes, act, op)
+    return _delete(znodes, act, op)
 
 
 def refusals_are_justified(truth: Truth, zxid: Zxid, txn: Txn, op: WriteOp) -> None:
@@ -51,6 +94,8 @@ def refusals_are_justified(truth: Truth, zxid: Zxid, txn: Txn, op: WriteOp) -> N
     change = txn.change
     if isinstance(change, SessionClosed):
         change = SessionClosed(change.session_id, sorted(change.ephemerals))
+    elif isinstance(change, Several):
+        change = several.in_order(change)
     assert change == due, f"Execution: {op} became {change} in {show_zxid(zxid)}, not {due}"
 
 
@@ -90,59 +135,98 @@ class SequenceNumbers:
         self._newest[key] = number
 
 
-def is_sequential(op: WriteOp) -> bool:
+def is_sequential(op: object) -> bool:
     """Whether it is the creation of a sequential znode."""
-    return isinstance(op, Create) and bool(op.flags & CreateMode.SEQUENTIAL)
+    return isinstance(op, Create) and op.flags in SEQUENTIAL
 
 
-def _refused(code: Code) -> Refused:
+def refused(code: Code) -> Refused:
+    """The transaction of a write that does nothing."""
     return Refused(code.value)
 
 
-def _create(truth: Truth, session_id: SessionId, op: Create) -> Change:
-    above = truth.znodes.get(parent(op.path))
+def _create(znodes: dict[str, TrueZnode], act: Act, op: Create) -> Created | Refused:
+    acls = access.as_kept(op.acls, act.who)
+    if isinstance(acls, Code):
+        return refused(acls)
+    above = znodes.get(parent(op.path))
     if above is None:
-        return _refused(Code.NO_NODE)
+        return refused(Code.NO_NODE)
+    if not access.may(above.acls, act.who, access.CREATE):
+        return refused(Code.NO_AUTH)
     path = op.path
-    if op.flags & CreateMode.SEQUENTIAL:
+    if op.flags in SEQUENTIAL:
         path += str(above.creates).zfill(10)
-    if path in truth.znodes:
-        return _refused(Code.NODE_EXISTS)
+    if path in znodes:
+        return refused(Code.NODE_EXISTS)
     if above.owner:
-        return _refused(Code.NO_CHILDREN_FOR_EPHEMERALS)
-    owner = session_id if op.flags & CreateMode.EPHEMERAL else SessionId(0)
-    return Created(path, op.value, owner, above.creates + 1)
+        return refused(Code.NO_CHILDREN_FOR_EPHEMERALS)
+    owner = act.session_id if op.flags in EPHEMERAL else SessionId(0)
+    ttl_ms = CONTAINER if op.flags == CreateMode.CONTAINER else op.ttl_ms
+    return Created(path, op.value, owner, above.creates + 1, acls, ttl_ms)
 
 
-def _set(truth: Truth, zxid: Zxid, time_ms: Millis, op: SetData) -> Change:
-    znode = truth.znodes.get(op.path)
+def _set(znodes: dict[str, TrueZnode], act: Act, op: SetData) -> DataSet | Refused:
+    znode = znodes.get(op.path)
     if znode is None:
-        return _refused(Code.NO_NODE)
+        return refused(Code.NO_NODE)
+    if not access.may(znode.acls, act.who, access.WRITE):
+        return refused(Code.NO_AUTH)
     if op.version not in (ANY_VERSION, znode.version):
-        return _refused(Code.BAD_VERSION)
-    after = TrueZnode(
-        op.value,
-        znode.czxid,
-        znode.ctime,
-        znode.owner,
-        zxid,
-        time_ms,
-        znode.pzxid,
-        znode.version + 1,
-        znode.creates,
-        znode.children,
+        return refused(Code.BAD_VERSION)
+    after = replace(
+        znode, value=op.value, mzxid=act.zxid, mtime=act.time_ms, version=znode.version + 1
     )
     return DataSet(op.path, op.value, after.stat())
 
 
-def _delete(truth: Truth, op: Delete) -> Change:
+def _delete(znodes: dict[str, TrueZnode], act: Act, op: Delete) -> Deleted | Refused:
     if op.path in FIXED:
-        return _refused(Code.BAD_ARGUMENTS)
-    znode = truth.znodes.get(op.path)
+        return refused(Code.BAD_ARGUMENTS)
+    above = znodes.get(parent(op.path))
+    if above is None:
+        return refused(Code.NO_NODE)
+    if not access.may(above.acls, act.who, access.DELETE):
+        return refused(Code.NO_AUTH)
+    znode = znodes.get(op.path)
     if znode is None:
-        return _refused(Code.NO_NODE)
+        return refused(Code.NO_NODE)
     if op.version not in (ANY_VERSION, znode.version):
-        return _refused(Code.BAD_VERSION)
+        return refused(Code.BAD_VERSION)
     if znode.children:
-        return _refused(Code.NOT_EMPTY)
+        return refused(Code.NOT_EMPTY)
     return Deleted(op.path)
+
+
+def check(znodes: dict[str, TrueZnode], act: Act, op: Check) -> Refused | None:
+    """Why the condition does not hold; None: it does."""
+    znode = znodes.get(op.path)
+    if znode is None:
+        return refused(Code.NO_NODE)
+    if not access.may(znode.acls, act.who, access.READ):
+        return refused(Code.NO_AUTH)
+    return None if op.version in (ANY_VERSION, znode.version) else refused(Code.BAD_VERSION)
+
+
+def _set_acls(znodes: dict[str, TrueZnode], act: Act, op: SetAcls) -> AclsSet | Refused:
+    acls = access.as_kept(op.acls, act.who)
+    if isinstance(acls, Code):
+        return refused(acls)
+    znode = znodes.get(op.path)
+    if znode is None:
+        return refused(Code.NO_NODE)
+    if not access.may(znode.acls, act.who, access.ADMIN):
+        return refused(Code.NO_AUTH)
+    if op.version not in (ANY_VERSION, znode.aversion):
+        return refused(Code.BAD_VERSION)
+    return AclsSet(op.path, acls, replace(znode, aversion=znode.aversion + 1).stat())
+
+
+def _identify(act: Act, op: AddAuth) -> IdentitiesSet | Refused:
+    identity = access.proved_by(op.credential)
+    if identity is None:
+        return refused(Code.AUTH_FAILED)
+    who = (*act.who, identity)
+    if op.credential == PROOF_OF_SUPER:
+        who = (*who, access.SUPER)
+    return IdentitiesSet(tuple(dict.fromkeys(who)))

@@ -19,10 +19,23 @@ from raykeeper.clusters.chaos.history import (
     Refused,
     Session,
     SessionEnded,
+    Together,
 )
 from raykeeper.clusters.chaos.linearizability import Verdict, judge
 from raykeeper.znodes.replies import DataRead, StatRead, Written
-from raykeeper.znodes.requests import Exists, GetData, SessionId, Sync
+from raykeeper.znodes.requests import (
+    CloseSession,
+    Create,
+    Delete,
+    Exists,
+    GetData,
+    SessionId,
+    SetData,
+    Sync,
+    Transaction,
+)
+from raykeeper.znodes.txns import Results
+from tests.simulation.checks import together
 from tests.simulation.checks.seen import Asked, Seen, Told
 from tests.simulation.schedule import Schedule
 
@@ -52,8 +65,12 @@ class Recorder:
         """A request; None when it is not part of the order."""
         synced_at, seen.synced_at = seen.synced_at, 0
         call: Call
-        if not isinstance(ask, Query):
+        if isinstance(ask, Transaction):
+            call = Together([])  # filled in when it is answered
+        elif isinstance(ask, Create | SetData | Delete | CloseSession):
             call = ask
+        elif not isinstance(ask, Query):
+            return None
         elif ask.kind is Sync:
             seen.synced_at = self.clock.tick()
             return None
@@ -77,11 +94,15 @@ class Recorder:
             seen.operations.remove(operation)
             seen.late.append(operation)
 
-    def answered(self, seen: Seen, operation: Operation, answer: Answer) -> None:
-        """It succeeded."""
+    def answered(self, seen: Seen, asked: Asked, answer: Answer) -> None:
+        """It succeeded, or is a transaction that was aborted."""
+        operation = asked.operation
+        assert operation is not None
         operation.returned = self.clock.tick()
         seen.last_success = operation.called
-        if isinstance(answer, Written):
+        if isinstance(answer, Written) and isinstance(asked.ask, Transaction):
+            _have_done(seen, operation, asked.ask, answer.code, answer.results)
+        elif isinstance(answer, Written):
             operation.result = Ok(path=answer.path, stat=answer.stat)
         elif isinstance(answer, DataRead):
             operation.result = Ok(value=answer.value, stat=answer.stat)
@@ -89,10 +110,15 @@ class Recorder:
             assert isinstance(answer, StatRead), answer
             operation.result = Ok(stat=answer.stat)
 
-    def refused(self, operation: Operation, code: int) -> None:
-        """It surely had no effect."""
+    def refused(self, seen: Seen, asked: Asked, code: int, due: Told | None) -> None:
+        """It surely had no effect. `due` is what the client of a write had to be told."""
+        operation = asked.operation
+        assert operation is not None
         operation.returned = self.clock.tick()
-        operation.result = Refused(code)
+        if isinstance(asked.ask, Transaction):
+            _have_done(seen, operation, asked.ask, code, due.results if due else None)
+        else:
+            operation.result = Refused(code)
 
 
 def writes_and_synced_reads_are_linearizable(
@@ -131,4 +157,18 @@ def _tell_the_truth(seen: Seen, asked: Asked, due: Told | None) -> None:
         seen.operations.remove(operation)
         return
     operation.returned = seen.done_at[asked.number - 1]
-    operation.result = Refused(due.code) if due.code else Ok(path=due.path, stat=due.stat)
+    if isinstance(asked.ask, Transaction):
+        _have_done(seen, operation, asked.ask, due.code, due.results)
+    else:
+        operation.result = Refused(due.code) if due.code else Ok(path=due.path, stat=due.stat)
+
+
+def _have_done(
+    seen: Seen, operation: Operation, ask: Transaction, code: int, results: Results | None
+) -> None:
+    """What a transaction says, now that it is answered; it goes when it says nothing."""
+    said = together.said_by(ask, code, results)
+    if said is None:
+        seen.operations.remove(operation)
+    else:
+        operation.call, operation.result = said

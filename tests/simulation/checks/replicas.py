@@ -6,8 +6,13 @@ from raykeeper.zab.ids import ServerId
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.state import State
 from raykeeper.znodes.tree import stat_of
+from raykeeper.znodes.txns import Outcome
 from tests.simulation.checks.seen import Told
 from tests.simulation.checks.truth import Truth
+
+
+def _told(kept: Outcome) -> Told:
+    return Told(kept.zxid, kept.code, kept.path, kept.stat, kept.results)
 
 
 def tree_is_true(server: ServerId, state: State, truth: Truth) -> None:
@@ -18,9 +23,12 @@ def tree_is_true(server: ServerId, state: State, truth: Truth) -> None:
     )
     for path, znode in znodes.items():
         true = truth.znodes[path]
-        assert (znode.value, stat_of(znode)) == (true.value, true.stat()), (
-            f"Replicas: {server} has {znode} at {path}, not {true}"
-        )
+        traits = znode.traits
+        others = (None, 0, 0) if traits is None else (traits.acls, traits.aversion, traits.ttl_ms)
+        assert (znode.value, stat_of(znode), *others) == (
+            *(true.value, true.stat()),
+            *(true.acls, true.aversion, true.ttl_ms),
+        ), f"Replicas: {server} has {znode} at {path}, not {true}"
         start = 1 if path == "/" else len(path) + 1
         children = {child[start:] for child in znode.children or ()}
         assert children == true.children, f"Replicas: {server} differs in the children of {path}"
@@ -44,10 +52,11 @@ def sessions_are_true(
     )
     for session_id, session in sessions.items():
         true = living[session_id]
-        assert (session.password, session.owner, session.last_number) == (
+        assert (session.password, session.owner, session.last_number, session.proven) == (
             true.password,
             true.owner,
             true.last_number,
+            true.known_as(truth.zxid),
         ), f"Replicas: {server} has {session}, not {true}"
         due = range(session.acked + 1, session.last_number + 1)
         assert list(session.outcomes) == list(due), (
@@ -55,6 +64,4 @@ def sessions_are_true(
         )
         for number, kept in session.outcomes.items():
             expected = told[session_id][number]
-            assert Told(kept.zxid, kept.code, kept.path, kept.stat) == expected, (
-                f"Outcomes: {server} keeps {kept}, not {expected}"
-            )
+            assert _told(kept) == expected, f"Outcomes: {server} keeps {kept}, not {expected}"

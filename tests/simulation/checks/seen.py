@@ -11,6 +11,7 @@ from raykeeper.zab.ids import ZERO, Zxid
 from raykeeper.znodes.replies import EventType
 from raykeeper.znodes.requests import SessionId, WriteOp
 from raykeeper.znodes.stat import Stat
+from raykeeper.znodes.txns import Results
 
 
 class Core(Protocol):
@@ -63,6 +64,7 @@ class Told(Struct, frozen=True):
     code: int
     path: str
     stat: Stat | None
+    results: Results | None = None
 
 
 class Watching(Struct, eq=False):

@@ -11,7 +11,15 @@ from msgspec import Struct
 from raykeeper.zab.ids import ServerId, Zxid, show_zxid
 from raykeeper.znodes.errors import Code, KeeperError, error_for
 from raykeeper.znodes.requests import SessionId, WriteOp
-from raykeeper.znodes.txns import Created, SessionClosed, SessionOpened, Txn
+from raykeeper.znodes.txns import (
+    Aborted,
+    Created,
+    SessionClosed,
+    SessionOpened,
+    Several,
+    Txn,
+)
+from tests.simulation.checks import several
 from tests.simulation.checks.seen import Seen, Told
 from tests.simulation.checks.truth import TrueSession, Truth
 
@@ -137,7 +145,9 @@ def outcome(truth: Truth, zxid: Zxid, txn: Txn) -> Told:
     path = getattr(change, "path", None)
     was = truth.at(path, zxid) if path is not None else None
     made = path if isinstance(change, Created) else ""
-    return Told(zxid, getattr(change, "code", 0), made or "", was.stat if was else None)
+    results = several.told(change) if isinstance(change, Several | Aborted) else None
+    stat = was.stat if was else None
+    return Told(zxid, getattr(change, "code", 0), made or "", stat, results)
 
 
 def expired_sessions_are_not_answered(truth: Truth, seen: Seen) -> None:

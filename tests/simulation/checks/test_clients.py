@@ -8,7 +8,6 @@ from msgspec import Struct, structs
 from raykeeper.client.outstanding import Ask, Query
 from raykeeper.client.states import ClientState
 from raykeeper.client.watched_event import WatchedEvent
-from raykeeper.clusters.chaos.history import Ok, Operation, Read, ReadKind
 from raykeeper.zab.ids import Epoch, Millis, ServerId, Zxid, make_zxid
 from raykeeper.znodes.errors import (
     BadVersionError,
@@ -30,9 +29,14 @@ from raykeeper.znodes.requests import (
     Sync,
     WriteOp,
 )
-from raykeeper.znodes.txns import Created, Deleted, SessionClosed, SessionOpened, Txn
+from raykeeper.znodes.txns import (
+    Created,
+    Deleted,
+    SessionClosed,
+    SessionOpened,
+    Txn,
+)
 from tests.simulation.checks import answers, execution, letting_go, sessions
-from tests.simulation.checks.order import writes_and_synced_reads_are_linearizable
 from tests.simulation.checks.seen import Asked, Seen, Told, new_seen
 from tests.simulation.checks.truth import Truth, Was
 from tests.simulation.checks.watches import Watches
@@ -432,39 +436,3 @@ def test_a_watch_that_was_set_before_its_trigger_is_due_when_it_comes() -> None:
     watches.happened(truth.apply(z(4), Txn(SESSION, 2, 0, Millis(0), change)))
     with pytest.raises(AssertionError, match=r"^WatchBeforeRead: "):
         watches.event_before_the_state_it_announces(seen, z(4))
-
-
-# The whole order.
-
-
-def run(*operations: tuple[WriteOp | Read, int, int, Ok]) -> Seen:
-    seen = client()
-    for number, (call, called, returned, result) in enumerate(operations, 1):
-        seen.operations.append(Operation("c1", 1, number, called, call, returned, result))
-    return seen
-
-
-def test_the_whole_order_is_judged() -> None:
-    get = Read("/a", ReadKind.GET, is_synced=True)
-    made = (MADE, 1, 2, Ok(path="/a"))
-    right = run(made, (get, 3, 4, Ok(value=b"0", stat=FIRST.stat)))
-    assert writes_and_synced_reads_are_linearizable([right], {}).steps == 2
-    wrong = run(made, (get, 3, 4, Ok(value=b"1", stat=FIRST.stat)))
-    with pytest.raises(AssertionError, match=r"^Linearizability: /a: no order explains"):
-        writes_and_synced_reads_are_linearizable([wrong], {})
-
-
-def test_what_was_never_answered_is_judged_by_what_became_of_it() -> None:
-    get = Read("/a", ReadKind.GET, is_synced=True)
-    seen = run((get, 3, 4, Ok(value=b"0", stat=FIRST.stat)))
-    for number in (1, 2):
-        lost = Operation("c2", 1, number, number, MADE)
-        other = client(name="c2", operations=[lost])
-        other.done_at.extend([2, 2])
-        other.unknown.append(Asked(MADE, number, z(1), operation=lost))
-        due = {SESSION: {1: told(3)}}
-        if number == 1:
-            writes_and_synced_reads_are_linearizable([seen, other], due)
-        else:  # it had no effect
-            with pytest.raises(AssertionError, match=r"^Linearizability: "):
-                writes_and_synced_reads_are_linearizable([seen, other], due)

@@ -9,26 +9,42 @@ from raykeeper.zab.ids import Epoch, Millis, ServerId, Zxid, make_zxid
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.replies import EventType
 from raykeeper.znodes.requests import (
+    Check,
     CloseSession,
+    Compare,
+    CompareField,
     Create,
     CreateMode,
     Delete,
+    ReadChildren,
+    ReadData,
+    ReadStat,
+    Relation,
     SessionId,
     SetData,
+    Transaction,
+    TxnOp,
     WriteOp,
 )
 from raykeeper.znodes.txns import (
+    Aborted,
     Change,
     Created,
     DataSet,
     Deleted,
+    OpDone,
+    OpFailed,
+    OpStat,
+    OpValue,
     Refused,
+    Results,
     SessionClosed,
     SessionOpened,
+    Several,
     Txn,
 )
 from tests.model.naive_keeper import NaiveKeeper
-from tests.simulation.checks import execution
+from tests.simulation.checks import execution, several
 from tests.simulation.checks.truth import Truth
 
 PATHS = ["/a", "/b", "/a/x", "/a/y", "/b/x"]
@@ -114,6 +130,10 @@ def test_knows_what_watches_must_tell_of() -> None:
     assert not truth.has_happened("/a/x", EventType.DELETED, z(5), z(9))
 
 
+def multi(*ops: TxnOp) -> Transaction:
+    return Transaction([], list(ops), [])
+
+
 A, EPHEMERAL = Create("/a", b"0", 0), Create("/a", b"0", CreateMode.EPHEMERAL)
 MADE = Created("/a", b"0", SessionId(0), 1)
 
@@ -138,6 +158,14 @@ WRONG: list[tuple[list[WriteOp], WriteOp, Change]] = [
     # The end of a session takes all its ephemerals and nothing else.
     ([EPHEMERAL], CloseSession(), SessionClosed(SessionId(z(1)), [])),
     ([A], CloseSession(), SessionClosed(SessionId(z(1)), ["/a"])),
+    # Of several operations one is done, or more than none, another branch, another failure.
+    ([], multi(A, Delete("/b", -1)), Several(True, [MADE], [OpDone("/a", None)])),
+    ([], multi(A, Delete("/b", -1)), Aborted(True, Code.NO_NODE, 0, 2)),
+    ([], multi(A, Delete("/b", -1)), Aborted(True, Code.NODE_EXISTS, 1, 2)),
+    ([], multi(Check("/a", -1)), Several(True, [], [OpDone("", None)])),
+    ([A], multi(ReadStat("/a")), Several(True, [], [OpStat(None)])),
+    ([A], multi(ReadStat("/a")), Several(False, [], [])),
+    ([A], multi(Delete("/a", -1), A), Several(True, [Deleted("/a")], [OpDone("", None)])),
 ]
 
 
@@ -152,6 +180,57 @@ def test_a_write_that_became_something_else(
     wrong = Txn(SessionId(z(1)), len(ops) + 1, 0, Millis(50), became)
     with pytest.raises(AssertionError, match=r"^Execution: "):
         execution.refusals_are_justified(truth, zxid, wrong, op)
+
+
+def done(op: Transaction, *before: WriteOp) -> Several | Aborted:
+    truth, zxid = begin(*before)
+    change = execution.execute(truth, zxid, Millis(50), SessionId(z(1)), op)
+    assert isinstance(change, Several | Aborted)
+    return change
+
+
+def test_each_operation_of_a_transaction_sees_what_those_before_it_leave() -> None:
+    visits = multi(A, SetData("/a", b"1", 0), ReadData("/a"), Delete("/a", 1), ReadStat("/a"))
+    change = done(visits)
+    assert isinstance(change, Several)
+    assert [type(each) for each in change.changes] == [Created, DataSet, Deleted]
+    value = change.results[2]
+    assert isinstance(value, OpValue)
+    assert (value.value, value.stat.version, value.stat.czxid) == (b"1", 1, z(2))
+    assert change.results[4] == OpStat(None)
+    truth, zxid = begin()
+    truth.apply(zxid, Txn(SessionId(z(1)), 1, 0, Millis(50), change))
+    root = truth.at("/", zxid)
+    assert truth.at("/a", zxid) is None
+    assert root is not None and (root.stat.num_children, root.stat.cversion) == (1, 1)
+
+
+def test_an_aborted_transaction_tells_of_each_operation() -> None:
+    change = done(multi(A, Check("/a", 7), ReadChildren("/")))
+    assert change == Aborted(True, Code.BAD_VERSION, 1, 3)
+    assert several.told(change) == Results(
+        True, [OpFailed(0), OpFailed(Code.BAD_VERSION), OpFailed(-2)]
+    )
+
+
+@pytest.mark.parametrize(
+    ("compare", "is_then"),
+    [
+        (Compare("/a", CompareField.VERSION, Relation.EQUAL, 0), True),
+        (Compare("/a", CompareField.VERSION, Relation.GREATER, 0), False),
+        (Compare("/a", CompareField.VALUE, Relation.NOT_EQUAL, b"1"), True),
+        (Compare("/a", CompareField.VALUE, Relation.LESS, b"0"), False),
+        (Compare("/a", CompareField.CZXID, Relation.EQUAL, z(2)), True),
+        (Compare("/a", CompareField.MZXID, Relation.LESS, z(2)), False),
+        (Compare("/a", CompareField.EXISTS, Relation.EQUAL, 1), True),
+        (Compare("/b", CompareField.EXISTS, Relation.EQUAL, 0), True),
+        (Compare("/b", CompareField.VERSION, Relation.NOT_EQUAL, 0), False),
+    ],
+)
+def test_conditions_choose_the_branch(compare: Compare, is_then: bool) -> None:
+    change = done(Transaction([compare], [ReadStat("/a")], [ReadData("/b")]), A)
+    assert change.is_then == is_then
+    assert isinstance(change, Several if is_then else Aborted)
 
 
 def test_a_set_tells_the_whole_stat() -> None:

@@ -10,20 +10,29 @@ from typing import Final
 from msgspec import Struct
 
 from raykeeper.zab.ids import ZERO, DiskId, Millis, ServerId, Zxid, show_zxid
+from raykeeper.znodes.acl import READ_ONLY, Acls, Identities
 from raykeeper.znodes.replies import EventType
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.stat import Stat
 from raykeeper.znodes.txns import (
+    AclsSet,
+    Change,
     Created,
     DataSet,
     Deleted,
+    IdentitiesSet,
     SessionClosed,
     SessionOpened,
+    Several,
     Txn,
     VoterReplaced,
 )
 
-FIXED: Final = ("/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config")
+CONFIG: Final = "/zookeeper/config"
+FIXED: Final = ("/", "/zookeeper", "/zookeeper/quota", CONFIG)
+
+Touched = list[tuple[str, bool, "Trigger"]]
+"""What a transaction sets off: path, whether for the child table, and what."""
 
 
 class TrueZnode(Struct):
@@ -39,6 +48,9 @@ class TrueZnode(Struct):
     version: int = 0
     creates: int = 0
     children: set[str] = set()
+    acls: Acls | None = None
+    aversion: int = 0
+    ttl_ms: int = 0
 
     def stat(self) -> Stat:
         """As a client must be shown it."""
@@ -50,7 +62,7 @@ class TrueZnode(Struct):
             self.mtime,
             self.version,
             2 * self.creates - count,
-            0,
+            self.aversion,
             self.owner,
             len(self.value),
             count,
@@ -66,6 +78,13 @@ class TrueSession(Struct):
     last_number: int = 0
     closed_at: Zxid | None = None
     ephemerals: set[str] = set()
+    proven: list[tuple[Zxid, Identities]] = []
+    """What it is known as, from which zxid on."""
+
+    def known_as(self, zxid: Zxid) -> Identities:
+        """Its identities as of `zxid`."""
+        place = bisect_right(self.proven, zxid, key=lambda each: each[0])
+        return self.proven[place - 1][1] if place else ()
 
 
 class Was(Struct, frozen=True):
@@ -73,6 +92,7 @@ class Was(Struct, frozen=True):
 
     value: bytes
     stat: Stat
+    acls: Acls | None = None
 
 
 class Trigger(Struct, frozen=True):
@@ -109,37 +129,35 @@ class Truth:
             )
             if path != "/":
                 self.znodes[parent(path)].children.add(name(path))
+        self.znodes[CONFIG].acls = READ_ONLY
         for path in FIXED:
             self._remember(path)
 
-    def apply(self, zxid: Zxid, txn: Txn) -> list[tuple[str, bool, Trigger]]:
-        """Make a transaction so. Returns what it sets off: path, whether for the child table."""
+    def apply(self, zxid: Zxid, txn: Txn) -> Touched:
+        """Make a transaction so. Returns what it sets off, in the order of its changes."""
         self.zxid = zxid
         self.time_ms = txn.time_ms
         change = txn.change
-        touched: list[tuple[str, bool, Trigger]] = []
-        if isinstance(change, Created):
-            self._create(zxid, change, touched)
-        elif isinstance(change, DataSet):
-            znode = self.znodes[change.path]
-            znode.value, znode.mzxid, znode.mtime = change.value, zxid, txn.time_ms
-            znode.version += 1
-            self._trigger(touched, change.path, EventType.CHANGED, is_child=False)
-            self._remember(change.path)
-        elif isinstance(change, Deleted):
-            self._delete(change.path, touched)
-        elif isinstance(change, SessionClosed):
+        touched: Touched = []
+        if isinstance(change, SessionClosed):
             for path in change.ephemerals:
                 self._delete(path, touched)
             self.sessions[change.session_id].closed_at = zxid
         elif isinstance(change, SessionOpened):
             session = self.sessions.get(change.session_id)
             if session is None:
-                session = TrueSession(change.password, zxid, ephemerals=set())
+                session = TrueSession(change.password, zxid, ephemerals=set(), proven=[])
                 self.sessions[change.session_id] = session
             session.owner = zxid
         elif isinstance(change, VoterReplaced):
             self.voters[change.server_id] = change.disk
+        elif isinstance(change, IdentitiesSet):
+            self.sessions[txn.session_id].proven.append((zxid, change.identities))
+        elif isinstance(change, Several):
+            for each in change.changes:
+                self._change(each, touched)
+        else:
+            self._change(change, touched)
         if txn.number:
             self.sessions[txn.session_id].last_number = txn.number
         return touched
@@ -179,29 +197,32 @@ class Truth:
         last = bisect_right(triggers, upto, key=_zxid_of)
         return any(trigger.kind is kind for trigger in triggers[first:last])
 
-    def _create(
-        self, zxid: Zxid, change: Created, touched: list[tuple[str, bool, Trigger]]
-    ) -> None:
-        path, time_ms, owner = change.path, self.time_ms, change.owner
-        self.znodes[path] = TrueZnode(
-            change.value, zxid, time_ms, owner, zxid, time_ms, zxid, children=set()
-        )
-        above = self.znodes[parent(path)]
-        above.children.add(name(path))
-        above.creates += 1
-        above.pzxid = zxid
-        if owner:
-            self.sessions[owner].ephemerals.add(path)
-        self._trigger(touched, path, EventType.CREATED, is_child=False)
-        self._trigger(touched, parent(path), EventType.CHILD, is_child=True)
-        self._remember(path)
-        self._remember(parent(path))
+    def _change(self, change: Change, touched: Touched) -> None:
+        """What happens to one znode, if anything does."""
+        znodes, zxid, time_ms = self.znodes, self.zxid, self.time_ms
+        if isinstance(change, Created):
+            path = change.path
+            plant(znodes, zxid, time_ms, change)
+            if change.owner:
+                self.sessions[change.owner].ephemerals.add(path)
+            self._trigger(touched, path, EventType.CREATED, is_child=False)
+            self._trigger(touched, parent(path), EventType.CHILD, is_child=True)
+            self._remember(path)
+            self._remember(parent(path))
+        elif isinstance(change, DataSet):
+            refill(znodes, zxid, time_ms, change)
+            self._trigger(touched, change.path, EventType.CHANGED, is_child=False)
+            self._remember(change.path)
+        elif isinstance(change, Deleted):
+            self._delete(change.path, touched)
+        elif isinstance(change, AclsSet):
+            znode = znodes[change.path]
+            znode.acls = change.acls
+            znode.aversion += 1
+            self._remember(change.path)
 
-    def _delete(self, path: str, touched: list[tuple[str, bool, Trigger]]) -> None:
-        znode = self.znodes.pop(path)
-        above = self.znodes[parent(path)]
-        above.children.remove(name(path))
-        above.pzxid = self.zxid
+    def _delete(self, path: str, touched: Touched) -> None:
+        znode = uproot(self.znodes, self.zxid, path)
         if znode.owner:
             self.sessions[znode.owner].ephemerals.remove(path)
         self._trigger(touched, path, EventType.DELETED, is_child=False)
@@ -212,7 +233,7 @@ class Truth:
 
     def _trigger(
         self,
-        touched: list[tuple[str, bool, Trigger]],
+        touched: Touched,
         path: str,
         kind: EventType,
         *,
@@ -230,12 +251,41 @@ class Truth:
         if past is None:
             past = self._past[path] = _Past([], [], [], [])
         znode = self.znodes.get(path)
-        was = None if znode is None else Was(znode.value, znode.stat())
+        was = None if znode is None else Was(znode.value, znode.stat(), znode.acls)
         if past.since and past.since[-1] == self.zxid:
             past.was[-1] = was
         else:
             past.since.append(self.zxid)
             past.was.append(was)
+
+
+def plant(znodes: dict[str, TrueZnode], zxid: Zxid, time_ms: Millis, change: Created) -> None:
+    """Make a creation so."""
+    path, owner = change.path, change.owner
+    znodes[path] = TrueZnode(
+        change.value, zxid, time_ms, owner, zxid, time_ms, zxid,
+        children=set(), acls=change.acls, ttl_ms=change.ttl_ms,
+    )  # fmt: skip
+    above = znodes[parent(path)]
+    above.children.add(name(path))
+    above.creates += 1
+    above.pzxid = zxid
+
+
+def refill(znodes: dict[str, TrueZnode], zxid: Zxid, time_ms: Millis, change: DataSet) -> None:
+    """Make a new value so."""
+    znode = znodes[change.path]
+    znode.value, znode.mzxid, znode.mtime = change.value, zxid, time_ms
+    znode.version += 1
+
+
+def uproot(znodes: dict[str, TrueZnode], zxid: Zxid, path: str) -> TrueZnode:
+    """Make a deletion so. Returns what is gone."""
+    znode = znodes.pop(path)
+    above = znodes[parent(path)]
+    above.children.remove(name(path))
+    above.pzxid = zxid
+    return znode
 
 
 def _zxid_of(trigger: Trigger) -> Zxid:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from raykeeper.actors import connections
 from raykeeper.actors.connections import Connections
 from raykeeper.client.core import ClientCore
 from raykeeper.client.watchers import Watchers
@@ -137,10 +138,10 @@ def _version_is_ignored(right: Any) -> Any:
 
 
 def _another_outcome(right: Any) -> Any:
-    def applied(self: Connections, txn: Any, outcome: Any) -> None:
-        right(self, txn, type(outcome)(outcome.zxid, 0, outcome.path, outcome.stat))
+    def written(number: int, outcome: Any) -> Any:
+        return right(number, type(outcome)(outcome.zxid, 0, outcome.path, outcome.stat))
 
-    return applied
+    return written
 
 
 def _pzxid_stays(right: Any) -> Any:
@@ -229,6 +230,6 @@ MUTATIONS = [
     Mutation("tree", "a version is ignored", [(Operations, "set_data", _version_is_ignored)]),
     Mutation("tree", "a deletion leaves the parent's pzxid", [(Tree, "delete", _pzxid_stays)]),
     Mutation(
-        "replies", "a refusal is told as success", [(Connections, "applied", _another_outcome)]
+        "replies", "a refusal is told as success", [(connections, "_written", _another_outcome)]
     ),
 ]

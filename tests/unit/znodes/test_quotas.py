@@ -1,8 +1,6 @@
 """Quotas of subtrees: their text, what they refuse, and usage that is always the true one."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from raykeeper.zab.ids import Millis
 from raykeeper.znodes.acl import Acl
@@ -24,14 +22,12 @@ from raykeeper.znodes.requests import (
     CreateMode,
     Delete,
     GetQuota,
-    SessionId,
     SetAcls,
     SetData,
     Transaction,
     TxnOp,
     WriteOp,
 )
-from raykeeper.znodes.snapshot import SnapshotLoader, SnapshotWalk
 from raykeeper.znodes.state import State
 from raykeeper.znodes.txns import Aborted, Change, Created, DataSet, Refused, Several
 from tests.unit.znodes.one_leader import OneLeader
@@ -303,6 +299,27 @@ def test_an_aborted_transaction_leaves_the_limits(leader: Limited) -> None:
     assert leader.usage("/b") == (2, 0)
 
 
+def test_an_aborted_transaction_has_not_counted_for_the_next_quota(leader: Limited) -> None:
+    assert leader.code(Create("/zookeeper/quota/a", b"", 0)) == Code.OK
+    made = Create(A, text_of(QuotaLimits(hard_znodes=2)), 0)
+    aborted = several(made, Create("/a/x", b"", 0), Delete("/none", -1))
+    assert isinstance(leader.try_(aborted), Aborted)
+    assert leader.code(Create("/a/x", b"", 0)) == Code.OK
+    assert leader.code(made) == Code.OK
+    assert leader.code(Create("/a/y", b"", 0)) == Code.QUOTA_EXCEEDED
+
+
+@pytest.mark.parametrize("last", [Delete("/none", -1), Create("/a/y", b"", 0)])
+def test_a_note_is_dropped_with_its_quota(leader: Limited, last: TxnOp) -> None:
+    leader.limit("/a", znodes=1)
+    change = leader.try_(several(Create("/a/x", b"", 0), Delete(A, -1), last))
+    is_done = isinstance(change, Several)
+    assert leader.preparation.soft_quotas_exceeded() == [SoftExceeded("/a", 2, 0)] * is_done
+    leader.limit("/a", znodes=1)
+    assert leader.code(Create("/a/z", b"", 0)) == Code.OK
+    assert len(leader.preparation.soft_quotas_exceeded()) == 1
+
+
 # Malformed quotas.
 
 
@@ -369,129 +386,3 @@ def test_what_an_inquiry_tells(leader: Limited) -> None:
     leader.try_(Delete(A, -1))
     leader.apply()
     assert leader.ask("/a") == ReadFailed(1, leader.state.zxid, Code.NO_NODE)
-
-
-# Any history.
-
-PATHS = ["/a", "/a/b", "/a/b/c", "/a/c", "/ab"]
-SUBTREES = ["/a", "/a/b", "/ab"]
-values = st.binary(max_size=3)
-limits = st.builds(QuotaLimits, hard_znodes=st.integers(-1, 4), hard_bytes=st.integers(-1, 6))
-texts = limits.map(text_of)
-limit_paths = st.sampled_from(SUBTREES).map(limits_path)
-ops: st.SearchStrategy[TxnOp] = st.one_of(
-    st.builds(Create, st.sampled_from(PATHS), values, st.sampled_from([0, 0, 1, 2])),
-    st.builds(Create, st.sampled_from(PATHS), values, st.just(0)),
-    st.builds(Delete, st.sampled_from(PATHS), st.just(-1)),
-    st.builds(SetData, st.sampled_from(PATHS), values, st.sampled_from([-1, 0])),
-    st.builds(Create, limit_paths, texts, st.just(0)),
-    st.builds(SetData, limit_paths, texts, st.just(-1)),
-    st.builds(Delete, limit_paths, st.just(-1)),
-)
-steps = st.one_of(
-    *[ops] * 4,
-    st.lists(ops, min_size=1, max_size=4).map(lambda several_ops: several(*several_ops)),
-    st.just(CloseSession()),
-    st.sampled_from(SUBTREES),  # an inquiry: from then on the usage is kept
-    st.integers(1, 4),  # transactions applied
-)
-
-
-def usages(state: State) -> dict[str, tuple[int, int]]:
-    """Of all quotas, each compared with a brute-force count."""
-    found = {}
-    for path in state.tree.quotas.limits:
-        usage = state.tree.quotas.usage_of(path)
-        found[path] = (usage.znodes, usage.bytes)
-        assert found[path] == brute_force(state, path)
-    return found
-
-
-class History:
-    """What is refused here and what is not is compared with a leader without outstanding writes."""
-
-    def __init__(self) -> None:
-        self.late, self.prompt = OneLeader(), OneLeader()
-        self.session_id = SessionId(0)
-        self.lives = 0
-        self.applied = 0
-        self.open()
-        for path in ("", *SUBTREES[:2], SUBTREES[2]):
-            if path:
-                self.write(Create(f"/zookeeper/quota{path}", b"", 0))
-
-    def open(self) -> None:
-        self.lives += 1
-        self.session_id = self.late.open(self.lives)
-        assert self.prompt.open(self.lives) == self.session_id
-        self.applied = len(self.late.log)
-
-    def write(self, op: WriteOp) -> None:
-        change = self.late.prepare(self.session_id, op)
-        assert change == self.prompt.do(self.session_id, op)
-        check_hard_limits(self.prompt.state, change)
-        if isinstance(op, CloseSession):
-            self.open()
-
-    def apply(self, count: int) -> None:
-        count = min(count, len(self.late.log) - self.applied)
-        self.late.apply(count)
-        self.applied += count
-
-
-def check_hard_limits(state: State, change: Change) -> None:
-    """No quota is exceeded by what a creation or a growing value was allowed to do."""
-    if not isinstance(change, Created) or change.path.startswith("/zookeeper"):
-        return
-    for path, each in state.tree.quotas.limits.items():
-        if change.path == path or change.path.startswith(path + "/"):
-            znodes, size = brute_force(state, path)
-            assert each.hard_znodes < 0 or znodes <= each.hard_znodes
-            assert each.hard_bytes < 0 or size <= each.hard_bytes or not change.value
-
-
-@settings(max_examples=300, deadline=None)
-@given(st.lists(steps, max_size=40))
-def test_usage_is_that_of_a_brute_force_count(history: list[WriteOp | str | int]) -> None:
-    run = History()
-    for step in history:
-        if isinstance(step, int):
-            run.apply(step)
-        elif isinstance(step, str):
-            usages(run.late.state)
-        else:
-            run.write(step)
-    run.apply(1000)
-    assert usages(run.late.state) == usages(run.prompt.state)
-    assert run.late.state.digest() == run.prompt.state.digest()
-
-
-@settings(max_examples=300, deadline=None)
-@given(st.data(), st.lists(steps, min_size=5, max_size=40))
-def test_a_replay_over_a_fuzzy_snapshot_ends_in_the_same_usage(
-    data: st.DataObject, history: list[WriteOp | str | int]
-) -> None:
-    run = History()
-    for step in history:
-        if not isinstance(step, int | str):
-            run.write(step)
-    log = run.late.log
-    state = State()
-    start = data.draw(st.integers(0, len(log)))
-    for zxid, txn in log[:start]:
-        state.apply(zxid, txn)
-    z0 = state.zxid
-    walk, loader = SnapshotWalk(state, chunk_bytes=1), SnapshotLoader()
-    for zxid, txn in log[start:]:
-        for _ in range(data.draw(st.integers(0, 3))):
-            if (chunk := walk.next_chunk()) is not None:
-                loader.load(chunk)
-        state.apply(zxid, txn)
-    while (chunk := walk.next_chunk()) is not None:
-        loader.load(chunk)
-    loaded = loader.finish(z0, state.zxid)
-    for zxid, txn in log[start:]:
-        loaded.apply(zxid, txn)
-    assert loaded.digest() == state.digest()
-    assert loaded.tree.quotas.limits == state.tree.quotas.limits
-    assert usages(loaded) == usages(state)

@@ -15,6 +15,7 @@ from raykeeper.clusters.chaos.history import (
     Returned,
     SessionBegan,
     SessionEnded,
+    Together,
 )
 from raykeeper.clusters.chaos.linearizability import judge
 from raykeeper.clusters.chaos.znode_steps import Znode
@@ -52,6 +53,15 @@ def drop(version: int = -1) -> Delete:
 def at(version: int) -> Ok:
     """The answer to a set."""
     return Ok(stat=stat(version))
+
+
+def together(*calls: Create | SetData | Delete | Read) -> Together:
+    return Together(list(calls))
+
+
+def both(*parts: Ok) -> Ok:
+    """The answer to a transaction."""
+    return Ok(parts=list(parts))
 
 
 def got(value: bytes, version: int, owner: int = 0) -> Ok:
@@ -148,6 +158,17 @@ ONE_ORDER: list[tuple[str, list[Line | SessionEnded]]] = [
          ("a", 5, None, create(flags=1), None), ("b", 6, 7, GET, NO_NODE)],
     ),
     (
+        "the operations of a transaction in one step, each after the one before",
+        [MADE, ("b", 3, 9, together(GET, put(b"1"), drop(1), create(b"2")),
+                both(got(b"0", 0), at(1), Ok(), Ok(path="/x"))),
+         ("c", 3, 9, GET, got(b"2", 0))],
+    ),
+    (
+        "an ephemeral that a transaction made goes with its session",
+        [("a", 1, 2, together(create(flags=1)), both(Ok(path="/x"))),
+         ("b", 3, 4, GET, got(b"0", 0, 101)), ("b", 6, 7, GET, NO_NODE)],
+    ),
+    (
         "a plain read may be stale",
         [MADE, ("b", 3, 4, Read("/x", ReadKind.GET), NO_NODE)],
     ),
@@ -214,6 +235,16 @@ NO_ORDER: list[tuple[str, list[Line | SessionEnded]]] = [
         "a write after the end of its session",
         [MADE, SessionEnded("b", 1, 3, 4), ("b", 5, None, put(b"1"), None),
          ("a", 6, 7, GET, got(b"1", 1))],
+    ),
+    (
+        "a value that was there only within a transaction",
+        [MADE, ("b", 3, 9, together(put(b"1"), put(b"2")), both(at(1), at(2))),
+         ("c", 3, 9, GET, got(b"1", 1))],
+    ),
+    (
+        "half a transaction",
+        [MADE, ("b", 3, 9, together(create(path="/y"), drop()), both(Ok(path="/y"), Ok())),
+         ("c", 10, 11, GET, got(b"0", 0))],
     ),
     (
         "an ephemeral of another's",

@@ -1,0 +1,66 @@
+"""Who may do what, by the ACL of a znode and what a session has proved: written down once more.
+
+The simulated world uses the schemes `world`, `auth` and `digest`; its carrier tells no addresses.
+"""
+
+from base64 import b64encode
+from hashlib import sha1
+
+from raykeeper.znodes.acl import Acl, Acls, Identities, Identity
+from raykeeper.znodes.errors import Code
+
+EVERYBODY = Acl(31, "world", "anyone")
+READ, WRITE, CREATE, DELETE, ADMIN = 1, 2, 4, 8, 16
+SUPER = Identity("super", "")
+
+
+def may(acls: Acls | None, who: Identities, permission: int) -> bool:
+    """Whether an ACL grants `permission` to a session with these identities."""
+    if acls is None or SUPER in who:
+        return True
+    proved = {(each.scheme, each.id) for each in who}
+    proved.add(("world", "anyone"))
+    return any(
+        entry.permissions & permission and (entry.scheme, entry.id) in proved for entry in acls
+    )
+
+
+def as_kept(acls: list[Acl] | None, who: Identities) -> Acls | Code | None:
+    """The ACL that a znode gets, or why it gets none."""
+    if acls is None:
+        return None
+    kept: list[Acl] = []
+    for entry in acls:
+        if entry.scheme != "auth":
+            kept.append(entry)
+            continue
+        mine = [each for each in who if each.scheme == "digest"]
+        if not mine:
+            return Code.INVALID_ACL
+        kept.extend(Acl(entry.permissions, each.scheme, each.id) for each in mine)
+    if not kept:
+        return Code.INVALID_ACL
+    once = tuple(dict.fromkeys(kept))
+    return None if once == (EVERYBODY,) else once
+
+
+def as_shown(acls: Acls | None, who: Identities) -> Acls:
+    """The ACL as a session is shown it: hashes are for those only who may replace them."""
+    if acls is None:
+        return (EVERYBODY,)
+    if may(acls, who, ADMIN):
+        return acls
+    return tuple(
+        Acl(each.permissions, each.scheme, each.id.split(":")[0] + ":x")
+        if each.scheme == "digest"
+        else each
+        for each in acls
+    )
+
+
+def proved_by(credential: bytes) -> Identity | None:
+    """The identity of user and password."""
+    user, colon, _ = credential.partition(b":")
+    if not colon:
+        return None
+    return Identity("digest", f"{user.decode()}:{b64encode(sha1(credential).digest()).decode()}")

@@ -1,0 +1,82 @@
+"""What is written down of a run makes one order, and only what became of it does."""
+
+import pytest
+
+from raykeeper.clusters.chaos.history import Call, Ok, Operation, Read, ReadKind, Result
+from raykeeper.znodes.errors import Code
+from raykeeper.znodes.requests import (
+    Compare,
+    CompareField,
+    ReadData,
+    ReadStat,
+    Relation,
+    SetData,
+    Transaction,
+    TxnOp,
+)
+from raykeeper.znodes.txns import OpDone, OpFailed, OpStat, OpValue, Results
+from tests.simulation.checks import together
+from tests.simulation.checks.order import writes_and_synced_reads_are_linearizable
+from tests.simulation.checks.seen import Asked, Seen
+from tests.simulation.checks.test_clients import FIRST, MADE, SECOND, SESSION, client, told, z
+
+
+def run(*operations: tuple[Call, int, int, Result]) -> Seen:
+    seen = client()
+    for number, (call, called, returned, result) in enumerate(operations, 1):
+        seen.operations.append(Operation("c1", 1, number, called, call, returned, result))
+    return seen
+
+
+def test_the_whole_order_is_judged() -> None:
+    get = Read("/a", ReadKind.GET, is_synced=True)
+    made = (MADE, 1, 2, Ok(path="/a"))
+    right = run(made, (get, 3, 4, Ok(value=b"0", stat=FIRST.stat)))
+    assert writes_and_synced_reads_are_linearizable([right], {}).steps == 2
+    wrong = run(made, (get, 3, 4, Ok(value=b"1", stat=FIRST.stat)))
+    with pytest.raises(AssertionError, match=r"^Linearizability: /a: no order explains"):
+        writes_and_synced_reads_are_linearizable([wrong], {})
+
+
+def test_what_was_never_answered_is_judged_by_what_became_of_it() -> None:
+    get = Read("/a", ReadKind.GET, is_synced=True)
+    seen = run((get, 3, 4, Ok(value=b"0", stat=FIRST.stat)))
+    for number in (1, 2):
+        lost = Operation("c2", 1, number, number, MADE)
+        other = client(name="c2", operations=[lost])
+        other.done_at.extend([2, 2])
+        other.unknown.append(Asked(MADE, number, z(1), operation=lost))
+        due = {SESSION: {1: told(3)}}
+        if number == 1:
+            writes_and_synced_reads_are_linearizable([seen, other], due)
+        else:  # it had no effect
+            with pytest.raises(AssertionError, match=r"^Linearizability: "):
+                writes_and_synced_reads_are_linearizable([seen, other], due)
+
+
+def test_what_a_transaction_says_is_part_of_the_order() -> None:
+    """One that was done is one step; one that was aborted tells what was in its way."""
+    ops: list[TxnOp] = [SetData("/a", b"1", 0), ReadData("/a")]
+    set_at = OpDone("", SECOND.stat)
+    compare = Compare("/a", CompareField.VALUE, Relation.EQUAL, b"0")
+    ask = Transaction([compare], ops, [ReadStat("/a")])
+    right = Results(True, [set_at, OpValue(b"1", SECOND.stat)])
+    made = (MADE, 1, 2, Ok(path="/a"))
+    said = together.said_by(ask, 0, right)
+    assert said is not None
+    both = run(made, (said[0], 3, 4, said[1]))
+    writes_and_synced_reads_are_linearizable([both], {})
+    wrong: list[tuple[int, Results]] = [
+        (0, Results(True, [set_at, OpValue(b"0", SECOND.stat)])),
+        (0, Results(False, [OpStat(None)])),
+        (Code.NO_NODE, Results(True, [OpFailed(Code.NO_NODE), OpFailed(-2)])),
+        (Code.NO_NODE, Results(True, [OpFailed(0), OpFailed(Code.NO_NODE)])),
+    ]
+    for code, results in wrong[:3]:
+        said = together.said_by(ask, code, results)
+        assert said is not None
+        with pytest.raises(AssertionError, match=r"^Linearizability: "):
+            writes_and_synced_reads_are_linearizable([run(made, (said[0], 3, 4, said[1]))], {})
+    # What another operation of the same branch would have left is not known to the judge.
+    assert together.said_by(ask, *wrong[3]) is None
+    assert together.said_by(ask, Code.NO_AUTH, None) is None
