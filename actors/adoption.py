@@ -22,6 +22,7 @@ from raykeeper.zab.effects import (
     VoteGranted,
 )
 from raykeeper.zab.ids import FOUNDING, Zxid, show_zxid
+from raykeeper.znodes.missed import Missed
 from raykeeper.znodes.snapshot import SnapshotFormatError, SnapshotLoader
 from raykeeper.znodes.state import State
 
@@ -89,7 +90,11 @@ class Adoption:
         if settings.votes and settings.disk != FOUNDING:
             # Perhaps again: the state may hold the second word on a vote we have by the first.
             self._context.out.append(VoteGranted())
-        for number, event in self._context.watches.reevaluate(state, since):
+        context = self._context
+        context.history.restart(state.zxid)
+        state.tree.happened = []
+        missed = Missed(state, context.history, self._connections.identities_of)
+        for number, event in missed.by_state(context.watches, since):
             self._connections.fired(number, event)
         self._connections.adopted()
 

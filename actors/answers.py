@@ -1,4 +1,4 @@
-"""What a server answers from its own state: reads, inquiries, watches set again.
+"""What a server answers from its own state: reads, inquiries, requests about watches.
 
 An answer and the watch that goes with it are made in one go, between two transactions.
 
@@ -10,9 +10,23 @@ from raykeeper.actors.connection import Connection, Denied, Local
 from raykeeper.actors.server_context import ServerContext
 from raykeeper.zab.effects import Note
 from raykeeper.znodes.errors import Code
+from raykeeper.znodes.happenings import size_of
+from raykeeper.znodes.missed import Missed
+from raykeeper.znodes.paths import fault_in
 from raykeeper.znodes.reads import answer, inquire, set_watch
 from raykeeper.znodes.replies import ChildrenRead, DataRead, Done, Item, ReadFailed
-from raykeeper.znodes.requests import Read, SetWatches
+from raykeeper.znodes.requests import (
+    AddWatch,
+    Read,
+    RemoveWatches,
+    SetWatches,
+    WatchKind,
+    WatchMode,
+)
+from raykeeper.znodes.sessions import Session
+
+_MODES = frozenset(WatchMode)
+_KINDS = frozenset(WatchKind)
 
 
 class Answers:
@@ -23,30 +37,82 @@ class Answers:
 
     def to(self, connection: Connection, request: Local) -> list[Item]:
         """The answer from the present state, after the events that must be told before it."""
-        context = self._context
-        state = context.state
+        state = self._context.state
         if isinstance(request, Read):
             return [self._read(connection, request)]
         if isinstance(request, SetWatches):
-            missed = context.watches.rearm(state, connection.number, request)
-            return [*missed, Done(request.xid, state.zxid)]
+            return self._set_again(connection, request)
+        if isinstance(request, AddWatch):
+            return [self._add_watch(connection, request)]
+        if isinstance(request, RemoveWatches):
+            return [self._remove_watches(connection, request)]
         if isinstance(request, Denied):
             return [request.item]
-        session = connection.local or state.sessions.by_id[connection.session_id]
-        return [inquire(state, session, request)]
+        return [inquire(state, self._session_of(connection), request)]
 
     def _read(self, connection: Connection, request: Read) -> Item:
         context = self._context
         state, number = context.state, connection.number
-        session = connection.local or state.sessions.by_id[connection.session_id]
-        item = answer(state, session.identities, request)
+        item = answer(state, self._session_of(connection).identities, request)
         if isinstance(item, DataRead):
             connection.bytes += len(item.value)
         elif isinstance(item, ChildrenRead):
             connection.bytes += sum(map(len, item.children))
         if request.watch:
-            if context.watches.count_of(number) >= context.limits.watches_max:
-                context.out.append(Note(notes.WATCHES_FULL, connection.session_id))
+            if self._is_full(connection):
                 return ReadFailed(request.xid, state.zxid, Code.BAD_ARGUMENTS)
             set_watch(context.watches, number, request, item)
         return item
+
+    def _set_again(self, connection: Connection, request: SetWatches) -> list[Item]:
+        """What was missed and the answer stand in one frame: a client has both or neither."""
+        context = self._context
+        state, setting = context.state, connection.setting
+        if sum(map(_count_in, setting)) > context.limits.watches_max:
+            context.out.append(Note(notes.WATCHES_FULL, connection.session_id))
+        else:
+            setting.append(request)
+        done = Done(request.xid, state.zxid)
+        if request.more:
+            return [done]
+        connection.setting = []
+        identities = self._session_of(connection).identities
+        missed = Missed(state, context.history, lambda _: identities)
+        events = missed.set_again(context.watches, connection.number, setting)
+        connection.bytes += sum(size_of((event.old, event.new)) for event in events)
+        return [*events, done]
+
+    def _add_watch(self, connection: Connection, request: AddWatch) -> Item:
+        context = self._context
+        watches, number, path, mode = context.watches, connection.number, request.path, request.mode
+        zxid = context.state.zxid
+        if fault_in(path) is not None or mode not in _MODES:
+            return ReadFailed(request.xid, zxid, Code.BAD_ARGUMENTS)
+        if not watches.has_lasting(path, number, mode) and self._is_full(connection):
+            return ReadFailed(request.xid, zxid, Code.BAD_ARGUMENTS)
+        watches.add_lasting(path, number, mode, with_values=request.with_values)
+        return Done(request.xid, zxid)
+
+    def _remove_watches(self, connection: Connection, request: RemoveWatches) -> Item:
+        context = self._context
+        zxid = context.state.zxid
+        if fault_in(request.path) is not None or request.kind not in _KINDS:
+            return ReadFailed(request.xid, zxid, Code.BAD_ARGUMENTS)
+        if not context.watches.remove(request.path, connection.number, request.kind):
+            return ReadFailed(request.xid, zxid, Code.NO_WATCHER)
+        return Done(request.xid, zxid)
+
+    def _session_of(self, connection: Connection) -> Session:
+        return connection.local or self._context.state.sessions.by_id[connection.session_id]
+
+    def _is_full(self, connection: Connection) -> bool:
+        context = self._context
+        if context.watches.count_of(connection.number) < context.limits.watches_max:
+            return False
+        context.out.append(Note(notes.WATCHES_FULL, connection.session_id))
+        return True
+
+
+def _count_in(request: SetWatches) -> int:
+    one_shot = len(request.data) + len(request.exist) + len(request.child)
+    return max(1, one_shot + len(request.lasting))  # an empty one is not free either

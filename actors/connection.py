@@ -9,7 +9,16 @@ from msgspec import Struct
 
 from raykeeper.zab.ids import ZERO, Millis, Zxid
 from raykeeper.znodes.replies import Item, ReadFailed, Written
-from raykeeper.znodes.requests import Connect, Inquiry, Read, SessionId, SetWatches, Sync, Write
+from raykeeper.znodes.requests import (
+    Connect,
+    Inquiry,
+    Read,
+    SessionId,
+    SetWatches,
+    Sync,
+    WatchRequest,
+    Write,
+)
 from raykeeper.znodes.sessions import Session
 
 
@@ -31,7 +40,7 @@ class Denied(Struct, frozen=True):
     item: Written | ReadFailed
 
 
-Local = Read | Inquiry | SetWatches | Denied
+Local = Read | Inquiry | WatchRequest | Denied
 """What a server answers by itself."""
 Waiting = Write | PendingSync | Local
 
@@ -58,6 +67,7 @@ class Connection:
         "owner",
         "queue",
         "session_id",
+        "setting",
     )
 
     def __init__(self, number: int, connect: Connect, host: str = "") -> None:
@@ -76,3 +86,4 @@ class Connection:
         self.queue: deque[tuple[Waiting, Millis]] = deque()  # with the time of arrival
         self.items: list[Item] = []
         self.bytes = 0
+        self.setting: list[SetWatches] = []  # of which more are to come

@@ -19,7 +19,9 @@ from raykeeper.actors.server_context import ServerContext
 from raykeeper.zab.effects import Note
 from raykeeper.zab.errors import MALFORMED
 from raykeeper.zab.ids import Millis, Zxid
+from raykeeper.znodes.acl import Identities
 from raykeeper.znodes.errors import Code
+from raykeeper.znodes.happenings import size_of
 from raykeeper.znodes.replies import (
     Connected,
     Done,
@@ -239,7 +241,17 @@ class Connections:
 
     def fired(self, number: int, event: WatchFired) -> None:
         """A watch of connection `number` was triggered."""
-        self._push(self._by_number[number], event)
+        connection = self._by_number[number]
+        connection.bytes += size_of((event.old, event.new))
+        self._push(connection, event)
+        if connection.bytes > FRAME_BYTES_MAX and not event.more:
+            self._flush(connection)
+
+    def identities_of(self, number: int) -> Identities:
+        """As whom the ACLs know a connection; one whose session has just ended is nobody."""
+        connection = self._by_number[number]
+        session = connection.local or self._context.state.sessions.get(connection.session_id)
+        return () if session is None else session.identities
 
     def adopted(self) -> None:
         """The tree was replaced: end what is no longer, answer what has been applied."""

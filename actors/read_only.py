@@ -11,7 +11,7 @@ ZooKeeper: `ReadOnlyZooKeeperServer`, `ReadOnlyRequestProcessor`.
 from collections.abc import Callable
 
 from raykeeper.actors import server_notes as notes
-from raykeeper.actors.connection import Connection, Denied
+from raykeeper.actors.connection import Connection, Denied, Local
 from raykeeper.actors.server_context import ServerContext
 from raykeeper.zab.effects import Note, Role
 from raykeeper.zab.ids import ZERO, Millis
@@ -19,11 +19,9 @@ from raykeeper.znodes.acl import identities_of
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.replies import Connected, ReadFailed, Written
 from raykeeper.znodes.requests import (
-    Inquiry,
     Read,
     Request,
     SessionId,
-    SetWatches,
     Sync,
     Write,
 )
@@ -105,10 +103,10 @@ class ReadOnly:
         self._send(connection.number, Connected(Code.OK, *told, read_only=True))
         return True
 
-    def allowed(self, requests: list[Request]) -> list[Read | Inquiry | SetWatches | Denied]:
+    def allowed(self, requests: list[Request]) -> list[Local]:
         """The requests of such a client: refusals in the places of those that need a leader."""
         zxid = self._context.state.zxid
-        checked: list[Read | Inquiry | SetWatches | Denied] = []
+        checked: list[Local] = []
         for request in requests:
             if isinstance(request, Write):
                 refusal = Written(request.number, zxid, Code.NOT_READ_ONLY, "", None)

@@ -41,6 +41,8 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
     snapshot_every_txns: int = 100_000
     snapshots_kept: int = 3
     segment_bytes: int = 64 << 20
+    watch_history_changes: int = 50_000
+    watch_history_bytes: int = 32 << 20
     clients_max: int = 1_000
     """Client links of this server; one more is refused."""
 
@@ -62,6 +64,8 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
             ("snapshot_every_txns", self.snapshot_every_txns, 1, 10**9),
             ("snapshots_kept", self.snapshots_kept, 1, 100),
             ("segment_bytes", self.segment_bytes, SEGMENT_BYTES_MIN, 1 << 40),
+            ("watch_history_changes", self.watch_history_changes, 0, 10**7),
+            ("watch_history_bytes", self.watch_history_bytes, 0, 1 << 34),
             ("clients_max", self.clients_max, 1, CLIENTS_MAX_CEILING),
         ):
             if not least <= value <= most:
@@ -110,6 +114,8 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
         return ServerOptions(
             snapshot_every_txns=self.snapshot_every_txns,
             ensemble=self.ensemble_uuid,
+            history_count_max=self.watch_history_changes,
+            history_bytes_max=self.watch_history_bytes,
             read_only_after_ms=max(ServerOptions().read_only_after_ms, self.tick_ms),
         )
 

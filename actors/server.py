@@ -62,6 +62,7 @@ from raykeeper.zab.window import TxnWindow
 from raykeeper.znodes.limits import Limits
 from raykeeper.znodes.snapshot import SnapshotLoader
 from raykeeper.znodes.state import State, outcome_of
+from raykeeper.znodes.tree import Happening
 from raykeeper.znodes.txns import (
     OpenRefused,
     SessionClosed,
@@ -351,7 +352,7 @@ class Server:
     def _deliver(self, first: Zxid, txns: list[bytes]) -> None:
         """Apply committed transactions; events and replies follow in the same order."""
         context, connections = self._context, self._connections
-        state, watches = context.state, context.watches
+        state, tree = context.state, context.state.tree
         if not connections.is_serving:
             # A read that stands between two writes is due when the first is applied.
             self._serve()
@@ -362,11 +363,14 @@ class Server:
             txn = state.apply(zxid, data)
             if is_real:
                 change = txn.change
-                if state.tree.mortals and self._leading is not None:
+                if tree.mortals and self._leading is not None:
                     self._leading.changed(change)
-                if watches.count:
-                    for number, event in watches.trigger(zxid, change):
-                        connections.fired(number, event)
+                happened = tree.happened
+                if happened:
+                    tree.happened = []
+                    if context.watches.count:
+                        self._tell(happened)
+                    context.history.add(happened)
                 rare = rare_changes.get(type(change))
                 if rare is None:
                     connections.applied(txn)
@@ -378,6 +382,12 @@ class Server:
         self._streams.applied(len(txns))
         if not is_real:
             self._adoption.settle()
+
+    def _tell(self, happened: list[Happening]) -> None:
+        context, connections = self._context, self._connections
+        who, znodes = connections.identities_of, context.state.tree.znodes
+        for number, event in context.watches.trigger(happened, who, znodes):
+            connections.fired(number, event)
 
     def _opened(self, zxid: Zxid, txn: Txn) -> None:
         change = txn.change

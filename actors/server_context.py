@@ -5,6 +5,7 @@ from msgspec import Struct
 from raykeeper.actors.effects import Effect
 from raykeeper.zab.ids import Millis, Now
 from raykeeper.zab.peer import Peer
+from raykeeper.znodes.happenings import History
 from raykeeper.znodes.limits import Limits
 from raykeeper.znodes.state import State
 from raykeeper.znodes.watches import WatchTable
@@ -27,6 +28,9 @@ class ServerOptions(Struct, frozen=True):
     """What is walked of the tree in one step, for a snapshot or a learner."""
     queue_max: int = 8_192
     """Requests of one connection that may wait; beyond it the connection is closed."""
+    history_count_max: int = 50_000
+    history_bytes_max: int = 32 << 20
+    """Of past changes of znodes, for the watches of clients that were away for a while."""
     ensemble: str = ""
     """The uuid of the ensemble, for clients to know."""
 
@@ -34,7 +38,7 @@ class ServerOptions(Struct, frozen=True):
 class ServerContext:
     """`now` is the time of the step under way; `state` is replaced when a snapshot is adopted."""
 
-    __slots__ = ("limits", "now", "options", "out", "peer", "state", "watches")
+    __slots__ = ("history", "limits", "now", "options", "out", "peer", "state", "watches")
 
     def __init__(self, state: State, peer: Peer, limits: Limits, options: ServerOptions) -> None:
         self.state = state
@@ -42,5 +46,12 @@ class ServerContext:
         self.limits = limits
         self.options = options
         self.watches = WatchTable(limits.watches_max)
+        # Up to `consistent_at` a replay is told of what is newer than it already.
+        self.history = History(
+            max(state.zxid, state.consistent_at),
+            options.history_count_max,
+            options.history_bytes_max,
+        )
+        state.tree.happened = []
         self.out: list[Effect] = []
         self.now = Now(Millis(0), Millis(0))

@@ -136,6 +136,16 @@ class EnsembleConfig(Struct, frozen=True, kw_only=True):
     ] = 3
     """Snapshots kept on disk, with the log they need; older ones are deleted."""
 
+    watch_history_changes: Annotated[
+        int, Meta(ge=0, le=10**7, description="a whole number from 0 to 10000000")
+    ] = 50_000
+    """Changes of znodes that a server remembers for the watches of clients that were away."""
+
+    watch_history_bytes: Annotated[
+        int, Meta(ge=0, le=1 << 34, description="a whole number of bytes from 0 to 17179869184")
+    ] = 32 << 20
+    """Memory for these changes, about 400 bytes each and the path."""
+
     placement: Annotated[
         Placement | LabelPin | ResourcePin,
         Meta(description="auto, spread, {label: NAME} or {resource: NAME}"),

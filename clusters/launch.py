@@ -256,4 +256,6 @@ def _replica_config(config: EnsembleConfig, uuid: str, server_id: ServerId) -> R
         value_bytes_max=config.value_limit_bytes,
         snapshot_every_txns=config.snapshot_every_txns,
         snapshots_kept=config.snapshots_kept,
+        watch_history_changes=config.watch_history_changes,
+        watch_history_bytes=config.watch_history_bytes,
     )

@@ -19,13 +19,18 @@ from raykeeper.znodes.txns import OpResult, Results
 
 
 class EventType(IntEnum):
-    """ZooKeeper's `Watcher.Event.EventType`."""
+    """ZooKeeper's `Watcher.Event.EventType`, and one of ours.
+
+    RESYNC: events of a persistent watch may be missing before this one, since no server knows any
+    more what happened while it was not watched. Its watcher must read again what it follows.
+    """
 
     NONE = -1
     CREATED = 1
     DELETED = 2
     CHANGED = 3
     CHILD = 4
+    RESYNC = 100
 
 
 class Written(Struct, frozen=True, array_like=True, tag=1, gc=False):
@@ -70,7 +75,7 @@ class ChildrenRead(Struct, frozen=True, array_like=True, tag=4):
 
 
 class Done(Struct, frozen=True, array_like=True, tag=5, gc=False):
-    """Answer to Sync and SetWatches."""
+    """Answer to Sync, SetWatches, AddWatch and RemoveWatches."""
 
     xid: int
     zxid: Zxid
@@ -84,12 +89,27 @@ class ReadFailed(Struct, frozen=True, array_like=True, tag=6, gc=False):
     code: int
 
 
+class Content(Struct, frozen=True, array_like=True, gc=False):
+    """A znode at one moment. `value` is None when it is too long for an event."""
+
+    value: bytes | None
+    stat: Stat
+
+
 class WatchFired(Struct, frozen=True, array_like=True, tag=7, gc=False):
-    """A watch of this connection was triggered by transaction `zxid`."""
+    """A watch of this connection was triggered by transaction `zxid`.
+
+    `more`: another event of the same transaction follows at once. `old` and `new` are there for
+    watches that asked for them, of the events that are about a value: what the znode was, None if
+    there was none, and what it is now, None if there is none.
+    """
 
     kind: EventType
     path: str
     zxid: Zxid
+    more: bool = False
+    old: Content | None = None
+    new: Content | None = None
 
 
 class AclsRead(Struct, frozen=True, array_like=True, tag=8):

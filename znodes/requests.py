@@ -243,10 +243,38 @@ class Sync(Struct, frozen=True, array_like=True, tag=5, gc=False):
     path: str
 
 
+class WatchMode(IntEnum):
+    """ZooKeeper's `AddWatchMode`."""
+
+    PERSISTENT = 0
+    RECURSIVE = 1
+
+
+class WatchKind(IntEnum):
+    """Which watches to remove: ZooKeeper's `WatcherType`; NONE only asks whether there are any."""
+
+    NONE = 0
+    CHILD = 1
+    DATA = 2
+    ANY = 3
+    PERSISTENT = 4
+    RECURSIVE = 5
+
+
+class LastingWatch(Struct, frozen=True, array_like=True, gc=False):
+    """A persistent watch: `mode` is one of WatchMode."""
+
+    path: str
+    mode: int
+    with_values: bool = False
+
+
 class SetWatches(Struct, frozen=True, array_like=True, tag=6):
     """Set watches again after a reconnect; what changed after `zxid` is told at once.
 
-    Paths of getData, of exists on a missing znode, and of getChildren watches (opcode 101).
+    Paths of getData, of exists on a missing znode, and of getChildren watches (opcode 101), and
+    persistent watches (105). `more`: another one follows. Then none of these is set yet, so that
+    what all of them have missed is told in the order in which it happened.
     """
 
     xid: int
@@ -254,11 +282,31 @@ class SetWatches(Struct, frozen=True, array_like=True, tag=6):
     data: list[str]
     exist: list[str]
     child: list[str]
+    lasting: list[LastingWatch] = []
+    more: bool = False
+
+
+class AddWatch(Struct, frozen=True, array_like=True, tag=13, gc=False):
+    """Set a watch that stays when it fires. Again is the same watch, with values if ever asked."""
+
+    xid: int
+    path: str
+    mode: int
+    with_values: bool = False
+
+
+class RemoveWatches(Struct, frozen=True, array_like=True, tag=14, gc=False):
+    """Remove this connection's watches of one `kind` (WatchKind) on one path."""
+
+    xid: int
+    path: str
+    kind: int
 
 
 Read = GetData | Exists | GetChildren
 Inquiry = GetAcls | WhoAmI | GetEphemerals | CountDescendants | MultiRead | GetQuota
-Request = Write | Read | Inquiry | Sync | SetWatches
+WatchRequest = SetWatches | AddWatch | RemoveWatches
+Request = Write | Read | Inquiry | Sync | WatchRequest
 
 
 class Connect(Struct, frozen=True, array_like=True, tag=1):

@@ -53,10 +53,53 @@ class Znode(Struct, gc=False):
     traits: Traits | None = None
 
 
+class ZnodeCreated(Struct, gc=False):
+    """A znode was made. `traits` are its own, `above` those of its parent."""
+
+    zxid: Zxid
+    path: str
+    stat: Stat
+    new: bytes | None
+    traits: Traits | None
+    above: Traits | None
+
+
+class ZnodeChanged(Struct, gc=False):
+    """A value was replaced; `old` to `version` are what they were before."""
+
+    zxid: Zxid
+    path: str
+    stat: Stat
+    new: bytes | None
+    old: bytes | None
+    length: int
+    mzxid: Zxid
+    mtime: Millis
+    version: int
+    traits: Traits | None
+
+
+class ZnodeDeleted(Struct, gc=False):
+    """A znode is gone. `stat`, `old` and `traits` are what it had, `above` is of its parent."""
+
+    zxid: Zxid
+    path: str
+    stat: Stat
+    old: bytes | None
+    traits: Traits | None
+    above: Traits | None
+
+
+Happening = ZnodeCreated | ZnodeChanged | ZnodeDeleted
+"""`old` and `new` are the values before and after, None once they are not kept any more."""
+
+
 class Tree:
     """Znodes by path, the ephemerals by owner, and the part of the digest that covers them."""
 
     def __init__(self) -> None:
+        self.happened: list[Happening] | None = None
+        """What each change of a znode did, in order, for whoever takes it away; None: nobody."""
         self.znodes: dict[str, Znode] = {}
         self.ephemerals: dict[SessionId, dict[str, None]] = {}
         self.mortals: dict[str, None] = {}
@@ -118,6 +161,11 @@ class Tree:
             znodes[path] = znode
             if self._limits or path[:_QUOTA_CHARS] == QUOTA_PREFIX:
                 self.quotas.changed(path, None, value)
+            if self.happened is not None:
+                stat = stat_of(znode)
+                self.happened.append(
+                    ZnodeCreated(zxid, path, stat, value, znode.traits, parent.traits)
+                )
         else:
             assert znode.czxid >= zxid, (path, znode.czxid, zxid)  # else its deletion is missing
         self._link(parent, path, znode.czxid)
@@ -140,6 +188,11 @@ class Tree:
                 del parent.children[path]
             else:
                 parent.children.remove(path, znode.czxid)
+            if self.happened is not None:
+                stat = stat_of(znode)
+                self.happened.append(
+                    ZnodeDeleted(zxid, path, stat, znode.value, znode.traits, parent.traits)
+                )
         if parent is not None:
             self._raise_children(parent_path, parent, parent.creates, zxid)
 
@@ -168,6 +221,21 @@ class Tree:
         self.digest += new * new - old * old
         if self._limits:
             self.quotas.changed(path, znode.value, value)
+        if self.happened is not None:
+            self.happened.append(
+                ZnodeChanged(
+                    zxid,
+                    path,
+                    change.stat,
+                    value,
+                    znode.value,
+                    len(znode.value),
+                    znode.mzxid,
+                    znode.mtime,
+                    znode.version,
+                    traits,
+                )
+            )
         znode.value = value
         znode.mzxid = zxid
         znode.mtime = time_ms

@@ -1,8 +1,18 @@
 """The watches of one server's clients, and what each transaction sets off.
 
-Two tables by path, `data` and `child`. A watch is one-shot: it is gone once it has fired. One
-event goes to a connection for each path and trigger, even when both tables match. Events are made
-while the transaction is applied, so they precede every reply that could show its effect.
+Four tables by path. One-shot watches stand in `data` and `child` and are gone once they have fired;
+`persistent` and `recursive` ones stay. The trigger table:
+
+    znode        data, persistent and recursive   child and persistent   of the parent:
+                 of it, recursive of those above  of it                  child and persistent
+    created      CREATED                                                 CHILD
+    changed      CHANGED
+    deleted      DELETED                          DELETED                CHILD
+
+One event goes to a connection for each path and trigger, however many of its watches match. Events
+are made while the transaction is applied, so they precede every reply that could show its effect.
+An event goes only to who may read the znode by the ACL it had, that of the parent for CHILD; else
+the watch stays as if nothing had happened.
 
 A watch in the data table knows whether its znode existed when it was set. That stays true as long
 as the watch is set, because both the creation and the deletion would fire it; it is what tells a
@@ -11,239 +21,230 @@ deleted znode from one that never was when the state is replaced behind the watc
 ZooKeeper: `WatchManager`, `DataTree.setWatches`; the trigger table of `DataTree.processTxn`.
 """
 
-from msgspec import Struct
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from msgspec.structs import replace
 
 from raykeeper.zab.ids import Zxid
+from raykeeper.znodes.acl import Identities, Permission, allows
+from raykeeper.znodes.happenings import Contents
 from raykeeper.znodes.limits import WATCHES_MAX
-from raykeeper.znodes.paths import fault_in, parent_of
+from raykeeper.znodes.paths import parent_of
 from raykeeper.znodes.replies import EventType, WatchFired
-from raykeeper.znodes.requests import SetWatches
-from raykeeper.znodes.state import State
-from raykeeper.znodes.tree import Znode
-from raykeeper.znodes.txns import Change, Created, DataSet, Deleted, SessionClosed, Several
+from raykeeper.znodes.requests import WatchKind, WatchMode
+from raykeeper.znodes.traits import Traits
+from raykeeper.znodes.tree import Happening, Znode, ZnodeChanged, ZnodeCreated
 
 Fired = tuple[int, WatchFired]
 """A connection and the event it gets."""
+Who = Callable[[int], Identities]
+"""As whom the ACLs know a connection."""
+Table = dict[str, dict[int, bool]]
+"""Connections by path, each path's by the time of registration. The flag of a data watch: its znode
+existed; of a persistent or recursive one: it wants values."""
 
-
-class Watching(Struct, gc=False):
-    """The paths one connection watches, so that it can be dropped without a search."""
-
-    data: dict[str, None]
-    child: dict[str, None]
+DATA: Final = 0
+CHILD: Final = 1
+PERSISTENT: Final = 2
+RECURSIVE: Final = 3
+TABLE_OF_MODE: Final[dict[int, int]] = {
+    WatchMode.PERSISTENT: PERSISTENT,
+    WatchMode.RECURSIVE: RECURSIVE,
+}
+_TABLES_OF_KIND: Final[dict[int, tuple[int, ...]]] = {
+    WatchKind.NONE: (DATA, CHILD, PERSISTENT, RECURSIVE),
+    WatchKind.CHILD: (CHILD,),
+    WatchKind.DATA: (DATA,),
+    WatchKind.ANY: (DATA, CHILD, PERSISTENT, RECURSIVE),
+    WatchKind.PERSISTENT: (PERSISTENT,),
+    WatchKind.RECURSIVE: (RECURSIVE,),
+}
 
 
 class WatchTable:
-    """Who watches what. The innermost dicts are ordered by the time of the registration."""
+    """Who watches what."""
 
     def __init__(self, per_connection_max: int = WATCHES_MAX) -> None:
         self.count = 0
-        self._per_connection_max = per_connection_max
-        self._data: dict[str, dict[int, bool]] = {}  # the flag: its znode existed
-        self._child: dict[str, dict[int, None]] = {}
-        self._by_connection: dict[int, Watching] = {}
+        self.per_connection_max = per_connection_max
+        self.tables: tuple[Table, Table, Table, Table] = ({}, {}, {}, {})
+        # The paths of each connection, so that it can be dropped without a search.
+        self._paths: dict[int, tuple[dict[str, None], ...]] = {}
 
     def count_of(self, connection: int) -> int:
         """Watches of one connection."""
-        mine = self._by_connection.get(connection)
-        return len(mine.data) + len(mine.child) if mine else 0
+        return sum(map(len, self._paths.get(connection, ())))
 
     def add_data(self, path: str, connection: int, *, exists: bool = True) -> None:
         """Watch for the next change of value or existence; again is the same watch."""
-        watchers = self._data.setdefault(path, {})
-        if connection not in watchers:
-            watchers[connection] = exists
-            self._watching(connection).data[path] = None
-            self.count += 1
+        self.put(DATA, path, connection, flag=exists)
 
     def add_child(self, path: str, connection: int) -> None:
         """Watch an existing znode for the next child, loss of a child, or its own deletion."""
-        watchers = self._child.setdefault(path, {})
+        self.put(CHILD, path, connection)
+
+    def add_lasting(self, path: str, connection: int, mode: int, *, with_values: bool) -> None:
+        """Watch for all changes, of the znode or of all from it on down, as `mode` says."""
+        kind = TABLE_OF_MODE[mode]
+        self.put(kind, path, connection, flag=with_values)
+        if with_values:
+            self.tables[kind][path][connection] = True
+
+    def has_lasting(self, path: str, connection: int, mode: int) -> bool:
+        """Whether there is this one already."""
+        return connection in self.tables[TABLE_OF_MODE[mode]].get(path, ())
+
+    def put(self, kind: int, path: str, connection: int, *, flag: bool = False) -> None:
+        """Set a watch in one of the tables, unless it is there."""
+        watchers = self.tables[kind].setdefault(path, {})
         if connection not in watchers:
-            watchers[connection] = None
-            self._watching(connection).child[path] = None
+            watchers[connection] = flag
+            paths = self._paths.get(connection)
+            if paths is None:
+                paths = self._paths[connection] = ({}, {}, {}, {})
+            paths[kind][path] = None
             self.count += 1
+
+    def take(self, kind: int, path: str, connection: int) -> None:
+        """Remove a watch that is there."""
+        watchers = self.tables[kind][path]
+        del watchers[connection]
+        if not watchers:
+            del self.tables[kind][path]
+        del self._paths[connection][kind][path]
+        self.count -= 1
+
+    def remove(self, path: str, connection: int, kind: int) -> bool:
+        """Remove the watches of a WatchKind; False when there is none."""
+        found = [
+            table
+            for table in _TABLES_OF_KIND[kind]
+            if connection in self.tables[table].get(path, ())
+        ]
+        if kind != WatchKind.NONE:
+            for table in found:
+                self.take(table, path, connection)
+        return bool(found)
 
     def drop(self, connection: int) -> None:
         """The connection is gone, and its watches with it."""
-        mine = self._by_connection.pop(connection, None)
-        if mine is None:
-            return
-        for path in mine.data:
-            watchers = self._data[path]
-            del watchers[connection]
-            if not watchers:
-                del self._data[path]
-        for path in mine.child:
-            others = self._child[path]
-            del others[connection]
-            if not others:
-                del self._child[path]
-        self.count -= len(mine.data) + len(mine.child)
+        for kind, path, _ in list(self.watches_of(connection)):
+            self.take(kind, path, connection)
+        self._paths.pop(connection, None)
 
-    def trigger(self, zxid: Zxid, change: Change) -> list[Fired]:
-        """What `change`, just applied as `zxid`, sets off, in the order it must be told."""
-        fired: list[Fired] = []
-        if self.count:
-            self._trigger(fired, zxid, change)
-        return fired
-
-    def rearm(self, state: State, connection: int, request: SetWatches) -> list[WatchFired]:
-        """Set again what a client watched as of `request.zxid`; tell what it missed.
-
-        Beyond ZooKeeper, a znode that was deleted and created again is told as deleted, as an
-        unbroken watch would have. What the state cannot show is a znode that was missing, came
-        and went again; its watch is set again. Watches above the connection's bound, which it
-        cannot have had before, are not set.
-        """
-        since = request.zxid
-        znodes = state.tree.znodes
-        fired: dict[tuple[EventType, str], WatchFired] = {}  # one deletion for both tables
-        for existed, paths in ((True, request.data), (False, request.exist)):
+    def watches_of(self, connection: int) -> Iterator[tuple[int, str, bool]]:
+        """Table, path and flag of each watch of one connection."""
+        for kind, paths in enumerate(self._paths.get(connection, ())):
+            table = self.tables[kind]
             for path in paths:
-                znode = znodes.get(path)
-                event = _data_event(state, path, znode, since, existed=existed)
-                if event is not None:
-                    fired[event.kind, path] = event
-                elif znode is None and fault_in(path) is not None:
-                    continue  # no client was ever told that it watches this
-                elif self.count_of(connection) < self._per_connection_max:
-                    self.add_data(path, connection, exists=existed)
-        for path in request.child:
-            event = _child_event(state, path, znodes.get(path), since)
-            if event is not None:
-                fired[event.kind, path] = event
-            elif self.count_of(connection) < self._per_connection_max:
-                self.add_child(path, connection)
-        return list(fired.values())
+                yield kind, path, table[path][connection]
 
-    def reevaluate(self, state: State, since: Zxid) -> list[Fired]:
-        """A snapshot replaced the state the watches were set on, which was as of `since` (Z5).
+    def trigger(self, happened: list[Happening], who: Who, znodes: dict[str, Znode]) -> list[Fired]:
+        """What a transaction sets off, in the order it must be told; `znodes` are of now."""
+        if not self.count:
+            return []
+        firing = _Firing(self, who, Contents(znodes))
+        for each in happened:
+            if isinstance(each, ZnodeChanged):
+                firing.of_value(EventType.CHANGED, each)
+            elif isinstance(each, ZnodeCreated):
+                firing.of_value(EventType.CREATED, each)
+                firing.of_children(EventType.CHILD, parent_of(each.path), each.zxid, each.above, {})
+            else:
+                told = firing.of_value(EventType.DELETED, each)
+                firing.of_children(EventType.DELETED, each.path, each.zxid, each.traits, told)
+                firing.of_children(EventType.CHILD, parent_of(each.path), each.zxid, each.above, {})
+        return _marked(firing.fired)
 
-        Each watch fires, or stays, as if its client had connected anew.
-        """
-        znodes = state.tree.znodes
-        fired: list[Fired] = []
-        told: set[tuple[int, str]] = set()  # connection and path of a deletion
-        for path, watchers in list(self._data.items()):
-            znode = znodes.get(path)
-            for connection, existed in list(watchers.items()):
-                event = _data_event(state, path, znode, since, existed=existed)
-                if event is not None:
-                    self._remove_data(path, connection)
-                    fired.append((connection, event))
-                    if event.kind is EventType.DELETED:
-                        told.add((connection, path))
-        for path, others in list(self._child.items()):
-            event = _child_event(state, path, znodes.get(path), since)
-            if event is None:
-                continue
-            for connection in list(others):
-                self._remove_child(path, connection)
-                if event.kind is EventType.CHILD or (connection, path) not in told:
-                    fired.append((connection, event))
-        return fired
 
-    def _trigger(self, fired: list[Fired], zxid: Zxid, change: Change) -> None:
-        match change:
-            case DataSet():
-                self._fire_data(fired, change.path, EventType.CHANGED, zxid)
-            case Created():
-                self._fire_data(fired, change.path, EventType.CREATED, zxid)
-                self._fire_child(fired, parent_of(change.path), EventType.CHILD, zxid)
-            case Deleted():
-                self._deleted(fired, change.path, zxid)
-            case SessionClosed():
-                for path in change.ephemerals:
-                    self._deleted(fired, path, zxid)
-            case Several():
-                for each in change.changes:
-                    self._trigger(fired, zxid, each)
-            case _:
-                pass
+class _Firing:
+    """The events of one transaction, as they are found."""
 
-    def _deleted(self, fired: list[Fired], path: str, zxid: Zxid) -> None:
-        told = self._fire_data(fired, path, EventType.DELETED, zxid)
-        self._fire_child(fired, path, EventType.DELETED, zxid, told)
-        self._fire_child(fired, parent_of(path), EventType.CHILD, zxid)
+    def __init__(self, watches: WatchTable, who: Who, contents: Contents) -> None:
+        self.fired: list[Fired] = []
+        self._watches = watches
+        self._who = who
+        self._contents = contents
 
-    def _fire_data(
-        self, fired: list[Fired], path: str, kind: EventType, zxid: Zxid
-    ) -> dict[int, bool] | None:
-        watchers = self._data.pop(path, None)
-        if watchers is None:
-            return None
-        event = WatchFired(kind, path, zxid)
-        for connection in watchers:
-            del self._by_connection[connection].data[path]
-            fired.append((connection, event))
-        self.count -= len(watchers)
-        return watchers
+    def of_value(self, kind: EventType, happening: Happening) -> dict[int, bool]:
+        """Value or existence has changed. Returns who was told."""
+        path, traits = happening.path, happening.traits
+        _, _, persistent, recursive = self._watches.tables
+        exists = kind is not EventType.DELETED
+        told = dict.fromkeys(self._once(DATA, path, traits, exists=exists), False)
+        if persistent:
+            self._lasting(persistent, path, traits, told)
+        if recursive:
+            above = path
+            self._lasting(recursive, above, traits, told)
+            while above != "/":
+                above = parent_of(above)
+                self._lasting(recursive, above, traits, told)
+        if told:
+            plain = WatchFired(kind, path, happening.zxid)
+            full = plain
+            if any(told.values()):
+                old, new = self._contents.of(happening)
+                full = WatchFired(kind, path, happening.zxid, False, old, new)
+            for connection, wants_values in told.items():
+                self.fired.append((connection, full if wants_values else plain))
+        return told
 
-    def _fire_child(
+    def of_children(
         self,
-        fired: list[Fired],
-        path: str,
         kind: EventType,
+        path: str,
         zxid: Zxid,
-        told: dict[int, bool] | None = None,
+        traits: Traits | None,
+        told: dict[int, bool],
     ) -> None:
-        """A connection in `told` has heard of this deletion; its watch is gone all the same."""
-        watchers = self._child.pop(path, None)
+        """The children have changed, or can be none any more.
+
+        A connection in `told` has heard of this deletion; its watch is gone all the same.
+        """
+        concerned = dict.fromkeys(self._once(CHILD, path, traits, exists=False), False)
+        persistent = self._watches.tables[PERSISTENT]
+        if persistent:
+            self._lasting(persistent, path, traits, concerned)
+        if concerned:
+            event = WatchFired(kind, path, zxid)
+            self.fired.extend((each, event) for each in concerned if each not in told)
+
+    def _once(self, table: int, path: str, traits: Traits | None, *, exists: bool) -> list[int]:
+        """The one-shot watches on `path`, which are gone with it."""
+        watchers = self._watches.tables[table].get(path)
         if watchers is None:
-            return
-        event = WatchFired(kind, path, zxid)
-        for connection in watchers:
-            del self._by_connection[connection].child[path]
-            if told is None or connection not in told:
-                fired.append((connection, event))
-        self.count -= len(watchers)
+            return []
+        concerned = []
+        for connection in list(watchers):
+            if self._may_read(connection, traits):
+                self._watches.take(table, path, connection)
+                concerned.append(connection)
+            elif table == DATA:
+                watchers[connection] = exists
+        return concerned
 
-    def _watching(self, connection: int) -> Watching:
-        mine = self._by_connection.get(connection)
-        if mine is None:
-            mine = self._by_connection[connection] = Watching({}, {})
-        return mine
+    def _lasting(
+        self, table: Table, path: str, traits: Traits | None, told: dict[int, bool]
+    ) -> None:
+        for connection, wants_values in table.get(path, {}).items():
+            if self._may_read(connection, traits):
+                told[connection] = wants_values or told.get(connection, False)
 
-    def _remove_data(self, path: str, connection: int) -> None:
-        watchers = self._data[path]
-        del watchers[connection]
-        if not watchers:
-            del self._data[path]
-        del self._by_connection[connection].data[path]
-        self.count -= 1
-
-    def _remove_child(self, path: str, connection: int) -> None:
-        watchers = self._child[path]
-        del watchers[connection]
-        if not watchers:
-            del self._child[path]
-        del self._by_connection[connection].child[path]
-        self.count -= 1
+    def _may_read(self, connection: int, traits: Traits | None) -> bool:
+        if traits is None or traits.acls is None:
+            return True
+        return allows(traits.acls, self._who(connection), Permission.READ)
 
 
-def _data_event(
-    state: State, path: str, znode: Znode | None, since: Zxid, *, existed: bool
-) -> WatchFired | None:
-    """What a data watch set at `since` has missed, None when nothing shows.
-
-    The zxid of a deletion is not known afterwards; the event names the last one applied.
-    """
-    if znode is None:
-        return WatchFired(EventType.DELETED, path, state.zxid) if existed else None
-    if not existed:
-        return WatchFired(EventType.CREATED, path, znode.czxid)
-    if znode.czxid > since:
-        return WatchFired(EventType.DELETED, path, state.zxid)
-    if znode.mzxid > since:
-        return WatchFired(EventType.CHANGED, path, znode.mzxid)
-    return None
-
-
-def _child_event(state: State, path: str, znode: Znode | None, since: Zxid) -> WatchFired | None:
-    """What a child watch set at `since` has missed."""
-    if znode is None or znode.czxid > since:
-        return WatchFired(EventType.DELETED, path, state.zxid)
-    if znode.pzxid > since:
-        return WatchFired(EventType.CHILD, path, znode.pzxid)
-    return None
+def _marked(fired: list[Fired]) -> list[Fired]:
+    """Each event but the last one of its connection says that more follow."""
+    if len(fired) > 1:
+        last: set[int] = set()
+        for index in range(len(fired) - 1, -1, -1):
+            connection, event = fired[index]
+            if connection in last:
+                fired[index] = connection, replace(event, more=True)
+            last.add(connection)
+    return fired

@@ -18,12 +18,16 @@ from raykeeper.znodes.replies import (
     encode_server_frame,
 )
 from raykeeper.znodes.requests import (
+    AddWatch,
     ClientFrame,
     Exists,
     GetChildren,
     GetData,
+    RemoveWatches,
     Request,
     SetWatches,
+    WatchKind,
+    WatchMode,
     decode_client_frame,
 )
 from tests.unit.actors.one_server import Caller, Servers
@@ -98,10 +102,9 @@ class Away:
         (["missing"], "nothing", [], ("create", [(CREATED, "/b")])),
         (["child"], "create child", [(CHILD, "/a")], ("delete child", [])),
         (["child"], "delete child", [(CHILD, "/a")], ("create child", [])),
-        (["child"], "delete", [(DELETED, "/a")], ("nothing", [])),
+        (["child"], "delete", [(CHILD, "/a")], ("nothing", [])),
         (["child"], "set", [], ("create child", [(CHILD, "/a")])),
-        # One deletion is one event, though two watches tell of it.
-        (["data", "child"], "delete", [(DELETED, "/a")], ("nothing", [])),
+        (["data", "child"], "delete", [(CHILD, "/a"), (DELETED, "/a")], ("nothing", [])),
         (["data", "child"], "set", [(CHANGED, "/a")], ("create child", [(CHILD, "/a")])),
         (["data", "child"], "create child", [(CHILD, "/a")], ("set twice", [(CHANGED, "/a")])),
     ],
@@ -141,7 +144,7 @@ def test_zookeeper_4466_4475_one_kind_of_watch_on_a_path_leaves_the_others(
 
     1. A client watches the value of /a and its children.
     2. One of them changes: that watch is gone, on the server and at the client, the other is not.
-    3. The other changes too. (Persistent and recursive watches come with their own issue.)
+    3. The other changes too.
     """
     kind_of = {"set": CHANGED, "create child": CHILD}
     it = Away()
@@ -155,6 +158,24 @@ def test_zookeeper_4466_4475_one_kind_of_watch_on_a_path_leaves_the_others(
     for n, what in enumerate(order):
         (fired,) = wire.items(WatchFired(kind_of[what], "/a", Z[3 + n]))
         assert fired.watchers == [kind_of[what]]
+
+
+@pytest.mark.parametrize("removed", [WatchKind.PERSISTENT, WatchKind.RECURSIVE])
+def test_zookeeper_4471_4472_removing_one_mode_of_a_persistent_watch(removed: WatchKind) -> None:
+    """The watch of the other mode on the same path stays, and tells what its mode tells.
+
+    1. A client has a persistent and a recursive watch on /a, and removes one of them.
+    2. ZooKeeper removed both, or left the recursive one to be told of children.
+    3. A child is made: the persistent watch tells that the children of /a have changed, the
+       recursive one that there is /a/y.
+    """
+    it = Away()
+    for mode in WatchMode:
+        it.one.ask(AddWatch(it.one.next_xid(), "/a", mode))
+    assert isinstance(it.one.ask(RemoveWatches(it.one.next_xid(), "/a", removed))[0], Done)
+    it.change("create child")
+    left = (CREATED, "/a/y") if removed is WatchKind.PERSISTENT else (CHILD, "/a")
+    assert events(it.one.new()) == [left]
 
 
 def test_zookeeper_706_more_watches_than_a_packet_holds() -> None:

@@ -8,13 +8,15 @@ from raykeeper.client.core import ClientCore
 from raykeeper.client.watchers import Watchers
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes.future import FutureTree
+from raykeeper.znodes.happenings import History
 from raykeeper.znodes.operations import Operations
 from raykeeper.znodes.replies import EventType
 from raykeeper.znodes.requests import CreateMode
-from raykeeper.znodes.tree import Tree
-from raykeeper.znodes.txns import Created, DataSet, Deleted, SessionClosed
+from raykeeper.znodes.state import State
+from raykeeper.znodes.tree import Tree, ZnodeChanged, ZnodeCreated, ZnodeDeleted
+from raykeeper.znodes.txns import SessionClosed
 from raykeeper.znodes.watches import WatchTable
-from tests.simulation.mutations.mutation import Mutation
+from tests.simulation.mutations.mutation import Mutation, instead
 
 
 def _event_after_the_reply(right: Any) -> Any:
@@ -35,31 +37,34 @@ def _read_before_own_writes(right: Any) -> Any:
     return requests
 
 
-def _watch_is_set_on_a_failed_read_only(right: Any) -> Any:
-    def trigger(self: WatchTable, zxid: Zxid, change: Any) -> Any:
-        return [] if isinstance(change, Deleted) else right(self, zxid, change)
+def _none_of(kind: type) -> Any:
+    def make(right: Any) -> Any:
+        def trigger(self: WatchTable, happened: Any, *rest: Any) -> Any:
+            return right(self, [each for each in happened if type(each) is not kind], *rest)
 
-    return trigger
+        return trigger
+
+    return make
 
 
 def _no_child_event(right: Any) -> Any:
-    def trigger(self: WatchTable, zxid: Zxid, change: Any) -> Any:
-        fired = right(self, zxid, change)
-        if isinstance(change, Created):
-            return [(number, event) for number, event in fired if event.path == change.path]
+    def trigger(self: WatchTable, happened: Any, *rest: Any) -> Any:
+        fired = right(self, happened, *rest)
+        if any(isinstance(each, ZnodeCreated) for each in happened):
+            return [each for each in fired if each[1].kind is not EventType.CHILD]
         return fired
 
     return trigger
 
 
-def _no_event_when(is_silent: Any) -> Any:
-    def make(right: Any) -> Any:
-        def trigger(self: WatchTable, zxid: Zxid, change: Any) -> Any:
-            return [] if is_silent(change) else right(self, zxid, change)
+def _a_session_ends_in_silence(right: Any) -> Any:
+    def apply(self: State, zxid: Zxid, data: bytes) -> Any:
+        txn = right(self, zxid, data)
+        if isinstance(txn.change, SessionClosed) and self.tree.happened:
+            self.tree.happened.clear()
+        return txn
 
-        return trigger
-
-    return make
+    return apply
 
 
 def _the_watch_stays(right: Any) -> Any:
@@ -165,7 +170,7 @@ MUTATIONS = [
     Mutation(
         "watches",
         "a deletion fires none",
-        [(WatchTable, "trigger", _watch_is_set_on_a_failed_read_only)],
+        [(WatchTable, "trigger", _none_of(ZnodeDeleted))],
     ),
     Mutation(
         "watches", "a creation fires no child watch", [(WatchTable, "trigger", _no_child_event)]
@@ -173,12 +178,12 @@ MUTATIONS = [
     Mutation(
         "watches",
         "a new value fires none",
-        [(WatchTable, "trigger", _no_event_when(lambda change: isinstance(change, DataSet)))],
+        [(WatchTable, "trigger", _none_of(ZnodeChanged))],
     ),
     Mutation(
         "watches",
         "the end of a session fires none",
-        [(WatchTable, "trigger", _no_event_when(lambda change: isinstance(change, SessionClosed)))],
+        [(State, "apply", _a_session_ends_in_silence)],
     ),
     Mutation(
         "watches",
@@ -205,6 +210,12 @@ MUTATIONS = [
         "watches",
         "they are not set again on a new connection",
         [(Watchers, "set_again", _watches_are_not_set_again)],
+    ),
+    Mutation(
+        "watches",
+        "nothing is known of what was missed",
+        [(History, "after", instead(lambda self, zxid, paths, below: []))],
+        100,
     ),
     Mutation(
         "watches",

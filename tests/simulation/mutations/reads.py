@@ -8,7 +8,7 @@ from raykeeper.actors.server import Server
 from raykeeper.zab.effects import ReadPoint
 from raykeeper.zab.ids import ZERO
 from raykeeper.zab.leader_broadcast import LeaderBroadcast
-from raykeeper.znodes.watches import WatchTable
+from raykeeper.znodes.missed import Missed
 from tests.simulation.mutations.mutation import Mutation, instead
 
 
@@ -86,7 +86,7 @@ MUTATIONS = [
     Mutation(
         "Z5",
         "watches are not evaluated again after a snapshot",
-        [(WatchTable, "reevaluate", instead(lambda self, state, since: []))],
+        [(Missed, "by_state", instead(lambda self, watches, since: []))],
         200,
     ),
     Mutation(

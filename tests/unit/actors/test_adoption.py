@@ -20,8 +20,9 @@ from raykeeper.zab.messages import (
 from raykeeper.zab.settings import WindowLimits
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.replies import Connected, DataRead, EventType, WatchFired, Written
+from raykeeper.znodes.requests import AddWatch, LastingWatch, SetWatches, WatchMode
 from raykeeper.znodes.snapshot import SnapshotWalk
-from tests.unit.actors.one_server import Caller, OneServer, Servers
+from tests.unit.actors.one_server import Caller, OneServer, Servers, zxid_of
 
 NO_DIFF = WindowLimits(txns_max=1, read_log_bytes_max=1)
 LEADER = ServerId(3)
@@ -73,6 +74,31 @@ def test_watches_fire_before_any_reply_from_the_new_tree() -> None:
     assert isinstance(items[-1], DataRead) and items[-1].value == b"new"
     assert servers[1].server.stats().watches == 1
     assert len(set(servers.digests())) == 1
+
+
+def test_persistent_watches_are_told_to_read_anew_and_the_history_begins_there() -> None:
+    servers = Servers(3, window=NO_DIFF)
+    mine, other = servers[1].caller(1), servers[2].caller(2)
+    since = zxid_of(servers[1])
+    mine.ask(
+        AddWatch(mine.next_xid(), "/", WatchMode.RECURSIVE, True),
+        AddWatch(mine.next_xid(), "/", WatchMode.PERSISTENT),
+    )
+    part(servers)
+    other.ask(other.create("/a"), other.create("/b"))
+    busy(other)
+    rejoin(servers)
+    resync = WatchFired(EventType.RESYNC, "/", zxid_of(servers[1]))
+    assert [x for x in mine.new() if isinstance(x, WatchFired)] == [resync]
+    # They go on from there.
+    other.ask(other.delete("/a"))
+    told = [(x.kind, x.path) for x in mine.new() if isinstance(x, WatchFired)]
+    assert told == [(EventType.DELETED, "/a"), (EventType.CHILD, "/")]
+    # Whoever comes with less than the snapshot cannot be told more either.
+    request = SetWatches(
+        mine.next_xid(), since, [], [], [], [LastingWatch("/", WatchMode.PERSISTENT)]
+    )
+    assert mine.ask(request)[0] == WatchFired(EventType.RESYNC, "/", zxid_of(servers[1]))
 
 
 def test_sessions_that_are_gone_or_elsewhere_end_and_others_go_on() -> None:

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from raykeeper.actors import server_notes as notes
 from raykeeper.zab.effects import Role
-from raykeeper.zab.ids import Millis, Now
+from raykeeper.zab.ids import Millis, Now, Zxid
 from raykeeper.znodes.acl import Acl, Identity, Permission, digest_id
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.replies import (
@@ -168,10 +168,10 @@ def test_watches_are_set_and_set_again() -> None:
     caller = reader(host)
     caller.ask(caller.get("/a", watch=True))
     assert host.server.stats().watches == 1
-    missed = SetWatches(caller.next_xid(), zxid_of(host), ["/gone"], ["/later"], [])
     zxid = zxid_of(host)
-    assert caller.ask(missed) == [WatchFired(EventType.DELETED, "/gone", zxid), Done(2, zxid)]
-    assert host.server.stats().watches == 2
+    missed = SetWatches(caller.next_xid(), Zxid(zxid - 1), ["/b"], ["/a", "/later"], [])
+    assert caller.ask(missed) == [WatchFired(EventType.CREATED, "/a", zxid), Done(2, zxid)]
+    assert host.server.stats().watches == 3
 
 
 def test_it_ends_when_there_is_a_leader_and_a_session_is_opened_then() -> None:

@@ -44,6 +44,8 @@ def config(**settings: Any) -> ReplicaConfig:
         ("snapshot_every_txns", 0, "snapshot_every_txns is 0"),
         ("snapshots_kept", 0, "snapshots_kept is 0"),
         ("segment_bytes", 1000, "segment_bytes is 1000"),
+        ("watch_history_changes", -1, "watch_history_changes is -1, expected 0 to 10000000"),
+        ("watch_history_bytes", -1, "watch_history_bytes is -1"),
         ("clients_max", 0, "clients_max is 0"),
         ("value_bytes_max", 0, "value_bytes_max is 0"),
         ("session_timeout_min_ms", 70_000, "session_timeout_min_ms is 70000"),
@@ -65,6 +67,8 @@ def test_settings_reach_the_parts() -> None:
     assert (settings.server_id, settings.quorum.voters, settings.votes) == (2, (1, 2, 3), False)
     assert (settings.timing.sync_ms, settings.timing.init_ms) == (300, 700)
     assert made.options().snapshot_every_txns == 9
+    history = config(watch_history_changes=8, watch_history_bytes=7).options()
+    assert (history.history_count_max, history.history_bytes_max) == (8, 7)
     assert made.options().ensemble == made.ensemble_uuid
     assert config(value_bytes_max=5).limits().value_bytes_max == 5
     assert config(segment_bytes=1 << 21, snapshots_kept=2).storage_limits().snapshots_kept == 2

@@ -14,6 +14,7 @@ from raykeeper.znodes.requests import (
     encode_op,
 )
 from raykeeper.znodes.state import State
+from raykeeper.znodes.tree import Happening
 from raykeeper.znodes.txns import Change, Created, SessionOpened, Txn, decode_txn
 
 NO_SESSION = SessionId(0)
@@ -42,6 +43,9 @@ class OneLeader:
         self.log: list[tuple[Zxid, bytes]] = []
         self.wall_ms = WALL
         self._applied = 0
+        self.happened: list[list[Happening]] = []
+        """Of each transaction that did something to znodes."""
+        self.state.tree.happened = []
 
     @property
     def zxid(self) -> Zxid:
@@ -76,6 +80,9 @@ class OneLeader:
         end = len(self.log) if count is None else self._applied + count
         for zxid, data in self.log[self._applied : end]:
             self.state.apply(zxid, data)
+            if self.state.tree.happened:
+                self.happened.append(self.state.tree.happened)
+                self.state.tree.happened = []
         self._applied = end
         self.preparation.applied(zxid_at(end))
 

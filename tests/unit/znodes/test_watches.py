@@ -1,28 +1,31 @@
-"""WatchTable: ZooKeeper's trigger table, and what is told after an absence."""
+"""WatchTable: ZooKeeper's trigger table, row by row, and who is told what of it."""
 
 import pytest
 
-from raykeeper.zab.ids import Zxid
-from raykeeper.znodes.errors import Code
-from raykeeper.znodes.limits import PATH_CHARS_MAX
-from raykeeper.znodes.replies import EventType, WatchFired
+from raykeeper.zab.ids import Millis
+from raykeeper.znodes.acl import Acl, Identities, Identity
+from raykeeper.znodes.happenings import TOLD_BYTES_MAX
+from raykeeper.znodes.limits import Limits
+from raykeeper.znodes.replies import Content, EventType, WatchFired
 from raykeeper.znodes.requests import (
     CloseSession,
     Create,
     Delete,
+    SetAcls,
     SetData,
-    SetWatches,
     Transaction,
+    WatchKind,
+    WatchMode,
     WriteOp,
 )
-from raykeeper.znodes.state import State
-from raykeeper.znodes.txns import Change, Refused
-from raykeeper.znodes.watches import WatchTable
+from raykeeper.znodes.traits import traits_of
+from raykeeper.znodes.tree import Happening, stat_of
+from raykeeper.znodes.txns import DataSet
+from raykeeper.znodes.watches import Fired, WatchTable
 from tests.unit.znodes.one_leader import OneLeader
 
 CREATED, DELETED = EventType.CREATED, EventType.DELETED
 CHANGED, CHILD = EventType.CHANGED, EventType.CHILD
-Z = Zxid(100)
 # Connections, named after the one watch each of them has.
 GET_B, EXISTS_B, CHILDREN_B, CHILDREN_A, GET_A, EXISTS_X, BOTH_B = range(1, 8)
 
@@ -40,12 +43,22 @@ def watched() -> WatchTable:
     return watches
 
 
-def change_by(op: WriteOp) -> Change:
+def happened_by(op: WriteOp) -> list[Happening]:
     leader = OneLeader()
     session = leader.open()
     for path in ("/a", "/a/b"):
         leader.create(session, path)
-    return leader.do(session, op)
+    before = len(leader.happened)
+    leader.do(session, op)
+    return leader.happened[-1] if len(leader.happened) > before else []
+
+
+def nobody(_connection: int) -> Identities:
+    return ()
+
+
+def kinds(fired: list[Fired]) -> list[tuple[int, EventType, str]]:
+    return [(connection, event.kind, event.path) for connection, event in fired]
 
 
 @pytest.mark.parametrize(
@@ -68,13 +81,14 @@ def change_by(op: WriteOp) -> Change:
     ],
 )  # fmt: skip
 def test_triggers_in_order_and_once(op: WriteOp, events: list[tuple[int, EventType, str]]) -> None:
-    watches, change = watched(), change_by(op)
+    watches, happened = watched(), happened_by(op)
     before = watches.count
-    fired = watches.trigger(Z, change)
-    assert fired == [(conn, WatchFired(kind, path, Z)) for conn, kind, path in events]
+    fired = watches.trigger(happened, nobody, {})
+    assert kinds(fired) == events
+    assert {event.zxid for _, event in fired} <= {each.zxid for each in happened}
     # BOTH_B loses both its watches to one deletion.
     assert watches.count == before - len(events) - (op == Delete("/a/b", -1))
-    assert [e for e in watches.trigger(Z, change) if e in fired] == []
+    assert [e for e in kinds(watches.trigger(happened, nobody, {})) if e in events] == []
 
 
 def test_the_end_of_a_session_deletes_its_ephemerals_one_by_one() -> None:
@@ -87,19 +101,20 @@ def test_the_end_of_a_session_deletes_its_ephemerals_one_by_one() -> None:
     watches.add_child("/a", 1)
     watches.add_data("/a/e1", 2)
     watches.add_data("/a/e2", 1)
-    fired = watches.trigger(Z, leader.do(session, CloseSession()))
-    assert fired == [
-        (2, WatchFired(DELETED, "/a/e1", Z)),
-        (1, WatchFired(CHILD, "/a", Z)),
-        (1, WatchFired(DELETED, "/a/e2", Z)),
+    leader.do(session, CloseSession())
+    assert watches.trigger(leader.happened[-1], nobody, {}) == [
+        (2, WatchFired(DELETED, "/a/e1", leader.zxid)),
+        (1, WatchFired(CHILD, "/a", leader.zxid, more=True)),
+        (1, WatchFired(DELETED, "/a/e2", leader.zxid)),
     ]
     assert watches.count == 0
 
 
 def test_a_transaction_triggers_for_each_of_its_changes_in_order() -> None:
     ops = [SetData("/a", b"", -1), Create("/a/x", b"", 0), Delete("/a/b", -1)]
-    fired = watched().trigger(Z, change_by(Transaction([], list(ops), [])))
-    assert [(connection, event.kind, event.path) for connection, event in fired] == [
+    happened = happened_by(Transaction([], list(ops), []))
+    fired = watched().trigger(happened, nobody, {})
+    assert kinds(fired) == [
         (GET_A, CHANGED, "/a"),
         (EXISTS_X, CREATED, "/a/x"),
         (CHILDREN_A, CHILD, "/a"),
@@ -110,16 +125,22 @@ def test_a_transaction_triggers_for_each_of_its_changes_in_order() -> None:
     ]
 
 
-def test_a_refusal_triggers_nothing() -> None:
-    assert watched().trigger(Z, Refused(Code.NO_NODE)) == []
-
-
 def test_a_watch_set_twice_is_one() -> None:
     watches = WatchTable()
     for _ in range(2):
         watches.add_data("/a", 1)
         watches.add_child("/a", 1)
     assert (watches.count, watches.count_of(1), watches.count_of(2)) == (2, 2, 0)
+
+
+def test_lasting_watches_go_with_their_connection_and_are_found_by_mode() -> None:
+    watches = WatchTable()
+    watches.add_lasting("/a", 1, WatchMode.RECURSIVE, with_values=False)
+    assert watches.has_lasting("/a", 1, WatchMode.RECURSIVE)
+    assert not watches.has_lasting("/a", 1, WatchMode.PERSISTENT)
+    assert not watches.has_lasting("/a", 2, WatchMode.RECURSIVE)
+    watches.drop(1)
+    assert watches.trigger(happened_by(Create("/a/x", b"", 0)), nobody, {}) == []
 
 
 def test_a_dropped_connection_is_told_nothing() -> None:
@@ -129,148 +150,220 @@ def test_a_dropped_connection_is_told_nothing() -> None:
     watches.drop(EXISTS_X)
     watches.drop(99)
     assert watches.count == 4
-    told = [conn for conn, _ in watches.trigger(Z, change_by(Delete("/a/b", -1)))]
+    told = [conn for conn, _ in watches.trigger(happened_by(Delete("/a/b", -1)), nobody, {})]
     assert told == [GET_B, EXISTS_B, CHILDREN_B]
     for connection in (GET_B, EXISTS_B, CHILDREN_B, GET_A):
         watches.drop(connection)
     assert watches.count == 0
-    assert watches.trigger(Z, change_by(SetData("/a", b"", -1))) == []
+    assert watches.trigger(happened_by(SetData("/a", b"", -1)), nobody, {}) == []
 
 
-# After an absence. Before it: /a with children b and c; /x is missing.
+# The table of "what each kind of watcher sees": a column for each of them, on /a/b unless it says.
+
+EXISTS, GET, CHILDREN, CHILDREN_ABOVE, GET_ABOVE = range(1, 6)
+PERSISTENT, PERSISTENT_ABOVE, RECURSIVE, RECURSIVE_ABOVE, RECURSIVE_ROOT = range(6, 11)
+NONE: dict[int, tuple[EventType, str]] = {}
+CREATE_B, SET_B, DELETE_B = Create("/a/b", b"", 0), SetData("/a/b", b"", -1), Delete("/a/b", -1)
 
 
-def absent() -> tuple[OneLeader, Zxid]:
+def everybody(*, is_there: bool) -> WatchTable:
+    watches = WatchTable()
+    watches.add_data("/a/b", EXISTS, exists=is_there)
+    if is_there:
+        watches.add_data("/a/b", GET)
+        watches.add_child("/a/b", CHILDREN)
+    watches.add_child("/a", CHILDREN_ABOVE)
+    watches.add_data("/a", GET_ABOVE)
+    lasting = [
+        ("/a/b", PERSISTENT, WatchMode.PERSISTENT),
+        ("/a", PERSISTENT_ABOVE, WatchMode.PERSISTENT),
+        ("/a/b", RECURSIVE, WatchMode.RECURSIVE),
+        ("/a", RECURSIVE_ABOVE, WatchMode.RECURSIVE),
+        ("/", RECURSIVE_ROOT, WatchMode.RECURSIVE),
+    ]
+    for path, connection, mode in lasting:
+        watches.add_lasting(path, connection, mode, with_values=False)
+    return watches
+
+
+def of_b(kind: EventType, *connections: int) -> dict[int, tuple[EventType, str]]:
+    return dict.fromkeys(connections, (kind, "/a/b"))
+
+
+def of_a(*connections: int) -> dict[int, tuple[EventType, str]]:
+    return dict.fromkeys(connections, (CHILD, "/a"))
+
+
+ALWAYS = (PERSISTENT, RECURSIVE, RECURSIVE_ABOVE, RECURSIVE_ROOT)
+ABOVE = (CHILDREN_ABOVE, PERSISTENT_ABOVE)
+
+
+@pytest.mark.parametrize(
+    ("op", "seen"),
+    [
+        (CREATE_B, of_b(CREATED, EXISTS, *ALWAYS) | of_a(*ABOVE)),
+        (SET_B, of_b(CHANGED, EXISTS, GET, *ALWAYS)),
+        (DELETE_B, of_b(DELETED, EXISTS, GET, CHILDREN, *ALWAYS) | of_a(*ABOVE)),
+        (SetAcls("/a/b", [Acl(31, "world", "anyone")], -1), NONE),
+    ],
+)
+def test_what_each_kind_of_watcher_sees(
+    op: WriteOp, seen: dict[int, tuple[EventType, str]]
+) -> None:
     leader = OneLeader()
     session = leader.open()
-    for path in ("/a", "/a/b", "/a/c"):
-        leader.create(session, path)
-    return leader, leader.zxid
+    leader.create(session, "/a")
+    if op is not CREATE_B:
+        leader.create(session, "/a/b")
+    leader.happened.clear()
+    leader.do(session, op)
+    watches = everybody(is_there=op is not CREATE_B)
+    fired = kinds(watches.trigger(leader.happened[0] if leader.happened else [], nobody, {}))
+    assert {connection: (kind, path) for connection, kind, path in fired} == seen
+    assert len(fired) == len(seen)
+    # What is one-shot and has fired is gone; the others stay.
+    for connection in (EXISTS, GET, CHILDREN, CHILDREN_ABOVE, GET_ABOVE)[: 5 if fired else 0]:
+        assert watches.count_of(connection) == (
+            connection not in seen and (op is not CREATE_B or connection not in (GET, CHILDREN))
+        )
+    for connection in (*ALWAYS, PERSISTENT_ABOVE):
+        assert watches.count_of(connection) == 1
 
 
-NOW = -1  # zxid of an event: the last one applied; others are counted from the absence
-ABSENCES: list[tuple[list[WriteOp], str, str, list[tuple[EventType, int]], bool]] = [
-    # what happened, which watch, on what, events (kind, zxid), armed again
-    ([], "data", "/a", [], True),
-    ([SetData("/a", b"", -1), Create("/y", b"", 0)], "data", "/a", [(CHANGED, 1)], False),
-    ([Create("/a/d", b"", 0)], "data", "/a", [], True),
-    ([Delete("/a/b", -1)], "data", "/a/b", [(DELETED, NOW)], False),
-    # ZooKeeper says changed; an unbroken watch would have said deleted.
-    ([Delete("/a/b", -1), Create("/a/b", b"", 0)], "data", "/a/b", [(DELETED, NOW)], False),
-    ([], "exist", "/x", [], True),
-    ([Create("/x", b"", 0), SetData("/x", b"", -1)], "exist", "/x", [(CREATED, 1)], False),
-    # The state cannot show it.
-    ([Create("/x", b"", 0), Delete("/x", -1)], "exist", "/x", [], True),
-    ([], "child", "/a", [], True),
-    ([SetData("/a", b"", -1), Create("/a/b/c", b"", 0)], "child", "/a", [], True),
-    ([Create("/a/d", b"", 0), SetData("/a", b"", -1)], "child", "/a", [(CHILD, 1)], False),
-    ([Delete("/a/c", -1)], "child", "/a", [(CHILD, 1)], False),
-    ([Delete("/a/b", -1)], "child", "/a/b", [(DELETED, NOW)], False),
-    ([Delete("/a/b", -1), Create("/a/b", b"", 0)], "child", "/a/b", [(DELETED, NOW)], False),
-    # One deletion, told once for both watches.
-    ([Delete("/a/b", -1)], "data child", "/a/b", [(DELETED, NOW)], False),
-    ([Create("/a/d", b"", 0), SetData("/a", b"", -1)], "data child", "/a",
-     [(CHANGED, 2), (CHILD, 1)], False),
-]  # fmt: skip
-
-
-def went_by(ops: list[WriteOp]) -> tuple[OneLeader, Zxid]:
-    leader, since = absent()
-    session = leader.open(2)
-    for op in ops:
-        assert not isinstance(leader.do(session, op), Refused)
-    return leader, since
-
-
-def expected_events(
-    events: list[tuple[EventType, int]], path: str, since: Zxid, state: State
-) -> list[WatchFired]:
-    # +1: the session of those who changed things was opened first.
-    return [
-        WatchFired(kind, path, state.zxid if at == NOW else Zxid(since + 1 + at))
-        for kind, at in events
-    ]
-
-
-@pytest.mark.parametrize(("ops", "lists", "path", "events", "armed"), ABSENCES)
-def test_set_again_after_a_reconnect(
-    ops: list[WriteOp], lists: str, path: str, events: list[tuple[EventType, int]], armed: bool
-) -> None:
-    leader, since = went_by(ops)
-    watches = WatchTable()
-    data, exist, child = ([path] if name in lists else [] for name in ("data", "exist", "child"))
-    fired = watches.rearm(leader.state, 1, SetWatches(5, since, data, exist, child))
-    assert fired == expected_events(events, path, since, leader.state)
-    assert watches.count == armed
-
-
-@pytest.mark.parametrize(("ops", "lists", "path", "events", "armed"), ABSENCES)
-def test_evaluated_after_a_snapshot(
-    ops: list[WriteOp], lists: str, path: str, events: list[tuple[EventType, int]], armed: bool
-) -> None:
-    leader, since = went_by(ops)
-    watches = WatchTable()
-    for connection in (1, 2):
-        if "data" in lists:
-            watches.add_data(path, connection)
-        if "exist" in lists:
-            watches.add_data(path, connection, exists=False)
-        if "child" in lists:
-            watches.add_child(path, connection)
-    fired = watches.reevaluate(leader.state, since)
-    expected = expected_events(events, path, since, leader.state)
-    assert fired == [(connection, event) for event in expected for connection in (1, 2)]
-    assert watches.count == 2 * armed
-    watches.drop(1)
-    watches.drop(2)
-    assert watches.count == 0
-
-
-@pytest.mark.parametrize("others", [True, False])
-def test_a_watch_set_again_fires(others: bool) -> None:
-    leader, since = absent()
-    watches = WatchTable()
-    if others:
-        for path in ("/a", "/x"):
-            watches.add_data(path, 9)
-        watches.add_child("/a", 9)
-    request = SetWatches(5, since, ["/a"], ["/x"], ["/a"])
-    assert watches.rearm(leader.state, 1, request) == []
-    session = leader.open(2)
-    told = []
-    for op in (SetData("/a", b"", -1), Create("/x", b"", 0), Create("/a/d", b"", 0)):
-        change = leader.do(session, op)
-        fired = watches.trigger(leader.zxid, change)
-        told += [(event.kind, event.path) for connection, event in fired if connection == 1]
-    assert told == [(CHANGED, "/a"), (CREATED, "/x"), (CHILD, "/a")]
-
-
-def test_watches_above_the_bound_are_not_set_again() -> None:
-    leader, since = absent()
-    watches = WatchTable(per_connection_max=3)
-    request = SetWatches(5, since, ["/a", "/a/b"], ["/x", "/y"], ["/a"])
-    assert watches.rearm(leader.state, 1, request) == []
-    assert watches.count_of(1) == 3
-
-
-def test_watches_on_malformed_paths_are_not_set_again() -> None:
-    """They could be as long as a frame."""
-    leader, since = absent()
-    watches = WatchTable()
-    request = SetWatches(5, since, [], ["/" + "x" * PATH_CHARS_MAX, "x", "/x"], [])
-    assert watches.rearm(leader.state, 1, request) == []
-    assert watches.count_of(1) == 1
-
-
-def test_a_snapshot_leaves_the_watches_of_others_alone() -> None:
-    """Two connections on one path, one of them with a deletion to be told of twice."""
-    leader, since = went_by([Delete("/a/b", -1), Create("/a/b", b"", 0)])
+def test_several_kinds_on_one_path_are_one_event_and_leave_each_other_alone() -> None:
     watches = WatchTable()
     watches.add_data("/a/b", 1)
     watches.add_child("/a/b", 1)
-    watches.add_child("/a/b", 2)
-    watches.add_data("/a", 2)
-    fired = watches.reevaluate(leader.state, since)
-    event = WatchFired(DELETED, "/a/b", leader.state.zxid)
-    assert fired == [(1, event), (2, event)]
-    assert (watches.count_of(1), watches.count_of(2), watches.count) == (0, 1, 1)
+    for mode in WatchMode:
+        watches.add_lasting("/a/b", 1, mode, with_values=False)
+    assert watches.count_of(1) == 4
+    assert kinds(watches.trigger(happened_by(SET_B), nobody, {})) == [(1, CHANGED, "/a/b")]
+    assert watches.count_of(1) == 3
+    made = happened_by(Create("/a/b/c", b"", 0))
+    assert watches.trigger(made, nobody, {}) == [
+        (1, WatchFired(CREATED, "/a/b/c", made[0].zxid, more=True)),
+        (1, WatchFired(CHILD, "/a/b", made[0].zxid)),
+    ]
+    assert watches.count_of(1) == 2
+    for _ in range(2):
+        assert kinds(watches.trigger(happened_by(DELETE_B), nobody, {})) == [(1, DELETED, "/a/b")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "left"),
+    [
+        (WatchKind.NONE, 4), (WatchKind.DATA, 3), (WatchKind.CHILD, 3),
+        (WatchKind.PERSISTENT, 3), (WatchKind.RECURSIVE, 3), (WatchKind.ANY, 0),
+    ],
+)  # fmt: skip
+def test_removal_takes_one_kind_of_one_connection(kind: WatchKind, left: int) -> None:
+    watches = WatchTable()
+    for connection in (1, 2):
+        watches.add_data("/a", connection)
+        watches.add_child("/a", connection)
+        for mode in WatchMode:
+            watches.add_lasting("/a", connection, mode, with_values=False)
+    assert watches.remove("/a", 1, kind)
+    assert (watches.count_of(1), watches.count_of(2), watches.count) == (left, 4, left + 4)
+    assert watches.remove("/a", 1, kind) == (kind == WatchKind.NONE)
+    assert not watches.remove("/b", 1, kind)
+
+
+def test_values_are_told_to_who_asked() -> None:
+    leader = OneLeader()
+    session = leader.open()
+    watches = WatchTable()
+    watches.add_lasting("/", 1, WatchMode.RECURSIVE, with_values=False)
+    watches.add_lasting("/", 2, WatchMode.RECURSIVE, with_values=True)
+    # Asked for once, and then again without: it stays.
+    watches.add_lasting("/a", 1, WatchMode.PERSISTENT, with_values=True)
+    watches.add_lasting("/a", 1, WatchMode.PERSISTENT, with_values=False)
+    watches.add_lasting("/b", 1, WatchMode.PERSISTENT, with_values=False)
+    stats = []
+    for op in (Create("/a", b"0", 0), SetData("/a", b"1", -1), Delete("/a", -1)):
+        leader.do(session, op)
+        znode = leader.state.tree.get("/a")
+        stats.append(None if znode is None else Content(znode.value, stat_of(znode)))
+        event = WatchFired(
+            (CREATED, CHANGED, DELETED)[len(stats) - 1],
+            "/a",
+            leader.zxid,
+            old=stats[-2] if len(stats) > 1 else None,
+            new=stats[-1],
+        )
+        fired = watches.trigger(leader.happened[-1], nobody, {})
+        assert dict(fired) == {1: event, 2: event}
+    leader.create(session, "/b")
+    told = dict(watches.trigger(leader.happened[-1], nobody, {}))
+    assert (told[1].new, told[2].new is None) == (None, False)
+
+
+def test_values_of_one_transaction_are_bounded() -> None:
+    leader = OneLeader(Limits(value_bytes_max=TOLD_BYTES_MAX))
+    session = leader.open()
+    watches = WatchTable()
+    watches.add_lasting("/", 1, WatchMode.RECURSIVE, with_values=True)
+    for path, size in (("/a", TOLD_BYTES_MAX - 1), ("/b", 2), ("/c", 1)):
+        leader.create(session, path, bytes(size))
+    leader.do(session, Transaction([], [Delete(f"/{name}", -1) for name in "abc"], []))
+    told = [event.old for _, event in watches.trigger(leader.happened[-1], nobody, {})]
+    assert [each and each.value for each in told] == [bytes(TOLD_BYTES_MAX - 1), None, b"\0"]
+    assert [each and each.stat.data_length for each in told] == [TOLD_BYTES_MAX - 1, 2, 1]
+
+
+# Who may not read is told nothing, and keeps its watch.
+
+ALICE = Identity("digest", "alice")
+HERS = [Acl(31, "digest", "alice")]
+
+
+def known(connection: int) -> Identities:
+    return (ALICE,) if connection == 1 else ()
+
+
+def test_events_go_only_to_who_may_read() -> None:
+    leader = OneLeader()
+    session = leader.open()
+    leader.create(session, "/a")
+    leader.create(session, "/a/b")
+    both = (1, 2)
+    watches = WatchTable()
+    for connection in both:
+        watches.add_data("/a/b", connection)
+        watches.add_child("/a/b", connection)
+        watches.add_child("/a", connection)
+        for mode in WatchMode:
+            watches.add_lasting("/a/b", connection, mode, with_values=False)
+    znode = leader.state.tree.get("/a/b")
+    assert znode is not None
+    znode.traits = traits_of(tuple(HERS), 1, 0)
+    leader.do(session, Transaction([], [], []))
+    change = DataSet("/a/b", b"", stat_of(znode))
+    leader.state.tree.set_data(leader.zxid, Millis(1), change)
+    fired = watches.trigger(leader.state.tree.happened or [], known, {})
+    assert kinds(fired) == [(1, CHANGED, "/a/b")]
+    assert (watches.count_of(1), watches.count_of(2)) == (4, 5)
+    leader.state.tree.happened = []
+    leader.state.tree.delete(leader.zxid, "/a/b")
+    fired = watches.trigger(leader.state.tree.happened or [], known, {})
+    # The parent is open to all.
+    assert kinds(fired) == [(1, DELETED, "/a/b"), (1, CHILD, "/a"), (2, CHILD, "/a")]
+    assert (watches.count_of(1), watches.count_of(2)) == (2, 4)
+    # To who was not told, the znode is missing from now on.
+    assert watches.tables[0]["/a/b"] == {2: False}
+
+
+def test_an_acl_of_the_parent_hides_its_children_changes_only() -> None:
+    leader = OneLeader()
+    session = leader.open()
+    leader.create(session, "/a")
+    parent = leader.state.tree.get("/a")
+    assert parent is not None
+    parent.traits = traits_of((Acl(30, "world", "anyone"),), 1, 0)
+    watches = WatchTable()
+    watches.add_child("/a", 2)
+    watches.add_lasting("/a", 2, WatchMode.PERSISTENT, with_values=False)
+    watches.add_lasting("/a", 2, WatchMode.RECURSIVE, with_values=False)
+    leader.create(session, "/a/b")
+    assert kinds(watches.trigger(leader.happened[-1], nobody, {})) == [(2, CREATED, "/a/b")]
+    assert watches.count_of(2) == 3

@@ -1,0 +1,117 @@
+"""History: what is kept of it within its bounds, and how far back it can be trusted."""
+
+import pytest
+
+from raykeeper.zab.ids import Zxid
+from raykeeper.znodes.happenings import OVERHEAD_BYTES, History
+from raykeeper.znodes.requests import Create, Delete, SetData, Transaction
+from raykeeper.znodes.tree import Happening
+from tests.unit.znodes.one_leader import OneLeader
+
+SIZE = OVERHEAD_BYTES + len("/a")
+
+
+def changes(count: int) -> tuple[OneLeader, list[list[Happening]]]:
+    """Of one znode each."""
+    leader = OneLeader()
+    session = leader.open()
+    leader.create(session, "/a")
+    leader.happened.clear()
+    for _ in range(count):
+        leader.set(session, "/a", b"value")
+    return leader, leader.happened
+
+
+def zxids(txns: list[list[Happening]] | None) -> list[Zxid] | None:
+    return None if txns is None else [txn[0].zxid for txn in txns]
+
+
+@pytest.mark.parametrize(("count_max", "bytes_max"), [(3, 1 << 30), (100, 3 * SIZE)])
+def test_it_keeps_the_newest_and_knows_up_to_where(count_max: int, bytes_max: int) -> None:
+    _, happened = changes(5)
+    first = happened[0][0].zxid
+    history = History(Zxid(first - 1), count_max, bytes_max)
+    for each in happened:
+        history.add(each)
+    assert (len(history), history.bytes, history.floor) == (3, 3 * SIZE, first + 1)
+    assert history.after(first, {"/a"}, ()) is None
+    assert zxids(history.after(Zxid(first + 1), {"/a"}, ())) == [first + 2, first + 3, first + 4]
+    assert history.after(Zxid(first + 4), {"/a"}, ()) == []
+
+
+def test_of_a_transaction_that_is_cut_nothing_is_told() -> None:
+    leader = OneLeader()
+    session = leader.open()
+    before = leader.zxid
+    leader.do(session, Transaction([], [Create(f"/{name}", b"", 0) for name in "abc"], []))
+    history = History(Zxid(0), 2, 1 << 30)
+    history.add(leader.happened[-1])
+    assert len(history) == 2
+    assert history.after(before, {"/b", "/c"}, ()) is None
+    assert history.after(leader.zxid, {"/b", "/c"}, ()) == []
+
+
+def test_values_are_not_kept() -> None:
+    leader = OneLeader()
+    session = leader.open()
+    for op in (Create("/a", b"1", 0), SetData("/a", b"2", -1), Delete("/a", -1)):
+        leader.do(session, op)
+    created, changed, deleted = (txn[0] for txn in leader.happened)
+    assert (created.new, changed.old, changed.new, deleted.old) == (b"1", b"1", b"2", b"2")
+    history = History(Zxid(0), 10, 1 << 30)
+    for happened in leader.happened:
+        history.add(happened)
+    assert (created.new, changed.old, changed.new, deleted.old) == (None, None, None, None)
+
+
+def test_it_begins_anew_where_it_is_told() -> None:
+    leader, happened = changes(2)
+    history = History(Zxid(0), 10, 1 << 30)
+    for each in happened:
+        history.add(each)
+    history.restart(leader.zxid)
+    assert (len(history), history.bytes, history.floor) == (0, 0, leader.zxid)
+    assert history.after(Zxid(leader.zxid - 1), {"/a"}, ()) is None
+    assert history.after(leader.zxid, {"/a"}, ()) == []
+
+
+def test_transactions_come_in_order_and_so_does_what_each_did() -> None:
+    leader = OneLeader()
+    session = leader.open()
+    for names in ("ab", "c", "de"):
+        leader.do(session, Transaction([], [Create(f"/{name}", b"", 0) for name in names], []))
+    history = History(Zxid(0), 10, 1 << 30)
+    for happened in leader.happened:
+        history.add(happened)
+    txns = history.after(Zxid(0), (), ("/",))
+    assert txns is not None
+    assert [[each.path for each in txn] for txn in txns] == [["/a", "/b"], ["/c"], ["/d", "/e"]]
+
+
+@pytest.mark.parametrize(
+    ("paths", "below", "told"),
+    [
+        ({"/a"}, (), ["/a", "/a/b", "/a", "/a/b"]),  # and its children, but for their values
+        ({"/a/b"}, (), ["/a/b", "/a/b", "/a/b"]),
+        ({"/"}, (), ["/a", "/ab"]),
+        ({"/x"}, (), []),
+        (set(), ("/a/",), ["/a/b", "/a/b", "/a/b"]),
+        (set(), ("/",), ["/a", "/a/b", "/ab", "/a", "/a/b", "/a/b"]),
+    ],
+)
+def test_what_concerns_nobody_is_passed_over(
+    paths: set[str], below: tuple[str, ...], told: list[str]
+) -> None:
+    leader = OneLeader()
+    session = leader.open()
+    history = History(Zxid(0), 100, 1 << 30)
+    for op in (
+        Create("/a", b"", 0), Create("/a/b", b"", 0), Create("/ab", b"", 0),
+        SetData("/a", b"", -1), SetData("/a/b", b"", -1), Delete("/a/b", -1),
+    ):  # fmt: skip
+        leader.do(session, op)
+    for happened in leader.happened:
+        history.add(happened)
+    txns = history.after(Zxid(0), paths, below)
+    assert txns is not None
+    assert [each.path for txn in txns for each in txn] == told
