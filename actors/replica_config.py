@@ -10,6 +10,7 @@ from raykeeper.actors.disk.storage import StorageLimits
 from raykeeper.actors.server_context import ServerOptions
 from raykeeper.zab.ids import SERVER_ID_MAX, DiskId, Millis, ServerId
 from raykeeper.zab.settings import Settings, Timing
+from raykeeper.znodes.acl import Identity
 from raykeeper.znodes.limits import Limits
 
 CLIENTS_MAX_CEILING = 100_000
@@ -38,6 +39,7 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
     session_timeout_min_ms: Millis = Millis(2_000)
     session_timeout_max_ms: Millis = Millis(60_000)
     value_bytes_max: int = 1 << 20
+    super_identities: tuple[Identity, ...] = ()
     snapshot_every_txns: int = 100_000
     snapshots_kept: int = 3
     segment_bytes: int = 64 << 20
@@ -107,6 +109,7 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
             value_bytes_max=self.value_bytes_max,
             session_timeout_min_ms=self.session_timeout_min_ms,
             session_timeout_max_ms=self.session_timeout_max_ms,
+            super_identities=self.super_identities,
         )
 
     def options(self) -> ServerOptions:

@@ -20,6 +20,7 @@ from raykeeper.zab.ids import SERVER_ID_MAX, ServerId
 
 _NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z"
 _LABEL_PATTERN = r"^[A-Za-z0-9_./-]+\Z"
+_SUPER_PATTERN = r"^(digest:[^:]{1,128}:[A-Za-z0-9+/]{27}=|scrypt:[^:]{1,128}:[A-Za-z0-9+/]{43}=)\Z"
 _FOLDER_PATTERN = r"^[^\x00\ud800-\udc7f\udd00-\udfff]+\Z"  # what a file system can be told
 
 # What PyYAML raises, beside its own errors, for a scalar that is not what its tag or form says, and
@@ -124,6 +125,15 @@ class EnsembleConfig(Struct, frozen=True, kw_only=True):
         Meta(ge=1, le=64 << 20, description="a whole number of bytes from 1 to 67108864"),
     ] = 1 << 20
     """Largest value of a znode; a larger one is refused, the connection lives on."""
+
+    super_ids: Annotated[
+        tuple[Annotated[str, Meta(pattern=_SUPER_PATTERN)], ...],
+        Meta(
+            max_length=16,
+            description="up to 16 of digest:USER:HASH or scrypt:USER:HASH, see docs/SECURITY.md",
+        ),
+    ] = ()
+    """Whoever proves one of these identities is exempt from every ACL."""
 
     snapshot_every_txns: Annotated[
         int,

@@ -40,6 +40,7 @@ from raykeeper.clusters.placement import (
 )
 from raykeeper.clusters.survey import ask_nodes, on_node, prepare_folder
 from raykeeper.zab.ids import Millis, ServerId
+from raykeeper.znodes.acl import Identity
 
 _PIN_SHARE = 0.001
 _GRACE_S = 2.0
@@ -254,6 +255,7 @@ def _replica_config(config: EnsembleConfig, uuid: str, server_id: ServerId) -> R
         session_timeout_min_ms=Millis(round(config.session_timeout_min_s * 1000)),
         session_timeout_max_ms=Millis(round(config.session_timeout_max_s * 1000)),
         value_bytes_max=config.value_limit_bytes,
+        super_identities=tuple(Identity(*each.split(":", 1)) for each in config.super_ids),
         snapshot_every_txns=config.snapshot_every_txns,
         snapshots_kept=config.snapshots_kept,
         watch_history_changes=config.watch_history_changes,

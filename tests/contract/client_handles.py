@@ -18,12 +18,14 @@ from raykeeper.client.opening import SessionOptions, checked_default, place_of
 from raykeeper.client.session import Session
 from raykeeper.links.contract import LinkEvents
 from raykeeper.zab.ids import Millis, ServerId
+from raykeeper.znodes.acl import Identity, digest_id
 from raykeeper.znodes.limits import Limits
 from raykeeper.znodes.replies import encode_server_frame
 from tests.unit.actors.one_server import OneServer, Servers
 
 UUID = "00000000-0000-4000-8000-000000000000"
 HOST = "10.1.2.3"
+SUPER = "root:of all"
 T = TypeVar("T")
 Open = Callable[..., Any]
 """Opens a handle: a path below which all is, and the options of `connect`."""
@@ -33,7 +35,8 @@ class Room:
     """Three servers that talk at once, on the loop of the clients; their time stands still."""
 
     def __init__(self) -> None:
-        limits = Limits(session_timeout_min_ms=Millis(1_000))
+        root = Identity("digest", digest_id(*SUPER.split(":")))
+        limits = Limits(session_timeout_min_ms=Millis(1_000), super_identities=(root,))
         self._servers = Servers(3, limits=limits, options=ServerOptions(ensemble=UUID))
         self._links: dict[int, tuple[OneServer, LinkEvents]] = {}
         self._told: dict[int, int] = {}

@@ -37,7 +37,7 @@ from raykeeper.client.errors import (
     SessionExpiredError,
     SessionMovedError,
 )
-from tests.contract.client_handles import Open, Room, open_awaited, open_blocking
+from tests.contract.client_handles import SUPER, Open, Room, open_awaited, open_blocking
 
 
 @pytest.fixture(params=[open_blocking, open_awaited])
@@ -351,6 +351,17 @@ def test_a_default_acl(connect: Open, client: Any, top: str) -> None:
     closed.set(closed.create(f"{top}/f", acl=OPEN_ACL_UNSAFE), b"open")
     with pytest.raises(InvalidAclError, match="it has 0 entries"):
         connect(default_acl=[])
+
+
+def test_a_super_user(connect: Open, client: Any, top: str) -> None:
+    path = client.create(f"{top}/a", acl=[make_acl("ip", "192.0.2.1", all=True)])
+    root = connect()
+    with pytest.raises(NoAuthError):
+        root.get(path)
+    root.add_auth("digest", SUPER)
+    root.set_acls(path, OPEN_ACL_UNSAFE)
+    assert Identity("super", "") in root.who_am_i()
+    client.set(path, b"")
 
 
 def test_who_am_i(client: Any) -> None:

@@ -1,14 +1,15 @@
 """The contract of both clients over real servers, and of znodes that go by themselves."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from raykeeper.client import AsyncClient
-from raykeeper.clusters import Ensemble
-from tests.contract.client_handles import Awaited, Open, finish
+from raykeeper.client import AsyncClient, make_digest_acl
+from raykeeper.clusters import Ensemble, launch
+from tests.contract.client_handles import SUPER, Awaited, Open, finish
 from tests.contract.test_clients import *  # noqa: F403  (the suite itself, collected again here)
-from tests.ray.conftest import eventually
+from tests.ray.conftest import all_serve, eventually, new_name
 
 
 def open_blocking(ensemble: Ensemble) -> Open:
@@ -23,6 +24,17 @@ def open_awaited(ensemble: Ensemble) -> Open:
         return Awaited(finish(AsyncClient.connect(ensemble.name + chroot, **options)))
 
     return open_one
+
+
+@pytest.fixture(scope="module")
+def shared(ray_session: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ensemble]:
+    """An ensemble with a super user."""
+    root = make_digest_acl(*SUPER.split(":")).id  # type: ignore[arg-type]
+    data_dir = tmp_path_factory.mktemp("data")
+    ensemble = launch(name=new_name(), data_dir=data_dir, super_ids=[f"digest:{root}"])
+    eventually(lambda: all_serve(ensemble))
+    yield ensemble
+    ensemble.shutdown()
 
 
 @pytest.fixture(params=[open_blocking, open_awaited])

@@ -9,6 +9,7 @@ import pytest
 
 from raykeeper.actors.replica_config import ReplicaConfig
 from raykeeper.zab.ids import FOUNDING, DiskId, Millis, ServerId
+from raykeeper.znodes.acl import Identity
 
 
 def config(**settings: Any) -> ReplicaConfig:
@@ -71,6 +72,8 @@ def test_settings_reach_the_parts() -> None:
     assert (history.history_count_max, history.history_bytes_max) == (8, 7)
     assert made.options().ensemble == made.ensemble_uuid
     assert config(value_bytes_max=5).limits().value_bytes_max == 5
+    root = Identity("digest", "root:hash")
+    assert config(super_identities=(root,)).limits().super_identities == (root,)
     assert config(segment_bytes=1 << 21, snapshots_kept=2).storage_limits().snapshots_kept == 2
     assert made.owner().server_id == 2
     assert made.others == [1, 3]

@@ -18,6 +18,7 @@ from raykeeper.clusters.config import (
 )
 from raykeeper.zab.settings import Timing
 
+ROOT_ID = "digest:root:D/InIHSb7yEEbrWz8b9l71RjZJU="
 ROOT = Path(__file__).parents[3]
 
 
@@ -48,6 +49,7 @@ def test_the_ticks_are_those_of_the_protocol() -> None:
         ("", DEFAULTS),
         ("# nothing but a comment\n", DEFAULTS),
         ("name: a\nservers: 5\n", make_config({"name": "a", "servers": 5})),
+        (f"super_ids: ['{ROOT_ID}']", make_config({"super_ids": [ROOT_ID]})),
         ("observers: 2", make_config({"observers": 2})),
         ("session_timeout_max_s: 5", make_config({"session_timeout_max_s": 5.0})),
         ("placement: {label: a/b}", make_config({"placement": LabelPin("a/b")})),
@@ -106,6 +108,9 @@ def test_arguments_go_over_the_file(tmp_path: Path) -> None:
         ("name: a/b", 1, "not 'a/b'"),
         ('name: "a\\n"', 1, "name: expected"),
         ("name: ..", 1, "not '..'"),
+        ("super_ids: root", 1, "super_ids: expected up to 16 of digest:USER:HASH or scrypt"),
+        ("super_ids: ['digest:root:secret']", 1, "not ['digest:root:secret']"),
+        (f"super_ids: ['{ROOT_ID}x']", 1, "super_ids: expected"),
         ("tick_ms: 1", 1, "milliseconds from 10 to 60000"),
         ("session_timeout_min_s: .nan", 1, "not nan"),
         ("session_timeout_max_s: .inf", 1, "not inf"),
