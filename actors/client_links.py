@@ -30,8 +30,8 @@ class ClientLinks:
     def __len__(self) -> int:
         return len(self._links)
 
-    def accept(self, link: Link) -> LinkEvents:
-        """Take the link of a client.
+    def accept(self, link: Link, host: str = "") -> LinkEvents:
+        """Take the link of a client, which is at `host`.
 
         Raises:
             LinkRefused: the server has as many as it can bear.
@@ -40,7 +40,7 @@ class ClientLinks:
             raise LinkRefused(f"the server has {self._clients_max} clients already")
         self._next += 1
         self._links[self._next] = link
-        return _End(self, self._next)
+        return _End(self, self._next, host)
 
     def send(self, connection: int, data: bytes) -> None:
         """Send a frame; a client that is gone gets nothing."""
@@ -59,12 +59,12 @@ class ClientLinks:
         for connection in list(self._links):
             self.close(connection, reason)
 
-    def end_frames(self, connection: int, frames: list[bytes]) -> None:
+    def end_frames(self, connection: int, frames: list[bytes], host: str) -> None:
         """Frames of a client; for `_End`."""
         if connection in self._links:
             deliver = self._deliver
             for frame in frames:
-                deliver(ClientFrameArrived(connection, frame))
+                deliver(ClientFrameArrived(connection, frame, host))
 
     def end_closed(self, connection: int) -> None:
         """A link is gone; for `_End`."""
@@ -75,14 +75,15 @@ class ClientLinks:
 class _End:
     """Our end of one link."""
 
-    __slots__ = ("_connection", "_links")
+    __slots__ = ("_connection", "_host", "_links")
 
-    def __init__(self, links: ClientLinks, connection: int) -> None:
+    def __init__(self, links: ClientLinks, connection: int, host: str) -> None:
         self._links = links
         self._connection = connection
+        self._host = host
 
     def frames(self, frames: list[bytes]) -> None:
-        self._links.end_frames(self._connection, frames)
+        self._links.end_frames(self._connection, frames, self._host)
 
     def closed(self, _reason: str) -> None:
         self._links.end_closed(self._connection)

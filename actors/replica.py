@@ -302,7 +302,7 @@ class _Running:
             raise LinkRefused(objection)
         if hello.kind is LinkKind.PEER:
             return self.peers.accept(hello, link)
-        return self.clients.accept(link)
+        return self.clients.accept(link, hello.host)
 
     async def stop(self) -> None:
         """Close the links, finish what is under way on the disk, give the folder back."""

@@ -69,5 +69,5 @@ def connect(
 
 
 def _open(ensemble: str, options: SessionOptions) -> Session:
-    dialer = dialer_of(ensemble, options.session_timeout_s)
-    return Session.open(find_servers(ensemble), dialer, options)
+    servers = find_servers(ensemble)
+    return Session.open(servers, dialer_of(ensemble, options.session_timeout_s), options)

@@ -49,6 +49,7 @@ def dialer_of(ensemble: str, session_timeout_s: float) -> Dialer:
         BadArgumentsError: the span of time makes no sense.
     """
     import ray
+    import ray.util
 
     from raykeeper.links.ray_calls import RayCallDialer
 
@@ -57,7 +58,9 @@ def dialer_of(ensemble: str, session_timeout_s: float) -> Dialer:
 
     timeout_ms = arguments.milliseconds("session_timeout_s", session_timeout_s)
     # An idle link gives a sign of life with each answer, so three of them fit into a session.
-    return RayCallDialer(find, client_hello(), min(CLIENT_PARK_MS, timeout_ms // 3))
+    host: str = ray.util.get_node_ip_address()  # type: ignore[no-untyped-call]
+    hello = client_hello(host=host)
+    return RayCallDialer(find, hello, min(CLIENT_PARK_MS, timeout_ms // 3))
 
 
 def join_cluster() -> None:

@@ -28,6 +28,7 @@ class Hello(Struct, frozen=True, array_like=True, tag=1):
     """From the dialer. A client has server id 0 and incarnation 0.
 
     `ensemble` is the uuid of the ensemble; a client that does not know it yet leaves it empty.
+    `host`: the address of a client, as it says itself, "" when it does not say.
     """
 
     version: int
@@ -35,6 +36,7 @@ class Hello(Struct, frozen=True, array_like=True, tag=1):
     ensemble: str
     server_id: ServerId
     incarnation: int
+    host: str = ""
 
 
 class Welcome(Struct, frozen=True, array_like=True, tag=2):
@@ -56,9 +58,9 @@ decode_answer = msgspec.msgpack.Decoder(Welcome | Refusal).decode
 _decode_hello = msgspec.msgpack.Decoder(Hello).decode
 
 
-def client_hello(ensemble: str = "") -> Hello:
-    """The hello of a client, of an ensemble whose uuid it may not know."""
-    return Hello(LINK_VERSION, LinkKind.CLIENT, ensemble, ServerId(0), 0)
+def client_hello(ensemble: str = "", host: str = "") -> Hello:
+    """The hello of a client at `host`, of an ensemble whose uuid it may not know."""
+    return Hello(LINK_VERSION, LinkKind.CLIENT, ensemble, ServerId(0), 0, host)
 
 
 def peer_hello(ensemble: str, server_id: ServerId, incarnation: int) -> Hello:

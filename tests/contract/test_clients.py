@@ -364,15 +364,19 @@ def test_a_super_user(connect: Open, client: Any, top: str) -> None:
     client.set(path, b"")
 
 
-def test_who_am_i(client: Any) -> None:
-    before = client.who_am_i()
-    assert [each.scheme for each in before] == ["ip"] * len(before)
+def test_who_am_i(client: Any, top: str) -> None:
+    (here,) = client.who_am_i()
+    assert here.scheme == "ip"
+    client.create(f"{top}/a", b"v", acl=[make_acl("ip", here.id, read=True)])
+    assert client.get(f"{top}/a")[0] == b"v"
+    with pytest.raises(NoAuthError):
+        client.set(f"{top}/a", b"")
     client.add_auth("digest", "ann:secret")
     client.add_auth("scrypt", "bob:secret")
-    digest, scrypt, *rest = client.who_am_i()
+    digest, scrypt, ip = client.who_am_i()
     assert digest == Identity("digest", make_digest_acl("ann", "secret").id)
     assert scrypt == Identity("scrypt", make_scrypt_acl(client.ensemble_uuid, "bob", "secret").id)
-    assert rest == before
+    assert ip == here
     with pytest.raises(AuthFailedError):
         client.add_auth("kerberos", "ann:secret")
     assert client.state is ClientState.CONNECTED

@@ -37,11 +37,11 @@ def links(events: list[Event]) -> ClientLinks:
 
 def test_frames_and_replies_go_by_number(links: ClientLinks, events: list[Event]) -> None:
     one, two = Wire(), Wire()
-    links.accept(one).frames([b"a", b"b"])
+    links.accept(one, "10.0.0.1").frames([b"a", b"b"])
     links.accept(two).frames([b"c"])
     assert events == [
-        ClientFrameArrived(FIRST, b"a"),
-        ClientFrameArrived(FIRST, b"b"),
+        ClientFrameArrived(FIRST, b"a", "10.0.0.1"),
+        ClientFrameArrived(FIRST, b"b", "10.0.0.1"),
         ClientFrameArrived(FIRST + 1, b"c"),
     ]
     links.send(FIRST + 1, b"x")

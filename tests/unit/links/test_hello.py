@@ -23,7 +23,9 @@ from raykeeper.zab.ids import ServerId
 S2, S3 = ServerId(2), ServerId(3)
 
 
-@pytest.mark.parametrize("hello", [client_hello(), client_hello("e"), peer_hello("e", S2, 9)])
+@pytest.mark.parametrize(
+    "hello", [client_hello(), client_hello("e", "10.0.0.1"), peer_hello("e", S2, 9)]
+)
 def test_a_hello_comes_back_as_it_was(hello: Hello) -> None:
     assert decode_hello(encode_hello(hello)) == hello
 
@@ -43,6 +45,7 @@ def test_an_answer_comes_back_as_it_was(answer: Welcome | Refusal) -> None:
         encode_hello(Hello(LINK_VERSION + 1, LinkKind.CLIENT, "", ServerId(0), 0)),
         msgspec.msgpack.encode([1, LINK_VERSION, 99, "", 0, 0]),
         encode_hello(client_hello("e" * HELLO_BYTES_MAX)),
+        encode_hello(client_hello("e", "h" * HELLO_BYTES_MAX)),
     ],
 )
 def test_what_is_no_hello_of_this_version_is_none(data: bytes) -> None:
