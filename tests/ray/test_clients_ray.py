@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import ray
 
-from raykeeper.client import AsyncClient, make_digest_acl
+from raykeeper.client import OPEN_ACL_UNSAFE, AsyncClient, Client, make_acl, make_digest_acl
 from raykeeper.clusters import Ensemble, launch
 from tests.contract.client_handles import SUPER, Awaited, Open, finish
 from tests.contract.test_clients import *  # noqa: F403  (the suite itself, collected again here)
@@ -51,3 +52,24 @@ def test_containers_and_old_znodes_go(client: Any, top: str) -> None:
     client.create(f"{top}/ttl", ttl_s=0.2)
     client.delete(f"{top}/container/a")
     eventually(lambda: client.get_children(top) == ["never-used"])
+
+
+def test_a_handle_that_is_passed_on_keeps_its_root_and_its_acl(shared: Ensemble) -> None:
+    acl = [make_acl("world", "anyone", read=True, create=True)]
+    with (
+        shared.connect() as whole,
+        shared.connect(chroot="/passed", default_acl=acl) as client,
+        shared.connect(chroot="/passed", client_id=client.client_id) as heir,
+    ):
+        heir.ensure_path("/")
+
+        def use(client: Client, path: str) -> tuple[str, int]:
+            return client.create(path, makepath=True), client.session_id
+
+        task: Any = ray.remote(num_cpus=0)(use)
+        first, second = ray.get([task.remote(client, "/a/b"), task.remote(heir, "/c")])
+        assert (first[0], second[0]) == ("/a/b", "/c")
+        assert len({heir.session_id, first[1], second[1]}) == 3, "each has a session of its own"
+        whole.sync()
+        assert whole.get_acls("/passed/a")[0] == acl
+        assert whole.get_acls("/passed/c")[0] == list(OPEN_ACL_UNSAFE)

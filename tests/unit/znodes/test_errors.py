@@ -35,3 +35,12 @@ def test_survives_a_pickle(error: KeeperError) -> None:
     assert type(again) is type(error)
     assert str(again) == str(error)
     assert (again.path, again.detail, again.definite) == (error.path, error.detail, error.definite)
+
+
+def test_the_error_of_a_transaction_keeps_what_became_of_each_operation() -> None:
+    error = NoNodeError("/a")
+    assert (error.results, error.failed) == (None, -1)
+    error.results, error.failed = [None, error_for(Code.NO_NODE, "/a")], 1
+    again = pickle.loads(pickle.dumps(error))
+    assert again.failed == 1
+    assert [each and type(each) for each in again.results] == [None, NoNodeError]
