@@ -36,6 +36,8 @@ PROPOSAL_BYTES_MAX = 1 << 20
 
 ENDED_AT_ONCE = 100
 """Containers and znodes with a TTL that are deleted in one step, so that writes go on beside."""
+ENDS_OUTSTANDING_MAX = 1_000
+"""Transactions under way, beyond which no more of them are deleted than these at each report."""
 
 
 class Leading:
@@ -48,6 +50,7 @@ class Leading:
         self.epoch = epoch
         self.preparation = Preparation(context.state, context.limits)
         self._mortals = Mortals(context.state, context.now.mono)
+        self._are_more_due = False
         self._context = context
         self._txns: list[bytes] = []
         self._txn_bytes = 0
@@ -144,14 +147,23 @@ class Leading:
         """A transaction was applied, and there are containers or znodes with a TTL."""
         self._mortals.changed(change, self._context.now.mono)
 
+    @property
+    def wants_step(self) -> bool:
+        """Whether more znodes can be ended at once, before the next report."""
+        return self._are_more_due and self.preparation.outstanding < ENDS_OUTSTANDING_MAX
+
     def end_znodes(self) -> None:
-        """Delete the containers and znodes with a TTL that are due."""
-        context = self._context
+        """Delete the containers and znodes with a TTL that are due, as many as one step may."""
+        context, mortals = self._context, self._mortals
+        self._are_more_due = False
         if not context.state.tree.mortals:
             return
-        for path, znode in self._mortals.due(context.now.mono, ENDED_AT_ONCE):
+        due = mortals.due(context.now.mono, ENDED_AT_ONCE)
+        self._are_more_due = mortals.is_behind(context.now.mono)
+        for path, znode in due:
             if (zxid := self._next_zxid()) is None:
-                self._mortals.put_back(path, context.now.mono)
+                self._are_more_due = False
+                mortals.put_back(path, context.now.mono)
                 continue
             txn = self.preparation.end_znode(zxid, context.now.wall, path, znode.mzxid)
             if txn is not None:

@@ -13,7 +13,7 @@ ZooKeeper: `ContainerManager`, which looks at all of them once a minute.
 """
 
 from collections import deque
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Final
 
 from raykeeper.zab.ids import Millis
@@ -25,6 +25,10 @@ from raykeeper.znodes.txns import Change, Created, DataSet, Deleted, SessionClos
 
 READ_AT_ONCE: Final = 1_000
 """Znodes of the tree that are taken note of in one step at the beginning of a reign."""
+LOOKED_AT_ONCE: Final = 1_000
+"""Znodes that are looked at in one step because they may be due."""
+SUPERFLUOUS_MAX: Final = 1_000
+"""Entries of znodes that are gone, beside one for each that is there."""
 
 
 class Mortals:
@@ -35,8 +39,9 @@ class Mortals:
         self._unread = deque(state.tree.mortals)
         self._began = (now, state.time_ms)
         self._due: dict[str, Millis] = {}
+        # An entry may be too early, then it is pushed again when it is reached; never too late.
         self._heap: list[tuple[Millis, str]] = []
-        self._queued: dict[str, None] = {}  # those with an entry in the heap, perhaps too early
+        self._queued: dict[str, Millis] = {}  # the entry of each that counts
 
     def changed(self, change: Change, now: Millis) -> None:
         """`change` was applied."""
@@ -55,11 +60,15 @@ class Mortals:
                 pass
 
     def due(self, now: Millis, most: int) -> list[tuple[str, Znode]]:
-        """Those that may go now, at most so many; each is named once for each time it is due."""
+        """Some that may go now, at most so many; each is named once for each time it is due."""
         self._read()
         heap, found = self._heap, list[tuple[str, Znode]]()
-        while heap and heap[0][0] <= now and len(found) < most:
-            _, path = heappop(heap)
+        for _ in range(LOOKED_AT_ONCE):
+            if not heap or heap[0][0] > now or len(found) == most:
+                break
+            at, path = heappop(heap)
+            if self._queued.get(path) != at:
+                continue
             del self._queued[path]
             due = self._due.get(path)
             znode = self._state.tree.get(path)
@@ -71,6 +80,10 @@ class Mortals:
             elif not znode.children:
                 found.append((path, znode))
         return found
+
+    def is_behind(self, now: Millis) -> bool:
+        """Whether `due` has more to look at."""
+        return bool(self._unread or (self._heap and self._heap[0][0] <= now))
 
     def put_back(self, path: str, now: Millis) -> None:
         """It could not be tried to delete it."""
@@ -104,9 +117,21 @@ class Mortals:
 
     def _queue(self, path: str, due: Millis) -> None:
         self._due[path] = due
-        if path not in self._queued:
-            self._queued[path] = None
-            heappush(self._heap, (due, path))
+        queued = self._queued.get(path)
+        if queued is not None and queued <= due:
+            return
+        self._queued[path] = due
+        heappush(self._heap, (due, path))
+        if len(self._heap) > 2 * len(self._state.tree.mortals) + SUPERFLUOUS_MAX:
+            self._sweep()
+
+    def _sweep(self) -> None:
+        """Forget those that are gone: as many as there are others, so it is done seldom."""
+        mortals = self._state.tree.mortals
+        self._due = {path: due for path, due in self._due.items() if path in mortals}
+        self._queued = {path: due for path, due in self._queued.items() if path in mortals}
+        self._heap = [(due, path) for path, due in self._queued.items()]
+        heapify(self._heap)
 
     def _read(self) -> None:
         """Take note of some that were there when the reign began."""

@@ -155,6 +155,8 @@ class Server:
                 self._leading.end_znodes()
                 self._leading.report()
                 self._digests.ask()
+        elif self._leading is not None and self._leading.wants_step:
+            self._leading.end_znodes()
         if self._room_at is not None and self._room_at <= mono:
             self._room_at = None  # set again by the completion
             self._context.out.append(zab.CheckRoom())
@@ -162,7 +164,8 @@ class Server:
 
     def deadline(self) -> Millis | None:
         """When to call `step` at the latest, in monotonic milliseconds; None if never."""
-        if self._streams.wants_step:
+        leading = self._leading
+        if self._streams.wants_step or (leading is not None and leading.wants_step):
             return self._context.now.mono
         begins_at = self._connections.read_only.begins_at
         dues = (self._context.peer.deadline(), self._report_at, self._room_at, begins_at)

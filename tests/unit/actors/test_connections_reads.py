@@ -3,6 +3,7 @@
 import pytest
 
 from raykeeper.actors.events import PeerFrame
+from raykeeper.actors.leading import ENDED_AT_ONCE, ENDS_OUTSTANDING_MAX
 from raykeeper.actors.peer_messages import ReadPointReply, ReadPointRequest, decode_peer_frame
 from raykeeper.zab.ids import Millis, ServerId
 from raykeeper.znodes.acl import Identity, digest_id
@@ -28,6 +29,7 @@ from raykeeper.znodes.requests import (
     GetEphemerals,
     MultiRead,
     ReadData,
+    Transaction,
     WhoAmI,
 )
 from tests.unit.actors.one_server import Caller, OneServer, Servers
@@ -167,6 +169,29 @@ def test_what_ends_by_itself_is_told_to_who_watches(mode: int, ttl_ms: int) -> N
     told = [type(item).__name__ for item in caller.items]
     assert told.count("WatchFired") == 1
     assert len(set(servers.digests())) == 1
+
+
+def test_many_that_are_due_together_go_together_but_not_without_bound() -> None:
+    host = OneServer()
+    caller = host.caller()
+    for each in range(3):
+        ops = [Create(f"/{each}-{n}", b"", CreateMode.TTL, None, 1_000) for n in range(999)]
+        caller.ask(caller.write(Transaction([], list(ops), [])))
+    mortals = host.server.state.tree.mortals
+    assert len(mortals) == 2_997
+    host.is_disk_held = True
+    logged = host.server.peer.history.logged
+    host.pass_time(1_500)
+    assert len(mortals) == 2_997
+    begun = host.server.peer.history.logged - logged
+    assert ENDS_OUTSTANDING_MAX <= begun <= ENDS_OUTSTANDING_MAX + 5 * ENDED_AT_ONCE
+    host.release_disk()
+    host.step()
+    while host.server.deadline() == host.clock.now:
+        host.step()
+    assert not mortals
+    host.pass_time(1_000)
+    assert host.server.deadline() > host.clock.now
 
 
 def test_without_room_it_stays_until_there_is_room() -> None:

@@ -139,6 +139,20 @@ def test_so_many_at_once() -> None:
     assert reign.due(50, 2) == ["/c"]
 
 
+def test_so_many_are_looked_at_in_one_step() -> None:
+    reign = Reign()
+    for number in range(module.LOOKED_AT_ONCE + 1):
+        reign.create(f"/{number}", TTL, 10)
+    reign.now = Millis(5)
+    for number in range(module.LOOKED_AT_ONCE + 1):
+        reign.do(SetData(f"/{number}", b"", -1))
+    assert reign.due(10) == []
+    assert reign.mortals.is_behind(reign.now)
+    assert reign.due(10) == []
+    assert not reign.mortals.is_behind(reign.now)
+    assert len(reign.due(15, 10_000)) == module.LOOKED_AT_ONCE
+
+
 def test_a_later_life_of_a_path_is_another_znode() -> None:
     reign = Reign()
     reign.create("/t", TTL, 5_000)
@@ -149,6 +163,29 @@ def test_a_later_life_of_a_path_is_another_znode() -> None:
     reign.create("/t", TTL, 5_000)
     assert reign.due(13_999) == []
     assert reign.due(14_000) == ["/t"]
+
+
+def test_a_later_life_may_be_shorter() -> None:
+    reign = Reign()
+    reign.create("/t", TTL, 3_600_000)
+    reign.do(Delete("/t", -1))
+    reign.create("/t", TTL, 1_000)
+    assert reign.due(999) == []
+    assert reign.due(1_000) == ["/t"]
+    assert reign.end("/t")
+    assert reign.due(3_600_000) == []
+
+
+def test_those_that_are_gone_are_forgotten_long_before_they_were_due() -> None:
+    reign = Reign()
+    reign.create("/kept", TTL, 5_000)
+    for number in range(3 * module.SUPERFLUOUS_MAX):
+        reign.create(f"/{number}", TTL, 3_600_000)
+        reign.do(Delete(f"/{number}", -1))
+    mortals = reign.mortals
+    for kept in (mortals._heap, mortals._queued, mortals._due):
+        assert len(kept) <= module.SUPERFLUOUS_MAX + 2
+    assert reign.due(5_000) == ["/kept"]
 
 
 def test_a_new_reign_counts_what_has_passed() -> None:
