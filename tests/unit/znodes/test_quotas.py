@@ -1,10 +1,12 @@
 """Quotas of subtrees: their text, what they refuse, and usage that is always the true one."""
 
 import pytest
+from msgspec import structs
 
 from raykeeper.zab.ids import Millis
 from raykeeper.znodes.acl import Acl
 from raykeeper.znodes.errors import Code
+from raykeeper.znodes.paths import parent_of
 from raykeeper.znodes.quotas import (
     SOFT_NOTE_MS,
     QuotaLimits,
@@ -29,6 +31,7 @@ from raykeeper.znodes.requests import (
     WriteOp,
 )
 from raykeeper.znodes.state import State
+from raykeeper.znodes.tree import Tree
 from raykeeper.znodes.txns import Aborted, Change, Created, DataSet, Refused, Several
 from tests.unit.znodes.one_leader import OneLeader
 
@@ -377,6 +380,10 @@ def test_what_an_inquiry_tells(leader: Limited) -> None:
     leader.apply()
     limits = QuotaLimits(znodes=3, hard_bytes=7)
     assert leader.ask("/a") == QuotaRead(1, leader.state.zxid, limits, 2, 2)
+    leader.try_(Create("/a/x/y", b"3", 0))
+    leader.try_(Create("/b/x", b"45", 0))
+    leader.apply()
+    assert leader.usage("/a") == (3, 3), "counted once, and kept from then on"
     assert leader.ask("/b") == ReadFailed(1, leader.state.zxid, Code.NO_NODE)
     assert leader.ask("b") == ReadFailed(1, leader.state.zxid, Code.BAD_ARGUMENTS)
     hidden = [Acl(31, "digest", "somebody:x")]
@@ -386,3 +393,12 @@ def test_what_an_inquiry_tells(leader: Limited) -> None:
     leader.try_(Delete(A, -1))
     leader.apply()
     assert leader.ask("/a") == ReadFailed(1, leader.state.zxid, Code.NO_NODE)
+
+
+def test_znodes_that_are_read_from_a_snapshot_bring_their_quotas(leader: Limited) -> None:
+    leader.limit("/a", hard_znodes=3)
+    leader.apply()
+    before, after = leader.state.tree, Tree()
+    for path, znode in before.znodes.items():
+        assert after.add(path, structs.replace(znode), after.znodes.get(parent_of(path)))
+    assert after.quotas.limits == before.quotas.limits == {"/a": QuotaLimits(hard_znodes=3)}
