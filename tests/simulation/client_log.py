@@ -9,7 +9,17 @@ from raykeeper.client.states import ClientState
 from raykeeper.client.watched_event import EventType, WatchedEvent
 from raykeeper.zab.ids import show_zxid
 from raykeeper.znodes.errors import Code, KeeperError
-from raykeeper.znodes.replies import ChildrenRead, DataRead, Done, StatRead, Written
+from raykeeper.znodes.replies import (
+    AclsRead,
+    ChildrenRead,
+    CountRead,
+    DataRead,
+    Done,
+    IdentitiesRead,
+    PathsRead,
+    StatRead,
+    Written,
+)
 from raykeeper.znodes.requests import (
     CloseSession,
     Create,
@@ -25,13 +35,16 @@ from tests.simulation.schedule import Schedule
 _DEFINITE: Final = (
     *(Code.NO_NODE, Code.NODE_EXISTS, Code.NOT_EMPTY, Code.NO_CHILDREN_FOR_EPHEMERALS),
     *(Code.BAD_VERSION, Code.BAD_ARGUMENTS, Code.SESSION_EXPIRED, Code.CONNECTION_LOSS),
+    *(Code.NO_AUTH, Code.INVALID_ACL, Code.AUTH_FAILED, Code.QUOTA_EXCEEDED),
 )
 _INDEFINITE: Final = (Code.SESSION_EXPIRED, Code.CONNECTION_LOSS)
 
 EXPECTED: Final[frozenset[str]] = frozenset(
     [
         *(f"answer.{kind.__name__}" for kind in (Written, DataRead, StatRead, ChildrenRead, Done)),
-        *(f"branch.{which}" for which in ("then", "otherwise")),
+        *(f"answer.{kind.__name__}" for kind in (AclsRead, IdentitiesRead, PathsRead, CountRead)),
+        "answer.ResultsRead",
+        *(f"branch.{which}" for which in ("then", "otherwise", "aborted")),
         *(f"result.{kind.__name__}" for kind in (OpDone, OpValue, OpStat, OpChildren)),
         *(f"error.{code.name}" for code in _DEFINITE),
         *(f"error.{code.name}.indefinite" for code in _INDEFINITE),
@@ -99,6 +112,9 @@ _MODES = {
     CreateMode.EPHEMERAL: "ephemeral",
     CreateMode.SEQUENTIAL: "sequential",
     CreateMode.EPHEMERAL | CreateMode.SEQUENTIAL: "ephemeral sequential",
+    CreateMode.CONTAINER: "container",
+    CreateMode.TTL: "mortal",
+    CreateMode.TTL_SEQUENTIAL: "mortal sequential",
 }
 
 
@@ -106,7 +122,9 @@ def ask_in_words(ask: Ask) -> str:
     """A request."""
     match ask:
         case Create():
-            return f"create {ask.path} {_MODES[ask.flags]}"
+            acls = f" for {ask.acls}" if ask.acls is not None else ""
+            ttl = f" {ask.ttl_ms} ms" if ask.ttl_ms else ""
+            return f"create {ask.path} {_MODES[ask.flags]}{ttl}{acls}"
         case Delete():
             return f"delete {ask.path} version {ask.version}"
         case SetData():
@@ -118,7 +136,10 @@ def ask_in_words(ask: Ask) -> str:
             return f"if {ask.compares} then {then} else {otherwise}"
         case Query():
             watch = " and watch" if ask.watcher is not None else ""
-            return f"{ask.kind.__name__} {ask.path}{watch}"
+            strong = "linearizable " if ask.linearizable else ""
+            return f"{strong}{ask.kind.__name__} {ask.path}{watch}"
+        case _:
+            return str(ask)
 
 
 def _ops_in_words(ops: list[TxnOp]) -> str:
@@ -147,8 +168,10 @@ def answer_in_words(answer: Answer) -> str:
             return f"as of {as_of}: {found}"
         case ChildrenRead():
             return f"as of {as_of}: {' '.join(sorted(answer.children)) or 'no children'}"
-        case _:
+        case Done():
             return f"as of {as_of}"
+        case _:
+            return str(answer)
 
 
 def error_in_words(error: KeeperError) -> str:

@@ -43,6 +43,7 @@ from raykeeper.zab.ids import ZERO, Millis, ServerId, Zxid
 from raykeeper.zab.messages import NewLeader
 from raykeeper.zab.notes import MESSAGE_ILLEGAL
 from raykeeper.zab.settings import Settings, Timing, WindowLimits
+from raykeeper.znodes.acl import Identity, digest_id
 from raykeeper.znodes.limits import Limits
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.tree import Znode
@@ -62,7 +63,11 @@ STRAY = "/flipped"
 _NUMBER_BITS = 20
 RESTART_MS = 300
 """How long until a process that ended by itself is started again."""
-LIMITS = Limits(session_timeout_min_ms=Millis(1_000), session_timeout_max_ms=Millis(20_000))
+LIMITS = Limits(
+    session_timeout_min_ms=Millis(1_000),
+    session_timeout_max_ms=Millis(20_000),
+    super_identities=(Identity("digest", digest_id("root", "simulated")),),
+)
 
 
 class Node:

@@ -22,7 +22,8 @@ from raykeeper.znodes.requests import (
     SetData,
     Sync,
 )
-from tests.simulation.contract import PLACES, Contract
+from tests.simulation.asks.contract import Contract
+from tests.simulation.asks.transactions import PLACES
 from tests.simulation.plan import ClientPlan, Habit
 
 PARENTS = ["/", "/n0", "/n1"]
@@ -62,14 +63,14 @@ class Workload:
         """The next request."""
         self._count += 1
         if self._planned:
-            return self._planned.pop()
+            return self._contract.strengthened(self._planned.pop())
         if (rare := self._contract.next()) is not None:
             return rare
         # Whatever its habit is, now and then it does something else.
         ask = self._mixed() if self._random.random() < 0.15 else self._draw()
         if isinstance(ask, Create) and self._beside.random() < 0.03:
             return Create(f"/n0/e{self._beside.randint(0, 2)}/c", ask.value, ask.flags)
-        return ask
+        return self._contract.strengthened(ask)
 
     def answered(self, ask: Ask, answer: Answer) -> None:
         """Learn from an answer."""

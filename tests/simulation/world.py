@@ -165,14 +165,14 @@ class World:
             assert self.schedule.now < 10 * CONVERGE_MS, f"no rest: {self._why()}"
 
     def _end_sessions(self) -> None:
-        """Clients that are gone hold nothing for ever."""
+        """Clients that are gone hold nothing for ever, and no znode outlives its time."""
         until = Millis(self.schedule.now + END_MS)
         done = self.schedule.run_until(until, self._have_ended)
-        assert done, f"SessionEnds: a client is gone, and its session not after {END_MS} ms"
+        assert done, f"Endings: a session or a znode is still there after {END_MS} ms"
         self._settle()
 
     def _have_ended(self) -> bool:
-        return self.schedule.steps % 64 == 0 and self.checks.clients.sessions_have_ended()
+        return self.schedule.steps % 64 == 0 and self.checks.all_have_ended()
 
     def _is_joined(self) -> bool:
         return all(client.is_connected for client in self.clients)

@@ -7,6 +7,12 @@ zab.py         the properties of Zab, under the names of Zab.tla; digests; epoch
 durability.py  no acknowledged write is lost
 truth.py       the tree and the sessions as the committed transactions make them, with their past
 execution.py   what a request must become: answers, refusals, sequence numbers
+several.py     what a transaction of several operations must become
+together.py    what its answer says to the judge of linearizability
+access.py      who may do what
+limits.py      quotas
+endings.py     when containers and znodes with a time to live end
+inquiries.py   answers to what is not one of the three usual reads
 sessions.py    when sessions end, what they may do, ephemerals
 letting_go.py  when a client must let go, and may be answered
 overdue.py     the full timeouts that a session is given

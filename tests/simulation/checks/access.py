@@ -1,10 +1,10 @@
 """Who may do what, by the ACL of a znode and what a session has proved: written down once more.
 
-The simulated world uses the schemes `world`, `auth` and `digest`; its carrier tells no addresses.
+The carrier of the simulated world tells no addresses, so the scheme `ip` is nobody's.
 """
 
 from base64 import b64encode
-from hashlib import sha1
+from hashlib import sha1, sha256
 
 from raykeeper.znodes.acl import Acl, Acls, Identities, Identity
 from raykeeper.znodes.errors import Code
@@ -12,6 +12,7 @@ from raykeeper.znodes.errors import Code
 EVERYBODY = Acl(31, "world", "anyone")
 READ, WRITE, CREATE, DELETE, ADMIN = 1, 2, 4, 8, 16
 SUPER = Identity("super", "")
+_PROVEN = ("digest", "scrypt")
 
 
 def may(acls: Acls | None, who: Identities, permission: int) -> bool:
@@ -34,7 +35,7 @@ def as_kept(acls: list[Acl] | None, who: Identities) -> Acls | Code | None:
         if entry.scheme != "auth":
             kept.append(entry)
             continue
-        mine = [each for each in who if each.scheme == "digest"]
+        mine = [each for each in who if each.scheme in _PROVEN]
         if not mine:
             return Code.INVALID_ACL
         kept.extend(Acl(entry.permissions, each.scheme, each.id) for each in mine)
@@ -52,15 +53,16 @@ def as_shown(acls: Acls | None, who: Identities) -> Acls:
         return acls
     return tuple(
         Acl(each.permissions, each.scheme, each.id.split(":")[0] + ":x")
-        if each.scheme == "digest"
+        if each.scheme in _PROVEN
         else each
         for each in acls
     )
 
 
-def proved_by(credential: bytes) -> Identity | None:
-    """The identity of user and password."""
-    user, colon, _ = credential.partition(b":")
+def proved_by(scheme: str, credential: bytes) -> Identity | None:
+    """The identity of user and password, or of user and key."""
+    user, colon, key = credential.partition(b":")
     if not colon:
         return None
-    return Identity("digest", f"{user.decode()}:{b64encode(sha1(credential).digest()).decode()}")
+    hashed = sha1(credential) if scheme == "digest" else sha256(key)
+    return Identity(scheme, f"{user.decode()}:{b64encode(hashed.digest()).decode()}")

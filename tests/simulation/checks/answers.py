@@ -6,6 +6,7 @@ from raykeeper.zab.ids import Zxid, show_zxid
 from raykeeper.znodes.errors import Code, KeeperError
 from raykeeper.znodes.replies import ChildrenRead, DataRead, StatRead, Written
 from raykeeper.znodes.requests import GetChildren, GetData
+from tests.simulation.checks import access, inquiries
 from tests.simulation.checks.seen import Asked, Seen, Told
 from tests.simulation.checks.truth import Truth, show
 
@@ -67,6 +68,9 @@ def reads_are_true(truth: Truth, seen: Seen, query: Query, answer: Answer) -> No
     """A read shows exactly the committed state as of the zxid it names."""
     path, zxid = query.path, answer.zxid
     was = truth.at(path, zxid)
+    assert was is None or access.may(
+        was.acls, truth.known_as(seen.session_id, zxid), access.READ
+    ), f"Access: {seen} reads {path} as of {show_zxid(zxid)}"
     if isinstance(answer, StatRead):
         is_true = answer.stat == (was.stat if was is not None else None)
     elif isinstance(answer, DataRead):
@@ -89,13 +93,18 @@ def _are_all(truth: Truth, path: str, answer: ChildrenRead) -> bool:
     return all(truth.at(start + child, answer.zxid) is not None for child in names)
 
 
-def missing_is_true(truth: Truth, seen: Seen, query: Query, error: KeeperError) -> None:
-    """A read finds no znode only where there was none, not before what the client has seen."""
-    assert query.kind in (GetData, GetChildren) and error.code == Code.NO_NODE, (
-        f"Truth: {seen} is refused {query} with {error!r}"
-    )
-    assert truth.is_ever_missing(query.path, seen.zxid, truth.zxid), (
-        f"Truth: {seen} finds no {query.path}, which is there since {show_zxid(seen.zxid)}"
+def missing_is_true(truth: Truth, seen: Seen, asked: Asked, error: KeeperError) -> None:
+    """A read fails only where there was no znode, or none that the session might read.
+
+    At some moment not before what the client has seen; a linearizable one not before what anybody
+    had delivered when it was asked for.
+    """
+    query = asked.ask
+    assert isinstance(query, Query), query
+    may_be = error.code == Code.NO_AUTH or query.kind in (GetData, GetChildren)
+    since = max(seen.zxid, asked.committed) if query.linearizable else seen.zxid
+    assert may_be and inquiries.is_ever_refused(truth, seen, query.path, error.code, since), (
+        f"Truth: {seen} is refused {query} with {error!r} since {show_zxid(since)}"
     )
 
 

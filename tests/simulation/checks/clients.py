@@ -10,8 +10,13 @@ from raykeeper.client.watched_event import WatchedEvent
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes.errors import Code, KeeperError
 from raykeeper.znodes.replies import ChildrenRead, DataRead, Done, StatRead, Written
-from raykeeper.znodes.requests import CloseSession
-from tests.simulation.checks import answers, letting_go, sessions
+from raykeeper.znodes.requests import (
+    CloseSession,
+    CountDescendants,
+    GetAcls,
+    WriteOp,
+)
+from tests.simulation.checks import answers, inquiries, letting_go, sessions
 from tests.simulation.checks.committed import Committed
 from tests.simulation.checks.order import writes_and_synced_reads_are_linearizable
 from tests.simulation.checks.seen import Asked, Seen, Told, known_session, new_seen
@@ -30,7 +35,8 @@ _END_CODES: Final = frozenset(
         Code.AUTH_FAILED,
     }
 )
-"""What the client library says by itself; every other refusal came from a server."""
+"""What the client library says by itself, unless it is what became of a write (AUTH_FAILED); every
+other refusal came from a server."""
 
 
 class Clients:
@@ -92,7 +98,7 @@ class Clients:
         if seen.is_over:
             return  # it is refused at once
         number = 0
-        if not isinstance(ask, Query):
+        if isinstance(ask, WriteOp):
             seen.writes.append(ask)
             number = len(seen.writes)
         operation = self._recorder.asked(seen, ask)
@@ -119,10 +125,12 @@ class Clients:
                 seen.read = zxid
             if seen.due:
                 self._watches.event_before_the_state_it_announces(seen, zxid)
-            if isinstance(answer, Done):
+            if isinstance(ask, Query) and (ask.linearizable or isinstance(answer, Done)):
                 answers.syncs_are_recent(seen, asked, zxid)
-            else:
+            if isinstance(answer, DataRead | StatRead | ChildrenRead):
                 self._read(seen, ask, answer)
+            elif not isinstance(answer, Done):
+                inquiries.inquiries_are_true(self._truth, seen, ask, answer)
         if asked.operation is not None:
             if is_late:
                 self._recorder.was_late(seen, asked.operation)
@@ -159,16 +167,15 @@ class Clients:
             return
         asked = answers.answers_in_order(seen, ask)
         answers.indefinite_only_where_it_may_have_happened(asked, error)
-        due = (
-            self._committed.told.get(seen.session_id, {}).get(asked.number)
-            if asked.number
-            else None
-        )
-        if error.code in _END_CODES:
+        due = self._told(seen, asked)
+        is_end = error.code in _END_CODES and not (due is not None and due.code == error.code)
+        if is_end:
             sessions.only_the_end_of_a_session_fails_requests(seen, error)
         else:
             if isinstance(ask, Query):
-                answers.missing_is_true(self._truth, seen, ask, error)
+                answers.missing_is_true(self._truth, seen, asked, error)
+            elif isinstance(ask, GetAcls | CountDescendants):
+                inquiries.refusals_are_true(self._truth, seen, ask, error)
             else:
                 due = answers.refusal_is_the_outcome(seen, asked, error.code, due)
                 self._wrote(seen, due.zxid)
@@ -176,7 +183,7 @@ class Clients:
                 if asked.delays != self._delays(client):
                     self._recorder.was_late(seen, asked.operation)
                 self._recorder.refused(seen, asked, error.code, due)
-        if error.code in _END_CODES and asked.number and error.definite:
+        if is_end and asked.number and error.definite:
             answers.denied_has_no_effect(seen, asked, due)
             seen.denied.add(asked.number)
         if asked.operation is not None and asked.operation.result is None:
@@ -201,7 +208,7 @@ class Clients:
             if not seen.is_over:
                 self._watches.no_event_missed(seen)
         verdict = writes_and_synced_reads_are_linearizable(
-            self._seen.values(), self._committed.told
+            self._seen.values(), self._committed.told, self._recorder.ended_by_itself
         )
         counts["linearizability.steps"] += verdict.steps
         counts["linearizability.znodes"] += verdict.znodes

@@ -6,8 +6,8 @@ nobody need ask for. So the truth grows only by what has been judged.
 
 from raykeeper.zab.ids import ServerId, Zxid, show_zxid
 from raykeeper.znodes.requests import SessionId
-from raykeeper.znodes.txns import Created, SessionClosed, SessionOpened, Txn
-from tests.simulation.checks import execution, overdue, sessions, several
+from raykeeper.znodes.txns import Created, Deleted, SessionClosed, SessionOpened, Txn
+from tests.simulation.checks import endings, execution, overdue, sessions, several
 from tests.simulation.checks.order import Recorder
 from tests.simulation.checks.seen import Seen, Told, known_session
 from tests.simulation.checks.truth import Truth
@@ -23,6 +23,7 @@ class Committed:
         self.watches = Watches(self.truth)
         self.recorder = Recorder(schedule)
         self.timeouts = overdue.Timeouts()
+        self.endings = endings.Endings(self.truth)
         self.by_password: dict[bytes, Seen] = {}
         self.by_id: dict[SessionId, Seen] = {}
         self.told: dict[SessionId, dict[int, Told]] = {}
@@ -34,8 +35,9 @@ class Committed:
 
     def committed(self, zxid: Zxid, txn: Txn) -> None:
         """A transaction was delivered for the first time."""
-        truth, change = self.truth, txn.change
+        truth, change, now = self.truth, txn.change, self._schedule.now
         execution.times_never_go_back(truth, txn)
+        self.endings.begins(zxid)
         if txn.number:
             self._check_write(zxid, txn)
         else:
@@ -49,13 +51,16 @@ class Committed:
                     seen.done_at = []
                 self.by_id[change.session_id] = seen
                 self._moved(zxid, change)
-                self.timeouts.moved(change, self._schedule.now)
+                self.timeouts.moved(change, now)
+            elif isinstance(change, Deleted):
+                self.endings.only_what_is_due_ends(zxid, change, now)
+                self.recorder.ended(change.path)
         if isinstance(change, SessionClosed):
             self._check_end(txn, change)
             if not txn.number:
-                now = self._schedule.now
                 self.timeouts.full_after_a_move(change.session_id, zxid, now)
         touched = truth.apply(zxid, txn)
+        self.endings.applied(change, now)
         if txn.number:
             told = self.told.setdefault(txn.session_id, {})
             told[txn.number] = sessions.outcome(truth, zxid, txn)

@@ -40,15 +40,15 @@ from raykeeper.znodes.txns import (
     Txn,
     VoterReplaced,
 )
-from tests.simulation.checks import access, several
+from tests.simulation.asks.guarded import SUPER
+from tests.simulation.checks import access, limits, several
 from tests.simulation.checks.truth import FIXED, TrueSession, TrueZnode, Truth, parent
 
-_LEADERS_OWN = (SessionOpened, OpenRefused, SessionClosed, VoterReplaced)
+_LEADERS_OWN = (SessionOpened, OpenRefused, SessionClosed, VoterReplaced, Deleted)
 EPHEMERAL: Final = (1, 3)
 SEQUENTIAL: Final = (2, 3, 6)
 CONTAINER: Final = -1
 """As a lifetime."""
-PROOF_OF_SUPER: Final = b"super:simulated"
 
 
 class Act(Struct, frozen=True):
@@ -100,7 +100,7 @@ def refusals_are_justified(truth: Truth, zxid: Zxid, txn: Txn, op: WriteOp) -> N
 
 
 def is_the_leaders_own(txn: Txn) -> None:
-    """Without a numbered write nothing changes but sessions and votes."""
+    """Without a numbered write nothing changes but sessions, votes, and what ends by itself."""
     assert isinstance(txn.change, _LEADERS_OWN) and not txn.session_id, (
         f"Execution: nobody asked for {txn}"
     )
@@ -157,10 +157,14 @@ def _create(znodes: dict[str, TrueZnode], act: Act, op: Create) -> Created | Ref
     path = op.path
     if op.flags in SEQUENTIAL:
         path += str(above.creates).zfill(10)
+    if not limits.is_acceptable(path, op.value):
+        return refused(Code.BAD_ARGUMENTS)
     if path in znodes:
         return refused(Code.NODE_EXISTS)
     if above.owner:
         return refused(Code.NO_CHILDREN_FOR_EPHEMERALS)
+    if limits.are_exceeded(znodes, path, 1, len(op.value)):
+        return refused(Code.QUOTA_EXCEEDED)
     owner = act.session_id if op.flags in EPHEMERAL else SessionId(0)
     ttl_ms = CONTAINER if op.flags == CreateMode.CONTAINER else op.ttl_ms
     return Created(path, op.value, owner, above.creates + 1, acls, ttl_ms)
@@ -172,6 +176,10 @@ def _set(znodes: dict[str, TrueZnode], act: Act, op: SetData) -> DataSet | Refus
         return refused(Code.NO_NODE)
     if not access.may(znode.acls, act.who, access.WRITE):
         return refused(Code.NO_AUTH)
+    if not limits.is_acceptable(op.path, op.value):
+        return refused(Code.BAD_ARGUMENTS)
+    if limits.are_exceeded(znodes, op.path, 0, len(op.value) - len(znode.value)):
+        return refused(Code.QUOTA_EXCEEDED)
     if op.version not in (ANY_VERSION, znode.version):
         return refused(Code.BAD_VERSION)
     after = replace(
@@ -223,10 +231,10 @@ def _set_acls(znodes: dict[str, TrueZnode], act: Act, op: SetAcls) -> AclsSet | 
 
 
 def _identify(act: Act, op: AddAuth) -> IdentitiesSet | Refused:
-    identity = access.proved_by(op.credential)
+    identity = access.proved_by(op.scheme, op.credential)
     if identity is None:
         return refused(Code.AUTH_FAILED)
     who = (*act.who, identity)
-    if op.credential == PROOF_OF_SUPER:
+    if op.credential == SUPER:
         who = (*who, access.SUPER)
     return IdentitiesSet(tuple(dict.fromkeys(who)))

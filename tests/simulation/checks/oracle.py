@@ -134,6 +134,7 @@ class Checks:
         ):
             self.zab.leadership(peer.epoch, process, history.delivered)
             self._committed.timeouts.established(peer.epoch, self._schedule.now)
+            self._committed.endings.established(peer.epoch, self._schedule.now)
         if self._appended:
             for first, txns in self._appended:
                 self.zab.broadcast(process, first, txns)
@@ -241,6 +242,10 @@ class Checks:
                 return False
             ends.add((server.state.zxid, server.peer.history.logged))
         return len(ends) == 1 and self.order[-1:] == [next(iter(ends))[0]]
+
+    def all_have_ended(self) -> bool:
+        """Whether the sessions of clients that are gone have ended, and what ends by itself."""
+        return self.clients.sessions_have_ended() and self._committed.endings.are_all_gone()
 
     def finish(self, nodes: list["Node"]) -> None:
         """Look at everything once more, and judge the whole history."""

@@ -5,7 +5,7 @@ client learned nothing it is told the truth: what became of a write that was nev
 when a session ended. Without that it had to try every subset of what is unknown after an outage.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from raykeeper.client.effects import Answer
 from raykeeper.client.outstanding import Ask, Query
@@ -24,6 +24,7 @@ from raykeeper.clusters.chaos.history import (
 from raykeeper.clusters.chaos.linearizability import Verdict, judge
 from raykeeper.znodes.replies import DataRead, StatRead, Written
 from raykeeper.znodes.requests import (
+    ANY_VERSION,
     CloseSession,
     Create,
     Delete,
@@ -60,6 +61,13 @@ class Recorder:
 
     def __init__(self, schedule: Schedule) -> None:
         self.clock = Clock(schedule)
+        self.ended_by_itself: list[Operation] = []
+
+    def ended(self, path: str) -> None:
+        """A znode is about to end by itself: nobody asked for it, so it is told as it happens."""
+        number, now = len(self.ended_by_itself) + 1, self.clock.tick()
+        call = Delete(path, ANY_VERSION)
+        self.ended_by_itself.append(Operation("nobody", 1, number, now, call, now, Ok()))
 
     def asked(self, seen: Seen, ask: Ask) -> Operation | None:
         """A request; None when it is not part of the order."""
@@ -74,12 +82,12 @@ class Recorder:
         elif ask.kind is Sync:
             seen.synced_at = self.clock.tick()
             return None
-        elif not synced_at or ask.kind not in _KINDS:
+        elif not (synced_at or ask.linearizable) or ask.kind not in _KINDS:
             return None
         else:
             call = Read(ask.path, _KINDS[ask.kind], is_synced=True)  # type: ignore[index]
         number = len(seen.operations) + 1
-        called = synced_at if isinstance(call, Read) else self.clock.tick()
+        called = synced_at if isinstance(call, Read) and synced_at else self.clock.tick()
         operation = Operation(seen.name, seen.life, number, called, call)
         seen.operations.append(operation)
         return operation
@@ -122,13 +130,17 @@ class Recorder:
 
 
 def writes_and_synced_reads_are_linearizable(
-    sessions: Iterable[Seen], told: Mapping[SessionId, Mapping[int, Told]]
+    sessions: Iterable[Seen],
+    told: Mapping[SessionId, Mapping[int, Told]],
+    ended_by_itself: Sequence[Operation] = (),
 ) -> Verdict:
     """One order of all operations explains every answer, and keeps to time and to each client.
 
-    `told` says what became of each write.
+    `told` says what became of each write, `ended_by_itself` which znodes nobody deleted.
     """
     history = History()
+    nobody = Session("nobody", 1, SessionId(0), list(ended_by_itself), [])
+    history.sessions["nobody", 1] = nobody
     for seen in sessions:
         for asked in [*seen.unknown, *seen.pending]:
             _tell_the_truth(seen, asked, told.get(seen.session_id, {}).get(asked.number))

@@ -7,6 +7,7 @@ from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.state import State
 from raykeeper.znodes.tree import stat_of
 from raykeeper.znodes.txns import Outcome
+from tests.simulation.checks import limits
 from tests.simulation.checks.seen import Told
 from tests.simulation.checks.truth import Truth
 
@@ -32,6 +33,11 @@ def tree_is_true(server: ServerId, state: State, truth: Truth) -> None:
         start = 1 if path == "/" else len(path) + 1
         children = {child[start:] for child in znode.children or ()}
         assert children == true.children, f"Replicas: {server} differs in the children of {path}"
+    for subtree, usage in state.tree.quotas._usage.items():
+        counted = limits.usage(truth.znodes, subtree)
+        assert (usage.znodes, usage.bytes) == counted, (
+            f"Replicas: {server} counts {usage} below {subtree}, not {counted}"
+        )
 
 
 def ephemerals_are_true(server: ServerId, state: State, truth: Truth) -> None:

@@ -13,6 +13,7 @@ from raykeeper.znodes.errors import (
     BadVersionError,
     Code,
     ConnectionLossError,
+    KeeperError,
     NoNodeError,
     SessionExpiredError,
     SessionMovedError,
@@ -124,6 +125,12 @@ def told(counter: int, path: str = "/a") -> Told:
     return Told(z(counter), 0, path, FIRST.stat)
 
 
+def failed(counter: int, query: Query, error: KeeperError) -> Callable[[], object]:
+    """A client that was shown 1:`counter` has a read fail."""
+    seen, asked = client(zxid=z(counter)), Asked(query, 0, z(1))
+    return lambda: answers.missing_is_true(TRUTH, seen, asked, error)
+
+
 def read(query: Query, answer: DataRead | StatRead | ChildrenRead) -> Callable[[], object]:
     return lambda: answers.reads_are_true(TRUTH, client(), query, answer)
 
@@ -165,7 +172,9 @@ RIGHT: list[Callable[[], object]] = [
     read(EXISTS, StatRead(1, z(5), FULL.stat)),
     read(LIST, ChildrenRead(1, z(4), [], SECOND.stat)),
     read(LIST, ChildrenRead(1, z(5), ["x"], FULL.stat)),
-    lambda: answers.missing_is_true(TRUTH, client(zxid=z(2)), GET, NoNodeError("/a")),
+    lambda: answers.missing_is_true(
+        TRUTH, client(zxid=z(2)), Asked(GET, 0, z(1)), NoNodeError("/a")
+    ),
     lambda: answers.late_requests_never_leave(client(), ConnectionLossError("/a")),
     lambda: answers.denied_has_no_effect(client(), write(1), None),
     one_write(2, client(writes=[MADE, GONE])),
@@ -213,10 +222,10 @@ BROKEN: list[tuple[str, Callable[[], object]]] = [
     ("Truth", read(LIST, ChildrenRead(1, z(4), ["x"], SECOND.stat))),
     (
         "Truth",
-        lambda: answers.missing_is_true(TRUTH, client(zxid=z(3)), GET, NoNodeError("/a")),
+        failed(3, GET, NoNodeError("/a")),
     ),
-    ("Truth", lambda: answers.missing_is_true(TRUTH, client(), EXISTS, NoNodeError("/a"))),
-    ("Truth", lambda: answers.missing_is_true(TRUTH, client(), GET, BadVersionError("/a"))),
+    ("Truth", failed(0, EXISTS, NoNodeError("/a"))),
+    ("Truth", failed(0, GET, BadVersionError("/a"))),
     # Exactly once.
     ("ExactlyOnce", one_write(1, client(writes=[MADE, GONE]))),
     ("ExactlyOnce", one_write(3, client(writes=[MADE, GONE, GONE]))),

@@ -5,6 +5,7 @@ transactions and the replies. So a mistake there is not repeated here.
 """
 
 from bisect import bisect_right
+from collections.abc import Iterator
 from typing import Final
 
 from msgspec import Struct
@@ -149,6 +150,7 @@ class Truth:
                 session = TrueSession(change.password, zxid, ephemerals=set(), proven=[])
                 self.sessions[change.session_id] = session
             session.owner = zxid
+            session.password = change.password
         elif isinstance(change, VoterReplaced):
             self.voters[change.server_id] = change.disk
         elif isinstance(change, IdentitiesSet):
@@ -172,11 +174,27 @@ class Truth:
 
     def is_ever_missing(self, path: str, since: Zxid, until: Zxid) -> bool:
         """Whether there was nothing at `path` as of some zxid from `since` to `until`."""
+        return any(was is None for _, was in self.between(path, since, until))
+
+    def between(self, path: str, since: Zxid, until: Zxid) -> Iterator[tuple[Zxid, Was | None]]:
+        """What was at `path` from `since` to `until`, each from which zxid on."""
+        yield since, self.at(path, since)
         past = self._past.get(path)
-        if past is None or self.at(path, since) is None:
-            return True
-        first = bisect_right(past.since, since)
-        return None in past.was[first : bisect_right(past.since, until)]
+        if past is not None:
+            first = bisect_right(past.since, since)
+            last = bisect_right(past.since, until)
+            yield from zip(past.since[first:last], past.was[first:last], strict=True)
+
+    def all_at(self, zxid: Zxid) -> Iterator[tuple[str, Was]]:
+        """Every znode as of `zxid`."""
+        for path in self._past:
+            was = self.at(path, zxid)
+            if was is not None:
+                yield path, was
+
+    def known_as(self, session_id: SessionId, zxid: Zxid) -> Identities:
+        """The identities of a session as of `zxid`."""
+        return self.sessions[session_id].known_as(zxid)
 
     def next_trigger(self, path: str, *, is_child: bool, after: Zxid) -> Trigger | None:
         """The first thing after `after` that a watch on `path` must tell of."""

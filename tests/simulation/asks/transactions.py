@@ -1,13 +1,9 @@
-"""What few programs ask for, and every one may: transactions of several operations.
-
-Drawn beside a client's habit, from a stream of its own, and in the place of some of its requests.
-"""
+"""Transactions of several operations: plain ones, and ones with conditions and two branches."""
 
 from collections.abc import Callable, Mapping
 from random import Random
 from typing import Final
 
-from raykeeper.client.outstanding import Ask
 from raykeeper.znodes.requests import (
     ANY_VERSION,
     Check,
@@ -25,29 +21,23 @@ from raykeeper.znodes.requests import (
     TxnOp,
 )
 
-SHARE: Final = 0.08
-"""How many requests are replaced by one of these."""
 PLACES: Final = [f"/n{i}" for i in range(4)] + [f"/n{i}/c{j}" for i in range(2) for j in range(3)]
+"""Where all clients meet, whatever they do."""
 MOVED: Final = ("/n2/from", "/n2/to")
 
 
-class Contract:
-    """The rarer requests of one session. `versions` is what it knows of znodes."""
+class Transactions:
+    """Those of one session. `versions` is what it knows of znodes."""
 
-    def __init__(self, random: Random, name: str, versions: Mapping[str, int]) -> None:
+    def __init__(
+        self, random: Random, value: Callable[[], bytes], versions: Mapping[str, int]
+    ) -> None:
         self._random = random
-        self._name = name
+        self._value = value
         self._versions = versions
-        self._count = 0
 
-    def next(self) -> Ask | None:
-        """A request, or None for one of the usual ones."""
-        if self._random.random() >= SHARE:
-            return None
-        self._count += 1
-        return self._transaction()
-
-    def _transaction(self) -> Transaction:
+    def next(self) -> Transaction:
+        """One of them."""
         draw: Callable[[], Transaction] = self._random.choice(
             [self._mixed, self._moves, self._visits, self._compares, self._compares, self._joins]
         )
@@ -129,6 +119,3 @@ class Contract:
 
     def _path(self) -> str:
         return self._random.choice(PLACES)
-
-    def _value(self) -> bytes:
-        return f"{self._name}.t{self._count}".encode()

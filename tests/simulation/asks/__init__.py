@@ -1,0 +1,9 @@
+"""What clients ask for beside the few requests that everybody uses all the time.
+
+contract.py      which of these a session is into, and how often
+transactions.py  several operations as one
+guarded.py       access control lists and identities
+mortal.py        containers, and znodes with a time to live
+limited.py       quotas
+inquiries.py     reads of several znodes, and of what is not in one
+"""

@@ -1,0 +1,53 @@
+"""What few programs ask for, and every one may.
+
+Drawn beside a client's habit, from a stream of its own, and in the place of some of its requests.
+A session is into some of it only: what is mixed all the time never meets itself.
+"""
+
+from collections.abc import Callable, Mapping
+from random import Random
+
+from msgspec.structs import replace
+
+from raykeeper.client.outstanding import Ask, Query
+from raykeeper.znodes.requests import Sync
+from tests.simulation.asks.guarded import Guarded
+from tests.simulation.asks.inquiries import Inquiries
+from tests.simulation.asks.limited import Limited
+from tests.simulation.asks.mortal import Mortal
+from tests.simulation.asks.transactions import Transactions
+
+
+class Contract:
+    """The rarer requests of one session. `versions` is what it knows of znodes."""
+
+    def __init__(self, random: Random, name: str, versions: Mapping[str, int]) -> None:
+        self._random = random
+        self._name = name
+        self._count = 0
+        self._share = random.choice([0.0, 0.05, 0.1, 0.1, 0.2, 0.5])
+        self._strong = random.choice([0.0, 0.0, 0.1, 0.5])
+        every: list[Callable[[], Ask]] = [
+            Transactions(random, self._value, versions).next,
+            Guarded(random, self._value).next,
+            Mortal(random, self._value).next,
+            Limited(random, self._value).next,
+            Inquiries(random).next,
+        ]
+        self._draws = random.sample(every, random.choice([1, 2, 3, len(every)]))
+
+    def next(self) -> Ask | None:
+        """A request, or None for one of the usual ones."""
+        if self._random.random() >= self._share:
+            return None
+        self._count += 1
+        return self._random.choice(self._draws)()
+
+    def strengthened(self, ask: Ask) -> Ask:
+        """A usual request, linearizable now and then."""
+        if isinstance(ask, Query) and ask.kind is not Sync and self._random.random() < self._strong:
+            return replace(ask, linearizable=True)
+        return ask
+
+    def _value(self) -> bytes:
+        return f"{self._name}.t{self._count}".encode()

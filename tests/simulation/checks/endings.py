@@ -1,0 +1,80 @@
+"""Containers and znodes with a time to live: ended by the leader, when they are due, not before.
+
+A container is due once it has had a child and has none; the others when their time has passed since
+their value was set, and they have no children. Within one reign that is true time, up to the drift
+of clocks; what passed before the reign is told by the times of transactions.
+"""
+
+from collections.abc import Iterator
+
+from raykeeper.zab.ids import ZERO, Epoch, Millis, Zxid, epoch_of, show_zxid
+from raykeeper.znodes.txns import Change, Created, DataSet, Deleted
+from tests.simulation.checks.overdue import FASTEST, ROUNDING_MS
+from tests.simulation.checks.several import changes_of
+from tests.simulation.checks.truth import TrueZnode, Truth
+
+CONTAINER = -1
+"""As a time to live."""
+
+
+class Endings:
+    """Since when each znode that ends by itself has its value, in true time."""
+
+    def __init__(self, truth: Truth) -> None:
+        self._truth = truth
+        self._set_at: dict[str, int] = {}
+        self._established: dict[Epoch, int] = {}
+        self._epoch = epoch_of(ZERO)
+        self._before_ms = Millis(0)  # the time of the last transaction before this epoch
+
+    def established(self, epoch: Epoch, now: int) -> None:
+        """A leader leads; told again and again."""
+        self._established.setdefault(epoch, now)
+
+    def begins(self, zxid: Zxid) -> None:
+        """A transaction is about to be applied to the truth."""
+        if epoch_of(zxid) != self._epoch:
+            self._epoch = epoch_of(zxid)
+            self._before_ms = self._truth.time_ms
+
+    def applied(self, change: Change, now: int) -> None:
+        """A transaction was applied to the truth."""
+        for each in changes_of(change):
+            if isinstance(each, Created | DataSet):
+                znode = self._truth.znodes.get(each.path)
+                if znode is not None and znode.ttl_ms:
+                    self._set_at[each.path] = now
+
+    def only_what_is_due_ends(self, zxid: Zxid, change: Deleted, now: int) -> None:
+        """The leader deletes a znode that nobody asked it to delete."""
+        path, znode = change.path, self._truth.znodes.get(change.path)
+        text = f"Endings: {path} is ended in {show_zxid(zxid)}"
+        assert znode is not None, f"{text}, and is not there"
+        assert znode.ttl_ms, f"{text}, and lives for ever"
+        assert not znode.children, f"{text}, and has children"
+        if znode.ttl_ms == CONTAINER:
+            assert znode.creates, f"{text}, and never had a child"
+            return
+        epoch = epoch_of(zxid)
+        if epoch_of(znode.mzxid) == epoch:
+            passed_ms = now - self._set_at[path]
+        else:
+            passed_ms = self._before_ms - znode.mtime + now - self._established[epoch]
+        assert passed_ms + ROUNDING_MS >= znode.ttl_ms * FASTEST, (
+            f"{text}, {passed_ms} of {znode.ttl_ms} ms after it was set"
+        )
+
+    def are_all_gone(self) -> bool:
+        """Whether nothing is left that must end some day."""
+        return not any(_must_end(znode) for znode in self._mortals())
+
+    def _mortals(self) -> Iterator[TrueZnode]:
+        for path in self._set_at:
+            if (znode := self._truth.znodes.get(path)) is not None and znode.ttl_ms:
+                yield znode
+
+
+def _must_end(znode: TrueZnode) -> bool:
+    if znode.children:
+        return False
+    return znode.ttl_ms != CONTAINER or znode.creates > 0

@@ -1,0 +1,115 @@
+"""Answers to what is not one of the three usual reads: the truth as of the zxid they name."""
+
+from raykeeper.client.outstanding import Ask
+from raykeeper.zab.ids import Zxid, show_zxid
+from raykeeper.znodes.acl import Identities
+from raykeeper.znodes.errors import Code, KeeperError
+from raykeeper.znodes.replies import (
+    AclsRead,
+    CountRead,
+    IdentitiesRead,
+    Inquired,
+    PathsRead,
+    ResultsRead,
+)
+from raykeeper.znodes.requests import (
+    CountDescendants,
+    GetAcls,
+    GetEphemerals,
+    MultiRead,
+    ReadChildren,
+    ReadData,
+    ReadStat,
+    WhoAmI,
+)
+from raykeeper.znodes.txns import OpChildren, OpFailed, OpResult, OpStat, OpValue
+from tests.simulation.checks import access
+from tests.simulation.checks.access import may
+from tests.simulation.checks.seen import Seen
+from tests.simulation.checks.several import sorted_names
+from tests.simulation.checks.truth import Truth, name, parent
+
+
+def inquiries_are_true(truth: Truth, seen: Seen, ask: Ask, answer: Inquired) -> None:
+    """An answer shows exactly what the session may know of the state as of the zxid it names."""
+    zxid = answer.zxid
+    who = truth.known_as(seen.session_id, zxid)
+    due: object
+    told: object
+    match answer:
+        case AclsRead():
+            assert isinstance(ask, GetAcls), ask
+            was = truth.at(ask.path, zxid)
+            told, due = (answer.acls, answer.stat), None
+            if was is not None and may(was.acls, who, access.READ | access.ADMIN):
+                due = (access.as_shown(was.acls, who), was.stat)
+        case IdentitiesRead():
+            assert isinstance(ask, WhoAmI), ask
+            told, due = answer.identities, who
+        case PathsRead():
+            assert isinstance(ask, GetEphemerals), ask
+            told, due = answer.paths, _ephemerals(truth, seen, ask.path, zxid)
+        case CountRead():
+            assert isinstance(ask, CountDescendants), ask
+            told, due = answer.count, _count(truth, ask.path, who, zxid)
+        case ResultsRead():
+            assert isinstance(ask, MultiRead), ask
+            told = [sorted_names(result) for result in answer.results]
+            due = [_result(truth, who, op, zxid) for op in ask.ops]
+        case _:
+            raise AssertionError(f"Truth: {seen} is told {answer}")
+    assert told == due, f"Truth: {seen} asks {ask} as of {show_zxid(zxid)}: {told}, not {due}"
+
+
+def refusals_are_true(
+    truth: Truth, seen: Seen, ask: GetAcls | CountDescendants, error: KeeperError
+) -> None:
+    """No znode, or none that the session may ask about, at some moment since what it has seen."""
+    permission = access.READ | access.ADMIN if isinstance(ask, GetAcls) else access.READ
+    assert is_ever_refused(truth, seen, ask.path, error.code, seen.zxid, permission), (
+        f"Truth: {seen} is refused {ask} with {error!r}"
+    )
+
+
+def is_ever_refused(
+    truth: Truth, seen: Seen, path: str, code: int, since: Zxid, permission: int = access.READ
+) -> bool:
+    """Whether a read of `path` could fail with `code` as of `since` or later."""
+    for zxid, was in truth.between(path, since, truth.zxid):
+        who = truth.known_as(seen.session_id, zxid)
+        reason = Code.NO_NODE if was is None else Code.NO_AUTH
+        if reason == code and (was is None or not may(was.acls, who, permission)):
+            return True
+    return False
+
+
+def _ephemerals(truth: Truth, seen: Seen, prefix: str, zxid: Zxid) -> list[str]:
+    return sorted(
+        path
+        for path, was in truth.all_at(zxid)
+        if was.stat.ephemeral_owner == seen.session_id and path.startswith(prefix)
+    )
+
+
+def _count(truth: Truth, path: str, who: Identities, zxid: Zxid) -> int | None:
+    was = truth.at(path, zxid)
+    if was is None or not may(was.acls, who, access.READ):
+        return None
+    below = path.rstrip("/") + "/"
+    return sum(each.startswith(below) and each != "/" for each, _ in truth.all_at(zxid))
+
+
+def _result(
+    truth: Truth, who: Identities, op: ReadData | ReadStat | ReadChildren, zxid: Zxid
+) -> OpResult:
+    was = truth.at(op.path, zxid)
+    if was is None:
+        return OpStat(None) if isinstance(op, ReadStat) else OpFailed(Code.NO_NODE)
+    if not may(was.acls, who, access.READ):
+        return OpFailed(Code.NO_AUTH)
+    if isinstance(op, ReadStat):
+        return OpStat(was.stat)
+    if isinstance(op, ReadData):
+        return OpValue(was.value, was.stat)
+    names = [name(path) for path, _ in truth.all_at(zxid) if parent(path) == op.path != path]
+    return OpChildren(sorted(names), was.stat)

@@ -1,0 +1,303 @@
+"""Who may do what, what ends by itself, quotas and inquiries: what is wrong is told by its name."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from raykeeper.client.outstanding import Ask, Query
+from raykeeper.zab.ids import Epoch, Millis, ServerId, Zxid, make_zxid
+from raykeeper.znodes.acl import Acl, Identity, digest_id
+from raykeeper.znodes.errors import Code, NoAuthError, NoNodeError
+from raykeeper.znodes.quotas import QuotaLimits, text_of
+from raykeeper.znodes.replies import (
+    AclsRead,
+    CountRead,
+    DataRead,
+    IdentitiesRead,
+    Inquired,
+    PathsRead,
+    ResultsRead,
+)
+from raykeeper.znodes.requests import (
+    AddAuth,
+    CountDescendants,
+    Create,
+    CreateMode,
+    Delete,
+    GetAcls,
+    GetData,
+    GetEphemerals,
+    MultiRead,
+    ReadChildren,
+    ReadData,
+    SessionId,
+    SetAcls,
+    SetData,
+    WhoAmI,
+    WriteOp,
+)
+from raykeeper.znodes.stat import Stat
+from raykeeper.znodes.txns import (
+    Created,
+    Deleted,
+    OpChildren,
+    OpFailed,
+    OpValue,
+    Refused,
+    SessionOpened,
+    Txn,
+)
+from tests.simulation.asks.guarded import ALICE, SUPER
+from tests.simulation.checks import access, answers, endings, execution, inquiries, limits
+from tests.simulation.checks.seen import Asked, Seen
+from tests.simulation.checks.test_clients import OTHER, SESSION, client, opened, z
+from tests.simulation.checks.truth import Truth
+
+ALL_OF_ALICE = [Acl(31, "digest", ALICE)]
+SECRET = Create("/a", b"0", 0, ALL_OF_ALICE)
+PROOF = AddAuth("digest", b"alice:a")
+
+
+def act(truth: Truth, zxid: Zxid, session_id: SessionId, op: WriteOp, time_ms: int = 0) -> Any:
+    """What `op` becomes; the truth goes on with it."""
+    change = execution.execute(truth, zxid, Millis(time_ms), session_id, op)
+    truth.apply(zxid, Txn(session_id, 1, 0, Millis(time_ms), change))
+    return change
+
+
+def world(*ops: WriteOp, by: SessionId = SESSION) -> Truth:
+    """Two sessions, and the writes of one from 1:3 on."""
+    truth = Truth()
+    truth.apply(z(1), opened(SESSION))
+    truth.apply(z(2), opened(OTHER, b"o" * 16))
+    for counter, op in enumerate(ops, 3):
+        act(truth, z(counter), by, op)
+    return truth
+
+
+@pytest.mark.parametrize(
+    ("before", "op", "code"),
+    [
+        ([SECRET], SetData("/a", b"1", -1), Code.NO_AUTH),
+        ([SECRET], SetAcls("/a", [Acl(31, *("world", "anyone"))], -1), Code.NO_AUTH),
+        ([SECRET], Create("/a/x", b"", 0), Code.NO_AUTH),
+        ([SECRET, PROOF, Create("/a/x", b"", 0)], Delete("/a/x", -1), Code.OK),
+        ([SECRET, PROOF], SetData("/a", b"1", -1), Code.OK),
+        ([SECRET, AddAuth("digest", SUPER)], SetData("/a", b"1", -1), Code.OK),
+        ([SECRET, AddAuth("digest", b"alice:b")], SetData("/a", b"1", -1), Code.NO_AUTH),
+        ([], Create("/b", b"", 0, [Acl(31, "auth", "")]), Code.INVALID_ACL),
+        ([PROOF], Create("/b", b"", 0, [Acl(31, "auth", "")]), Code.OK),
+        ([], Create("/b", b"", 0, []), Code.INVALID_ACL),
+        ([], AddAuth("digest", b"nobody"), Code.AUTH_FAILED),
+        ([SECRET, PROOF], SetAcls("/a", ALL_OF_ALICE, 1), Code.BAD_VERSION),
+        ([SECRET, PROOF], SetAcls("/a", ALL_OF_ALICE, 0), Code.OK),
+    ],
+)
+def test_acls_say_who_may_write(before: list[WriteOp], op: WriteOp, code: Code) -> None:
+    truth = world(*before)
+    change = act(truth, z(20), SESSION, op)
+    assert getattr(change, "code", 0) == code
+
+
+def test_a_znode_is_kept_and_shown_as_its_acl_says() -> None:
+    truth = world(PROOF, AddAuth("scrypt", b"carol:" + bytes(32)))
+    who = truth.known_as(SESSION, z(9))
+    assert [each.scheme for each in who] == ["digest", "scrypt"]
+    kept = access.as_kept([Acl(1, "auth", ""), Acl(1, "digest", ALICE)], who)
+    assert isinstance(kept, tuple) and len(kept) == 2
+    assert access.as_shown(kept, who)[0].id == "alice:x"  # nobody has ADMIN
+    owned = access.as_kept(ALL_OF_ALICE, who)
+    assert isinstance(owned, tuple) and access.as_shown(owned, who) == owned
+    assert access.as_shown(None, ()) == (access.EVERYBODY,)
+    assert access.as_kept([access.EVERYBODY], ()) is None
+    assert who[0] == Identity("digest", digest_id("alice", "a"))
+
+
+def stat(truth: Truth, path: str, counter: int = 9) -> Stat:
+    was = truth.at(path, z(counter))
+    assert was is not None
+    return was.stat
+
+
+def reads(truth: Truth, *, seen: Seen) -> None:
+    query = Query(GetData, "/a")
+    answers.reads_are_true(truth, seen, query, DataRead(1, z(4), b"0", stat(truth, "/a")))
+
+
+def test_reads_of_what_is_not_for_all() -> None:
+    reads(world(PROOF, SECRET), seen=client())
+    with pytest.raises(AssertionError, match=r"^Access: "):
+        reads(world(SECRET, Create("/b", b"", 0)), seen=client())
+    truth = world(SECRET, PROOF)  # it may read from 1:4 on
+    asked = Asked(Query(GetData, "/a"), 0, z(1))
+    answers.missing_is_true(truth, client(zxid=z(3)), asked, NoAuthError("/a"))
+    for broken in (client(zxid=z(4)), client(zxid=z(3))):
+        error = NoAuthError("/a") if broken.zxid == z(4) else NoNodeError("/a")
+        with pytest.raises(AssertionError, match=r"^Truth: "):
+            answers.missing_is_true(truth, broken, asked, error)
+    strong = Asked(Query(GetData, "/a", linearizable=True), 0, z(4))
+    with pytest.raises(AssertionError, match=r"^Truth: "):
+        answers.missing_is_true(truth, client(zxid=z(3)), strong, NoAuthError("/a"))
+
+
+# Inquiries: /a of alice with a child, /e an ephemeral.
+
+FULL = world(
+    PROOF, Create("/a", b"0", 0), Create("/a/x", b"1", 0), Create("/e", b"", 1),
+    SetAcls("/a", ALL_OF_ALICE, -1),
+)  # fmt: skip
+MASKED = (Acl(31, "digest", "alice:x"),)
+READS = MultiRead(0, [ReadData("/a/x"), ReadChildren("/a"), ReadData("/none")])
+VALUE, NAMES = OpValue(b"1", stat(FULL, "/a/x")), OpChildren(["x"], stat(FULL, "/a"))
+
+RIGHT: list[tuple[Ask, Inquired]] = [
+    (GetAcls(0, "/a"), AclsRead(1, z(7), tuple(ALL_OF_ALICE), stat(FULL, "/a"))),
+    (WhoAmI(0), IdentitiesRead(1, z(7), (Identity("digest", ALICE),))),
+    (GetEphemerals(0, "/"), PathsRead(1, z(7), ["/e"])),
+    (GetEphemerals(0, "/a"), PathsRead(1, z(7), [])),
+    (CountDescendants(0, "/"), CountRead(1, z(7), 6)),
+    (CountDescendants(0, "/a"), CountRead(1, z(7), 1)),
+    (READS, ResultsRead(1, z(7), [VALUE, NAMES, OpFailed(Code.NO_NODE)])),
+]
+WRONG: list[tuple[Ask, Inquired]] = [
+    (GetAcls(0, "/a"), AclsRead(1, z(7), MASKED, stat(FULL, "/a"))),
+    (GetAcls(0, "/none"), AclsRead(1, z(7), MASKED, stat(FULL, "/a"))),
+    (WhoAmI(0), IdentitiesRead(1, z(7), ())),
+    (WhoAmI(0), IdentitiesRead(1, z(2), (Identity("digest", ALICE),))),
+    (GetEphemerals(0, "/"), PathsRead(1, z(7), [])),
+    (GetEphemerals(0, "/"), PathsRead(1, z(5), ["/e"])),
+    (CountDescendants(0, "/a"), CountRead(1, z(7), 2)),
+    (READS, ResultsRead(1, z(4), [VALUE, NAMES, OpFailed(Code.NO_NODE)])),
+    (READS, ResultsRead(1, z(7), [VALUE, NAMES, OpFailed(Code.NO_AUTH)])),
+    (READS, ResultsRead(1, z(7), [VALUE, OpChildren([], NAMES.stat), OpFailed(Code.NO_NODE)])),
+]
+
+
+@pytest.mark.parametrize(("ask", "answer"), RIGHT)
+def test_inquiries_that_tell_the_truth_pass(ask: Ask, answer: Inquired) -> None:
+    inquiries.inquiries_are_true(FULL, client(), ask, answer)
+
+
+@pytest.mark.parametrize(("ask", "answer"), WRONG)
+def test_inquiries_that_do_not_are_told(ask: Ask, answer: Inquired) -> None:
+    with pytest.raises(AssertionError, match=r"^Truth: "):
+        inquiries.inquiries_are_true(FULL, client(), ask, answer)
+
+
+def test_who_may_not_read_is_told_nothing() -> None:
+    other = client(session_id=OTHER)
+    results = ResultsRead(1, z(7), [OpFailed(Code.NO_AUTH)])
+    ask = MultiRead(0, [ReadData("/a")])
+    inquiries.inquiries_are_true(FULL, other, ask, results)
+    inquiries.refusals_are_true(FULL, other, GetAcls(0, "/a"), NoAuthError("/a"))
+    answer: Inquired
+    for wrong, answer in (
+        (GetAcls(0, "/a"), AclsRead(1, z(7), MASKED, stat(FULL, "/a"))),
+        (CountDescendants(0, "/a"), CountRead(1, z(7), 1)),
+    ):
+        with pytest.raises(AssertionError, match=r"^Truth: "):
+            inquiries.inquiries_are_true(FULL, other, wrong, answer)
+    with pytest.raises(AssertionError, match=r"^Truth: "):
+        inquiries.refusals_are_true(FULL, client(), GetAcls(0, "/a"), NoAuthError("/a"))
+
+
+# Quotas: at most three znodes and five bytes at /q.
+
+LIMITS = text_of(QuotaLimits(hard_znodes=3, hard_bytes=5))
+QUOTA = "/zookeeper/quota/q"
+
+
+def limited(*ops: WriteOp) -> Truth:
+    made = (Create(QUOTA, b"", 0), Create(f"{QUOTA}/zookeeper_limits", LIMITS, 0))
+    return world(*made, Create("/q", b"12", 0), *ops)
+
+
+@pytest.mark.parametrize(
+    ("truth", "op", "code"),
+    [
+        (limited(), Create("/q/a", b"123", 0), Code.OK),
+        (limited(), Create("/q/a", b"1234", 0), Code.QUOTA_EXCEEDED),
+        (limited(), Create("/qa", b"1234", 0), Code.OK),
+        (limited(*[Create("/q/s-", b"", 2)] * 2), Create("/q/s-", b"", 2), Code.QUOTA_EXCEEDED),
+        (limited(), SetData("/q", b"12345", -1), Code.OK),
+        (limited(), SetData("/q", b"123456", -1), Code.QUOTA_EXCEEDED),
+        (limited(), Create("/zookeeper/quota/q/zookeeper_limits", b"x", 0), Code.BAD_ARGUMENTS),
+    ],
+)
+def test_no_quota_is_exceeded(truth: Truth, op: WriteOp, code: Code) -> None:
+    change = execution.execute(truth, z(20), Millis(0), SESSION, op)
+    assert getattr(change, "code", 0) == code
+    assert limits.usage(truth.znodes, "/none") == (0, 0)
+
+
+# What ends by itself: /t lives for a second, /c is a container, which had a child in 1:5.
+
+TTL = Create("/t", b"", CreateMode.TTL, None, 1_000)
+CONTAINER, CHILD = Create("/c", b"", CreateMode.CONTAINER), Create("/c/x", b"", 0)
+
+
+class Life:
+    """The truth of one znode after the other, with its ends."""
+
+    def __init__(self) -> None:
+        self.truth = Truth()
+        self.endings = endings.Endings(self.truth)
+        self._zxid = z(0)
+        self.at(0, SessionOpened(SESSION, b"p" * 16, Millis(1), ServerId(1), 1))
+
+    def at(self, now: int, change: Any, epoch: int = 1) -> "Life":
+        """Something is delivered at a moment of true time, which is also that of clocks."""
+        self._zxid = max(Zxid(self._zxid + 1), make_zxid(Epoch(epoch), 1))
+        number = 0
+        if isinstance(change, WriteOp):
+            number = 1
+            change = execution.execute(self.truth, self._zxid, Millis(now), SESSION, change)
+            assert not isinstance(change, Refused), change
+        self.endings.begins(self._zxid)
+        if not number and isinstance(change, Deleted):
+            self.endings.only_what_is_due_ends(self._zxid, change, now)
+        session_id = SESSION if number else SessionId(0)
+        self.truth.apply(self._zxid, Txn(session_id, number, 0, Millis(now), change))
+        self.endings.applied(change, now)
+        return self
+
+    def leads(self, now: int, epoch: int) -> "Life":
+        self.endings.established(Epoch(epoch), now)
+        return self
+
+
+def test_what_is_due_ends() -> None:
+    assert Life().at(1, TTL).at(1_001, Deleted("/t")).endings.are_all_gone()
+    gone = Life().at(1, CONTAINER).at(2, CHILD).at(3, Delete("/c/x", -1)).at(4, Deleted("/c"))
+    assert gone.endings.are_all_gone()
+    # What passed before the reign counts by the times of transactions.
+    later = Life().at(1, TTL).at(601, CONTAINER).leads(5_000, 2)
+    assert not later.endings.are_all_gone()
+    assert later.at(5_400, Deleted("/t"), 2).endings.are_all_gone()
+
+
+ENDINGS: list[Callable[[], object]] = [
+    lambda: Life().at(1, TTL).at(900, Deleted("/t")),
+    lambda: Life().at(1, TTL).at(900, SetData("/t", b"", -1)).at(1_200, Deleted("/t")),
+    lambda: Life().at(1, TTL).at(2, Create("/t/x", b"", 0)).at(1_200, Deleted("/t")),
+    lambda: Life().at(1, TTL).at(601, CONTAINER).leads(5_000, 2).at(5_300, Deleted("/t"), 2),
+    lambda: Life().at(1, CONTAINER).at(9_000, Deleted("/c")),
+    lambda: Life().at(1, CONTAINER).at(2, CHILD).at(9_000, Deleted("/c")),
+    lambda: Life().at(1, Create("/p", b"", 0)).at(9_000, Deleted("/p")),
+    lambda: Life().at(1, Deleted("/none")),
+]
+
+
+@pytest.mark.parametrize("ends", ENDINGS)
+def test_what_is_not_due_does_not_end(ends: Callable[[], object]) -> None:
+    with pytest.raises(AssertionError, match=r"^Endings: "):
+        ends()
+
+
+def test_one_that_stays_for_good_is_told() -> None:
+    assert not Life().at(1, TTL).at(2_000, CONTAINER).endings.are_all_gone()
+    assert Life().at(1, CONTAINER).endings.are_all_gone()  # it never had a child
+    assert Life().at(1, TTL).at(2, Create("/t/x", b"", 0)).endings.are_all_gone()
+    made = Created("/t", b"", SessionId(0), 1, None, 1_000)
+    assert not Life().at(1, made).endings.are_all_gone()
