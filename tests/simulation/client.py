@@ -4,6 +4,7 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING
 
+from raykeeper.client.client_id import ClientId
 from raykeeper.client.core import ClientCore
 from raykeeper.client.effects import (
     ChangeState,
@@ -67,11 +68,15 @@ class SimClient:
         self._workload = self._work_of(self.name)
         self.when_it_asks: Callable[[], None] | None = None
         """Called once, when requests have left."""
+        self.others: list[SimClient] = []
+        self._left: ClientId | None = None  # the session of the process before
+        self._is_opening = False  # until then it knows no numbers for its writes
         self._held: list[Callable[[], None]] | None = None  # what waits while it stands still
 
     def start(self) -> None:
-        """Open a session."""
+        """Open a session, or take over one that another process has, or had."""
         random = self._random
+        taken = self._to_take()
         self.life += 1
         self._link = None
         self._wake_at = None
@@ -83,8 +88,9 @@ class SimClient:
             request_timeout_ms=Millis(600_000), outstanding_max=self._plan.outstanding_max
         )
         self.core = ClientCore(
-            random.randbytes(16), timeout, servers, Random(random.random()), limits
+            random.randbytes(16), timeout, servers, Random(random.random()), limits, taken=taken
         )
+        self._is_opening = taken is not None
         self._checks.clients.started(self)
         self.core.start(self.clock.mono())
         self._carry_out()
@@ -94,6 +100,7 @@ class SimClient:
         """The process is killed: no close, no farewell."""
         self._drop_link()
         self.life += 1
+        self._left = self.core.client_id if self.core is not None else None
         self.core = None
         self._held = None
         self._checks.clients.died(self)
@@ -164,6 +171,16 @@ class SimClient:
 
     # The workload.
 
+    def _to_take(self) -> ClientId | None:
+        """The session of the process before, or now and then that of another client."""
+        left, self._left = self._left, None
+        if self._contract.random() < 0.03 and self.others:
+            other = self._contract.choice(self.others).core
+            left = other.client_id if other is not None else None
+        elif self._contract.random() < 0.3:
+            return None
+        return left if left is not None and left.session_id else None
+
     def _work_of(self, name: str) -> Workload:
         return Workload(self._plan, name, self._random, self._beside, self._contract)
 
@@ -175,7 +192,9 @@ class SimClient:
     def _work(self, life: int) -> None:
         if life != self.life or self.core is None or self._waits(lambda: self._work(life)):
             return
-        if self.is_working and len(self.pending) < self._plan.pipeline_max:
+        if self._is_opening:
+            self._is_opening = not self.is_connected
+        elif self.is_working and len(self.pending) < self._plan.pipeline_max:
             for _ in range(self._random.randint(1, self._plan.burst_max)):
                 self._submit(self._workload.next())
             self.core.flush(self.clock.mono())

@@ -64,6 +64,8 @@ class World:
             SimClient(client, self.nodes, self.schedule, self.network, self.checks)
             for client in plan.clients
         ]
+        for client in self.clients:
+            client.others = [other for other in self.clients if other is not client]
         self.faults = Faults(self.schedule, self.network, self.nodes, self.clients)
 
     def run(self) -> Report:

@@ -34,5 +34,5 @@ class Inquiries:
         if kind < 0.6:
             return GetEphemerals(0, random.choice(["", "/", "/n0", "/n1/s-"]))
         if kind < 0.75:
-            return CountDescendants(0, random.choice(["/", "/n0", "/n1", "/zookeeper"]))
+            return CountDescendants(0, random.choice(["/n0", "/n1", "/zookeeper"]))
         return random.choice([GetAcls(0, random.choice(["/", *PLACES])), WhoAmI(0)])

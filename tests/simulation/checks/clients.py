@@ -59,6 +59,7 @@ class Clients:
         """A session begins."""
         assert client.core is not None
         seen = new_seen(client.name, client.life, client)
+        seen.takes = client.core._taken
         self._seen[client.name, client.life] = seen
         self._committed.by_password[client.core._password] = seen
         self._schedule.say(f"client {client.name} begins")
@@ -80,7 +81,8 @@ class Clients:
         """A client closes its link, because of what its server did, or did not."""
         who = self._seen[client.name, client.life]
         letting_go.servers_keep_the_protocol(who, reason)
-        sessions.the_newest_connection_keeps_its_session(who, reason)
+        if who.fenced_after is None:
+            sessions.the_newest_connection_keeps_its_session(who, reason)
 
     def died(self, client: "SimClient") -> None:
         """The process was killed (its life counter has gone on)."""
@@ -138,8 +140,7 @@ class Clients:
 
     def _told(self, seen: Seen, asked: Asked) -> Told | None:
         """What the client of a write must be told; None while it is not done, or is a read."""
-        told = self._committed.told.get(seen.session_id, {})
-        return told.get(asked.number) if asked.number else None
+        return self._committed.told_to(seen, asked.number) if asked.number else None
 
     def _delays(self, client: "SimClient") -> tuple[int, int]:
         """How often reads had to wait so far: for another connection, or for a leader."""
@@ -208,7 +209,7 @@ class Clients:
             if not seen.is_over:
                 self._watches.no_event_missed(seen)
         verdict = writes_and_synced_reads_are_linearizable(
-            self._seen.values(), self._committed.told, self._recorder.ended_by_itself
+            self._seen.values(), self._committed.told_to, self._recorder.ended_by_itself
         )
         counts["linearizability.steps"] += verdict.steps
         counts["linearizability.znodes"] += verdict.znodes

@@ -9,7 +9,7 @@ from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.txns import Created, Deleted, SessionClosed, SessionOpened, Txn
 from tests.simulation.checks import endings, execution, overdue, sessions, several
 from tests.simulation.checks.order import Recorder
-from tests.simulation.checks.seen import Seen, Told, known_session
+from tests.simulation.checks.seen import Seen, Told, known_session, takes_over
 from tests.simulation.checks.truth import Truth
 from tests.simulation.checks.watches import Watches
 from tests.simulation.schedule import Schedule
@@ -43,14 +43,7 @@ class Committed:
         else:
             execution.is_the_leaders_own(txn)
             if isinstance(change, SessionOpened):
-                sessions.sessions_open_once(truth, zxid, change)
-                asked = self.by_password.get(change.password)
-                seen = sessions.one_session_for_a_client(truth, asked, change)
-                if not sessions.is_its_session(truth, seen, known_session(seen)):
-                    seen.session_id, seen.ended_at = change.session_id, None
-                    seen.done_at = []
-                self.by_id[change.session_id] = seen
-                self._moved(zxid, change)
+                self._opened(zxid, change)
                 self.timeouts.moved(change, now)
             elif isinstance(change, Deleted):
                 self.endings.only_what_is_due_ends(zxid, change, now)
@@ -67,6 +60,25 @@ class Committed:
             self.by_id[txn.session_id].done_at.append(self.recorder.clock.tick())
         if touched:
             self.watches.happened(touched)
+
+    def told_to(self, seen: Seen, number: int) -> Told | None:
+        """What a client must be told of its write; None while it is not done, or never will be."""
+        if seen.fenced_after is not None and number > seen.fenced_after:
+            return None
+        return self.told.get(seen.session_id, {}).get(number)
+
+    def _opened(self, zxid: Zxid, change: SessionOpened) -> None:
+        truth, asked = self.truth, self.by_password.get(change.password)
+        sessions.sessions_open_once(truth, zxid, change, asked.takes if asked else None)
+        seen = sessions.one_session_for_a_client(truth, asked, change)
+        if not sessions.is_its_session(truth, seen, known_session(seen)):
+            seen.session_id, seen.ended_at = change.session_id, None
+            seen.done_at = []
+        former = self.by_id.get(change.session_id, seen)
+        if former is not seen:
+            takes_over(seen, former, truth.sessions[change.session_id].last_number)
+        self.by_id[change.session_id] = seen
+        self._moved(zxid, change)
 
     def _moved(self, zxid: Zxid, change: SessionOpened) -> None:
         session_id, place = change.session_id, (change.server_id, change.connection)
@@ -100,5 +112,7 @@ class Committed:
         is_known = known_session(seen) == change.session_id
         sessions.ends_once_and_with_a_reason(self.truth, txn, change, seen, is_known=is_known)
         execution.ephemerals_end_with_their_session(self.truth.sessions[change.session_id], change)
-        if seen.session_id == change.session_id:
-            seen.ended_at = self.recorder.clock.tick()
+        ended_at = self.recorder.clock.tick()
+        each: Seen | None = seen
+        while each is not None and each.session_id == change.session_id:
+            each.ended_at, each = ended_at, each.former

@@ -5,7 +5,7 @@ client learned nothing it is told the truth: what became of a write that was nev
 when a session ended. Without that it had to try every subset of what is unknown after an outage.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from raykeeper.client.effects import Answer
 from raykeeper.client.outstanding import Ask, Query
@@ -131,7 +131,7 @@ class Recorder:
 
 def writes_and_synced_reads_are_linearizable(
     sessions: Iterable[Seen],
-    told: Mapping[SessionId, Mapping[int, Told]],
+    told: Callable[[Seen, int], Told | None],
     ended_by_itself: Sequence[Operation] = (),
 ) -> Verdict:
     """One order of all operations explains every answer, and keeps to time and to each client.
@@ -143,7 +143,7 @@ def writes_and_synced_reads_are_linearizable(
     history.sessions["nobody", 1] = nobody
     for seen in sessions:
         for asked in [*seen.unknown, *seen.pending]:
-            _tell_the_truth(seen, asked, told.get(seen.session_id, {}).get(asked.number))
+            _tell_the_truth(seen, asked, told(seen, asked.number))
         ended = None
         if seen.ended_at is not None:
             ended = SessionEnded(seen.name, seen.life, seen.last_success, seen.ended_at)

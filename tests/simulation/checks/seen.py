@@ -5,6 +5,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from raykeeper.client.client_id import ClientId
 from raykeeper.client.outstanding import Ask
 from raykeeper.clusters.chaos.history import Operation
 from raykeeper.zab.ids import ZERO, Zxid
@@ -114,6 +115,12 @@ class Seen(Struct, eq=False):
     ended_at: int | None = None
     is_answered: bool = False
     """Something succeeded in it."""
+    takes: ClientId | None = None
+    """The session that it is to take over from another client."""
+    former: "Seen | None" = None
+    """Of whom it took it over."""
+    fenced_after: int | None = None
+    """The newest write of the session when another client took it over."""
     has_closed: bool = False
     """The client asked for the end."""
     is_over: bool = False
@@ -129,6 +136,14 @@ def new_seen(name: str, life: int, client: Client) -> Seen:
         name, life, client, pending=deque(), writes=[], denied=set(), watching={}, due={},
         operations=[], late=[], unknown=[], done_at=[],
     )  # fmt: skip
+
+
+def takes_over(seen: Seen, former: Seen, last_number: int) -> None:
+    """From now on the session is that of `seen`; what was done in it before counts on."""
+    seen.former = former
+    former.fenced_after = last_number
+    seen.writes = former.writes[:last_number]
+    seen.done_at = former.done_at[:last_number]
 
 
 def known_session(seen: Seen | None) -> SessionId:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 from msgspec import Struct, structs
 
+from raykeeper.client.client_id import ClientId
 from raykeeper.client.outstanding import Ask, Query
 from raykeeper.client.states import ClientState
 from raykeeper.client.watched_event import WatchedEvent
@@ -38,9 +39,11 @@ from raykeeper.znodes.txns import (
     Txn,
 )
 from tests.simulation.checks import answers, execution, letting_go, sessions
-from tests.simulation.checks.seen import Asked, Seen, Told, new_seen
+from tests.simulation.checks.committed import Committed
+from tests.simulation.checks.seen import Asked, Seen, Told, new_seen, takes_over
 from tests.simulation.checks.truth import Truth, Was
 from tests.simulation.checks.watches import Watches
+from tests.simulation.schedule import Schedule
 
 SESSION, OTHER = SessionId(make_zxid(Epoch(1), 1)), SessionId(make_zxid(Epoch(1), 2))
 PASSWORD = b"p" * 16
@@ -182,6 +185,12 @@ RIGHT: list[Callable[[], object]] = [
     close(closing(SESSION), client(client=Client(Core(SESSION), has_let_go=True))),
     close(closing(SESSION, 1), client(has_closed=True)),
     lambda: sessions.sessions_open_once(world(), OTHER, opening(OTHER, b"o" * 16)),
+    lambda: sessions.sessions_open_once(
+        world(), z(9), opening(SESSION, b"x" * 16), ClientId(SESSION, PASSWORD)
+    ),
+    lambda: sessions.a_closed_handle_has_not_expired(
+        client(has_closed=True, fenced_after=0), SessionMovedError()
+    ),
     lambda: sessions.one_session_for_a_client(world(), client(), opening(SESSION)),
     lambda: sessions.one_session_for_a_client(closed_world(), client(), opening(SessionId(9))),
     lambda: sessions.expired_sessions_are_not_answered(TRUTH, client()),
@@ -296,9 +305,20 @@ BROKEN: list[tuple[str, Callable[[], object]]] = [
         "SessionsOpen",
         lambda: sessions.sessions_open_once(closed_world(), z(9), opening(SESSION)),
     ),
+    *(
+        (
+            "SessionsOpen",
+            lambda takes=takes: sessions.sessions_open_once(  # type: ignore[misc]
+                world(), z(9), opening(SESSION, b"x" * 16), takes
+            ),
+        )
+        for takes in (None, ClientId(SESSION, b"y" * 16), ClientId(OTHER, PASSWORD))
+    ),
     (
-        "SessionsOpen",
-        lambda: sessions.sessions_open_once(world(), z(9), opening(SESSION, b"x" * 16)),
+        "ExactlyOnce",
+        lambda: sessions.a_closed_handle_has_not_expired(
+            client(has_closed=True), SessionMovedError()
+        ),
     ),
     (
         "SessionsOpen",
@@ -445,3 +465,14 @@ def test_a_watch_that_was_set_before_its_trigger_is_due_when_it_comes() -> None:
     watches.happened(truth.apply(z(4), Txn(SESSION, 2, 0, Millis(0), change)))
     with pytest.raises(AssertionError, match=r"^WatchBeforeRead: "):
         watches.event_before_the_state_it_announces(seen, z(4))
+
+
+def test_a_session_that_is_taken_over_goes_on_with_its_numbers() -> None:
+    committed = Committed(Schedule(1))
+    committed.told[SESSION] = {1: told(3), 2: told(4, "/b")}
+    former, seen = client(writes=[MADE, GONE], done_at=[7]), client(name="c2")
+    takes_over(seen, former, 1)
+    assert (seen.writes, seen.done_at) == ([MADE], [7])
+    assert committed.told_to(former, 1) == told(3)
+    assert committed.told_to(former, 2) is None  # that is another's write
+    assert committed.told_to(seen, 2) == told(4, "/b")
