@@ -69,7 +69,7 @@ class ReadOnly:
         self._alone_since = None
 
     def begin(self, *, is_settled: bool) -> None:
-        """Serve read-only, if it is time, whoever waits and wants it.
+        """Serve read-only, if it is time, whoever wants it.
 
         Not from a tree that is no real state yet, or older than what others here were shown; only
         a leader can mend that.
@@ -80,8 +80,12 @@ class ReadOnly:
         if is_settled:
             self.is_serving = True
             self._context.out.append(Note(notes.READ_ONLY_BEGUN))
-            for connection in self._connections.values():
-                self.admit(connection)
+            for connection in list(self._connections.values()):
+                if connection.session_id and connection.connect.read_only:
+                    # What it asked for waits; when it comes again, it can at least read.
+                    self._end(connection, Code.CONNECTION_LOSS)
+                else:
+                    self.admit(connection)
 
     def admit(self, connection: Connection) -> bool:
         """Give a client that waits for a session a local one; whether it has got it."""

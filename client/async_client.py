@@ -79,6 +79,7 @@ class AsyncClient(AsyncAccess):
         value_bytes_max: int = VALUE_BYTES_MAX,
         default_acl: Iterable[Acl] | None = None,
         client_id: ClientId | None = None,
+        read_only: bool = False,
     ) -> Self:
         """Open a session with the ensemble `name` of this Ray cluster. See `connect` in connect.py.
 
@@ -102,6 +103,7 @@ class AsyncClient(AsyncAccess):
             default_acl=checked_default(default_acl),
             client_id=client_id,
             chroot=chroot,
+            read_only=read_only,
         )
         # It asks Ray's GCS, which would block the loop.
         servers = await asyncio.to_thread(find_servers, ensemble)
@@ -135,7 +137,7 @@ class AsyncClient(AsyncAccess):
 
     @property
     def session_id(self) -> SessionId:
-        """The id of the session, unique for ever."""
+        """The id of the session, unique for ever; 0 while there was none yet, see `read_only`."""
         return self._core.session_id
 
     @property

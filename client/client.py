@@ -51,7 +51,7 @@ class Client(BlockingAccess):
 
     @property
     def session_id(self) -> SessionId:
-        """The id of the session, unique for ever."""
+        """The id of the session, unique for ever; 0 while there was none yet, see `read_only`."""
         return self._live().session_id
 
     @property

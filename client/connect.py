@@ -27,6 +27,7 @@ def connect(
     value_bytes_max: int = VALUE_BYTES_MAX,
     default_acl: Iterable[Acl] | None = None,
     client_id: ClientId | None = None,
+    read_only: bool = False,
 ) -> Client:
     """Open a session with the ensemble `name` of this Ray cluster.
 
@@ -41,6 +42,11 @@ def connect(
         default_acl: Of the znodes that this handle creates without one; else they are open to all.
         client_id: Of another handle, whose session this one takes over with everything it owns;
             that one is told SESSION_MOVED when it asks for anything again.
+        read_only: Be content with a server that has no leader while there is no other. It shows
+            what it knows, which may be old, and the state is CONNECTED_READ_ONLY: writes, `sync`
+            and linearizable reads fail with NotReadOnlyError. The client goes over to a server with
+            a leader as soon as there is one, and only then has a session, if it had none. A session
+            that was open before ends by its timeout all the same, as the handle's state will say.
 
     Raises:
         BadArgumentsError: an argument makes no sense.
@@ -62,6 +68,7 @@ def connect(
         default_acl=checked_default(default_acl),
         client_id=client_id,
         chroot=chroot,
+        read_only=read_only,
     )
     # A handle that is passed on opens a session of its own, whoever's session this one has.
     reopen = partial(_open, ensemble, structs.replace(options, client_id=None))

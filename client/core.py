@@ -12,11 +12,16 @@ are appended to `out`. The driver's duties, in this order:
 2.  Call `flush` once after a round of `submit`; what was submitted leaves in one frame.
 3.  Call `wake` when `deadline` has come. A call too early does nothing.
 4.  After OpenLink report `link_opened` or `link_failed`, and frames and a later `link_failed` of
-    that link only; nothing of it after CloseLink.
+    that link only; nothing of it after CloseLink. The same for OpenSearch and the second link,
+    until CloseSearch or TakeSearch.
 
 What it owns: within the life of the session a lost connection reaches nobody. Unanswered requests
 are sent again in order, watches are set again first, and reads never go backwards, because a
 server answers Connect only when it is as recent as all that was seen. DESIGN section 7.
+
+A client that may be served read-only takes such a server once every other has been asked in vain.
+Then a second link looks for a server with a leader (client/search.py). An open session is not kept
+alive meanwhile, so its deadline runs on; a handle that never had one has nothing to lose.
 
 ZooKeeper: `ClientCnxn`. Exactly-once writes and the deadline to let go have no counterpart there.
 """
@@ -25,6 +30,7 @@ from collections import deque
 from enum import Enum
 from random import Random
 
+from raykeeper.client import endings
 from raykeeper.client.chroot import ROOT, Chroot
 from raykeeper.client.client_id import ClientId
 from raykeeper.client.effects import (
@@ -38,10 +44,13 @@ from raykeeper.client.effects import (
     OpenLink,
     SendFrame,
 )
+from raykeeper.client.endings import CLOSING
+from raykeeper.client.joining import Joining
 from raykeeper.client.limits import ClientLimits
 from raykeeper.client.liveness import Liveness
 from raykeeper.client.outstanding import Ask, Outstanding, path_of
 from raykeeper.client.rotation import Rotation
+from raykeeper.client.search import Search
 from raykeeper.client.states import ClientState
 from raykeeper.client.watched_event import WatchedEvent
 from raykeeper.client.watchers import Watchers
@@ -51,16 +60,13 @@ from raykeeper.znodes.errors import (
     Code,
     ConnectionLossError,
     KeeperError,
-    OperationTimeoutError,
     SessionExpiredError,
-    SessionMovedError,
     error_for,
 )
 from raykeeper.znodes.replies import (
     Connected,
     Done,
     Ended,
-    EventType,
     ReadFailed,
     ServerFrame,
     WatchFired,
@@ -68,10 +74,8 @@ from raykeeper.znodes.replies import (
     decode_server_frame,
 )
 from raykeeper.znodes.requests import (
-    PASSWORD_BYTES,
     ClientFrame,
     CloseSession,
-    Connect,
     Request,
     SessionId,
     encode_client_frame,
@@ -89,9 +93,6 @@ class Phase(Enum):
     FINISHED = "finished"
 
 
-_CLOSING = object()  # the token of CloseSession
-
-
 class ClientCore:
     """One session of one client. It finishes once, and is of no more use then."""
 
@@ -105,35 +106,32 @@ class ClientCore:
         *,
         taken: ClientId | None = None,
         chroot: Chroot = ROOT,
+        read_only: bool = False,
     ) -> None:
         """`password` is drawn at random for this handle.
 
         It names a new session until that has an id. `taken` is a session to take over from another
         handle instead, whose password this one then replaces; nothing may be submitted before it is
-        open, for the numbers of its writes are not known.
+        open, for the numbers of its writes are not known. `read_only`: a server without a leader
+        will do while there is no other.
         """
-        assert len(password) == PASSWORD_BYTES, len(password)
         self.out: list[Effect] = []
         self.state = ClientState.SUSPENDED
-        self.session_id = SessionId(0) if taken is None else taken.session_id
-        self.ensemble = ""
-        """The uuid of the ensemble, known once a server has taken the session."""
         self.last_zxid = ZERO
         """The newest transaction whose effect may have been seen."""
-        self._password = password
-        self._taken = taken  # None again once it is ours
         self._chroot = chroot
-        self._wished_timeout_ms = session_timeout_ms
+        self._joining = Joining(password, session_timeout_ms, taken, read_only=read_only)
         self._limits = limits
         self._phase = Phase.NEW
+        self._servers = servers
+        self._rng = rng
+        self._search: Search | None = None  # while a server serves us read-only
         self._rotation = Rotation(servers, rng)
         self._liveness = Liveness(session_timeout_ms)
         self._outstanding = Outstanding(limits)
         self._watchers = Watchers()
         self._beat = 0
-        self._attempt = 0
         self._server = ServerId(0)
-        self._failures: dict[ServerId, str] = {}
         # Up to here every watch event was received. It stands still from Connected until the
         # watches are set again: else an event between the two would be lost for good if the
         # connection broke there.
@@ -157,7 +155,7 @@ class ClientCore:
         """Queue a request; `token` comes back with Complete or Fail, exactly once."""
         if self._phase is Phase.FINISHED or self._close_by is not None:
             path = path_of(ask)
-            self.out.append(Fail(token, self._end_error(path)))
+            self.out.append(Fail(token, endings.end_error(self._cause, path)))
             return
         if self._chroot.path:
             ask = self._chroot.inside(ask)
@@ -165,6 +163,8 @@ class ClientCore:
 
     def flush(self, now: Millis) -> None:
         """Send what waits, as far as the bounds allow."""
+        if self._outstanding.refused:
+            self.out += endings.refused(self._outstanding, self._chroot)
         if self._phase is Phase.SERVING:
             while batch := self._outstanding.take_batch():
                 self._send(batch, now)
@@ -174,14 +174,9 @@ class ClientCore:
         assert self._phase is Phase.OPENING, self._phase
         self._phase = Phase.JOINING
         self._connect_sent_at = now
-        self._attempt += 1
-        timeout_ms, attempt = self._wished_timeout_ms, self._attempt
-        password, new = self._password, b""
-        if self._taken is not None:
-            password, new = self._taken.password, password
-        zxid = self.last_zxid
-        connect = Connect(self.session_id, password, timeout_ms, zxid, attempt, new)
-        self.out.append(SendFrame(encode_client_frame(connect)))
+        joining = self._joining
+        connect = joining.connect(self.last_zxid, read_only=joining.takes_read_only)
+        self.out.append(SendFrame(connect))
 
     def link_failed(self, reason: str, now: Millis) -> None:
         """The link asked for by OpenLink could not be opened, or has broken."""
@@ -208,6 +203,37 @@ class ClientCore:
             assert type(frame) is Ended, frame
             self._on_ended(frame, now)
 
+    def search_opened(self, now: Millis) -> None:
+        """The link asked for by OpenSearch is open."""
+        assert self._search is not None
+        self._search.opened(self.last_zxid, now, self.out)
+
+    def search_failed(self, reason: str, now: Millis) -> None:
+        """The link asked for by OpenSearch could not be opened, or has broken."""
+        assert self._search is not None, reason
+        self._search.failed(now)
+
+    def search_frame(self, data: bytes, now: Millis) -> None:
+        """A frame came on the second link."""
+        search = self._search
+        if search is None:
+            self.frame(data, now)  # the one before it, of the same batch, made us take the link
+            return
+        if self._is_doomed:
+            self._finish(SessionExpiredError())
+            return
+        # What the link shows is as recent as all that was seen: a server without a leader stands
+        # still, so nothing newer was shown since `last_zxid` was sent with Connect.
+        answer = search.heard(data, now, self.out)
+        if isinstance(answer, KeeperError):
+            self._finish(answer)
+        elif answer is not None:
+            self._search = None
+            self._server, self._connect_sent_at = search.server, search.asked_at
+            self._outstanding.unsend()
+            self._set_watches_xids.clear()
+            self._serve(answer, now)
+
     def wake(self, now: Millis) -> None:
         """Do what the time demands."""
         if self._phase in (Phase.FINISHED, Phase.NEW):
@@ -219,18 +245,19 @@ class ClientCore:
         elif self._open_by is not None and now >= self._open_by:
             self._finish(ConnectionLossError("", self.explain()))
         else:
-            self._fail_timed_out(now)
+            detail = "" if self._phase is Phase.SERVING else self.explain()
+            self.out += endings.too_late(self._outstanding, self._chroot, detail, now)
             self._advance(now)
 
     def close(self, now: Millis) -> None:
         """End the session after all that was submitted. What cannot be done in time is given up."""
         if self._phase is Phase.FINISHED or self._close_by is not None:
             return
-        if not self.session_id or self._taken is not None:
+        if not self._joining.has_session():
             # What may have been opened on the server ends by its timeout.
             self._finish(None)
             return
-        self._outstanding.add(CloseSession(), _CLOSING, now)
+        self._outstanding.add(CloseSession(), CLOSING, now)
         bound = min(self._limits.request_timeout_ms, self._liveness.timeout_ms)
         self._close_by = Millis(now + bound)
         self.flush(now)
@@ -245,6 +272,7 @@ class ClientCore:
         else:
             due = self._phase_until
         for at in (
+            self._search.due if self._search is not None else None,
             liveness.let_go_at,
             self._outstanding.times_out_at(),
             self._open_by,
@@ -255,9 +283,19 @@ class ClientCore:
         return due
 
     @property
+    def session_id(self) -> SessionId:
+        """0 before a session was opened."""
+        return self._joining.session_id
+
+    @property
+    def ensemble(self) -> str:
+        """The uuid of the ensemble, known once a server has taken the client."""
+        return self._joining.ensemble
+
+    @property
     def client_id(self) -> ClientId:
         """What another handle needs to take the session over."""
-        return ClientId(self.session_id, self._password)
+        return self._joining.client_id
 
     def is_lost(self, now: Millis) -> bool:
         """Whether the session may be over by now, though `wake` was not called yet.
@@ -270,9 +308,7 @@ class ClientCore:
 
     def explain(self) -> str:
         """Which servers were tried since one served us, and what came of it."""
-        if not self._failures:
-            return "no server has answered yet"
-        return "; ".join(f"server {s}: {why}" for s, why in sorted(self._failures.items()))
+        return self._rotation.explain()
 
     def _on_server_frame(self, frame: ServerFrame, now: Millis) -> None:
         if self._phase is not Phase.SERVING:
@@ -285,7 +321,6 @@ class ClientCore:
             return
         if not self._is_proven:
             self._is_proven = True
-            self._failures.clear()
             self._rotation.succeeded()
         if frame.zxid > self.last_zxid:
             self.last_zxid = frame.zxid
@@ -299,18 +334,21 @@ class ClientCore:
             return  # the last reply was that to CloseSession
         if not self._set_watches_xids:
             self._events_zxid = self.last_zxid
-        if self._outstanding.has_queued():
+        if self._outstanding.has_queued() or self._outstanding.refused:
             self.flush(now)
 
     def _on_reply(self, item: Answer | ReadFailed) -> bool:
         """Whether it was the reply that had to come next."""
         waiting = self._outstanding.answered(item)
         if waiting is None:
-            return self._on_watches_set(item)
+            if not self._outstanding.is_refused_next():
+                return self._on_watches_set(item)
+            self.out += endings.refused(self._outstanding, self._chroot)
+            return self._on_reply(item)
         token = waiting.token
         if token is None:
             return True
-        if token is _CLOSING:
+        if token is CLOSING:
             self._finish(None)
         elif isinstance(item, ReadFailed) or (
             # A transaction that was aborted is an answer: it tells of each operation.
@@ -341,30 +379,34 @@ class ClientCore:
     def _on_connected(self, answer: Connected, now: Millis) -> None:
         if self._phase is not Phase.JOINING:
             self._break("it connected twice", now)
-        elif answer.code == Code.AUTH_FAILED and self.session_id and self._taken is None:
-            # The password was right before: whoever has the session now has changed it.
-            self._finish(SessionMovedError())
-        elif answer.code in (Code.SESSION_EXPIRED, Code.AUTH_FAILED):
-            self._finish(error_for(answer.code))
-        elif answer.code != Code.OK:
-            self._break(str(error_for(answer.code)), now)
-        elif self.session_id not in (0, answer.session_id):
-            self._break(f"it connected us to session {answer.session_id:#x}", now)
+        elif (end := self._joining.end_by(answer)) is not None:
+            self._finish(end)
         else:
-            self._serve(answer, now)
+            # A server with a leader is preferred: each is asked once before another one is taken.
+            read_only = self._joining.takes_read_only and self._rotation.vain_cycles() > 0
+            if reason := self._joining.objection_to(answer, read_only=read_only):
+                self._break(reason, now)
+            else:
+                self._serve(answer, now)
 
     def _serve(self, answer: Connected, now: Millis) -> None:
         self._phase = Phase.SERVING
         self._is_proven = False
         self._open_by = None
-        self.session_id = answer.session_id
-        self.ensemble = answer.ensemble
-        if self._taken is not None:
-            self._taken = None
-            self._outstanding.go_on_after(answer.last_number)
+        self._joining.ensemble = answer.ensemble
         self.last_zxid = max(self.last_zxid, answer.zxid)
-        self._liveness.connected(answer.timeout_ms, self._connect_sent_at, now)
-        self._change_state(ClientState.CONNECTED)
+        self._outstanding.is_read_only = answer.read_only
+        if answer.read_only:
+            self._liveness.connected_read_only(self._connect_sent_at, now)
+            if others := [server for server in self._servers if server != self._server]:
+                timeout_ms = self._liveness.timeout_ms
+                self._search = Search(others, self._rng, self._joining, timeout_ms, now)
+            self._change_state(ClientState.CONNECTED_READ_ONLY)
+        else:
+            if self._joining.joined(answer):
+                self._outstanding.go_on_after(answer.last_number)
+            self._liveness.connected(answer.timeout_ms, self._connect_sent_at, now)
+            self._change_state(ClientState.CONNECTED)
         bytes_max = self._limits.set_watches_bytes_max
         for request in self._watchers.set_again(
             self._events_zxid, self._outstanding.xids, bytes_max
@@ -384,23 +426,17 @@ class ClientCore:
         self._liveness.sent(self._beat, now)
         self.out.append(SendFrame(encode_client_frame(ClientFrame(self._beat, requests))))
 
-    def _fail_timed_out(self, now: Millis) -> None:
-        for waiting in self._outstanding.take_timed_out(now):
-            definite = waiting.answer is not Written
-            token, waiting.token = waiting.token, None
-            detail = "" if self._phase is Phase.SERVING else self.explain()
-            path = self._chroot.shown(waiting.path)
-            error = OperationTimeoutError(path, detail, definite=definite)
-            self.out.append(Fail(token, error))
-
     def _advance(self, now: Millis) -> None:
         """Do what the time demands of this phase."""
         phase, liveness = self._phase, self._liveness
         if phase is Phase.SERVING:
             if now >= liveness.silent_at():
                 self._break("nothing was heard of it for too long", now)
-            elif now >= liveness.heartbeat_at():
+                return
+            if now >= liveness.heartbeat_at():
                 self._send([], now)
+            if self._search is not None:
+                self._search.wake(now, self.out)
         elif now >= self._phase_until:
             if phase is Phase.PAUSED:
                 self._open_next(now)
@@ -420,8 +456,9 @@ class ClientCore:
 
     def _leave(self, reason: str, now: Millis) -> None:
         """There is no link any more: try the next server, at once or after a pause."""
-        self._failures[self._server] = reason
+        self._rotation.failed(self._server, reason)
         if self._phase is Phase.SERVING:
+            self._end_search()
             self._outstanding.unsend()
             self._set_watches_xids.clear()
             self._change_state(ClientState.SUSPENDED)
@@ -431,6 +468,11 @@ class ClientCore:
             self._phase_until = Millis(now + pause_ms)
         else:
             self._open_next(now)
+
+    def _end_search(self) -> None:
+        if self._search is not None:
+            self._search.end("another server is looked for", self.out)
+            self._search = None
 
     def _change_state(self, state: ClientState) -> None:
         self.state = state
@@ -443,25 +485,11 @@ class ClientCore:
         """
         if self._phase in (Phase.OPENING, Phase.JOINING, Phase.SERVING):
             self.out.append(CloseLink("the session is over"))
+        self._end_search()
         if self._close_by is not None and isinstance(cause, SessionExpiredError):
             cause = None  # that is what close wanted
         self._phase = Phase.FINISHED
         self._cause = cause
         self.state = ClientState.LOST
         self.out.append(ChangeState(ClientState.LOST, cause))
-        for waiting in self._outstanding.take_all():
-            if waiting.token is not None and waiting.token is not _CLOSING:
-                definite = waiting.answer is not Written or not self._outstanding.ever_left(waiting)
-                error = self._end_error(self._chroot.shown(waiting.path), definite)
-                self.out.append(Fail(waiting.token, error))
-        for path, watchers in self._watchers.take_all().items():
-            shown = self._chroot.shown(path)
-            event = WatchedEvent(EventType.NONE, ClientState.LOST, shown, ZERO)
-            self.out.append(FireWatch(watchers, event))
-
-    def _end_error(self, path: str, definite: bool = True) -> KeeperError:
-        """Why a request has no answer and never will."""
-        cause = self._cause
-        if cause is None:
-            return ConnectionLossError(path, "the handle is closed", definite=definite)
-        return type(cause)(path, cause.detail, definite=definite)
+        self.out += endings.with_session(self._outstanding, self._watchers, self._chroot, cause)

@@ -16,18 +16,24 @@ from raykeeper.client.effects import (
     Answer,
     ChangeState,
     CloseLink,
+    CloseSearch,
     Complete,
     Effect,
     Fail,
     FireWatch,
     OpenLink,
+    OpenSearch,
+    SearchEffect,
     SendFrame,
+    SendSearch,
+    TakeSearch,
 )
+from raykeeper.client.line import Line
 from raykeeper.client.outstanding import Ask
 from raykeeper.client.states import ClientState
 from raykeeper.client.watched_event import WatchedEvent
-from raykeeper.links.contract import Dialer, Link, LinkError
-from raykeeper.zab.ids import Millis, ServerId
+from raykeeper.links.contract import Dialer
+from raykeeper.zab.ids import Millis
 from raykeeper.znodes.errors import ConnectionLossError, KeeperError
 
 
@@ -69,15 +75,13 @@ class Driver:
         """Done when the session is open, or with the reason why it could not be opened."""
         self.finished: asyncio.Future[None] = loop.create_future()
         """Done when the handle is LOST."""
-        self._dialer = dialer
         self._audience = audience
         self._clock = clock
         self._inbox: deque[tuple[Ask, Token]] = deque()
         self._is_scheduled = False
         self._is_running = False
-        self._link: Link | None = None
-        self._events: _Events | None = None
-        self._dialing: asyncio.Task[None] | None = None
+        self._line = Line(dialer, self, loop)
+        self._search_line = Line(dialer, self, loop)
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = Millis(0)
 
@@ -126,15 +130,28 @@ class Driver:
         self.core.wake(self.now())
         self._carry_out()
 
-    def _frames_came(self, frames: list[bytes]) -> None:
-        core, now = self.core, self.now()
-        for frame in frames:
-            core.frame(frame, now)
+    def line_opened(self, line: Line) -> None:
+        """For the lines: a link is open."""
+        if line is self._line:
+            self.core.link_opened(self.now())
+        else:
+            self.core.search_opened(self.now())
         self._carry_out()
 
-    def _link_failed(self, reason: str) -> None:
-        self._forget_link()
-        self.core.link_failed(reason, self.now())
+    def line_frames(self, line: Line, frames: list[bytes]) -> None:
+        """For the lines: frames came."""
+        core, now = self.core, self.now()
+        take = core.frame if line is self._line else core.search_frame
+        for frame in frames:
+            take(frame, now)
+        self._carry_out()
+
+    def line_failed(self, line: Line, reason: str) -> None:
+        """For the lines: there is no link."""
+        if line is self._line:
+            self.core.link_failed(reason, self.now())
+        else:
+            self.core.search_failed(reason, self.now())
         self._carry_out()
 
     def _carry_out(self) -> None:
@@ -155,8 +172,7 @@ class Driver:
             case Complete():
                 cast(Token, effect.token).complete(effect.answer)
             case SendFrame():
-                assert self._link is not None, effect
-                self._link.send(effect.data)
+                self._line.send(effect.data)
             case Fail():
                 cast(Token, effect.token).fail(effect.error)
             case FireWatch():
@@ -164,13 +180,27 @@ class Driver:
             case ChangeState():
                 self._change_state(effect)
             case OpenLink():
-                self._open(effect.server)
+                self._line.open(effect.server)
             case CloseLink():
-                self._close_link(effect.reason)
+                self._line.close(effect.reason)
+            case _:
+                self._search(effect)
+
+    def _search(self, effect: SearchEffect) -> None:
+        match effect:
+            case OpenSearch():
+                self._search_line.open(effect.server)
+            case SendSearch():
+                self._search_line.send(effect.data)
+            case CloseSearch():
+                self._search_line.close(effect.reason)
+            case TakeSearch():
+                self._line.close("another server has a leader")
+                self._line, self._search_line = self._search_line, self._line
 
     def _change_state(self, change: ChangeState) -> None:
         if not self.opened.done():
-            if change.state is ClientState.CONNECTED:
+            if change.state is not ClientState.LOST:
                 self.opened.set_result(None)
             else:
                 cause = change.cause or ConnectionLossError("", "closed before it was open")
@@ -178,39 +208,6 @@ class Driver:
         if change.state is ClientState.LOST:
             self.finished.set_result(None)
         self._audience.state_changed(change.state)
-
-    def _open(self, server: ServerId) -> None:
-        self._events = events = _Events(self._frames_came, self._link_failed)
-        self._dialing = self.loop.create_task(self._dial(server, events))
-
-    async def _dial(self, server: ServerId, events: "_Events") -> None:
-        try:
-            link = await self._dialer.dial(server, events)
-        except LinkError as error:
-            if events.is_live:
-                self._dialing = None  # which is this very task
-                events.closed(str(error))
-            return
-        if not events.is_live:
-            link.close("it was opened too late")
-            return
-        self._dialing = None
-        self._link = link
-        self.core.link_opened(self.now())
-        self._carry_out()
-
-    def _close_link(self, reason: str) -> None:
-        link = self._link
-        self._forget_link()
-        if link is not None:
-            link.close(reason)
-
-    def _forget_link(self) -> None:
-        if self._events is not None:
-            self._events.is_live = False
-        if self._dialing is not None:
-            self._dialing.cancel()
-        self._events = self._link = self._dialing = None
 
     def _arm(self) -> None:
         """A timer that is too early costs one call; to move it with every frame would cost more."""
@@ -223,22 +220,3 @@ class Driver:
         if due is not None:
             self._timer_at = due
             self._timer = self.loop.call_later(max(due - self.now(), 0) / 1000, self._wake)
-
-
-class _Events:
-    """What one link is told to tell; deaf once the driver has left that link."""
-
-    def __init__(
-        self, frames: Callable[[list[bytes]], None], closed: Callable[[str], None]
-    ) -> None:
-        self.is_live = True
-        self._frames = frames
-        self._closed = closed
-
-    def frames(self, frames: list[bytes]) -> None:
-        if self.is_live:
-            self._frames(frames)
-
-    def closed(self, reason: str) -> None:
-        if self.is_live:
-            self._closed(reason)

@@ -39,7 +39,7 @@ class SendFrame(Struct, frozen=True, gc=False):
 
 
 class OpenLink(Struct, frozen=True):
-    """Open a link to `server`; there is no other. Completion: link_opened or link_failed."""
+    """Open the link, to `server`; there is none now. Completion: link_opened or link_failed."""
 
     server: ServerId
 
@@ -50,6 +50,28 @@ class CloseLink(Struct, frozen=True):
     reason: str
 
 
+class OpenSearch(Struct, frozen=True):
+    """Open a second link, to `server`. Completion: search_opened or search_failed."""
+
+    server: ServerId
+
+
+class SendSearch(Struct, frozen=True):
+    """Send on the second link."""
+
+    data: bytes
+
+
+class CloseSearch(Struct, frozen=True):
+    """Close the second link, or stop opening it; nothing more is heard of it."""
+
+    reason: str
+
+
+class TakeSearch(Struct, frozen=True):
+    """Close the link; the second one takes its place."""
+
+
 class ChangeState(Struct, frozen=True):
     """The handle's state changed. `cause` is why a handle is LOST; None if it was closed."""
 
@@ -57,4 +79,5 @@ class ChangeState(Struct, frozen=True):
     cause: KeeperError | None = None
 
 
-Effect = Complete | Fail | FireWatch | SendFrame | OpenLink | CloseLink | ChangeState
+SearchEffect = OpenSearch | SendSearch | CloseSearch | TakeSearch
+Effect = Complete | Fail | FireWatch | SendFrame | OpenLink | CloseLink | ChangeState | SearchEffect

@@ -23,6 +23,7 @@ class Liveness:
         self.timeout_ms = timeout_ms
         self.let_go_at: Millis | None = None
         """When the session may be over; None before it was opened."""
+        self._confirms = True  # the server tells what its leader has heard
         self._alive_at = Millis(0)  # the leader heard of the session then or later
         self._sent_at = Millis(0)
         self._heard_at = Millis(0)
@@ -34,13 +35,22 @@ class Liveness:
     def connected(self, timeout_ms: Millis, asked_at: Millis, now: Millis) -> None:
         """The leader opened or moved the session, asked by a frame sent at `asked_at`."""
         self.timeout_ms = timeout_ms
+        self._confirms = True
         self._sent_at = asked_at
         self._heard_at = now
         self._alive(asked_at)
 
+    def connected_read_only(self, asked_at: Millis, now: Millis) -> None:
+        """A server without a leader serves us: it keeps no session alive."""
+        self._confirms = False
+        self._sent_at = asked_at
+        self._heard_at = now
+
     def sent(self, beat: int, now: Millis) -> None:
         """The frame `beat` leaves."""
         self._sent_at = now
+        if not self._confirms:
+            return
         if not self._beats or now - self._grain_at >= self.timeout_ms // 100:
             self._beats.append((beat, now))
             self._grain_at = now

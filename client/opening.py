@@ -32,6 +32,7 @@ class SessionOptions(Struct, frozen=True, kw_only=True):
     client_id: ClientId | None = None
     chroot: str = ""
     """The path of the znode that is the root of the handle, "" for the root of the ensemble."""
+    read_only: bool = False
 
 
 def place_of(name: str) -> tuple[str, str]:
@@ -63,6 +64,7 @@ def new_core(servers: list[ServerId], options: SessionOptions) -> ClientCore:
         ClientLimits(request_timeout_ms=arguments.milliseconds("timeout_s", timeout_s)),
         taken=None if taken is None else arguments.checked_client_id(taken),
         chroot=Chroot(options.chroot),
+        read_only=options.read_only,
     )
 
 

@@ -8,6 +8,10 @@ The invariants of this file: writes have contiguous numbers from 1 in the order 
 leaves, on whichever connection, leaves in that order; `acked` moves only by outcomes in order. So
 the server can tell a repeated write from a new one, and each takes effect exactly once.
 
+While there is only a server without a leader, a new write gets no number: it is refused in its
+place among the other requests and never leaves. Writes from before then stay and wait, and so does
+whatever was asked after them.
+
 The answers to many large reads can be more than a link may hold: it breaks, and would break again
 with the same requests for ever. So the second connection in a row that is lost before it answered
 anything, and each one after it, halves the window of what may be on the wire. The window grows by
@@ -15,7 +19,7 @@ one whenever as many were answered.
 """
 
 from collections import deque
-from itertools import count
+from itertools import count, islice, takewhile
 
 from msgspec import Struct, structs
 
@@ -37,6 +41,7 @@ from raykeeper.znodes.replies import (
     Written,
 )
 from raykeeper.znodes.requests import (
+    CloseSession,
     CountDescendants,
     Exists,
     GetAcls,
@@ -84,6 +89,10 @@ _REPLY_TO: dict[type, type] = {
 }
 
 
+class Refused:
+    """Stands for the kind of answer of a write that is not to be sent."""
+
+
 def path_of(ask: Ask) -> str:
     """The path that a request is about, "" when it is about none or several."""
     return getattr(ask, "path", "")
@@ -111,6 +120,10 @@ class Outstanding:
         self.acked = 0
         """Outcomes of all writes up to this number were received."""
         self.xids = count(1)
+        self.is_read_only = False
+        """No server with a leader is there: writes neither leave nor get numbers."""
+        self.refused = 0
+        """How many refused writes wait for their turn."""
         self._limits = limits
         self._number = 0  # of the newest write
         self._number_sent = 0  # of the newest write that ever left
@@ -142,6 +155,9 @@ class Outstanding:
             if type(ask) is MultiRead:
                 size += sum(len(op.path) + REQUEST_OVERHEAD_BYTES for op in ask.ops)
             waiting = Waiting(token, now, xid, answer, request, path, None, size)
+        elif self.is_read_only and type(ask) is not CloseSession:
+            self.refused += 1
+            waiting = Waiting(token, now, 0, Refused, None, path_of(ask), None, 0)
         else:
             self._number = number = self._number + 1
             op = encode_op(ask)
@@ -164,6 +180,9 @@ class Outstanding:
         batch: list[Request] = []
         size = 0
         room = min(len(queued), self._window - len(sent))
+        if self.is_read_only and room:
+            may_leave = takewhile(lambda each: each.answer is not Written, islice(queued, room))
+            room = sum(1 for _ in may_leave)
         bytes_room = min(limits.frame_bytes, limits.outstanding_bytes_max - self._bytes_sent)
         while room > 0 and size < bytes_room:
             waiting = queued.popleft()
@@ -176,7 +195,7 @@ class Outstanding:
                 batch.append(Write(number, acked, request))  # type: ignore[arg-type]
                 if number > self._number_sent:
                     self._number_sent = number
-            else:
+            elif request is not None:
                 batch.append(request)  # type: ignore[arg-type]
         self._bytes_sent += size
         return batch
@@ -205,6 +224,19 @@ class Outstanding:
         if self._timed_out:
             self._timed_out -= 1
         return waiting
+
+    def take_refused(self) -> Waiting | None:
+        """Take the refused write whose turn it is: everything before it has been answered."""
+        if not self.is_refused_next():
+            return None
+        self.refused -= 1
+        if self._timed_out:
+            self._timed_out -= 1
+        return (self._sent or self._queued).popleft()
+
+    def is_refused_next(self) -> bool:
+        """Whether there is one."""
+        return self.refused > 0 and (self._sent or self._queued)[0].answer is Refused
 
     def unsend(self) -> None:
         """The connection is lost; everything will leave again, in the old order."""
@@ -248,7 +280,7 @@ class Outstanding:
         every = [*self._sent, *self._queued]
         self._sent.clear()
         self._queued.clear()
-        self._bytes_sent = self._timed_out = 0
+        self._bytes_sent = self._timed_out = self.refused = 0
         return every
 
     def ever_left(self, waiting: Waiting) -> bool:

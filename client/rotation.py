@@ -18,6 +18,7 @@ class Rotation:
         self._rng = rng
         self._next = 0
         self._tried = 0  # since the last success
+        self._failures: dict[ServerId, str] = {}
         self._rng.shuffle(self._servers)
 
     def next(self) -> ServerId:
@@ -30,6 +31,21 @@ class Rotation:
     def succeeded(self) -> None:
         """A server serves us: the next trouble is a new one."""
         self._tried = 0
+        self._failures.clear()
+
+    def failed(self, server: ServerId, reason: str) -> None:
+        """It does not serve us, or not any more."""
+        self._failures[server] = reason
+
+    def explain(self) -> str:
+        """Which servers were tried since one served us, and what came of it."""
+        if not self._failures:
+            return "no server has answered yet"
+        return "; ".join(f"server {s}: {why}" for s, why in sorted(self._failures.items()))
+
+    def vain_cycles(self) -> int:
+        """How often every server was tried for nothing before the present attempt."""
+        return (self._tried - 1) // len(self._servers)
 
     def pause_ms(self) -> Millis:
         """How long to wait before the next attempt: nothing unless a whole cycle was in vain.
@@ -48,6 +64,6 @@ class Rotation:
         At first so little that a whole cycle fits into the third of the session timeout that is
         left after a silent server; each vain cycle doubles it, in case all of them are slow.
         """
-        cycles = (self._tried - 1) // len(self._servers)
+        cycles = self.vain_cycles()
         shortest = max(timeout_ms // (3 * len(self._servers)), ATTEMPT_MS_MIN)
         return Millis(min(shortest << min(cycles, 10), max(timeout_ms * 2 // 3, shortest)))

@@ -103,7 +103,7 @@ class Session:
 
     @property
     def session_id(self) -> SessionId:
-        """The id of the session, unique for ever."""
+        """The id of the session, unique for ever; 0 while there was none yet, see `read_only`."""
         return self._core.session_id
 
     @property

@@ -96,6 +96,7 @@ class Ensemble:
         chroot: str = "",
         default_acl: Iterable[Acl] | None = None,
         client_id: ClientId | None = None,
+        read_only: bool = False,
     ) -> Client:
         """Open a session; see `raykeeper.client.connect`. `chroot` is the path of its root.
 
@@ -113,6 +114,7 @@ class Ensemble:
             value_bytes_max=VALUE_BYTES_MAX if described is None else described.value_bytes_max,
             default_acl=default_acl,
             client_id=client_id,
+            read_only=read_only,
         )
 
     def describe(self) -> ReplicaDescription | None:

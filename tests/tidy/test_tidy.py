@@ -50,8 +50,9 @@ SERVER = (
     *("recovered", "server", "server_context", "server_notes", "server_stats", "tree_streams"),
 )
 CLIENT_CORE = (
-    *("core", "effects", "limits", "liveness", "outstanding", "rotation", "rounds"),
-    *("states", "watched_event", "watchers", "chroot", "client_id", "results"),
+    *("chroot", "client_id", "core", "effects", "endings", "joining", "limits", "liveness"),
+    *("outstanding", "results", "rotation", "rounds", "search", "states", "watched_event"),
+    "watchers",
 )
 PURE = {
     "zab/*": [*CORE, "raykeeper.zab"],

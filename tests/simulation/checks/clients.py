@@ -61,7 +61,7 @@ class Clients:
         seen = new_seen(client.name, client.life, client)
         seen.takes = client.core._taken
         self._seen[client.name, client.life] = seen
-        self._committed.by_password[client.core._password] = seen
+        self._committed.by_password[client.core.client_id.password] = seen
         self._schedule.say(f"client {client.name} begins")
 
     def lost(self, client: "SimClient", cause: KeeperError | None) -> None:

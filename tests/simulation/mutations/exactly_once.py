@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from raykeeper.actors.connections import Connections
 from raykeeper.actors.leading import Leading
 from raykeeper.actors.peer_messages import WriteGap
+from raykeeper.client import endings
 from raykeeper.client.core import ClientCore
 from raykeeper.client.effects import Fail
 from raykeeper.client.outstanding import Outstanding, Query
@@ -200,8 +201,8 @@ def _a_session_for_each_connect(right: Any) -> Any:
 
 
 def _definite_when_expired(right: Any) -> Any:
-    def end_error(self: ClientCore, path: str, definite: bool = True) -> KeeperError:
-        return right(self, path, True)  # type: ignore[no-any-return]
+    def end_error(cause: KeeperError | None, path: str, *, definite: bool = True) -> KeeperError:
+        return right(cause, path)  # type: ignore[no-any-return]
 
     return end_error
 
@@ -337,7 +338,7 @@ MUTATIONS = [
     Mutation(
         "exactly once",
         "writes that fail with an expired session claim to be definite",
-        [(ClientCore, "_end_error", _definite_when_expired)],
+        [(endings, "end_error", _definite_when_expired)],
         100,
     ),
     Mutation(

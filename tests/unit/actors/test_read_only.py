@@ -104,6 +104,21 @@ def test_who_came_before_it_was_time_is_served_when_it_is() -> None:
     assert due is None or due > host.clock.now
 
 
+def test_who_has_a_session_and_wants_it_is_sent_away_to_come_again() -> None:
+    servers = Servers(3)
+    host = servers[1]
+    willing, other = reader(host), host.caller(2)
+    for peer in (2, 3):
+        servers.crash(peer)
+    assert isinstance(willing.greeting, Connected) and willing.session_id
+    servers.pass_time(AFTER_MS - 1)
+    assert (willing.ended, other.ended) == (None, None)
+    servers.pass_time(1)
+    assert (willing.ended, other.ended) == (Code.CONNECTION_LOSS, None)
+    again = reader(host, 3, session_id=willing.session_id, last_zxid=zxid_of(host))
+    assert isinstance(again.greeting, Connected) and again.greeting.read_only
+
+
 def test_not_before_it_was_without_a_leader_for_so_long() -> None:
     host = OneServer(1, (1, 2))
     caller = reader(host)

@@ -60,6 +60,8 @@ class Ensemble:
         """Frames arrive and are not answered, as if lost on the way back."""
         self.is_deaf = False
         """Frames are lost on the way here."""
+        self.leaderless: set[ServerId] = set()
+        """Servers that serve read-only whom they may, and answer nobody else."""
         self.values: dict[str, tuple[bytes, int]] = {"/": (b"", 0)}
         self.links: list[MemoryLink] = []
         self.requests: list[Request | WriteOp] = []
@@ -72,7 +74,7 @@ class Ensemble:
     async def dial(self, server: ServerId, events: LinkEvents) -> "MemoryLink":
         if self.is_down:
             raise LinkUnreachable(f"nobody answers at {server}")
-        link = MemoryLink(self, events)
+        link = MemoryLink(self, server, events)
         self.links.append(link)
         return link
 
@@ -95,6 +97,8 @@ class Ensemble:
         """A frame of a client."""
         frame = decode_client_frame(data)
         if isinstance(frame, Connect):
+            if link.server in self.leaderless and not frame.read_only:
+                return
             answer = self._connect(link, frame)
         else:
             answer = self._serve(link, frame)
@@ -103,6 +107,9 @@ class Ensemble:
 
     def _connect(self, link: "MemoryLink", frame: Connect) -> bytes:
         self.connects.append(frame)
+        if link.server in self.leaderless:
+            local = SessionId(0), frame.timeout_ms, self._zxid, 0, ""
+            return encode_server_frame(Connected(0, *local, read_only=True))
         session = self._sessions.get(frame.password)
         if session is None:
             if frame.session_id:
@@ -116,7 +123,9 @@ class Ensemble:
         )
 
     def _serve(self, link: "MemoryLink", frame: ClientFrame) -> bytes:
-        if link.password not in self._sessions:
+        if link.server in self.leaderless:
+            assert not any(isinstance(request, Write) for request in frame.requests), frame
+        elif link.password not in self._sessions:
             return encode_server_frame(Ended(Code.SESSION_EXPIRED))
         link.beat = frame.beat
         items: list[Item] = []
@@ -229,7 +238,8 @@ class MemoryLink:
 
     incarnation = 1
 
-    def __init__(self, ensemble: Ensemble, events: LinkEvents) -> None:
+    def __init__(self, ensemble: Ensemble, server: ServerId, events: LinkEvents) -> None:
+        self.server = server
         self.session = _Session(SessionId(0), Millis(0))
         self.password = b""
         self.beat = 0

@@ -12,6 +12,7 @@ from raykeeper.client.errors import (
     BadVersionError,
     ConnectionLossError,
     NoNodeError,
+    NotReadOnlyError,
     OperationTimeoutError,
     SessionExpiredError,
     WrongContextError,
@@ -23,9 +24,27 @@ from tests.unit.client.loops import VirtualLoop, run_virtually
 from tests.unit.client.scripted_server import Ensemble
 
 
-async def opened(ensemble: Ensemble, loop: VirtualLoop, timeout_s: float = 1e6) -> AsyncClient:
-    options = SessionOptions(session_timeout_s=9, timeout_s=timeout_s)
+async def opened(
+    ensemble: Ensemble, loop: VirtualLoop, timeout_s: float = 1e6, *, read_only: bool = False
+) -> AsyncClient:
+    options = SessionOptions(session_timeout_s=9, timeout_s=timeout_s, read_only=read_only)
     return await AsyncClient.open(ensemble.servers, ensemble, options, clock=loop.time)
+
+
+def test_a_server_without_a_leader_will_do_if_that_was_said() -> None:
+    async def main(loop: VirtualLoop) -> None:
+        ensemble = Ensemble()
+        ensemble.leaderless = set(ensemble.servers)
+        client = await opened(ensemble, loop, read_only=True)
+        assert (client.state, client.session_id) == (ClientState.CONNECTED_READ_ONLY, 0)
+        assert (await client.get("/"))[0] == b""
+        with pytest.raises(NotReadOnlyError):
+            await client.set("/", b"1")
+        with pytest.raises(ConnectionLossError):
+            await opened(ensemble, loop, timeout_s=60)
+        await client.close()
+
+    run_virtually(main)
 
 
 def test_serves_the_operations() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from raykeeper.client.driver import Driver
-from raykeeper.client.errors import ConnectionLossError, KeeperError
+from raykeeper.client.errors import ConnectionLossError, KeeperError, NotReadOnlyError
 from raykeeper.client.opening import SessionOptions, new_core
 from raykeeper.client.outstanding import Query
 from raykeeper.client.states import ClientState
@@ -46,10 +46,15 @@ class Listener:
         self.told.append(state)
 
 
-def driver_of(ensemble: Any, loop: VirtualLoop, listener: Listener, **spans: float) -> Driver:
-    options = SessionOptions(
-        session_timeout_s=spans.get("session", 9.0), timeout_s=spans.get("timeout", 1e6)
-    )
+def driver_of(
+    ensemble: Any,
+    loop: VirtualLoop,
+    listener: Listener,
+    *,
+    timeout: float = 1e6,
+    read_only: bool = False,
+) -> Driver:
+    options = SessionOptions(session_timeout_s=9.0, timeout_s=timeout, read_only=read_only)
     core = new_core([ServerId(1), ServerId(2)], options)
     driver = Driver(core, ensemble, listener, loop, loop.time)
     driver.start()
@@ -246,5 +251,52 @@ def test_watches_and_replies_in_the_order_of_the_frame() -> None:
         _, read, (watchers, event), written = listener.told
         assert (read.value, watchers, event.path, written.number) == (b"", ["w"], "/", 1)
         driver.close()
+
+    run_virtually(main)
+
+
+def test_moves_from_a_server_without_a_leader_to_one_that_has_one() -> None:
+    async def main(loop: VirtualLoop) -> None:
+        ensemble, listener = Ensemble(), Listener()
+        ensemble.leaderless = {ServerId(1), ServerId(2)}
+        driver = driver_of(ensemble, loop, listener, read_only=True)
+        await driver.opened
+        (before,) = ensemble.links
+        driver.submit(SET, listener)
+        driver.submit(Query(GetData, "/", "w"), listener)
+        # The other server is asked again and again, and left when it does not answer.
+        await asyncio.sleep(60)
+        assert len(ensemble.links) <= 2 and ensemble.links[0] is before
+        state, refused, read = listener.told
+        assert state is ClientState.CONNECTED_READ_ONLY and read.value == b""
+        assert isinstance(refused, NotReadOnlyError)
+
+        ensemble.leaderless = {before.server}
+        await asyncio.sleep(10)
+        (after,) = ensemble.links
+        assert (after.server, after.watches) == (3 - before.server, {("data", "/")})
+        driver.submit(SET, listener)
+        await asyncio.sleep(0.001)
+        connected, (watchers, _), written = listener.told[3:]
+        assert (connected, watchers, written.number) == (ClientState.CONNECTED, ["w"], 1)
+        driver.close()
+        await driver.finished
+
+    run_virtually(main)
+
+
+def test_a_search_that_finds_nobody_goes_on() -> None:
+    async def main(loop: VirtualLoop) -> None:
+        ensemble, listener = Ensemble(), Listener()
+        ensemble.leaderless = {ServerId(1), ServerId(2)}
+        driver = driver_of(ensemble, loop, listener, read_only=True)
+        await driver.opened
+        ensemble.is_down = True
+        await asyncio.sleep(20)
+        ensemble.is_down, ensemble.leaderless = False, {ensemble.links[0].server}
+        await asyncio.sleep(2)
+        assert listener.told == [ClientState.CONNECTED_READ_ONLY, ClientState.CONNECTED]
+        driver.close()
+        await driver.finished
 
     run_virtually(main)

@@ -29,6 +29,11 @@ def test_no_two_sessions_have_the_same_password() -> None:
     assert first.timeout_ms == 10_000
 
 
+def test_read_only_is_asked_for_only_when_wished() -> None:
+    assert not connect_of_a_new_core().read_only
+    assert connect_of_a_new_core(read_only=True).read_only
+
+
 @pytest.mark.parametrize(("session", "request_"), [(0, 30), (10, -1)])
 def test_refuses_senseless_spans(session: float, request_: float) -> None:
     with pytest.raises(BadArgumentsError):

@@ -4,5 +4,7 @@ from raykeeper.client.states import ClientState
 
 
 def test_states_are_their_names() -> None:
-    assert [str(state) for state in ClientState] == ["CONNECTED", "SUSPENDED", "LOST"]
+    assert [str(state) for state in ClientState] == [
+        *("CONNECTED", "CONNECTED_READ_ONLY", "SUSPENDED", "LOST")
+    ]
     assert ClientState.LOST == "LOST"

@@ -12,6 +12,7 @@ from raykeeper.client.effects import (
     Effect,
     OpenLink,
     SendFrame,
+    SendSearch,
 )
 from raykeeper.client.limits import ClientLimits
 from raykeeper.client.outstanding import Query
@@ -46,8 +47,10 @@ Z = [make_zxid(Epoch(1), n) for n in range(100)]
 SESSION = SessionId(Z[1])
 STAT = Stat(Z[1], Z[1], Millis(1), Millis(1), 0, 0, 0, 0, 1, 0, Z[1])
 CONNECTED = ChangeState(ClientState.CONNECTED)
+READ_ONLY = ChangeState(ClientState.CONNECTED_READ_ONLY)
 SUSPENDED = ChangeState(ClientState.SUSPENDED)
 SET = SetData("/a", b"v", -1)
+OFFER = Connected(0, SessionId(0), Millis(S), Z[1], 0, "", True)
 CLOSED = ChangeState(ClientState.LOST, None)
 
 
@@ -60,13 +63,22 @@ class Wire:
         *,
         taken: ClientId | None = None,
         chroot: Chroot = ROOT,
+        read_only: bool = False,
         **limits: int,
     ) -> None:
+        self.servers = servers
         ids = [ServerId(n + 1) for n in range(servers)]
         # So is every timeout of a request out of the way, unless a test wants it.
         limits.setdefault("request_timeout_ms", 1_000_000)
         self.core = ClientCore(
-            PASSWORD, Millis(S), ids, Random(7), ClientLimits(**limits), taken=taken, chroot=chroot
+            PASSWORD,
+            Millis(S),
+            ids,
+            Random(7),
+            ClientLimits(**limits),
+            taken=taken,
+            chroot=chroot,
+            read_only=read_only,
         )
         self.now = Millis(1000)
 
@@ -74,7 +86,9 @@ class Wire:
         """What the core asked for since the last call; frames are decoded."""
         out: list[Effect] = self.core.out
         self.core.out = []
-        return [decode_client_frame(e.data) if isinstance(e, SendFrame) else e for e in out]
+        return [
+            decode_client_frame(e.data) if isinstance(e, SendFrame | SendSearch) else e for e in out
+        ]
 
     def at(self, now: int) -> "Wire":
         self.now = Millis(now)
@@ -90,6 +104,19 @@ class Wire:
 
     def failed(self, reason: str = "reset") -> list[Any]:
         self.core.link_failed(reason, self.now)
+        return self.effects()
+
+    def search_opened(self) -> list[Any]:
+        self.core.search_opened(self.now)
+        return self.effects()
+
+    def search_failed(self, reason: str = "reset") -> list[Any]:
+        self.core.search_failed(reason, self.now)
+        return self.effects()
+
+    def search_told(self, *frames: Connected | ServerFrame | Ended) -> list[Any]:
+        for frame in frames:
+            self.core.search_frame(encode_server_frame(frame), self.now)
         return self.effects()
 
     def wake(self) -> list[Any]:
@@ -116,6 +143,21 @@ class Wire:
 
     def connected(self, timeout_ms: int = S, zxid: Zxid = Z[1], last: int = 0) -> list[Any]:
         return self.told(Connected(0, SESSION, Millis(timeout_ms), zxid, last))
+
+    def offered(self) -> list[Any]:
+        """The server has no leader and serves read-only."""
+        return self.told(OFFER)
+
+    def reading(self) -> "Wire":
+        """Every server was asked once and has no leader; one of them serves read-only."""
+        self.start()
+        for _ in range(self.servers):
+            self.opened()
+            self.offered()
+        self.at(self.core.deadline() or 0).wake()
+        self.opened()
+        assert self.offered() == [READ_ONLY]
+        return self
 
     def serving(self) -> "Wire":
         """The session is open."""

@@ -1,0 +1,97 @@
+"""One link of a client, from its dialing to its end. The driver has one, and one to search with.
+
+The invariant of this file: what a link tells is passed on while it is this line's present one; once
+it was left, or its dialing given up, nothing of it is heard.
+"""
+
+import asyncio
+from typing import Protocol
+
+from raykeeper.links.contract import Dialer, Link, LinkError
+from raykeeper.zab.ids import ServerId
+
+
+class LineOwner(Protocol):
+    """Who is told, on the loop."""
+
+    def line_opened(self, line: "Line") -> None:
+        """The link is open."""
+
+    def line_frames(self, line: "Line", frames: list[bytes]) -> None:
+        """Frames came, in order."""
+
+    def line_failed(self, line: "Line", reason: str) -> None:
+        """The link could not be opened, or has broken; the line is free again."""
+
+
+class Line:
+    """Has no link, dials one, or has one that is open."""
+
+    def __init__(self, dialer: Dialer, owner: LineOwner, loop: asyncio.AbstractEventLoop) -> None:
+        self._dialer = dialer
+        self._owner = owner
+        self._loop = loop
+        self._link: Link | None = None
+        self._events: _Events | None = None
+        self._dialing: asyncio.Task[None] | None = None
+
+    def open(self, server: ServerId) -> None:
+        """Dial `server`; the owner is told of the outcome."""
+        self._events = events = _Events(self)
+        self._dialing = self._loop.create_task(self._dial(server, events))
+
+    def send(self, frame: bytes) -> None:
+        """Send on the open link."""
+        assert self._link is not None, len(frame)
+        self._link.send(frame)
+
+    def close(self, reason: str) -> None:
+        """Close the link, or stop dialing. Without either: nothing."""
+        link = self._link
+        self._forget()
+        if link is not None:
+            link.close(reason)
+
+    async def _dial(self, server: ServerId, events: "_Events") -> None:
+        try:
+            link = await self._dialer.dial(server, events)
+        except LinkError as error:
+            if events.line is not None:
+                self._dialing = None  # which is this very task
+                events.closed(str(error))
+            return
+        if events.line is None:
+            link.close("it was opened too late")
+            return
+        self._dialing = None
+        self._link = link
+        self._owner.line_opened(self)
+
+    def _frames(self, frames: list[bytes]) -> None:
+        self._owner.line_frames(self, frames)
+
+    def _failed(self, reason: str) -> None:
+        self._forget()
+        self._owner.line_failed(self, reason)
+
+    def _forget(self) -> None:
+        if self._events is not None:
+            self._events.line = None
+        if self._dialing is not None:
+            self._dialing.cancel()
+        self._events = self._link = self._dialing = None
+
+
+class _Events:
+    """What one link is told to tell; deaf once the line has left that link."""
+
+    def __init__(self, line: Line) -> None:
+        self.line: Line | None = line
+
+    def frames(self, frames: list[bytes]) -> None:
+        if self.line is not None:
+            self.line._frames(frames)
+
+    def closed(self, reason: str) -> None:
+        if self.line is not None:
+            self.line._failed(reason)
