@@ -10,7 +10,9 @@ from collections.abc import Iterable
 from msgspec import Struct, field
 
 from raykeeper.zab.effects import Note, Run
-from raykeeper.zab.ids import FOUNDING, DiskId, Epoch, Zxid
+from raykeeper.zab.ids import FOUNDING, ZERO, DiskId, Epoch, Zxid
+from raykeeper.znodes.snapshot import SnapshotLoader
+from raykeeper.znodes.state import State
 
 
 class Recovered(Struct, frozen=True):
@@ -35,3 +37,13 @@ class Recovered(Struct, frozen=True):
     has_room: bool = True
     """Whether there is a spare segment for the log (rule D6)."""
     notes: list[Note] = field(default_factory=list)
+
+
+def state_of(recovered: Recovered) -> State:
+    """The state that the snapshot holds, that of the beginning without one."""
+    if recovered.snapshot_zxid == ZERO:
+        return State()
+    loader = SnapshotLoader()
+    for chunk in recovered.chunks:
+        loader.load(chunk)
+    return loader.finish(recovered.snapshot_zxid, recovered.consistent_at)

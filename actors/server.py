@@ -49,18 +49,17 @@ from raykeeper.actors.peer_messages import (
     Touches,
     TouchesConfirmed,
 )
-from raykeeper.actors.recovered import Recovered
+from raykeeper.actors.recovered import Recovered, state_of
 from raykeeper.actors.server_context import ServerContext, ServerOptions
 from raykeeper.actors.server_stats import ServerStats, stats_of
 from raykeeper.actors.tree_streams import TreeStreams
 from raykeeper.zab import effects as zab
 from raykeeper.zab.history import History
-from raykeeper.zab.ids import FOUNDING, ZERO, DiskId, Millis, Now, ServerId, Zxid
+from raykeeper.zab.ids import FOUNDING, DiskId, Millis, Now, ServerId, Zxid
 from raykeeper.zab.peer import Peer
 from raykeeper.zab.settings import Settings
 from raykeeper.zab.window import TxnWindow
 from raykeeper.znodes.limits import Limits
-from raykeeper.znodes.snapshot import SnapshotLoader
 from raykeeper.znodes.state import State, outcome_of
 from raykeeper.znodes.tree import Happening
 from raykeeper.znodes.txns import (
@@ -80,7 +79,7 @@ class Server:
         self, settings: Settings, limits: Limits, options: ServerOptions, recovered: Recovered
     ) -> None:
         """Takes up the recovered state: snapshot, then the log as far as it is known committed."""
-        state = _load(recovered)
+        state = state_of(recovered)
         window = TxnWindow(recovered.snapshot_zxid)
         for run in recovered.runs:
             window.extend(run.first, run.txns)
@@ -492,12 +491,3 @@ class Server:
         out = context.out[:]
         context.out.clear()
         return out
-
-
-def _load(recovered: Recovered) -> State:
-    if recovered.snapshot_zxid == ZERO:
-        return State()
-    loader = SnapshotLoader()
-    for chunk in recovered.chunks:
-        loader.load(chunk)
-    return loader.finish(recovered.snapshot_zxid, recovered.consistent_at)

@@ -21,8 +21,11 @@ OUTCOMES_MAX: Final = 2000
 state, so no setting: replicas that kept different numbers of them would differ."""
 
 RESULTS_BYTES_MAX: Final = 4 << 20
-"""Of reads in transactions, among the unacknowledged outcomes of one session: the bound of what a
-replica keeps for it. What does not fit is refused with THROTTLED_OP."""
+"""Of the reads in one transaction. What does not fit is refused with THROTTLED_OP."""
+
+OUTCOME_BYTES_MAX: Final = 16 << 20
+"""Of the results of transactions, among the unacknowledged outcomes of one session: the bound of
+what a replica keeps for it. What does not fit is refused with THROTTLED_OP."""
 
 WATCHES_MAX: Final = 100_000
 """Watches of one connection: an event for each fits in memory when they all fire at once."""
@@ -32,6 +35,7 @@ SESSION_TIMEOUT_FLOOR_MS: Final = Millis(100)
 SESSION_TIMEOUT_CEILING_MS: Final = Millis(24 * 3600 * 1000)
 
 assert PATH_CHARS_MAX * 3 * OUTCOMES_MAX <= VALUE_BYTES_CEILING, "outcomes of one session"
+assert RESULTS_BYTES_MAX < OUTCOME_BYTES_MAX
 
 
 class Limits(Struct, frozen=True):
@@ -53,6 +57,8 @@ class Limits(Struct, frozen=True):
     """Watches of one connection."""
     transaction_ops_max: int = 1_000
     """Operations in a branch of a transaction, and conditions."""
+    transaction_bytes_max: int = VALUE_BYTES_CEILING
+    """A transaction as its client sends it: frames between servers have a bound too."""
     super_identities: tuple[Identity, ...] = ()
     """Whoever proves one of these is exempt from all ACLs (schemes digest and scrypt)."""
 
@@ -74,6 +80,7 @@ class Limits(Struct, frozen=True):
         _within("sessions_max", self.sessions_max, 1, 10_000_000)
         _within("outcomes_max", self.outcomes_max, 1, OUTCOMES_MAX)
         _within("transaction_ops_max", self.transaction_ops_max, 1, 100_000)
+        _within("transaction_bytes_max", self.transaction_bytes_max, 1, VALUE_BYTES_CEILING)
         _within("watches_max", self.watches_max, 1, 10_000_000)
 
 

@@ -28,7 +28,7 @@ from raykeeper.znodes.acl import (
 )
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.future import FutureTree
-from raykeeper.znodes.limits import RESULTS_BYTES_MAX, Limits
+from raykeeper.znodes.limits import OUTCOME_BYTES_MAX, Limits
 from raykeeper.znodes.operations import REFUSED, Operations
 from raykeeper.znodes.quotas import SoftExceeded
 from raykeeper.znodes.requests import (
@@ -48,8 +48,9 @@ from raykeeper.znodes.requests import (
 )
 from raykeeper.znodes.sessions import Session
 from raykeeper.znodes.state import State
-from raykeeper.znodes.transactions import Transactions, results_bytes
+from raykeeper.znodes.transactions import OP_BYTES, Transactions, results_bytes
 from raykeeper.znodes.txns import (
+    Aborted,
     Change,
     Deleted,
     IdentitiesSet,
@@ -76,7 +77,7 @@ class FutureSession(Struct):
     proven: Identities
     identities: Identities
     results: deque[tuple[int, int]]
-    """Number and bytes of outcomes with results of reads that are not yet acknowledged."""
+    """Number and bytes of the outcomes of transactions that are not yet acknowledged."""
     closing: bool = False
 
 
@@ -243,6 +244,8 @@ class Preparation:
             case Delete():
                 return operations.delete(zxid, identities, op)
             case Transaction():
+                if len(raw) > self._limits.transaction_bytes_max:
+                    return REFUSED[Code.BAD_ARGUMENTS]
                 return self._transaction(zxid, time_ms, session_id, session, op)
             case SetAcls():
                 return operations.set_acls(zxid, identities, op)
@@ -261,19 +264,23 @@ class Preparation:
         op: Transaction,
     ) -> Change:
         held = session.results
-        room = RESULTS_BYTES_MAX - sum(size for _, size in held)
+        room = OUTCOME_BYTES_MAX - sum(size for _, size in held)
         change = self._transactions.prepare(zxid, time_ms, session_id, session.identities, op, room)
-        if type(change) is Several and (size := results_bytes(change.results)):
-            held.append((session.last_number, size))
+        if type(change) is Several:
+            held.append((session.last_number, results_bytes(change.results)))
+        elif type(change) is Aborted:
+            held.append((session.last_number, OP_BYTES * change.count))
         return change
 
     def _identified(self, session: FutureSession, op: AddAuth) -> Change:
         identity = proven_identity(op.scheme, op.credential)
-        if identity is None or len(session.proven) >= IDENTITIES_MAX:
+        if identity is None:
             return REFUSED[Code.AUTH_FAILED]
         proven = dict.fromkeys((*session.proven, identity))
         if identity in self._limits.super_identities:
             proven[SUPER] = None
+        if len(proven) > IDENTITIES_MAX:
+            return REFUSED[Code.AUTH_FAILED]
         session.proven = tuple(proven)
         session.identities = identities_of(session.proven, session.host)
         return IdentitiesSet(session.proven)
@@ -354,6 +361,6 @@ class Preparation:
 def _results_held(session: Session) -> deque[tuple[int, int]]:
     held: deque[tuple[int, int]] = deque()
     for number, outcome in session.outcomes.items():
-        if outcome.results is not None and (size := results_bytes(outcome.results.results)):
-            held.append((number, size))
+        if outcome.results is not None:
+            held.append((number, results_bytes(outcome.results.results)))
     return held

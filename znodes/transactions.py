@@ -9,11 +9,13 @@ branches: etcd's `Txn`.
 """
 
 from collections.abc import Callable
+from typing import Final
 
 from raykeeper.zab.ids import Millis, Zxid
 from raykeeper.znodes.acl import Identities, Permission
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.future import FutureTree, FutureZnode
+from raykeeper.znodes.limits import RESULTS_BYTES_MAX
 from raykeeper.znodes.operations import REFUSED, Operations, may, missing, stat_of_future
 from raykeeper.znodes.paths import fault_in
 from raykeeper.znodes.requests import (
@@ -46,6 +48,10 @@ from raykeeper.znodes.txns import (
     Several,
 )
 
+OP_BYTES: Final = 8
+"""What the result of any operation takes at least."""
+_STAT_BYTES: Final = 100
+
 _HOLDS: dict[Relation, Callable[[object, object], bool]] = {
     Relation.EQUAL: lambda one, other: one == other,
     Relation.NOT_EQUAL: lambda one, other: one != other,
@@ -71,7 +77,7 @@ class Transactions:
         op: Transaction,
         bytes_room: int,
     ) -> Several | Aborted | Refused:
-        """`bytes_room`: what the results may take, at most (THROTTLED_OP)."""
+        """`bytes_room`: what the results may take, at most, those of reads even less."""
         if max(len(op.compares), len(op.then), len(op.otherwise)) > self._ops_max:
             return REFUSED[Code.BAD_ARGUMENTS]
         is_then = True
@@ -83,6 +89,9 @@ class Transactions:
         ops = op.then if is_then else op.otherwise
         changes: list[Created | Deleted | DataSet] = []
         results: list[OpResult] = []
+        reads_room = RESULTS_BYTES_MAX
+        if OP_BYTES * len(ops) > bytes_room:  # aborted it would take no less
+            return REFUSED[Code.THROTTLED_OP]
         self._tree.draft()
         for place, each in enumerate(ops):
             done = self._one(zxid, time_ms, session_id, identities, each)
@@ -90,12 +99,15 @@ class Transactions:
                 self._tree.discard()
                 return Aborted(is_then, done.code, place, len(ops))
             change, result = done
-            bytes_room -= _size_of(result)
-            if bytes_room < 0:
-                self._tree.discard()
-                return REFUSED[Code.THROTTLED_OP]
+            size = _size_of(result)
+            bytes_room -= size
             if change is not None:
                 changes.append(change)
+            else:
+                reads_room -= size
+            if bytes_room < 0 or reads_room < 0:
+                self._tree.discard()
+                return REFUSED[Code.THROTTLED_OP]
             results.append(result)
         self._tree.settle(zxid)
         return Several(is_then, changes, results)
@@ -179,14 +191,20 @@ def _field(record: FutureZnode, field: CompareField) -> int | bytes:
 
 
 def _size_of(result: OpResult) -> int:
-    """What the result of a read takes, roughly; those of writes are small and bounded."""
-    if type(result) is OpValue:
-        return len(result.value)
-    if type(result) is OpChildren:
-        return sum(map(len, result.names)) + 8 * len(result.names)
-    return 0
+    """What a result takes when it is encoded, roughly."""
+    match result:
+        case OpDone():
+            return len(result.path) + (OP_BYTES if result.stat is None else _STAT_BYTES)
+        case OpValue():
+            return len(result.value) + _STAT_BYTES
+        case OpChildren():
+            return sum(map(len, result.names)) + OP_BYTES * len(result.names) + _STAT_BYTES
+        case OpStat():
+            return _STAT_BYTES
+        case _:
+            return OP_BYTES
 
 
 def results_bytes(results: list[OpResult]) -> int:
-    """What the results of reads among these take."""
+    """What the results of a transaction take."""
     return sum(map(_size_of, results))

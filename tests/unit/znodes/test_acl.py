@@ -274,6 +274,7 @@ def test_an_identity_is_added_once_and_so_many_at_most() -> None:
     for number in range(IDENTITIES_MAX - 1):
         assert two.code(two.ann, AddAuth("digest", b"u%d:pw" % number)) == 0
     assert two.code(two.ann, AddAuth("digest", b"more:pw")) == Code.AUTH_FAILED
+    assert two.code(two.ann, AddAuth("digest", b"u7:pw")) == 0  # it has that already
 
 
 def test_who_is_super_may_do_everything() -> None:

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from raykeeper.znodes.acl import Acl
 from raykeeper.znodes.errors import Code
-from raykeeper.znodes.limits import Limits
+from raykeeper.znodes.limits import OUTCOME_BYTES_MAX, Limits
+from raykeeper.znodes.preparation import Preparation
 from raykeeper.znodes.reads import inquire
 from raykeeper.znodes.replies import ResultsRead
 from raykeeper.znodes.requests import (
@@ -28,9 +29,11 @@ from raykeeper.znodes.requests import (
     SetData,
     Transaction,
     TxnOp,
+    encode_op,
 )
 from raykeeper.znodes.snapshot import SnapshotLoader, SnapshotWalk
 from raykeeper.znodes.state import State, outcome_of
+from raykeeper.znodes.transactions import OP_BYTES
 from raykeeper.znodes.tree import stat_of
 from raykeeper.znodes.txns import (
     Aborted,
@@ -292,21 +295,65 @@ def test_children_are_those_of_the_future() -> None:
     assert (sorted(last.names), last.stat.num_children) == (["c", "d"], 2)
 
 
+def test_reads_of_one_transaction_that_do_not_fit_are_refused() -> None:
+    leader, session = begun(Limits(value_bytes_max=8 << 20))
+    leader.set(session, "/a", bytes(3 << 20))
+    version = leader.state.tree.znodes["/a/b"].version
+    read, write = ReadData("/a"), SetData("/a/b", bytes(3 << 20), -1)
+    assert leader.do(session, multi(write, read, read)) == Refused(Code.THROTTLED_OP)
+    assert leader.state.tree.znodes["/a/b"].version == version
+    assert isinstance(leader.do(session, multi(write, read, write)), Several)
+
+
 def test_results_that_do_not_fit_are_refused_until_others_are_acknowledged() -> None:
     leader, session = begun(Limits(value_bytes_max=8 << 20))
     leader.set(session, "/a", bytes(3 << 20))
     read = multi(SetData("/a/b", b"", -1), ReadData("/a"))
-    assert isinstance(leader.do(session, read), Several)
+    before = leader.preparation.last_number(session)
+    assert before is not None
+    for _ in range(OUTCOME_BYTES_MAX // (3 << 20)):
+        assert isinstance(leader.do(session, read), Several)
     version = leader.state.tree.znodes["/a/b"].version
     assert leader.do(session, read) == Refused(Code.THROTTLED_OP)
     assert leader.state.tree.znodes["/a/b"].version == version
-    # A new leader counts what the table holds.
-    again = OneLeader()
-    again.log, again._applied = leader.log, len(leader.log)
-    preparation = type(leader.preparation)(leader.state, Limits())
-    leader.preparation = preparation
+    leader.preparation = Preparation(leader.state, Limits())  # a new leader knows what is held
     assert leader.do(session, read) == Refused(Code.THROTTLED_OP)
-    assert isinstance(leader.do(session, read, acked=7), Several)
+    assert isinstance(leader.do(session, read, acked=before + 1), Several)
+    assert leader.do(session, read) == Refused(Code.THROTTLED_OP)
+
+
+def test_results_of_writes_count() -> None:
+    leader, session = begun()
+    create = [[Create(f"/{n:{fill}>8000}", b"", 0) for n in range(1_000)] for fill in "xyz"]
+    for some in create[: OUTCOME_BYTES_MAX // (8_000 * 1_000)]:
+        assert isinstance(leader.do(session, multi(*some)), Several)
+    before = leader.state.tree.digest
+    assert leader.do(session, multi(*create[-1])) == Refused(Code.THROTTLED_OP)
+    assert leader.state.tree.digest == before
+
+
+def test_what_was_aborted_counts() -> None:
+    limits = Limits(value_bytes_max=8 << 20, transaction_ops_max=100_000)
+    leader, session = begun(limits)
+    leader.set(session, "/a", bytes(3 << 20))
+    for _ in range(OUTCOME_BYTES_MAX // (3 << 20)):
+        assert isinstance(leader.do(session, multi(ReadData("/a"))), Several)
+    aborted = multi(Check("/none", -1), *[Check("/a", -1)] * 99_999)
+    room = OUTCOME_BYTES_MAX % (3 << 20)
+    for _ in range(room // (100_000 * OP_BYTES)):
+        assert isinstance(leader.do(session, aborted), Aborted)
+    assert leader.do(session, aborted) == Refused(Code.THROTTLED_OP)
+    leader.preparation = Preparation(leader.state, limits)
+    assert leader.do(session, aborted) == Refused(Code.THROTTLED_OP)
+
+
+def test_a_transaction_has_so_many_bytes_at_most() -> None:
+    op = multi(Create("/x", bytes(100), 0), Create("/y", bytes(100), 0))
+    size = len(encode_op(op))
+    for most, code in ((size, Code.OK), (size - 1, Code.BAD_ARGUMENTS)):
+        leader, session = begun(Limits(transaction_bytes_max=most))
+        change = leader.do(session, op)
+        assert change == Refused(code) if code else isinstance(change, Several)
 
 
 def test_so_many_operations_at_most() -> None:
