@@ -120,8 +120,6 @@ class Server:
             # Perhaps again: the last process may have died on it.
             self._context.out.append(zab.VoteGranted())
 
-    # The shell's side.
-
     def start(self, now: Now) -> list[Effect]:
         """Begin to look for a leader."""
         self._context.now = now
@@ -190,9 +188,7 @@ class Server:
         connections, streams = self._connections, self._streams
         return {
             PeerFrame: self._on_peer_frame,
-            ClientFrameArrived: lambda event: connections.frame(
-                event.connection, event.data, event.host
-            ),
+            ClientFrameArrived: lambda e: connections.frame(e.connection, e.data, e.host),
             ClientGone: lambda event: connections.gone(event.connection),
             LogSynced: self._on_log_synced,
             EpochsSaved: self._on_epochs_saved,

@@ -59,7 +59,7 @@ class Clients:
         """A session begins."""
         assert client.core is not None
         seen = new_seen(client.name, client.life, client)
-        seen.takes = client.core._taken
+        seen.takes = client.core._joining._taken
         self._seen[client.name, client.life] = seen
         self._committed.by_password[client.core.client_id.password] = seen
         self._schedule.say(f"client {client.name} begins")
