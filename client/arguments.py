@@ -10,7 +10,7 @@ from typing import Literal
 from raykeeper.client.client_id import ClientId
 from raykeeper.client.outstanding import Query
 from raykeeper.zab.ids import Millis
-from raykeeper.znodes.acl import Acl, Acls, Identity, normalized
+from raykeeper.znodes.acl import Acl, Acls, Identity, Permission, normalized
 from raykeeper.znodes.errors import BadArgumentsError, InvalidAclError
 from raykeeper.znodes.paths import check_path
 from raykeeper.znodes.quotas import NO_LIMIT, QuotaLimits
@@ -176,15 +176,26 @@ def checked_acls(path: str, acls: object) -> Acls:
         raise InvalidAclError(path, f"an ACL is a list of Acl, not {acls!r}")
     entries = tuple(acls)
     for each in entries:
-        if not isinstance(each, Acl) or not isinstance(each.permissions, int):
+        if not isinstance(each, Acl) or type(each.permissions) not in (int, Permission):
             raise InvalidAclError(path, f"an ACL is a list of Acl, and has {each!r}")
-        if not isinstance(each.scheme, str) or not isinstance(each.id, str):
+        if not is_text(each.scheme) or not is_text(each.id):
             raise InvalidAclError(path, f"scheme and id of an Acl are texts, unlike in {each!r}")
         if isinstance(normalized([each], _SOMEBODY), int):
             raise InvalidAclError(path, f"malformed: {each!r}")
     if isinstance(normalized(entries, _SOMEBODY), int):
         raise InvalidAclError(path, f"it has {len(entries)} entries")
     return entries
+
+
+def is_text(text: object) -> bool:
+    """Whether it is a string that can be sent: half of a surrogate pair cannot."""
+    if not isinstance(text, str):
+        return False
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def checked_limits(path: str, limits: object) -> QuotaLimits:

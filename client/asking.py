@@ -159,8 +159,8 @@ class Asking:
 
     def add_auth(self, ensemble: str, scheme: str, credential: str | bytes) -> Ask:
         """One more identity of the session."""
-        if not isinstance(scheme, str):
-            raise BadArgumentsError("", f"a scheme is text, not {type(scheme).__name__}")
+        if not arguments.is_text(scheme):
+            raise BadArgumentsError("", f"a scheme is text, not {scheme!r}")
         return AddAuth(scheme, proof_of(ensemble, scheme, credential))
 
     def who_am_i(self) -> Ask:
@@ -191,7 +191,7 @@ class Asking:
 
     def get_ephemerals(self, prefix: str) -> Ask:
         """The session's own ephemeral znodes."""
-        if not isinstance(prefix, str) or prefix[:1] != "/":
+        if not arguments.is_text(prefix) or prefix[:1] != "/":
             raise BadArgumentsError("", f'a prefix is text that starts with "/", not {prefix!r}')
         return GetEphemerals(0, prefix)
 

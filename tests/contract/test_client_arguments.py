@@ -40,7 +40,7 @@ BAD = [
     (lambda c: c.get_many(["/a", "b"]), 'a path must start with "/"'),
     (lambda c: c.get_many(["/a"] * 1001), "1001 paths, at most 1000"),
     # Who may do what.
-    (lambda c: c.add_auth(3, "a:b"), "a scheme is text, not int"),
+    (lambda c: c.add_auth(3, "a:b"), "a scheme is text, not 3"),
     (lambda c: c.add_auth("digest", 3), "a credential is text, not int"),
     (lambda c: c.add_auth("digest", "ann"), 'a credential has the form "user:password"'),
     (lambda c: c.add_auth("scrypt", b"\xff:x"), "a credential must be valid UTF-8"),
