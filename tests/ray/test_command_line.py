@@ -164,6 +164,24 @@ def test_up_and_down(ray_session: str, run: Run, tmp_path: Path) -> None:
     assert run("status", name)[0] == 3
 
 
+def test_observers_of_a_file_and_of_the_command_line(
+    ray_session: str, run: Run, tmp_path: Path
+) -> None:
+    """The command line overrules the file; status shows who has no vote."""
+    name = new_name()
+    file = tmp_path / "ray-config.yaml"
+    file.write_text(f"name: {name}\nservers: 3\nobservers: 2\ndata_dir: {tmp_path}/d\n")
+
+    def observers() -> list[str]:
+        return re.findall(r"^(\d)\s+observer\s", run("status", name)[1], re.MULTILINE)
+
+    assert run("up", str(file))[0] == 0
+    eventually(lambda: observers() == ["4", "5"])
+    code, _, err = run("up", str(file), "--observers", "1")
+    assert code != 0 and "runs with 2 observers, not 1" in err
+    assert run("down", name)[0] == 0
+
+
 def test_up_on_a_machine_without_ray(bare_machine: dict[str, str]) -> None:
     def command(*words: str) -> Any:
         return subprocess.run(

@@ -73,3 +73,36 @@ def test_an_observer_serves_votes_in_nothing_and_comes_back(
     launch_one(ensemble.name, observers=1)
     with connect_to(ensemble, OBSERVER) as client:
         assert client.get("/a")[0] == b"2"
+
+
+def test_writes_wait_for_no_observer_and_each_of_them_answers_reads(launch_one: Launch) -> None:
+    """1. A client at each of five servers; what one writes, each reads at its own.
+    2. Both observers and a follower stand still: two of five go on, a majority of the voters.
+    3. They go on, and have it all.
+    """
+    ensemble = launch_one(observers=2)
+    eventually(lambda: sorted(roles(ensemble))[-2:] == ["observer", "observer"])
+    leader = ensemble.wait_for_leader()
+    clients = {server: connect_to(ensemble, server) for server in map(ServerId, range(1, 6))}
+    clients[leader].create("/a", b"1")
+    for client in clients.values():
+        client.sync()
+        assert client.get("/a", watch=print)[0] == b"1"
+    servers = ensemble.status().servers
+    assert [server.watches for server in servers] == [1] * 5
+
+    follower = next(s.server_id for s in servers if s.role == "follower")
+    stopped = [s.pid for s in servers if s.server_id in (follower, 4, 5)]
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        assert clients[leader].set("/a", b"2").version == 1
+    finally:
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
+    for server in (ServerId(4), ServerId(5)):
+        with connect_to(ensemble, server) as client:
+            client.sync()
+            assert client.get("/a")[0] == b"2"
+    for client in clients.values():
+        client.close()

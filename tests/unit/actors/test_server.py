@@ -35,7 +35,7 @@ from raykeeper.zab.effects import Append, Role, Truncate
 from raykeeper.zab.ids import ZERO, Epoch, Millis, ServerId, Zxid
 from raykeeper.zab.messages import Ping
 from raykeeper.zab.settings import WindowLimits
-from raykeeper.znodes.replies import Connected, DataRead, Done, Written
+from raykeeper.znodes.replies import ChildrenRead, Connected, DataRead, Done, Written
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.snapshot import SnapshotFormatError, SnapshotWalk
 from tests.simulation.disk import StoredSnapshot
@@ -308,6 +308,31 @@ def test_observer_serves_and_does_not_vote() -> None:
     assert servers[4].server.peer.role is Role.OBSERVER
     assert [type(x) for x in caller.ask(caller.create("/a"), caller.sync())] == [Written, Done]
     assert len(set(servers.digests())) == 1
+
+
+def test_reads_at_observers_cost_nobody_else_anything() -> None:
+    servers = Servers(3, observers=2)
+    callers = [servers[4].caller(), servers[5].caller(2)]
+    callers[0].ask(callers[0].create("/a"))
+    for host in servers.hosts.values():
+        host.take()
+    for caller in callers:
+        read, listed = caller.ask(caller.get("/a"), caller.children("/"))
+        assert (type(read), type(listed)) == (DataRead, ChildrenRead)
+    assert [host.of(SendPeer) for host in servers.hosts.values()] == [[]] * 5
+
+
+def test_writes_wait_for_no_observer_and_for_a_majority_of_the_voters() -> None:
+    servers = Servers(3, observers=2)
+    caller = servers[3].caller()
+    servers.hold(1, 3)
+    servers.hold(4, 3)
+    servers.hold(5, 3)
+    assert [type(item) for item in caller.ask(caller.create("/a"))] == [Written]
+    servers.hold(2, 3)
+    servers.release(4, 3)
+    servers.release(5, 3)
+    assert caller.ask(caller.create("/b")) == []  # three of five have it, one voter of three
 
 
 @pytest.mark.parametrize("event", [SessionsOverdue([]), TrackerLost()])
