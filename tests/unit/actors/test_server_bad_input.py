@@ -17,6 +17,7 @@ from raykeeper.znodes.quotas import limits_path
 from raykeeper.znodes.replies import ReadFailed, ResultsRead, Written
 from raykeeper.znodes.requests import (
     AddAuth,
+    AddWatch,
     Check,
     Compare,
     CompareField,
@@ -29,11 +30,13 @@ from raykeeper.znodes.requests import (
     GetChildren,
     GetData,
     GetQuota,
+    LastingWatch,
     MultiRead,
     ReadChildren,
     ReadData,
     ReadStat,
     Relation,
+    RemoveWatches,
     Request,
     SessionId,
     SetAcls,
@@ -41,6 +44,8 @@ from raykeeper.znodes.requests import (
     SetWatches,
     Transaction,
     TxnOp,
+    WatchKind,
+    WatchMode,
     Write,
     WriteOp,
     encode_op,
@@ -322,6 +327,15 @@ WRONG_READS = [
     (GetQuota(1, "/a"), NO_NODE),
     *((kind(1, "/sealed", False), NO_AUTH) for kind in READS),
     *((kind(1, "/sealed"), NO_AUTH) for kind in (GetAcls, CountDescendants)),
+    *((AddWatch(1, path, mode), BAD) for path in BAD_PATHS for mode in WatchMode),
+    *((AddWatch(1, "/a", mode), BAD) for mode in (-1, 2, 1 << 62)),
+    *((RemoveWatches(1, path, WatchKind.ANY), BAD) for path in BAD_PATHS),
+    *((RemoveWatches(1, "/a", kind), BAD) for kind in (-1, 6, 1 << 62)),
+    *(
+        (RemoveWatches(1, path, kind), Code.NO_WATCHER)
+        for path in ("/a", "/none")
+        for kind in WatchKind
+    ),
 ]
 
 
@@ -382,8 +396,13 @@ def test_what_is_no_request_ends_the_link_alone(data: bytes) -> None:
     assert isinstance(item, Written) and item.code == Code.OK
 
 
-def test_watches_set_again_at_paths_that_are_none(caller: Caller) -> None:
+def test_watches_set_again_that_make_no_sense() -> None:
+    servers = Servers(2)
+    caller = servers[1].caller()
+    caller.ask(caller.create("/a"), caller.create("/alive"))
     before = digests(caller)
-    caller.ask(SetWatches(1, Zxid(0), BAD_PATHS, BAD_PATHS, BAD_PATHS))
+    lasting = [LastingWatch(path, mode) for path in (*BAD_PATHS, "/a") for mode in (0, 1, 2, -1)]
+    caller.ask(SetWatches(1, Zxid(0), BAD_PATHS, BAD_PATHS, BAD_PATHS, lasting))
     assert digests(caller) == before
+    caller.ask(caller.set("/a", b"1"), caller.create("/a/b"), caller.delete("/a/b"))
     check_alive(caller)
