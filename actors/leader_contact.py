@@ -4,11 +4,15 @@ ZooKeeper: `FollowerRequestProcessor`, `Learner.request`, `Learner.ping` (touche
 leader itself the same requests take the short way to `Leading`.
 """
 
+from collections.abc import Iterator
+from typing import Final
+
 from raykeeper.actors.connection import Connection, PendingSync
 from raykeeper.actors.connections import Connections
 from raykeeper.actors.effects import SendPeer
 from raykeeper.actors.leading import Leading
 from raykeeper.actors.peer_messages import (
+    ForwardedWrite,
     ForwardWrites,
     ReadPointReply,
     ReadPointRequest,
@@ -18,6 +22,9 @@ from raykeeper.actors.peer_messages import (
 from raykeeper.actors.server_context import ServerContext
 from raykeeper.zab.effects import ReadPoint
 from raykeeper.zab.ids import ServerId, Zxid
+
+FORWARD_BYTES_MAX: Final = 8 << 20
+"""Of one message, unless a single write is larger: after an election all that wait leave."""
 
 
 class LeaderContact:
@@ -57,8 +64,7 @@ class LeaderContact:
                 connections.gap(gap.session_id, gap.owner)
         else:
             out.extend(SendPeer(leader, connect) for connect in connects)
-            if writes:
-                out.append(SendPeer(leader, ForwardWrites(writes)))
+            out.extend(SendPeer(leader, ForwardWrites(some)) for some in _portions(writes))
         if syncs:
             self._token += 1
             self._syncs[self._token] = syncs
@@ -130,3 +136,14 @@ class LeaderContact:
             self._token += 1
             self._confirming[self._token] = (asker, what)
             role.read_point(self._token)
+
+
+def _portions(writes: list[ForwardedWrite]) -> Iterator[list[ForwardedWrite]]:
+    start = size = 0
+    for place, forwarded in enumerate(writes, 1):
+        size += len(forwarded.write.op)
+        if size > FORWARD_BYTES_MAX:
+            yield writes[start:place]
+            start, size = place, 0
+    if start < len(writes):
+        yield writes[start:]

@@ -17,11 +17,15 @@ from raykeeper.actors.events import Event, LinkDown, LinkUp, PeerFrame
 from raykeeper.actors.peer_messages import PeerMessage, decode_peer_frame, encode_peer_frame
 from raykeeper.links.contract import Dialer, Link, LinkError, LinkEvents, LinkRefused
 from raykeeper.links.hello import Fence, Hello
+from raykeeper.links.limits import FRAME_BYTES_MAX
 from raykeeper.zab.errors import MALFORMED
 from raykeeper.zab.ids import ServerId
 
 PAUSE_S_MIN: Final = 0.02
 PAUSE_S_MAX: Final = 1.0
+FRAME_BYTES_WANTED: Final = FRAME_BYTES_MAX // 4
+"""No larger frame is sent unless a single message is. One over the bound would break the link, and
+so would its repeat on the next one."""
 LINKED: Final = "linked"
 
 
@@ -71,10 +75,17 @@ class PeerLinks:
         return end
 
     def send(self, peer: ServerId, messages: list[PeerMessage]) -> None:
-        """Send messages in one frame; without a link they are dropped."""
+        """Send messages in one frame, or more if it grew too large; without a link drop them."""
         end = self._ends.get(peer)
-        if end is not None:
-            end.link.send(encode_peer_frame(messages))
+        if end is None:
+            return
+        frame = encode_peer_frame(messages)
+        if len(frame) > FRAME_BYTES_WANTED and len(messages) > 1:
+            half = len(messages) // 2
+            self.send(peer, messages[:half])
+            self.send(peer, messages[half:])
+        else:
+            end.link.send(frame)
 
     def break_link(self, peer: ServerId, reason: str) -> None:
         """Drop the link, as the core has decided and so need not be told."""

@@ -1,6 +1,7 @@
 """Leader contact: what is confirmed to clients, and only once a quorum has said so."""
 
 from raykeeper.actors.events import ClientGone, LinkDown, LinkUp, PeerFrame
+from raykeeper.actors.leader_contact import FORWARD_BYTES_MAX
 from raykeeper.actors.peer_messages import (
     ForwardConnect,
     ForwardWrites,
@@ -201,6 +202,19 @@ def test_requests_to_a_server_that_does_not_lead_are_dropped() -> None:
     servers[1].step(PeerFrame(ServerId(2), list(messages)))
     assert servers[1].take() == []
     assert caller.ended is None
+
+
+def test_what_is_forwarded_together_is_bounded() -> None:
+    servers = Servers(2)
+    caller = servers[1].caller()
+    servers[1].take()
+    value = bytes(FORWARD_BYTES_MAX * 2 // 5)
+    caller.ask(*(caller.set("/", value) for _ in range(4)), caller.set("/", b"last"))
+    forwarded = servers[1].sent(ForwardWrites)
+    numbers = [[each.write.number for each in message.writes] for message in forwarded]
+    assert numbers == [[1, 2, 3], [4, 5]]
+    caller.ask(caller.set("/", value), caller.set("/", value), caller.set("/", value))
+    assert [len(message.writes) for message in servers[1].sent(ForwardWrites)] == [3, 2, 3]
 
 
 def test_connects_are_not_collected_while_there_is_no_leader() -> None:

@@ -6,13 +6,13 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from raykeeper.actors.events import LinkDown, LinkUp, PeerFrame
-from raykeeper.actors.peer_links import LINKED, PeerLinks
+from raykeeper.actors.peer_links import FRAME_BYTES_WANTED, LINKED, PeerLinks
 from raykeeper.actors.peer_messages import encode_peer_frame
 from raykeeper.links.contract import Link, LinkEvents, LinkRefused
 from raykeeper.links.hello import Fence, Hello, peer_hello
 from raykeeper.links.memory import MemoryNetwork
-from raykeeper.zab.ids import ServerId
-from raykeeper.zab.messages import Commit, Ping
+from raykeeper.zab.ids import ServerId, Zxid
+from raykeeper.zab.messages import Commit, Ping, Proposals
 from tests.unit.actors.companions import Events
 
 S1, S2, S3 = ServerId(1), ServerId(2), ServerId(3)
@@ -77,6 +77,20 @@ def test_every_pair_gets_one_link_and_frames_stay_in_order() -> None:
         frames = (await shells[2].events.wait(4))[2:]
         assert frames == [PeerFrame(S1, [Ping(1), Commit(7)]), PeerFrame(S1, [Ping(1)])]
         assert (await shells[0].events.wait(3))[2:] == [PeerFrame(S3, [Ping(1)])]
+
+    run(scenario)
+
+
+def test_more_than_a_frame_should_hold_leaves_in_several_in_order() -> None:
+    async def scenario(network: MemoryNetwork) -> None:
+        low, high = Shell(network, S1), Shell(network, S2).start()
+        await low.events.wait(1)
+        large = [Proposals(Zxid(n), [bytes(FRAME_BYTES_WANTED * 2 // 5)]) for n in (1, 2, 3)]
+        high.links.send(S1, [Ping(1), *large, Commit(3)])
+        frames = (await low.events.wait(3))[1:]
+        assert [len(frame.messages) for frame in frames] == [2, 3]
+        messages = [message for frame in frames for message in frame.messages]
+        assert messages == [Ping(1), *large, Commit(3)]
 
     run(scenario)
 
