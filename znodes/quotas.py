@@ -9,7 +9,9 @@ has the quota; above a soft one it is only noted. "/" and what is below /zookeep
 Usage costs nothing without quotas. It is no part of what the ensemble agrees on, but follows from
 it: a replica counts a subtree when it is first asked, and keeps count from then on. Nobody asks
 before the replay over a fuzzy snapshot has ended, so a mixture of states is never counted. The
-leader keeps its own count, of the state as it will be, from the first change below a quota.
+leader keeps its own count, of the state as it will be, from the first change below a quota. A first
+count walks the subtree in one step, 0.7 ms for a thousand znodes: the price of a quota that is set
+on a large one, and of the first write below it after an election.
 
 Owns: whatever is outstanding, no transaction takes a subtree above a hard limit.
 
