@@ -92,7 +92,7 @@ class Adoption:
             self._context.out.append(VoteGranted())
         context = self._context
         context.history.restart(state.zxid)
-        state.tree.happened = []
+        context.follow(state)
         missed = Missed(state, context.history, self._connections.identities_of)
         for number, event in missed.by_state(context.watches, since):
             self._connections.fired(number, event)

@@ -350,7 +350,8 @@ class Server:
     def _deliver(self, first: Zxid, txns: list[bytes]) -> None:
         """Apply committed transactions; events and replies follow in the same order."""
         context, connections = self._context, self._connections
-        state, tree = context.state, context.state.tree
+        state, tree, watches = context.state, context.state.tree, context.watches
+        happened = context.history.fresh
         if not connections.is_serving:
             # A read that stands between two writes is due when the first is applied.
             self._serve()
@@ -358,23 +359,21 @@ class Server:
         rare_changes = self._rare_changes
         zxid = first
         for data in txns:
+            before = len(happened)
             txn = state.apply(zxid, data)
             if is_real:
                 change = txn.change
                 if tree.mortals and self._leading is not None:
                     self._leading.changed(change)
-                happened = tree.happened
-                if happened:
-                    tree.happened = []
-                    if context.watches.count:
-                        self._tell(happened)
-                    context.history.add(happened)
+                if watches.count and len(happened) > before:
+                    self._tell(happened[before:])
                 rare = rare_changes.get(type(change))
                 if rare is None:
                     connections.applied(txn)
                 else:
                     rare(zxid, txn)
             zxid = Zxid(zxid + 1)
+        context.history.settle()
         if self._leading is not None:
             self._leading.applied(state.zxid)
         self._streams.applied(len(txns))

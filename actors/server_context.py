@@ -52,6 +52,11 @@ class ServerContext:
             options.history_count_max,
             options.history_bytes_max,
         )
-        state.tree.happened = []
+        self.follow(state)
         self.out: list[Effect] = []
         self.now = Now(Millis(0), Millis(0))
+
+    def follow(self, state: State) -> None:
+        """Have the tree tell what happens to it from now on."""
+        state.tree.happened = self.history.fresh
+        state.tree.wanted = self.watches.wanted

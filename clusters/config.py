@@ -154,7 +154,7 @@ class EnsembleConfig(Struct, frozen=True, kw_only=True):
     watch_history_bytes: Annotated[
         int, Meta(ge=0, le=1 << 34, description="a whole number of bytes from 0 to 17179869184")
     ] = 32 << 20
-    """Memory for these changes, about 400 bytes each and the path."""
+    """Memory for these changes, about 250 bytes each and the path."""
 
     placement: Annotated[
         Placement | LabelPin | ResourcePin,

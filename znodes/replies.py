@@ -100,8 +100,8 @@ class WatchFired(Struct, frozen=True, array_like=True, tag=7, gc=False):
     """A watch of this connection was triggered by transaction `zxid`.
 
     `more`: another event of the same transaction follows at once. `old` and `new` are there for
-    watches that asked for them, of the events that are about a value: what the znode was, None if
-    there was none, and what it is now, None if there is none.
+    watches that asked for them: what the znode was and what it is now. None if there was or is
+    none, and in an event that was missed, if no server knows it any more.
     """
 
     kind: EventType

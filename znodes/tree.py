@@ -15,6 +15,7 @@ The counter of created children and pzxid only rise within one life of a znode (
 ZooKeeper: `DataTree`, `DataNode`.
 """
 
+from collections.abc import Sized
 from typing import Final
 
 from msgspec import Struct
@@ -25,12 +26,15 @@ from raykeeper.znodes.children import PARTED_FROM, Children, PartedChildren
 from raykeeper.znodes.digest import children_change, children_term, data_check, with_traits
 from raykeeper.znodes.paths import CONFIG, UNDELETABLE, parent_of
 from raykeeper.znodes.quotas import QUOTA_PREFIX, Quotas
+from raykeeper.znodes.replies import Content, EventType
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.stat import Stat
 from raykeeper.znodes.traits import Traits, encoded, traits_of
 from raykeeper.znodes.txns import AclsSet, Created, DataSet
 
 _QUOTA_CHARS: Final = len(QUOTA_PREFIX)
+# Read once: an attribute of an enum takes longer than all else that is told of a change.
+CREATED, CHANGED, DELETED = EventType.CREATED, EventType.CHANGED, EventType.DELETED
 
 
 class Znode(Struct, gc=False):
@@ -53,45 +57,20 @@ class Znode(Struct, gc=False):
     traits: Traits | None = None
 
 
-class ZnodeCreated(Struct, gc=False):
-    """A znode was made. `traits` are its own, `above` those of its parent."""
+class Happening(Struct, gc=False):
+    """What a transaction did to one znode: CREATED, CHANGED or DELETED.
 
+    `traits` are those of the znode, `above` those of the parent whose children it changed. `old`
+    and `new` are what the znode was before and after, as far as that was wanted and is kept.
+    """
+
+    kind: EventType
     zxid: Zxid
     path: str
-    stat: Stat
-    new: bytes | None
     traits: Traits | None
-    above: Traits | None
-
-
-class ZnodeChanged(Struct, gc=False):
-    """A value was replaced; `old` to `version` are what they were before."""
-
-    zxid: Zxid
-    path: str
-    stat: Stat
-    new: bytes | None
-    old: bytes | None
-    length: int
-    mzxid: Zxid
-    mtime: Millis
-    version: int
-    traits: Traits | None
-
-
-class ZnodeDeleted(Struct, gc=False):
-    """A znode is gone. `stat`, `old` and `traits` are what it had, `above` is of its parent."""
-
-    zxid: Zxid
-    path: str
-    stat: Stat
-    old: bytes | None
-    traits: Traits | None
-    above: Traits | None
-
-
-Happening = ZnodeCreated | ZnodeChanged | ZnodeDeleted
-"""`old` and `new` are the values before and after, None once they are not kept any more."""
+    above: Traits | None = None
+    old: Content | None = None
+    new: Content | None = None
 
 
 class Tree:
@@ -100,6 +79,8 @@ class Tree:
     def __init__(self) -> None:
         self.happened: list[Happening] | None = None
         """What each change of a znode did, in order, for whoever takes it away; None: nobody."""
+        self.wanted: Sized = ()
+        """Not empty while somebody wants to know the values there, too."""
         self.znodes: dict[str, Znode] = {}
         self.ephemerals: dict[SessionId, dict[str, None]] = {}
         self.mortals: dict[str, None] = {}
@@ -162,9 +143,9 @@ class Tree:
             if self._limits or path[:_QUOTA_CHARS] == QUOTA_PREFIX:
                 self.quotas.changed(path, None, value)
             if self.happened is not None:
-                stat = stat_of(znode)
+                new = Content(value, stat_of(znode)) if self.wanted else None
                 self.happened.append(
-                    ZnodeCreated(zxid, path, stat, value, znode.traits, parent.traits)
+                    Happening(CREATED, zxid, path, znode.traits, parent.traits, None, new)
                 )
         else:
             assert znode.czxid >= zxid, (path, znode.czxid, zxid)  # else its deletion is missing
@@ -189,9 +170,9 @@ class Tree:
             else:
                 parent.children.remove(path, znode.czxid)
             if self.happened is not None:
-                stat = stat_of(znode)
+                old = Content(znode.value, stat_of(znode)) if self.wanted else None
                 self.happened.append(
-                    ZnodeDeleted(zxid, path, stat, znode.value, znode.traits, parent.traits)
+                    Happening(DELETED, zxid, path, znode.traits, parent.traits, old)
                 )
         if parent is not None:
             self._raise_children(parent_path, parent, parent.creates, zxid)
@@ -222,20 +203,11 @@ class Tree:
         if self._limits:
             self.quotas.changed(path, znode.value, value)
         if self.happened is not None:
-            self.happened.append(
-                ZnodeChanged(
-                    zxid,
-                    path,
-                    change.stat,
-                    value,
-                    znode.value,
-                    len(znode.value),
-                    znode.mzxid,
-                    znode.mtime,
-                    znode.version,
-                    traits,
-                )
-            )
+            happening = Happening(CHANGED, zxid, path, traits)
+            if self.wanted:
+                happening.old = Content(znode.value, stat_of(znode))
+                happening.new = Content(value, change.stat)
+            self.happened.append(happening)
         znode.value = value
         znode.mzxid = zxid
         znode.mtime = time_ms

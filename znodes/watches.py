@@ -34,7 +34,7 @@ from raykeeper.znodes.paths import parent_of
 from raykeeper.znodes.replies import EventType, WatchFired
 from raykeeper.znodes.requests import WatchKind, WatchMode
 from raykeeper.znodes.traits import Traits
-from raykeeper.znodes.tree import Happening, Znode, ZnodeChanged, ZnodeCreated
+from raykeeper.znodes.tree import CHANGED, DELETED, Happening, Znode
 
 Fired = tuple[int, WatchFired]
 """A connection and the event it gets."""
@@ -69,6 +69,8 @@ class WatchTable:
         self.count = 0
         self.per_connection_max = per_connection_max
         self.tables: tuple[Table, Table, Table, Table] = ({}, {}, {}, {})
+        self.wanted: dict[tuple[int, int, str], None] = {}
+        """The watches that want values."""
         # The paths of each connection, so that it can be dropped without a search.
         self._paths: dict[int, tuple[dict[str, None], ...]] = {}
 
@@ -86,17 +88,14 @@ class WatchTable:
 
     def add_lasting(self, path: str, connection: int, mode: int, *, with_values: bool) -> None:
         """Watch for all changes, of the znode or of all from it on down, as `mode` says."""
-        kind = TABLE_OF_MODE[mode]
-        self.put(kind, path, connection, flag=with_values)
-        if with_values:
-            self.tables[kind][path][connection] = True
+        self.put(TABLE_OF_MODE[mode], path, connection, flag=with_values)
 
     def has_lasting(self, path: str, connection: int, mode: int) -> bool:
         """Whether there is this one already."""
         return connection in self.tables[TABLE_OF_MODE[mode]].get(path, ())
 
     def put(self, kind: int, path: str, connection: int, *, flag: bool = False) -> None:
-        """Set a watch in one of the tables, unless it is there."""
+        """Set a watch in one of the tables, unless it is there; then it may want values now."""
         watchers = self.tables[kind].setdefault(path, {})
         if connection not in watchers:
             watchers[connection] = flag
@@ -105,6 +104,9 @@ class WatchTable:
                 paths = self._paths[connection] = ({}, {}, {}, {})
             paths[kind][path] = None
             self.count += 1
+        if flag and kind >= PERSISTENT:
+            watchers[connection] = True
+            self.wanted[kind, connection, path] = None
 
     def take(self, kind: int, path: str, connection: int) -> None:
         """Remove a watch that is there."""
@@ -113,6 +115,7 @@ class WatchTable:
         if not watchers:
             del self.tables[kind][path]
         del self._paths[connection][kind][path]
+        self.wanted.pop((kind, connection, path), None)
         self.count -= 1
 
     def remove(self, path: str, connection: int, kind: int) -> bool:
@@ -146,15 +149,12 @@ class WatchTable:
             return []
         firing = _Firing(self, who, Contents(znodes))
         for each in happened:
-            if isinstance(each, ZnodeChanged):
-                firing.of_value(EventType.CHANGED, each)
-            elif isinstance(each, ZnodeCreated):
-                firing.of_value(EventType.CREATED, each)
-                firing.of_children(EventType.CHILD, parent_of(each.path), each.zxid, each.above, {})
-            else:
-                told = firing.of_value(EventType.DELETED, each)
-                firing.of_children(EventType.DELETED, each.path, each.zxid, each.traits, told)
-                firing.of_children(EventType.CHILD, parent_of(each.path), each.zxid, each.above, {})
+            told = firing.of_value(each)
+            if each.kind is DELETED:
+                firing.of_children(DELETED, each.path, each.zxid, each.traits, told)
+            if each.kind is not CHANGED:
+                above = parent_of(each.path)
+                firing.of_children(EventType.CHILD, above, each.zxid, each.above, {})
         return _marked(firing.fired)
 
 
@@ -167,11 +167,11 @@ class _Firing:
         self._who = who
         self._contents = contents
 
-    def of_value(self, kind: EventType, happening: Happening) -> dict[int, bool]:
+    def of_value(self, happening: Happening) -> dict[int, bool]:
         """Value or existence has changed. Returns who was told."""
-        path, traits = happening.path, happening.traits
+        kind, path, traits = happening.kind, happening.path, happening.traits
         _, _, persistent, recursive = self._watches.tables
-        exists = kind is not EventType.DELETED
+        exists = kind is not DELETED
         told = dict.fromkeys(self._once(DATA, path, traits, exists=exists), False)
         if persistent:
             self._lasting(persistent, path, traits, told)

@@ -13,7 +13,7 @@ from raykeeper.znodes.operations import Operations
 from raykeeper.znodes.replies import EventType
 from raykeeper.znodes.requests import CreateMode
 from raykeeper.znodes.state import State
-from raykeeper.znodes.tree import Tree, ZnodeChanged, ZnodeCreated, ZnodeDeleted
+from raykeeper.znodes.tree import Tree
 from raykeeper.znodes.txns import SessionClosed
 from raykeeper.znodes.watches import WatchTable
 from tests.simulation.mutations.mutation import Mutation, instead
@@ -37,10 +37,10 @@ def _read_before_own_writes(right: Any) -> Any:
     return requests
 
 
-def _none_of(kind: type) -> Any:
+def _none_of(kind: EventType) -> Any:
     def make(right: Any) -> Any:
         def trigger(self: WatchTable, happened: Any, *rest: Any) -> Any:
-            return right(self, [each for each in happened if type(each) is not kind], *rest)
+            return right(self, [each for each in happened if each.kind is not kind], *rest)
 
         return trigger
 
@@ -50,7 +50,7 @@ def _none_of(kind: type) -> Any:
 def _no_child_event(right: Any) -> Any:
     def trigger(self: WatchTable, happened: Any, *rest: Any) -> Any:
         fired = right(self, happened, *rest)
-        if any(isinstance(each, ZnodeCreated) for each in happened):
+        if any(each.kind is EventType.CREATED for each in happened):
             return [each for each in fired if each[1].kind is not EventType.CHILD]
         return fired
 
@@ -170,7 +170,7 @@ MUTATIONS = [
     Mutation(
         "watches",
         "a deletion fires none",
-        [(WatchTable, "trigger", _none_of(ZnodeDeleted))],
+        [(WatchTable, "trigger", _none_of(EventType.DELETED))],
     ),
     Mutation(
         "watches", "a creation fires no child watch", [(WatchTable, "trigger", _no_child_event)]
@@ -178,7 +178,7 @@ MUTATIONS = [
     Mutation(
         "watches",
         "a new value fires none",
-        [(WatchTable, "trigger", _none_of(ZnodeChanged))],
+        [(WatchTable, "trigger", _none_of(EventType.CHANGED))],
     ),
     Mutation(
         "watches",

@@ -194,7 +194,7 @@ def test_requests_of_which_more_follow_are_bounded() -> None:
 
 
 @pytest.mark.parametrize(
-    "bounds", [{"history_count_max": 2}, {"history_bytes_max": 1_000}], ids=["count", "bytes"]
+    "bounds", [{"history_count_max": 2}, {"history_bytes_max": 600}], ids=["count", "bytes"]
 )
 def test_what_no_server_remembers_is_a_resync(bounds: dict[str, int]) -> None:
     host = OneServer(options=ServerOptions(**bounds))

@@ -46,6 +46,7 @@ class OneLeader:
         self.happened: list[list[Happening]] = []
         """Of each transaction that did something to znodes."""
         self.state.tree.happened = []
+        self.state.tree.wanted = "somebody"
 
     @property
     def zxid(self) -> Zxid:

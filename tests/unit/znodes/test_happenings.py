@@ -32,7 +32,8 @@ def test_it_keeps_the_newest_and_knows_up_to_where(count_max: int, bytes_max: in
     first = happened[0][0].zxid
     history = History(Zxid(first - 1), count_max, bytes_max)
     for each in happened:
-        history.add(each)
+        history.fresh += each
+        history.settle()
     assert (len(history), history.bytes, history.floor) == (3, 3 * SIZE, first + 1)
     assert history.after(first, {"/a"}, ()) is None
     assert zxids(history.after(Zxid(first + 1), {"/a"}, ())) == [first + 2, first + 3, first + 4]
@@ -45,30 +46,53 @@ def test_of_a_transaction_that_is_cut_nothing_is_told() -> None:
     before = leader.zxid
     leader.do(session, Transaction([], [Create(f"/{name}", b"", 0) for name in "abc"], []))
     history = History(Zxid(0), 2, 1 << 30)
-    history.add(leader.happened[-1])
+    history.fresh += leader.happened[-1]
+    history.settle()
     assert len(history) == 2
     assert history.after(before, {"/b", "/c"}, ()) is None
     assert history.after(leader.zxid, {"/b", "/c"}, ()) == []
 
 
-def test_values_are_not_kept() -> None:
+def test_contents_are_told_while_fresh_and_not_kept() -> None:
     leader = OneLeader()
     session = leader.open()
     for op in (Create("/a", b"1", 0), SetData("/a", b"2", -1), Delete("/a", -1)):
         leader.do(session, op)
-    created, changed, deleted = (txn[0] for txn in leader.happened)
-    assert (created.new, changed.old, changed.new, deleted.old) == (b"1", b"1", b"2", b"2")
     history = History(Zxid(0), 10, 1 << 30)
     for happened in leader.happened:
-        history.add(happened)
-    assert (created.new, changed.old, changed.new, deleted.old) == (None, None, None, None)
+        history.fresh += happened
+    told = [(each.old and each.old.value, each.new and each.new.value) for each in history.fresh]
+    assert told == [(None, b"1"), (b"1", b"2"), (b"2", None)]
+    every = list(history.fresh)
+    history.settle()
+    assert [(each.old, each.new) for each in every] == [(None, None)] * 3
+
+
+def test_contents_are_not_made_when_nobody_wants_them() -> None:
+    leader = OneLeader()
+    leader.state.tree.wanted = ()
+    session = leader.open()
+    for op in (Create("/a", b"1", 0), SetData("/a", b"2", -1), Delete("/a", -1)):
+        leader.do(session, op)
+    (made,), (changed,), (gone,) = leader.happened
+    assert [(each.old, each.new) for each in (made, changed, gone)] == [(None, None)] * 3
+
+
+def test_what_is_fresh_is_found_too() -> None:
+    leader, happened = changes(1)
+    history = History(Zxid(leader.zxid - 1), 10, 1 << 30)
+    history.fresh += happened[0]
+    assert zxids(history.after(Zxid(leader.zxid - 1), {"/a"}, ())) == [leader.zxid]
+    assert history.fresh == []
 
 
 def test_it_begins_anew_where_it_is_told() -> None:
     leader, happened = changes(2)
     history = History(Zxid(0), 10, 1 << 30)
     for each in happened:
-        history.add(each)
+        history.fresh += each
+        history.settle()
+    history.fresh += happened[0]
     history.restart(leader.zxid)
     assert (len(history), history.bytes, history.floor) == (0, 0, leader.zxid)
     assert history.after(Zxid(leader.zxid - 1), {"/a"}, ()) is None
@@ -82,7 +106,7 @@ def test_transactions_come_in_order_and_so_does_what_each_did() -> None:
         leader.do(session, Transaction([], [Create(f"/{name}", b"", 0) for name in names], []))
     history = History(Zxid(0), 10, 1 << 30)
     for happened in leader.happened:
-        history.add(happened)
+        history.fresh += happened
     txns = history.after(Zxid(0), (), ("/",))
     assert txns is not None
     assert [[each.path for each in txn] for txn in txns] == [["/a", "/b"], ["/c"], ["/d", "/e"]]
@@ -111,7 +135,7 @@ def test_what_concerns_nobody_is_passed_over(
     ):  # fmt: skip
         leader.do(session, op)
     for happened in leader.happened:
-        history.add(happened)
+        history.fresh += happened
     txns = history.after(Zxid(0), paths, below)
     assert txns is not None
     assert [each.path for txn in txns for each in txn] == told
