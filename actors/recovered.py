@@ -34,6 +34,8 @@ class Recovered(Struct, frozen=True):
     """The disk it starts from; whether it may vote is for the member list to say (rule D3)."""
     is_uncertain: bool = False
     """The last batch of the log was bad, and may or may not have been acknowledged (rule D4)."""
+    has_initial: bool = True
+    """The log reaches to where it ended when the current epoch was taken over."""
     has_room: bool = True
     """Whether there is a spare segment for the log (rule D6)."""
     notes: list[Note] = field(default_factory=list)

@@ -92,6 +92,7 @@ class Server:
             self._zab_out,
             settings.window,
             is_uncertain=recovered.is_uncertain,
+            has_initial=recovered.has_initial,
             has_room=recovered.has_room,
         )
         settings.members.adopt(state.voters)

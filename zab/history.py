@@ -37,6 +37,7 @@ class History:
         "accepted",
         "current",
         "delivered",
+        "has_initial",
         "has_room",
         "is_paused",
         "is_uncertain",
@@ -56,11 +57,13 @@ class History:
         limits: WindowLimits,
         *,
         is_uncertain: bool = False,
+        has_initial: bool = False,
         has_room: bool = True,
     ) -> None:
         """`window` and both epochs are as recovered from the disk, so all of it is synced.
 
         `is_uncertain`: what was acknowledged last in the current epoch may be lost (rule D4).
+        `has_initial`: the log surely has all of the initial history of the current epoch.
         `has_room`: whether the disk has room for more than was accepted (rule D6).
         """
         assert current <= accepted, (current, accepted)
@@ -72,6 +75,7 @@ class History:
         self.delivered = delivered
         self.shown = delivered  # what clients may have seen before a snapshot took its place
         self.is_uncertain = is_uncertain
+        self.has_initial = has_initial
         self.has_room = has_room
         self.is_paused = False
         self.promised_to: ServerId | None = None  # whose epoch `accepted` is; unknown on start
@@ -102,11 +106,12 @@ class History:
     def rank_epoch(self) -> Epoch:
         """The epoch whose history this is, to compare it with others.
 
-        An uncertain log may lack what came with the current epoch, so it is as good as its last
+        An uncertain log that may lack what came with the current epoch is as good as its last
         transaction says and no better: a newer one of an earlier epoch may have been committed by
         that epoch's initial history (rule D4).
         """
-        return epoch_of(self.synced) if self.is_uncertain else self.current
+        is_whole = self.has_initial or not self.is_uncertain
+        return self.current if is_whole else epoch_of(self.synced)
 
     def is_synced_to(self, zxid: Zxid) -> bool:
         """Whether the log as it stands, cuts and snapshots included, is on disk up to `zxid`."""

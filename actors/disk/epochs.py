@@ -1,7 +1,7 @@
 """The two promises of a server, in one file of fixed size that is written in place.
 
     slot   magic 8s · version u32 · sequence u64 · accepted u32 · current u32 · is_uncertain u32 ·
-           crc u32, at the start of each of two blocks of 4 KiB (little endian)
+           initial u64 · crc u32, at the start of each of two blocks of 4 KiB (little endian)
 
 Paper: Zab, sections III-IV: f.p (accepted epoch) and f.a (current epoch) on stable storage.
 ZooKeeper keeps them in two files, `acceptedEpoch` and `currentEpoch`, which a crash can leave at
@@ -32,13 +32,13 @@ from raykeeper.actors.disk.file_layer import FileLayer
 from raykeeper.actors.disk.storage_errors import CorruptRecord, UnknownVersion
 from raykeeper.actors.disk.storage_notes import PROMISES_MENDED
 from raykeeper.zab.effects import Note
-from raykeeper.zab.ids import EPOCH_MAX, Epoch
+from raykeeper.zab.ids import EPOCH_MAX, ZERO, Epoch, Zxid
 
 EPOCHS_FILE = "epochs"
-EPOCHS_VERSION = 2
+EPOCHS_VERSION = 3
 
 _MAGIC = b"RKEPOCHS"
-_LAYOUT = struct.Struct("<8sIQIII")
+_LAYOUT = struct.Struct("<8sIQIIIQ")
 _CRC = struct.Struct("<I")
 _SLOT_BYTES = 4096  # no disk and no page cache writes two of these as one
 _FILE_BYTES = 2 * _SLOT_BYTES
@@ -55,6 +55,9 @@ class Epochs(NamedTuple):
     """The newest epoch whose initial history it has taken over."""
     is_uncertain: bool = False
     """Whether the end of that history may have been lost since (rule D4)."""
+    initial: Zxid = ZERO
+    """Where the log ended when the current epoch was taken over; its initial history ends there,
+    or before."""
 
 
 class _Slot(NamedTuple):
@@ -152,11 +155,13 @@ def _decode(data: bytes, start: int, path: Path) -> _Slot | None:
     end = start + _LAYOUT.size
     if _CRC.unpack_from(data, end)[0] != zlib.crc32(data[start:end]):
         return None
-    magic, version, sequence, accepted, current, is_uncertain = _LAYOUT.unpack_from(data, start)
+    magic, version, sequence, accepted, current, is_uncertain, initial = _LAYOUT.unpack_from(
+        data, start
+    )
     if magic != _MAGIC:
         return None
     if version != EPOCHS_VERSION:
         raise UnknownVersion(f"{path} has version {version}; this program reads {EPOCHS_VERSION}")
-    epochs = Epochs(Epoch(accepted), Epoch(current), bool(is_uncertain))
+    epochs = Epochs(Epoch(accepted), Epoch(current), bool(is_uncertain), Zxid(initial))
     _check(epochs)
     return _Slot(sequence, epochs)

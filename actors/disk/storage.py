@@ -221,6 +221,7 @@ class Storage:
             committed=min(log.last, max(log.committed, snapshot.consistent_at)),
             disk=self.identity.disk(),
             is_uncertain=promises.value.is_uncertain,
+            has_initial=log.last >= promises.value.initial,
             has_room=self._had_room,
             notes=self.take_notes(),
         )
@@ -374,13 +375,15 @@ class Storage:
         return LogTruncated(effect.upto)
 
     def _save_epochs(self, effect: SaveEpochs) -> DiskEvent:
-        assert self._promises is not None
+        assert self._promises is not None and self._log is not None
         before = self._promises.value
         assert effect.accepted >= before.accepted, (effect, before)
         assert effect.current >= before.current, (effect, before)
         # Whoever takes over the epoch it accepted, or joins it again, has the leader's whole log.
-        is_uncertain = before.is_uncertain and effect.current < effect.accepted
-        self._promises.save(Epochs(effect.accepted, effect.current, is_uncertain))
+        is_taken_over = effect.current == effect.accepted
+        is_uncertain = before.is_uncertain and not is_taken_over
+        initial = self._log.last if is_taken_over else before.initial
+        self._promises.save(Epochs(effect.accepted, effect.current, is_uncertain, initial))
         return EpochsSaved(effect.accepted, effect.current)
 
     def _read_log(self, effect: ReadLog) -> DiskEvent:

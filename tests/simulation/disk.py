@@ -48,8 +48,8 @@ _Effect = DiskEffect | PublishSnapshot
 _BATCH_BYTES = 40
 _TXN_BYTES = 8
 _KEPT: Final = (
-    *("disk", "incarnation", "accepted", "current", "is_uncertain", "has_forgotten"),
-    *("snapshots", "log", "committed", "_begin", "_mark", "_bad"),
+    *("disk", "incarnation", "accepted", "current", "initial", "is_uncertain"),
+    *("has_forgotten", "snapshots", "log", "committed", "_begin", "_mark", "_bad"),
 )
 """What makes a disk."""
 
@@ -77,6 +77,7 @@ class SimDisk:
         self.repairs = 0
         self.accepted = Epoch(0)
         self.current = Epoch(0)
+        self.initial = ZERO  # where the log ended when the current epoch was taken over
         self.is_uncertain = False
         self.has_forgotten = False
         """Whether it is uncertain because something is gone that may have been acknowledged."""
@@ -158,6 +159,7 @@ class SimDisk:
             committed=max(self.committed, snapshot.consistent_at),
             disk=self.disk,
             is_uncertain=self.is_uncertain,
+            has_initial=self.last >= self.initial,
             has_room=self.room.has_room,
         )
 
@@ -188,7 +190,7 @@ class SimDisk:
         self.accepted = self.current = Epoch(0)
         self.is_uncertain = self.has_forgotten = False
         self.snapshots, self.log, self.written = [], [], {}
-        self.committed = self._begin = self._mark = ZERO
+        self.committed = self._begin = self._mark = self.initial = ZERO
         self._bad = None
         self.room.clear()
 
@@ -341,6 +343,7 @@ class SimDisk:
                 if effect.current == effect.accepted:
                     # Whoever takes over an epoch, or joins it again, has the leader's whole log.
                     self.is_uncertain = self.has_forgotten = False
+                    self.initial = self.last
                 self.accepted, self.current = effect.accepted, effect.current
                 return EpochsSaved(effect.accepted, effect.current)
             case Truncate():

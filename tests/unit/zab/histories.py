@@ -43,6 +43,7 @@ def make_history(
     base: Zxid = ZERO,
     limits: WindowLimits | None = None,
     is_uncertain: bool = False,
+    has_initial: bool = False,
     has_room: bool = True,
 ) -> History:
     """A recovered history; `delivered` is its base unless told."""
@@ -57,6 +58,7 @@ def make_history(
         out,
         limits or WindowLimits(),
         is_uncertain=is_uncertain,
+        has_initial=has_initial,
         has_room=has_room,
     )
 

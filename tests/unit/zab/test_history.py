@@ -134,6 +134,20 @@ def test_an_uncertain_log_is_as_good_as_its_last_transaction() -> None:
     assert make_history([], run(z(3, 1), b"a"), accepted=4, current=4).rank_epoch == 4
 
 
+def test_an_uncertain_log_with_all_that_came_with_the_epoch_counts_in_that_epoch() -> None:
+    """Rule D4: what it lost can only be of the current epoch itself.
+
+    1. S3 leads epoch 3 as far as its own disk, with a log up to 1:24; nobody follows it.
+    2. S1 and S2 take over epoch 5 with 1:28, which is committed thereby.
+    3. Both are killed while they write, and have a torn end. By their last transactions they are
+       of epoch 1, and S3 was elected, which lacks 1:28.
+    """
+    log = run(z(1, 1), b"a", b"b")
+    torn = make_history([], log, accepted=5, current=5, is_uncertain=True, has_initial=True)
+    assert torn.rank_epoch == 5
+    assert torn.is_uncertain
+
+
 class TestPause:
     """Rule D6: the disk is full; what still comes is kept in memory only."""
 

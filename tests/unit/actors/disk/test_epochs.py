@@ -10,7 +10,7 @@ import pytest
 from raykeeper.actors.disk.epochs import EPOCHS_FILE, Epochs, EpochsFile, make_epochs
 from raykeeper.actors.disk.storage_errors import CorruptRecord, UnknownVersion
 from raykeeper.actors.disk.storage_notes import PROMISES_MENDED
-from raykeeper.zab.ids import EPOCH_MAX, Epoch
+from raykeeper.zab.ids import EPOCH_MAX, Epoch, Zxid
 from tests.contract.faulty_files import Crashed, FaultyFiles, Loss, crash_at, fail_at
 
 FOLDER = Path("/")
@@ -45,14 +45,16 @@ def found(files: FaultyFiles) -> EpochsFile:
     return file
 
 
-def e(accepted: int, current: int, is_uncertain: bool = False) -> Epochs:
-    return Epochs(Epoch(accepted), Epoch(current), is_uncertain)
+def e(accepted: int, current: int, is_uncertain: bool = False, initial: int = 0) -> Epochs:
+    return Epochs(Epoch(accepted), Epoch(current), is_uncertain, Zxid(initial))
 
 
 OLD, NEW = e(7, 5), e(8, 8)
 
 
-@pytest.mark.parametrize("epochs", [e(0, 0), e(7, 5), e(7, 5, True), e(EPOCH_MAX, EPOCH_MAX)])
+@pytest.mark.parametrize(
+    "epochs", [e(0, 0), e(7, 5), e(7, 5, True, 9), e(EPOCH_MAX, EPOCH_MAX, False, 2**63 - 1)]
+)
 def test_reads_what_was_saved(epochs: Epochs) -> None:
     assert found(saved(epochs)).value == epochs
     file = found(saved(e(0, 0), epochs))
@@ -62,12 +64,12 @@ def test_reads_what_was_saved(epochs: Epochs) -> None:
 def test_any_damaged_byte_leaves_the_newest_promises() -> None:
     # Of one copy; what is behind the two copies means nothing.
     for start in (0, 4096):
-        for offset in range(start, start + 40):
+        for offset in range(start, start + 48):
             files = saved(OLD, NEW)
             files.flip(FILE, offset, 0x10)
             file = found(files)
             assert file.value == NEW
-            is_noticed = offset < start + 36
+            is_noticed = offset < start + 44
             assert [note.name for note in file.notes] == [PROMISES_MENDED] * is_noticed
             # Both are whole again, so the next damage may hit the other one.
             files.flip(FILE, (offset + 4096) % 8192, 0x10)
@@ -75,8 +77,8 @@ def test_any_damaged_byte_leaves_the_newest_promises() -> None:
 
 
 def test_damage_of_both_copies_is_corruption() -> None:
-    for first in range(0, 36, 3):
-        for second in range(4096, 4132, 3):
+    for first in range(0, 44, 3):
+        for second in range(4096, 4140, 3):
             files = saved(OLD, NEW)
             files.flip(FILE, first)
             files.flip(FILE, second)
@@ -110,12 +112,12 @@ def test_a_torn_copy_while_saving_leaves_the_other() -> None:
     # Torn inside a sector, as disks are not supposed to.
     new = bytes(saved(OLD, NEW).content(FILE))
     for start in (0, 4096):
-        for size in range(37):
+        for size in range(45):
             files = saved(OLD)
             content = files.content(FILE)
             content[: start + size] = new[: start + size]
             value = found(files).value
-            assert value == (NEW if start + size >= 36 else OLD)
+            assert value == (NEW if start + size >= 44 else OLD)
 
 
 def test_a_promise_that_only_the_page_cache_has_is_forced() -> None:
@@ -204,12 +206,12 @@ def test_a_missing_file_is_a_lost_promise() -> None:
         EpochsFile(FaultyFiles(), FOLDER)
 
 
-@pytest.mark.parametrize("version", [1, 3])
+@pytest.mark.parametrize("version", [2, 4])
 def test_another_version_is_not_damage(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("raykeeper.actors.disk.epochs.EPOCHS_VERSION", version)
     files = saved(OLD)
     monkeypatch.undo()
-    with pytest.raises(UnknownVersion, match=f"version {version}; this program reads 2"):
+    with pytest.raises(UnknownVersion, match=f"version {version}; this program reads 3"):
         found(files)
 
 

@@ -333,6 +333,32 @@ def test_an_uncertain_end_is_certain_again_when_the_same_epoch_is_joined() -> No
     assert not restarted(store)[1].is_uncertain
 
 
+@pytest.mark.parametrize("is_torn_before", [False, True])
+def test_an_uncertain_end_tells_whether_it_reaches_to_where_the_epoch_began(
+    is_torn_before: bool,
+) -> None:
+    # The last batch came with epoch 1, or after it.
+    store = started()
+    fill(store, 1, 1)
+    before = [] if is_torn_before else [SaveEpochs(Epoch(1), Epoch(1))]
+    after = [SaveEpochs(Epoch(1), Epoch(1))] if is_torn_before else []
+    store.perform([*before, Append(z(2), [b"last"], ZERO), *after])
+    store, found = restarted(store)
+    assert found.has_initial
+    assert isinstance(store.files, FaultyFiles)
+    content = store.files.content(GENERATION / store.files.names(GENERATION)[0])
+    content[content.rindex(b"last")] ^= 1
+    store, found = restarted(store)
+    assert (found.is_uncertain, found.has_initial) == (True, not is_torn_before)
+    # A promise changes nothing about that, and taking over an epoch settles it.
+    store.perform([SaveEpochs(Epoch(2), Epoch(1))])
+    store, found = restarted(store)
+    assert (found.is_uncertain, found.has_initial) == (True, not is_torn_before)
+    store.perform([SaveEpochs(Epoch(2), Epoch(2))])
+    _, found = restarted(store)
+    assert (found.is_uncertain, found.has_initial) == (False, True)
+
+
 def test_the_mark_is_on_the_disk_before_the_evidence_goes() -> None:
     for number in range(1, 30):
         store = started()
