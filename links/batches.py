@@ -7,6 +7,7 @@ it owns the invariant that batch n is handed on exactly once and only after batc
 """
 
 from collections import deque
+from collections.abc import Callable
 
 from raykeeper.links.limits import (
     BATCH_BYTES_MAX,
@@ -24,7 +25,7 @@ Portion = tuple[list[bytes], bool]
 class OutgoingFrames:
     """Frames that wait to leave, bounded by their bytes."""
 
-    __slots__ = ("_bytes", "_bytes_max", "_frames", "_sent", "next")
+    __slots__ = ("_bytes", "_bytes_max", "_frames", "_sent", "_told", "next")
 
     def __init__(self, bytes_max: int) -> None:
         self.next = 0
@@ -33,6 +34,11 @@ class OutgoingFrames:
         self._sent = 0  # of the first frame, which has left in part
         self._bytes = 0
         self._bytes_max = bytes_max
+        self._told: Callable[[int], None] | None = None
+
+    def when_taken(self, told: Callable[[int], None]) -> None:
+        """Have `told` called with the bytes of each batch."""
+        self._told = told
 
     def __bool__(self) -> bool:
         return bool(self._frames)
@@ -56,13 +62,20 @@ class OutgoingFrames:
         assert self._frames, "a batch of nothing would use up a number"
         number = self.next
         self.next += 1
+        before = self._bytes
+        portions = self._portions(portions_max)
+        if self._told is not None:
+            self._told(before - self._bytes)
+        return number, portions
+
+    def _portions(self, portions_max: int) -> list[Portion]:
         small = portions_max * PORTION_BYTES
         if self._bytes >= 2 * small:
-            return number, [self._portion(BATCH_BYTES_MAX)]
+            return [self._portion(BATCH_BYTES_MAX)]
         portions = [self._portion(PORTION_BYTES)]
         while self._frames and len(portions) < portions_max:
             portions.append(self._portion(PORTION_BYTES))
-        return number, portions
+        return portions
 
     def clear(self) -> None:
         """Forget what waits: the link is gone."""

@@ -16,11 +16,14 @@ other accepts; after that both ends are alike.
     direction only. The two ends may learn of it at different times, so an acceptor can be offered
     a new link by a dialer whose old link it still thinks alive: the newer one replaces the older.
 7.  No event is delivered from inside `send`, `close`, `dial` or `accept`.
+8.  Whoever asks by `when_sent` is told of the bytes of its frames as they leave for the other end.
+    What has left may still be lost with the link, but waits here no longer.
 
 Everything happens on one asyncio loop per end. The carriers are `links/memory.py` (tests) and
 `links/ray_calls.py`; one suite, `tests/contract/test_links.py`, runs over all of them.
 """
 
+from collections.abc import Callable
 from typing import Protocol
 
 from raykeeper.links.hello import Hello
@@ -67,6 +70,9 @@ class Link(Protocol):
 
     def close(self, reason: str) -> None:
         """End the link after what was sent before. Closing again does nothing."""
+
+    def when_sent(self, told: Callable[[int], None]) -> None:
+        """Have `told` called with the number of bytes that have left, from now on."""
 
 
 class Acceptor(Protocol):

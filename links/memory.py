@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 
 from raykeeper.links.contract import Acceptor, LinkEvents, LinkRefused, LinkUnreachable
 from raykeeper.links.hello import Fence, Hello
@@ -95,6 +96,10 @@ class _End:
         self._cut = False
         self._closing: str | None = None
         self._ended = False
+        self._told: Callable[[int], None] | None = None
+
+    def when_sent(self, told: Callable[[int], None]) -> None:
+        self._told = told
 
     def send(self, frame: bytes) -> None:
         if self._ended or self._closing is not None:
@@ -137,7 +142,9 @@ class _End:
         self._flushing = False
         frames = list(self._waiting)
         self._waiting.clear()
-        self._bytes = 0
+        sent, self._bytes = self._bytes, 0
+        if sent and self._told is not None:
+            self._told(sent)
         other = self.other
         if not self._cut:
             if frames and not other._ended and other._closing is None:

@@ -159,6 +159,9 @@ class _AcceptedLink:
         elif not self._answering:
             self._wake()
 
+    def when_sent(self, told: Callable[[int], None]) -> None:
+        self._outgoing.when_taken(told)
+
     def close(self, reason: str) -> None:
         if self._end is None:
             self._end = reason
@@ -363,6 +366,10 @@ class DialedLink:
         self._loop.call_later(FAREWELL_MS / 1000, self._say_farewell)
         if not self._sending:
             self._say_farewell()
+
+    def when_sent(self, told: Callable[[int], None]) -> None:
+        """Have `told` called with the number of bytes that have left, from now on."""
+        self._outgoing.when_taken(told)
 
     def _send(self) -> None:
         if self._events is None or not self._outgoing:

@@ -66,6 +66,7 @@ class Station:
         self.server_id = SERVER
         self._fence = Fence()
         self._links: list[tuple[Link, Recorder]] = []
+        self._left: list[list[int]] = []
         self._of_server: dict[ServerId, Link] = {}
 
     def accept(self, hello: Hello, link: Link) -> LinkEvents:
@@ -82,6 +83,8 @@ class Station:
             self._of_server[hello.server_id] = link
         recorder = Recorder()
         self._links.append((link, recorder))
+        self._left.append([])
+        link.when_sent(self._left[-1].append)
         link.send(b"accepted")
         return recorder
 
@@ -91,6 +94,9 @@ class Station:
     async def send(self, number: int, frames: list[bytes]) -> None:
         for frame in frames:
             self._links[number][0].send(frame)
+
+    async def left(self, number: int) -> list[int]:
+        return self._left[number]
 
     async def close(self, number: int, reason: str) -> None:
         self._links[number][0].close(reason)

@@ -183,6 +183,22 @@ def test_an_acceptor_that_lets_too_much_wait_loses_its_link(run: Run) -> None:
     run(scenario)
 
 
+def test_both_ends_learn_how_much_has_left(run: Run) -> None:
+    async def scenario(carrier: Carrier) -> None:
+        link, near = await dial(carrier)
+        left: list[int] = []
+        link.when_sent(left.append)
+        for size in (1000, 30_000, 7):
+            link.send(bytes(size))
+            await carrier.station.send(0, [bytes(size)] * 2)
+        await carrier.station.wait_received(0, 3)
+        await near.wait_received(6)
+        assert sum(left) == 31_007
+        assert sum(await carrier.station.left(0)) == len(b"accepted") + 2 * 31_007
+
+    run(scenario)
+
+
 def test_a_foreign_hello_is_refused_with_the_reason(run: Run) -> None:
     async def scenario(carrier: Carrier) -> None:
         with pytest.raises(LinkRefused, match="belongs to ensemble 8a1b, not to other"):

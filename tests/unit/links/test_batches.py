@@ -72,6 +72,15 @@ def test_what_waits_is_bounded() -> None:
     assert not OutgoingFrames(FRAME_BYTES_MAX * 2).add(bytes(FRAME_BYTES_MAX + 1))
 
 
+def test_each_batch_is_told_with_its_bytes() -> None:
+    frames = outgoing(10, P, 5)
+    left: list[int] = []
+    frames.when_taken(left.append)
+    frames.take(1)
+    frames.take(1)
+    assert left == [P, 15]
+
+
 def test_clear_forgets_what_waits() -> None:
     frames = outgoing(P + 1, bound=P + 1)
     frames.take(1)
