@@ -5,6 +5,8 @@ An answer and the watch that goes with it are made in one go, between two transa
 ZooKeeper: `FinalRequestProcessor`.
 """
 
+from collections.abc import Callable
+
 from raykeeper.actors import server_notes as notes
 from raykeeper.actors.connection import Connection, Denied, Local
 from raykeeper.actors.server_context import ServerContext
@@ -12,9 +14,18 @@ from raykeeper.zab.effects import Note
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.happenings import size_of
 from raykeeper.znodes.missed import Missed
+from raykeeper.znodes.pages import ChildrenPages, Lengthy
 from raykeeper.znodes.paths import fault_in
 from raykeeper.znodes.reads import answer, inquire, set_watch
-from raykeeper.znodes.replies import ChildrenRead, DataRead, Done, Item, ReadFailed
+from raykeeper.znodes.replies import (
+    ChildrenRead,
+    DataRead,
+    Done,
+    Item,
+    PathsRead,
+    ReadFailed,
+    ResultsRead,
+)
 from raykeeper.znodes.requests import (
     AddWatch,
     Read,
@@ -24,6 +35,7 @@ from raykeeper.znodes.requests import (
     WatchMode,
 )
 from raykeeper.znodes.sessions import Session
+from raykeeper.znodes.transactions import results_bytes
 
 _MODES = frozenset(WatchMode)
 _KINDS = frozenset(WatchKind)
@@ -32,14 +44,23 @@ _KINDS = frozenset(WatchKind)
 class Answers:
     """Answers in the order in which they are asked for; `connection.bytes` counts their size."""
 
-    def __init__(self, context: ServerContext) -> None:
+    def __init__(
+        self, context: ServerContext, begin: Callable[[Connection, Lengthy], None]
+    ) -> None:
+        """`begin` is given an answer that takes several steps."""
         self._context = context
+        self._begin = begin
+        self._page = context.options.page_names
 
     def to(self, connection: Connection, request: Local) -> list[Item]:
         """The answer from the present state, after the events that must be told before it."""
         state = self._context.state
         if isinstance(request, Read):
-            return [self._read(connection, request)]
+            item = self._read(connection, request)
+            if not isinstance(item, ChildrenPages):
+                return [item]
+            self._begin(connection, item)
+            return []
         if isinstance(request, SetWatches):
             return self._set_again(connection, request)
         if isinstance(request, AddWatch):
@@ -48,12 +69,20 @@ class Answers:
             return [self._remove_watches(connection, request)]
         if isinstance(request, Denied):
             return [request.item]
-        return [inquire(state, self._session_of(connection), request)]
+        inquired = inquire(state, self._session_of(connection), request, self._page)
+        if isinstance(inquired, Lengthy):
+            self._begin(connection, inquired)
+            return []
+        if isinstance(inquired, ResultsRead):
+            connection.bytes += results_bytes(inquired.results)
+        elif isinstance(inquired, PathsRead):
+            connection.bytes += sum(map(len, inquired.paths))
+        return [inquired]
 
-    def _read(self, connection: Connection, request: Read) -> Item:
+    def _read(self, connection: Connection, request: Read) -> Item | ChildrenPages:
         context = self._context
         state, number = context.state, connection.number
-        item = answer(state, self._session_of(connection).identities, request)
+        item = answer(state, self._session_of(connection).identities, request, self._page)
         if isinstance(item, DataRead):
             connection.bytes += len(item.value)
         elif isinstance(item, ChildrenRead):

@@ -7,7 +7,7 @@ never more than `clients_max` links, so that Ray always has a free slot for call
 from collections.abc import Callable
 from typing import Final
 
-from raykeeper.actors.events import ClientFrameArrived, ClientGone, Event
+from raykeeper.actors.events import SENT_BYTES, ClientFrameArrived, ClientGone, ClientSent, Event
 from raykeeper.links.contract import Link, LinkEvents, LinkRefused
 
 _NUMBER_BITS: Final = 30
@@ -40,7 +40,9 @@ class ClientLinks:
             raise LinkRefused(f"the server has {self._clients_max} clients already")
         self._next += 1
         self._links[self._next] = link
-        return _End(self, self._next, host)
+        end = _End(self, self._next, host)
+        link.when_sent(end.sent)
+        return end
 
     def send(self, connection: int, data: bytes) -> None:
         """Send a frame; a client that is gone gets nothing."""
@@ -66,6 +68,11 @@ class ClientLinks:
             for frame in frames:
                 deliver(ClientFrameArrived(connection, frame, host))
 
+    def end_sent(self, connection: int, size: int) -> None:
+        """So much has left for a client; for `_End`."""
+        if connection in self._links:
+            self._deliver(ClientSent(connection, size))
+
     def end_closed(self, connection: int) -> None:
         """A link is gone; for `_End`."""
         if self._links.pop(connection, None) is not None:
@@ -75,15 +82,23 @@ class ClientLinks:
 class _End:
     """Our end of one link."""
 
-    __slots__ = ("_connection", "_host", "_links")
+    __slots__ = ("_connection", "_host", "_links", "_sent")
 
     def __init__(self, links: ClientLinks, connection: int, host: str) -> None:
         self._links = links
         self._connection = connection
         self._host = host
+        self._sent = 0
 
     def frames(self, frames: list[bytes]) -> None:
         self._links.end_frames(self._connection, frames, self._host)
+
+    def sent(self, size: int) -> None:
+        """A step for each frame would cost more than the frame."""
+        self._sent += size
+        if self._sent >= SENT_BYTES:
+            self._links.end_sent(self._connection, self._sent)
+            self._sent = 0
 
     def closed(self, _reason: str) -> None:
         self._links.end_closed(self._connection)

@@ -8,6 +8,7 @@ from collections import deque
 from msgspec import Struct
 
 from raykeeper.zab.ids import ZERO, Millis, Zxid
+from raykeeper.znodes.pages import Lengthy
 from raykeeper.znodes.replies import Item, ReadFailed, Written
 from raykeeper.znodes.requests import (
     Connect,
@@ -45,6 +46,14 @@ Local = Read | Inquiry | WatchRequest | Denied
 Waiting = Write | PendingSync | Local
 
 
+class Held(Struct):
+    """A frame that waits until the client has taken what came before."""
+
+    zxid: Zxid
+    items: list[Item]
+    bytes: int
+
+
 class Connection:
     """One client's link; it has a session once the SessionOpened transaction was applied.
 
@@ -59,7 +68,9 @@ class Connection:
         "forwarded",
         "host",
         "is_dirty",
+        "is_full",
         "is_holding",
+        "is_ready",
         "is_touched",
         "items",
         "local",
@@ -68,6 +79,10 @@ class Connection:
         "queue",
         "session_id",
         "setting",
+        "unsent",
+        "waiting",
+        "waiting_bytes",
+        "waiting_items",
     )
 
     def __init__(self, number: int, connect: Connect, host: str = "") -> None:
@@ -87,3 +102,10 @@ class Connection:
         self.items: list[Item] = []
         self.bytes = 0
         self.setting: list[SetWatches] = []  # of which more are to come
+        # Of `Outgoing`: what has not left, and what is behind that.
+        self.unsent = 0
+        self.is_full = False
+        self.is_ready = False
+        self.waiting: deque[Held | Lengthy] = deque()
+        self.waiting_items = 0
+        self.waiting_bytes = 0

@@ -13,6 +13,7 @@ from raykeeper.actors import server_notes as notes
 from raykeeper.actors.answers import Answers
 from raykeeper.actors.connection import Connection, Denied, Local, PendingSync
 from raykeeper.actors.effects import CloseClient, SendClient
+from raykeeper.actors.outgoing import FRAME_BYTES_MAX, Outgoing
 from raykeeper.actors.peer_messages import ForwardConnect, ForwardedWrite, Touch
 from raykeeper.actors.read_only import ReadOnly
 from raykeeper.actors.server_context import ServerContext
@@ -26,8 +27,6 @@ from raykeeper.znodes.replies import (
     Connected,
     Done,
     Ended,
-    Item,
-    ServerFrame,
     WatchFired,
     Written,
     encode_server_frame,
@@ -45,9 +44,6 @@ from raykeeper.znodes.requests import (
 )
 from raykeeper.znodes.txns import OpenRefused, Outcome, SessionOpened, Txn
 
-FRAME_BYTES_MAX = 1 << 20
-"""A frame with this much in values and names leaves at once, so that none grows without bound."""
-
 
 class Connections:
     """All connections of this server, by number and by session.
@@ -63,12 +59,13 @@ class Connections:
         self.is_serving = False
         self.role_since = Millis(0)
         self._context = context
-        self._answers = Answers(context)
         self._by_number: dict[int, Connection] = {}
         self._by_session: dict[SessionId, Connection] = {}
-        self.read_only = ReadOnly(context, self._by_number, self._send, self._end)
+        self._outgoing = Outgoing(context)
+        self._push = self._outgoing.push
+        self._answers = Answers(context, self._outgoing.begin)
+        self.read_only = ReadOnly(context, self._by_number, self._outgoing, self._end)
         self._touched: list[Connection] = []
-        self._dirty: list[Connection] = []
         # Closed in this step: what else their clients sent may still wait in it.
         self._closed: dict[int, None] = {}
         self._slow_count = 0
@@ -81,6 +78,11 @@ class Connections:
     def waiting(self) -> int:
         """Requests that have arrived and are not answered."""
         return sum(len(connection.queue) for connection in self._by_number.values())
+
+    @property
+    def wants_step(self) -> bool:
+        """Whether a long answer could go on right now."""
+        return self._outgoing.wants_step
 
     # From the client.
 
@@ -102,6 +104,7 @@ class Connections:
                 self._malformed(number, "unexpected Connect")
                 return
             self._by_number[number] = connection = Connection(number, frame, host)
+            self._share_out()
             if not self.read_only.admit(connection):
                 self.connects.append(ForwardConnect(number, frame, host))
         elif connection is None or not (connection.session_id or connection.local):
@@ -114,6 +117,12 @@ class Connections:
         connection = self._by_number.get(number)
         if connection is not None:
             self._forget(connection)
+
+    def sent(self, number: int, size: int) -> None:
+        """The client took so many bytes."""
+        connection = self._by_number.get(number)
+        if connection is not None:
+            self._outgoing.sent(connection, size)
 
     def _requests(self, connection: Connection, frame: ClientFrame) -> None:
         now = self._context.now.mono
@@ -128,7 +137,7 @@ class Connections:
         requests: Sequence[Request | Denied] = frame.requests
         if connection.local is not None:
             requests = self.read_only.allowed(frame.requests)
-            self._mark(connection)  # nobody else confirms its heartbeats
+            self._outgoing.mark(connection)  # nobody else confirms its heartbeats
         for request in requests:
             if isinstance(request, Write):
                 queue.append((request, now))
@@ -140,7 +149,7 @@ class Connections:
                 queue.append((sync, now))
                 self.syncs.append(sync)
                 connection.is_holding = True
-            elif not (self.is_serving or connection.local):
+            elif connection.is_full or not (self.is_serving or connection.local):
                 queue.append((request, now))
                 connection.is_holding = True
             elif queue:
@@ -193,9 +202,7 @@ class Connections:
             return
         session = self._context.state.sessions.get(change.session_id)
         last = session.last_number if session is not None else 0
-        ensemble = self._context.options.ensemble
-        reply = Connected(Code.OK, change.session_id, change.timeout_ms, zxid, last, ensemble)
-        self._send(connection.number, reply)
+        self._outgoing.welcome(connection, change.timeout_ms, zxid, last)
 
     def refused(self, change: OpenRefused) -> None:
         """A session could not be taken up."""
@@ -245,7 +252,7 @@ class Connections:
         connection.bytes += size_of((event.old, event.new))
         self._push(connection, event)
         if connection.bytes > FRAME_BYTES_MAX and not event.more:
-            self._flush(connection)
+            self._outgoing.flush(connection)
 
     def identities_of(self, number: int) -> Identities:
         """As whom the ACLs know a connection; one whose session has just ended is nobody."""
@@ -273,7 +280,7 @@ class Connections:
             session_id = connection.session_id  # 0 when the connection is gone
             if session_id and session_id not in gone and beat > connection.confirmed:
                 connection.confirmed = beat
-                self._mark(connection)
+                self._outgoing.mark(connection)
 
     def gap(self, session_id: SessionId, owner: Zxid) -> None:
         """The leader met a write whose predecessor it never saw."""
@@ -319,12 +326,22 @@ class Connections:
             sync.point = zxid
             self._resume(sync.connection)
 
+    def advance(self) -> None:
+        """Go on with what waited for clients to take what they were sent."""
+        if self._outgoing.wants_step:
+            for connection in self._outgoing.advance():
+                self._resume(connection)
+
     def flush(self) -> None:
         """End of the step: everything that was queued for a client leaves in one frame each."""
-        for connection in self._dirty:
-            if connection.is_dirty:
-                self._flush(connection)
-        self._dirty = []
+        outgoing = self._outgoing
+        outgoing.flush_all()
+        if outgoing.overrun:
+            for connection in dict.fromkeys(outgoing.overrun):
+                if connection.is_full:  # it may have ended meanwhile
+                    self._context.out.append(Note(notes.CLIENT_OVERRUN, connection.number))
+                    self._end(connection, Code.CONNECTION_LOSS)
+            outgoing.overrun = []
         self._closed = {}
         self._tell_slowest()
 
@@ -358,7 +375,7 @@ class Connections:
                     self.forwards.append(
                         ForwardedWrite(connection.session_id, connection.owner, request)
                     )
-            elif isinstance(request, PendingSync) or not self.is_serving:
+            elif isinstance(request, PendingSync) or not self.is_serving or connection.is_full:
                 connection.is_holding = True
                 return
 
@@ -375,7 +392,7 @@ class Connections:
                 if request.point is None or request.point > self._context.state.zxid:
                     break
                 read = request.request
-                if isinstance(read, Read) and not self.is_serving:
+                if isinstance(read, Read) and self._is_held(connection):
                     break
                 is_released = True
                 self._slow(connection, "sync", request.xid, arrived)
@@ -383,14 +400,29 @@ class Connections:
                     self._answer(connection, read)
                 else:
                     self._push(connection, Done(request.xid, self._context.state.zxid))
-            elif self.is_serving or connection.local:
-                self._answer(connection, request)
-            else:
+            elif self._is_held(connection):
+                connection.is_holding = True
                 break
+            else:
+                is_released = is_released or connection.is_holding
+                self._answer(connection, request)
             if queue:
                 queue.popleft()
         if is_released:
             self._forward(connection)
+
+    def _is_held(self, connection: Connection) -> bool:
+        """Whether the read at the head of the queue must wait.
+
+        For a client that does not take its answers it waits only while no write behind it has been
+        forwarded: it would see that one.
+        """
+        if not (self.is_serving or connection.local):
+            return True
+        if not connection.is_full:
+            return False
+        session = self._context.state.sessions.get(connection.session_id)
+        return session is None or connection.forwarded <= session.last_number
 
     def _repeat(self, connection: Connection, write: Write) -> bool:
         """Answer a write that has been applied before; False when it has not."""
@@ -410,7 +442,7 @@ class Connections:
         for item in self._answers.to(connection, request):
             self._push(connection, item)
         if connection.bytes > FRAME_BYTES_MAX:
-            self._flush(connection)
+            self._outgoing.flush(connection)
 
     def _slow(self, connection: Connection, kind: str, number: int, arrived: Millis) -> None:
         took = self._context.now.mono - arrived
@@ -428,31 +460,13 @@ class Connections:
             self._slow_count = 0
             self._slowest = None
 
-    def _push(self, connection: Connection, item: Item) -> None:
-        connection.items.append(item)
-        if not connection.is_dirty:
-            connection.is_dirty = True
-            self._dirty.append(connection)
-
-    def _mark(self, connection: Connection) -> None:
-        if not connection.is_dirty:
-            connection.is_dirty = True
-            self._dirty.append(connection)
-
-    def _flush(self, connection: Connection) -> None:
-        frame = ServerFrame(connection.confirmed, self._context.state.zxid, connection.items)
-        connection.items = []
-        connection.bytes = 0
-        connection.is_dirty = False
-        self._send(connection.number, frame)
-
-    def _send(self, number: int, frame: Connected | ServerFrame | Ended) -> None:
+    def _send(self, number: int, frame: Connected | Ended) -> None:
         self._context.out.append(SendClient(number, encode_server_frame(frame)))
 
     def _end(self, connection: Connection, code: Code) -> None:
         """Close the link after what was queued for it and the reason."""
         if connection.is_dirty:
-            self._flush(connection)
+            self._outgoing.flush(connection)
         self._send(connection.number, Ended(code))
         self._close(connection.number)
         self._forget(connection)
@@ -463,12 +477,18 @@ class Connections:
 
     def _forget(self, connection: Connection) -> None:
         self._by_number.pop(connection.number, None)
+        self._share_out()
         if self._by_session.get(connection.session_id) is connection:
             del self._by_session[connection.session_id]
         self._context.watches.drop(connection.number)
         connection.session_id = SessionId(0)
-        connection.is_dirty = False
         connection.queue.clear()
+        self._outgoing.drop(connection)
+
+    def _share_out(self) -> None:
+        options, limits = self._context.options, self._context.limits
+        share = options.requests_max // max(len(self._by_number), 1)
+        self._outgoing.window = max(1, min(share, limits.outcomes_max))
 
 
 def _written(number: int, outcome: Outcome) -> Written:

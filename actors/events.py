@@ -1,5 +1,7 @@
 """What can happen to a server: a closed union; all that waits is handed to one `step`."""
 
+from typing import Final
+
 from msgspec import Struct
 
 from raykeeper.actors.peer_messages import PeerMessage
@@ -42,6 +44,19 @@ class ClientGone(Struct, frozen=True):
     """The client's link is closed; its session lives on."""
 
     connection: int
+
+
+class ClientSent(Struct, frozen=True):
+    """So many bytes of what was sent to a client have left since this was last told.
+
+    The shell may wait until it is worth a step, but not for more than `SENT_BYTES`.
+    """
+
+    connection: int
+    bytes: int
+
+
+SENT_BYTES: Final = 1 << 20
 
 
 class LogSynced(Struct, frozen=True):
@@ -126,6 +141,7 @@ Event = (
     | PeerFrame
     | ClientFrameArrived
     | ClientGone
+    | ClientSent
     | LogSynced
     | EpochsSaved
     | LogTruncated

@@ -12,12 +12,13 @@ from collections.abc import Callable
 
 from raykeeper.actors import server_notes as notes
 from raykeeper.actors.connection import Connection, Denied, Local
+from raykeeper.actors.outgoing import Outgoing
 from raykeeper.actors.server_context import ServerContext
 from raykeeper.zab.effects import Note, Role
 from raykeeper.zab.ids import ZERO, Millis
 from raykeeper.znodes.acl import identities_of
 from raykeeper.znodes.errors import Code
-from raykeeper.znodes.replies import Connected, ReadFailed, Written
+from raykeeper.znodes.replies import ReadFailed, Written
 from raykeeper.znodes.requests import (
     Read,
     Request,
@@ -35,14 +36,14 @@ class ReadOnly:
         self,
         context: ServerContext,
         connections: dict[int, Connection],
-        send: Callable[[int, Connected], None],
+        outgoing: Outgoing,
         end: Callable[[Connection, Code], None],
     ) -> None:
         """`connections` are all of this server, by number."""
         self.is_serving = False
         self._context = context
         self._connections = connections
-        self._send = send
+        self._outgoing = outgoing
         self._end = end
         self.begins_at: Millis | None = None
         """When to call `begin`, if there is no leader until then."""
@@ -103,8 +104,7 @@ class ReadOnly:
             *opened, 0, 0, {}, connect.attempt, host, proven, identities_of(proven, host)
         )
         connection.is_touched = True  # there is no leader to tell of its heartbeats
-        told = SessionId(0), connect.timeout_ms, state.zxid, 0, context.options.ensemble
-        self._send(connection.number, Connected(Code.OK, *told, read_only=True))
+        self._outgoing.welcome(connection, connect.timeout_ms, state.zxid, 0)
         return True
 
     def allowed(self, requests: list[Request]) -> list[Local]:

@@ -11,7 +11,7 @@ from raykeeper.actors.server_context import ServerOptions
 from raykeeper.zab.ids import SERVER_ID_MAX, DiskId, Millis, ServerId
 from raykeeper.zab.settings import Settings, Timing
 from raykeeper.znodes.acl import Identity
-from raykeeper.znodes.limits import Limits
+from raykeeper.znodes.limits import OUTCOMES_MAX, Limits
 
 CLIENTS_MAX_CEILING = 100_000
 SEGMENT_BYTES_MIN = 1 << 20
@@ -40,6 +40,8 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
     session_timeout_max_ms: Millis = Millis(60_000)
     value_bytes_max: int = 1 << 20
     super_identities: tuple[Identity, ...] = ()
+    requests_max: int = OUTCOMES_MAX
+    """Unanswered requests of all clients of this server: each may have its share."""
     snapshot_every_txns: int = 100_000
     snapshots_kept: int = 3
     segment_bytes: int = 64 << 20
@@ -63,6 +65,7 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
             ("tick_ms", self.tick_ms, 10, 60_000),
             ("sync_limit", self.sync_limit, 2, 10_000),
             ("init_limit", self.init_limit, self.sync_limit, 10_000),
+            ("requests_max", self.requests_max, 1, 1_000_000),
             ("snapshot_every_txns", self.snapshot_every_txns, 1, 10**9),
             ("snapshots_kept", self.snapshots_kept, 1, 100),
             ("segment_bytes", self.segment_bytes, SEGMENT_BYTES_MIN, 1 << 40),
@@ -116,6 +119,7 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
         """What clients do not see."""
         return ServerOptions(
             snapshot_every_txns=self.snapshot_every_txns,
+            requests_max=self.requests_max,
             ensemble=self.ensemble_uuid,
             history_count_max=self.watch_history_changes,
             history_bytes_max=self.watch_history_bytes,

@@ -17,6 +17,7 @@ from raykeeper.actors.effects import Effect, Restart, SendPeer
 from raykeeper.actors.events import (
     ClientFrameArrived,
     ClientGone,
+    ClientSent,
     EpochsSaved,
     Event,
     LinkDown,
@@ -163,7 +164,11 @@ class Server:
     def deadline(self) -> Millis | None:
         """When to call `step` at the latest, in monotonic milliseconds; None if never."""
         leading = self._leading
-        if self._streams.wants_step or (leading is not None and leading.wants_step):
+        if (
+            self._streams.wants_step
+            or self._connections.wants_step
+            or (leading is not None and leading.wants_step)
+        ):
             return self._context.now.mono
         begins_at = self._connections.read_only.begins_at
         dues = (self._context.peer.deadline(), self._report_at, self._room_at, begins_at)
@@ -191,6 +196,7 @@ class Server:
             PeerFrame: self._on_peer_frame,
             ClientFrameArrived: lambda e: connections.frame(e.connection, e.data, e.host),
             ClientGone: lambda event: connections.gone(event.connection),
+            ClientSent: lambda event: connections.sent(event.connection, event.bytes),
             LogSynced: self._on_log_synced,
             EpochsSaved: self._on_epochs_saved,
             LogTruncated: self._on_log_truncated,
@@ -473,6 +479,7 @@ class Server:
         context = self._context
         self._serve()
         self._connections.read_only.begin(is_settled=self._adoption.is_settled)
+        self._connections.advance()
         self._contact.send(self._leading)
         while self._leading is not None:
             self._leading.propose()

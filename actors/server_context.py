@@ -3,10 +3,12 @@
 from msgspec import Struct
 
 from raykeeper.actors.effects import Effect
+from raykeeper.actors.events import SENT_BYTES
 from raykeeper.zab.ids import Millis, Now
 from raykeeper.zab.peer import Peer
 from raykeeper.znodes.happenings import History
-from raykeeper.znodes.limits import Limits
+from raykeeper.znodes.limits import OUTCOMES_MAX, Limits
+from raykeeper.znodes.pages import PAGE_NAMES
 from raykeeper.znodes.state import State
 from raykeeper.znodes.watches import WatchTable
 
@@ -31,8 +33,22 @@ class ServerOptions(Struct, frozen=True):
     history_count_max: int = 50_000
     history_bytes_max: int = 32 << 20
     """Of past changes of znodes, for the watches of clients that were away for a while."""
+    requests_max: int = OUTCOMES_MAX
+    """Unanswered requests of all clients: each may have its share, and at least one."""
+    page_names: int = PAGE_NAMES
+    """Names of one page of a listing."""
+    unsent_bytes_max: int = 4 << 20
+    """What may be on its way to a client before its reads wait until it has taken some."""
+    waiting_items_max: int = 10_000
+    """Events and outcomes that may wait for a client that does not take what it was sent; beyond
+    it the connection is closed."""
+    waiting_bytes_max: int = 64 << 20
+    """Values that may wait with them."""
     ensemble: str = ""
     """The uuid of the ensemble, for clients to know."""
+
+
+assert ServerOptions().unsent_bytes_max >= SENT_BYTES, "a client may take so much untold"
 
 
 class ServerContext:

@@ -16,7 +16,9 @@ from collections.abc import Callable
 
 from raykeeper.actors.effects import SendClient, SendPeer
 from raykeeper.actors.events import (
+    SENT_BYTES,
     ClientFrameArrived,
+    ClientSent,
     EpochsSaved,
     Event,
     LinkUp,
@@ -68,6 +70,7 @@ class Ensemble:
         }
         self.events: dict[ServerId, list[Event]] = {i: [] for i in self.ids}
         self.replies: dict[int, list[bytes]] = {}
+        self.sent: dict[int, int] = {}
         self.now = Now(Millis(0), Millis(1_700_000_000_000))
         for i, server in self.servers.items():
             self.carry_out(i, server.start(self.now))
@@ -98,7 +101,12 @@ class Ensemble:
             if kind is SendPeer:
                 frames.setdefault(effect.peer, []).append(effect.message)  # type: ignore[attr-defined]
             elif kind is SendClient:
-                self.replies.setdefault(effect.connection, []).append(effect.data)  # type: ignore[attr-defined]
+                number, data = effect.connection, effect.data  # type: ignore[attr-defined]
+                self.replies.setdefault(number, []).append(data)
+                size = self.sent[number] = self.sent.get(number, 0) + len(data)
+                if size >= SENT_BYTES:
+                    self.sent[number] = 0
+                    self.events[i].append(ClientSent(number, size))
             elif kind is Append:
                 synced = effect.first + len(effect.txns) - 1  # type: ignore[attr-defined]
             elif kind is SaveEpochs:

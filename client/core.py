@@ -324,6 +324,7 @@ class ClientCore:
             self._rotation.succeeded()
         if frame.zxid > self.last_zxid:
             self.last_zxid = frame.zxid
+        self._outstanding.set_window(frame.window)
         for item in frame.items:
             if isinstance(item, WatchFired):
                 self._on_watch_fired(item)
@@ -346,7 +347,7 @@ class ClientCore:
             self.out += endings.refused(self._outstanding, self._chroot)
             return self._on_reply(item)
         token = waiting.token
-        if token is None:
+        if token is None or self._outstanding.is_paging:
             return True
         if token is CLOSING:
             self._finish(None)
@@ -394,6 +395,7 @@ class ClientCore:
         self._is_proven = False
         self._open_by = None
         self._joining.ensemble = answer.ensemble
+        self._outstanding.set_window(answer.window)
         self.last_zxid = max(self.last_zxid, answer.zxid)
         self._outstanding.is_read_only = answer.read_only
         if answer.read_only:

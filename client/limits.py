@@ -30,10 +30,10 @@ class ClientLimits(Struct, frozen=True):
     request_timeout_ms: Millis = Millis(30_000)
     """A request that is not answered by then fails; so does the opening of the session."""
     outstanding_max: int = OUTSTANDING_MAX
-    """Requests on the wire; more of them wait in the client, in order. Fewer after
-    connections that were lost before they answered any."""
+    """Requests on the wire; more of them wait in the client, in order. Fewer when the server has
+    many clients, see `ServerFrame.window`."""
     outstanding_bytes_max: int = OUTSTANDING_BYTES_MAX
-    """Bytes on the wire; the last request taken may exceed it."""
+    """Bytes on the wire, less in proportion to the window; the last request taken may exceed it."""
     frame_bytes: int = FRAME_BYTES
     """A frame takes no further request once it holds this much."""
     set_watches_bytes_max: int = SET_WATCHES_BYTES_MAX

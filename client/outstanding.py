@@ -12,10 +12,8 @@ While there is only a server without a leader, a new write gets no number: it is
 place among the other requests and never leaves. Writes from before then stay and wait, and so does
 whatever was asked after them.
 
-The answers to many large reads can be more than a link may hold: it breaks, and would break again
-with the same requests for ever. So the second connection in a row that is lost before it answered
-anything, and each one after it, halves the window of what may be on the wire. The window grows by
-one whenever as many were answered.
+How many may be on the wire is the server's word (`set_window`); the rest waits here. Their bytes
+are bounded in proportion, so that what all clients of a server have under way is bounded too.
 """
 
 from collections import deque
@@ -131,8 +129,10 @@ class Outstanding:
         self._queued: deque[Waiting] = deque()
         self._bytes_sent = 0
         self._window = limits.outstanding_max
-        self._answered = 0  # on this connection, since the window last grew
-        self._fruitless = 0  # connections in a row that were lost before they answered
+        self._window_bytes = limits.outstanding_bytes_max
+        self._pages: list[str] = []
+        self.is_paging = False
+        """The oldest request on the wire is answered in part."""
         # The timeout is the same for all, so those that timed out are the oldest ones.
         self._timed_out = 0
 
@@ -171,19 +171,23 @@ class Outstanding:
         assert not self._number, (number, self._number)
         self._number = self._number_sent = self.acked = number
 
+    def set_window(self, window: int) -> None:
+        """The server bears so many requests on the wire, at least one."""
+        limits = self._limits
+        self._window = max(1, min(window, limits.outstanding_max))
+        share = limits.outstanding_bytes_max * self._window // limits.outstanding_max
+        self._window_bytes = max(1, share)
+
     def take_batch(self) -> list[Request]:
         """The requests of the next frame; none when nothing waits or too much is on the wire."""
-        queued, sent, limits, acked = self._queued, self._sent, self._limits, self.acked
-        if self._window < limits.outstanding_max and self._answered >= self._window:
-            self._window += 1
-            self._answered = 0
+        queued, sent, acked = self._queued, self._sent, self.acked
         batch: list[Request] = []
         size = 0
         room = min(len(queued), self._window - len(sent))
-        if self.is_read_only and room:
+        if self.is_read_only and room > 0:
             may_leave = takewhile(lambda each: each.answer is not Written, islice(queued, room))
             room = sum(1 for _ in may_leave)
-        bytes_room = min(limits.frame_bytes, limits.outstanding_bytes_max - self._bytes_sent)
+        bytes_room = min(self._limits.frame_bytes, self._window_bytes - self._bytes_sent)
         while room > 0 and size < bytes_room:
             waiting = queued.popleft()
             sent.append(waiting)
@@ -203,7 +207,8 @@ class Outstanding:
     def answered(self, reply: Reply) -> Waiting | None:
         """Take the request that `reply` answers: the oldest one on the wire.
 
-        None when it does not answer that one; nothing has changed then.
+        None when it does not answer that one; nothing has changed then. A page of a list is kept
+        here and the request stays, as `is_paging` tells; the last page is given all the others.
         """
         sent = self._sent
         if not sent:
@@ -218,8 +223,9 @@ class Outstanding:
             fits = kind is answer or (kind is ReadFailed and answer is not Written)
             if not fits or reply.xid != waiting.ident:
                 return None
+            if isinstance(reply, ChildrenRead | PathsRead) and not self._is_whole(reply):
+                return waiting
         sent.popleft()
-        self._answered += 1
         self._bytes_sent -= waiting.size
         if self._timed_out:
             self._timed_out -= 1
@@ -240,12 +246,8 @@ class Outstanding:
 
     def unsend(self) -> None:
         """The connection is lost; everything will leave again, in the old order."""
-        if self._answered:
-            self._fruitless = self._answered = 0
-        elif self._sent:
-            self._fruitless += 1
-            if self._fruitless > 1:  # the first one may just have met the end of its server
-                self._window = max(len(self._sent) // 2, 1)
+        self._pages = []
+        self.is_paging = False
         self._queued.extendleft(reversed(self._sent))
         self._sent.clear()
         self._bytes_sent = 0
@@ -286,6 +288,18 @@ class Outstanding:
     def ever_left(self, waiting: Waiting) -> bool:
         """Whether this write may have reached a server on any connection."""
         return waiting.ident <= self._number_sent
+
+    def _is_whole(self, reply: ChildrenRead | PathsRead) -> bool:
+        names = reply.children if isinstance(reply, ChildrenRead) else reply.paths
+        was_paging, self.is_paging = self.is_paging, reply.more
+        if reply.more:
+            self._pages += names
+        elif was_paging:
+            names[:0] = self._pages
+            self._pages = []
+        if isinstance(reply, PathsRead):
+            names.sort()
+        return not reply.more
 
     def _oldest(self) -> Waiting | None:
         place, sent = self._timed_out, self._sent

@@ -135,6 +135,11 @@ class EnsembleConfig(Struct, frozen=True, kw_only=True):
     ] = ()
     """Whoever proves one of these identities is exempt from every ACL."""
 
+    requests_max: Annotated[
+        int, Meta(ge=1, le=1_000_000, description="a whole number from 1 to 1000000")
+    ] = 2_000
+    """Unanswered requests of all clients of one server; each may have its share, and waits."""
+
     snapshot_every_txns: Annotated[
         int,
         Meta(ge=100, le=10**9, description="a whole number from 100 to 1000000000"),

@@ -256,6 +256,7 @@ def _replica_config(config: EnsembleConfig, uuid: str, server_id: ServerId) -> R
         session_timeout_max_ms=Millis(round(config.session_timeout_max_s * 1000)),
         value_bytes_max=config.value_limit_bytes,
         super_identities=tuple(Identity(*each.split(":", 1)) for each in config.super_ids),
+        requests_max=config.requests_max,
         snapshot_every_txns=config.snapshot_every_txns,
         snapshots_kept=config.snapshots_kept,
         watch_history_changes=config.watch_history_changes,

@@ -1,14 +1,16 @@
 """The children of a large znode, in parts, so that no single step has to look at all of them.
 
 Listing a million children takes some 20 ms, in which the server would do nothing else. A fuzzy
-walk needs no list as of one moment, so it lists one part at a time (see `snapshot`).
+walk needs no list as of one moment, so it lists one part at a time (see `snapshot`). A client wants
+one of one moment: it gets it in pages from a view (see `pages`). Making a view touches no child: it
+takes references to the parts, and a part that is in a view is copied before it is changed.
 
 A part holds the children of one range of czxids. So siblings of the same age, which lie together in
 memory, are visited together: parts chosen by a hash made the walk three times slower.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 from raykeeper.zab.ids import Zxid
@@ -27,13 +29,15 @@ class PartedChildren:
     followed by a new one; others are never split.
     """
 
-    __slots__ = ("_newest", "_starts", "count", "parts")
+    __slots__ = ("_copied", "_newest", "_starts", "_views", "count", "parts")
 
     def __init__(self, children: Iterable[tuple[Zxid, str]]) -> None:
         self.count = 0
         self.parts: list[dict[str, None]] = [{}]
         self._starts: list[Zxid] = [Zxid(0)]
         self._newest = Zxid(0)
+        self._views = 0
+        self._copied = [0]  # how many views there were when each part was made or copied
         for czxid, path in sorted(children):
             self.add(path, czxid)
 
@@ -48,15 +52,14 @@ class PartedChildren:
         """Put in `path`; again changes nothing."""
         if czxid > self._newest:
             self._newest = czxid
-            part = self.parts[-1]
-            if len(part) >= PART_SIZE:
-                part = {}
-                self.parts.append(part)
+            if len(self.parts[-1]) >= PART_SIZE:
+                self.parts.append({})
                 self._starts.append(czxid)
-            part[path] = None
+                self._copied.append(self._views)
+            self._own(-1)[path] = None
             self.count += 1
             return
-        part = self.parts[self._index(czxid)]
+        part = self._own(self._index(czxid))
         before = len(part)
         part[path] = None
         self.count += len(part) - before
@@ -64,15 +67,38 @@ class PartedChildren:
     def remove(self, path: str, czxid: Zxid) -> None:
         """Take out `path`, which is there."""
         index = self._index(czxid)
-        part = self.parts[index]
+        part = self._own(index)
         del part[path]
         self.count -= 1
         if not part and len(self.parts) > 1:
             del self.parts[index]
             del self._starts[index]
+            del self._copied[index]
+
+    def view(self) -> "View":
+        """The children as of now, whatever happens later: for a million, 250 references."""
+        self._views += 1
+        return list(self.parts)
+
+    def _own(self, index: int) -> dict[str, None]:
+        """The part at `index`, which no view has."""
+        if self._copied[index] < self._views:
+            self._copied[index] = self._views
+            self.parts[index] = dict(self.parts[index])
+        return self.parts[index]
 
     def _index(self, czxid: Zxid) -> int:
         return max(0, bisect_right(self._starts, czxid) - 1)
 
 
 Children = dict[str, None] | PartedChildren
+
+View = list[Collection[str]]
+"""Paths as of one moment, in parts, none of which is ever changed."""
+
+
+def view_of(children: Children | None) -> View:
+    """The children as of now. Those in one dict are few, and copied."""
+    if not children:
+        return []
+    return [list(children)] if isinstance(children, dict) else children.view()

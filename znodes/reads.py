@@ -9,13 +9,22 @@ getEphemerals, getAllChildrenNumber). `listquota` of its command line.
 """
 
 from raykeeper.znodes.acl import Identities, Permission, allows, masked
+from raykeeper.znodes.children import PARTED_FROM
 from raykeeper.znodes.errors import Code
+from raykeeper.znodes.limits import RESULTS_BYTES_MAX
+from raykeeper.znodes.pages import (
+    PAGE_CHARS,
+    PAGE_NAMES,
+    ChildrenPages,
+    DescendantCount,
+    Lengthy,
+    PathsPages,
+)
 from raykeeper.znodes.paths import fault_in
 from raykeeper.znodes.quotas import limits_path
 from raykeeper.znodes.replies import (
     AclsRead,
     ChildrenRead,
-    CountRead,
     DataRead,
     IdentitiesRead,
     Item,
@@ -48,8 +57,13 @@ from raykeeper.znodes.txns import OpChildren, OpFailed, OpResult, OpStat, OpValu
 from raykeeper.znodes.watches import WatchTable
 
 
-def answer(state: State, identities: Identities, request: Read) -> Item:
-    """The reply to a read, tagged with the last transaction applied."""
+def answer(
+    state: State, identities: Identities, request: Read, page: int = PAGE_NAMES
+) -> Item | ChildrenPages:
+    """The reply to a read, tagged with the last transaction applied.
+
+    A listing of more than `page` names comes in pages.
+    """
     path = request.path
     znode = state.tree.znodes.get(path)
     if znode is None:
@@ -67,30 +81,49 @@ def answer(state: State, identities: Identities, request: Read) -> Item:
         case Exists():
             return StatRead(request.xid, state.zxid, stat_of(znode))
         case _:
-            _children: GetChildren = request
-            return ChildrenRead(request.xid, state.zxid, _names(path, znode), stat_of(znode))
+            return _listing(state, znode, request, page)
 
 
-def inquire(state: State, session: Session, request: Inquiry) -> Item:
-    """The reply to a read that is not one of the three everybody uses all the time."""
+def _listing(
+    state: State, znode: Znode, request: GetChildren, page: int
+) -> ChildrenRead | ChildrenPages:
+    xid, zxid, path, stat = request.xid, state.zxid, request.path, stat_of(znode)
+    if stat.num_children <= page:
+        names = _names(path, znode)
+        if sum(map(len, names)) <= PAGE_CHARS:
+            return ChildrenRead(xid, zxid, names, stat)
+    return ChildrenPages(xid, zxid, stat, znode.children, _name_start(path), page)
+
+
+def inquire(
+    state: State, session: Session, request: Inquiry, page: int = PAGE_NAMES
+) -> Item | Lengthy:
+    """The reply to a read that is not one of the three everybody uses all the time.
+
+    What takes more than `page` names or znodes is not answered at once.
+    """
     xid, zxid = request.xid, state.zxid
     match request:
         case WhoAmI():
             return IdentitiesRead(xid, zxid, session.identities)
         case MultiRead():
-            identities = session.identities
-            return ResultsRead(xid, zxid, [_result(state, identities, op) for op in request.ops])
+            return ResultsRead(xid, zxid, _results(state, session.identities, request.ops))
         case GetEphemerals():
-            owned = state.tree.ephemerals.get(session.session_id, ())
-            paths = sorted(path for path in owned if path.startswith(request.path))
-            return PathsRead(xid, zxid, paths)
+            owned = state.tree.ephemerals.get(session.session_id, {})
+            if len(owned) <= page:
+                paths = [path for path in owned if path.startswith(request.path)]
+                if sum(map(len, paths)) <= PAGE_CHARS:
+                    return PathsRead(xid, zxid, paths)
+            return PathsPages(xid, zxid, owned, request.path, page)
         case GetQuota():
             return _quota(state, session.identities, request)
         case _:
-            return _about(state, session.identities, request)
+            return _about(state, session.identities, request, page)
 
 
-def _about(state: State, identities: Identities, request: GetAcls | CountDescendants) -> Item:
+def _about(
+    state: State, identities: Identities, request: GetAcls | CountDescendants, page: int
+) -> Item | DescendantCount:
     xid, zxid, path = request.xid, state.zxid, request.path
     znode = state.tree.znodes.get(path)
     if znode is None:
@@ -99,9 +132,8 @@ def _about(state: State, identities: Identities, request: GetAcls | CountDescend
     if type(request) is CountDescendants:
         if not may(znode, identities, Permission.READ):
             return ReadFailed(xid, zxid, Code.NO_AUTH)
-        below = path if path == "/" else path + "/"
-        count = sum(each.startswith(below) for each in state.tree.znodes)
-        return CountRead(xid, zxid, count - (path == "/"))
+        count = DescendantCount(xid, zxid, znode.children, page)
+        return count.next(state) or count
     if not may(znode, identities, Permission.READ | Permission.ADMIN):
         return ReadFailed(xid, zxid, Code.NO_AUTH)
     acls = None if znode.traits is None else znode.traits.acls
@@ -122,6 +154,29 @@ def _quota(state: State, identities: Identities, request: GetQuota) -> Item:
     return QuotaRead(xid, zxid, limits, usage.znodes, usage.bytes)
 
 
+def _results(
+    state: State, identities: Identities, ops: list[ReadData | ReadStat | ReadChildren]
+) -> list[OpResult]:
+    """What does not fit into one answer fails with THROTTLED_OP, as do more children than a page.
+
+    Each can be read by a request of its own.
+    """
+    room = RESULTS_BYTES_MAX
+    results: list[OpResult] = []
+    for op in ops:
+        result: OpResult = OpFailed(Code.THROTTLED_OP)
+        if room >= 0:
+            answered = _result(state, identities, op)
+            if type(answered) is OpValue:
+                room -= len(answered.value)
+            elif type(answered) is OpChildren:
+                room -= sum(map(len, answered.names))
+            if room >= 0:
+                result = answered
+        results.append(result)
+    return results
+
+
 def _result(
     state: State, identities: Identities, op: ReadData | ReadStat | ReadChildren
 ) -> OpResult:
@@ -139,6 +194,8 @@ def _result(
         case ReadStat():
             return OpStat(stat_of(znode))
         case _:
+            if znode.children is not None and len(znode.children) > PARTED_FROM:
+                return OpFailed(Code.THROTTLED_OP)
             return OpChildren(_names(path, znode), stat_of(znode))
 
 
@@ -149,11 +206,17 @@ def may(znode: Znode, identities: Identities, permission: int) -> bool:
 
 
 def _names(path: str, znode: Znode) -> list[str]:
-    start = 1 if path == "/" else len(path) + 1
+    start = _name_start(path)
     return [child[start:] for child in znode.children or ()]
 
 
-def set_watch(watches: WatchTable, connection: int, request: Read, item: Item) -> None:
+def _name_start(path: str) -> int:
+    return 1 if path == "/" else len(path) + 1
+
+
+def set_watch(
+    watches: WatchTable, connection: int, request: Read, item: Item | ChildrenPages
+) -> None:
     """Set the watch of a read that asked for one; `item` is its answer.
 
     Exists is watched whether the znode is there or not, the others only when it is.

@@ -10,8 +10,9 @@ from enum import IntEnum
 import msgspec
 from msgspec import Struct
 
-from raykeeper.zab.ids import Millis, Zxid
+from raykeeper.zab.ids import ZERO, Millis, Zxid
 from raykeeper.znodes.acl import Acls, Identities
+from raykeeper.znodes.limits import OUTCOMES_MAX
 from raykeeper.znodes.quotas import QuotaLimits
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.stat import Stat
@@ -66,12 +67,16 @@ class StatRead(Struct, frozen=True, array_like=True, tag=3, gc=False):
 
 
 class ChildrenRead(Struct, frozen=True, array_like=True, tag=4):
-    """Answer to GetChildren: names, not paths, in no particular order."""
+    """Answer to GetChildren: names, not paths, in no particular order.
+
+    `more`: a page; the next item with this xid goes on with it, as of the same zxid.
+    """
 
     xid: int
     zxid: Zxid
     children: list[str]
     stat: Stat
+    more: bool = False
 
 
 class Done(Struct, frozen=True, array_like=True, tag=5, gc=False):
@@ -130,19 +135,24 @@ class IdentitiesRead(Struct, frozen=True, array_like=True, tag=9):
 
 
 class PathsRead(Struct, frozen=True, array_like=True, tag=10):
-    """Answer to GetEphemerals, sorted."""
+    """Answer to GetEphemerals, in no particular order; `more` as in ChildrenRead."""
 
     xid: int
     zxid: Zxid
     paths: list[str]
+    more: bool = False
 
 
 class CountRead(Struct, frozen=True, array_like=True, tag=11, gc=False):
-    """Answer to CountDescendants."""
+    """Answer to CountDescendants.
+
+    `until`: 0 when it is exact as of `zxid`, else until when it went on, see `DescendantCount`.
+    """
 
     xid: int
     zxid: Zxid
     count: int
+    until: Zxid = ZERO
 
 
 class ResultsRead(Struct, frozen=True, array_like=True, tag=12):
@@ -174,6 +184,7 @@ class Connected(Struct, frozen=True, array_like=True, tag=1):
     `last_number` is the newest write of the session that the server has applied. `ensemble` is the
     uuid of the ensemble, which salts the keys of the scheme `scrypt`.
     `read_only`: the server has no leader, and the session is a local one.
+    `window`: see ServerFrame.
     """
 
     code: int
@@ -183,18 +194,21 @@ class Connected(Struct, frozen=True, array_like=True, tag=1):
     last_number: int
     ensemble: str = ""
     read_only: bool = False
+    window: int = OUTCOMES_MAX
 
 
 class ServerFrame(Struct, frozen=True, array_like=True, tag=2):
     """Items in order. `beat` is the newest client frame that the *leader* has confirmed.
 
     From the sending of that frame the client counts its own deadline. `zxid` is what the server
-    has applied, told also when there is no item.
+    has applied, told also when there is no item; every event up to it was told by then.
+    `window` is how many requests the client may have unanswered on this connection.
     """
 
     beat: int
     zxid: Zxid
     items: list[Item]
+    window: int = OUTCOMES_MAX
 
 
 class Ended(Struct, frozen=True, array_like=True, tag=3):

@@ -13,6 +13,7 @@ from typing import Final
 
 from raykeeper.zab.ids import Millis, Zxid
 from raykeeper.znodes.acl import Identities, Permission
+from raykeeper.znodes.children import PARTED_FROM
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.future import FutureTree, FutureZnode
 from raykeeper.znodes.limits import RESULTS_BYTES_MAX
@@ -162,6 +163,8 @@ class Transactions:
             case ReadStat():
                 return None, OpStat(stat)
             case _:
+                if record.num_children > PARTED_FROM:
+                    return REFUSED[Code.THROTTLED_OP]
                 return None, OpChildren(self._tree.names_of(op.path), stat)
 
     def _holds(self, identities: Identities, compare: Compare) -> bool | Refused:

@@ -82,7 +82,7 @@ class Tree:
         self.wanted: Sized = ()
         """Not empty while somebody wants to know the values there, too."""
         self.znodes: dict[str, Znode] = {}
-        self.ephemerals: dict[SessionId, dict[str, None]] = {}
+        self.ephemerals: dict[SessionId, Children] = {}
         self.mortals: dict[str, None] = {}
         """Containers and znodes with a TTL."""
         self.quotas = Quotas(self.znodes)
@@ -132,14 +132,15 @@ class Tree:
             if acls is None and not ttl_ms:
                 check = data_check(path, value, zxid, zxid, time_ms, time_ms, 0, owner)
                 znode = Znode(value, zxid, zxid, time_ms, time_ms, 0, owner, 0, zxid, check)
+                znodes[path] = znode
                 self.digest += check * check
                 if owner:
-                    self._count_owned(owner, path)
+                    self._count_owned(owner, path, zxid)
             else:
                 znode = Znode(value, zxid, zxid, time_ms, time_ms, 0, owner, 0, zxid, 0)
+                znodes[path] = znode
                 znode.traits = traits_of(acls, 0, ttl_ms)
                 self._count_in(path, znode)
-            znodes[path] = znode
             if self._limits or path[:_QUOTA_CHARS] == QUOTA_PREFIX:
                 self.quotas.changed(path, None, value)
             if self.happened is not None:
@@ -237,10 +238,13 @@ class Tree:
         elif isinstance(children, dict):
             children[path] = None
             if len(children) > PARTED_FROM:
-                znodes = self.znodes
-                parent.children = PartedChildren((znodes[p].czxid, p) for p in children)
+                parent.children = self._parted(children)
         else:
             children.add(path, czxid)
+
+    def _parted(self, paths: dict[str, None]) -> PartedChildren:
+        znodes = self.znodes
+        return PartedChildren((znodes[path].czxid, path) for path in paths)
 
     def _count_in(self, path: str, znode: Znode) -> None:
         check = znode.check = _check_of(path, znode)
@@ -248,12 +252,18 @@ class Tree:
         if znode.creates:
             self.digest += children_term(path, znode.creates, znode.pzxid)
         if znode.owner:
-            self._count_owned(znode.owner, path)
+            self._count_owned(znode.owner, path, znode.czxid)
         if znode.traits is not None and znode.traits.ttl_ms:
             self.mortals[path] = None
 
-    def _count_owned(self, owner: SessionId, path: str) -> None:
-        self.ephemerals.setdefault(owner, {})[path] = None
+    def _count_owned(self, owner: SessionId, path: str, czxid: Zxid) -> None:
+        owned = self.ephemerals.setdefault(owner, {})
+        if isinstance(owned, dict):
+            owned[path] = None
+            if len(owned) > PARTED_FROM:
+                self.ephemerals[owner] = self._parted(owned)
+        else:
+            owned.add(path, czxid)
 
     def _count_out(self, path: str, znode: Znode) -> None:
         check = znode.check
@@ -261,7 +271,10 @@ class Tree:
         owner = znode.owner
         if owner:
             owned = self.ephemerals[owner]
-            del owned[path]
+            if isinstance(owned, dict):
+                del owned[path]
+            else:
+                owned.remove(path, znode.czxid)
             if not owned:
                 del self.ephemerals[owner]
         if znode.traits is not None:

@@ -35,13 +35,25 @@ class SimLink:
         self._random = random
         self._frames: dict[End, Callable[[bytes], None]] = {}
         self._closed: dict[End, Callable[[], None]] = {}
+        self._left: dict[End, Callable[[int], None]] = {}
         self._deaf: dict[End, None] = {}  # ends that a frame was lost to: no other one follows
         self._arrival: dict[End, int] = {}  # of the last frame to each end: FIFO
 
-    def attach(self, end: End, frames: Callable[[bytes], None], closed: Callable[[], None]) -> None:
-        """`closed` is called once, unless this end closes the link itself."""
+    def attach(
+        self,
+        end: End,
+        frames: Callable[[bytes], None],
+        closed: Callable[[], None],
+        left: Callable[[int], None] | None = None,
+    ) -> None:
+        """`closed` is called once, unless this end closes the link itself.
+
+        `left` is told how much the other end has taken.
+        """
         self._frames[end] = frames
         self._closed[end] = closed
+        if left is not None:
+            self._left[end] = left
 
     def send(self, sender: End, data: bytes) -> None:
         """Send a frame from one end to the other."""
@@ -69,6 +81,7 @@ class SimLink:
         """This end closes; the other one learns it."""
         self._closed.pop(end, None)
         self._frames.pop(end, None)
+        self._left.pop(end, None)
         self.break_up()
 
     def break_up(self) -> None:
@@ -93,10 +106,13 @@ class SimLink:
             return
         handler = self._frames.get(receiver)
         if handler is not None and receiver not in self._deaf:
+            if sender in self._left:
+                self._left[sender](len(data))
             handler(data)
 
     def _tell(self, end: End) -> None:
         self._frames.pop(end, None)
+        self._left.pop(end, None)
         handler = self._closed.pop(end, None)
         if handler is not None:
             handler()

@@ -14,6 +14,7 @@ from raykeeper.actors.effects import (
 from raykeeper.actors.events import (
     ClientFrameArrived,
     ClientGone,
+    ClientSent,
     Event,
     LinkDown,
     LinkUp,
@@ -58,6 +59,13 @@ if TYPE_CHECKING:
     from tests.simulation.checks import Checks
 
 TIMING = Timing(tick_ms=Millis(200), init_limit=20, sync_limit=4)
+PAGE_NAMES = 3
+REQUESTS_MAX = 30
+UNSENT_BYTES_MAX = 400
+WAITING_ITEMS_MAX = 20
+"""Few, so that most listings take several steps, many clients wait, and some are let go."""
+SENT_BYTES = 150
+"""What a client has taken is told when it is so much."""
 STRAY = "/flipped"
 """A znode that no client knows of and that hangs on no other."""
 _NUMBER_BITS = 20
@@ -160,6 +168,10 @@ class Node:
             touch_ms=Millis(plan.touch_ms),
             chunk_bytes=plan.chunk_bytes,
             queue_max=plan.queue_max,
+            page_names=PAGE_NAMES,
+            requests_max=REQUESTS_MAX,
+            unsent_bytes_max=UNSENT_BYTES_MAX,
+            waiting_items_max=WAITING_ITEMS_MAX,
         )
         window = WindowLimits(
             txns_max=plan.window_txns_max, read_log_bytes_max=plan.read_log_bytes_max
@@ -248,7 +260,20 @@ class Node:
             self.end,
             lambda data: self._take(life, [ClientFrameArrived(number, data)]),
             lambda: self._client_gone(life, number),
+            self._teller(life, number),
         )
+
+    def _teller(self, life: int, number: int) -> Callable[[int], None]:
+        untold = 0
+
+        def left(size: int) -> None:
+            nonlocal untold
+            untold += size
+            if untold >= SENT_BYTES:
+                told, untold = untold, 0
+                self._take(life, [ClientSent(number, told)])
+
+        return left
 
     def _client_gone(self, life: int, number: int) -> None:
         self._clients.pop(number, None)

@@ -46,7 +46,7 @@ PURE_STDLIB = [
 ]
 SERVER = (
     *("adoption", "answers", "connection", "connections", "digests", "effects", "events"),
-    *("leader_contact", "leading", "mortals", "peer_messages", "read_only"),
+    *("leader_contact", "leading", "mortals", "outgoing", "peer_messages", "read_only"),
     *("recovered", "server", "server_context", "server_notes", "server_stats", "tree_streams"),
 )
 CLIENT_CORE = (

@@ -52,6 +52,8 @@ def inquiries_are_true(truth: Truth, seen: Seen, ask: Ask, answer: Inquired) -> 
         case CountRead():
             assert isinstance(ask, CountDescendants), ask
             told, due = answer.count, _count(truth, ask.path, who, zxid)
+            if answer.until and due is not None:
+                due = _nearest(truth, ask.path, answer)
         case ResultsRead():
             assert isinstance(ask, MultiRead), ask
             told = [sorted_names(result) for result in answer.results]
@@ -97,6 +99,21 @@ def _count(truth: Truth, path: str, who: Identities, zxid: Zxid) -> int | None:
         return None
     below = path.rstrip("/") + "/"
     return sum(each.startswith(below) and each != "/" for each, _ in truth.all_at(zxid))
+
+
+def _nearest(truth: Truth, path: str, answer: CountRead) -> int:
+    """What comes nearest to a count that took a while.
+
+    It is of all znodes that lived all the while, and of some that lived for a part of it.
+    """
+    below = path.rstrip("/") + "/"
+    least = most = 0
+    for each in truth.paths():
+        if each.startswith(below) and each != "/":
+            lived = [was is not None for _, was in truth.between(each, answer.zxid, answer.until)]
+            least += all(lived)
+            most += any(lived)
+    return min(max(answer.count, least), most)
 
 
 def _result(

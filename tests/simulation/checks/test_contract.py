@@ -158,6 +158,7 @@ RIGHT: list[tuple[Ask, Inquired]] = [
     (GetEphemerals(0, "/a"), PathsRead(1, z(7), [])),
     (CountDescendants(0, "/"), CountRead(1, z(7), 6)),
     (CountDescendants(0, "/a"), CountRead(1, z(7), 1)),
+    *((CountDescendants(0, "/"), CountRead(1, z(4), n, z(7))) for n in (5, 6)),
     (READS, ResultsRead(1, z(7), [VALUE, NAMES, OpFailed(Code.NO_NODE)])),
 ]
 WRONG: list[tuple[Ask, Inquired]] = [
@@ -168,6 +169,7 @@ WRONG: list[tuple[Ask, Inquired]] = [
     (GetEphemerals(0, "/"), PathsRead(1, z(7), [])),
     (GetEphemerals(0, "/"), PathsRead(1, z(5), ["/e"])),
     (CountDescendants(0, "/a"), CountRead(1, z(7), 2)),
+    *((CountDescendants(0, "/"), CountRead(1, z(4), n, z(7))) for n in (3, 7)),
     (READS, ResultsRead(1, z(4), [VALUE, NAMES, OpFailed(Code.NO_NODE)])),
     (READS, ResultsRead(1, z(7), [VALUE, NAMES, OpFailed(Code.NO_AUTH)])),
     (READS, ResultsRead(1, z(7), [VALUE, OpChildren([], NAMES.stat), OpFailed(Code.NO_NODE)])),

@@ -185,6 +185,10 @@ class Truth:
             last = bisect_right(past.since, until)
             yield from zip(past.since[first:last], past.was[first:last], strict=True)
 
+    def paths(self) -> Iterator[str]:
+        """Of every znode that there ever was."""
+        yield from self._past
+
     def all_at(self, zxid: Zxid) -> Iterator[tuple[str, Was]]:
         """Every znode as of `zxid`."""
         for path in self._past:

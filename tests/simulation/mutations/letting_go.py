@@ -8,6 +8,7 @@ from msgspec import structs
 from raykeeper.actors.connections import Connections
 from raykeeper.actors.leader_contact import LeaderContact
 from raykeeper.actors.leading import Leading
+from raykeeper.actors.outgoing import Outgoing
 from raykeeper.actors.server import Server
 from raykeeper.client.core import ClientCore
 from raykeeper.client.liveness import Liveness
@@ -31,7 +32,7 @@ def _without_a_margin(self: Liveness, at: Millis) -> None:
 
 
 def _confirmed_by_the_server(right: Any) -> Any:
-    def flush(self: Connections, connection: Any) -> None:
+    def flush(self: Outgoing, connection: Any) -> None:
         connection.confirmed = connection.beat
         right(self, connection)
 
@@ -292,7 +293,7 @@ MUTATIONS = [
     Mutation(
         "letting go",
         "the server confirms heartbeats by itself",
-        [(Connections, "_flush", _confirmed_by_the_server)],
+        [(Outgoing, "flush", _confirmed_by_the_server)],
         200,
     ),
     Mutation(

@@ -4,6 +4,7 @@ from typing import Any
 
 from raykeeper.actors import connections
 from raykeeper.actors.connections import Connections
+from raykeeper.actors.outgoing import Outgoing
 from raykeeper.client.core import ClientCore
 from raykeeper.client.watchers import Watchers
 from raykeeper.zab.ids import Zxid
@@ -20,7 +21,7 @@ from tests.simulation.mutations.mutation import Mutation, instead
 
 
 def _event_after_the_reply(right: Any) -> Any:
-    def flush(self: Connections, connection: Any) -> None:
+    def flush(self: Outgoing, connection: Any) -> None:
         connection.items.sort(key=lambda item: type(item).__name__ == "WatchFired")
         right(self, connection)
 
@@ -165,7 +166,7 @@ MUTATIONS = [
     Mutation(
         "watches",
         "an event comes after the reply",
-        [(Connections, "_flush", _event_after_the_reply)],
+        [(Outgoing, "flush", _event_after_the_reply)],
     ),
     Mutation(
         "watches",

@@ -21,7 +21,8 @@ from raykeeper.actors.effects import (
     TrackSessions,
 )
 from raykeeper.actors.events import (
-    ClientFrameArrived,
+    SENT_BYTES,
+    ClientSent,
     DiskEvent,
     Event,
     LinkDown,
@@ -43,30 +44,12 @@ from raykeeper.znodes.limits import Limits
 from raykeeper.znodes.replies import (
     Connected,
     Ended,
-    Item,
     ServerFrame,
     decode_server_frame,
 )
-from raykeeper.znodes.requests import (
-    ClientFrame,
-    CloseSession,
-    Connect,
-    Create,
-    Delete,
-    Exists,
-    GetChildren,
-    GetData,
-    Request,
-    SessionId,
-    SetData,
-    Sync,
-    Write,
-    WriteOp,
-    encode_client_frame,
-    encode_op,
-)
 from tests.simulation.disk import SimDisk, StoredSnapshot
 from tests.simulation.schedule import Schedule
+from tests.unit.actors.caller import Caller
 
 LIMITS = Limits(session_timeout_min_ms=Millis(1_000), session_timeout_max_ms=Millis(20_000))
 OPTIONS = ServerOptions(snapshot_every_txns=1_000_000, touch_ms=Millis(100))
@@ -98,6 +81,10 @@ class OneServer:
         self.effects: list[Effect] = []
         self.frames: dict[int, list[Connected | ServerFrame | Ended]] = {}
         self.closed: list[int] = []
+        self.unsent: dict[int, int] = {}
+        """Bytes that the server was not told to have left, by connection."""
+        self.stuck: dict[int, None] = {}
+        """Connections whose clients take nothing."""
         self.outbox: list[tuple[ServerId, list[PeerMessage]]] = []
         self.broken: list[ServerId] = []
         self.is_disk_held = False
@@ -163,7 +150,7 @@ class OneServer:
         if self.ensemble is not None:
             self.ensemble.run()
 
-    def caller(self, connection: int = 1, **connect: int) -> "Caller":
+    def caller(self, connection: int = 1, **connect: int) -> Caller:
         """A client with a session."""
         caller = Caller(self, connection)
         caller.connect(**connect)  # type: ignore[arg-type]
@@ -203,11 +190,16 @@ class OneServer:
         while True:
             if not self.is_disk_held:
                 self._disk_work.run_until(self._disk_work.now)
-            events = [*self._done, *told]
+            events = [*self._done, *told, *self._left()]
             self._done[:], told = [], []
             if not events:
                 return
             self._carry_out(self.server.step(events, self.clock.times()))
+
+    def _left(self) -> list[ClientSent]:
+        """All that was sent leaves at once, unless its client is stuck."""
+        left = [n for n, size in self.unsent.items() if size >= SENT_BYTES and n not in self.stuck]
+        return [ClientSent(number, self.unsent.pop(number)) for number in left]
 
     def _carry_out(self, effects: list[Effect]) -> None:
         self.effects += effects
@@ -220,6 +212,9 @@ class OneServer:
                 assert effect.connection not in self.closed, "sent after the end"
                 frame = decode_server_frame(effect.data)
                 self.frames.setdefault(effect.connection, []).append(frame)
+                self.unsent[effect.connection] = self.unsent.get(effect.connection, 0) + len(
+                    effect.data
+                )
             elif isinstance(effect, CloseClient):
                 self.closed.append(effect.connection)
             elif isinstance(effect, DiskEffect | PublishSnapshot):
@@ -232,133 +227,6 @@ class OneServer:
             elif isinstance(effect, SnapshotEffect) and self.has_snapshotter:
                 self._to_snapshotter(effect)
         self.outbox += to_peers.items()
-
-
-class Caller:
-    """The client's end of one connection."""
-
-    def __init__(self, host: OneServer, connection: int, password: bytes | None = None) -> None:
-        self.host = host
-        self.connection = connection
-        self.password = password or connection.to_bytes(16)
-        self.attempt = 1
-        self.session_id = SessionId(0)
-        self.number = self.acked = self.beat = 0
-        self._xid = 0
-        self._seen = 0
-
-    def connect(
-        self, session_id: int = 0, timeout_ms: int = 10_000, last_zxid: int = 0
-    ) -> Connected | Ended | None:
-        """Open a session or take one up; None while there is no answer."""
-        request = self.request(session_id, timeout_ms, last_zxid)
-        self.raw(encode_client_frame(request))
-        return self.greeting
-
-    def request(self, session_id: int = 0, timeout_ms: int = 10_000, last_zxid: int = 0) -> Connect:
-        """The first frame of the connection."""
-        shown, attempt = Zxid(last_zxid), self.attempt
-        return Connect(SessionId(session_id), self.password, Millis(timeout_ms), shown, attempt)
-
-    def take_up(self, other: "Caller") -> Connected | Ended | None:
-        """Go on with the session of another connection."""
-        self.password, self.attempt = other.password, other.attempt + 1
-        self.number, self.acked = other.number, other.acked
-        return self.connect(other.session_id)
-
-    @property
-    def greeting(self) -> Connected | Ended | None:
-        """The first answer on this connection, if any."""
-        frames = self.host.frames.get(self.connection)
-        if not frames:
-            return None
-        assert not isinstance(frames[0], ServerFrame)
-        if isinstance(frames[0], Connected):
-            self.session_id = frames[0].session_id
-        return frames[0]
-
-    @property
-    def owner(self) -> Zxid:
-        """The owner number of the session, as its server knows it."""
-        return self.host.server.state.sessions.by_id[self.session_id].owner
-
-    @property
-    def answers(self) -> list[ServerFrame]:
-        """The frames of items so far."""
-        frames = self.host.frames.get(self.connection, [])
-        return [frame for frame in frames if isinstance(frame, ServerFrame)]
-
-    @property
-    def items(self) -> list[Item]:
-        """Everything answered and told so far, in order."""
-        return [item for frame in self.answers for item in frame.items]
-
-    @property
-    def ended(self) -> int | None:
-        """Why the server closed the connection; None while it has not."""
-        frames = self.host.frames.get(self.connection, [])
-        ends = [frame for frame in frames if isinstance(frame, Ended)]
-        if not ends:
-            return None
-        assert frames[-1:] == ends and self.connection in self.host.closed, frames
-        return ends[0].code
-
-    def new(self) -> list[Item]:
-        """The items since the last call."""
-        items = self.items[self._seen :]
-        self._seen += len(items)
-        return items
-
-    def raw(self, data: bytes) -> None:
-        """Send a frame, and let everything come to rest."""
-        self.host.step(ClientFrameArrived(self.connection, data))
-        self.host.run()
-
-    def frame(self, *requests: Request) -> ClientFrameArrived:
-        """The event of a frame, for a test that steps by itself."""
-        self.beat += 1
-        data = encode_client_frame(ClientFrame(self.beat, list(requests)))
-        return ClientFrameArrived(self.connection, data)
-
-    def ask(self, *requests: Request) -> list[Item]:
-        """Send requests in one frame; what comes back by the time everything is at rest."""
-        self.new()
-        self.host.step(self.frame(*requests))
-        self.host.run()
-        return self.new()
-
-    def write(self, op: WriteOp) -> Write:
-        """The next write."""
-        self.number += 1
-        return Write(self.number, self.acked, encode_op(op))
-
-    def create(self, path: str, value: bytes = b"", flags: int = 0) -> Write:
-        return self.write(Create(path, value, flags))
-
-    def set(self, path: str, value: bytes, version: int = -1) -> Write:
-        return self.write(SetData(path, value, version))
-
-    def delete(self, path: str, version: int = -1) -> Write:
-        return self.write(Delete(path, version))
-
-    def close(self) -> Write:
-        return self.write(CloseSession())
-
-    def get(self, path: str, *, watch: bool = False) -> GetData:
-        return GetData(self.next_xid(), path, watch)
-
-    def exists(self, path: str, *, watch: bool = False) -> Exists:
-        return Exists(self.next_xid(), path, watch)
-
-    def children(self, path: str, *, watch: bool = False) -> GetChildren:
-        return GetChildren(self.next_xid(), path, watch)
-
-    def sync(self) -> Sync:
-        return Sync(self.next_xid(), "/")
-
-    def next_xid(self) -> int:
-        self._xid += 1
-        return self._xid
 
 
 class Servers:

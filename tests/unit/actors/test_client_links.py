@@ -1,9 +1,17 @@
 """ClientLinks: connection numbers, the bound, and what a closed link no longer says."""
 
+from collections.abc import Callable
+
 import pytest
 
 from raykeeper.actors.client_links import ClientLinks
-from raykeeper.actors.events import ClientFrameArrived, ClientGone, Event
+from raykeeper.actors.events import (
+    SENT_BYTES,
+    ClientFrameArrived,
+    ClientGone,
+    ClientSent,
+    Event,
+)
 from raykeeper.links.contract import LinkRefused
 
 FIRST = (6 << 30) + 1
@@ -17,9 +25,13 @@ class Wire:
     def __init__(self) -> None:
         self.sent: list[bytes] = []
         self.reasons: list[str] = []
+        self.told: Callable[[int], None]
 
     def send(self, frame: bytes) -> None:
         self.sent.append(frame)
+
+    def when_sent(self, told: Callable[[int], None]) -> None:
+        self.told = told
 
     def close(self, reason: str) -> None:
         self.reasons.append(reason)
@@ -47,6 +59,20 @@ def test_frames_and_replies_go_by_number(links: ClientLinks, events: list[Event]
     links.send(FIRST + 1, b"x")
     links.send(FIRST + 7, b"nobody")
     assert (one.sent, two.sent) == ([], [b"x"])
+
+
+def test_what_has_left_is_told_when_it_is_worth_it(links: ClientLinks, events: list[Event]) -> None:
+    wire = Wire()
+    links.accept(wire)
+    wire.told(SENT_BYTES - 1)
+    assert events == []
+    wire.told(1)
+    wire.told(SENT_BYTES + 7)
+    wire.told(5)
+    assert events == [ClientSent(FIRST, SENT_BYTES), ClientSent(FIRST, SENT_BYTES + 7)]
+    links.close(FIRST, "expired")
+    wire.told(SENT_BYTES)
+    assert len(events) == 2
 
 
 def test_one_more_is_refused_until_one_has_gone(links: ClientLinks, events: list[Event]) -> None:

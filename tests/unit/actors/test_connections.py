@@ -315,10 +315,10 @@ def test_large_answers_leave_in_frames_of_their_own() -> None:
 def test_long_lists_leave_in_frames_of_their_own() -> None:
     host = OneServer()
     caller = host.caller()
-    caller.ask(*[caller.create("/" + f"{n}".ljust(8_000, "x")) for n in range(70)])
+    caller.ask(*[caller.create("/" + f"{n}".ljust(8_000, "x")) for n in range(30)])
     before = len(caller.answers)
-    assert kinds(caller.ask(*[caller.children("/")] * 5)) == [ChildrenRead] * 5
-    assert [len(frame.items) for frame in caller.answers[before:]] == [2, 2, 1]
+    assert kinds(caller.ask(*[caller.children("/")] * 12)) == [ChildrenRead] * 12
+    assert [len(frame.items) for frame in caller.answers[before:]] == [5, 5, 2]
 
 
 def test_what_follows_a_frame_that_left_early_leaves_too() -> None:

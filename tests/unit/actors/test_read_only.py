@@ -71,7 +71,7 @@ def test_it_reads_what_the_server_had_last() -> None:
     before = host.server.state.digest()
     caller = reader(host)
     zxid = zxid_of(host)
-    assert caller.greeting == Connected(Code.OK, 0, 10_000, zxid, 0, "", True)
+    assert caller.greeting == Connected(Code.OK, 0, 10_000, zxid, 0, "", True, 1_000)
     read, found, inquired = caller.ask(
         caller.get("/a"), caller.exists("/b"), GetEphemerals(caller.next_xid(), "/")
     )

@@ -42,6 +42,7 @@ def config(**settings: Any) -> ReplicaConfig:
         ("tick_ms", 9, "tick_ms is 9, expected 10 to 60000"),
         ("sync_limit", 1, "sync_limit is 1"),
         ("init_limit", 3, "init_limit is 3, expected 4 to 10000"),
+        ("requests_max", 0, "requests_max is 0"),
         ("snapshot_every_txns", 0, "snapshot_every_txns is 0"),
         ("snapshots_kept", 0, "snapshots_kept is 0"),
         ("segment_bytes", 1000, "segment_bytes is 1000"),
@@ -70,6 +71,7 @@ def test_settings_reach_the_parts() -> None:
     assert made.options().snapshot_every_txns == 9
     history = config(watch_history_changes=8, watch_history_bytes=7).options()
     assert (history.history_count_max, history.history_bytes_max) == (8, 7)
+    assert config(requests_max=7).options().requests_max == 7
     assert made.options().ensemble == made.ensemble_uuid
     assert config(value_bytes_max=5).limits().value_bytes_max == 5
     root = Identity("digest", "root:hash")

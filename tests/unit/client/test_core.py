@@ -20,11 +20,15 @@ from raykeeper.znodes.errors import (
 )
 from raykeeper.znodes.replies import (
     ChildrenRead,
+    Connected,
     DataRead,
     Done,
+    EventType,
     Item,
     ReadFailed,
+    ServerFrame,
     StatRead,
+    WatchFired,
 )
 from raykeeper.znodes.requests import (
     ClientFrame,
@@ -152,3 +156,64 @@ def test_so_many_bytes_are_on_the_wire() -> None:
     # Each answer makes room for one that may exceed the bound again.
     assert wire.items(done(1))[-1] == ClientFrame(3, [write(3, big, acked=1)])
     assert wire.items(done(2))[-1] == ClientFrame(4, [write(4, acked=2)])
+
+
+@pytest.mark.parametrize("tells", ["Connected", "ServerFrame"])
+def test_no_more_is_on_the_wire_than_the_server_bears(tells: str) -> None:
+    wire = Wire()
+    wire.start()
+    wire.opened()
+    narrow = tells == "Connected"
+    wire.told(Connected(0, SESSION, Millis(S), Z[1], 0, window=2 if narrow else 100))
+    if not narrow:
+        wire.told(ServerFrame(0, Z[1], [], 2))
+    (frame,) = wire.submit(SET, SET, SET, SET, SET)
+    assert len(frame.requests) == 2
+    # A wider window lets more leave, though nothing was answered.
+    (wider,) = wire.told(ServerFrame(0, Z[1], [], 4))
+    assert wider.requests == [write(3), write(4)]
+    # A narrower one takes nothing back.
+    assert wire.told(ServerFrame(0, Z[2], [done(1), done(2)], 1)) == [
+        Complete(SET, done(1)),
+        Complete(SET, done(2)),
+    ]
+    assert wire.told(ServerFrame(0, Z[2], [done(3)], 1)) == [Complete(SET, done(3))]
+    assert wire.told(ServerFrame(0, Z[2], [done(4)], 1))[1:] == [
+        ClientFrame(3, [write(5, acked=4)]),
+    ]
+
+
+def test_a_list_in_pages_is_one_answer_and_sets_its_watch_once() -> None:
+    wire = Wire().serving()
+    ask = Query(GetChildren, "/a", "watcher")
+    wire.submit(ask, SET)
+    assert wire.items(ChildrenRead(1, Z[2], ["b"], STAT, True)) == []
+    assert wire.items(ChildrenRead(1, Z[2], ["c"], STAT, True)) == []
+    whole = ChildrenRead(1, Z[2], ["b", "c", "d"], STAT)
+    assert wire.items(ChildrenRead(1, Z[2], ["d"], STAT), done(1)) == [
+        Complete(ask, whole),
+        Complete(SET, done(1)),
+    ]
+    fired = wire.items(WatchFired(EventType.CHILD, "/a", Z[3]))
+    assert [effect.watchers for effect in fired] == [["watcher"]]
+
+
+def test_a_list_that_breaks_off_is_asked_for_again() -> None:
+    wire = Wire().serving()
+    ask = Query(GetChildren, "/a")
+    wire.submit(ask)
+    wire.items(ChildrenRead(1, Z[2], ["gone"], STAT, True))
+    (again,) = wire.reconnected()
+    assert again.requests == [GetChildren(1, "/a", False)]
+    assert wire.items(ChildrenRead(1, Z[3], ["b"], STAT)) == [
+        Complete(ask, ChildrenRead(1, Z[3], ["b"], STAT))
+    ]
+
+
+def test_a_list_that_came_too_late_is_for_nobody() -> None:
+    wire = Wire(request_timeout_ms=100).serving()
+    wire.submit(Query(GetChildren, "/a"))
+    wire.items(ChildrenRead(1, Z[2], ["b"], STAT, True))
+    (failed,) = wire.at(wire.now + 200).wake()
+    assert isinstance(failed, Fail)
+    assert wire.items(ChildrenRead(1, Z[2], ["c"], STAT)) == []

@@ -11,6 +11,7 @@ from raykeeper.client.outstanding import Outstanding, Query
 from raykeeper.zab.ids import Millis, Zxid
 from raykeeper.znodes.replies import (
     AclsRead,
+    ChildrenRead,
     CountRead,
     DataRead,
     Done,
@@ -24,6 +25,7 @@ from raykeeper.znodes.requests import (
     CloseSession,
     CountDescendants,
     GetAcls,
+    GetChildren,
     GetData,
     GetEphemerals,
     MultiRead,
@@ -37,18 +39,24 @@ from raykeeper.znodes.requests import (
 from tests.unit.client.wire import STAT
 
 BOUND = 3
-ACTIONS = st.lists(st.sampled_from(["write", "sync", "send", "answer", "lose"]), max_size=60)
+ACTIONS = st.lists(
+    st.sampled_from(["write", "sync", "send", "answer", "lose", 0, 1, 2, 9]), max_size=60
+)
 
 
 @given(ACTIONS)
-def test_what_leaves_keeps_its_order_whatever_happens(actions: list[str]) -> None:
+def test_what_leaves_keeps_its_order_whatever_happens(actions: list[str | int]) -> None:
+    """A number is a window that the server tells."""
     limits = ClientLimits(outstanding_max=BOUND)
     outstanding = Outstanding(limits)
     waiting: list[Any] = []  # idents, oldest first; a write's is negative
-    numbers = xids = on_wire = answered = fruitless = 0
+    numbers = xids = on_wire = 0
     window = BOUND
     for action in actions:
-        if action == "write":
+        if isinstance(action, int):
+            outstanding.set_window(action)
+            window = max(1, min(action, BOUND))
+        elif action == "write":
             numbers += 1
             waiting.append(-numbers)
             outstanding.add(SetData("/a", b"", -1), numbers, Millis(0))
@@ -57,25 +65,19 @@ def test_what_leaves_keeps_its_order_whatever_happens(actions: list[str]) -> Non
             waiting.append(xids)
             outstanding.add(Query(Sync, "/"), xids, Millis(0))
         elif action == "send":
-            if window < BOUND and answered >= window:
-                window, answered = window + 1, 0
             batch = outstanding.take_batch()
             sent = [-r.number if isinstance(r, Write) else r.xid for r in batch]
             assert sent == waiting[on_wire : on_wire + len(sent)]
-            on_wire += len(sent)
-            assert on_wire == min(window, len(waiting))
+            before, on_wire = on_wire, on_wire + len(sent)
+            assert on_wire == max(before, min(window, len(waiting)))
         elif action == "lose":
             outstanding.unsend()
-            fruitless = 0 if answered else fruitless + (on_wire > 0)
-            if fruitless > 1 and on_wire:
-                window = max(on_wire // 2, 1)
-            on_wire = answered = 0
+            on_wire = 0
         elif on_wire:
             ident = waiting.pop(0)
             on_wire -= 1
             reply = Written(-ident, Zxid(1), 0, "", None) if ident < 0 else Done(ident, Zxid(1))
             taken = outstanding.answered(reply)
-            answered += 1
             assert taken is not None
             assert taken.ident == abs(ident)
         else:
@@ -85,24 +87,67 @@ def test_what_leaves_keeps_its_order_whatever_happens(actions: list[str]) -> Non
     assert [each.ident for each in outstanding.take_all()] == [abs(ident) for ident in waiting]
 
 
-def test_answers_that_break_every_link_come_in_the_end() -> None:
-    """The link bears 8 of these answers at once; with 20 it breaks before one has arrived."""
-    outstanding = Outstanding(ClientLimits())
+def test_the_bytes_on_the_wire_are_bounded_in_proportion_to_the_window() -> None:
+    """So that all clients of a server together have no more under way than one alone may."""
+    outstanding = Outstanding(ClientLimits(outstanding_max=10, outstanding_bytes_max=10_000))
     for at in range(20):
-        outstanding.add(Query(Sync, "/"), at, Millis(0))
-    answered: list[Any] = []
-    losses = 0
-    while len(answered) < 20:
-        xids = [request.xid for request in outstanding.take_batch() if isinstance(request, Sync)]
-        if len(xids) > 8:
-            outstanding.unsend()
-            losses += 1
-            continue
-        for xid in xids:
-            waiting = outstanding.answered(Done(xid, Zxid(1)))
-            assert waiting is not None
-            answered.append(waiting.token)
-    assert (answered, losses) == (list(range(20)), 3)
+        outstanding.add(SetData("/a", bytes(900), -1), at, Millis(0))
+    outstanding.set_window(5)
+    assert len(outstanding.take_batch()) == 5
+    outstanding.unsend()
+    outstanding.set_window(3)
+    assert len(outstanding.take_batch()) == 3
+    outstanding.unsend()
+    outstanding.add(SetData("/a", bytes(9_000), -1), 20, Millis(0))
+    outstanding.set_window(0)
+    assert len(outstanding.take_batch()) == 1
+    assert outstanding.take_batch() == []
+
+
+def page(xid: int, names: list[str], *, more: bool) -> ChildrenRead:
+    return ChildrenRead(xid, Zxid(7), names, STAT, more)
+
+
+def test_the_pages_of_a_list_are_one_answer() -> None:
+    outstanding = Outstanding(ClientLimits())
+    for _ in range(2):
+        outstanding.add(Query(GetChildren, "/"), None, Millis(0))
+    outstanding.take_batch()
+    for names in (["b", "a"], [], ["d"]):
+        assert outstanding.answered(page(1, names, more=True)) is not None
+        assert outstanding.is_paging
+    last = page(1, ["c"], more=False)
+    assert outstanding.answered(page(2, ["x"], more=False)) is None
+    taken = outstanding.answered(last)
+    assert taken is not None and taken.ident == 1 and not outstanding.is_paging
+    assert last.children == ["b", "a", "d", "c"]
+    other = page(2, ["e"], more=False)
+    assert outstanding.answered(other) is not None
+    assert other.children == ["e"]
+
+
+def test_paths_that_came_in_pages_are_sorted() -> None:
+    outstanding = Outstanding(ClientLimits())
+    outstanding.add(GetEphemerals(0, "/"), None, Millis(0))
+    outstanding.take_batch()
+    assert outstanding.answered(PathsRead(1, Zxid(1), ["/c", "/a"], True)) is not None
+    last = PathsRead(1, Zxid(1), ["/b"])
+    assert outstanding.answered(last) is not None
+    assert last.paths == ["/a", "/b", "/c"]
+
+
+def test_pages_of_a_connection_that_is_lost_are_forgotten() -> None:
+    outstanding = Outstanding(ClientLimits())
+    outstanding.add(Query(GetChildren, "/"), None, Millis(0))
+    outstanding.take_batch()
+    assert outstanding.answered(page(1, ["old"], more=True)) is not None
+    outstanding.unsend()
+    assert not outstanding.is_paging
+    outstanding.take_batch()
+    assert outstanding.answered(page(1, ["a"], more=True)) is not None
+    last = page(1, ["b"], more=False)
+    assert outstanding.answered(last) is not None
+    assert last.children == ["a", "b"]
 
 
 def test_timeouts_are_told_once_and_in_order() -> None:

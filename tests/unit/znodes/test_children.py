@@ -4,13 +4,23 @@ import pytest
 
 from raykeeper.zab.ids import Millis, Zxid
 from raykeeper.znodes.children import PART_SIZE, PARTED_FROM, PartedChildren
-from raykeeper.znodes.reads import answer
-from raykeeper.znodes.replies import ChildrenRead
-from raykeeper.znodes.requests import GetChildren, SessionId
+from raykeeper.znodes.errors import Code
+from raykeeper.znodes.reads import answer, inquire
+from raykeeper.znodes.replies import ChildrenRead, ResultsRead
+from raykeeper.znodes.requests import (
+    GetChildren,
+    MultiRead,
+    ReadChildren,
+    ReadStat,
+    SessionId,
+    Transaction,
+)
+from raykeeper.znodes.sessions import Session
 from raykeeper.znodes.snapshot import SnapshotLoader, SnapshotWalk
 from raykeeper.znodes.state import State
 from raykeeper.znodes.tree import stat_of
-from raykeeper.znodes.txns import Created
+from raykeeper.znodes.txns import Aborted, Created, OpFailed, OpStat
+from tests.unit.znodes.one_leader import OneLeader
 
 COUNT = 3 * PART_SIZE
 CROWD = PARTED_FROM + 5
@@ -102,6 +112,27 @@ def test_a_crowded_znode_reads_like_any_other() -> None:
     assert sorted(item.children) == sorted(
         ["zookeeper", *(str(number) for number in range(10, CROWD))]
     )
+
+
+def test_it_is_no_part_of_a_read_of_several() -> None:
+    state = crowded()
+    for number in range(10):
+        change = Created(f"/new{number}", b"", SessionId(0), CROWD + number)
+        state.tree.create(Zxid(2 * CROWD + number), Millis(0), change)
+    session = Session(SessionId(1), b"", Millis(1), Zxid(1), 0, 0, {}, 0, "", (), ())
+    item = inquire(state, session, MultiRead(1, [ReadChildren("/"), ReadStat("/none")]))
+    assert item == ResultsRead(1, state.zxid, [OpFailed(Code.THROTTLED_OP), OpStat(None)])
+
+
+def test_it_is_no_part_of_a_transaction() -> None:
+    leader = OneLeader()
+    session = leader.open()
+    leader.create(session, "/a")
+    for number in range(PARTED_FROM + 1):
+        change = Created(f"/a/{number}", b"", SessionId(0), number + 1)
+        leader.state.tree.create(Zxid(leader.zxid + 1 + number), Millis(0), change)
+    change = leader.do(session, Transaction([], [ReadStat("/"), ReadChildren("/a")], []))
+    assert change == Aborted(True, Code.THROTTLED_OP, 1, 2)
 
 
 def test_a_walk_lists_a_crowded_znode_part_by_part() -> None:

@@ -4,6 +4,7 @@ import pytest
 
 from raykeeper.znodes.acl import Acl, Identity
 from raykeeper.znodes.errors import Code
+from raykeeper.znodes.limits import RESULTS_BYTES_MAX
 from raykeeper.znodes.reads import answer, inquire, set_watch
 from raykeeper.znodes.replies import (
     ChildrenRead,
@@ -162,6 +163,17 @@ class TestInquiries:
         assert [type(result) for result in item.results] == [
             *(OpValue, OpStat, OpStat, OpFailed, OpFailed, OpChildren, OpValue)
         ]
+
+    def test_of_several_reads_those_that_do_not_fit_fail(self) -> None:
+        leader = OneLeader()
+        session = leader.open()
+        leader.create(session, "/big", bytes(RESULTS_BYTES_MAX // 4))
+        leader.create(session, "/a", b"1")
+        ops = [*[ReadData("/big")] * 5, ReadData("/a"), ReadData("/none")]
+        item = inquire(leader.state, leader.state.sessions.by_id[session], MultiRead(1, ops))
+        assert isinstance(item, ResultsRead)
+        assert [type(result) for result in item.results[:4]] == [OpValue] * 4
+        assert item.results[4:] == [OpFailed(Code.THROTTLED_OP)] * 3
 
     def test_what_may_not_be_read(self) -> None:
         leader = OneLeader()

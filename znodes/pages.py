@@ -1,0 +1,159 @@
+"""Answers too long for one step of the server: made bit by bit, while transactions are applied.
+
+ZooKeeper answers such a read in one go: the server does nothing else meanwhile, and a list over
+`jute.maxbuffer` breaks the connection.
+
+Invariant: all pages of a list are as of the zxid at which it was begun, for they come from a view.
+"""
+
+from typing import Final
+
+from raykeeper.zab.ids import ZERO, Zxid
+from raykeeper.znodes.children import PARTED_FROM, Children, View, view_of
+from raykeeper.znodes.replies import ChildrenRead, CountRead, PathsRead
+from raykeeper.znodes.stat import Stat
+from raykeeper.znodes.state import State
+from raykeeper.znodes.tree import Znode
+
+PAGE_NAMES: Final = PARTED_FROM
+"""Names of one page. A znode takes longer to look at: a count looks at a quarter as many a step."""
+PAGE_CHARS: Final = 256 << 10
+
+
+class _Names:
+    """The paths of a view that begin with a prefix, without their first `start` characters."""
+
+    __slots__ = ("_names", "_names_max", "_parts", "_prefix", "_start")
+
+    def __init__(self, view: View, prefix: str, start: int, names_max: int) -> None:
+        self._parts = view[::-1]  # the next one last
+        self._prefix = prefix
+        self._start = start
+        self._names_max = names_max
+        self._names: list[str] = []  # of the part begun, the next one last
+
+    @property
+    def is_over(self) -> bool:
+        return not self._names and not self._parts
+
+    def take(self) -> list[str]:
+        """At most a page, of one part only; perhaps nothing when others do not match."""
+        if not self._names and self._parts:
+            prefix, start = self._prefix, self._start
+            part = self._parts.pop()
+            self._names = [path[start:] for path in part if path.startswith(prefix)]
+            self._names.reverse()
+        names = self._names
+        page: list[str] = []
+        room = PAGE_CHARS
+        while names and len(page) < self._names_max and room > 0:
+            name = names.pop()
+            page.append(name)
+            room -= len(name)
+        return page
+
+
+class ChildrenPages:
+    """A listing, as of `zxid`."""
+
+    __slots__ = ("_names", "_stat", "_xid", "zxid")
+
+    def __init__(
+        self, xid: int, zxid: Zxid, stat: Stat, children: Children | None, start: int, page: int
+    ) -> None:
+        """`start` is where in a path the name begins; a page has at most `page` names."""
+        self.zxid = zxid
+        self._xid = xid
+        self._stat = stat
+        self._names = _Names(view_of(children), "", start, page)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is nothing to follow."""
+        return self._names.is_over
+
+    def next(self, _state: State) -> ChildrenRead:
+        """The next page."""
+        names = self._names.take()
+        return ChildrenRead(self._xid, self.zxid, names, self._stat, not self.is_over)
+
+
+class PathsPages:
+    """The ephemerals of a session that begin with a prefix, as of `zxid`."""
+
+    __slots__ = ("_names", "_xid", "zxid")
+
+    def __init__(self, xid: int, zxid: Zxid, owned: Children, prefix: str, page: int) -> None:
+        self.zxid = zxid
+        self._xid = xid
+        self._names = _Names(view_of(owned), prefix, 0, page)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is nothing to follow."""
+        return self._names.is_over
+
+    def next(self, _state: State) -> PathsRead | None:
+        """The next page, None when nothing of it matches."""
+        paths = self._names.take()
+        more = not self.is_over
+        return PathsRead(self._xid, self.zxid, paths, more) if paths or not more else None
+
+
+class DescendantCount:
+    """A count of the znodes below one, step by step.
+
+    Exact when nothing was applied until its end. Else it counts each
+    znode that lives all through the walk once, none that does not live during it, and of those that
+    come or go meanwhile some. An exact one would have to be kept for every znode, at a price for
+    every creation.
+    """
+
+    __slots__ = ("_count", "_parts", "_paths", "_step", "_xid", "zxid")
+
+    def __init__(self, xid: int, zxid: Zxid, children: Children | None, page: int) -> None:
+        self.zxid = zxid
+        self._xid = xid
+        self._step = max(1, page // 4)
+        self._count = 0
+        self._paths: list[str] = []  # still to visit
+        self._parts = view_of(children)  # still to list
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is left to count."""
+        return not self._paths and not self._parts
+
+    def next(self, state: State) -> CountRead | None:
+        """Go on in the present state; the count when it is complete."""
+        znodes, paths, parts = state.tree.znodes, self._paths, self._parts
+        left = self._step
+        while left > 0 and not self.is_over:
+            if not paths:
+                paths += parts.pop()
+            left -= 1
+            znode = znodes.get(paths.pop())
+            if znode is not None:
+                self._count += 1
+                left -= self._enter(znode)
+        if not self.is_over:
+            return None
+        until = ZERO if state.zxid == self.zxid else state.zxid
+        return CountRead(self._xid, self.zxid, self._count, until)
+
+    def _enter(self, znode: Znode) -> int:
+        """Note the children; how many were copied for that.
+
+        A view, so that one that is deleted and created again meanwhile is not met twice.
+        """
+        children = znode.children
+        if not children:
+            return 0
+        if isinstance(children, dict):
+            self._paths += children
+            return len(children)
+        self._parts += children.view()
+        return 0
+
+
+Lengthy = ChildrenPages | PathsPages | DescendantCount
