@@ -125,9 +125,10 @@ class Answers:
     def _remove_watches(self, connection: Connection, request: RemoveWatches) -> Item:
         context = self._context
         zxid = context.state.zxid
-        if fault_in(request.path) is not None or request.kind not in _KINDS:
+        if fault_in(request.path) is not None or not _KINDS.issuperset(request.kinds):
             return ReadFailed(request.xid, zxid, Code.BAD_ARGUMENTS)
-        if not context.watches.remove(request.path, connection.number, request.kind):
+        kinds = request.kinds
+        if kinds and not context.watches.remove(request.path, connection.number, kinds):
             return ReadFailed(request.xid, zxid, Code.NO_WATCHER)
         return Done(request.xid, zxid)
 

@@ -11,7 +11,7 @@ session.py, reply.py, dispatch.py, loop_thread.py   threads and order of the blo
 driver.py                       the asyncio shell of
 core.py                         the pure state machine of one session, with
     outstanding.py  requests without an answer, exactly once and in order
-    watchers.py     the user's watch objects
+    watching.py, watchers.py   watches over all connections; the user's watch objects
     liveness.py     heartbeats, silence, the deadline to let go
     rotation.py     which server next, and when
     chroot.py       paths below a znode that is the client's root
@@ -37,8 +37,9 @@ from raykeeper.client.connect import connect
 from raykeeper.client.results import Quota
 from raykeeper.client.states import ClientState
 from raykeeper.client.transaction import AsyncTransaction, BlockingTransaction
-from raykeeper.client.watched_event import EventType, WatchedEvent
+from raykeeper.client.watched_event import Content, EventType, WatchedEvent
 from raykeeper.znodes.quotas import QuotaLimits
+from raykeeper.znodes.requests import WatchKind
 from raykeeper.znodes.stat import Stat
 
 __all__ = [
@@ -51,6 +52,8 @@ __all__ = [
     "ClientId",
     "WatchedEvent",
     "EventType",
+    "Content",
+    "WatchKind",
     "Stat",
     "Acl",
     "Identity",

@@ -119,10 +119,7 @@ def query(
     """
     checked_path(path)
     if watch is not None:
-        if not callable(watch):
-            raise BadArgumentsError(path, f"watch must be callable, not {type(watch).__name__}")
-        if type(watch).__hash__ is None:
-            raise BadArgumentsError(path, "watch must be hashable")
+        checked_watch(path, watch)
     if consistency == "session":
         return Query(kind, path, watch)
     if consistency == "linearizable":
@@ -130,6 +127,19 @@ def query(
     raise BadArgumentsError(
         path, f'consistency must be "session" or "linearizable", not {consistency!r}'
     )
+
+
+def checked_watch(path: str, watch: object) -> object:
+    """A callback for events of `path`.
+
+    Raises:
+        BadArgumentsError: it cannot be called or kept.
+    """
+    if not callable(watch):
+        raise BadArgumentsError(path, f"watch must be callable, not {type(watch).__name__}")
+    if type(watch).__hash__ is None:
+        raise BadArgumentsError(path, "watch must be hashable")
+    return watch
 
 
 def milliseconds(name: str, seconds: float) -> Millis:

@@ -10,7 +10,7 @@ from raykeeper.client import arguments
 from raykeeper.client.access import proof_of
 from raykeeper.client.arguments import Consistency
 from raykeeper.client.errors import BadArgumentsError
-from raykeeper.client.outstanding import Ask
+from raykeeper.client.outstanding import Ask, Unwatch, Watch
 from raykeeper.client.results import path_and_stat, result_of
 from raykeeper.client.rounds import (
     Rounds,
@@ -40,6 +40,8 @@ from raykeeper.znodes.requests import (
     ReadData,
     SetData,
     Sync,
+    WatchKind,
+    WatchMode,
     WhoAmI,
 )
 
@@ -135,6 +137,21 @@ class Asking:
     def get_children(self, path: str, watch: object | None, consistency: Consistency) -> Ask:
         """The names of the children."""
         return arguments.query(GetChildren, path, watch, consistency)
+
+    def add_watch(self, path: str, watch: object, recursive: bool, with_values: bool) -> Ask:
+        """A watch that stays."""
+        mode = WatchMode.RECURSIVE if recursive else WatchMode.PERSISTENT
+        arguments.checked_path(path)
+        return Watch(path, mode, bool(with_values), arguments.checked_watch(path, watch))
+
+    def remove_watches(self, path: str, watch: object | None, kind: WatchKind) -> Ask:
+        """No watches of a kind, of one watcher or of all."""
+        arguments.checked_path(path)
+        if watch is not None:
+            arguments.checked_watch(path, watch)
+        if not isinstance(kind, WatchKind):
+            raise BadArgumentsError(path, f"kind must be a WatchKind, not {kind!r}")
+        return Unwatch(path, kind, watch)
 
     def sync(self, path: str) -> Ask:
         """All that is committed."""

@@ -43,7 +43,7 @@ from raykeeper.client.watched_event import WatchedEvent
 from raykeeper.links.contract import Dialer
 from raykeeper.zab.ids import ServerId
 from raykeeper.znodes.acl import Acl
-from raykeeper.znodes.requests import ANY_VERSION, SessionId
+from raykeeper.znodes.requests import ANY_VERSION, SessionId, WatchKind
 from raykeeper.znodes.stat import Stat
 
 log = logging.getLogger("raykeeper.client")
@@ -250,6 +250,26 @@ class AsyncClient(AsyncAccess):
             BadArgumentsError: an argument is not acceptable; nothing was sent.
         """
         return self._submit(self._asking.get_children(path, watch, consistency))
+
+    def add_watch(
+        self, path: str, watch: AsyncWatch, *, recursive: bool = False, with_values: bool = False
+    ) -> asyncio.Future[None]:
+        """Have `watch` called with every event of a znode. See `Client.add_watch`.
+
+        Raises:
+            BadArgumentsError: an argument is not acceptable; nothing was sent.
+        """
+        return self._submit(self._asking.add_watch(path, watch, recursive, with_values))
+
+    def remove_watches(
+        self, path: str, watch: AsyncWatch | None = None, kind: WatchKind = WatchKind.ANY
+    ) -> asyncio.Future[None]:
+        """Remove the watch of `watch`, or all. See `Client.remove_watches`.
+
+        Raises:
+            BadArgumentsError: an argument is not acceptable; nothing was sent.
+        """
+        return self._submit(self._asking.remove_watches(path, watch, kind))
 
     def get_many(
         self, paths: Iterable[str]

@@ -26,7 +26,6 @@ alive meanwhile, so its deadline runs on; a handle that never had one has nothin
 ZooKeeper: `ClientCnxn`. Exactly-once writes and the deadline to let go have no counterpart there.
 """
 
-from collections import deque
 from enum import Enum
 from random import Random
 
@@ -40,7 +39,6 @@ from raykeeper.client.effects import (
     Complete,
     Effect,
     Fail,
-    FireWatch,
     OpenLink,
     SendFrame,
 )
@@ -48,12 +46,11 @@ from raykeeper.client.endings import CLOSING
 from raykeeper.client.joining import Joining
 from raykeeper.client.limits import ClientLimits
 from raykeeper.client.liveness import Liveness
-from raykeeper.client.outstanding import Ask, Outstanding, path_of
+from raykeeper.client.outstanding import Ask, Outstanding, Unwatch, Watch, path_of
 from raykeeper.client.rotation import Rotation
 from raykeeper.client.search import Search
 from raykeeper.client.states import ClientState
-from raykeeper.client.watched_event import WatchedEvent
-from raykeeper.client.watchers import Watchers
+from raykeeper.client.watching import Watching
 from raykeeper.zab.errors import MALFORMED
 from raykeeper.zab.ids import ZERO, Millis, ServerId
 from raykeeper.znodes.errors import (
@@ -65,7 +62,6 @@ from raykeeper.znodes.errors import (
 )
 from raykeeper.znodes.replies import (
     Connected,
-    Done,
     Ended,
     ReadFailed,
     ServerFrame,
@@ -129,14 +125,9 @@ class ClientCore:
         self._rotation = Rotation(servers, rng)
         self._liveness = Liveness(session_timeout_ms)
         self._outstanding = Outstanding(limits)
-        self._watchers = Watchers()
+        self._watching = Watching(chroot)
         self._beat = 0
         self._server = ServerId(0)
-        # Up to here every watch event was received. It stands still from Connected until the
-        # watches are set again: else an event between the two would be lost for good if the
-        # connection broke there.
-        self._events_zxid = ZERO
-        self._set_watches_xids: deque[int] = deque()
         self._phase_until = Millis(0)  # PAUSED, OPENING and JOINING end then
         self._connect_sent_at = Millis(0)
         self._open_by: Millis | None = None
@@ -159,6 +150,8 @@ class ClientCore:
             return
         if self._chroot.path:
             ask = self._chroot.inside(ask)
+        if type(ask) is Watch or type(ask) is Unwatch:
+            ask = self._watching.submitted(ask)
         self._outstanding.add(ask, token, now)
 
     def flush(self, now: Millis) -> None:
@@ -231,7 +224,7 @@ class ClientCore:
             self._search = None
             self._server, self._connect_sent_at = search.server, search.asked_at
             self._outstanding.unsend()
-            self._set_watches_xids.clear()
+            self._watching.disconnected()
             self._serve(answer, now)
 
     def wake(self, now: Millis) -> None:
@@ -327,14 +320,13 @@ class ClientCore:
         self._outstanding.set_window(frame.window)
         for item in frame.items:
             if isinstance(item, WatchFired):
-                self._on_watch_fired(item)
+                self.out += self._watching.fired(item, self.state)
             elif not self._on_reply(item):
                 self._break(f"it answered what was not asked: {item}", now)
                 return
         if self.state is ClientState.LOST:
             return  # the last reply was that to CloseSession
-        if not self._set_watches_xids:
-            self._events_zxid = self.last_zxid
+        self._watching.seen(self.last_zxid)
         if self._outstanding.has_queued() or self._outstanding.refused:
             self.flush(now)
 
@@ -343,39 +335,29 @@ class ClientCore:
         waiting = self._outstanding.answered(item)
         if waiting is None:
             if not self._outstanding.is_refused_next():
-                return self._on_watches_set(item)
+                return self._watching.is_set(item)
             self.out += endings.refused(self._outstanding, self._chroot)
             return self._on_reply(item)
+        code = 0
+        if isinstance(item, ReadFailed) or (
+            # A transaction that was aborted is an answer: it tells of each operation.
+            isinstance(item, Written) and item.code and item.results is None
+        ):
+            code = item.code
+        if waiting.watcher is not None:
+            code, told = self._watching.answered(waiting, item, code, self.state)
+            self.out += told
         token = waiting.token
         if token is None or self._outstanding.is_paging:
             return True
         if token is CLOSING:
             self._finish(None)
-        elif isinstance(item, ReadFailed) or (
-            # A transaction that was aborted is an answer: it tells of each operation.
-            isinstance(item, Written) and item.code and item.results is None
-        ):
-            self.out.append(Fail(token, error_for(item.code, self._chroot.shown(waiting.path))))
+        elif code:
+            self.out.append(Fail(token, error_for(code, self._chroot.shown(waiting.path))))
         else:
-            if waiting.watcher is not None:
-                self._watchers.add(waiting.watcher, waiting.path, item)
+            assert not isinstance(item, ReadFailed), item
             self.out.append(Complete(token, self._chroot.answer(item)))
         return True
-
-    def _on_watches_set(self, item: Answer | ReadFailed) -> bool:
-        """Whether it answers the oldest SetWatches, which go first on a connection."""
-        xids = self._set_watches_xids
-        if not isinstance(item, Done) or not xids or item.xid != xids[0]:
-            return False
-        xids.popleft()
-        return True
-
-    def _on_watch_fired(self, fired: WatchFired) -> None:
-        watchers = self._watchers.take(fired.kind, fired.path)
-        if watchers:
-            path = self._chroot.shown(fired.path)
-            event = WatchedEvent(fired.kind, self.state, path, fired.zxid)
-            self.out.append(FireWatch(watchers, event))
 
     def _on_connected(self, answer: Connected, now: Millis) -> None:
         if self._phase is not Phase.JOINING:
@@ -410,10 +392,7 @@ class ClientCore:
             self._liveness.connected(answer.timeout_ms, self._connect_sent_at, now)
             self._change_state(ClientState.CONNECTED)
         bytes_max = self._limits.set_watches_bytes_max
-        for request in self._watchers.set_again(
-            self._events_zxid, self._outstanding.xids, bytes_max
-        ):
-            self._set_watches_xids.append(request.xid)
+        for request in self._watching.set_again(self._outstanding.xids, bytes_max):
             self._send([request], now)
         self.flush(now)
 
@@ -462,7 +441,7 @@ class ClientCore:
         if self._phase is Phase.SERVING:
             self._end_search()
             self._outstanding.unsend()
-            self._set_watches_xids.clear()
+            self._watching.disconnected()
             self._change_state(ClientState.SUSPENDED)
         pause_ms = self._rotation.pause_ms()
         if pause_ms:
@@ -494,4 +473,5 @@ class ClientCore:
         self._cause = cause
         self.state = ClientState.LOST
         self.out.append(ChangeState(ClientState.LOST, cause))
-        self.out += endings.with_session(self._outstanding, self._watchers, self._chroot, cause)
+        watchers = self._watching.watchers
+        self.out += endings.with_session(self._outstanding, watchers, self._chroot, cause)

@@ -26,7 +26,7 @@ class Fail(Struct, frozen=True, gc=False):
 
 
 class FireWatch(Struct, frozen=True):
-    """Call each of these watchers, which are forgotten, once."""
+    """Call each of these watchers once."""
 
     watchers: list[object]
     event: WatchedEvent

@@ -39,6 +39,7 @@ from raykeeper.znodes.replies import (
     Written,
 )
 from raykeeper.znodes.requests import (
+    AddWatch,
     CloseSession,
     CountDescendants,
     Exists,
@@ -49,8 +50,11 @@ from raykeeper.znodes.requests import (
     GetQuota,
     Inquiry,
     MultiRead,
+    RemoveWatches,
     Request,
     Sync,
+    WatchKind,
+    WatchMode,
     WhoAmI,
     Write,
     WriteOp,
@@ -69,7 +73,28 @@ class Query(Struct, frozen=True):
     linearizable: bool = False
 
 
-Ask = WriteOp | Query | Inquiry
+class Watch(Struct, frozen=True):
+    """A persistent watch to set, in the name of `watcher`."""
+
+    path: str
+    mode: WatchMode
+    with_values: bool
+    watcher: object
+
+
+class Unwatch(Struct, frozen=True):
+    """Watches of a kind to remove: that of one watcher, or of all (None).
+
+    `kinds` are those that nobody else wants, to be removed from the server too.
+    """
+
+    path: str
+    kind: WatchKind
+    watcher: object | None
+    kinds: list[int] = []
+
+
+Ask = WriteOp | Query | Inquiry | Watch | Unwatch
 """An inquiry gets its xid here too."""
 Reply = Written | DataRead | StatRead | ChildrenRead | Done | ReadFailed | Inquired
 
@@ -108,6 +133,7 @@ class Waiting(Struct):
     """The encoded operation of a write, else the request itself."""
     path: str
     watcher: object | None
+    """Of a read; a Watch or Unwatch as a whole."""
     size: int
 
 
@@ -147,6 +173,14 @@ class Outstanding:
                 request = kind(xid, path, watcher is not None, ask.linearizable)  # type: ignore[call-arg]
             size = len(path) + REQUEST_OVERHEAD_BYTES
             waiting = Waiting(token, now, xid, _REPLY_TO[kind], request, path, watcher, size)
+        elif type(ask) is Watch or type(ask) is Unwatch:
+            xid, path = next(self.xids), ask.path
+            if isinstance(ask, Watch):
+                request = AddWatch(xid, path, ask.mode, ask.with_values)
+            else:
+                request = RemoveWatches(xid, path, ask.kinds)
+            size = len(path) + REQUEST_OVERHEAD_BYTES
+            waiting = Waiting(token, now, xid, Done, request, path, ask, size)
         elif (answer := _REPLY_TO.get(type(ask))) is not None:
             xid = next(self.xids)
             request = structs.replace(ask, xid=xid)

@@ -8,23 +8,41 @@ ZooKeeper: `ZKWatchManager`.
 """
 
 from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from msgspec.structs import replace
 
 from raykeeper.zab.ids import Zxid
+from raykeeper.znodes.paths import parent_of
 from raykeeper.znodes.replies import ChildrenRead, DataRead, EventType, StatRead
-from raykeeper.znodes.requests import SetWatches
+from raykeeper.znodes.requests import LastingWatch, SetWatches, WatchKind, WatchMode
 
-# An insertion-ordered set: watchers are called in the order in which they were set.
-Table = dict[str, dict[object, None]]
+# An insertion-ordered set: watchers are called in the order in which they were set. What is kept
+# of each is whether it wants values.
+Table = dict[str, dict[object, bool]]
 PATH_OVERHEAD_BYTES = 5  # of a string in msgpack
+
+KIND_OF_MODE: Final = {
+    WatchMode.PERSISTENT: WatchKind.PERSISTENT,
+    WatchMode.RECURSIVE: WatchKind.RECURSIVE,
+}
+_REMOVED: Final = {
+    WatchKind.DATA: EventType.DATA_WATCH_REMOVED,
+    WatchKind.CHILD: EventType.CHILD_WATCH_REMOVED,
+    WatchKind.PERSISTENT: EventType.PERSISTENT_WATCH_REMOVED,
+    WatchKind.RECURSIVE: EventType.PERSISTENT_WATCH_REMOVED,
+}
 
 
 class Watchers:
-    """Three tables: data, exist and child watches."""
+    """Three tables of one-shot watches: data, exist and child; and those of persistent ones."""
 
     def __init__(self) -> None:
         self._data: Table = {}
         self._exist: Table = {}
         self._child: Table = {}
+        self._persistent: Table = {}
+        self._recursive: Table = {}
 
     def add(self, watcher: object, path: str, reply: object) -> None:
         """`reply`, to a read of `path`, says that the watch is set."""
@@ -35,29 +53,60 @@ class Watchers:
         else:
             assert type(reply) is ChildrenRead, reply
             table = self._child
-        table.setdefault(path, {})[watcher] = None
+        table.setdefault(path, {})[watcher] = False
+
+    def add_lasting(
+        self, watcher: object, path: str, mode: WatchMode, *, with_values: bool
+    ) -> None:
+        """A persistent or recursive watch is set."""
+        (table,) = self._tables_of(KIND_OF_MODE[mode])
+        watchers = table.setdefault(path, {})
+        watchers[watcher] = with_values or watchers.get(watcher, False)
 
     def take(self, kind: EventType, path: str) -> list[object]:
-        """Remove and return the watchers that an event concerns, each once."""
+        """The watchers that an event concerns, each once; the one-shot ones are removed."""
+        once: tuple[Table, ...] = (self._data, self._exist)
         if kind is EventType.CHILD:
-            tables = [self._child]
+            once = (self._child,)
         elif kind is EventType.DELETED:
-            tables = [self._data, self._exist, self._child]
-        else:
-            tables = [self._data, self._exist]
-        concerned: dict[object, None] = {}
-        for table in tables:
+            once = (self._data, self._exist, self._child)
+        elif kind is EventType.RESYNC:
+            once = ()
+        concerned: dict[object, bool] = {}
+        for table in once:
             concerned.update(table.pop(path, {}))
+        concerned.update(self._persistent.get(path, {}))
+        if self._recursive and kind is not EventType.CHILD:
+            concerned.update(self._recursive.get(path, {}))
+            while path != "/" and kind is not EventType.RESYNC:
+                path = parent_of(path)
+                concerned.update(self._recursive.get(path, {}))
         return list(concerned)
 
     def take_all(self) -> dict[str, list[object]]:
         """Remove and return all of them by path, each once per path."""
-        every: dict[str, dict[object, None]] = {}
-        for table in (self._data, self._exist, self._child):
+        every: dict[str, dict[object, bool]] = {}
+        for table in self._tables():
             for path, watchers in table.items():
                 every.setdefault(path, {}).update(watchers)
             table.clear()
         return {path: list(watchers) for path, watchers in every.items()}
+
+    def remove(
+        self, path: str, watcher: object | None, kinds: Iterable[WatchKind]
+    ) -> dict[EventType, list[object]]:
+        """Remove one watcher, None for all of them, from these kinds; who has to be told what."""
+        removed: dict[EventType, dict[object, bool]] = {}
+        for kind in kinds:
+            for table in self._tables_of(kind):
+                watchers = table.get(path, {})
+                gone = [each for each in watchers if watcher is None or each == watcher]
+                for each in gone:
+                    del watchers[each]
+                    removed.setdefault(_REMOVED[kind], {})[each] = False
+                if gone and not watchers:
+                    del table[path]
+        return {event: list(watchers) for event, watchers in removed.items()}
 
     def set_again(self, zxid: Zxid, xids: Iterator[int], bytes_max: int) -> list[SetWatches]:
         """The requests that set every watch on a new connection, each of about `bytes_max`.
@@ -69,17 +118,36 @@ class Watchers:
         """
         requests: list[SetWatches] = []
         room = 0
-        for kind, path in self._kinds_and_paths():
+        for place, path, watch in self._watches():
             size = len(path.encode()) + PATH_OVERHEAD_BYTES
             if size > room:
-                requests.append(SetWatches(next(xids), zxid, [], [], []))
+                requests.append(SetWatches(next(xids), zxid, [], [], [], [], more=True))
                 room = bytes_max
             room -= size
             request = requests[-1]
-            (request.data, request.exist, request.child)[kind].append(path)
+            (request.data, request.exist, request.child, request.lasting)[place].append(watch)
+        if requests:
+            requests[-1] = replace(requests[-1], more=False)
         return requests
 
-    def _kinds_and_paths(self) -> Iterable[tuple[int, str]]:
-        for kind, table in enumerate((self._data, self._exist, self._child)):
+    def _watches(self) -> Iterator[tuple[int, str, Any]]:
+        """Place in a request, path, and what stands there."""
+        for place, table in enumerate((self._data, self._exist, self._child)):
             for path in table:
-                yield kind, path
+                yield place, path, path
+        for mode, kind in KIND_OF_MODE.items():
+            (table,) = self._tables_of(kind)
+            for path, watchers in table.items():
+                yield 3, path, LastingWatch(path, mode, any(watchers.values()))
+
+    def _tables(self) -> tuple[Table, ...]:
+        return self._data, self._exist, self._child, self._persistent, self._recursive
+
+    def _tables_of(self, kind: WatchKind) -> tuple[Table, ...]:
+        data, exist, child, persistent, recursive = self._tables()
+        return {
+            WatchKind.DATA: (data, exist),
+            WatchKind.CHILD: (child,),
+            WatchKind.PERSISTENT: (persistent,),
+            WatchKind.RECURSIVE: (recursive,),
+        }[kind]

@@ -22,6 +22,8 @@ from raykeeper.znodes.txns import OpResult, Results
 class EventType(IntEnum):
     """ZooKeeper's `Watcher.Event.EventType`, and one of ours.
 
+    A client itself tells the watchers that it has removed; no server sends these three.
+
     RESYNC: events of a persistent watch may be missing before this one, since no server knows any
     more what happened while it was not watched. Its watcher must read again what it follows.
     """
@@ -31,6 +33,9 @@ class EventType(IntEnum):
     DELETED = 2
     CHANGED = 3
     CHILD = 4
+    DATA_WATCH_REMOVED = 5
+    CHILD_WATCH_REMOVED = 6
+    PERSISTENT_WATCH_REMOVED = 7
     RESYNC = 100
 
 

@@ -251,9 +251,8 @@ class WatchMode(IntEnum):
 
 
 class WatchKind(IntEnum):
-    """Which watches to remove: ZooKeeper's `WatcherType`; NONE only asks whether there are any."""
+    """A kind of watches, for their removal: ZooKeeper's `WatcherType`."""
 
-    NONE = 0
     CHILD = 1
     DATA = 2
     ANY = 3
@@ -296,11 +295,11 @@ class AddWatch(Struct, frozen=True, array_like=True, tag=13, gc=False):
 
 
 class RemoveWatches(Struct, frozen=True, array_like=True, tag=14, gc=False):
-    """Remove this connection's watches of one `kind` (WatchKind) on one path."""
+    """Remove this connection's watches of some `kinds` (WatchKind) on one path."""
 
     xid: int
     path: str
-    kind: int
+    kinds: list[int]
 
 
 Read = GetData | Exists | GetChildren

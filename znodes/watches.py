@@ -53,7 +53,6 @@ TABLE_OF_MODE: Final[dict[int, int]] = {
     WatchMode.RECURSIVE: RECURSIVE,
 }
 _TABLES_OF_KIND: Final[dict[int, tuple[int, ...]]] = {
-    WatchKind.NONE: (DATA, CHILD, PERSISTENT, RECURSIVE),
     WatchKind.CHILD: (CHILD,),
     WatchKind.DATA: (DATA,),
     WatchKind.ANY: (DATA, CHILD, PERSISTENT, RECURSIVE),
@@ -118,17 +117,14 @@ class WatchTable:
         self.wanted.pop((kind, connection, path), None)
         self.count -= 1
 
-    def remove(self, path: str, connection: int, kind: int) -> bool:
-        """Remove the watches of a WatchKind; False when there is none."""
-        found = [
-            table
-            for table in _TABLES_OF_KIND[kind]
-            if connection in self.tables[table].get(path, ())
-        ]
-        if kind != WatchKind.NONE:
-            for table in found:
-                self.take(table, path, connection)
-        return bool(found)
+    def remove(self, path: str, connection: int, kinds: list[int]) -> bool:
+        """Remove the watches of these WatchKinds; False when there is none."""
+        before = self.count
+        for kind in kinds:
+            for table in _TABLES_OF_KIND[kind]:
+                if connection in self.tables[table].get(path, ()):
+                    self.take(table, path, connection)
+        return self.count < before
 
     def drop(self, connection: int) -> None:
         """The connection is gone, and its watches with it."""

@@ -41,8 +41,11 @@ class Room:
         self._links: dict[int, tuple[OneServer, LinkEvents]] = {}
         self._told: dict[int, int] = {}
         self._connections = 0
+        self._is_open = asyncio.Event()
+        self._is_open.set()
 
     async def dial(self, server: ServerId, events: LinkEvents) -> "_Link":
+        await self._is_open.wait()
         self._connections += 1
         host = self._servers[server]
         self._links[self._connections] = (host, events)
@@ -60,6 +63,21 @@ class Room:
                 events.frames([encode_server_frame(frame) for frame in new])
             if connection in server.closed and self._links.pop(connection, None):
                 events.closed("the server closed it")
+
+    def cut_while(self, session_id: int, act: Callable[[], object]) -> None:
+        """Break the link of a session, and take no new ones before something was done."""
+        finish(self._cut(session_id))
+        act()
+        shared_loop().call_soon_threadsafe(self._is_open.set)
+
+    async def _cut(self, session_id: int) -> None:
+        self._is_open.clear()
+        for connection, (host, events) in list(self._links.items()):
+            known = host.server._connections._by_number.get(connection)
+            if known is not None and known.session_id == session_id:
+                self.forget(connection)
+                events.closed("cut by the test")
+                self.take(host, ClientGone(connection))
 
     def forget(self, connection: int) -> None:
         self._links.pop(connection, None)

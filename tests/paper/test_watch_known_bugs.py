@@ -172,7 +172,7 @@ def test_zookeeper_4471_4472_removing_one_mode_of_a_persistent_watch(removed: Wa
     it = Away()
     for mode in WatchMode:
         it.one.ask(AddWatch(it.one.next_xid(), "/a", mode))
-    assert isinstance(it.one.ask(RemoveWatches(it.one.next_xid(), "/a", removed))[0], Done)
+    assert isinstance(it.one.ask(RemoveWatches(it.one.next_xid(), "/a", [removed]))[0], Done)
     it.change("create child")
     left = (CREATED, "/a/y") if removed is WatchKind.PERSISTENT else (CHILD, "/a")
     assert events(it.one.new()) == [left]

@@ -53,6 +53,7 @@ CLIENT_CORE = (
     *("chroot", "client_id", "core", "effects", "endings", "joining", "limits", "liveness"),
     *("outstanding", "results", "rotation", "rounds", "search", "states", "watched_event"),
     "watchers",
+    "watching",
 )
 PURE = {
     "zab/*": [*CORE, "raykeeper.zab"],

@@ -109,7 +109,7 @@ def _watches_are_not_set_again(right: Any) -> Any:
 
 def _set_again_from_the_newest(right: Any) -> Any:
     def serve(self: ClientCore, answer: Any, now: Any) -> None:
-        self._events_zxid = max(self.last_zxid, answer.zxid)
+        self._watching._events_zxid = max(self.last_zxid, answer.zxid)
         right(self, answer, now)
 
     return serve

@@ -41,8 +41,8 @@ def add(caller: Caller, path: str, mode: int = PERSISTENT, *, values: bool = Fal
     return AddWatch(caller.next_xid(), path, mode, values)
 
 
-def remove(caller: Caller, path: str, kind: int = WatchKind.ANY) -> RemoveWatches:
-    return RemoveWatches(caller.next_xid(), path, kind)
+def remove(caller: Caller, path: str, *kinds: int) -> RemoveWatches:
+    return RemoveWatches(caller.next_xid(), path, list(kinds))
 
 
 def again(
@@ -69,17 +69,19 @@ def test_it_stays_until_it_is_removed() -> None:
         assert events(caller.ask(caller.create("/a"), caller.delete("/a")))[0] == (CREATED, "/a")
     assert code(caller.ask(remove(caller, "/a", WatchKind.DATA))) == Code.NO_WATCHER
     assert code(caller.ask(remove(caller, "/a", WatchKind.PERSISTENT))) == 0
-    assert code(caller.ask(remove(caller, "/a"))) == Code.NO_WATCHER
+    assert code(caller.ask(remove(caller, "/a", WatchKind.ANY))) == Code.NO_WATCHER
     assert events(caller.ask(caller.create("/a"))) == []
 
 
-def test_kind_none_asks_whether_there_is_any() -> None:
+def test_several_kinds_are_removed_together_and_of_none_there_is_nothing_to_miss() -> None:
     host = OneServer()
     caller = host.caller()
-    assert code(caller.ask(remove(caller, "/a", WatchKind.NONE))) == Code.NO_WATCHER
-    caller.ask(caller.exists("/a", watch=True))
-    assert code(caller.ask(remove(caller, "/a", WatchKind.NONE))) == 0
-    assert host.server.stats().watches == 1
+    assert code(caller.ask(remove(caller, "/a"))) == 0
+    caller.ask(caller.exists("/a", watch=True), add(caller, "/a"), add(caller, "/a", RECURSIVE))
+    assert code(caller.ask(remove(caller, "/a", WatchKind.CHILD, WatchKind.RECURSIVE))) == 0
+    assert host.server.stats().watches == 2
+    assert code(caller.ask(remove(caller, "/a", WatchKind.ANY))) == 0
+    assert host.server.stats().watches == 0
 
 
 def test_bad_arguments_set_and_remove_nothing() -> None:
@@ -87,7 +89,7 @@ def test_bad_arguments_set_and_remove_nothing() -> None:
     caller = host.caller()
     for request in (
         add(caller, "a"), add(caller, "/a/"), add(caller, "/a", 2), add(caller, "/a", -1),
-        remove(caller, "a"), remove(caller, "/a", 6), remove(caller, "/a", -1),
+        remove(caller, "a"), remove(caller, "/a", 2, 6), remove(caller, "/a", 0),
     ):  # fmt: skip
         assert code(caller.ask(request)) == Code.BAD_ARGUMENTS
     assert host.server.stats().watches == 0

@@ -252,7 +252,7 @@ def test_several_kinds_on_one_path_are_one_event_and_leave_each_other_alone() ->
 @pytest.mark.parametrize(
     ("kind", "left"),
     [
-        (WatchKind.NONE, 4), (WatchKind.DATA, 3), (WatchKind.CHILD, 3),
+        (WatchKind.DATA, 3), (WatchKind.CHILD, 3),
         (WatchKind.PERSISTENT, 3), (WatchKind.RECURSIVE, 3), (WatchKind.ANY, 0),
     ],
 )  # fmt: skip
@@ -263,10 +263,10 @@ def test_removal_takes_one_kind_of_one_connection(kind: WatchKind, left: int) ->
         watches.add_child("/a", connection)
         for mode in WatchMode:
             watches.add_lasting("/a", connection, mode, with_values=False)
-    assert watches.remove("/a", 1, kind)
+    assert watches.remove("/a", 1, [kind])
     assert (watches.count_of(1), watches.count_of(2), watches.count) == (left, 4, left + 4)
-    assert watches.remove("/a", 1, kind) == (kind == WatchKind.NONE)
-    assert not watches.remove("/b", 1, kind)
+    assert not watches.remove("/a", 1, [kind])
+    assert not watches.remove("/b", 1, [kind])
 
 
 def test_values_are_told_to_who_asked() -> None:
