@@ -18,7 +18,7 @@ from raykeeper.actors.peer_messages import DigestAsk, DigestTold, Diverged
 from raykeeper.actors.server_context import ServerContext
 from raykeeper.zab.effects import Note
 from raykeeper.zab.ids import ZERO, ServerId, Zxid, show_zxid
-from raykeeper.zab.learners import Learner, Stage
+from raykeeper.zab.learners import Stage
 
 ASK_EVERY: Final = 4
 """Reports on sessions between two comparisons: to hash what changed since takes its time."""
@@ -31,7 +31,6 @@ class Digests:
         self._context = context
         self._asked = ZERO
         self._told: dict[ServerId, int] = {}
-        self._asked_of: dict[ServerId, Learner] = {}  # one that begins anew is another learner
         self._is_over = True
         self._reports = 0
 
@@ -48,10 +47,8 @@ class Digests:
         self._is_over = False
         digest = context.state.digest()
         self._told = {context.peer.settings.server_id: digest}
-        self._asked_of = {}
         for learner in role.learners:
             if learner.stage is Stage.FOLLOWING and learner.sent >= zxid:
-                self._asked_of[learner.server_id] = learner
                 context.out.append(SendPeer(learner.server_id, DigestAsk(zxid, digest)))
 
     def compared(self, message: DigestAsk) -> None:
@@ -88,8 +85,6 @@ class Digests:
             if server == me:
                 self.diverged(self._asked)
                 return
-            if not self._is_still_there(server):
-                continue  # who told that has left, and its memory with it
             self._note(notes.DIGEST_DIFFERS, [server])
             self._context.out.append(SendPeer(server, Diverged(self._asked)))
 
@@ -107,16 +102,9 @@ class Digests:
         peer = self._context.peer
         role = peer.broadcasting
         assert role is not None, "only a leader is told digests"
-        told = [server for server in self._told if self._is_still_there(server)]
-        counted = [server for server in told if self._asked_of[server].votes]
+        counted = [x.server_id for x in role.learners if x.votes and x.server_id in self._told]
         me = peer.settings.server_id
         return [me, *counted] if peer.settings.votes else counted
-
-    def _is_still_there(self, server: ServerId) -> bool:
-        """Whether the learner that was asked follows us yet."""
-        role = self._context.peer.broadcasting
-        learner = role.learners.get(server) if role is not None else None
-        return learner is not None and self._asked_of.get(server) is learner
 
     def _have_all_voters_told(self) -> bool:
         role = self._context.peer.broadcasting

@@ -19,8 +19,8 @@ other accepts; after that both ends are alike.
 8.  Whoever asks by `when_sent` is told of the bytes of its frames as they leave for the other end.
     What has left may still be lost with the link, but waits here no longer.
 
-Everything happens on one asyncio loop per end. The carriers are `links/memory.py` (tests) and
-`links/ray_calls.py`; one suite, `tests/contract/test_links.py`, runs over all of them.
+Everything happens on one asyncio loop per end. The carriers are `links/memory.py` (tests),
+`links/ray_calls.py` and `links/streams.py`; one suite, `tests/contract/test_links.py`, runs over all of them.
 """
 
 from collections.abc import Callable

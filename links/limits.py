@@ -31,6 +31,23 @@ FAREWELL_MS: Final = 1500
 """How long the frames sent before a close may take to leave."""
 HELLO_BYTES_MAX: Final = 4096
 
+READ_BYTES: Final = 64 << 10
+"""Of one read from a stream; room of this size costs the allocator little."""
+TLS_RECORD_BYTES: Final = 16 << 10
+"""Of one read in TLS: with less, the rest of a record would wait unseen."""
+READS_MAX: Final = 16
+"""Of one stream before others have their turn."""
+WRITE_BYTES: Final = 256 << 10
+"""Frames are handed to a stream in groups of about this size."""
+WORD_BYTES_MAX: Final = 1024
+"""The reason for which an end of a stream closes."""
+STREAM_OPEN_MS: Final = 1000
+"""How long a stream may take to open until Ray calls are taken instead."""
+HANDSHAKE_MS: Final = 1500
+"""How long whoever connects may take to prove that it may."""
+HANDSHAKES_MAX: Final = 256
+"""Connections that have not proved it yet; one more is closed at once."""
+
 assert PORTION_BYTES * PORTIONS_MAX < BATCH_BYTES_MAX < QUEUE_BYTES_MAX < PEER_QUEUE_BYTES_MAX
 assert FRAME_BYTES_MAX <= PEER_QUEUE_BYTES_MAX
 assert PARK_MS_MIN <= PEER_PARK_MS <= CLIENT_PARK_MS <= PARK_MS_MAX

@@ -123,6 +123,7 @@ class Carrier(Protocol):
     def dialer(self, hello: Hello, fence: Fence | None = None) -> Dialer: ...
     def cut_to_acceptor(self) -> None: ...
     def cut_to_dialer(self) -> None: ...
+    async def close(self) -> None: ...
 
 
 class MemoryCarrier:
@@ -138,6 +139,9 @@ class MemoryCarrier:
 
     def dialer(self, hello: Hello, fence: Fence | None = None) -> Dialer:
         return self._network.dialer(hello, fence)
+
+    async def close(self) -> None:
+        pass
 
 
 class Calls:
@@ -197,6 +201,9 @@ class CallsCarrier:
 
     def cut_to_dialer(self) -> None:
         self.calls.loses_answers = True
+
+    async def close(self) -> None:
+        pass
 
     def _find(self, server: ServerId) -> Calls:
         if server != SERVER:

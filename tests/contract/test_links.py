@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+import uvloop
 
 from raykeeper.links.contract import Link, LinkRefused, LinkUnreachable
 from raykeeper.links.hello import Fence, client_hello, peer_hello
@@ -23,21 +24,35 @@ from tests.contract.link_carriers import (
     MemoryCarrier,
     Recorder,
 )
+from tests.contract.stream_carrier import StreamCarrier, TlsFiles
 
 Scenario = Callable[[Carrier], Awaitable[None]]
 Run = Callable[[Scenario], None]
 CLIENT = client_hello(ENSEMBLE)
 
 
-@pytest.fixture(params=[MemoryCarrier, CallsCarrier])
-def run(request: pytest.FixtureRequest) -> Run:
+@pytest.fixture(params=[MemoryCarrier, CallsCarrier, StreamCarrier, "uvloop", "tls"])
+def run(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tls_files: TlsFiles
+) -> Run:
     """Run a scenario over one carrier, on a loop of its own."""
+    factory, loop = request.param, asyncio.new_event_loop
+    if factory == "uvloop":
+        factory, loop = StreamCarrier, uvloop.new_event_loop
+    elif factory == "tls":
+        factory = StreamCarrier
+        tls_files.use(monkeypatch)
 
     def run_scenario(scenario: Scenario) -> None:
         async def whole() -> None:
-            await scenario(request.param())
+            carrier = factory()
+            try:
+                await scenario(carrier)
+            finally:
+                await carrier.close()
 
-        asyncio.run(whole())
+        with asyncio.Runner(loop_factory=loop) as runner:
+            runner.run(whole())
 
     return run_scenario
 

@@ -155,22 +155,6 @@ def test_answer_that_comes_late_is_judged_by_what_was_agreed() -> None:
     assert (ended(servers), noted(servers[3])) == ([1], [(zxid, [1])])
 
 
-def test_what_a_process_told_is_not_held_against_the_next_one() -> None:
-    """It has begun anew meanwhile, with another memory."""
-    servers = Servers(5)
-    spoil(servers, 1)
-    asked(servers, 2, 3)
-    servers.crash(1)
-    servers.restart(1)
-    servers.run()
-    leader = servers[5]
-    role = leader.server.peer.broadcasting
-    assert role is not None and role.learners.get(ServerId(1)) is not None
-    for server in (2, 3):
-        servers.release(server, 5)
-    assert leader.sent(Diverged) == ended(servers) == noted(leader) == []
-
-
 @pytest.mark.parametrize("wrong", [1, 2])
 def test_late_answer_to_an_earlier_question_says_nothing(wrong: int) -> None:
     servers = Servers(3)

@@ -1,0 +1,149 @@
+"""`links/streams.py` under contract: a real listener, and between it and its dialers a middleman
+that can cut the network in one direction, which a socket cannot do to itself.
+"""
+
+import asyncio
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+
+from raykeeper.links.contract import Dialer
+from raykeeper.links.hello import Fence, Hello
+from raykeeper.links.streams import StreamAddress, StreamDialer, StreamListener
+from raykeeper.zab.ids import ServerId
+from tests.contract.link_carriers import QUEUE_BYTES_MAX, SERVER, Station
+
+HOST = "127.0.0.1"
+Pipe = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class TlsFiles:
+    """Ray's three TLS files: a certificate of an authority, and one of a stranger's."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.authority = trustme.CA()
+        self._write("authority", self.authority, self.authority)
+        self._write("stranger", trustme.CA(), self.authority)
+
+    def use(self, monkeypatch: pytest.MonkeyPatch, name: str = "authority") -> None:
+        """Have this process use TLS from now on."""
+        monkeypatch.setenv("RAY_USE_TLS", "1")
+        monkeypatch.setenv("RAY_TLS_SERVER_CERT", str(self._folder / f"{name}.pem"))
+        monkeypatch.setenv("RAY_TLS_SERVER_KEY", str(self._folder / f"{name}.key"))
+        monkeypatch.setenv("RAY_TLS_CA_CERT", str(self._folder / f"{name}.ca"))
+
+    def _write(self, name: str, signer: trustme.CA, trusted: trustme.CA) -> None:
+        certificate = signer.issue_cert("10.0.0.1")  # not where anybody listens in a test
+        certificate.cert_chain_pems[0].write_to_path(self._folder / f"{name}.pem")
+        certificate.private_key_pem.write_to_path(self._folder / f"{name}.key")
+        trusted.cert_pem.write_to_path(self._folder / f"{name}.ca")
+
+
+class Middleman:
+    """Passes bytes on between dialers and a listener, unless a direction is cut."""
+
+    def __init__(self, address: StreamAddress) -> None:
+        self.bytes_passed = 0
+        self._to = address
+        self._cut: set[str] = set()
+        self._pipes: list[asyncio.Task[None]] = []
+        self._writers: list[asyncio.StreamWriter] = []
+        self._server: asyncio.Server | None = None
+        self._passed = asyncio.Event()
+
+    async def address(self) -> StreamAddress:
+        """Where dialers reach it."""
+        if self._server is None:
+            self._server = await asyncio.start_server(self._join, HOST, 0)
+        port: int = self._server.sockets[0].getsockname()[1]
+        return StreamAddress(HOST, port, self._to.key)
+
+    def cut(self, direction: str) -> None:
+        """Lose whatever is sent in that direction."""
+        self._cut.add(direction)
+
+    async def passed(self) -> None:
+        """Wait until something more has passed."""
+        self._passed.clear()
+        await asyncio.wait_for(self._passed.wait(), 10)
+
+    async def close(self) -> None:
+        """End every connection, and wait until both its ends have let go."""
+        if self._server is not None:
+            self._server.close()
+        self._cut = {"to_acceptor", "to_dialer"}
+        for writer in self._writers:
+            _end(writer)
+        await asyncio.gather(*self._pipes)
+        for writer in self._writers:
+            writer.close()
+
+    async def _join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, here = await asyncio.open_connection(self._to.host, self._to.port)
+        self._writers += [writer, here]
+        loop = asyncio.get_running_loop()
+        for direction, source, sink in (
+            ("to_acceptor", reader, here),
+            ("to_dialer", there, writer),
+        ):
+            self._pipes.append(loop.create_task(self._pass_on(direction, source, sink)))
+
+    async def _pass_on(
+        self, direction: str, source: asyncio.StreamReader, sink: asyncio.StreamWriter
+    ) -> None:
+        try:
+            while data := await source.read(1 << 16):
+                if direction not in self._cut:
+                    self.bytes_passed += len(data)
+                    self._passed.set()
+                    sink.write(data)
+        except OSError:
+            pass  # one end let go with a reset; the other learns of it by the end
+        _end(sink)
+
+
+def _end(writer: asyncio.StreamWriter) -> None:
+    with suppress(OSError, RuntimeError):  # it has ended already
+        writer.write_eof()
+
+
+class StreamCarrier:
+    """Streams through a middleman."""
+
+    deadline_s = 0.55
+
+    def __init__(self, park_ms: int = 40, grace_ms: int = 400) -> None:
+        self.station: Any = Station()
+        self.listener = StreamListener(self.station, HOST, QUEUE_BYTES_MAX, grace_ms)
+        self.middleman = Middleman(self.listener.address)
+        self._park_ms = park_ms
+        self._grace_ms = grace_ms
+
+    def dialer(self, hello: Hello, fence: Fence | None = None) -> Dialer:
+        return StreamDialer(
+            self._find,
+            hello,
+            self._park_ms,
+            fence=fence,
+            queue_bytes_max=QUEUE_BYTES_MAX,
+            grace_ms=self._grace_ms,
+        )
+
+    def cut_to_acceptor(self) -> None:
+        self.middleman.cut("to_acceptor")
+
+    def cut_to_dialer(self) -> None:
+        self.middleman.cut("to_dialer")
+
+    async def close(self) -> None:
+        self.listener.close()
+        await self.middleman.close()
+
+    async def _find(self, server: ServerId) -> StreamAddress:
+        if server != SERVER:
+            raise ValueError(f"no actor of server {server}")
+        return await self.middleman.address()
