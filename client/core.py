@@ -338,6 +338,8 @@ class ClientCore:
                 return self._watching.is_set(item)
             self.out += endings.refused(self._outstanding, self._chroot)
             return self._on_reply(item)
+        if self._outstanding.is_paging:
+            return True
         code = 0
         if isinstance(item, ReadFailed) or (
             # A transaction that was aborted is an answer: it tells of each operation.
@@ -348,7 +350,7 @@ class ClientCore:
             code, told = self._watching.answered(waiting, item, code, self.state)
             self.out += told
         token = waiting.token
-        if token is None or self._outstanding.is_paging:
+        if token is None:
             return True
         if token is CLOSING:
             self._finish(None)

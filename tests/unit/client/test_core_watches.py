@@ -14,6 +14,7 @@ from raykeeper.znodes.errors import (
     Code,
 )
 from raykeeper.znodes.replies import (
+    ChildrenRead,
     DataRead,
     Done,
     EventType,
@@ -126,3 +127,17 @@ def test_set_watches_is_split() -> None:
     # Each has its own answer, in order.
     wire.items(Done(8, Z[2]), Done(9, Z[2]))
     assert isinstance(wire.items(Done(11, Z[2]))[0], CloseLink)
+
+
+def test_no_watch_before_the_last_page_of_a_list() -> None:
+    """The connection may break between two pages, and then nobody watches."""
+    wire = Wire().serving()
+    read = Query(GetChildren, "/a", "w")
+    wire.submit(read)
+    assert wire.items(ChildrenRead(1, Z[2], ["b"], STAT, more=True)) == []
+    (again,) = wire.reconnected()
+    assert [type(request) for request in again.requests] == [GetChildren]
+    assert wire.items(WatchFired(EventType.CHILD, "/a", Z[3])) == []
+    wire.items(ChildrenRead(1, Z[4], ["b"], STAT, more=True), ChildrenRead(1, Z[4], ["c"], STAT))
+    (fired,) = wire.items(WatchFired(EventType.CHILD, "/a", Z[5]))
+    assert fired.watchers == ["w"]
