@@ -144,7 +144,7 @@ def test_inquiries_are_answered_in_order_with_the_writes_before_them() -> None:
     who = answers[101]
     assert isinstance(who, IdentitiesRead)
     assert who.identities == (Identity("digest", digest_id("ann", "pw")),)
-    assert isinstance(answers[102], PathsRead) and answers[102].paths == ["/a/b", "/e"]
+    assert isinstance(answers[102], PathsRead) and answers[102].paths == ["/e", "/a/b"]
     assert isinstance(answers[103], PathsRead) and answers[103].paths == ["/a/b"]
     assert isinstance(answers[104], CountRead) and answers[104].count == 1
     assert isinstance(answers[105], CountRead) and answers[105].count == 6
