@@ -130,6 +130,17 @@ class TestPages:
         else:
             pytest.fail("no event")
 
+    def test_what_was_asked_before_it_is_told_before_it(self) -> None:
+        host = OneServer(options=PAGED)
+        caller = host.caller()
+        crowded(caller, 5)
+        items = caller.ask(caller.exists("/a"), caller.children("/a"), caller.exists("/a"))
+        host.pass_time(0)
+        items += caller.new()
+        assert [type(item).__name__ for item in items] == [
+            *("StatRead", "ChildrenRead", "ChildrenRead", "StatRead")
+        ]
+
     def test_those_of_two_clients_go_on_in_turn(self) -> None:
         host = OneServer(options=PAGED)
         one, two = host.caller(1), host.caller(2)
@@ -307,6 +318,18 @@ class TestStuck:
         assert caller.ended == Code.CONNECTION_LOSS
         assert host.notes(notes.CLIENT_OVERRUN) == [1]
         assert sum(isinstance(item, WatchFired) for item in other.items) == 10
+
+    def test_one_whose_session_ends_in_the_same_step_is_told_that(self) -> None:
+        host = OneServer(options=ServerOptions(unsent_bytes_max=SENT_BYTES, waiting_items_max=1))
+        caller, other = host.caller(1), host.caller(2)
+        caller.ask(caller.create("/a"), caller.create("/big", BIG))
+        caller.ask(caller.get("/a", watch=True))
+        stuck(host, caller, *(caller.get("/big") for _ in range(5)))
+        other.ask(other.set("/a", b"new"))
+        assert caller.ended is None
+        caller.ask(caller.close())
+        assert caller.ended == Code.SESSION_EXPIRED
+        assert host.notes(notes.CLIENT_OVERRUN) == []
 
     def test_a_heartbeat_is_not_held(self) -> None:
         """What is held needs no frame of its own; the next frame tells the newest heartbeat."""
