@@ -2,18 +2,22 @@
 
 from collections.abc import Callable
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from raykeeper.client.client_id import ClientId
 from raykeeper.client.core import ClientCore
 from raykeeper.client.effects import (
     ChangeState,
     CloseLink,
+    CloseSearch,
     Complete,
     Fail,
     FireWatch,
     OpenLink,
+    OpenSearch,
     SendFrame,
+    SendSearch,
+    TakeSearch,
 )
 from raykeeper.client.limits import ClientLimits
 from raykeeper.client.outstanding import Ask
@@ -31,6 +35,10 @@ from tests.simulation.workload import Workload
 if TYPE_CHECKING:
     from tests.simulation.checks import Checks
     from tests.simulation.node import Node
+
+
+READ_ONLY_SHARE: Final = 0.2
+"""How many processes take a server without a leader, for reading."""
 
 
 class SimClient:
@@ -60,7 +68,9 @@ class SimClient:
         self._network = network
         self._checks = checks
         self._link: SimLink | None = None
+        self._second: SimLink | None = None  # while a server with a leader is looked for
         self._dials = 0
+        self._searches = 0
         self._token = 0
         self._wake_at: Millis | None = None
         self._beside = schedule.stream(f"client.{plan.number}.beside")
@@ -78,7 +88,7 @@ class SimClient:
         random = self._random
         taken = self._to_take()
         self.life += 1
-        self._link = None
+        self._link = self._second = None
         self._wake_at = None
         self.pending = {}
         servers = [ServerId(i) for i in self._nodes]
@@ -88,7 +98,13 @@ class SimClient:
             request_timeout_ms=Millis(600_000), outstanding_max=self._plan.outstanding_max
         )
         self.core = ClientCore(
-            random.randbytes(16), timeout, servers, Random(random.random()), limits, taken=taken
+            random.randbytes(16),
+            timeout,
+            servers,
+            Random(random.random()),
+            limits,
+            taken=taken,
+            read_only=taken is None and self._contract.random() < READ_ONLY_SHARE,
         )
         self._is_opening = taken is not None
         self._checks.clients.started(self)
@@ -99,6 +115,7 @@ class SimClient:
     def die(self) -> None:
         """The process is killed: no close, no farewell."""
         self._drop_link()
+        self._drop_second()
         self.life += 1
         self._left = self.core.client_id if self.core is not None else None
         self.core = None
@@ -158,8 +175,13 @@ class SimClient:
         return self.core is not None and not self.pending
 
     @property
+    def refuses_writes(self) -> bool:
+        """Whether a write that is asked for now is refused by the client itself."""
+        return self.core is not None and self.core._outstanding.is_read_only
+
+    @property
     def is_connected(self) -> bool:
-        """Whether it has a server that serves it."""
+        """Whether it has a server that serves it, and has a leader."""
         return self.core is not None and self.core.state is ClientState.CONNECTED
 
     def write_once(self) -> None:
@@ -247,11 +269,13 @@ class SimClient:
                     self._checks.clients.event(self, effect.watchers, effect.event)
             case ChangeState():
                 self.log.becomes(effect.state)
+                self._checks.clients.becomes(self, effect.state)
                 if effect.state is ClientState.LOST:
                     self._checks.clients.lost(self, effect.cause)
                     life = self.life
                     self._schedule.after(self._random.randint(0, 500), lambda: self._restart(life))
             case OpenLink():
+                self._drop_link()
                 self._dial(effect.server)
             case SendFrame():
                 if self._link is not None:
@@ -259,6 +283,18 @@ class SimClient:
             case CloseLink():
                 self._checks.clients.leaves(self, effect.reason)
                 self._drop_link()
+            case OpenSearch():
+                self._searches += 1
+                self._dial(effect.server, is_search=True)
+            case SendSearch():
+                if self._second is not None:
+                    self._second.send(self.end, effect.data)
+            case CloseSearch():
+                self._drop_second()
+            case TakeSearch():
+                second, self._second = self._second, None
+                self._drop_link()
+                self._link = second
             case _:
                 raise AssertionError(effect)
 
@@ -272,48 +308,73 @@ class SimClient:
             self._link.close(self.end)
             self._link = None
 
-    def _dial(self, server: ServerId) -> None:
-        self._drop_link()
-        dial, life, node = self._dials, self.life, self._nodes[server]
+    def _drop_second(self) -> None:
+        self._searches += 1
+        if self._second is not None:
+            self._second.close(self.end)
+            self._second = None
+
+    def _dial(self, server: ServerId, *, is_search: bool = False) -> None:
+        life, node = self.life, self._nodes[server]
+        turn = self._searches if is_search else self._dials
 
         def arrive() -> None:
-            if dial != self._dials or life != self.life or self.core is None:
+            if turn != (self._searches if is_search else self._dials):
                 return
-            if self._waits(arrive):
+            if life != self.life or self.core is None or self._waits(arrive):
                 return
+            now = self.clock.mono()
             link = None
             if node.is_answering:
                 link = self._network.connect(self.end, node.end)
             if link is None:
-                self.core.link_failed("refused", self.clock.mono())
+                (self.core.search_failed if is_search else self.core.link_failed)("refused", now)
+                self._carry_out()
+                return
+            if is_search:
+                self._second = link
             else:
                 self._link = link
-                link.attach(
-                    self.end,
-                    lambda data: self._frame(dial, life, data),
-                    lambda: self._closed(dial, life),
-                )
-                node.accept_client(link)
-                self.core.link_opened(self.clock.mono())
+            link.attach(
+                self.end,
+                lambda data: self._frame(link, life, data),
+                lambda: self._closed(link, life),
+            )
+            node.accept_client(link)
+            (self.core.search_opened if is_search else self.core.link_opened)(now)
             self._carry_out()
 
         self._schedule.after(self._random.randint(1, 10), arrive)
 
-    def _frame(self, dial: int, life: int, data: bytes) -> None:
-        if self._waits(lambda: self._frame(dial, life, data)):
+    def _frame(self, link: SimLink, life: int, data: bytes) -> None:
+        if self._waits(lambda: self._frame(link, life, data)):
             return
-        if dial == self._dials and life == self.life and self.core is not None:
+        if life != self.life or self.core is None:
+            return
+        if link is self._link:
             self.core.frame(data, self.clock.mono())
-            self.core.flush(self.clock.mono())
-            self._carry_out()
-
-    def _closed(self, dial: int, life: int) -> None:
-        if self._waits(lambda: self._closed(dial, life)):
+        elif link is self._second:
+            self.core.search_frame(data, self.clock.mono())
+        else:
             return
-        if dial == self._dials and life == self.life and self.core is not None:
+        self.core.flush(self.clock.mono())
+        self._carry_out()
+
+    def _closed(self, link: SimLink, life: int) -> None:
+        if self._waits(lambda: self._closed(link, life)):
+            return
+        if life != self.life or self.core is None:
+            return
+        if link is self._link:
             self._link = None
             self.core.link_failed("link broken", self.clock.mono())
-            self._carry_out()
+        elif link is self._second:
+            self._second = None
+            self._searches += 1
+            self.core.search_failed("link broken", self.clock.mono())
+        else:
+            return
+        self._carry_out()
 
     def _arm(self) -> None:
         assert self.core is not None

@@ -35,6 +35,7 @@ from tests.simulation.schedule import Schedule
 _DEFINITE: Final = (
     *(Code.NO_NODE, Code.NODE_EXISTS, Code.NOT_EMPTY, Code.NO_CHILDREN_FOR_EPHEMERALS),
     *(Code.BAD_VERSION, Code.BAD_ARGUMENTS, Code.SESSION_EXPIRED, Code.CONNECTION_LOSS),
+    Code.NOT_READ_ONLY,
     *(Code.NO_AUTH, Code.INVALID_ACL, Code.AUTH_FAILED, Code.QUOTA_EXCEEDED),
 )
 _INDEFINITE: Final = (Code.SESSION_EXPIRED, Code.CONNECTION_LOSS)
@@ -43,7 +44,7 @@ EXPECTED: Final[frozenset[str]] = frozenset(
     [
         *(f"answer.{kind.__name__}" for kind in (Written, DataRead, StatRead, ChildrenRead, Done)),
         *(f"answer.{kind.__name__}" for kind in (AclsRead, IdentitiesRead, PathsRead, CountRead)),
-        "answer.ResultsRead",
+        *("answer.ResultsRead", "answer.QuotaRead"),
         *(f"branch.{which}" for which in ("then", "otherwise", "aborted")),
         *(f"result.{kind.__name__}" for kind in (OpDone, OpValue, OpStat, OpChildren)),
         *(f"error.{code.name}" for code in _DEFINITE),

@@ -69,6 +69,7 @@ SENT_BYTES = 150
 STRAY = "/flipped"
 """A znode that no client knows of and that hangs on no other."""
 _NUMBER_BITS = 20
+READ_ONLY_AFTER_MS = Millis(400)
 RESTART_MS = 300
 """How long until a process that ended by itself is started again."""
 LIMITS = Limits(
@@ -172,6 +173,7 @@ class Node:
             requests_max=REQUESTS_MAX,
             unsent_bytes_max=UNSENT_BYTES_MAX,
             waiting_items_max=WAITING_ITEMS_MAX,
+            read_only_after_ms=READ_ONLY_AFTER_MS,
         )
         window = WindowLimits(
             txns_max=plan.window_txns_max, read_log_bytes_max=plan.read_log_bytes_max

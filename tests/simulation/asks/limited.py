@@ -12,8 +12,10 @@ from raykeeper.znodes.requests import (
     Create,
     CreateMode,
     Delete,
+    GetQuota,
     SetData,
     Transaction,
+    TxnOp,
 )
 
 LIMITED: Final = ["/q0", "/q0/in"]
@@ -46,7 +48,7 @@ class Limited:
             return Delete(f"{path}/x{random.randint(0, 3)}", ANY_VERSION)
         if kind < 0.95:
             return self._together(path)
-        return CountDescendants(0, path)
+        return random.choice([CountDescendants(0, path), GetQuota(0, path)])
 
     def _quota(self, path: str) -> Ask:
         """Set one, step by step or at once, change it, or give it up."""
@@ -73,7 +75,9 @@ class Limited:
         """Room is made and taken in one go, or more is taken than there is."""
         place = f"{path}/x{self._random.randint(0, 3)}"
         made = [Create(f"{path}/s-", self._sized(), CreateMode.SEQUENTIAL) for _ in range(2)]
-        return Transaction([], [Delete(place, ANY_VERSION), *made], [])
+        ops: list[TxnOp] = [Delete(place, ANY_VERSION), *made]
+        self._random.shuffle(ops)
+        return Transaction([], ops, [])
 
     def _sized(self) -> bytes:
         value = self._value()

@@ -5,7 +5,7 @@ from raykeeper.client.outstanding import Query
 from raykeeper.zab.ids import Zxid, show_zxid
 from raykeeper.znodes.errors import Code, KeeperError
 from raykeeper.znodes.replies import ChildrenRead, DataRead, StatRead, Written
-from raykeeper.znodes.requests import GetChildren, GetData
+from raykeeper.znodes.requests import GetChildren, GetData, Inquiry, Sync
 from tests.simulation.checks import access, inquiries
 from tests.simulation.checks.seen import Asked, Seen, Told
 from tests.simulation.checks.truth import Truth, show
@@ -68,9 +68,9 @@ def reads_are_true(truth: Truth, seen: Seen, query: Query, answer: Answer) -> No
     """A read shows exactly the committed state as of the zxid it names."""
     path, zxid = query.path, answer.zxid
     was = truth.at(path, zxid)
-    assert was is None or access.may(
-        was.acls, truth.known_as(seen.session_id, zxid), access.READ
-    ), f"Access: {seen} reads {path} as of {show_zxid(zxid)}"
+    assert was is None or access.may(was.acls, seen.known_as(truth, zxid), access.READ), (
+        f"Access: {seen} reads {path} as of {show_zxid(zxid)}"
+    )
     if isinstance(answer, StatRead):
         is_true = answer.stat == (was.stat if was is not None else None)
     elif isinstance(answer, DataRead):
@@ -106,6 +106,23 @@ def missing_is_true(truth: Truth, seen: Seen, asked: Asked, error: KeeperError) 
     assert may_be and inquiries.is_ever_refused(truth, seen, query.path, error.code, since), (
         f"Truth: {seen} is refused {query} with {error!r} since {show_zxid(since)}"
     )
+
+
+def refused_only_without_a_leader(seen: Seen, asked: Asked) -> None:
+    """Only a client that takes a server without a leader is refused what needs one.
+
+    Nothing that has a number is: it may have been done before.
+    """
+    assert seen.was_read_only and not asked.number, f"ReadOnly: {seen} is refused {asked.ask}"
+
+
+def answered_without_a_leader(seen: Seen, asked: Asked) -> None:
+    """A server without a leader answers nothing that needs one."""
+    ask = asked.ask
+    needs_leader = not isinstance(ask, Query | Inquiry) or (
+        isinstance(ask, Query) and (ask.linearizable or ask.kind is Sync)
+    )
+    assert not needs_leader, f"ReadOnly: {seen} is answered {ask} without a leader"
 
 
 def indefinite_only_where_it_may_have_happened(asked: Asked, error: KeeperError) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 from raykeeper.actors.server_notes import READS_HELD
 from raykeeper.client.effects import Answer
 from raykeeper.client.outstanding import Ask, Query
+from raykeeper.client.states import ClientState
 from raykeeper.client.watched_event import WatchedEvent
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes.errors import Code, KeeperError
@@ -14,6 +15,8 @@ from raykeeper.znodes.requests import (
     CloseSession,
     CountDescendants,
     GetAcls,
+    GetQuota,
+    Sync,
     WriteOp,
 )
 from tests.simulation.checks import answers, inquiries, letting_go, sessions
@@ -100,7 +103,7 @@ class Clients:
         if seen.is_over:
             return  # it is refused at once
         number = 0
-        if isinstance(ask, WriteOp):
+        if isinstance(ask, WriteOp) and not client.refuses_writes:
             seen.writes.append(ask)
             number = len(seen.writes)
         operation = self._recorder.asked(seen, ask)
@@ -114,7 +117,11 @@ class Clients:
         is_late = asked.delays != self._delays(client)
         answers.nothing_is_shown_before_it_is_committed(self._truth, seen, zxid)
         sessions.expired_sessions_are_not_answered(self._truth, seen)
-        seen.is_answered = True
+        if seen.is_read_only:
+            answers.answered_without_a_leader(seen, asked)
+            self._recorder.left_out(seen, asked)
+        else:
+            seen.is_answered = True
         if isinstance(answer, Written):
             due = self._told(seen, asked)
             answers.answer_is_the_outcome(seen, asked, answer, due)
@@ -167,6 +174,9 @@ class Clients:
             answers.late_requests_never_leave(seen, error)
             return
         asked = answers.answers_in_order(seen, ask)
+        if error.code == Code.NOT_READ_ONLY:
+            self._needs_a_leader(seen, asked, error)
+            return
         answers.indefinite_only_where_it_may_have_happened(asked, error)
         due = self._told(seen, asked)
         is_end = error.code in _END_CODES and not (due is not None and due.code == error.code)
@@ -175,7 +185,7 @@ class Clients:
         else:
             if isinstance(ask, Query):
                 answers.missing_is_true(self._truth, seen, asked, error)
-            elif isinstance(ask, GetAcls | CountDescendants):
+            elif isinstance(ask, GetAcls | CountDescendants | GetQuota):
                 inquiries.refusals_are_true(self._truth, seen, ask, error)
             else:
                 due = answers.refusal_is_the_outcome(seen, asked, error.code, due)
@@ -189,6 +199,21 @@ class Clients:
             seen.denied.add(asked.number)
         if asked.operation is not None and asked.operation.result is None:
             seen.unknown.append(asked)
+
+    def _needs_a_leader(self, seen: Seen, asked: Asked, error: KeeperError) -> None:
+        answers.indefinite_only_where_it_may_have_happened(asked, error)
+        answers.refused_only_without_a_leader(seen, asked)
+        self._recorder.left_out(seen, asked)
+        if isinstance(asked.ask, Query) and asked.ask.kind is Sync:
+            seen.synced_at = 0
+            if seen.pending and isinstance(seen.pending[0].ask, Query):
+                self._recorder.left_out(seen, seen.pending[0])
+
+    def becomes(self, client: "SimClient", state: ClientState) -> None:
+        """The handle changed its state."""
+        seen = self._seen[client.name, client.life]
+        seen.is_read_only = state is ClientState.CONNECTED_READ_ONLY
+        seen.was_read_only |= seen.is_read_only
 
     def event(self, client: "SimClient", watchers: list[object], event: WatchedEvent) -> None:
         """A watch fired."""

@@ -4,18 +4,21 @@ from raykeeper.client.outstanding import Ask
 from raykeeper.zab.ids import Zxid, show_zxid
 from raykeeper.znodes.acl import Identities
 from raykeeper.znodes.errors import Code, KeeperError
+from raykeeper.znodes.quotas import QuotaLimits
 from raykeeper.znodes.replies import (
     AclsRead,
     CountRead,
     IdentitiesRead,
     Inquired,
     PathsRead,
+    QuotaRead,
     ResultsRead,
 )
 from raykeeper.znodes.requests import (
     CountDescendants,
     GetAcls,
     GetEphemerals,
+    GetQuota,
     MultiRead,
     ReadChildren,
     ReadData,
@@ -23,7 +26,7 @@ from raykeeper.znodes.requests import (
     WhoAmI,
 )
 from raykeeper.znodes.txns import OpChildren, OpFailed, OpResult, OpStat, OpValue
-from tests.simulation.checks import access
+from tests.simulation.checks import access, limits
 from tests.simulation.checks.access import may
 from tests.simulation.checks.seen import Seen
 from tests.simulation.checks.several import sorted_names
@@ -33,7 +36,7 @@ from tests.simulation.checks.truth import Truth, name, parent
 def inquiries_are_true(truth: Truth, seen: Seen, ask: Ask, answer: Inquired) -> None:
     """An answer shows exactly what the session may know of the state as of the zxid it names."""
     zxid = answer.zxid
-    who = truth.known_as(seen.session_id, zxid)
+    who = seen.known_as(truth, zxid)
     due: object
     told: object
     match answer:
@@ -58,17 +61,20 @@ def inquiries_are_true(truth: Truth, seen: Seen, ask: Ask, answer: Inquired) -> 
             assert isinstance(ask, MultiRead), ask
             told = [sorted_names(result) for result in answer.results]
             due = [_result(truth, who, op, zxid) for op in ask.ops]
-        case _:
-            raise AssertionError(f"Truth: {seen} is told {answer}")
+        case QuotaRead():
+            assert isinstance(ask, GetQuota), ask
+            told = (answer.limits, (answer.znodes, answer.bytes))
+            due = _quota(truth, ask.path, who, zxid)
     assert told == due, f"Truth: {seen} asks {ask} as of {show_zxid(zxid)}: {told}, not {due}"
 
 
 def refusals_are_true(
-    truth: Truth, seen: Seen, ask: GetAcls | CountDescendants, error: KeeperError
+    truth: Truth, seen: Seen, ask: GetAcls | CountDescendants | GetQuota, error: KeeperError
 ) -> None:
     """No znode, or none that the session may ask about, at some moment since what it has seen."""
     permission = access.READ | access.ADMIN if isinstance(ask, GetAcls) else access.READ
-    assert is_ever_refused(truth, seen, ask.path, error.code, seen.zxid, permission), (
+    path = limits.limits_path(ask.path) if isinstance(ask, GetQuota) else ask.path
+    assert is_ever_refused(truth, seen, path, error.code, seen.zxid, permission), (
         f"Truth: {seen} is refused {ask} with {error!r}"
     )
 
@@ -78,7 +84,7 @@ def is_ever_refused(
 ) -> bool:
     """Whether a read of `path` could fail with `code` as of `since` or later."""
     for zxid, was in truth.between(path, since, truth.zxid):
-        who = truth.known_as(seen.session_id, zxid)
+        who = seen.known_as(truth, zxid)
         reason = Code.NO_NODE if was is None else Code.NO_AUTH
         if reason == code and (was is None or not may(was.acls, who, permission)):
             return True
@@ -86,6 +92,8 @@ def is_ever_refused(
 
 
 def _ephemerals(truth: Truth, seen: Seen, prefix: str, zxid: Zxid) -> list[str]:
+    if seen.is_read_only:
+        return []  # a session of one server alone has none
     return sorted(
         path
         for path, was in truth.all_at(zxid)
@@ -114,6 +122,15 @@ def _nearest(truth: Truth, path: str, answer: CountRead) -> int:
             least += all(lived)
             most += any(lived)
     return min(max(answer.count, least), most)
+
+
+def _quota(
+    truth: Truth, path: str, who: Identities, zxid: Zxid
+) -> tuple[QuotaLimits, tuple[int, int]] | None:
+    kept = truth.at(limits.limits_path(path), zxid)
+    if kept is None or not may(kept.acls, who, access.READ):
+        return None
+    return limits.limits_in(kept.value), limits.usage(dict(truth.all_at(zxid)), path)
 
 
 def _result(

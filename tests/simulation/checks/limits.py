@@ -3,7 +3,8 @@
 import re
 from collections.abc import Iterator, Mapping
 
-from tests.simulation.checks.truth import TrueZnode, parent
+from raykeeper.znodes.quotas import QuotaLimits
+from tests.simulation.checks.truth import TrueZnode, Was, parent
 
 _QUOTA, _LIMITS = "/zookeeper/quota", "/zookeeper_limits"
 _text = re.compile(
@@ -20,18 +21,29 @@ def is_acceptable(path: str, value: bytes) -> bool:
 def are_exceeded(znodes: Mapping[str, TrueZnode], path: str, count: int, size: int) -> bool:
     """Whether so much more at `path` is more than a hard limit of a subtree it is in."""
     for subtree, text in _quotas_above(znodes, path):
-        match = _text(text)
-        assert match is not None, text
-        hard_bytes, hard_count = int(match[3]), int(match[4])
+        limits = limits_in(text)
         znodes_now, bytes_now = usage(znodes, subtree)
-        if count > 0 and 0 <= hard_count < znodes_now + count:
+        if count > 0 and 0 <= limits.hard_znodes < znodes_now + count:
             return True
-        if size > 0 and 0 <= hard_bytes < bytes_now + size:
+        if size > 0 and 0 <= limits.hard_bytes < bytes_now + size:
             return True
     return False
 
 
-def usage(znodes: Mapping[str, TrueZnode], subtree: str) -> tuple[int, int]:
+def limits_path(subtree: str) -> str:
+    """Where the quota of a subtree is kept."""
+    return _QUOTA + subtree + _LIMITS
+
+
+def limits_in(text: bytes) -> QuotaLimits:
+    """What the value there says."""
+    match = _text(text)
+    assert match is not None, text
+    soft_count, soft_bytes, hard_bytes, hard_count = map(int, match.groups())
+    return QuotaLimits(soft_count, soft_bytes, hard_count, hard_bytes)
+
+
+def usage(znodes: Mapping[str, TrueZnode | Was], subtree: str) -> tuple[int, int]:
     """How many znodes are in a subtree, its root included, and the bytes of their values."""
     below = [path for path in znodes if path == subtree or path.startswith(subtree + "/")]
     return len(below), sum(len(znodes[path].value) for path in below)
@@ -39,7 +51,7 @@ def usage(znodes: Mapping[str, TrueZnode], subtree: str) -> tuple[int, int]:
 
 def _quotas_above(znodes: Mapping[str, TrueZnode], path: str) -> Iterator[tuple[str, bytes]]:
     while path != "/":
-        kept = znodes.get(_QUOTA + path + _LIMITS)
+        kept = znodes.get(limits_path(path))
         if kept is not None:
             yield path, kept.value
         path = parent(path)

@@ -102,6 +102,12 @@ class Recorder:
             seen.operations.remove(operation)
             seen.late.append(operation)
 
+    def left_out(self, seen: Seen, asked: Asked) -> None:
+        """It was refused, or answered, by a server without a leader: no sync came before it."""
+        operation, asked.operation = asked.operation, None
+        if operation is not None:
+            seen.operations.remove(operation)
+
     def answered(self, seen: Seen, asked: Asked, answer: Answer) -> None:
         """It succeeded, or is a transaction that was aborted."""
         operation = asked.operation

@@ -9,10 +9,12 @@ from raykeeper.client.client_id import ClientId
 from raykeeper.client.outstanding import Ask
 from raykeeper.clusters.chaos.history import Operation
 from raykeeper.zab.ids import ZERO, Zxid
+from raykeeper.znodes.acl import Identities
 from raykeeper.znodes.replies import EventType
 from raykeeper.znodes.requests import SessionId, WriteOp
 from raykeeper.znodes.stat import Stat
 from raykeeper.znodes.txns import Results
+from tests.simulation.checks.truth import Truth
 
 
 class Core(Protocol):
@@ -121,6 +123,9 @@ class Seen(Struct, eq=False):
     """Of whom it took it over."""
     fenced_after: int | None = None
     """The newest write of the session when another client took it over."""
+    is_read_only: bool = False
+    """A server without a leader serves it."""
+    was_read_only: bool = False
     has_closed: bool = False
     """The client asked for the end."""
     is_over: bool = False
@@ -128,6 +133,20 @@ class Seen(Struct, eq=False):
 
     def __str__(self) -> str:
         return f"{self.name}.{self.life}"
+
+    def known_as(self, truth: Truth, zxid: Zxid) -> Identities:
+        """As whom the ACLs know it as of `zxid`.
+
+        A server without a leader asks its state, which may know of no such session.
+        """
+        if not self.is_read_only:
+            return truth.known_as(self.session_id, zxid)
+        session_id = known_session(self)
+        session = truth.sessions.get(session_id)
+        if session is None or session_id > zxid:
+            return ()
+        has_ended = session.closed_at is not None and session.closed_at <= zxid
+        return () if has_ended else session.known_as(zxid)
 
 
 def new_seen(name: str, life: int, client: Client) -> Seen:

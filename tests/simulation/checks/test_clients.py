@@ -179,6 +179,8 @@ RIGHT: list[Callable[[], object]] = [
         TRUTH, client(zxid=z(2)), Asked(GET, 0, z(1)), NoNodeError("/a")
     ),
     lambda: answers.late_requests_never_leave(client(), ConnectionLossError("/a")),
+    lambda: answers.refused_only_without_a_leader(client(was_read_only=True), Asked(MADE, 0, z(1))),
+    lambda: answers.answered_without_a_leader(client(is_read_only=True), Asked(GET, 0, z(1))),
     lambda: answers.denied_has_no_effect(client(), write(1), None),
     one_write(2, client(writes=[MADE, GONE])),
     close(closing(SESSION), client(is_over=True)),
@@ -235,6 +237,21 @@ BROKEN: list[tuple[str, Callable[[], object]]] = [
     ),
     ("Truth", failed(0, EXISTS, NoNodeError("/a"))),
     ("Truth", failed(0, GET, BadVersionError("/a"))),
+    # Without a leader.
+    ("ReadOnly", lambda: answers.refused_only_without_a_leader(client(), Asked(MADE, 0, z(1)))),
+    (
+        "ReadOnly",
+        lambda: answers.refused_only_without_a_leader(client(was_read_only=True), write(1)),
+    ),
+    *(
+        (
+            "ReadOnly",
+            lambda ask=ask: answers.answered_without_a_leader(  # type: ignore[misc]
+                client(is_read_only=True), Asked(ask, 0, z(1))
+            ),
+        )
+        for ask in (MADE, Query(Sync, "/"), Query(GetData, "/a", linearizable=True))
+    ),
     # Exactly once.
     ("ExactlyOnce", one_write(1, client(writes=[MADE, GONE]))),
     ("ExactlyOnce", one_write(3, client(writes=[MADE, GONE, GONE]))),

@@ -17,6 +17,7 @@ from raykeeper.znodes.replies import (
     IdentitiesRead,
     Inquired,
     PathsRead,
+    QuotaRead,
     ResultsRead,
 )
 from raykeeper.znodes.requests import (
@@ -28,6 +29,7 @@ from raykeeper.znodes.requests import (
     GetAcls,
     GetData,
     GetEphemerals,
+    GetQuota,
     MultiRead,
     ReadChildren,
     ReadData,
@@ -51,7 +53,7 @@ from raykeeper.znodes.txns import (
 from tests.simulation.asks.guarded import ALICE, SUPER
 from tests.simulation.checks import access, answers, endings, execution, inquiries, limits
 from tests.simulation.checks.seen import Asked, Seen
-from tests.simulation.checks.test_clients import OTHER, SESSION, client, opened, z
+from tests.simulation.checks.test_clients import OTHER, SESSION, Client, Core, client, opened, z
 from tests.simulation.checks.truth import Truth
 
 ALL_OF_ALICE = [Acl(31, "digest", ALICE)]
@@ -231,6 +233,33 @@ def test_no_quota_is_exceeded(truth: Truth, op: WriteOp, code: Code) -> None:
     change = execution.execute(truth, z(20), Millis(0), SESSION, op)
     assert getattr(change, "code", 0) == code
     assert limits.usage(truth.znodes, "/none") == (0, 0)
+
+
+def test_a_quota_and_its_usage_are_told() -> None:
+    truth = limited(Create("/q/a", b"123", 0))
+    ask, told = GetQuota(0, "/q"), QuotaLimits(hard_znodes=3, hard_bytes=5)
+    inquiries.inquiries_are_true(truth, client(), ask, QuotaRead(1, z(6), told, 2, 5))
+    inquiries.inquiries_are_true(truth, client(), ask, QuotaRead(1, z(5), told, 1, 2))
+    wrong = [
+        QuotaRead(1, z(6), told, 1, 5),
+        QuotaRead(1, z(6), told, 2, 4),
+        QuotaRead(1, z(3), told, 0, 0),
+        QuotaRead(1, z(6), QuotaLimits(), 2, 5),
+    ]
+    for answer in wrong:
+        with pytest.raises(AssertionError, match=r"^Truth: "):
+            inquiries.inquiries_are_true(truth, client(), ask, answer)
+    inquiries.refusals_are_true(truth, client(zxid=z(3)), ask, NoNodeError("/q"))
+    with pytest.raises(AssertionError, match=r"^Truth: "):
+        inquiries.refusals_are_true(truth, client(zxid=z(4)), ask, NoNodeError("/q"))
+
+
+def test_a_server_without_a_leader_knows_whom_its_state_knows() -> None:
+    truth = world(PROOF)
+    local = client(is_read_only=True)
+    assert local.known_as(truth, z(3)) == (Identity("digest", ALICE),)
+    assert local.known_as(truth, z(0)) == ()  # it was not open yet
+    assert client(is_read_only=True, client=Client(Core(SessionId(0)))).known_as(truth, z(3)) == ()
 
 
 # What ends by itself: /t lives for a second, /c is a container, which had a child in 1:5.
