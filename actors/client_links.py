@@ -30,6 +30,10 @@ class ClientLinks:
     def __len__(self) -> int:
         return len(self._links)
 
+    def open_links(self) -> list[Link]:
+        """The links that are up."""
+        return list(self._links.values())
+
     def accept(self, link: Link, host: str = "") -> LinkEvents:
         """Take the link of a client, which is at `host`.
 

@@ -57,6 +57,10 @@ class PeerLinks:
             if peer < self._server_id:
                 self._dialing.append(loop.create_task(self._keep_dialing(dialer, peer)))
 
+    def open_links(self) -> list[Link]:
+        """The links that are up."""
+        return [end.link for end in self._ends.values()]
+
     def accept(self, hello: Hello, link: Link) -> LinkEvents:
         """Take the link of a server with a higher id, in the place of an older one.
 
@@ -145,7 +149,7 @@ class PeerLinks:
             self._deliver(LinkDown(peer))
         self._ends[peer] = end
         self.states[peer] = LINKED
-        self._log("link.up", peer=peer, incarnation=end.link.incarnation)
+        self._log("link.up", peer=peer, incarnation=end.link.incarnation, carrier=end.link.carrier)
         self._deliver(LinkUp(peer))
 
     def _gone(self, end: "_End", reason: str) -> None:

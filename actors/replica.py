@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable
 from typing import Any, Final, NoReturn, get_args
 
-from raykeeper.actors.client_links import ClientLinks
 from raykeeper.actors.disk.disk_thread import DiskThread
 from raykeeper.actors.disk.opening import open_store
 from raykeeper.actors.disk.storage import Storage, StorageEffect
@@ -34,27 +33,18 @@ from raykeeper.actors.effects import (
     TrackSessions,
 )
 from raykeeper.actors.events import DiskEvent, Event
-from raykeeper.actors.peer_links import PeerLinks
 from raykeeper.actors.peer_messages import PeerMessage
 from raykeeper.actors.replica_config import ReplicaConfig
+from raykeeper.actors.replica_links import CannotListenError, ReplicaLinks
 from raykeeper.actors.replica_log import ReplicaLog
 from raykeeper.actors.replica_status import FAILED, STARTING, ReplicaDescription, ReplicaStatus
 from raykeeper.actors.server import Server
 from raykeeper.actors.snapshot_calls import SnapshotCalls
 from raykeeper.actors.tracker_calls import TrackerCalls
 from raykeeper.links.batches import Portion
-from raykeeper.links.contract import Link, LinkEvents, LinkRefused
-from raykeeper.links.hello import (
-    Fence,
-    Hello,
-    LinkKind,
-    Refusal,
-    encode_hello,
-    objection_to,
-    peer_hello,
-)
-from raykeeper.links.limits import PEER_PARK_MS, PEER_QUEUE_BYTES_MAX
-from raykeeper.links.ray_calls import GONE, Answer, RayCallAcceptor, RayCallDialer
+from raykeeper.links.hello import Refusal, encode_hello
+from raykeeper.links.ray_calls import GONE, Answer
+from raykeeper.links.streams import StreamAddress
 from raykeeper.zab.effects import BreakLink, Note
 from raykeeper.zab.errors import RayKeeperError
 from raykeeper.zab.ids import Millis, Now, ServerId
@@ -119,8 +109,9 @@ class Replica:
             begun_anew=self._running.begun_anew,
             has_room=stats.has_room,
             incarnation=self.incarnation,
-            links=dict(self._running.peers.states),
-            clients=len(self._running.clients),
+            links=dict(self._running.links.peers.states),
+            clients=len(self._running.links.clients),
+            streams=self._running.links.streams,
             sessions=stats.sessions,
             znodes=stats.znodes,
             watches=stats.watches,
@@ -153,28 +144,32 @@ class Replica:
             self._log.line("replica.stopped")
         self._failure = RayKeeperError("the server was stopped")
 
+    async def link_address(self) -> StreamAddress | None:
+        """Where this server takes direct streams, None if it does not. Keep the answer secret."""
+        return None if self._running is None else self._running.links.address
+
     async def link_open(self, hello: bytes, park_ms: int) -> tuple[int, bytes]:
         """See `RayCallAcceptor.link_open`."""
         if self._running is None:
             return 0, encode_hello(Refusal("the server is not running"))
-        return await self._running.acceptor.link_open(hello, park_ms)
+        return await self._running.links.calls.link_open(hello, park_ms)
 
     async def link_send(self, link_id: int, number: int, *portions: Portion) -> Answer:
         """See `RayCallAcceptor.link_send`."""
         if self._running is None:
             return 0, None, GONE
-        return await self._running.acceptor.link_send(link_id, number, *portions)
+        return await self._running.links.calls.link_send(link_id, number, *portions)
 
     async def link_receive(self, link_id: int) -> Answer:
         """See `RayCallAcceptor.link_receive`."""
         if self._running is None:
             return 0, None, GONE
-        return await self._running.acceptor.link_receive(link_id)
+        return await self._running.links.calls.link_receive(link_id)
 
     async def link_close(self, link_id: int, reason: str) -> None:
         """See `RayCallAcceptor.link_close`."""
         if self._running is not None:
-            await self._running.acceptor.link_close(link_id, reason)
+            await self._running.links.calls.link_close(link_id, reason)
 
     async def _start(self) -> None:
         self._failure = None
@@ -202,7 +197,13 @@ class Replica:
         self._waits_for = None
         _spare_what_was_recovered()
         self.incarnation = storage.identity.incarnation
-        self._running = _Running(self._config, self._log, storage, server)
+        try:
+            self._running = _Running(self._config, self._log, storage, server)
+        except CannotListenError as error:
+            await asyncio.to_thread(storage.close)
+            self._failure = error
+            self._log.line("replica.failed", reason=error)
+            return
         self._log.line("replica.started", incarnation=self.incarnation)
 
     def _recover(self) -> tuple[Storage, Server]:
@@ -236,9 +237,10 @@ class _Running:
         self, config: ReplicaConfig, log: ReplicaLog, storage: Storage, server: Server
     ) -> None:
         self.server = server
-        self.server_id = config.server_id
-        self.incarnation = storage.identity.incarnation
         self.begun_anew = storage.identity.begun_anew
+        self.links = ReplicaLinks(
+            config, storage.identity.incarnation, _node_host(), self._deliver, log.line
+        )
         self._config = config
         self._log = log
         self._storage = storage
@@ -255,10 +257,6 @@ class _Running:
             self._noted_in_thread,
             lambda error: self._end("the disk failed", error),
         )
-        fence = Fence()
-        self.clients = ClientLinks(self.incarnation, config.clients_max, self._deliver)
-        self.peers = PeerLinks(config.server_id, config.others, fence, self._deliver, log.line)
-        self.acceptor = RayCallAcceptor(self)
         self._tracker = TrackerCalls(
             self._find_tracker,
             self._deliver,
@@ -270,7 +268,9 @@ class _Running:
             lambda reason: log.line("snapshotter.call_failed", reason=reason),
         )
         self._handlers: dict[type, Callable[[Any], None]] = {
-            CloseClient: lambda effect: self.clients.close(effect.connection, "the session ended"),
+            CloseClient: lambda effect: self.links.clients.close(
+                effect.connection, "the session ended"
+            ),
             TrackSessions: lambda effect: self._tracker.track(effect.report),
             SnapshotBegin: self._snapshotter.perform,
             SnapshotWrite: self._snapshotter.perform,
@@ -280,29 +280,7 @@ class _Running:
         }
         self._carry_out(server.start(_now()))
         self._arm()
-        hello = peer_hello(config.ensemble_uuid, config.server_id, self.incarnation)
-        self.peers.start(
-            RayCallDialer(
-                self._find_replica,
-                hello,
-                PEER_PARK_MS,
-                fence=fence,
-                queue_bytes_max=PEER_QUEUE_BYTES_MAX,
-            )
-        )
-
-    def accept(self, hello: Hello, link: Link) -> LinkEvents:
-        """Take a link of a server or a client.
-
-        Raises:
-            LinkRefused: not now, or not that caller.
-        """
-        objection = objection_to(hello, self._config.ensemble_uuid)
-        if objection:
-            raise LinkRefused(objection)
-        if hello.kind is LinkKind.PEER:
-            return self.peers.accept(hello, link)
-        return self.clients.accept(link, hello.host)
+        self.links.dial_peers(self._find_replica)
 
     async def stop(self) -> None:
         """Close the links, finish what is under way on the disk, give the folder back."""
@@ -311,8 +289,7 @@ class _Running:
             self._timer.cancel()
         self._tracker.close()
         self._snapshotter.close()
-        self.peers.close("the server stops")
-        self.clients.close_all("the server stops")
+        self.links.close("the server stops")
         await asyncio.to_thread(self._disk.close)
         await asyncio.to_thread(self._storage.close)
 
@@ -375,7 +352,7 @@ class _Running:
         """In order, as far as anybody can tell: each link and the disk get theirs in order."""
         disk: list[StorageEffect] = []
         to_peers: dict[ServerId, list[PeerMessage]] = {}
-        send_client = self.clients.send
+        send_client = self.links.clients.send
         for effect in effects:
             if isinstance(effect, SendClient):
                 send_client(effect.connection, effect.data)
@@ -392,7 +369,7 @@ class _Running:
                 return
             elif isinstance(effect, BreakLink):
                 self._flush_peer(effect.peer, to_peers)
-                self.peers.break_link(effect.peer, effect.reason)
+                self.links.peers.break_link(effect.peer, effect.reason)
             else:
                 self._handlers[type(effect)](effect)
         if disk:
@@ -403,7 +380,7 @@ class _Running:
     def _flush_peer(self, peer: ServerId, to_peers: dict[ServerId, list[PeerMessage]]) -> None:
         messages = to_peers.pop(peer, None)
         if messages:
-            self.peers.send(peer, messages)
+            self.links.peers.send(peer, messages)
 
     def _restart_after(self, effect: Restart, disk: list[StorageEffect]) -> None:
         """End the process once the disk has done its work; Ray starts it anew from the disk."""
@@ -470,3 +447,9 @@ def _node_id() -> str:
     import ray
 
     return str(ray.get_runtime_context().get_node_id())
+
+
+def _node_host() -> str:
+    import ray.util
+
+    return str(ray.util.get_node_ip_address())  # type: ignore[no-untyped-call]

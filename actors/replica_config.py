@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Final
 
 from msgspec import Struct
 
@@ -13,6 +14,9 @@ from raykeeper.zab.settings import Settings, Timing
 from raykeeper.znodes.acl import Identity
 from raykeeper.znodes.limits import OUTCOMES_MAX, Limits
 
+AUTO: Final = "auto"
+RAY: Final = "ray"
+DIRECT: Final = "direct"
 CLIENTS_MAX_CEILING = 100_000
 SEGMENT_BYTES_MIN = 1 << 20
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
@@ -47,6 +51,8 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
     segment_bytes: int = 64 << 20
     watch_history_changes: int = 50_000
     watch_history_bytes: int = 32 << 20
+    links: str = AUTO
+    """Which carriers links may take: direct streams (`DIRECT`), Ray calls (`RAY`) or both."""
     clients_max: int = 1_000
     """Client links of this server; one more is refused."""
 
@@ -61,6 +67,8 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
             raise ValueError(f"voters are {self.voters}, expected different ids in order")
         if sorted(set(self.observers) - set(self.voters)) != list(self.observers):
             raise ValueError(f"observers are {self.observers}, expected other ids in order")
+        if self.links not in (AUTO, RAY, DIRECT):
+            raise ValueError(f"links is {self.links!r}, expected auto, ray or direct")
         for name, value, least, most in (
             ("tick_ms", self.tick_ms, 10, 60_000),
             ("sync_limit", self.sync_limit, 2, 10_000),

@@ -35,6 +35,8 @@ class ReplicaStatus(Struct, frozen=True, kw_only=True):
     links: dict[ServerId, str] = field(default_factory=dict)
     """Of each other server: `linked`, or why it is not."""
     clients: int = 0
+    streams: int = 0
+    """How many of the links, of servers and clients, are direct streams."""
     sessions: int = 0
     znodes: int = 0
     watches: int = 0

@@ -43,7 +43,7 @@ def servers_among(ensemble: str, actors: list[dict[str, Any]]) -> list[ServerId]
 
 
 def dialer_of(ensemble: str, session_timeout_s: float) -> Dialer:
-    """What opens links to the servers of an ensemble, over Ray calls.
+    """What opens links to the servers of an ensemble.
 
     Raises:
         BadArgumentsError: the span of time makes no sense.
@@ -51,7 +51,7 @@ def dialer_of(ensemble: str, session_timeout_s: float) -> Dialer:
     import ray
     import ray.util
 
-    from raykeeper.links.ray_calls import RayCallDialer
+    from raykeeper.links.auto import AutoDialer
 
     def find(server: ServerId) -> Any:
         return ray.get_actor(replica_name(ensemble, server), namespace=NAMESPACE)
@@ -60,7 +60,7 @@ def dialer_of(ensemble: str, session_timeout_s: float) -> Dialer:
     # An idle link gives a sign of life with each answer, so three of them fit into a session.
     host: str = ray.util.get_node_ip_address()  # type: ignore[no-untyped-call]
     hello = client_hello(host=host)
-    return RayCallDialer(find, hello, min(CLIENT_PARK_MS, timeout_ms // 3))
+    return AutoDialer(find, hello, min(CLIENT_PARK_MS, timeout_ms // 3))
 
 
 def join_cluster() -> None:

@@ -261,4 +261,5 @@ def _replica_config(config: EnsembleConfig, uuid: str, server_id: ServerId) -> R
         snapshots_kept=config.snapshots_kept,
         watch_history_changes=config.watch_history_changes,
         watch_history_bytes=config.watch_history_bytes,
+        links=config.links,
     )

@@ -19,16 +19,20 @@ other accepts; after that both ends are alike.
 8.  Whoever asks by `when_sent` is told of the bytes of its frames as they leave for the other end.
     What has left may still be lost with the link, but waits here no longer.
 
-Everything happens on one asyncio loop per end. The carriers are `links/memory.py` (tests),
-`links/ray_calls.py` and `links/streams.py`; one suite, `tests/contract/test_links.py`, runs over all of them.
+Everything happens on one asyncio loop per end. The carriers are `links/ray_calls.py`,
+`links/streams.py` and, for tests, `links/memory.py`; `links/auto.py` chooses between the first two.
+One suite, `tests/contract/test_links.py`, runs over all of them.
 """
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 from raykeeper.links.hello import Hello
 from raykeeper.zab.errors import RayKeeperError
 from raykeeper.zab.ids import ServerId
+
+RAY_CALLS: Final = "ray calls"
+STREAM: Final = "stream"
 
 
 class LinkError(RayKeeperError):
@@ -62,6 +66,8 @@ class LinkEvents(Protocol):
 class Link(Protocol):
     """One end of a link."""
 
+    carrier: str
+    """What carries it, for log lines and status: `RAY_CALLS`, `STREAM`."""
     incarnation: int
     """Of the server at the other end; 0 for a client."""
 
@@ -99,3 +105,9 @@ class Dialer(Protocol):
             LinkRefused: the server said no, or is an incarnation that was fenced.
             LinkUnreachable: no answer within the deadline of the carrier.
         """
+
+
+def in_short(error: BaseException) -> str:
+    """The kind of an error and its first line; Ray's texts run over pages."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

@@ -43,6 +43,8 @@ WORD_BYTES_MAX: Final = 1024
 """The reason for which an end of a stream closes."""
 STREAM_OPEN_MS: Final = 1000
 """How long a stream may take to open until Ray calls are taken instead."""
+STREAM_PAUSE_MS: Final = 5000
+"""How long after such a failure no stream to the same server is tried."""
 HANDSHAKE_MS: Final = 1500
 """How long whoever connects may take to prove that it may."""
 HANDSHAKES_MAX: Final = 256

@@ -83,6 +83,7 @@ class MemoryDialer:
 class _End:
     """One end of a link."""
 
+    carrier = "memory"
     other: "_End"
     events: LinkEvents
 

@@ -26,10 +26,12 @@ from typing import Any
 
 from raykeeper.links.batches import IncomingBatches, OutgoingFrames, Portion
 from raykeeper.links.contract import (
+    RAY_CALLS,
     Acceptor,
     LinkEvents,
     LinkRefused,
     LinkUnreachable,
+    in_short,
 )
 from raykeeper.links.hello import (
     LINK_VERSION,
@@ -129,6 +131,7 @@ class _AcceptedLink:
     Once it has ended it stays known for a while, so that both calls of the dialer learn why.
     """
 
+    carrier = RAY_CALLS
     events: LinkEvents
 
     def __init__(
@@ -289,7 +292,7 @@ class RayCallDialer:
             ) from None
         # Whatever Ray raises means the same here: no link this time.
         except Exception as error:
-            raise LinkUnreachable(f"server {server}: {_in_short(error)}") from error
+            raise LinkUnreachable(f"server {server}: {in_short(error)}") from error
         try:
             welcome = decode_answer(answer)
         except MALFORMED as error:
@@ -320,6 +323,8 @@ class RayCallDialer:
 
 class DialedLink:
     """The dialer's end of one link."""
+
+    carrier = RAY_CALLS
 
     def __init__(
         self,
@@ -403,7 +408,7 @@ class DialedLink:
             if future.cancelled():
                 self._break("the loop is ending")
             elif (error := future.exception()) is not None:
-                self._break(_in_short(error))
+                self._break(in_short(error))
             elif self._events is not None:
                 answered(future.result())
 
@@ -411,7 +416,7 @@ class DialedLink:
             call = asyncio.ensure_future(getattr(self._handle, method).remote(*args))
         # Ray refuses a call in many ways, a shutdown among them; each one ends this link.
         except Exception as error:
-            self._break(_in_short(error))
+            self._break(in_short(error))
         else:
             call.add_done_callback(done)
 
@@ -457,9 +462,3 @@ def _close_remote(handle: Any, link_id: int, reason: str) -> None:
     with suppress(Exception):
         call = asyncio.ensure_future(handle.link_close.remote(link_id, reason))
         call.add_done_callback(lambda done: done.cancelled() or done.exception())
-
-
-def _in_short(error: BaseException) -> str:
-    """The kind of an error and its first line; Ray's texts run over pages."""
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from raykeeper.links.contract import LinkEvents
+from raykeeper.links.contract import STREAM, LinkEvents
 from raykeeper.links.limits import FAREWELL_MS, FRAME_BYTES_MAX, READS_MAX, WRITE_BYTES
 from raykeeper.links.silence import Silence
 from raykeeper.links.stream_frames import SIGN_OF_LIFE, IncomingFrames, farewell, head_of
@@ -22,6 +22,7 @@ _NOTHING: Final = memoryview(b"")
 class StreamLink:
     """A link that owns its socket. It carries nothing before `begin`."""
 
+    carrier = STREAM
     events: LinkEvents
 
     def __init__(

@@ -71,7 +71,7 @@ class StreamSocket:
         return self._fd
 
     def receive(self, size: int = 0) -> bytes | None:
-        """What is there, up to `size` or `read_bytes`; b"" at the end, None if there is nothing yet.
+        """What is there, up to `size` or `read_bytes`; b"" at the end, None if nothing is there.
 
         Raises:
             OSError: the connection is broken.

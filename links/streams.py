@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
 
-from raykeeper.links.contract import Acceptor, LinkEvents, LinkRefused, LinkUnreachable
+from raykeeper.links.contract import Acceptor, LinkEvents, LinkRefused, LinkUnreachable, in_short
 from raykeeper.links.hello import (
     LINK_VERSION,
     Fence,
@@ -251,7 +251,7 @@ class StreamDialer:
             ) from None
         # Whatever Ray raises means the same here: no link this time.
         except Exception as error:
-            raise LinkUnreachable(f"server {server}: {error}") from error
+            raise LinkUnreachable(f"server {server}: {in_short(error)}") from error
         if address is None:
             raise StreamUnavailable(f"server {server} does not listen")
         return address

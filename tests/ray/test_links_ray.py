@@ -8,12 +8,15 @@ from typing import Any
 
 import pytest
 import ray
+import ray.util
 from ray import cloudpickle
 
+from raykeeper.links.auto import AutoDialer
 from raykeeper.links.batches import Portion
-from raykeeper.links.contract import Dialer, LinkUnreachable
+from raykeeper.links.contract import STREAM, Dialer, LinkUnreachable
 from raykeeper.links.hello import Fence, Hello
 from raykeeper.links.ray_calls import Answer, RayCallAcceptor, RayCallDialer
+from raykeeper.links.streams import StreamAddress, StreamListener
 from raykeeper.zab.ids import ServerId
 from tests.contract import link_carriers
 from tests.contract.link_carriers import QUEUE_BYTES_MAX, SERVER, Calls, Recorder, Station
@@ -30,6 +33,11 @@ class StationActor:
     def __init__(self, grace_ms: int) -> None:
         self._station = Station()
         self._acceptor = RayCallAcceptor(self._station, QUEUE_BYTES_MAX, grace_ms)
+        host = ray.util.get_node_ip_address()
+        self._listener = StreamListener(self._station, host, QUEUE_BYTES_MAX, grace_ms)
+
+    async def link_address(self) -> StreamAddress | None:
+        return self._listener.address
 
     async def pid(self) -> int:
         return os.getpid()
@@ -106,6 +114,9 @@ class RayCarrier:
     def cut_to_dialer(self) -> None:
         self._calls.loses_answers = True
 
+    async def close(self) -> None:
+        pass
+
     def _find(self, server: ServerId) -> Calls:
         if server != SERVER:
             raise ValueError(f"no actor of server {server}")
@@ -167,5 +178,25 @@ def test_an_actor_can_dial(run: Run) -> None:
         assert await carrier.station.wait_received(0, 2) == [b"a", b"b"]
         assert await carrier.station.wait_closed(0) == "sent"
         ray.kill(dialing)
+
+    run(scenario)
+
+
+def test_a_stream_breaks_at_once_when_the_process_dies(run: Run) -> None:
+    async def scenario(carrier: Any) -> None:
+        near = Recorder()
+        patient = 60_000  # what is noticed by silence would take a minute
+        dialer = AutoDialer(lambda _: carrier.handle, CLIENT, patient, grace_ms=patient)
+        link = await dialer.dial(SERVER, near)
+        assert link.carrier == STREAM
+        for number in range(100):
+            link.send(b"%d" % number)
+        assert len(await carrier.station.wait_received(0, 100)) == 100
+        assert await near.wait_received(1) == [b"accepted"]
+        os.kill(await carrier.handle.pid.remote(), signal.SIGKILL)
+        assert await near.wait_closed() in (
+            "the other end is gone",
+            "the stream broke: [Errno 104] Connection reset by peer",
+        )
 
     run(scenario)

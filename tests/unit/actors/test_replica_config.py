@@ -34,6 +34,7 @@ def config(**settings: Any) -> ReplicaConfig:
         ("folder", "", "a folder"),
         ("server_id", 0, "server_id is 0, expected 1 to 254"),
         ("server_id", 255, "server_id is 255"),
+        ("links", "wires", "links is 'wires', expected auto, ray or direct"),
         ("voters", (), "expected different ids in order"),
         ("voters", (2, 1), "expected different ids in order"),
         ("voters", (1, 1, 2), "expected different ids in order"),

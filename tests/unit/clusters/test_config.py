@@ -117,7 +117,7 @@ def test_arguments_go_over_the_file(tmp_path: Path) -> None:
         ("placement: anywhere", 1, "expected auto, spread, {label: NAME} or {resource: NAME}"),
         ("placement: {label: a, resource: b}", 1, "placement: expected"),
         ("placement: {}", 1, "placement: expected"),
-        ("links: direct", 1, "links: expected auto or ray, not 'direct'"),
+        ("links: wires", 1, "links: expected auto, ray or direct, not 'wires'"),
         # Settings that contradict each other: the later line.
         ("session_timeout_min_s: 9\nsession_timeout_max_s: 8", 2, "(9) is above"),
         ("name: a\nsession_timeout_min_s: 90", 2, "is above session_timeout_max_s (60)"),

@@ -1,0 +1,112 @@
+"""All links of one running server: to its peers and clients, over streams and over Ray calls.
+
+`links` of the ensemble says which carriers there are. With `ray` the server does not listen; with
+`direct` it refuses links over calls, and does not run where it cannot listen; with `auto` it takes
+both, and who dials prefers a stream.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from raykeeper.actors.client_links import ClientLinks
+from raykeeper.actors.events import Event
+from raykeeper.actors.peer_links import PeerLinks
+from raykeeper.actors.replica_config import AUTO, DIRECT, RAY, ReplicaConfig
+from raykeeper.links.auto import AutoDialer
+from raykeeper.links.contract import RAY_CALLS, STREAM, Link, LinkEvents, LinkRefused
+from raykeeper.links.hello import Fence, Hello, LinkKind, objection_to, peer_hello
+from raykeeper.links.limits import PEER_PARK_MS, PEER_QUEUE_BYTES_MAX
+from raykeeper.links.ray_calls import RayCallAcceptor
+from raykeeper.links.streams import StreamAddress, StreamListener
+from raykeeper.zab.errors import RayKeeperError
+from raykeeper.zab.ids import ServerId
+
+
+class CannotListenError(RayKeeperError):
+    """Raised when a server that shall use direct streams alone cannot listen on its node.
+
+    The caller should correct the node's address or Ray's TLS files, or choose other `links`.
+    """
+
+
+class ReplicaLinks:
+    """Accepts links of servers and clients, and dials servers."""
+
+    def __init__(
+        self,
+        config: ReplicaConfig,
+        incarnation: int,
+        host: str,
+        deliver: Callable[[Event], None],
+        log: Callable[..., None],
+    ) -> None:
+        """Accept links on the running loop, at `host` if there shall be streams.
+
+        Raises:
+            CannotListenError: there shall be nothing else, and it cannot listen there.
+        """
+        self.server_id = config.server_id
+        self.incarnation = incarnation
+        self._config = config
+        self._fence = Fence()
+        self.clients = ClientLinks(incarnation, config.clients_max, deliver)
+        self.peers = PeerLinks(config.server_id, config.others, self._fence, deliver, log)
+        self.calls = RayCallAcceptor(self)
+        self._listener: StreamListener | None = None
+        if config.links != RAY:
+            self._listen(host, log)
+
+    @property
+    def address(self) -> StreamAddress | None:
+        """Where streams are accepted, None if they are not."""
+        return self._listener.address if self._listener is not None else None
+
+    @property
+    def streams(self) -> int:
+        """How many of the links are streams."""
+        open_links = self.peers.open_links() + self.clients.open_links()
+        return sum(link.carrier == STREAM for link in open_links)
+
+    def dial_peers(self, find: Callable[[ServerId], Any]) -> None:
+        """Keep links to the other servers from now on; `find` looks up an actor's handle."""
+        config = self._config
+        hello = peer_hello(config.ensemble_uuid, config.server_id, self.incarnation)
+        self.peers.start(
+            AutoDialer(
+                find,
+                hello,
+                PEER_PARK_MS,
+                fence=self._fence,
+                queue_bytes_max=PEER_QUEUE_BYTES_MAX,
+            )
+        )
+
+    def accept(self, hello: Hello, link: Link) -> LinkEvents:
+        """Take a link of a server or a client.
+
+        Raises:
+            LinkRefused: not now, not over that carrier, or not that caller.
+        """
+        objection = objection_to(hello, self._config.ensemble_uuid)
+        if objection:
+            raise LinkRefused(objection)
+        if self._config.links == DIRECT and link.carrier == RAY_CALLS:
+            raise LinkRefused("the servers of this ensemble take direct streams only")
+        if hello.kind is LinkKind.PEER:
+            return self.peers.accept(hello, link)
+        return self.clients.accept(link, hello.host)
+
+    def close(self, reason: str) -> None:
+        """End all links, and take no more streams."""
+        if self._listener is not None:
+            self._listener.close()
+        self.peers.close(reason)
+        self.clients.close_all(reason)
+
+    def _listen(self, host: str, log: Callable[..., None]) -> None:
+        try:
+            self._listener = StreamListener(self, host)
+        except OSError as error:
+            if self._config.links != AUTO:
+                raise CannotListenError(f"cannot listen at {host}: {error}") from error
+            log("streams.off", host=host, reason=error)

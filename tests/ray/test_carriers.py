@@ -1,0 +1,80 @@
+"""Which carrier the links of a real ensemble take, and what `links` in its settings does."""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from raykeeper.actors.ray_actors import find_replica
+from raykeeper.actors.replica_status import ReplicaStatus
+from raykeeper.client import ClientState, connect
+from raykeeper.client.errors import ConnectionLossError
+from raykeeper.clusters import Ensemble
+from tests.ray.conftest import Launch, all_serve, eventually, role_of
+
+
+def streams_of(ensemble: Ensemble) -> list[int]:
+    """How many streams each server has."""
+    import ray
+
+    servers = ensemble.status().servers
+    asked = [find_replica(ensemble.name, each.server_id).status.remote() for each in servers]
+    found: list[ReplicaStatus] = ray.get(asked)
+    return [status.streams for status in found]
+
+
+@pytest.mark.parametrize(("links", "of_peers"), [("auto", 2), ("direct", 2), ("ray", 0)])
+def test_the_settings_say_which_carrier(launch_one: Launch, links: str, of_peers: int) -> None:
+    ensemble = launch_one(links=links)
+    eventually(lambda: all_serve(ensemble))
+    assert streams_of(ensemble) == [of_peers] * 3
+    with ensemble.connect() as client:
+        client.create("/a", b"v" * 100_000)
+        assert client.get("/a")[0] == b"v" * 100_000
+        assert sum(streams_of(ensemble)) == 3 * of_peers + bool(of_peers)
+
+
+@pytest.fixture
+def without_streams(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """This process may use TLS alone, which nobody here offers, so no stream opens."""
+    monkeypatch.setenv("RAY_USE_TLS", "1")
+    yield monkeypatch
+
+
+def test_where_no_stream_opens_ray_calls_are_taken(
+    launch_one: Launch, without_streams: pytest.MonkeyPatch
+) -> None:
+    without_streams.delenv("RAY_USE_TLS")
+    ensemble = launch_one()
+    eventually(lambda: all_serve(ensemble))
+    without_streams.setenv("RAY_USE_TLS", "1")
+    with ensemble.connect() as client:
+        client.create("/a")
+        assert client.state is ClientState.CONNECTED
+        assert streams_of(ensemble) == [2, 2, 2]
+
+
+def test_where_only_streams_are_taken_the_reason_is_told(
+    launch_one: Launch, without_streams: pytest.MonkeyPatch
+) -> None:
+    without_streams.delenv("RAY_USE_TLS")
+    ensemble = launch_one(links="direct")
+    without_streams.setenv("RAY_USE_TLS", "1")
+    with pytest.raises(ConnectionLossError, match=r"direct streams only; .*RAY_USE_TLS is set"):
+        connect(ensemble.name, timeout_s=2.0)
+
+
+def test_a_server_that_comes_back_is_linked_by_streams_again(
+    launch_one: Launch, tmp_path: Path
+) -> None:
+    ensemble = launch_one()
+    eventually(lambda: all_serve(ensemble))
+    killed = role_of(ensemble, leads=True)
+    with ensemble.connect() as client:
+        client.create("/a")
+        os.kill(killed.pid, signal.SIGKILL)
+        client.set("/a", b"v")
+        eventually(lambda: all_serve(ensemble))
+        eventually(lambda: min(streams_of(ensemble)) >= 2)
