@@ -16,6 +16,7 @@ from raykeeper.links.auto import AutoDialer
 from raykeeper.links.contract import RAY_CALLS, STREAM, Link, LinkEvents, LinkRefused
 from raykeeper.links.hello import Fence, Hello, LinkKind, objection_to, peer_hello
 from raykeeper.links.limits import PEER_PARK_MS, PEER_QUEUE_BYTES_MAX
+from raykeeper.links.moving import MovingAcceptor
 from raykeeper.links.ray_calls import RayCallAcceptor
 from raykeeper.links.streams import StreamAddress, StreamListener
 from raykeeper.zab.errors import RayKeeperError
@@ -51,7 +52,8 @@ class ReplicaLinks:
         self._fence = Fence()
         self.clients = ClientLinks(incarnation, config.clients_max, deliver)
         self.peers = PeerLinks(config.server_id, config.others, self._fence, deliver, log)
-        self.calls = RayCallAcceptor(self)
+        self._moving = MovingAcceptor(self)
+        self.calls = RayCallAcceptor(self._moving)
         self._listener: StreamListener | None = None
         if config.links != RAY:
             self._listen(host, log)
@@ -105,7 +107,7 @@ class ReplicaLinks:
 
     def _listen(self, host: str, log: Callable[..., None]) -> None:
         try:
-            self._listener = StreamListener(self, host)
+            self._listener = StreamListener(self._moving, host)
         except OSError as error:
             if self._config.links != AUTO:
                 raise CannotListenError(f"cannot listen at {host}: {error}") from error

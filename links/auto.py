@@ -4,21 +4,27 @@ The server decides what there is (`links` of the ensemble): one that shall use R
 no address, and one that shall use streams alone refuses links over calls. So clients need no
 setting, and follow an ensemble that is started again with another one.
 
-A server to which no stream opens is told by the time of an attempt: a refused one costs a
-millisecond, one whose packets a firewall drops a second. So after a failure streams are left alone
-for a while.
+An attempt that is refused costs a millisecond, one whose packets a firewall drops a second. So
+after a failure streams are left alone for a while; then one is tried again beside the link over
+calls, which moves to it without a break (links/moving.py).
 """
 
 import asyncio
+import secrets
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
-from raykeeper.links.contract import Link, LinkEvents, LinkRefused
+from msgspec import structs
+
+from raykeeper.links.contract import Link, LinkEvents, LinkRefused, LinkUnreachable
 from raykeeper.links.hello import Fence, Hello
-from raykeeper.links.limits import GRACE_MS, QUEUE_BYTES_MAX, STREAM_PAUSE_MS
+from raykeeper.links.limits import GRACE_MS, QUEUE_BYTES_MAX, STREAM_PAUSE_MS, STREAM_PAUSE_MS_MAX
+from raykeeper.links.moving import MovableLink
 from raykeeper.links.ray_calls import RayCallDialer
 from raykeeper.links.streams import StreamAddress, StreamDialer, StreamUnavailable
 from raykeeper.zab.ids import ServerId
+
+LINK_BITS: Final = 62
 
 
 class AutoDialer:
@@ -33,8 +39,22 @@ class AutoDialer:
         fence: Fence | None = None,
         queue_bytes_max: int = QUEUE_BYTES_MAX,
         grace_ms: int = GRACE_MS,
+        pause_ms: int = STREAM_PAUSE_MS,
     ) -> None:
-        """For the arguments see `RayCallDialer`; the actors also have the method `link_address`."""
+        """As `RayCallDialer`; the actors have the method `link_address` as well.
+
+        Args:
+            find: Looks up a server's actor handle, see there.
+            hello: Who dials.
+            park_ms: How often an idle link gives a sign of life.
+            fence: Of the dialer's owner; answers of fenced incarnations are refused.
+            queue_bytes_max: What may wait on a link before it breaks.
+            grace_ms: How much later than that a sign may come.
+            pause_ms: How long no stream is tried after one did not open.
+        """
+        self._hello = hello
+        self._pause_s = pause_ms / 1000
+        self._moves: set[asyncio.Task[None]] = set()
         fence = fence or Fence()
         self._find = find
         self._calls = RayCallDialer(
@@ -59,18 +79,50 @@ class AutoDialer:
         """
         loop = asyncio.get_running_loop()
         if loop.time() < self._no_stream_until.get(server, 0.0):
-            return await self._calls.dial(server, events)
+            return await self._dial_calls(server, events)
         try:
             return await self._streams.dial(server, events)
         except StreamUnavailable as error:
             no_stream = error
         try:
-            link = await self._calls.dial(server, events)
+            link = await self._dial_calls(server, events)
         except LinkRefused as refusal:
             raise LinkRefused(f"{refusal}; {no_stream}") from refusal
         # Only now: a server that is just dying refuses streams too.
-        self._no_stream_until[server] = loop.time() + STREAM_PAUSE_MS / 1000
+        self._no_stream_until[server] = loop.time() + self._pause_s
         return link
+
+    async def _dial_calls(self, server: ServerId, events: LinkEvents) -> MovableLink:
+        link = MovableLink()
+        link.events = events
+        hello = structs.replace(self._hello, link=secrets.randbits(LINK_BITS) + 1)
+        link.begin(await self._calls.dial(server, link, hello))
+        moving = asyncio.get_running_loop().create_task(self._keep_trying(server, link, hello))
+        self._moves.add(moving)
+        moving.add_done_callback(self._moves.discard)
+        return link
+
+    async def _keep_trying(self, server: ServerId, link: MovableLink, hello: Hello) -> None:
+        """Move `link` to a stream when one opens."""
+        pause_s = self._pause_s
+        while True:
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, STREAM_PAUSE_MS_MAX / 1000)
+            if link.is_over:
+                return
+            link.expect_move()
+            try:
+                stream = await self._streams.dial(server, link.stream_events, hello)
+            except LinkUnreachable:
+                link.give_up_move()
+            except LinkRefused:
+                # The server does not know the link any more, which will soon be known here.
+                link.give_up_move()
+                return
+            else:
+                self._no_stream_until.pop(server, None)
+                link.move_to(stream)
+                return
 
     async def _address_of(self, server: ServerId) -> StreamAddress | None:
         # A lookup asks Ray's GCS and can take long when that is down.

@@ -29,6 +29,8 @@ class Hello(Struct, frozen=True, array_like=True, tag=1):
 
     `ensemble` is the uuid of the ensemble; a client that does not know it yet leaves it empty.
     `host`: the address of a client, as it says itself, "" when it does not say.
+    `link`: a number that the dialer drew for a link over Ray calls that may move to a stream, and
+    shows again on the stream to which it moves (links/moving.py); 0 for any other link.
     """
 
     version: int
@@ -37,6 +39,7 @@ class Hello(Struct, frozen=True, array_like=True, tag=1):
     server_id: ServerId
     incarnation: int
     host: str = ""
+    link: int = 0
 
 
 class Welcome(Struct, frozen=True, array_like=True, tag=2):

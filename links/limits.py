@@ -45,6 +45,8 @@ STREAM_OPEN_MS: Final = 1000
 """How long a stream may take to open until Ray calls are taken instead."""
 STREAM_PAUSE_MS: Final = 5000
 """How long after such a failure no stream to the same server is tried."""
+STREAM_PAUSE_MS_MAX: Final = 60_000
+"""The pause doubles with every failure up to this."""
 HANDSHAKE_MS: Final = 1500
 """How long whoever connects may take to prove that it may."""
 HANDSHAKES_MAX: Final = 256

@@ -277,15 +277,20 @@ class RayCallDialer:
         self._queue_bytes_max = queue_bytes_max
         self._grace_s = grace_ms / 1000
 
-    async def dial(self, server: ServerId, events: LinkEvents) -> "DialedLink":
-        """Open a link to `server`.
+    async def dial(
+        self, server: ServerId, events: LinkEvents, hello: Hello | None = None
+    ) -> "DialedLink":
+        """Open a link to `server`, introduced with `hello` if this one shall be special.
 
         Raises:
             LinkRefused: the server said no, or is an incarnation that was fenced.
             LinkUnreachable: it was not found, its actor failed, or it did not answer in time.
         """
         try:
-            handle, (link_id, answer) = await asyncio.wait_for(self._open(server), self._grace_s)
+            handle, (link_id, answer) = await asyncio.wait_for(
+                self._open(server, self._hello if hello is None else encode_hello(hello)),
+                self._grace_s,
+            )
         except TimeoutError:
             raise LinkUnreachable(
                 f"server {server} did not answer within {self._grace_s} s"
@@ -315,10 +320,10 @@ class RayCallDialer:
             self._grace_s,
         )
 
-    async def _open(self, server: ServerId) -> tuple[Any, tuple[int, bytes]]:
+    async def _open(self, server: ServerId, hello: bytes) -> tuple[Any, tuple[int, bytes]]:
         # A lookup asks Ray's GCS and can take long when that is down.
         handle = await asyncio.to_thread(self._find, server)
-        return handle, await handle.link_open.remote(self._hello, self._park_ms)
+        return handle, await handle.link_open.remote(hello, self._park_ms)
 
 
 class DialedLink:

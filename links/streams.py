@@ -203,14 +203,17 @@ class StreamDialer:
             grace_ms: How much later than that a sign may come.
         """
         self._find = find
-        self._hello = park_ms.to_bytes(4) + framed(encode_hello(hello))
+        self._hello = encode_hello(hello)
+        self._park_ms = park_ms
         self._park_s = park_ms / 1000
         self._fence = fence or Fence()
         self._queue_bytes_max = queue_bytes_max
         self._grace_s = grace_ms / 1000
 
-    async def dial(self, server: ServerId, events: LinkEvents) -> StreamLink:
-        """Open a link to `server`.
+    async def dial(
+        self, server: ServerId, events: LinkEvents, hello: Hello | None = None
+    ) -> StreamLink:
+        """Open a link to `server`, introduced with `hello` if this one shall be special.
 
         Raises:
             LinkRefused: the server said no, or is an incarnation that was fenced.
@@ -222,7 +225,9 @@ class StreamDialer:
         try:
             async with asyncio.timeout(STREAM_OPEN_MS / 1000):
                 stream = await _connect(address)
-                welcome = await self._introduce(stream, address.key)
+                welcome = await self._introduce(
+                    stream, address.key, self._hello if hello is None else encode_hello(hello)
+                )
         except BaseException as error:
             if stream is not None:
                 stream.close()
@@ -256,14 +261,15 @@ class StreamDialer:
             raise StreamUnavailable(f"server {server} does not listen")
         return address
 
-    async def _introduce(self, stream: StreamSocket, key: bytes) -> Welcome | Refusal:
+    async def _introduce(self, stream: StreamSocket, key: bytes, hello: bytes) -> Welcome | Refusal:
         await stream.encrypt()
         nonce = new_nonce()
         await stream.write(MAGIC + nonce)
         theirs = await stream.read(NONCE_BYTES)
         if not is_proof(await stream.read(PROOF_BYTES), key, Role.ACCEPTOR, nonce, theirs):
             raise StreamUnavailable("somebody else answers at the server's address")
-        await stream.write(proof(key, Role.DIALER, nonce, theirs) + self._hello)
+        first = self._park_ms.to_bytes(4) + framed(hello)
+        await stream.write(proof(key, Role.DIALER, nonce, theirs) + first)
         answer = await _read_framed(stream)
         try:
             welcome: Welcome | Refusal = decode_answer(answer)

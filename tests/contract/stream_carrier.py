@@ -10,11 +10,14 @@ from typing import Any
 import pytest
 import trustme
 
+from raykeeper.links.auto import AutoDialer
 from raykeeper.links.contract import Dialer
 from raykeeper.links.hello import Fence, Hello
+from raykeeper.links.moving import MovingAcceptor
+from raykeeper.links.ray_calls import RayCallAcceptor
 from raykeeper.links.streams import StreamAddress, StreamDialer, StreamListener
 from raykeeper.zab.ids import ServerId
-from tests.contract.link_carriers import QUEUE_BYTES_MAX, SERVER, Station
+from tests.contract.link_carriers import QUEUE_BYTES_MAX, SERVER, CallsCarrier, Station
 
 HOST = "127.0.0.1"
 Pipe = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -104,6 +107,50 @@ class Middleman:
         except OSError:
             pass  # one end let go with a reset; the other learns of it by the end
         _end(sink)
+
+
+class MovingCarrier(CallsCarrier):
+    """Links over calls that move to a stream soon after they were opened."""
+
+    deadline_s = 1.3
+
+    def __init__(self, seed: int = 1, pause_ms: int = 1) -> None:
+        super().__init__(seed, grace_ms=1000)
+        acceptor = MovingAcceptor(self.station)
+        self.acceptor = RayCallAcceptor(acceptor, QUEUE_BYTES_MAX, self._grace_ms)
+        self.listener = StreamListener(acceptor, HOST, QUEUE_BYTES_MAX, self._grace_ms)
+        self.middleman = Middleman(self.listener.address)
+        self.opens_streams = False
+        self._pause_ms = pause_ms
+
+    def dialer(self, hello: Hello, fence: Fence | None = None) -> Dialer:
+        return AutoDialer(
+            self._find,
+            hello,
+            self._park_ms,
+            fence=fence,
+            queue_bytes_max=QUEUE_BYTES_MAX,
+            grace_ms=self._grace_ms,
+            pause_ms=self._pause_ms,
+        )
+
+    def cut_to_acceptor(self) -> None:
+        super().cut_to_acceptor()
+        self.middleman.cut("to_acceptor")
+
+    def cut_to_dialer(self) -> None:
+        super().cut_to_dialer()
+        self.middleman.cut("to_dialer")
+
+    async def close(self) -> None:
+        self.listener.close()
+        await self.middleman.close()
+
+    async def _shuffled(self, method: str, *args: Any) -> Any:
+        if method != "link_address":
+            return await super()._shuffled(method, *args)
+        opens, self.opens_streams = self.opens_streams, True
+        return await self.middleman.address() if opens else None
 
 
 def _end(writer: asyncio.StreamWriter) -> None:

@@ -24,14 +24,14 @@ from tests.contract.link_carriers import (
     MemoryCarrier,
     Recorder,
 )
-from tests.contract.stream_carrier import StreamCarrier, TlsFiles
+from tests.contract.stream_carrier import MovingCarrier, StreamCarrier, TlsFiles
 
 Scenario = Callable[[Carrier], Awaitable[None]]
 Run = Callable[[Scenario], None]
 CLIENT = client_hello(ENSEMBLE)
 
 
-@pytest.fixture(params=[MemoryCarrier, CallsCarrier, StreamCarrier, "uvloop", "tls"])
+@pytest.fixture(params=[MemoryCarrier, CallsCarrier, StreamCarrier, "uvloop", "tls", MovingCarrier])
 def run(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tls_files: TlsFiles
 ) -> Run:

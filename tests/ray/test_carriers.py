@@ -43,7 +43,7 @@ def without_streams(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPa
     yield monkeypatch
 
 
-def test_where_no_stream_opens_ray_calls_are_taken(
+def test_where_no_stream_opens_ray_calls_are_taken_until_one_does(
     launch_one: Launch, without_streams: pytest.MonkeyPatch
 ) -> None:
     without_streams.delenv("RAY_USE_TLS")
@@ -54,6 +54,12 @@ def test_where_no_stream_opens_ray_calls_are_taken(
         client.create("/a")
         assert client.state is ClientState.CONNECTED
         assert streams_of(ensemble) == [2, 2, 2]
+        without_streams.delenv("RAY_USE_TLS")
+        states: list[ClientState] = []
+        client.add_listener(states.append)
+        eventually(lambda: sum(streams_of(ensemble)) == 7)
+        assert client.exists("/a")
+        assert states == []
 
 
 def test_where_only_streams_are_taken_the_reason_is_told(

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from raykeeper.links import auto
 from raykeeper.links.auto import AutoDialer
 from raykeeper.links.contract import RAY_CALLS, STREAM, Link, LinkEvents, LinkRefused
 from raykeeper.links.contract import LinkUnreachable as Unreachable
@@ -41,8 +40,8 @@ class Actor:
         self._listener = StreamListener(station, HOST)
         self.address = self._listener.address
 
-    def dialer(self) -> AutoDialer:
-        return AutoDialer(lambda _: self.handle, CLIENT, 40)
+    def dialer(self, **options: Any) -> AutoDialer:
+        return AutoDialer(lambda _: self.handle, CLIENT, 40, **options)
 
     async def close(self, *links: Link) -> None:
         for link in links:
@@ -94,9 +93,7 @@ def test_without_a_stream_calls_are_taken(address: StreamAddress | None) -> None
     run(scenario)
 
 
-def test_streams_are_left_alone_for_a_while_after_a_failure(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_streams_are_left_alone_for_a_while_after_a_failure() -> None:
     async def scenario() -> None:
         actor = Actor(Station())
         listening, actor.address = actor.address, nobody_listens()
@@ -106,8 +103,7 @@ def test_streams_are_left_alone_for_a_while_after_a_failure(
         links.append(await dialer.dial(SERVER, Recorder()))
         assert actor.called.count("link_address") == 1
         assert [link.carrier for link in links] == [RAY_CALLS, RAY_CALLS]
-        monkeypatch.setattr(auto, "STREAM_PAUSE_MS", 0)
-        dialer = actor.dialer()
+        dialer = actor.dialer(pause_ms=0)
         actor.address = nobody_listens()
         links.append(await dialer.dial(SERVER, Recorder()))
         actor.address = listening
