@@ -130,13 +130,13 @@ class SimClient:
 
     @property
     def has_let_go(self) -> bool:
-        """Whether the session may be over by the client's own clock: it can do nothing any more.
+        """Whether the session may be over by the client's own clock: it can do nothing any more."""
+        return self.core is None or self.core._liveness.is_over(self.clock.mono())
 
-        Nor can one that knows the session it is to take over, and was not told yet that it has it.
-        """
-        if self.core is None or self.core._liveness.let_go_at is None:
-            return True
-        return self.core._liveness.is_over(self.clock.mono())
+    @property
+    def has_session(self) -> bool:
+        """Whether it was told that it has one: to know the one it is to take over is not enough."""
+        return self.core is not None and self.core._liveness.let_go_at is not None
 
     @property
     def lets_go_at(self) -> int:

@@ -9,7 +9,7 @@ from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.txns import Created, Deleted, SessionClosed, SessionOpened, Txn
 from tests.simulation.checks import endings, execution, overdue, sessions, several
 from tests.simulation.checks.order import Recorder
-from tests.simulation.checks.seen import Seen, Told, known_session, takes_over
+from tests.simulation.checks.seen import Seen, Told, counts_on, known_session, takes_over
 from tests.simulation.checks.truth import Truth
 from tests.simulation.checks.watches import Watches
 from tests.simulation.schedule import Schedule
@@ -109,7 +109,7 @@ class Committed:
         seen = self.by_id[change.session_id]
         if not txn.number and self._schedule.trace is not None:
             self._schedule.say(f"session {show_zxid(Zxid(change.session_id))} of {seen} expires")
-        is_known = known_session(seen) == change.session_id
+        is_known = counts_on(seen, change.session_id)
         sessions.ends_once_and_with_a_reason(self.truth, txn, change, seen, is_known=is_known)
         execution.ephemerals_end_with_their_session(self.truth.sessions[change.session_id], change)
         ended_at = self.recorder.clock.tick()

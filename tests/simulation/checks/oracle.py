@@ -23,7 +23,7 @@ from tests.simulation.checks import (
 )
 from tests.simulation.checks.clients import Clients
 from tests.simulation.checks.committed import Committed
-from tests.simulation.checks.seen import known_session
+from tests.simulation.checks.seen import counts_on
 from tests.simulation.schedule import Schedule
 from tests.simulation.trace import note_in_words
 
@@ -93,7 +93,7 @@ class Checks:
         """A leader is about to end a session."""
         if (node.server_id, node.incarnation) == self.zab.newest_primary:
             seen = self._committed.by_id[session_id]
-            is_known = known_session(seen) == session_id
+            is_known = counts_on(seen, session_id)
             sessions.only_who_has_let_go_expires(seen, is_known=is_known)
 
     def touched(self, node: "Node", sender: ServerId, message: Touches) -> None:

@@ -43,6 +43,11 @@ class Client(Protocol):
         ...
 
     @property
+    def has_session(self) -> bool:
+        """Whether it was told that it has one."""
+        ...
+
+    @property
     def has_let_go(self) -> bool:
         """Whether by its own clock its session may be over."""
         ...
@@ -170,3 +175,8 @@ def known_session(seen: Seen | None) -> SessionId:
     if seen is None or seen.client.life != seen.life or seen.client.core is None:
         return SessionId(0)
     return seen.client.core.session_id
+
+
+def counts_on(seen: Seen, session_id: SessionId) -> bool:
+    """Whether its client takes the session for its own: it was told so, and of no other since."""
+    return known_session(seen) == session_id and seen.client.has_session
