@@ -63,8 +63,11 @@ class Watchers:
         watchers = table.setdefault(path, {})
         watchers[watcher] = with_values or watchers.get(watcher, False)
 
-    def take(self, kind: EventType, path: str) -> list[object]:
-        """The watchers that an event concerns, each once; the one-shot ones are removed."""
+    def take(self, kind: EventType, path: str, *, only_once: bool = False) -> list[object]:
+        """The watchers that an event concerns, each once; the one-shot ones are removed.
+
+        `only_once`: it concerns only these.
+        """
         once: tuple[Table, ...] = (self._data, self._exist)
         if kind is EventType.CHILD:
             once = (self._child,)
@@ -75,6 +78,8 @@ class Watchers:
         concerned: dict[object, bool] = {}
         for table in once:
             concerned.update(table.pop(path, {}))
+        if only_once:
+            return list(concerned)
         concerned.update(self._persistent.get(path, {}))
         if self._recursive and kind is not EventType.CHILD:
             concerned.update(self._recursive.get(path, {}))

@@ -75,7 +75,7 @@ class Watching:
 
     def fired(self, fired: WatchFired, state: ClientState) -> list[FireWatch]:
         """An event has come."""
-        watchers = self.watchers.take(fired.kind, fired.path)
+        watchers = self.watchers.take(fired.kind, fired.path, only_once=fired.once)
         if not watchers:
             return []
         path = self._chroot.shown(fired.path)

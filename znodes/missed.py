@@ -139,28 +139,30 @@ class Missed(Struct, frozen=True):
         """
         znode = self.state.tree.znodes.get(path)
         if znode is None:
-            return WatchFired(EventType.DELETED, path, self.state.zxid) if existed else None
+            return (
+                WatchFired(EventType.DELETED, path, self.state.zxid, once=True) if existed else None
+            )
         if not _may_read(znode, identities):
             return None
         if not existed:
-            return WatchFired(EventType.CREATED, path, znode.czxid)
+            return WatchFired(EventType.CREATED, path, znode.czxid, once=True)
         if znode.czxid > since:
-            return WatchFired(EventType.DELETED, path, self.state.zxid)
+            return WatchFired(EventType.DELETED, path, self.state.zxid, once=True)
         if znode.mzxid > since:
-            return WatchFired(EventType.CHANGED, path, znode.mzxid)
+            return WatchFired(EventType.CHANGED, path, znode.mzxid, once=True)
         return None
 
     def _child_event(self, path: str, since: Zxid, identities: Identities) -> WatchFired | None:
         """What a child watch has missed."""
         znode = self.state.tree.znodes.get(path)
         if znode is None:
-            return WatchFired(EventType.DELETED, path, self.state.zxid)
+            return WatchFired(EventType.DELETED, path, self.state.zxid, once=True)
         if not _may_read(znode, identities):
             return None
         if znode.czxid > since:
-            return WatchFired(EventType.DELETED, path, self.state.zxid)
+            return WatchFired(EventType.DELETED, path, self.state.zxid, once=True)
         if znode.pzxid > since:
-            return WatchFired(EventType.CHILD, path, znode.pzxid)
+            return WatchFired(EventType.CHILD, path, znode.pzxid, once=True)
         return None
 
 

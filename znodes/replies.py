@@ -111,7 +111,8 @@ class WatchFired(Struct, frozen=True, array_like=True, tag=7, gc=False):
 
     `more`: another event of the same transaction follows at once. `old` and `new` are there for
     watches that asked for them: what the znode was and what it is now. None if there was or is
-    none, and in an event that was missed, if no server knows it any more.
+    none, and in an event that was missed, if no server knows it any more. `once`: it was found by a
+    look at the state, for one-shot watches; persistent ones, which miss nothing, are not meant.
     """
 
     kind: EventType
@@ -120,6 +121,7 @@ class WatchFired(Struct, frozen=True, array_like=True, tag=7, gc=False):
     more: bool = False
     old: Content | None = None
     new: Content | None = None
+    once: bool = False
 
 
 class AclsRead(Struct, frozen=True, array_like=True, tag=8):

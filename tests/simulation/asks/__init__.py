@@ -5,5 +5,6 @@ transactions.py  several operations as one
 guarded.py       access control lists and identities
 mortal.py        containers, and znodes with a time to live
 limited.py       quotas
+watches.py       persistent watches, and the removal of all kinds
 inquiries.py     reads of several znodes, and of what is not in one
 """

@@ -16,6 +16,7 @@ from tests.simulation.asks.inquiries import Inquiries
 from tests.simulation.asks.limited import Limited
 from tests.simulation.asks.mortal import Mortal
 from tests.simulation.asks.transactions import Transactions
+from tests.simulation.asks.watches import Watches
 
 
 class Contract:
@@ -33,6 +34,7 @@ class Contract:
             Mortal(random, self._value).next,
             Limited(random, self._value).next,
             Inquiries(random).next,
+            Watches(random).next,
         ]
         self._draws = random.sample(every, random.choice([1, 2, 3, len(every)]))
 

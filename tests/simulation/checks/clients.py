@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from raykeeper.actors.server_notes import READS_HELD
 from raykeeper.client.effects import Answer
-from raykeeper.client.outstanding import Ask, Query
+from raykeeper.client.outstanding import Ask, Query, Unwatch, Watch
 from raykeeper.client.states import ClientState
 from raykeeper.client.watched_event import WatchedEvent
 from raykeeper.zab.ids import Zxid
@@ -21,6 +21,7 @@ from raykeeper.znodes.requests import (
 )
 from tests.simulation.checks import answers, inquiries, letting_go, sessions
 from tests.simulation.checks.committed import Committed
+from tests.simulation.checks.lasting import REMOVED
 from tests.simulation.checks.order import writes_and_synced_reads_are_linearizable
 from tests.simulation.checks.seen import Asked, Seen, Told, known_session, new_seen
 from tests.simulation.checks.zab import Zab
@@ -55,6 +56,7 @@ class Clients:
         self._notes = notes
         self._truth = committed.truth
         self._watches = committed.watches
+        self._lasting = committed.lasting
         self._recorder = committed.recorder
         self._seen: dict[tuple[str, int], Seen] = {}
 
@@ -96,6 +98,7 @@ class Clients:
         seen.is_over = True
         seen.watching = {}
         seen.due = {}
+        seen.following = {}
 
     def submitted(self, client: "SimClient", token: int, ask: Ask) -> None:
         """A request was made."""
@@ -134,10 +137,15 @@ class Clients:
                 seen.read = zxid
             if seen.due:
                 self._watches.event_before_the_state_it_announces(seen, zxid)
+            self._lasting.told_before(seen, zxid)
             if isinstance(ask, Query) and (ask.linearizable or isinstance(answer, Done)):
                 answers.syncs_are_recent(seen, asked, zxid)
             if isinstance(answer, DataRead | StatRead | ChildrenRead):
                 self._read(seen, ask, answer)
+            elif isinstance(ask, Watch):
+                self._lasting.is_set(seen, ask, zxid)
+            elif isinstance(ask, Unwatch):
+                self._lasting.none_left(seen, ask)
             elif not isinstance(answer, Done):
                 inquiries.inquiries_are_true(self._truth, seen, ask, answer)
         if asked.operation is not None:
@@ -156,6 +164,7 @@ class Clients:
     def _wrote(self, seen: Seen, zxid: Zxid) -> None:
         answers.writes_come_after_earlier_reads(seen, zxid)
         seen.zxid = max(seen.zxid, zxid)
+        self._lasting.told_before(seen, zxid)
         if seen.due:
             self._watches.event_before_the_state_it_announces(seen, zxid, is_write=True)
 
@@ -185,6 +194,8 @@ class Clients:
         else:
             if isinstance(ask, Query):
                 answers.missing_is_true(self._truth, seen, asked, error)
+            elif isinstance(ask, Unwatch):
+                self._lasting.none_left(seen, ask)
             elif isinstance(ask, GetAcls | CountDescendants | GetQuota):
                 inquiries.refusals_are_true(self._truth, seen, ask, error)
             else:
@@ -219,7 +230,10 @@ class Clients:
         """A watch fired."""
         seen = self._seen[client.name, client.life]
         answers.nothing_is_shown_before_it_is_committed(self._truth, seen, event.zxid)
-        self._watches.once_and_true(seen, watchers, event)
+        if event.type in REMOVED:
+            self._lasting.removed(seen, watchers, event)
+        elif rest := self._lasting.in_order(seen, watchers, event):
+            self._watches.once_and_true(seen, rest, event)
 
     # The end of a run.
 
@@ -233,6 +247,7 @@ class Clients:
         for seen in self._seen.values():
             if not seen.is_over:
                 self._watches.no_event_missed(seen)
+                self._lasting.told_before(seen, self._truth.zxid)
         verdict = writes_and_synced_reads_are_linearizable(
             self._seen.values(), self._committed.told_to, self._recorder.ended_by_itself
         )

@@ -8,6 +8,7 @@ from raykeeper.zab.ids import ServerId, Zxid, show_zxid
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.txns import Created, Deleted, SessionClosed, SessionOpened, Txn
 from tests.simulation.checks import endings, execution, overdue, sessions, several
+from tests.simulation.checks.lasting import Lasting
 from tests.simulation.checks.order import Recorder
 from tests.simulation.checks.seen import Seen, Told, counts_on, known_session, takes_over
 from tests.simulation.checks.truth import Truth
@@ -21,6 +22,7 @@ class Committed:
     def __init__(self, schedule: Schedule) -> None:
         self.truth = Truth()
         self.watches = Watches(self.truth)
+        self.lasting = Lasting()
         self.recorder = Recorder(schedule)
         self.timeouts = overdue.Timeouts()
         self.endings = endings.Endings(self.truth)
@@ -60,6 +62,7 @@ class Committed:
             self.by_id[txn.session_id].done_at.append(self.recorder.clock.tick())
         if touched:
             self.watches.happened(touched)
+            self.lasting.happened(touched)
 
     def told_to(self, seen: Seen, number: int) -> Told | None:
         """What a client must be told of its write; None while it is not done, or never will be."""

@@ -11,7 +11,7 @@ from raykeeper.clusters.chaos.history import Operation
 from raykeeper.zab.ids import ZERO, Zxid
 from raykeeper.znodes.acl import Identities
 from raykeeper.znodes.replies import EventType
-from raykeeper.znodes.requests import SessionId, WriteOp
+from raykeeper.znodes.requests import SessionId, WatchMode, WriteOp
 from raykeeper.znodes.stat import Stat
 from raykeeper.znodes.txns import Results
 from tests.simulation.checks.truth import Truth
@@ -89,6 +89,12 @@ class Watching(Struct, eq=False):
     kind: EventType | None = None
 
 
+class Following(Struct, eq=False):
+    """A persistent watch: `at` is the place, in all that ever happened, from which it is told."""
+
+    at: int
+
+
 class Seen(Struct, eq=False):
     """One session of a client: its life number `life`."""
 
@@ -109,6 +115,8 @@ class Seen(Struct, eq=False):
     """By path, and whether in the table of children."""
     due: dict[tuple[str, bool], Watching] = {}
     """Those of `watching` that have something to tell."""
+    following: dict[tuple[object, str, WatchMode], Following] = {}
+    """The persistent watches, by watcher, path and mode."""
     operations: list[Operation] = []
     late: list[Operation] = []
     """Reads that had to wait, and may show what their client wrote after them."""
@@ -158,7 +166,7 @@ def new_seen(name: str, life: int, client: Client) -> Seen:
     """A session that begins."""
     return Seen(
         name, life, client, pending=deque(), writes=[], denied=set(), watching={}, due={},
-        operations=[], late=[], unknown=[], done_at=[],
+        following={}, operations=[], late=[], unknown=[], done_at=[],
     )  # fmt: skip
 
 

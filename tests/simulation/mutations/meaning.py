@@ -7,9 +7,11 @@ from raykeeper.actors.connections import Connections
 from raykeeper.actors.outgoing import Outgoing
 from raykeeper.client.core import ClientCore
 from raykeeper.client.watchers import Watchers
+from raykeeper.client.watching import Watching
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes.future import FutureTree
 from raykeeper.znodes.happenings import History
+from raykeeper.znodes.missed import Missed
 from raykeeper.znodes.operations import Operations
 from raykeeper.znodes.replies import EventType
 from raykeeper.znodes.requests import CreateMode
@@ -69,9 +71,9 @@ def _a_session_ends_in_silence(right: Any) -> Any:
 
 
 def _the_watch_stays(right: Any) -> Any:
-    def take(self: Watchers, kind: EventType, path: str) -> Any:
+    def take(self: Watchers, kind: EventType, path: str, **only: Any) -> Any:
         before = dict(self._data.get(path, {}))
-        watchers = right(self, kind, path)
+        watchers = right(self, kind, path, **only)
         if before:
             self._data[path] = before
         return watchers
@@ -105,6 +107,18 @@ def _born_of_no_session(right: Any) -> Any:
 
 def _watches_are_not_set_again(right: Any) -> Any:
     return lambda self, zxid, xids, bytes_max: []
+
+
+def _one_shot_watches_only(right: Any) -> Any:
+    return lambda self: [watch for watch in right(self) if watch[0] < 3]
+
+
+def _no_resync(right: Any) -> Any:
+    def by_state(self: Missed, watches: WatchTable, since: Zxid) -> Any:
+        fired = right(self, watches, since)
+        return [each for each in fired if each[1].kind is not EventType.RESYNC]
+
+    return by_state
 
 
 def _set_again_from_the_newest(right: Any) -> Any:
@@ -217,6 +231,24 @@ MUTATIONS = [
         "nothing is known of what was missed",
         [(History, "after", instead(lambda self, zxid, paths, below: []))],
         100,
+    ),
+    Mutation(
+        "watches",
+        "persistent ones are not set again on a new connection",
+        [(Watchers, "_watches", _one_shot_watches_only)],
+        200,
+    ),
+    Mutation(
+        "watches",
+        "persistent ones are not told to read anew",
+        [(Missed, "by_state", _no_resync)],
+        200,
+    ),
+    Mutation(
+        "watches",
+        "the removal of one takes that of others",
+        [(Watching, "_is_last", instead(lambda self, kind, path, watcher: True))],
+        200,
     ),
     Mutation(
         "watches",

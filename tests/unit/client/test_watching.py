@@ -91,6 +91,16 @@ def test_one_that_watches_in_several_ways_is_told_once() -> None:
     assert called(wire, CHANGED, "/a") == ["w"]
 
 
+def test_what_was_found_by_a_look_at_the_state_concerns_one_shot_watches_only() -> None:
+    """It comes before RESYNC, perhaps as one of several changes, or of another kind than those."""
+    wire = watching(watch("p"), watch("r", "/", RECURSIVE))
+    wire.watching(Query(GetData, "/a", "d"))
+    (fired,) = wire.items(WatchFired(DELETED, "/a", Z[9], once=True))
+    assert fired.watchers == ["d"]
+    assert wire.items(WatchFired(DELETED, "/a", Z[9], once=True)) == []
+    assert called(wire, RESYNC, "/a", Z[9]) == ["p"]
+
+
 def test_an_event_has_what_the_server_tells() -> None:
     wire = watching(watch("w", values=True))
     old, new = Content(b"1", STAT), Content(None, STAT)

@@ -87,11 +87,11 @@ def went_by(ops: list[WriteOp]) -> tuple[OneLeader, Zxid]:
 
 
 def expected_events(
-    events: list[tuple[EventType, int]], path: str, since: Zxid, state: State
+    events: list[tuple[EventType, int]], path: str, since: Zxid, state: State, *, once: bool = False
 ) -> list[WatchFired]:
     # +1: the session of those who changed things was opened first.
     return [
-        WatchFired(kind, path, state.zxid if at == NOW else Zxid(since + 1 + at))
+        WatchFired(kind, path, state.zxid if at == NOW else Zxid(since + 1 + at), once=once)
         for kind, at in events
     ]
 
@@ -104,7 +104,7 @@ def test_set_again_after_a_reconnect(
     watches = WatchTable()
     data, exist, child = ([path] if name in lists else [] for name in ("data", "exist", "child"))
     fired = missed_by(leader).set_again(watches, 1, [SetWatches(5, since, data, exist, child)])
-    assert fired == expected_events(events, path, since, leader.state)
+    assert fired == expected_events(events, path, since, leader.state, once=True)
     assert watches.count == armed
 
 
@@ -122,7 +122,7 @@ def test_evaluated_after_a_snapshot(
         if "child" in lists:
             watches.add_child(path, connection)
     fired = missed_by(leader).by_state(watches, since)
-    expected = expected_events(events, path, since, leader.state)
+    expected = expected_events(events, path, since, leader.state, once=True)
     assert fired == [(connection, event) for event in expected for connection in (1, 2)]
     assert watches.count == 2 * armed
     watches.drop(1)
@@ -175,7 +175,7 @@ def test_a_snapshot_leaves_the_watches_of_others_alone() -> None:
     watches.add_child("/a/b", 2)
     watches.add_data("/a", 2)
     fired = missed_by(leader).by_state(watches, since)
-    event = WatchFired(DELETED, "/a/b", leader.state.zxid)
+    event = WatchFired(DELETED, "/a/b", leader.state.zxid, once=True)
     assert fired == [(1, event), (2, event)]
     assert (watches.count_of(1), watches.count_of(2), watches.count) == (0, 1, 1)
 
