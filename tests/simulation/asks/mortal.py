@@ -18,7 +18,7 @@ from raykeeper.znodes.requests import (
 CONTAINERS: Final = ["/b0", "/b1"]
 MORTALS: Final = ["/t0", "/t1", "/b0/t"]
 NUMBERED: Final = "/b1/s-"
-TTL_MS: Final = [1, 50, 300, 300, 1_000, 1_500]
+TTL_MS: Final = [1, 5, 50, 300, 1_000, 1_500]
 
 
 class Mortal:
@@ -27,14 +27,20 @@ class Mortal:
     def __init__(self, random: Random, value: Callable[[], bytes]) -> None:
         self._random = random
         self._value = value
+        self._newest = ""
 
     def next(self) -> Ask:
         """One of them."""
         random = self._random
         kind, path = random.random(), random.choice(MORTALS)
+        if self._newest and kind < 0.5:
+            # While its creation is under way, or its end.
+            newest, self._newest = self._newest, ""
+            return SetData(newest, self._value(), ANY_VERSION)
         if kind < 0.2:
             return self._container()
         if kind < 0.4:
+            self._newest = path
             return Create(path, self._value(), CreateMode.TTL, None, random.choice(TTL_MS))
         if kind < 0.5:
             return Create(
