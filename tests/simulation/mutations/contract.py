@@ -9,13 +9,13 @@ from raykeeper.actors.connection import Denied, PendingSync
 from raykeeper.actors.mortals import Mortals
 from raykeeper.actors.read_only import ReadOnly
 from raykeeper.zab.ids import ZERO, Millis
-from raykeeper.znodes import operations, reads, transactions
+from raykeeper.znodes import operations, pages, reads, transactions
 from raykeeper.znodes.acl import OPEN, Permission
 from raykeeper.znodes.future import FutureTree
 from raykeeper.znodes.operations import Operations
 from raykeeper.znodes.preparation import Preparation
 from raykeeper.znodes.quotas import FutureQuotas, count
-from raykeeper.znodes.replies import CountRead, Done
+from raykeeper.znodes.replies import Done, PathsRead
 from raykeeper.znodes.requests import ReadData, Sync
 from raykeeper.znodes.sessions import SessionTable
 from raykeeper.znodes.traits import CONTAINER
@@ -173,11 +173,7 @@ def _synced_with_nobody(right: Any) -> Any:
 
 
 def _itself_too(right: Any) -> Any:
-    def about(state: Any, identities: Any, request: Any) -> Any:
-        item = right(state, identities, request)
-        return replace(item, count=item.count + 1) if isinstance(item, CountRead) else item
-
-    return about
+    return lambda xid, zxid, count, *rest: right(xid, zxid, count + 1, *rest)
 
 
 def _missing_is_an_error(right: Any) -> Any:
@@ -189,9 +185,9 @@ def _missing_is_an_error(right: Any) -> Any:
 
 
 def _ephemerals_of_all(right: Any) -> Any:
-    def inquire(state: Any, session: Any, request: Any) -> Any:
-        item = right(state, session, request)
-        if type(request).__name__ != "GetEphemerals":
+    def inquire(state: Any, session: Any, request: Any, page: int) -> Any:
+        item = right(state, session, request, page)
+        if not isinstance(item, PathsRead):
             return item
         every = {path for paths in state.tree.ephemerals.values() for path in paths}
         return replace(item, paths=sorted(p for p in every if p.startswith(request.path)))
@@ -295,6 +291,7 @@ MUTATIONS = [
         "Z4",
         "a linearizable read is answered without the leader",
         [(PendingSync, "__init__", _without_a_word_of_the_leader)],
+        200,
     ),
     Mutation(
         "sessions",
@@ -307,7 +304,7 @@ MUTATIONS = [
         [(ReadOnly, "allowed", _synced_with_nobody)],
         200,
     ),
-    Mutation("inquiries", "a count has its root in it", [(reads, "_about", _itself_too)]),
+    Mutation("inquiries", "a count has its root in it", [(pages, "CountRead", _itself_too)]),
     Mutation(
         "inquiries",
         "a missing znode among several is an error",
