@@ -1,7 +1,7 @@
 """What a client may be told: in its order, never older than before, and nothing but the truth."""
 
 from raykeeper.client.effects import Answer
-from raykeeper.client.outstanding import Query
+from raykeeper.client.outstanding import Query, Unwatch, Watch
 from raykeeper.zab.ids import Zxid, show_zxid
 from raykeeper.znodes.errors import Code, KeeperError
 from raykeeper.znodes.replies import ChildrenRead, DataRead, StatRead, Written
@@ -119,7 +119,7 @@ def refused_only_without_a_leader(seen: Seen, asked: Asked) -> None:
 def answered_without_a_leader(seen: Seen, asked: Asked) -> None:
     """A server without a leader answers nothing that needs one."""
     ask = asked.ask
-    needs_leader = not isinstance(ask, Query | Inquiry) or (
+    needs_leader = not isinstance(ask, Query | Inquiry | Watch | Unwatch) or (
         isinstance(ask, Query) and (ask.linearizable or ask.kind is Sync)
     )
     assert not needs_leader, f"ReadOnly: {seen} is answered {ask} without a leader"
