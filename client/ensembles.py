@@ -3,6 +3,7 @@
 Ray is imported inside the functions only, so that the rest of the client loads without it.
 """
 
+import threading
 from typing import Any
 
 from raykeeper.client import arguments
@@ -13,6 +14,8 @@ from raykeeper.links.hello import client_hello
 from raykeeper.links.limits import CLIENT_PARK_MS
 from raykeeper.links.ray_names import NAMESPACE, replica_name, replicas_among
 from raykeeper.zab.ids import ServerId
+
+_joining = threading.Lock()  # of two threads at once Ray refuses one, or hangs
 
 
 def find_servers(ensemble: str) -> list[ServerId]:
@@ -78,15 +81,16 @@ def join_cluster() -> None:
             "go through a proxy. Call connect() inside a Ray task or actor, or start the program "
             "on a machine of the cluster (ray job submit)"
         )
-    if ray.is_initialized():
-        return
-    address = running_address()
-    if address is None or not answers_at(address):
-        raise WrongContextError(
-            "no Ray cluster runs on this machine: call ray.init() or start one "
-            "(ray start --head, raykeeper up) before connect()"
-        )
-    try:
-        ray.init(address="auto")
-    except ConnectionError as error:
-        raise WrongContextError(f"cannot join the Ray cluster at {address}: {error}") from error
+    with _joining:
+        if ray.is_initialized():
+            return
+        address = running_address()
+        if address is None or not answers_at(address):
+            raise WrongContextError(
+                "no Ray cluster runs on this machine: call ray.init() or start one "
+                "(ray start --head, raykeeper up) before connect()"
+            )
+        try:
+            ray.init(address="auto")
+        except ConnectionError as error:
+            raise WrongContextError(f"cannot join the Ray cluster at {address}: {error}") from error

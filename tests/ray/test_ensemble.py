@@ -150,6 +150,31 @@ def test_connect_joins_ray_by_itself(shared: Ensemble, driver_environment: dict[
     assert (done.returncode, done.stdout) == (0, "/from-driver\n"), done.stderr
 
 
+def test_threads_may_join_ray_at_once(shared: Ensemble, driver_environment: dict[str, str]) -> None:
+    program = f"""
+import threading
+from raykeeper.client import connect
+begin, created = threading.Barrier(4), [""] * 4
+def work(number):
+    begin.wait()
+    with connect({shared.name!r}) as client:
+        created[number] = client.create("/join-{{}}".format(number), ephemeral=True)
+threads = [threading.Thread(target=work, args=[number]) for number in range(4)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(*created)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=driver_environment,
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+    )
+    assert done.stdout.split() == [f"/join-{i}" for i in range(4)], done.stderr
+
+
 def test_a_larger_value_limit_reaches_the_client(launch_one: Launch) -> None:
     ensemble = launch_one(servers=1, value_limit_bytes=3 << 20)
     with ensemble.connect() as client:
