@@ -12,7 +12,7 @@ import cProfile
 import gc
 import pstats
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from raykeeper.actors.effects import SendClient, SendPeer
 from raykeeper.actors.events import (
@@ -30,7 +30,7 @@ from raykeeper.actors.recovered import Recovered
 from raykeeper.actors.server import Server
 from raykeeper.actors.server_context import ServerOptions
 from raykeeper.zab.effects import Append, SaveEpochs
-from raykeeper.zab.ids import ZERO, Epoch, Millis, Now, ServerId
+from raykeeper.zab.ids import FOUNDING, ZERO, Epoch, Millis, Now, ServerId
 from raykeeper.zab.settings import Settings, Timing
 from raykeeper.znodes.limits import Limits
 from raykeeper.znodes.replies import Connected, ServerFrame, decode_server_frame
@@ -58,7 +58,7 @@ class Ensemble:
 
     def __init__(self) -> None:
         self.ids = [ServerId(i) for i in (1, 2, 3)]
-        recovered = Recovered(Epoch(0), Epoch(0), ZERO, ZERO, [], [], ZERO, True)
+        recovered = Recovered(Epoch(0), Epoch(0), ZERO, ZERO, [], [], ZERO, FOUNDING)
         self.servers = {
             i: Server(
                 Settings(i, tuple(self.ids), timing=Timing(tick_ms=Millis(3_600_000))),
@@ -92,7 +92,7 @@ class Ensemble:
                     self.events[i] = []
                     self.carry_out(i, server.step(events, self.now))
 
-    def carry_out(self, i: ServerId, effects: list[object]) -> None:
+    def carry_out(self, i: ServerId, effects: Sequence[object]) -> None:
         """What the shell does, with a disk that is done at once."""
         frames: dict[ServerId, list[PeerMessage]] = {}
         synced = None
@@ -207,7 +207,7 @@ def measure_reads(ensemble: Ensemble, count: int) -> float:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--writes", type=int, default=60_000)
     parser.add_argument("--reads", type=int, default=300_000)
     parser.add_argument("--profile", action="store_true", help="also print where the time goes")

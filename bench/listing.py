@@ -10,6 +10,7 @@ Times are those of the processor.
 import argparse
 import gc
 import time
+from collections.abc import Sequence
 
 from raykeeper.actors.effects import SendClient
 from raykeeper.actors.events import (
@@ -24,7 +25,7 @@ from raykeeper.actors.recovered import Recovered
 from raykeeper.actors.server import Server
 from raykeeper.actors.server_context import ServerOptions
 from raykeeper.zab.effects import Append, SaveEpochs
-from raykeeper.zab.ids import ZERO, Epoch, Millis, Now, ServerId, Zxid
+from raykeeper.zab.ids import FOUNDING, ZERO, Epoch, Millis, Now, ServerId, Zxid
 from raykeeper.zab.settings import Settings, Timing
 from raykeeper.znodes.limits import Limits
 from raykeeper.znodes.replies import ChildrenRead, CountRead, ServerFrame, decode_server_frame
@@ -53,7 +54,7 @@ class Alone:
     def __init__(self, options: ServerOptions) -> None:
         timing = Timing(tick_ms=Millis(3_600_000))
         settings = Settings(ServerId(1), (ServerId(1),), timing=timing)
-        recovered = Recovered(Epoch(0), Epoch(0), ZERO, ZERO, [], [], ZERO, True)
+        recovered = Recovered(Epoch(0), Epoch(0), ZERO, ZERO, [], [], ZERO, FOUNDING)
         self.server = Server(settings, Limits(), options, recovered)
         self.events: list[Event] = []
         self.items: list[object] = []
@@ -79,7 +80,7 @@ class Alone:
         self.longest_s = max(self.longest_s, time.process_time() - started)
         self._carry_out(effects)
 
-    def _carry_out(self, effects: list[object]) -> None:
+    def _carry_out(self, effects: Sequence[object]) -> None:
         for effect in effects:
             if isinstance(effect, SendClient):
                 frame = decode_server_frame(effect.data)

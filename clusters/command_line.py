@@ -1,4 +1,4 @@
-"""The command `raykeeper`: up, status, down, demo, chaos and shell.
+"""The command `raykeeper`: up, status, down, demo, chaos, shell and bench.
 
 Exit codes: 0 it is done; 1 it failed; 2 wrong usage or settings; 3 no such ensemble, or no Ray
 cluster; 4 the ensemble does not answer or has no leader; 130 interrupted. An error is one line on
@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from raykeeper.bench.command import app as bench_app
 from raykeeper.client import ClientState
 from raykeeper.client.errors import (
     ConnectionLossError,
@@ -59,6 +60,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.add_typer(bench_app, name="bench")
 out = Console()
 err = Console(stderr=True)
 

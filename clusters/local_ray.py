@@ -6,6 +6,10 @@ that `ray.init()` would choose too (client/ray_address.py).
 
 import logging
 import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
 from typing import Any
 
 import ray
@@ -66,6 +70,22 @@ def join_or_start_ray() -> None:
         join_ray()
     else:
         ray.init(address="local")
+
+
+@contextmanager
+def private_ray() -> Iterator[None]:
+    """A Ray of this process alone: what is killed in it is nobody else's.
+
+    What is printed to standard output meanwhile is lost: that is where Ray's messages go. SIGTERM
+    ends the process as ^C does, once Ray has put up its own handler, so that all of it is undone.
+    """
+    with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
+        ray.init(address="local", include_dashboard=False, **_QUIET)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        try:
+            yield
+        finally:
+            ray.shutdown()
 
 
 def is_ray_here() -> bool:

@@ -1,20 +1,14 @@
 """`raykeeper chaos`: an ensemble of its own, a load, faults for as long as wanted, the verdict."""
 
-import logging
 import math
-import os
 import shutil
-import signal
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
 from itertools import count
 from pathlib import Path
 from typing import Final
 
-import ray
 from msgspec import Struct
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -28,6 +22,7 @@ from raykeeper.clusters.chaos.victims import Victims
 from raykeeper.clusters.config import ConfigError
 from raykeeper.clusters.ensemble import Ensemble
 from raykeeper.clusters.launch import launch
+from raykeeper.clusters.local_ray import private_ray
 
 CLIENTS: Final = 5
 SESSION_TIMEOUTS_S: Final = (4.0, 4.0, 12.0)
@@ -70,7 +65,7 @@ def run_chaos(settings: ChaosSettings, console: Console) -> Judgement:
     run = _Run(settings, folder, console)
     keeps_records = True
     try:
-        with _local_ray():
+        with private_ray():
             ensemble = launch(
                 name="chaos",
                 servers=3,
@@ -179,23 +174,3 @@ def _report(console: Console, settings: ChaosSettings, run: _Run) -> None:
     faults = ", ".join(f"{kind} {number}" for kind, number in sorted(run.faults.items()))
     inflicted = f"{run.faults.total()}: {faults}" if faults else "0"
     show_verdict(console, run.total, {"seed": str(settings.seed), "faults": inflicted})
-
-
-@contextmanager
-def _local_ray() -> Iterator[None]:
-    """A Ray of the run's own, on this machine: what it kills is its own.
-
-    SIGTERM ends it as ^C does, once Ray has put up its own handler: nothing is left frozen.
-    """
-    with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
-        ray.init(
-            address="local",
-            include_dashboard=False,
-            logging_level=logging.ERROR,
-            log_to_driver=False,
-        )
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
-        try:
-            yield
-        finally:
-            ray.shutdown()

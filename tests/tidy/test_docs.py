@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("actors", "client", "clusters", "links", "zab", "znodes")
+ROOMS = ("actors", "bench", "client", "clusters", "links", "zab", "znodes")
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 TEST_NAME = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 PROMISE = re.compile(r'(?<=")([A-Z][A-Za-z]+)(?=: )')

@@ -1,0 +1,209 @@
+"""`raykeeper bench`: one command for each experiment, with its sizes as options.
+
+Each writes `<experiment>.csv` and `<experiment>.png` into the folder of the results, and
+`<experiment>-machine.csv`, which tells on what it ran.
+"""
+
+import inspect
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import msgspec
+import typer
+from msgspec import Meta, Struct
+from rich.console import Console
+from rich.table import Table
+
+from raykeeper.bench import plots, results
+from raykeeper.bench.experiments import EXPERIMENTS
+from raykeeper.bench.experiments.contract import AnyExperiment
+from raykeeper.bench.results import Row
+from raykeeper.bench.run import Run
+from raykeeper.bench.systems.contract import System
+from raykeeper.bench.systems.etcd import Etcd
+from raykeeper.bench.systems.raykeeper import Raykeeper
+from raykeeper.bench.systems.zookeeper import ZooKeeper
+from raykeeper.clusters.config import DEFAULTS, ConfigError, make_config
+
+DEFAULT_FOLDER = Path("build/bench")
+PEERS: dict[str, Callable[[], System]] = {"zookeeper": ZooKeeper, "etcd": Etcd}
+
+app = typer.Typer(no_args_is_help=True, help="Measure: the paper's evaluation, and more.")
+
+Against = Annotated[
+    list[str] | None, typer.Option(help=f"Measure it too, in turn: {', '.join(PEERS)}.")
+]
+Links = Annotated[
+    list[str] | None,
+    typer.Option(help="The setting `links` of our ensembles; of several, in turn."),
+]
+Out = Annotated[Path, typer.Option(help="Folder of the results.")]
+Scratch = Annotated[
+    Path | None, typer.Option(help="Where servers keep their data; else a temporary folder.")
+]
+Quick = Annotated[
+    bool, typer.Option("--quick", help="A tiny load, to see that it works; numbers mean nothing.")
+]
+COMMON: dict[str, tuple[Any, Any]] = {
+    "against": (Against, None),
+    "links": (Links, None),
+    "out": (Out, DEFAULT_FOLDER),
+    "scratch": (Scratch, None),
+    "quick": (Quick, False),
+}
+
+
+def perform(experiment: AnyExperiment, console: Console, given: Mapping[str, Any]) -> None:
+    """Run an experiment and show and write what came of it.
+
+    Raises:
+        ConfigError: an option makes no sense. Nothing was started.
+        BenchError: a system or a generator failed. All that was started has ended.
+    """
+    sizes = sizes_of(experiment, given, is_quick=given["quick"])
+    systems = systems_of(given["against"] or [], given["links"] or [], console)
+    scratch, out = given["scratch"], given["out"]
+    for folder in (out, scratch):
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+    # That one machine is no place for several servers is known here.
+    logging.getLogger("raykeeper.clusters").setLevel(logging.ERROR)
+    console.file = console.file  # it keeps standard output, which Ray loses
+    console.print(experiment.title)
+    with Run(systems, console, scratch) as run:
+        facts = results.machine_facts(run.folder)
+        rows = experiment.run(run, sizes)
+    results.write_csv(out / f"{experiment.name}.csv", rows)
+    results.write_csv(
+        out / f"{experiment.name}-machine.csv",
+        [{"fact": name, "value": value} for name, value in {**facts, **_told(sizes)}.items()],
+    )
+    _show(console, experiment, rows)
+    written = f"{experiment.name}.csv"
+    if plots.can_plot():
+        experiment.plot(out / f"{experiment.name}.png", rows)
+        written += f" and {experiment.name}.png"
+    else:
+        console.print("no plot: matplotlib is not installed (pip install 'raykeeper[bench]')")
+    console.print(f"{written} are in {out}", highlight=False, soft_wrap=True)
+
+
+def sizes_of(experiment: AnyExperiment, given: Mapping[str, Any], *, is_quick: bool) -> Struct:
+    """The sizes, those that were given over the quick or the full ones.
+
+    Raises:
+        ConfigError: one of them makes no sense.
+    """
+    sizes: Struct = experiment.quick if is_quick else experiment.sizes()
+    hints = get_type_hints(experiment.sizes, include_extras=True)
+    checked: dict[str, Any] = {}
+    for name in experiment.sizes.__struct_fields__:
+        value = given.get(name)
+        if value is None:
+            continue
+        words = value.split(",") if isinstance(getattr(sizes, name), tuple) else value
+        try:
+            checked[name] = msgspec.convert(words, hints[name], strict=False)
+        except msgspec.ValidationError as error:
+            raise ConfigError(f"--{name.replace('_', '-')}: {error}") from None
+    return msgspec.structs.replace(sizes, **checked)
+
+
+def systems_of(against: Sequence[str], links: Sequence[str], console: Console) -> list[System]:
+    """Ours and those to compare it with; one that is missing is left out, with a note.
+
+    Raises:
+        ConfigError: one is not known, or `links` is no setting.
+    """
+    for each in links:
+        make_config({"links": each})
+    carriers = list(dict.fromkeys(links)) or [DEFAULTS.links]
+    systems: list[System] = [Raykeeper(carrier) for carrier in carriers]
+    for name in dict.fromkeys(against):
+        if name not in PEERS:
+            raise ConfigError(f"--against: expected {' or '.join(PEERS)}, not {name[:80]!r}")
+        system = PEERS[name]()
+        if reason := system.missing():
+            console.print(f"{name} is left out: {reason}", markup=False, soft_wrap=True)
+        else:
+            systems.append(system)
+    return systems
+
+
+def _told(sizes: Struct) -> Mapping[str, results.Value]:
+    return {
+        name: ",".join(map(str, value)) if isinstance(value, tuple) else value
+        for name, value in msgspec.structs.asdict(sizes).items()
+    }
+
+
+def _show(console: Console, experiment: AnyExperiment, rows: Sequence[Row]) -> None:
+    shown = [row for row in rows if row.get("kind") != "sample"]
+    columns = list(dict.fromkeys(name for row in shown for name in row))
+    table = Table(box=None, pad_edge=False)
+    for column in columns:
+        table.add_column(column, no_wrap=True)
+    for row in shown:
+        table.add_row(*(_text(row.get(column, "")) for column in columns))
+    _print(console, table)
+    found = list(results.ratios(rows, experiment.by, experiment.values))
+    if found:
+        better = "less is better" if experiment.is_less_better else "more is better"
+        ratios = Table(box=None, pad_edge=False, title=f"ours in units of theirs ({better})")
+        for column in ("of", "what", "ours", "theirs", "", "", "ratio"):
+            ratios.add_column(column, no_wrap=True)
+        for each in found:
+            numbers = (_text(each.our_value), _text(each.their_value), f"{each.ratio:.2f}")
+            ratios.add_row(each.of, each.value, each.ours, each.theirs, *numbers)
+        _print(console, ratios)
+
+
+def _print(console: Console, table: Table) -> None:
+    # Numbers that are cut off would mislead; a narrow terminal wraps the lines.
+    table.width = console.measure(table, options=console.options.update(max_width=500)).maximum
+    console.print(table, soft_wrap=True)
+
+
+def _text(value: results.Value) -> str:
+    return (
+        f"{value:,.4g}"
+        if isinstance(value, float) and abs(value) < 10_000
+        else (f"{value:,.0f}" if isinstance(value, float) else str(value))
+    )
+
+
+def _command_of(experiment: AnyExperiment) -> Callable[..., None]:
+    """A function with an argument for each option, which is how Typer is told of them."""
+
+    def command(**given: Any) -> None:
+        perform(experiment, Console(), given)
+
+    hints = get_type_hints(experiment.sizes, include_extras=True)
+    options = dict(COMMON)
+    full = experiment.sizes()
+    for name in experiment.sizes.__struct_fields__:
+        default = _told(full)[name]
+        said = next(
+            m.description
+            for m in hints[name].__metadata__
+            if isinstance(m, Meta) and m.description is not None
+        )
+        option = typer.Option(help=f"{said} [{default}]", show_default=False)
+        options[name] = (Annotated[str | None, option], None)
+    command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind
+            )
+            for name, (kind, default) in options.items()
+        ]
+    )
+    command.__annotations__ = {name: kind for name, (kind, _) in options.items()}
+    command.__doc__ = experiment.title
+    return command
+
+
+for _experiment in EXPERIMENTS:
+    app.command(_experiment.name)(_command_of(_experiment))

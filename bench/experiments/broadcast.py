@@ -1,0 +1,163 @@
+"""Throughput of the atomic broadcast alone: Figure 7.
+
+The leader makes up its transactions itself, so there are no clients, no requests and no replies.
+Everything else is as always: links, logs forced to disk, acknowledgements of a quorum, and each
+transaction applied. Only Raykeeper can be asked to do this; ZooKeeper has no such entry.
+
+Paper: section 5.1, Figure 7.
+"""
+
+import asyncio
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Annotated, Any
+
+import ray
+from msgspec import Meta, Struct
+
+from raykeeper.actors.ray_actors import find_replica
+from raykeeper.bench.errors import BenchError
+from raykeeper.bench.experiments.contract import Count, Ensembles, Experiment, Seconds
+from raykeeper.bench.plots import curves, plot_curves
+from raykeeper.bench.results import OURS, Row
+from raykeeper.bench.run import Run, cpu_s
+from raykeeper.bench.systems.raykeeper import NAME, RaykeeperServers
+from raykeeper.zab.ids import Millis, ServerId, Zxid
+from raykeeper.znodes.requests import SessionId
+from raykeeper.znodes.stat import Stat
+from raykeeper.znodes.txns import DataSet, Txn, encode_txn
+
+PATH = "/broadcast"
+_TOP_UP_S = 0.0005
+_PATIENCE_S = 60.0
+
+
+class BroadcastSizes(Struct, frozen=True, kw_only=True):
+    """How large the load is."""
+
+    servers: Annotated[Ensembles, Meta(description="servers that vote, of each ensemble")] = (
+        *(1, 3, 5, 7),
+    )
+    outstanding: Annotated[Count, Meta(description="transactions under way")] = 2_000
+    seconds: Annotated[Seconds, Meta(description="each ensemble is measured, in one piece")] = 10.0
+    rounds: Annotated[Count, Meta(description="pieces; the plot shows least and most")] = 3
+    value_bytes: Annotated[Count, Meta(description="size of values")] = 1024
+
+
+async def propose(replica: Any, txn: bytes, outstanding: int, seconds: float) -> tuple[int, float]:
+    """On the event loop of the leader: keep transactions under way; how many were committed.
+
+    `replica` is the actor that leads; nobody else may write meanwhile.
+    """
+    running = replica._running
+    peer = running.server.peer
+    history = peer.history
+    first, began = history.delivered, time.monotonic()
+    while (now := time.monotonic()) < began + seconds and peer.broadcasting:
+        room = outstanding - (history.logged - history.delivered)
+        if room > 0:
+            peer.propose([txn] * room, Millis(int(now * 1000)))
+            running._schedule()
+        await asyncio.sleep(_TOP_UP_S)
+    return history.delivered - first, time.monotonic() - began
+
+
+def begin(replica: Any, txn: bytes, outstanding: int, seconds: float) -> None:
+    """In the leader's process, where Ray calls this on a thread of its own: begin to propose."""
+    work = propose(replica, txn, outstanding, seconds)
+    replica.broadcast = asyncio.run_coroutine_threadsafe(work, replica._loop)
+
+
+def outcome(replica: Any) -> tuple[int, float] | None:
+    """In the leader's process: transactions and seconds; None while it goes on."""
+    work: Future[tuple[int, float]] = replica.broadcast
+    return work.result() if work.done() else None
+
+
+def made_up_txn(value_bytes: int, zxid: Zxid) -> bytes:
+    """The bytes of a transaction that replaces the value of `PATH`, by no session."""
+    wall = Millis(time.time_ns() // 1_000_000)
+    stat = Stat(zxid, zxid, wall, wall, 1, 0, 0, 0, value_bytes, 0, zxid)
+    return encode_txn(Txn(SessionId(0), 0, 0, wall, DataSet(PATH, bytes(value_bytes), stat)))
+
+
+def run_broadcast(run: Run, sizes: BroadcastSizes) -> list[Row]:
+    """Transactions per second."""
+    for system in run.systems:
+        if system.name != OURS:
+            run.console.print(f"{system.name} cannot broadcast without clients; it is left out")
+    run.systems = [system for system in run.systems if system.name == OURS]
+    return list(_rows(run, sizes))
+
+
+def _rows(run: Run, sizes: BroadcastSizes) -> Iterator[Row]:
+    run.expect(len(sizes.servers) * sizes.rounds)
+    for system, shape, servers in run.ensembles(sizes.servers):
+        assert isinstance(servers, RaykeeperServers)
+        with servers.ensemble.connect() as client:
+            client.create(PATH, b"")
+            created = client.get(PATH)[1].czxid
+        txn = made_up_txn(sizes.value_bytes, created)
+        pids = [servers.pid(i + 1) for i in range(shape.servers)]
+        for index in range(sizes.rounds):
+            run.step(f"{shape.servers} servers, {index + 1} of {sizes.rounds}")
+            before = cpu_s(pids)
+            committed, seconds = broadcast(
+                servers.leader(), txn, sizes.outstanding, sizes.seconds / sizes.rounds
+            )
+            yield run.done(
+                {
+                    "system": system.name,
+                    "client": system.clients[0],
+                    "servers": shape.servers,
+                    "round": index + 1,
+                    "txns_per_s": committed / seconds,
+                    "server_cores": (cpu_s(pids) - before) / seconds,
+                }
+            )
+
+
+def broadcast(leader: int, txn: bytes, outstanding: int, seconds: float) -> tuple[int, float]:
+    """Transactions committed, and the seconds it took.
+
+    Raises:
+        BenchError: the leader does not come to an end.
+    """
+    replica = find_replica(NAME, ServerId(leader))
+    ray.get(replica.__ray_call__.remote(begin, txn, outstanding, seconds))
+    deadline = time.monotonic() + seconds + _PATIENCE_S
+    while time.monotonic() < deadline:
+        found: tuple[int, float] | None = ray.get(replica.__ray_call__.remote(outcome))
+        if found is not None:
+            return found
+        time.sleep(min(1.0, seconds / 5))
+    raise BenchError(f"the leader does not end its broadcast of {seconds:g} s")
+
+
+def _plot(path: Path, rows: Sequence[Row]) -> None:
+    every = curves(rows, "servers", "txns_per_s", ("system",))
+    lines = {}
+    for label, points in every.items():
+        for name, choose in (("most", max), ("mean", _mean), ("least", min)):
+            lines[f"{label}, {name}"] = [
+                (x, choose([y for each, y in points if each == x])) for x in sorted(dict(points))
+            ]
+    plot_curves(path, "Atomic broadcast alone", lines, ("servers", "transactions/s"))
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+FIGURE7 = Experiment(
+    name="figure7",
+    title="Throughput of the atomic broadcast alone (Figure 7)",
+    sizes=BroadcastSizes,
+    quick=BroadcastSizes(servers=(3,), outstanding=100, seconds=0.6, rounds=2),
+    run=run_broadcast,
+    plot=_plot,
+    by=("servers", "round"),
+    values=("txns_per_s",),
+)

@@ -1,0 +1,38 @@
+"""What an experiment is: its sizes, the run that makes rows of them, the plot of the rows."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Generic, TypeVar
+
+from msgspec import Meta, Struct
+
+from raykeeper.bench.results import Row
+from raykeeper.bench.run import Run
+
+Sizes = TypeVar("Sizes", bound=Struct)
+
+Count = Annotated[int, Meta(ge=1, le=100_000_000)]
+Seconds = Annotated[float, Meta(gt=0, le=86_400)]
+Percent = Annotated[int, Meta(ge=0, le=100)]
+Ensembles = Annotated[tuple[Annotated[int, Meta(ge=1, le=255)], ...], Meta(min_length=1)]
+
+
+class Experiment(Struct, Generic[Sizes], frozen=True, kw_only=True):
+    """One command of `raykeeper bench`."""
+
+    name: str
+    title: str
+    sizes: type[Sizes]
+    """Its options; the defaults are the full size. Each field is described by a `Meta`."""
+    quick: Sizes
+    """A size that takes seconds, to see that everything works. Its numbers mean nothing."""
+    run: Callable[[Run, Sizes], list[Row]]
+    plot: Callable[[Path, Sequence[Row]], None]
+    by: tuple[str, ...]
+    """The columns in which two rows must agree to be compared."""
+    values: tuple[str, ...]
+    """The columns that are compared."""
+    is_less_better: bool = False
+
+
+AnyExperiment = Experiment[Any]

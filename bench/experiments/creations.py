@@ -1,0 +1,150 @@
+"""How fast znodes are created: Table 2, and one after the other against pipelined.
+
+Table 2: each worker creates a znode of 1 KB, waits for that, deletes it without waiting, and
+begins again. The second experiment is what section 2.3 promises of changing a configuration of
+5 000 znodes: without waiting for each it takes a fraction of the time.
+
+Paper: sections 5.2 and 2.3.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from raykeeper.bench.experiments.contract import Count, Ensembles, Experiment
+from raykeeper.bench.loads.task import Kind, Task
+from raykeeper.bench.plots import curves, plot_bars, plot_curves
+from raykeeper.bench.results import Row
+from raykeeper.bench.run import Run, perform
+
+
+class Table2Sizes(Struct, frozen=True, kw_only=True):
+    """How large the load is."""
+
+    servers: Annotated[Ensembles, Meta(description="servers that vote, of each ensemble")] = (3, 5)
+    workers: Annotated[tuple[Count, ...], Meta(min_length=1, description="numbers of workers")] = (
+        1,
+        10,
+        20,
+    )
+    creates: Annotated[Count, Meta(description="znodes that each worker creates")] = 5_000
+    processes: Annotated[Count, Meta(description="processes of workers")] = 4
+    value_bytes: Annotated[Count, Meta(description="size of values")] = 1024
+
+
+class ZnodesSizes(Struct, frozen=True, kw_only=True):
+    """How large the load is."""
+
+    servers: Annotated[Ensembles, Meta(description="servers that vote, of each ensemble")] = (3,)
+    znodes: Annotated[Count, Meta(description="znodes that are created")] = 5_000
+    value_bytes: Annotated[Count, Meta(description="size of values")] = 1024
+
+
+def run_table2(run: Run, sizes: Table2Sizes) -> list[Row]:
+    """Creations per second."""
+    return list(_table2(run, sizes))
+
+
+def _table2(run: Run, sizes: Table2Sizes) -> Iterator[Row]:
+    run.expect(len(sizes.servers) * len(sizes.workers))
+    for system, shape, servers in run.ensembles(sizes.servers):
+        number = 0
+        for workers in sizes.workers:
+            for client in system.clients:
+                run.step(f"{system.name} ({client}), {shape.servers} servers, {workers} workers")
+                task = Task(
+                    kind="creates",
+                    client=client,
+                    where=servers.where(),
+                    number=number,
+                    clients=workers,
+                    count=sizes.creates,
+                    value_bytes=sizes.value_bytes,
+                )
+                number += sizes.processes
+                measured = perform(servers, shape, task, sizes.processes)
+                created = sum(report.done for report in measured.reports)
+                yield run.done(
+                    {
+                        "system": system.name,
+                        "client": client,
+                        "servers": shape.servers,
+                        "workers": workers,
+                        "creates_per_s": created / measured.seconds,
+                        "mean_ms": workers * measured.seconds / created * 1000,
+                        **measured.columns(),
+                    }
+                )
+
+
+def run_znodes(run: Run, sizes: ZnodesSizes) -> list[Row]:
+    """Seconds for all of them."""
+    return list(_znodes(run, sizes))
+
+
+def _znodes(run: Run, sizes: ZnodesSizes) -> Iterator[Row]:
+    ways: tuple[Kind, ...] = ("one_by_one", "pipelined")
+    run.expect(len(sizes.servers) * len(ways))
+    for system, shape, servers in run.ensembles(sizes.servers):
+        for number, client in enumerate(system.clients):
+            for way in ways:
+                run.step(f"{system.name} ({client}), {sizes.znodes} znodes, {way}")
+                task = Task(
+                    kind=way,
+                    client=client,
+                    where=servers.where(),
+                    number=number,
+                    outstanding=sizes.znodes,
+                    count=sizes.znodes,
+                    value_bytes=sizes.value_bytes,
+                )
+                measured = perform(servers, shape, task, 1)
+                yield run.done(
+                    {
+                        "system": system.name,
+                        "client": client,
+                        "servers": shape.servers,
+                        "way": way,
+                        "znodes": sizes.znodes,
+                        "seconds": measured.seconds,
+                        **measured.columns(),
+                    }
+                )
+
+
+def _plot_table2(path: Path, rows: Sequence[Row]) -> None:
+    lines = curves(rows, "workers", "creates_per_s", ("system", "client", "servers"))
+    plot_curves(path, "Create requests processed per second", lines, ("workers", "creates/s"))
+
+
+def _plot_znodes(path: Path, rows: Sequence[Row]) -> None:
+    bars: dict[str, dict[str, float]] = {}
+    for row in rows:
+        label = f"{row['system']} ({row['client']}), {row['servers']} servers"
+        bars.setdefault(str(row["way"]), {})[label] = float(row["seconds"])
+    plot_bars(path, f"{rows[0]['znodes']} znodes created", bars, "seconds", is_log=True)
+
+
+TABLE2 = Experiment(
+    name="table2",
+    title="Creations by workers that wait for each (Table 2)",
+    sizes=Table2Sizes,
+    quick=Table2Sizes(servers=(3,), workers=(1, 3), creates=20, processes=2),
+    run=run_table2,
+    plot=_plot_table2,
+    by=("servers", "workers"),
+    values=("creates_per_s",),
+)
+ZNODES = Experiment(
+    name="znodes",
+    title="5 000 znodes, one after the other and pipelined (section 2.3)",
+    sizes=ZnodesSizes,
+    quick=ZnodesSizes(znodes=50),
+    run=run_znodes,
+    plot=_plot_znodes,
+    by=("servers", "way"),
+    values=("seconds",),
+    is_less_better=True,
+)

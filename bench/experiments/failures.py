@@ -1,0 +1,283 @@
+"""Throughput over time while servers are killed and come back (Figure 8), and failover gaps.
+
+Figure 8: five servers, 30 % writes, and the failures of the paper in its order. A follower, another
+follower, the leader, two followers at once, and the leader again; each stays away for a while.
+Failover gaps: one client writes, one request at a time, while the leader is killed again and again,
+and is started again at once.
+
+A gap is the longest time around a kill in which no client at all had a write completed.
+
+Paper: section 5.1, Figure 8.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from raykeeper.bench.errors import BenchError
+from raykeeper.bench.experiments.contract import Count, Experiment, Percent, Seconds
+from raykeeper.bench.loads.task import Report, Task
+from raykeeper.bench.measures import longest_pause, percentile, series
+from raykeeper.bench.plots import curves, plot_curves
+from raykeeper.bench.results import Row
+from raykeeper.bench.run import Run, shared
+from raykeeper.bench.systems.contract import Servers, Shape, System
+
+_PATIENCE_S = 60.0
+_POLL_S = 0.02
+
+
+class Victim(StrEnum):
+    """Who is killed; by name, for each is started again later."""
+
+    FIRST = "a follower"
+    SECOND = "another follower"
+    LEADER = "the leader"
+    TWO = "two followers"
+    LAST = "the leader again"
+
+
+class Moment(Struct, frozen=True):
+    """A failure, or the return of who failed."""
+
+    at_s: float
+    victim: Victim
+    is_return: bool
+
+    @property
+    def label(self) -> str:
+        """For the plot."""
+        return f"{self.victim} {'returns' if self.is_return else 'fails'}"
+
+
+class Figure8Sizes(Struct, frozen=True, kw_only=True):
+    """How large the load is."""
+
+    servers: Annotated[
+        int, Meta(ge=5, le=255, description="servers that vote; two fail at once")
+    ] = 5
+    reads: Annotated[Percent, Meta(description="share of reads")] = 70
+    clients: Annotated[Count, Meta(description="sessions")] = 12
+    outstanding: Annotated[Count, Meta(description="requests of each under way")] = 100
+    processes: Annotated[Count, Meta(description="processes of clients")] = 4
+    seconds: Annotated[Seconds, Meta(description="the whole run")] = 120.0
+    step_s: Annotated[Seconds, Meta(description="length of a sample")] = 0.5
+    value_bytes: Annotated[Count, Meta(description="size of values")] = 1024
+
+
+class FailoverSizes(Struct, frozen=True, kw_only=True):
+    """How large the load is."""
+
+    servers: Annotated[Count, Meta(description="servers that vote")] = 3
+    kills: Annotated[Count, Meta(description="kills of the leader")] = 10
+    seconds: Annotated[Seconds, Meta(description="of writes around each kill")] = 8.0
+    value_bytes: Annotated[Count, Meta(description="size of values")] = 1024
+
+
+def plan_of(seconds: float) -> list[Moment]:
+    """The failures of Figure 8, spread evenly over the time."""
+    order = [(victim, is_return) for victim in Victim for is_return in (False, True)]
+    return [
+        Moment(seconds * (index + 1) / (len(order) + 1), victim, is_return)
+        for index, (victim, is_return) in enumerate(order)
+    ]
+
+
+def run_figure8(run: Run, sizes: Figure8Sizes) -> list[Row]:
+    """A row for each sample, and one for each kill."""
+    return list(_figure8(run, sizes))
+
+
+def _figure8(run: Run, sizes: Figure8Sizes) -> Iterator[Row]:
+    run.expect(len(Victim) * 2)
+    for system in run.systems:
+        for client in system.clients:
+            # Each client kind begins with all servers, on empty disks.
+            shape = Shape(sizes.servers)
+            with run.ensemble(system, shape) as servers:
+                yield from _failures(run, sizes, system, client, shape, servers)
+
+
+def _failures(
+    run: Run, sizes: Figure8Sizes, system: System, client: str, shape: Shape, servers: Servers
+) -> Iterator[Row]:
+    task = Task(
+        kind="mixed",
+        client=client,
+        where=servers.where(),
+        number=0,
+        clients=sizes.clients,
+        outstanding=sizes.outstanding,
+        reads_percent=sizes.reads,
+        seconds=sizes.seconds,
+        value_bytes=sizes.value_bytes,
+    )
+    first: Row = {"system": system.name, "client": client}
+    with servers.load(client, shared(task, sizes.processes)) as load:
+        began = load.begin()
+        kills = []
+        inflict = _Failures(servers, shape)
+        for moment in plan_of(sizes.seconds):
+            run.step(f"{system.name} ({client}): {moment.label}")
+            inflict.prepare(moment)
+            time.sleep(max(0.0, began + moment.at_s - time.monotonic()))
+            at = inflict.perform(moment)
+            if not moment.is_return:
+                kills.append((moment, at))
+            run.done(first)
+        reports = load.reports(sizes.seconds + _PATIENCE_S)
+    for at_s, ops_per_s in series(
+        [report.counts for report in reports], (began, began + sizes.seconds), sizes.step_s
+    ):
+        yield {**first, "kind": "sample", "at_s": at_s, "ops_per_s": ops_per_s}
+    for moment, at in kills:
+        yield {
+            **first,
+            "kind": "kill",
+            "at_s": at - began,
+            "victim": str(moment.victim),
+            "gap_ms": _gap_ms(reports, at, sizes.seconds / (2 * len(Victim) + 1)),
+            "errors": sum(report.errors for report in reports),
+        }
+
+
+def _gap_ms(reports: Sequence[Report], at: float, seconds: float) -> float:
+    """The longest pause of all writes in the time after a kill."""
+    return longest_pause([report.pauses for report in reports], (at, at + seconds)) * 1000
+
+
+class _Failures:
+    """Kills servers and starts them again."""
+
+    def __init__(self, servers: Servers, shape: Shape) -> None:
+        self._servers = servers
+        self._shape = shape
+        self._chosen: list[int] = []
+        self._away: list[int] = []
+        self._spared: list[int] = []
+
+    def prepare(self, moment: Moment) -> None:
+        """Choose the victims, which takes a while, before it is time."""
+        if moment.is_return:
+            return
+        leader = self._servers.leader()
+        followers = [i + 1 for i in range(self._shape.servers) if i + 1 != leader]
+        if moment.victim in (Victim.LEADER, Victim.LAST):
+            self._chosen = [leader]
+            return
+        # Another one than before, as far as there is one.
+        fresh = [i for i in followers if i not in self._spared] or followers
+        self._chosen = fresh[: 2 if moment.victim is Victim.TWO else 1]
+        self._spared += self._chosen
+
+    def perform(self, moment: Moment) -> float:
+        """Kill or start them; the moment."""
+        if moment.is_return:
+            for server in self._away:
+                self._servers.start(server)
+            self._away = []
+            return time.monotonic()
+        at = [self._servers.kill(server) for server in self._chosen]
+        self._away = self._chosen
+        return at[0]
+
+
+def run_failover(run: Run, sizes: FailoverSizes) -> list[Row]:
+    """A row for each kill, and one for all of them."""
+    return list(_failover(run, sizes))
+
+
+def _failover(run: Run, sizes: FailoverSizes) -> Iterator[Row]:
+    run.expect(sizes.kills)
+    for system, shape, servers in run.ensembles([sizes.servers]):
+        for offset, client in enumerate(system.clients):
+            gaps = []
+            first: Row = {"system": system.name, "client": client, "servers": shape.servers}
+            for index in range(sizes.kills):
+                run.step(f"{system.name} ({client}), kill {index + 1} of {sizes.kills}")
+                _wait_for_all(servers, shape)
+                number = offset * sizes.kills + index
+                gap_ms = _one_gap_ms(servers, client, number, sizes)
+                gaps.append(gap_ms)
+                yield run.done({**first, "kind": "kill", "kill": index + 1, "gap_ms": gap_ms})
+            yield {
+                **first,
+                "kind": "all",
+                "median_ms": percentile(gaps, 50),
+                "worst_ms": max(gaps),
+            }
+
+
+def _one_gap_ms(servers: Servers, client: str, number: int, sizes: FailoverSizes) -> float:
+    task = Task(
+        kind="mixed",
+        client=client,
+        where=servers.where(),
+        number=number,
+        seconds=sizes.seconds,
+        value_bytes=sizes.value_bytes,
+    )
+    leader = servers.leader()
+    with servers.load(client, [task]) as load:
+        load.begin()
+        time.sleep(sizes.seconds / 4)
+        at = servers.crash(leader)
+        reports = load.reports(sizes.seconds + _PATIENCE_S)
+    return _gap_ms(reports, at, sizes.seconds)
+
+
+def _wait_for_all(servers: Servers, shape: Shape) -> None:
+    """Who was killed last is back.
+
+    Raises:
+        BenchError: it is not.
+    """
+    deadline = time.monotonic() + _PATIENCE_S
+    while not all(servers.serves(i + 1) for i in range(shape.servers)):
+        if time.monotonic() > deadline:
+            raise BenchError(f"a server that was killed does not serve after {_PATIENCE_S:g} s")
+        time.sleep(_POLL_S)
+
+
+def _plot_figure8(path: Path, rows: Sequence[Row]) -> None:
+    lines = curves(rows, "at_s", "ops_per_s", ("system", "client"))
+    kills = [row for row in rows if row["kind"] == "kill"]
+    first = kills[: len(Victim)]
+    marks = {f"{i + 1}. {row['victim']}": float(row["at_s"]) for i, row in enumerate(first)}
+    plot_curves(path, "Throughput upon failures", lines, ("s", "operations/s"), marks=marks)
+
+
+def _plot_failover(path: Path, rows: Sequence[Row]) -> None:
+    lines = {}
+    for label, points in curves(rows, "kill", "gap_ms", ("system", "client")).items():
+        ordered = sorted(gap for _, gap in points)
+        lines[label] = [(float(i + 1), gap) for i, gap in enumerate(ordered)]
+    plot_curves(path, "Pause of writes after a kill of the leader", lines, ("kills, sorted", "ms"))
+
+
+FIGURE8 = Experiment(
+    name="figure8",
+    title="Throughput over time upon failures, and the gaps (Figure 8)",
+    sizes=Figure8Sizes,
+    quick=Figure8Sizes(clients=2, outstanding=5, processes=1, seconds=11.0),
+    run=run_figure8,
+    plot=_plot_figure8,
+    by=("kind", "victim"),
+    values=("gap_ms",),
+    is_less_better=True,
+)
+FAILOVER = Experiment(
+    name="failover",
+    title="Pause of a client's writes when the leader is killed",
+    sizes=FailoverSizes,
+    quick=FailoverSizes(kills=1, seconds=3.0),
+    run=run_failover,
+    plot=_plot_failover,
+    by=("servers", "kind"),
+    values=("median_ms",),
+    is_less_better=True,
+)

@@ -1,0 +1,89 @@
+"""How long one request takes when nothing else is asked for: p50, p99 and p99.9.
+
+One client, one request at a time. A linearizable get of ZooKeeper is a `sync` and a get in one
+go. The time of a watch notification is from the beginning of another client's set to the call of
+the watcher.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from raykeeper.bench.experiments.contract import Count, Ensembles, Experiment
+from raykeeper.bench.loads.task import Task
+from raykeeper.bench.measures import percentile
+from raykeeper.bench.plots import plot_curves
+from raykeeper.bench.results import Row, Value
+from raykeeper.bench.run import Run, perform
+
+PERCENTILES = (50, 90, 99, 99.9, 100)
+
+
+class LatencySizes(Struct, frozen=True, kw_only=True):
+    """How large the load is."""
+
+    servers: Annotated[Ensembles, Meta(description="servers that vote, of each ensemble")] = (3,)
+    requests: Annotated[Count, Meta(description="of each kind")] = 5_000
+    warmup: Annotated[Count, Meta(description="of each kind before them")] = 200
+    value_bytes: Annotated[Count, Meta(description="size of values")] = 1024
+
+
+def run_latency(run: Run, sizes: LatencySizes) -> list[Row]:
+    """A row for each kind of request."""
+    return list(_rows(run, sizes))
+
+
+def _rows(run: Run, sizes: LatencySizes) -> Iterator[Row]:
+    run.expect(len(sizes.servers))
+    for system, shape, servers in run.ensembles(sizes.servers):
+        for number, client in enumerate(system.clients):
+            run.step(f"{system.name} ({client}), {shape.servers} servers")
+            task = Task(
+                kind="latency",
+                client=client,
+                where=servers.where(),
+                number=number,
+                count=sizes.warmup + sizes.requests,
+                value_bytes=sizes.value_bytes,
+            )
+            measured = perform(servers, shape, task, 1)
+            first: dict[str, Value] = {
+                "system": system.name,
+                "client": client,
+                "servers": shape.servers,
+            }
+            for name, timings in measured.reports[0].timings.items():
+                taken = [value for _, value in timings[sizes.warmup :]]
+                yield {**first, "request": name, **columns_of(taken)}
+            run.done(first)
+
+
+def columns_of(taken_us: Sequence[float]) -> Row:
+    """The percentiles in milliseconds."""
+    return {f"p{percent}_ms": percentile(taken_us, percent) / 1000 for percent in PERCENTILES}
+
+
+def _plot(path: Path, rows: Sequence[Row]) -> None:
+    lines = {
+        f"{row['request']}, {row['system']} ({row['client']})": [
+            (place, float(row[f"p{percent}_ms"])) for place, percent in enumerate(PERCENTILES)
+        ]
+        for row in rows
+    }
+    axis = ", ".join(f"{place} = p{percent}" for place, percent in enumerate(PERCENTILES))
+    plot_curves(path, "Latency of one request at a time", lines, (axis, "ms"), is_log=True)
+
+
+LATENCY = Experiment(
+    name="latency",
+    title="Latency of synchronous requests and of watches: p50, p99, p99.9",
+    sizes=LatencySizes,
+    quick=LatencySizes(requests=20, warmup=2),
+    run=run_latency,
+    plot=_plot,
+    by=("servers", "request"),
+    values=("p50_ms", "p99_ms", "p99.9_ms"),
+    is_less_better=True,
+)

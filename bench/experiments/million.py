@@ -1,0 +1,232 @@
+"""What a million znodes cost: memory, snapshots and what they do to writes, restart.
+
+The ensemble is filled; then some clients write for a while, so that snapshots are due, and one
+more client writes one request at a time: its times are told apart by whether a snapshot was being
+written. At last the process of a follower is killed, and the time counts until it serves again.
+"""
+
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import psutil
+from msgspec import Meta, Struct
+
+from raykeeper.bench.errors import BenchError
+from raykeeper.bench.experiments.contract import Count, Ensembles, Experiment, Seconds
+from raykeeper.bench.loads.task import Report, Task
+from raykeeper.bench.measures import Span, percentile, split_by
+from raykeeper.bench.plots import plot_bars
+from raykeeper.bench.results import Row, Value
+from raykeeper.bench.run import Run, perform
+from raykeeper.bench.systems.contract import Servers, Shape, System
+
+_PATIENCE_S = 120.0
+_POLL_S = 0.02
+_MB = 1e6
+
+
+class MillionSizes(Struct, frozen=True, kw_only=True):
+    """How large the load is."""
+
+    servers: Annotated[Ensembles, Meta(description="servers that vote, of each ensemble")] = (3,)
+    znodes: Annotated[Count, Meta(description="znodes")] = 1_000_000
+    value_bytes: Annotated[Count, Meta(description="size of values")] = 100
+    outstanding: Annotated[Count, Meta(description="creations under way")] = 1_000
+    writers: Annotated[Count, Meta(description="clients that write while snapshots are due")] = 4
+    writes: Annotated[Count, Meta(description="of each of them under way")] = 20
+    seconds: Annotated[Seconds, Meta(description="that they write")] = 60.0
+
+
+class SnapshotTimes:
+    """When each snapshot in a data folder was begun and done, from looking at its files."""
+
+    def __init__(self, before: Iterable[str] = ()) -> None:
+        """`before` are the names of those that are there already; they do not count."""
+        self._before = frozenset(before)
+        self._seen: dict[str, tuple[float, float, int]] = {}  # begun, grown last, size
+
+    def observe(self, moment: float, sizes: Mapping[str, int]) -> None:
+        """The names and sizes of the files now."""
+        for name, size in sizes.items():
+            begun, _, known = self._seen.get(name, (moment, moment, None))
+            if name not in self._before and size != known:
+                self._seen[name] = (begun, moment, size)
+
+    @property
+    def spans(self) -> list[Span]:
+        """Of each snapshot, in order."""
+        return sorted((begun, done) for begun, done, _ in self._seen.values())
+
+    def columns(self) -> Row:
+        """Of the last one; nothing when there was none."""
+        if not self._seen:
+            return {"snapshots": 0}
+        begun, done, size = max(self._seen.values())
+        return {
+            "snapshots": len(self._seen),
+            "snapshot_s": done - begun,
+            "snapshot_mb": size / _MB,
+        }
+
+
+def snapshot_sizes(folder: Path) -> dict[str, int]:
+    """The files of snapshots in a data folder; a name that is only for a while is not told."""
+    found = {}
+    for path in folder.rglob("snapshot*"):
+        try:
+            found[path.name.removesuffix(".tmp")] = path.stat().st_size
+        except FileNotFoundError:
+            continue  # it was renamed or pruned meanwhile
+    return found
+
+
+@contextmanager
+def watched(folder: Path) -> Iterator[SnapshotTimes]:
+    """Look at the files of snapshots in `folder` for as long as the context lasts."""
+    times, over = SnapshotTimes(snapshot_sizes(folder)), threading.Event()
+
+    def look() -> None:
+        while not over.wait(_POLL_S):
+            times.observe(time.monotonic(), snapshot_sizes(folder))
+
+    looking = threading.Thread(target=look, name="snapshots")
+    looking.start()
+    try:
+        yield times
+    finally:
+        over.set()
+        looking.join()
+
+
+def run_million(run: Run, sizes: MillionSizes) -> list[Row]:
+    """A row for each ensemble."""
+    return list(_rows(run, sizes))
+
+
+def _rows(run: Run, sizes: MillionSizes) -> Iterator[Row]:
+    run.expect(len(sizes.servers))
+    for system, shape, servers in run.ensembles(sizes.servers):
+        # The cost is that of the servers, whoever fills them.
+        client = system.clients[0]
+        row: dict[str, Value] = {
+            "system": system.name,
+            "client": client,
+            "servers": shape.servers,
+            "znodes": sizes.znodes,
+        }
+        run.step(f"{system.name}: {sizes.znodes} znodes are created")
+        row["fill_s"] = _fill(servers, shape, client, sizes)
+        leader = servers.leader()
+        follower = next((i + 1 for i in range(shape.servers) if i + 1 != leader), leader)
+        row["leader_mb"] = _rss_mb(servers, leader)
+        row["follower_mb"] = _rss_mb(servers, follower)
+        run.step(f"{system.name}: snapshots under load")
+        row.update(_snapshots(servers, leader, client, sizes))
+        run.step(f"{system.name}: a server restarts")
+        row["restart_s"] = _restart_s(system, servers, follower)
+        for each in system.clients:
+            run.done({"client": each})
+        yield row
+
+
+def _fill(servers: Servers, shape: Shape, client: str, sizes: MillionSizes) -> float:
+    task = Task(
+        kind="fill",
+        client=client,
+        where=servers.where(),
+        number=0,
+        outstanding=sizes.outstanding,
+        count=sizes.znodes,
+        value_bytes=sizes.value_bytes,
+        seconds=sizes.znodes / 500,  # how long it may take
+    )
+    return perform(servers, shape, task, 1).seconds
+
+
+def _snapshots(servers: Servers, server: int, client: str, sizes: MillionSizes) -> Row:
+    common = Task(
+        kind="sets",
+        client=client,
+        where=servers.where(),
+        number=0,
+        seconds=sizes.seconds,
+        value_bytes=sizes.value_bytes,
+    )
+    press = Task(
+        kind="mixed",
+        client=client,
+        where=servers.where(),
+        number=1,
+        clients=sizes.writers,
+        outstanding=sizes.writes,
+        seconds=sizes.seconds,
+        value_bytes=sizes.value_bytes,
+    )
+    with watched(servers.folder(server)) as times, servers.load(client, [common, press]) as load:
+        load.begin()
+        reports = load.reports(sizes.seconds + _PATIENCE_S)
+    return {**times.columns(), **set_times(reports, times.spans)}
+
+
+def set_times(reports: Sequence[Report], spans: Sequence[Span]) -> Row:
+    """The percentiles of single sets, apart from and during a snapshot, in milliseconds."""
+    timings = next(report.timings["set"] for report in reports if report.timings)
+    row: dict[str, Value] = {}
+    for name, taken in zip(("without", "during"), split_by(timings, spans), strict=True):
+        if taken:
+            row[f"set_p50_{name}_ms"] = percentile(taken, 50) / 1000
+            row[f"set_p99.9_{name}_ms"] = percentile(taken, 99.9) / 1000
+    return row
+
+
+def _rss_mb(servers: Servers, server: int) -> float:
+    return float(psutil.Process(servers.pid(server)).memory_info().rss / _MB)
+
+
+def _restart_s(system: System, servers: Servers, server: int) -> float:
+    """From the kill of its process until it serves again.
+
+    Raises:
+        BenchError: it does not.
+    """
+    pid = servers.pid(server)
+    killed = servers.crash(server)
+    while time.monotonic() < killed + _PATIENCE_S:
+        if servers.pid(server) not in (0, pid) and servers.serves(server):
+            return time.monotonic() - killed
+        time.sleep(_POLL_S)
+    raise BenchError(f"a server of {system.name} does not serve {_PATIENCE_S:g} s after its kill")
+
+
+def _plot(path: Path, rows: Sequence[Row]) -> None:
+    shown = {
+        "fill_s": "fill, s",
+        "follower_mb": "memory, MB",
+        "snapshot_mb": "snapshot, MB",
+        "snapshot_s": "snapshot, s",
+        "restart_s": "restart, s",
+    }
+    bars: dict[str, dict[str, float]] = {label: {} for label in shown.values()}
+    for row in rows:
+        for name, label in shown.items():
+            if name in row:
+                bars[label][f"{row['system']}, {row['servers']} servers"] = float(row[name])
+    title = f"The cost of {rows[0]['znodes']} znodes"
+    plot_bars(path, title, {label: bar for label, bar in bars.items() if bar}, "", is_log=True)
+
+
+MILLION = Experiment(
+    name="million",
+    title="A million znodes: memory, snapshots, restart",
+    sizes=MillionSizes,
+    quick=MillionSizes(znodes=2_000, outstanding=100, writers=1, writes=5, seconds=1.0),
+    run=run_million,
+    plot=_plot,
+    by=("servers", "znodes"),
+    values=("fill_s", "leader_mb", "follower_mb", "snapshot_s", "restart_s", "set_p99.9_during_ms"),
+    is_less_better=True,
+)

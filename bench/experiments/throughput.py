@@ -1,0 +1,122 @@
+"""Throughput of a saturated ensemble over the share of reads: Figures 5 and 6, and Table 1.
+
+Many clients keep many requests of 1 KB under way, each a read or a write. Figure 5 varies the
+number of servers, and its ends are Table 1; in Figure 6 all clients are connected to the leader.
+
+Paper: section 5.1.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from raykeeper.bench.experiments.contract import Count, Ensembles, Experiment, Percent, Seconds
+from raykeeper.bench.loads.task import Task
+from raykeeper.bench.plots import curves, plot_curves
+from raykeeper.bench.results import Row
+from raykeeper.bench.run import Run, perform, throughput
+from raykeeper.bench.systems.contract import Servers, Shape, System
+
+
+class ThroughputSizes(Struct, frozen=True, kw_only=True):
+    """How large the load is."""
+
+    servers: Annotated[Ensembles, Meta(description="servers that vote, of each ensemble")] = (
+        1,
+        3,
+        5,
+    )
+    observers: Annotated[int, Meta(ge=0, le=64, description="servers without a vote, added")] = 0
+    reads: Annotated[
+        tuple[Percent, ...], Meta(min_length=1, description="shares of reads, in percent")
+    ] = (0, 20, 40, 50, 60, 80, 90, 100)
+    clients: Annotated[Count, Meta(description="sessions")] = 12
+    outstanding: Annotated[Count, Meta(description="requests of each under way")] = 100
+    processes: Annotated[Count, Meta(description="processes of clients")] = 4
+    seconds: Annotated[Seconds, Meta(description="each point is measured")] = 10.0
+    warmup_s: Annotated[Seconds, Meta(description="seconds before that")] = 2.0
+    value_bytes: Annotated[Count, Meta(description="size of values")] = 1024
+
+
+_QUICK = ThroughputSizes(
+    servers=(3,), reads=(0, 100), clients=2, outstanding=10, processes=2, seconds=0.5, warmup_s=0.2
+)
+
+
+def run_figure5(run: Run, sizes: ThroughputSizes) -> list[Row]:
+    """Clients are spread over all servers."""
+    return list(_rows(run, sizes, on_leader=False))
+
+
+def run_figure6(run: Run, sizes: ThroughputSizes) -> list[Row]:
+    """All clients are on the leader."""
+    return list(_rows(run, sizes, on_leader=True))
+
+
+def _rows(run: Run, sizes: ThroughputSizes, *, on_leader: bool) -> Iterator[Row]:
+    run.expect(len(sizes.servers) * len(sizes.reads))
+    for system, shape, servers in run.ensembles(sizes.servers, sizes.observers):
+        where = servers.where(servers.leader()) if on_leader else servers.where()
+        yield from _points(run, sizes, system, servers, shape, where)
+
+
+def _points(
+    run: Run, sizes: ThroughputSizes, system: System, servers: Servers, shape: Shape, where: str
+) -> Iterator[Row]:
+    number = 0
+    for reads in sizes.reads:
+        for client in system.clients:
+            run.step(f"{system.name} ({client}), {shape.servers} servers, {reads} % reads")
+            task = Task(
+                kind="mixed",
+                client=client,
+                where=where,
+                number=number,
+                clients=sizes.clients,
+                outstanding=sizes.outstanding,
+                reads_percent=reads,
+                seconds=sizes.warmup_s + sizes.seconds,
+                value_bytes=sizes.value_bytes,
+            )
+            number += sizes.processes
+            measured = perform(servers, shape, task, sizes.processes)
+            yield run.done(
+                {
+                    "system": system.name,
+                    "client": client,
+                    "servers": shape.servers,
+                    "observers": shape.observers,
+                    "reads": reads,
+                    "ops_per_s": throughput(measured, sizes.warmup_s, sizes.seconds),
+                    **measured.columns(),
+                }
+            )
+
+
+def _plot(title: str, path: Path, rows: Sequence[Row]) -> None:
+    lines = curves(rows, "reads", "ops_per_s", ("system", "client", "servers"))
+    plot_curves(path, title, lines, ("reads, %", "operations/s"))
+
+
+FIGURE5 = Experiment(
+    name="figure5",
+    title="Throughput over the share of reads (Figure 5, Table 1)",
+    sizes=ThroughputSizes,
+    quick=_QUICK,
+    run=run_figure5,
+    plot=lambda path, rows: _plot("Throughput over the share of reads", path, rows),
+    by=("servers", "observers", "reads"),
+    values=("ops_per_s",),
+)
+FIGURE6 = Experiment(
+    name="figure6",
+    title="The same with all clients on the leader (Figure 6)",
+    sizes=ThroughputSizes,
+    quick=_QUICK,
+    run=run_figure6,
+    plot=lambda path, rows: _plot("All clients on the leader", path, rows),
+    by=("servers", "observers", "reads"),
+    values=("ops_per_s",),
+)

@@ -1,0 +1,352 @@
+// A load generator for ZooKeeper in Java, for its best case. See task.py for what it is told and
+// tells; generate.py is the same in Python.
+
+import java.lang.management.ManagementFactory;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Random;
+import java.util.StringJoiner;
+import java.util.TreeMap;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.Semaphore;
+import java.util.concurrent.atomic.AtomicInteger;
+
+import org.apache.zookeeper.CreateMode;
+import org.apache.zookeeper.KeeperException.Code;
+import org.apache.zookeeper.WatchedEvent;
+import org.apache.zookeeper.Watcher.Event.KeeperState;
+import org.apache.zookeeper.ZooDefs.Ids;
+import org.apache.zookeeper.ZooKeeper;
+
+public final class Load {
+    static final double BIN_S = 0.05;
+    static final double PAUSE_S = 0.02;
+    static final int CHILDREN = 1000;
+    static final int SESSION_TIMEOUT_MS = 10_000;
+
+    final Map<String, String> task = new HashMap<>();
+    final byte[] value;
+    final List<ZooKeeper> clients = new ArrayList<>();
+    double began;
+    long cpuBegan;
+
+    // What the report holds.
+    long done;
+    int errors;
+    final TreeMap<Integer, int[]> counts = new TreeMap<>();
+    final List<double[]> pauses = new ArrayList<>();
+    final Map<String, List<double[]>> timings = new TreeMap<>();
+    double lastWrite;
+
+    interface Call {
+        void make() throws Exception;
+    }
+
+    public static void main(String[] words) throws Exception {
+        Load load = new Load(words);
+        load.run();
+        System.exit(0);
+    }
+
+    Load(String[] words) {
+        for (String word : words) {
+            int equals = word.indexOf('=');
+            task.put(word.substring(0, equals), word.substring(equals + 1));
+        }
+        value = new byte[number("value_bytes")];
+    }
+
+    int number(String name) {
+        return Integer.parseInt(task.get(name));
+    }
+
+    double seconds() {
+        return Double.parseDouble(task.get("seconds"));
+    }
+
+    static double now() {
+        return System.nanoTime() / 1e9;
+    }
+
+    static long cpu() {
+        var system = ManagementFactory.getOperatingSystemMXBean();
+        return ((com.sun.management.OperatingSystemMXBean) system).getProcessCpuTime();
+    }
+
+    void run() throws Exception {
+        switch (task.get("kind")) {
+            case "mixed" -> mixed();
+            case "creates" -> creates();
+            case "one_by_one" -> oneByOne();
+            case "pipelined", "fill" -> pipelined();
+            case "latency" -> latency();
+            case "sets" -> sets();
+            default -> throw new IllegalArgumentException(task.get("kind"));
+        }
+        double seconds = now() - began;
+        long cpu = cpu() - cpuBegan;
+        for (ZooKeeper client : clients) {
+            client.close();
+        }
+        System.out.println(report(seconds, cpu / 1e9));
+    }
+
+    ZooKeeper connect() throws Exception {
+        CountDownLatch connected = new CountDownLatch(1);
+        ZooKeeper client = new ZooKeeper(task.get("where"), SESSION_TIMEOUT_MS, (WatchedEvent event) -> {
+            if (event.getState() == KeeperState.SyncConnected) {
+                connected.countDown();
+            } else if (event.getState() == KeeperState.Expired) {
+                System.err.println("the session expired");
+                System.exit(1);
+            }
+        });
+        connected.await();
+        synchronized (clients) {
+            clients.add(client);
+        }
+        return client;
+    }
+
+    void begin() throws Exception {
+        System.out.println("ready");
+        System.in.read();
+        began = now();
+        lastWrite = began;
+        cpuBegan = cpu();
+    }
+
+    static void create(ZooKeeper client, String path, byte[] value) throws Exception {
+        client.create(path, value, Ids.OPEN_ACL_UNSAFE, CreateMode.PERSISTENT);
+    }
+
+    // Many under way.
+
+    void mixed() throws Exception {
+        int outstanding = number("outstanding");
+        List<Mix> mixes = new ArrayList<>();
+        CountDownLatch over = new CountDownLatch(number("clients") * outstanding);
+        for (int i = 0; i < number("clients"); i++) {
+            String path = "/mixed-" + task.get("number") + "-" + i;
+            ZooKeeper client = connect();
+            create(client, path, value);
+            mixes.add(new Mix(client, path, over));
+        }
+        begin();
+        double until = began + seconds();
+        for (Mix mix : mixes) {
+            mix.until = until;
+        }
+        for (Mix mix : mixes) {
+            for (int i = 0; i < outstanding; i++) {
+                mix.next();
+            }
+        }
+        over.await();
+        wrote(now());
+        for (Mix mix : mixes) {
+            errors += mix.errors.get();
+            mix.counts.forEach((bin, pair) -> {
+                int[] sum = counts.computeIfAbsent(bin, ignored -> new int[2]);
+                sum[0] += pair[0];
+                sum[1] += pair[1];
+                done += pair[0] + pair[1];
+            });
+        }
+    }
+
+    synchronized void wrote(double now) {
+        if (now - lastWrite > PAUSE_S) {
+            pauses.add(new double[] {lastWrite, now});
+        }
+        lastWrite = Math.max(now, lastWrite);
+    }
+
+    /** The reads and writes of one client, each answer followed by the next request. */
+    final class Mix {
+        final ZooKeeper client;
+        final String path;
+        final CountDownLatch over;
+        final Random random;
+        final double share = number("reads_percent") / 100.0;
+        final TreeMap<Integer, int[]> counts = new TreeMap<>();
+        final AtomicInteger errors = new AtomicInteger();
+        volatile double until;
+
+        Mix(ZooKeeper client, String path, CountDownLatch over) {
+            this.client = client;
+            this.path = path;
+            this.over = over;
+            this.random = new Random(path.hashCode());
+        }
+
+        void next() {
+            boolean isRead;
+            synchronized (random) {
+                isRead = random.nextDouble() < share;
+            }
+            if (isRead) {
+                client.getData(path, false, (rc, p, context, data, stat) -> completed(rc, 0), null);
+            } else {
+                client.setData(path, value, -1, (rc, p, context, stat) -> completed(rc, 1), null);
+            }
+        }
+
+        /** On the event thread of the client. */
+        void completed(int code, int which) {
+            double now = now();
+            if (code == Code.OK.intValue()) {
+                counts.computeIfAbsent((int) (now / BIN_S), ignored -> new int[2])[which]++;
+                if (which == 1) {
+                    wrote(now);
+                }
+            } else {
+                errors.incrementAndGet();
+            }
+            if (now < until) {
+                next();
+            } else {
+                over.countDown();
+            }
+        }
+    }
+
+    void pipelined() throws Exception {
+        ZooKeeper client = connect();
+        String root = "/" + task.get("kind") + "-" + task.get("number");
+        int count = number("count");
+        int outstanding = number("outstanding");
+        create(client, root, new byte[0]);
+        for (int parent = 0; parent <= (count - 1) / CHILDREN; parent++) {
+            create(client, root + "/" + parent, new byte[0]);
+        }
+        Semaphore room = new Semaphore(outstanding);
+        AtomicInteger failed = new AtomicInteger();
+        begin();
+        for (int i = 0; i < count; i++) {
+            room.acquire();
+            String path = root + "/" + i / CHILDREN + "/" + i;
+            client.create(path, value, Ids.OPEN_ACL_UNSAFE, CreateMode.PERSISTENT,
+                (rc, p, context, name) -> {
+                    if (rc != Code.OK.intValue()) {
+                        failed.incrementAndGet();
+                    }
+                    room.release();
+                }, null);
+        }
+        room.acquire(outstanding);
+        if (failed.get() > 0) {
+            throw new IllegalStateException(failed.get() + " creations failed");
+        }
+        done = count;
+    }
+
+    // One at a time.
+
+    void creates() throws Exception {
+        int workers = number("clients");
+        int count = number("count");
+        CountDownLatch word = new CountDownLatch(1);
+        CountDownLatch finished = new CountDownLatch(workers);
+        for (int w = 0; w < workers; w++) {
+            ZooKeeper client = connect();
+            String prefix = "/creates-" + task.get("number") + "-" + w + "-";
+            new Thread(() -> {
+                try {
+                    word.await();
+                    for (int i = 0; i < count; i++) {
+                        create(client, prefix + i, value);
+                        client.delete(prefix + i, -1, (rc, p, context) -> { }, null);
+                    }
+                    finished.countDown();
+                } catch (Exception error) {
+                    error.printStackTrace();
+                    System.exit(1);
+                }
+            }).start();
+        }
+        begin();
+        word.countDown();
+        finished.await();
+        done = (long) workers * count;
+    }
+
+    void oneByOne() throws Exception {
+        ZooKeeper client = connect();
+        String root = "/one-by-one-" + task.get("number");
+        create(client, root, new byte[0]);
+        begin();
+        for (int i = 0; i < number("count"); i++) {
+            create(client, root + "/" + i, value);
+        }
+        done = number("count");
+    }
+
+    void latency() throws Exception {
+        ZooKeeper client = connect();
+        ZooKeeper other = connect();
+        String root = "/latency-" + task.get("number");
+        create(client, root, value);
+        begin();
+        for (int i = 0; i < number("count"); i++) {
+            String path = root + "/" + i;
+            time("create", () -> create(client, path, value));
+            time("set", () -> client.setData(path, value, -1));
+            time("get", () -> client.getData(path, false, null));
+            time("linearizable get", () -> {
+                client.sync(path, (rc, p, context) -> { }, null);
+                client.getData(path, false, null);
+            });
+            CountDownLatch told = new CountDownLatch(1);
+            client.getData(root, event -> told.countDown(), null);
+            time("watch notification", () -> {
+                other.setData(root, value, -1);
+                told.await();
+            });
+            done += 5;
+        }
+    }
+
+    void sets() throws Exception {
+        ZooKeeper client = connect();
+        String path = "/sets-" + task.get("number");
+        create(client, path, value);
+        begin();
+        while (now() < began + seconds()) {
+            time("set", () -> client.setData(path, value, -1));
+            done++;
+        }
+    }
+
+    void time(String name, Call call) throws Exception {
+        double from = now();
+        call.make();
+        double[] timing = {from, (now() - from) * 1e6};
+        timings.computeIfAbsent(name, ignored -> new ArrayList<>()).add(timing);
+    }
+
+    // The report, in JSON.
+
+    String report(double seconds, double cpuSeconds) {
+        StringJoiner bins = new StringJoiner(",", "[", "]");
+        counts.forEach((bin, pair) -> bins.add("[" + bin + "," + pair[0] + "," + pair[1] + "]"));
+        StringJoiner timed = new StringJoiner(",", "{", "}");
+        timings.forEach((name, pairs) -> timed.add("\"" + name + "\":" + pairs(pairs)));
+        int threads = Runtime.getRuntime().availableProcessors();
+        return String.format(Locale.ROOT,
+            "{\"seconds\":%.6f,\"cpu_s\":%.6f,\"threads\":%d,\"done\":%d,\"errors\":%d,"
+                + "\"counts\":%s,\"pauses\":%s,\"timings\":%s}",
+            seconds, cpuSeconds, threads, done, errors, bins, pairs(pauses), timed);
+    }
+
+    static String pairs(List<double[]> pairs) {
+        StringJoiner joined = new StringJoiner(",", "[", "]");
+        for (double[] pair : pairs) {
+            joined.add(String.format(Locale.ROOT, "[%.6f,%.6f]", pair[0], pair[1]));
+        }
+        return joined.toString();
+    }
+}

@@ -1,0 +1,1 @@
+"""Client processes that generate load; task.py says what they are told."""

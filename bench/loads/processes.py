@@ -1,0 +1,165 @@
+"""The processes of one load: started, let go at the same moment, their reports gathered.
+
+Every process is ours and is waited for; if one fails, the others are killed.
+"""
+
+import os
+import queue
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+import psutil
+
+from raykeeper.bench.errors import BenchError
+from raykeeper.bench.loads.task import READY, Report, Task, decode_report, words_of
+
+START_S = 60.0
+"""How long the processes of a load may take to connect."""
+TOLD = 2_000
+GENERATE = (sys.executable, "-m", "raykeeper.bench.loads.generate")
+
+
+class Load:
+    """A load that is ready to begin; a context, which ends its processes."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        tasks: Sequence[Task],
+        *,
+        niceness: int = 0,
+        environment: dict[str, str] | None = None,
+    ) -> None:
+        """Start them and wait until all are connected.
+
+        Args:
+            command: The generator; the words of each task are appended.
+            tasks: Of each process.
+            niceness: Of the processes of the servers: who measures and who is measured compete
+                for the same cores.
+            environment: Added to that of this process.
+
+        Raises:
+            BenchError: one ended or was not ready in time.
+        """
+        self._lines: queue.SimpleQueue[tuple[int, str]] = queue.SimpleQueue()
+        self._processes: list[subprocess.Popen[str]] = []
+        self._complaints: list[IO[bytes]] = []
+        try:
+            for task in tasks:
+                self._start([*command, *words_of(task)], niceness, environment or {})
+            for _ in tasks:
+                self._take(READY.__eq__, START_S)
+        except BaseException:
+            self._end()
+            raise
+        self.began = 0.0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._end()
+
+    def begin(self) -> float:
+        """Let them go; the moment."""
+        self.began = time.monotonic()
+        for process in self._processes:
+            assert process.stdin is not None
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        return self.began
+
+    def reports(self, patience_s: float) -> list[Report]:
+        """Wait until all are done.
+
+        Raises:
+            BenchError: one ended without a report, or was silent for so long.
+        """
+        found = [""] * len(self._processes)
+        for _ in found:
+            index, line = self._take(lambda line: line.startswith("{"), patience_s)
+            found[index] = line
+        for process in self._processes:
+            process.wait(START_S)
+        return [decode_report(line) for line in found]
+
+    def _start(self, words: list[str], niceness: int, environment: dict[str, str]) -> None:
+        complaint = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the load
+        process = subprocess.Popen(
+            words,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=complaint,
+            text=True,
+            env={**os.environ, **environment},
+        )
+        self._complaints.append(complaint)
+        self._processes.append(process)
+        measured = psutil.Process(process.pid)
+        if measured.nice() < niceness:
+            measured.nice(niceness)
+        reader = threading.Thread(target=self._read, args=[len(self._processes) - 1], daemon=True)
+        reader.start()
+
+    def _read(self, index: int) -> None:
+        stdout = self._processes[index].stdout
+        assert stdout is not None
+        for line in stdout:
+            self._lines.put((index, line.rstrip("\n")))
+        self._lines.put((index, ""))  # it ended
+
+    def _take(self, is_wanted: Callable[[str], object], patience_s: float) -> tuple[int, str]:
+        """The next line of that kind; what else is printed on the way is no matter."""
+        deadline = time.monotonic() + patience_s
+        while True:
+            try:
+                index, line = self._lines.get(timeout=max(0.0, deadline - time.monotonic()))
+            except queue.Empty:
+                raise BenchError(
+                    f"no load generator has told anything for {patience_s:g} s"
+                ) from None
+            if is_wanted(line):
+                return index, line
+            if not line and self._processes[index].wait() != 0:
+                self._complaints[index].seek(0)
+                told = self._complaints[index].read()[-TOLD:].decode(errors="replace").strip()
+                raise BenchError(f"a load generator failed: {told}")
+
+    def _end(self) -> None:
+        for process in self._processes:
+            process.kill()
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    pipe.close()
+        for complaint in self._complaints:
+            complaint.close()
+
+
+def compile_java(source: Path, classpath: str, folder: Path) -> None:
+    """Compile the generator in Java into `folder`.
+
+    Raises:
+        BenchError: the compiler refuses it.
+    """
+    done = subprocess.run(
+        ["javac", "-proc:none", "-implicit:none", "-cp", classpath, "-d", folder, source],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise BenchError(f"javac does not compile {source.name}: {done.stderr.strip()[-TOLD:]}")

@@ -1,0 +1,67 @@
+"""Raykeeper's own clients: the blocking one, and the one for event loops to pipeline with.
+
+`where` is the name of an ensemble; with `/<id>` behind it, only that server is used.
+"""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Self
+
+from raykeeper.bench.loads.clients import Done, call_done
+from raykeeper.client import AsyncClient, Client
+from raykeeper.client.ensembles import dialer_of, find_servers
+from raykeeper.client.opening import SessionOptions
+from raykeeper.client.session import Session
+from raykeeper.links.contract import Dialer
+from raykeeper.zab.ids import ServerId
+
+
+def _servers(where: str) -> tuple[list[ServerId], Dialer, SessionOptions]:
+    ensemble, _, server = where.partition("/")
+    known = find_servers(ensemble)
+    options = SessionOptions()
+    dialer = dialer_of(ensemble, options.session_timeout_s)
+    return [ServerId(int(server))] if server else known, dialer, options
+
+
+class BlockingRaykeeper:
+    """What a Python user would write without an event loop."""
+
+    def __init__(self, where: str) -> None:
+        self._client = Client(Session.open(*_servers(where)))
+        self.create = self._client.create
+        self.set = self._client.set
+        self.get = self._client.get
+        self.get_linearizable = partial(self._client.get, consistency="linearizable")
+        self.delete_nowait = self._client.delete_async
+        self.close = self._client.close
+
+    def watch(self, path: str, told: Callable[[], object]) -> object:
+        """See `BlockingClient`."""
+        return self._client.get(path, watch=lambda _event: told())
+
+
+class PipelinedRaykeeper:
+    """The client of the event loop that runs."""
+
+    def __init__(self, client: AsyncClient) -> None:
+        self._client = client
+        self.close = client.close
+
+    @classmethod
+    async def open(cls, where: str) -> Self:
+        """Open a session."""
+        return cls(await AsyncClient.open(*await asyncio.to_thread(_servers, where)))
+
+    def create(self, path: str, value: bytes, done: Done) -> None:
+        """See `PipelinedClient`."""
+        self._client.create(path, value).add_done_callback(call_done(done))
+
+    def set(self, path: str, value: bytes, done: Done) -> None:
+        """See `PipelinedClient`."""
+        self._client.set(path, value).add_done_callback(call_done(done))
+
+    def get(self, path: str, done: Done) -> None:
+        """See `PipelinedClient`."""
+        self._client.get(path).add_done_callback(call_done(done))

@@ -1,0 +1,82 @@
+"""What a load generator is told, and what it reports, in whatever language it is written.
+
+A generator is a process. Its arguments are the fields of a `Task` as `name=value`. It connects,
+prepares its znodes, prints `ready`, waits for a line, works, prints one `Report` in JSON, and
+ends.
+"""
+
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+READY = "ready"
+PAUSE_S = 0.02
+"""A shorter time without a write is no pause."""
+
+Kind = Literal["mixed", "creates", "one_by_one", "pipelined", "latency", "sets", "fill"]
+
+
+class Task(Struct, frozen=True, kw_only=True):
+    """One process of a load."""
+
+    kind: Kind
+    """mixed: reads and writes, `outstanding` of each client under way, for `seconds`.
+    creates: each client creates `count` znodes, waits for each, and deletes it without waiting.
+    one_by_one: one client creates `count` znodes, waiting for each.
+    pipelined: the same without waiting.
+    latency: one client creates, sets, gets, gets linearizably and is told by a watch, `count`
+    times each, one at a time.
+    sets: one client sets one znode, one at a time, for `seconds`.
+    fill: one client creates `count` znodes that stay, `outstanding` under way.
+    """
+    client: str
+    """Which client library: kazoo, grpc, or, in Raykeeper's own, over which links."""
+    where: str
+    """The addresses of the servers, or the name of the ensemble."""
+    number: int
+    """Of this process among those of the load; its znodes have it in their names."""
+    clients: int = 1
+    outstanding: int = 1
+    reads_percent: int = 0
+    seconds: float = 0
+    count: int = 0
+    value_bytes: int = 1024
+
+
+class Report(Struct, kw_only=True):
+    """What came of it."""
+
+    seconds: float
+    """From the word to begin to the last completion."""
+    cpu_s: float
+    """Processor time of the generator in that time."""
+    threads: int = 1
+    """On how many cores it can run at once."""
+    done: int = 0
+    errors: int = 0
+    """Requests that failed, as they do when a server is killed; they are not in `done`."""
+    counts: list[tuple[int, int, int]] = []
+    """Completions, see `measures.Counts`."""
+    pauses: list[tuple[float, float]] = []
+    """Spans longer than `PAUSE_S` without a completed write."""
+    timings: dict[str, list[tuple[float, float]]] = {}
+    """Of each operation: when it began, and the microseconds it took."""
+
+
+def words_of(task: Task) -> list[str]:
+    """The arguments of the process."""
+    return [f"{name}={value}" for name, value in msgspec.structs.asdict(task).items()]
+
+
+def task_of(words: list[str]) -> Task:
+    """The task that the arguments tell.
+
+    Raises:
+        msgspec.ValidationError: they are none.
+    """
+    return msgspec.convert(dict(word.partition("=")[::2] for word in words), Task, strict=False)
+
+
+decode_report = msgspec.json.Decoder(Report).decode
+encode_report = msgspec.json.Encoder().encode

@@ -1,0 +1,1 @@
+"""What is measured; contract.py says what a system can do."""

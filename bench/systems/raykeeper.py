@@ -1,0 +1,151 @@
+"""Raykeeper on a Ray of the run's own, on this machine."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import psutil
+import ray
+
+from raykeeper.actors.ray_actors import find_replica
+from raykeeper.actors.replica_status import ReplicaStatus
+from raykeeper.bench.errors import BenchError
+from raykeeper.bench.loads.processes import GENERATE, Load
+from raykeeper.bench.loads.task import Task
+from raykeeper.bench.results import OURS
+from raykeeper.bench.systems.contract import Servers, Shape
+from raykeeper.clusters import Ensemble, launch
+from raykeeper.clusters.config import DEFAULTS
+from raykeeper.clusters.ensemble import ask
+from raykeeper.clusters.local_ray import private_ray
+from raykeeper.zab.ids import ServerId
+
+NAME = "bench"
+_PATIENCE_S = 60.0
+_POLL_S = 0.02
+
+
+class RaykeeperServers:
+    """One ensemble."""
+
+    def __init__(self, settings: dict[str, Any], folder: Path) -> None:
+        self._launch = partial(launch, name=NAME, data_dir=str(folder), **settings)
+        self._folder = folder
+        self.ensemble: Ensemble = self._launch()
+        self._launches = ThreadPoolExecutor(1)
+        self._starting: list[Future[Ensemble]] = []
+        self._all = settings["servers"] + settings["observers"]
+
+    def wait_for_all(self) -> None:
+        """Wait until all servers take part; a launch is content with a majority.
+
+        Raises:
+            BenchError: one does not.
+        """
+        deadline = time.monotonic() + _PATIENCE_S
+        while not all(self.serves(i + 1) for i in range(self._all)):
+            if time.monotonic() > deadline:
+                raise BenchError(f"not all servers take part after {_PATIENCE_S:g} s")
+            time.sleep(_POLL_S)
+
+    def close(self) -> None:
+        """Stop all of them, once those that were to start have done so."""
+        try:
+            self._wait_for_launches()
+        finally:
+            self._launches.shutdown()
+            self.ensemble.shutdown()
+
+    def _wait_for_launches(self) -> None:
+        """Until the servers that were to start have been started."""
+        for launched in self._starting:
+            launched.result()
+        self._starting.clear()
+
+    def where(self, server: int | None = None) -> str:
+        """See `Servers`."""
+        return NAME if server is None else f"{NAME}/{server}"
+
+    def leader(self) -> int:
+        """See `Servers`."""
+        return self.ensemble.wait_for_leader(_PATIENCE_S)
+
+    def pid(self, server: int) -> int:
+        """See `Servers`."""
+        return next((s.pid for s in self.ensemble.status().servers if s.server_id == server), 0)
+
+    def crash(self, server: int) -> float:
+        """See `Servers`: Ray starts it again."""
+        pid = self.pid(server)
+        moment = time.monotonic()
+        os.kill(pid, signal.SIGKILL)
+        return moment
+
+    def kill(self, server: int) -> float:
+        """See `Servers`."""
+        self._wait_for_launches()  # one that goes on would start it again, or miss it
+        handle = find_replica(NAME, ServerId(server))
+        moment = self.crash(server)
+        ray.kill(handle, no_restart=True)
+        return moment
+
+    def start(self, server: int) -> None:
+        """See `Servers`: a launch, of which there is one at a time, starts whoever is missing."""
+        self._starting.append(self._launches.submit(self._launch))
+
+    def serves(self, server: int) -> bool:
+        """See `Servers`."""
+        try:
+            (status,) = ask([find_replica(NAME, ServerId(server))], "status")
+        except ValueError:  # it is not started
+            return False
+        return isinstance(status, ReplicaStatus) and status.is_active
+
+    def folder(self, server: int) -> Path:
+        """See `Servers`."""
+        return self._folder / NAME / str(server)
+
+    def load(self, _client: str, tasks: Sequence[Task]) -> Load:
+        """See `Servers`."""
+        niceness = psutil.Process(self.pid(self.leader())).nice()
+        address = ray.get_runtime_context().gcs_address
+        return Load(GENERATE, tasks, niceness=niceness, environment={"RAY_ADDRESS": address})
+
+
+class Raykeeper:
+    """Starts Ray with the first ensemble, and keeps it for the next ones."""
+
+    name = OURS
+
+    def __init__(self, links: str = DEFAULTS.links) -> None:
+        """`links` is the setting of that name. The kind of client is told by it."""
+        self.clients: tuple[str, ...] = (links,)
+        self._settings = {"links": links}
+        self._ray = ExitStack()
+
+    def missing(self) -> str:
+        """See `System`."""
+        return ""
+
+    @contextmanager
+    def launch(self, shape: Shape, folder: Path) -> Iterator[Servers]:
+        """See `System`."""
+        if not ray.is_initialized():
+            self._ray.enter_context(private_ray())
+        settings = {"servers": shape.servers, "observers": shape.observers, **self._settings}
+        servers = RaykeeperServers(settings, folder)
+        try:
+            servers.wait_for_all()
+            yield servers
+        finally:
+            servers.close()
+
+    def close(self) -> None:
+        """See `System`."""
+        self._ray.close()

@@ -1,0 +1,203 @@
+"""Apache ZooKeeper, from Debian's package, as child processes on the loopback interface.
+
+Defaults of the project: those of its sample `zoo.cfg`, a heap of 1000 MB as in `zkEnv.sh`, a log
+forced to disk. Only what would disturb others is off: the web server for administrators.
+"""
+
+import importlib.util
+import shutil
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from raykeeper.bench.loads.processes import GENERATE, Load, compile_java
+from raykeeper.bench.loads.task import Task
+from raykeeper.bench.systems.child import Child, free_ports, wait_until
+from raykeeper.bench.systems.contract import Servers, Shape
+
+JARS = Path("/usr/share/java")
+_NEEDED = ("zookeeper.jar", "zookeeper-jute.jar")
+_LOGGING = ("slf4j-log4j12.jar", "log4j-1.2.jar")
+_HEAP = "-Xmx1000m"
+_START_S = 60.0
+_ASK_S = 2.0
+_SOURCE = Path(__file__).parents[1] / "loads/Load.java"
+_LOG = """log4j.rootLogger=${bench.level}, out
+log4j.appender.out=org.apache.log4j.ConsoleAppender
+log4j.appender.out.layout=org.apache.log4j.PatternLayout
+log4j.appender.out.layout.ConversionPattern=%d{ISO8601} - %-5p [%t:%C{1}@%L] - %m%n
+"""
+
+
+class ZooKeeperServers:
+    """One ensemble."""
+
+    def __init__(self, shape: Shape, folder: Path, jars: Path = JARS) -> None:
+        self._folder = folder
+        self._jars = jars
+        count = shape.servers + shape.observers
+        ports = free_ports(3 * count)
+        self._ports = {i: ports[3 * (i - 1)] for i in range(1, count + 1)}
+        self._voters = range(1, shape.servers + 1)
+        (folder / "log4j.properties").write_text(_LOG)
+        for server in self._ports:
+            configure(folder / str(server), server, shape, ports)
+        self._children = {i: self._child(i) for i in self._ports}
+        self._classes: Path | None = None
+
+    def start_all(self) -> None:
+        """Start them, and wait until all take part."""
+        for child in self._children.values():
+            child.start()
+        children = list(self._children.values())
+        wait_until(lambda: all(self.serves(i) for i in self._ports), _START_S, children)
+
+    def stop_all(self) -> None:
+        """Stop every process."""
+        for child in self._children.values():
+            child.stop()
+
+    def where(self, server: int | None = None) -> str:
+        """See `Servers`."""
+        chosen = self._ports.values() if server is None else [self._ports[server]]
+        return ",".join(f"127.0.0.1:{port}" for port in chosen)
+
+    def leader(self) -> int:
+        """See `Servers`. With one server it is that one."""
+        up = [child for child in self._children.values() if child.is_up()]
+        found: list[int] = []
+
+        def is_found() -> bool:
+            found[:] = [i for i in self._voters if self._mode(i) in ("leader", "standalone")]
+            return bool(found)
+
+        wait_until(is_found, _START_S, up)
+        return found[0]
+
+    def pid(self, server: int) -> int:
+        """See `Servers`."""
+        return self._children[server].pid
+
+    def crash(self, server: int) -> float:
+        """See `Servers`: what a supervisor would do, at once."""
+        moment = self.kill(server)
+        self.start(server)
+        return moment
+
+    def kill(self, server: int) -> float:
+        """See `Servers`."""
+        return self._children[server].kill()
+
+    def start(self, server: int) -> None:
+        """See `Servers`."""
+        self._children[server].start()
+
+    def serves(self, server: int) -> bool:
+        """See `Servers`."""
+        return self._mode(server) in ("leader", "follower", "observer", "standalone")
+
+    def folder(self, server: int) -> Path:
+        """See `Servers`."""
+        return self._folder / str(server)
+
+    def load(self, client: str, tasks: Sequence[Task]) -> Load:
+        """See `Servers`."""
+        if client == "kazoo":
+            return Load(GENERATE, tasks)
+        if self._classes is None:
+            self._classes = self._folder / "classes"
+            self._classes.mkdir()
+            compile_java(_SOURCE, classpath(self._jars), self._classes)
+        path = f"{self._folder}:{self._classes}:{classpath(self._jars)}"
+        return Load(["java", "-Dbench.level=WARN", "-cp", path, "Load"], tasks)
+
+    def _child(self, server: int) -> Child:
+        folder = self._folder / str(server)
+        path = f"{self._folder}:{classpath(self._jars)}"
+        main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+        options = [_HEAP, "-Dbench.level=INFO", "-Dzookeeper.admin.enableServer=false"]
+        words = ["java", *options, "-cp", path, main, str(folder / "zoo.cfg")]
+        return Child(words, folder / "printed")
+
+    def _mode(self, server: int) -> str:
+        """What it says of itself, empty when it says nothing."""
+        try:
+            with socket.create_connection(("127.0.0.1", self._ports[server]), _ASK_S) as asked:
+                asked.sendall(b"srvr")
+                answer = b""
+                while data := asked.recv(4096):
+                    answer += data
+        except OSError:
+            return ""
+        return mode_of(answer.decode(errors="replace"))
+
+
+class ZooKeeper:
+    """Starts each ensemble anew."""
+
+    name = "zookeeper"
+
+    def __init__(self, jars: Path = JARS) -> None:
+        self._jars = jars
+        has_kazoo = importlib.util.find_spec("kazoo") is not None
+        self.clients: tuple[str, ...] = ("java", "kazoo") if has_kazoo else ("java",)
+
+    def missing(self) -> str:
+        """See `System`."""
+        if any(not (self._jars / name).exists() for name in _NEEDED):
+            return f"there is no {self._jars / _NEEDED[0]} (Debian's package zookeeper)"
+        if shutil.which("javac") is None:
+            return "there is no javac (Debian's package default-jdk-headless)"
+        return ""
+
+    @contextmanager
+    def launch(self, shape: Shape, folder: Path) -> Iterator[Servers]:
+        """See `System`."""
+        servers = ZooKeeperServers(shape, folder, self._jars)
+        try:
+            servers.start_all()
+            yield servers
+        finally:
+            servers.stop_all()
+
+    def close(self) -> None:
+        """See `System`."""
+
+
+def configure(folder: Path, server: int, shape: Shape, ports: Sequence[int]) -> None:
+    """Make the folder of a server, with its settings; `ports` are three for each."""
+    folder.mkdir(parents=True)
+    (folder / "myid").write_text(str(server))
+    lines = [
+        "tickTime=2000",
+        "initLimit=10",
+        "syncLimit=5",
+        f"dataDir={folder}",
+        f"clientPort={ports[3 * (server - 1)]}",
+        "clientPortAddress=127.0.0.1",
+        "4lw.commands.whitelist=srvr",
+    ]
+    count = shape.servers + shape.observers
+    if server > shape.servers:
+        lines.append("peerType=observer")
+    if count > 1:
+        for each in range(1, count + 1):
+            _, peer, election = ports[3 * (each - 1) : 3 * each]
+            role = ":observer" if each > shape.servers else ""
+            lines.append(f"server.{each}=127.0.0.1:{peer}:{election}{role}")
+    (folder / "zoo.cfg").write_text("\n".join(lines) + "\n")
+
+
+def mode_of(answer: str) -> str:
+    """The mode in an answer to `srvr`: leader, follower, observer, standalone, or nothing."""
+    for line in answer.splitlines():
+        name, _, value = line.partition(": ")
+        if name == "Mode":
+            return value.strip()
+    return ""
+
+
+def classpath(jars: Path) -> str:
+    """What servers and clients load."""
+    return ":".join(str(jars / name) for name in (*_NEEDED, *_LOGGING))

@@ -1,0 +1,140 @@
+"""Every experiment of `raykeeper bench` on a tiny load: on our own ensemble and on the others."""
+
+import os
+import re
+import subprocess
+import sys
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from rich.console import Console
+
+from raykeeper.bench.experiments import EXPERIMENTS
+from raykeeper.bench.experiments.contract import AnyExperiment
+from raykeeper.bench.experiments.failures import Victim
+from raykeeper.bench.experiments.throughput import FIGURE5
+from raykeeper.bench.plots import can_plot
+from raykeeper.bench.results import Row, write_csv
+from raykeeper.bench.run import Run
+from raykeeper.bench.systems.contract import System
+from raykeeper.bench.systems.etcd import Etcd
+from raykeeper.bench.systems.raykeeper import Raykeeper
+from raykeeper.bench.systems.zookeeper import ZooKeeper
+
+PNG = b"\x89PNG\r\n"
+COLUMNS = {
+    "figure5": {"reads": (0, 100), "ops_per_s": None},
+    "figure6": {"reads": (0, 100), "ops_per_s": None},
+    "figure7": {"txns_per_s": None},
+    "figure8": {"kind": ("sample", "kill"), "victim": tuple(Victim)},
+    "table2": {"workers": (1, 3), "creates_per_s": None},
+    "znodes": {"way": ("one_by_one", "pipelined"), "seconds": None},
+    "latency": {"request": ("create", "set", "get", "linearizable get", "watch notification")},
+    "million": {"restart_s": None, "leader_mb": None, "set_p50_without_ms": None},
+    "failover": {"gap_ms": None, "median_ms": None},
+}
+
+
+@pytest.fixture(scope="module")
+def ours(ray_session: str) -> Raykeeper:
+    return Raykeeper()
+
+
+def measure(system: System, experiment: AnyExperiment, folder: Path) -> list[Row]:
+    """The rows of the experiment; nothing that was started is left."""
+    children = set(psutil.Process().children())
+    with Run([system], Console(file=StringIO()), folder) as run:
+        rows: list[Row] = experiment.run(run, experiment.quick)
+    assert list(folder.iterdir()) == []
+    if system.name != "raykeeper":  # Ray lives on
+        assert set(psutil.Process().children()) == children
+    return rows
+
+
+def check(system: System, experiment: AnyExperiment, rows: list[Row], folder: Path) -> None:
+    """All columns are there, of every client; the results are written."""
+    assert {row["client"] for row in rows} == set(system.clients)
+    expected: dict[str, Any] = COLUMNS[experiment.name]
+    for name, values in expected.items():
+        found = [row[name] for row in rows if name in row]
+        assert found, name
+        if values is None:
+            assert all(float(value) > 0 for value in found), (name, found)
+        else:
+            assert set(found) == set(values)
+    write_csv(folder / "a.csv", rows)
+    assert len((folder / "a.csv").read_text().splitlines()) == len(rows) + 1
+    if can_plot():
+        experiment.plot(folder / "a.png", rows)
+        assert (folder / "a.png").read_bytes().startswith(PNG)
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda experiment: experiment.name)
+def test_an_experiment_on_raykeeper(
+    ours: Raykeeper, experiment: AnyExperiment, tmp_path: Path
+) -> None:
+    (tmp_path / "data").mkdir()
+    rows = measure(ours, experiment, tmp_path / "data")
+    check(ours, experiment, rows, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "experiment",
+    [experiment for experiment in EXPERIMENTS if experiment.name != "figure7"],
+    ids=lambda experiment: experiment.name,
+)
+def test_an_experiment_on_zookeeper(experiment: AnyExperiment, tmp_path: Path) -> None:
+    system = ZooKeeper()
+    if reason := system.missing():
+        pytest.skip(reason)
+    (tmp_path / "data").mkdir()
+    rows = measure(system, experiment, tmp_path / "data")
+    check(system, experiment, rows, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["figure5", "table2", "znodes", "latency", "failover"])
+def test_an_experiment_on_etcd(name: str, tmp_path: Path) -> None:
+    system = Etcd()
+    if reason := system.missing():
+        pytest.skip(reason)
+    (tmp_path / "data").mkdir()
+    (experiment,) = [each for each in EXPERIMENTS if each.name == name]
+    rows = measure(system, experiment, tmp_path / "data")
+    check(system, experiment, rows, tmp_path)
+
+
+def test_links_are_measured_side_by_side(ray_session: str, tmp_path: Path) -> None:
+    with Run([Raykeeper("ray"), Raykeeper("direct")], Console(file=StringIO()), tmp_path) as run:
+        rows = FIGURE5.run(run, FIGURE5.quick)
+    found = {(row["client"], row["reads"]) for row in rows}
+    assert found == {(links, reads) for links in ("ray", "direct") for reads in (0, 100)}
+
+
+def bench(*words: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [Path(sys.executable).parent / "raykeeper", "bench", *words],
+        env={k: v for k, v in os.environ.items() if k != "RAY_ADDRESS"} | {"COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+
+
+def test_the_command_writes_and_shows_the_results(tmp_path: Path) -> None:
+    done = bench("latency", "--quick", "--requests", "10", "--out", str(tmp_path))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"^raykeeper +auto +3 +watch notification ", done.stdout, re.MULTILINE)
+    names = {path.name for path in tmp_path.iterdir()}
+    assert {"latency.csv", "latency-machine.csv"} <= names
+    assert ("latency.png" in names) == can_plot()
+    assert "requests,10\n" in (tmp_path / "latency-machine.csv").read_text()
+
+
+def test_the_command_refuses_what_makes_no_sense() -> None:
+    done = bench("figure5", "--reads", "101")
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: --reads: ")

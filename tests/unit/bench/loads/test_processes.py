@@ -1,0 +1,82 @@
+"""Generators that fail, fall silent or talk beside the point."""
+
+import shutil
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from raykeeper.bench.errors import BenchError
+from raykeeper.bench.loads.processes import Load, compile_java
+from raykeeper.bench.loads.task import Task
+
+TASK = Task(kind="mixed", client="kazoo", where="", number=0)
+SPEAKS = "print('INFO started'); print('ready'); input(); print('{\"seconds\":1,\"cpu_s\":0.5}')"
+
+
+def python(program: str) -> list[str]:
+    """A generator in these words; what it is told does not matter to it."""
+    return [sys.executable, "-c", f"import sys, time\n{program}"]
+
+
+def test_reports_come_in_the_order_of_the_tasks() -> None:
+    program = (
+        "number = next(w for w in sys.argv if w.startswith('number='))[7:]\n"
+        "print('ready', flush=True); input()\n"
+        "print('{\"seconds\":' + number + ',\"cpu_s\":0}')"
+    )
+    tasks = [Task(kind="mixed", client="kazoo", where="", number=n) for n in (3, 1, 2)]
+    with Load(python(program), tasks) as load:
+        load.begin()
+        assert [report.seconds for report in load.reports(30.0)] == [3, 1, 2]
+
+
+def test_other_lines_do_not_matter() -> None:
+    with Load(python(SPEAKS), [TASK]) as load:
+        load.begin()
+        assert load.reports(30.0)[0].cpu_s == 0.5
+
+
+def test_a_generator_that_ends_before_it_is_ready_is_told_of_with_its_words() -> None:
+    with pytest.raises(BenchError, match="a load generator failed: no servers"):
+        Load(python("sys.exit('no servers')"), [TASK])
+
+
+def test_a_generator_that_ends_without_a_report_is_told_of() -> None:
+    program = "print('ready', flush=True); input(); sys.exit('lost its session')"
+    with Load(python(program), [TASK]) as load:
+        load.begin()
+        with pytest.raises(BenchError, match="lost its session"):
+            load.reports(30.0)
+
+
+def test_a_silent_generator_is_waited_for_only_so_long() -> None:
+    program = "print('ready', flush=True); time.sleep(600)"
+    with Load(python(program), [TASK]) as load:
+        load.begin()
+        with pytest.raises(BenchError, match=r"for 0\.1 s"):
+            load.reports(0.1)
+        pids = [process.pid for process in load._processes]
+    assert not any(psutil.pid_exists(pid) for pid in pids)
+
+
+def test_one_that_fails_ends_the_others() -> None:
+    program = (
+        "if 'number=1' in sys.argv: sys.exit('it fails')\n"
+        "print('ready', flush=True); time.sleep(600)"
+    )
+    children = set(psutil.Process().children())
+    tasks = [Task(kind="mixed", client="kazoo", where="", number=n) for n in (0, 1)]
+    with pytest.raises(BenchError, match="it fails"):
+        Load(python(program), tasks)
+    assert set(psutil.Process().children()) == children
+
+
+def test_java_that_does_not_compile_is_told_of(tmp_path: Path) -> None:
+    if shutil.which("javac") is None:
+        pytest.skip("there is no javac")
+    source = tmp_path / "Wrong.java"
+    source.write_text("class Wrong { int x = true; }")
+    with pytest.raises(BenchError, match="incompatible types"):
+        compile_java(source, "", tmp_path)

@@ -1,0 +1,30 @@
+"""A task survives the command line, and a report is what the generator in Java writes."""
+
+import msgspec
+import pytest
+
+from raykeeper.bench.loads.task import Task, decode_report, task_of, words_of
+
+
+def test_a_task_is_told_in_words() -> None:
+    task = Task(
+        kind="latency", client="kazoo", where="a:1,b:2", number=3, seconds=0.5, value_bytes=100
+    )
+    assert "where=a:1,b:2" in words_of(task)
+    assert task_of(words_of(task)) == task
+
+
+def test_words_that_tell_no_task_are_refused() -> None:
+    with pytest.raises(msgspec.ValidationError):
+        task_of(["kind=nothing", "client=kazoo", "where=", "number=1"])
+
+
+def test_a_report_is_read() -> None:
+    report = decode_report(
+        '{"seconds":1.500000,"cpu_s":0.700000,"threads":4,"done":2,"errors":0,'
+        '"counts":[[20,1,0],[21,0,1]],"pauses":[[1.000000,1.100000]],'
+        '"timings":{"linearizable get":[[1.000000,250.000000]]}}'
+    )
+    assert (report.done, report.threads) == (2, 4)
+    assert report.counts == [(20, 1, 0), (21, 0, 1)]
+    assert report.timings == {"linearizable get": [(1.0, 250.0)]}
