@@ -20,6 +20,8 @@ from raykeeper.bench.systems.contract import Servers, Shape, System
 BUSY = 0.9
 """The part of its time from which on a core is taken to be busy."""
 _PATIENCE_S = 120.0
+_REQUESTS_S = 0.2
+"""The requests that `Task.count` counts as one, of each client, one after the other, slowly."""
 
 
 class Measured(Struct, frozen=True):
@@ -131,8 +133,13 @@ def perform(servers: Servers, shape: Shape, task: Task, processes: int) -> Measu
         pids = [servers.pid(i + 1) for i in range(shape.servers + shape.observers)]
         before = cpu_s(pids)
         began = load.begin()
-        reports = load.reports(task.seconds + _PATIENCE_S)
+        reports = load.reports(patience_s(task))
         return Measured(reports, began, cpu_s(pids) - before)
+
+
+def patience_s(task: Task) -> float:
+    """How long a load may take: one that is told no time, by how much it has to do."""
+    return (task.seconds or task.count * _REQUESTS_S) + _PATIENCE_S
 
 
 def shared(task: Task, processes: int) -> list[Task]:

@@ -1,7 +1,7 @@
 """Shares of a load, the note about the generator, progress and contexts of a run."""
 
 from raykeeper.bench.loads.task import Report, Task
-from raykeeper.bench.run import Measured, cpu_s, limit_of, shared, throughput
+from raykeeper.bench.run import Measured, cpu_s, limit_of, patience_s, shared, throughput
 
 
 def task(clients: int) -> Task:
@@ -19,6 +19,11 @@ def test_every_process_has_its_share_and_a_number_of_its_own() -> None:
 
 def test_no_process_is_without_a_client() -> None:
     assert [share.clients for share in shared(task(2), 4)] == [1, 1]
+
+
+def test_a_load_without_a_time_may_take_as_long_as_its_requests() -> None:
+    assert patience_s(Task(kind="mixed", client="", where="", number=0, seconds=60.0)) == 180
+    assert patience_s(Task(kind="latency", client="", where="", number=0, count=5_000)) == 1_120
 
 
 def test_generators_without_a_core_left_are_the_limit() -> None:
