@@ -32,7 +32,9 @@ class BlockingAccess(ABC):
             KeeperError: as for every call.
         """
         refuse_running_loop("get_acls")
-        return self._live().wait(self.get_acls_async(path))
+        live = self._live()
+        answer: tuple[list[Acl], Stat] = live.call(live.asking.get_acls(path))
+        return answer
 
     def get_acls_async(self, path: str) -> Future[tuple[list[Acl], Stat]]:
         """`get_acls` without waiting.
@@ -55,7 +57,9 @@ class BlockingAccess(ABC):
             KeeperError: as for every call.
         """
         refuse_running_loop("set_acls")
-        return self._live().wait(self.set_acls_async(path, acls, version))
+        live = self._live()
+        answer: Stat = live.call(live.asking.set_acls(path, acls, version))
+        return answer
 
     def set_acls_async(
         self, path: str, acls: Iterable[Acl], version: int = ANY_VERSION
@@ -82,7 +86,8 @@ class BlockingAccess(ABC):
             KeeperError: as for every call.
         """
         refuse_running_loop("add_auth")
-        self._live().wait(self.add_auth_async(scheme, credential))
+        live = self._live()
+        live.call(live.asking.add_auth(live.ensemble_uuid, scheme, credential))
 
     def add_auth_async(self, scheme: str, credential: str | bytes) -> Future[None]:
         """`add_auth` without waiting for the answer.
@@ -100,7 +105,9 @@ class BlockingAccess(ABC):
             KeeperError: as for every call.
         """
         refuse_running_loop("who_am_i")
-        return self._live().wait(self.who_am_i_async())
+        live = self._live()
+        answer: list[Identity] = live.call(live.asking.who_am_i())
+        return answer
 
     def who_am_i_async(self) -> Future[list[Identity]]:
         """`who_am_i` without waiting."""
@@ -115,7 +122,9 @@ class BlockingAccess(ABC):
             KeeperError: as for every call.
         """
         refuse_running_loop("get_ephemerals")
-        return self._live().wait(self.get_ephemerals_async(prefix))
+        live = self._live()
+        answer: list[str] = live.call(live.asking.get_ephemerals(prefix))
+        return answer
 
     def get_ephemerals_async(self, prefix: str = "/") -> Future[list[str]]:
         """`get_ephemerals` without waiting.
@@ -136,7 +145,9 @@ class BlockingAccess(ABC):
             KeeperError: as for every call.
         """
         refuse_running_loop("get_all_children_number")
-        return self._live().wait(self.get_all_children_number_async(path))
+        live = self._live()
+        answer: int = live.call(live.asking.get_all_children_number(path))
+        return answer
 
     def get_all_children_number_async(self, path: str) -> Future[int]:
         """`get_all_children_number` without waiting.
@@ -179,7 +190,9 @@ class BlockingAccess(ABC):
             KeeperError: as for every call.
         """
         refuse_running_loop("get_quota")
-        return self._live().wait(self.get_quota_async(path))
+        live = self._live()
+        answer: Quota = live.call(live.asking.get_quota(path))
+        return answer
 
     def get_quota_async(self, path: str) -> Future[Quota]:
         """`get_quota` without waiting.

@@ -126,7 +126,7 @@ class Client(BlockingAccess):
         refuse_running_loop("create")
         live = self._live()
         asked = live.asking.create(path, value, makepath, include_data, options)
-        result: str | tuple[str, Stat] = live.wait(live.start(asked))
+        result: str | tuple[str, Stat] = live.call(asked)
         return result
 
     def create_async(
@@ -191,7 +191,9 @@ class Client(BlockingAccess):
             KeeperError: as for every call.
         """
         refuse_running_loop("get")
-        return self._live().wait(self.get_async(path, watch, consistency=consistency))
+        live = self._live()
+        answer: tuple[bytes, Stat] = live.call(live.asking.get(path, watch, consistency))
+        return answer
 
     def get_async(
         self, path: str, watch: Watch | None = None, *, consistency: Consistency = "session"
@@ -216,7 +218,9 @@ class Client(BlockingAccess):
             KeeperError: as for every call.
         """
         refuse_running_loop("set")
-        return self._live().wait(self.set_async(path, value, version))
+        live = self._live()
+        answer: Stat = live.call(live.asking.set(path, value, version))
+        return answer
 
     def set_async(self, path: str, value: bytes, version: int = ANY_VERSION) -> Future[Stat]:
         """`set` without waiting.
@@ -245,7 +249,8 @@ class Client(BlockingAccess):
             KeeperError: as for every call.
         """
         refuse_running_loop("delete")
-        self._live().wait(self.delete_async(path, version, recursive))
+        live = self._live()
+        live.call(live.asking.delete(path, version, recursive))
 
     def delete_async(
         self, path: str, version: int = ANY_VERSION, recursive: bool = False
@@ -269,7 +274,9 @@ class Client(BlockingAccess):
             KeeperError: as for every call.
         """
         refuse_running_loop("exists")
-        return self._live().wait(self.exists_async(path, watch, consistency=consistency))
+        live = self._live()
+        answer: Stat | None = live.call(live.asking.exists(path, watch, consistency))
+        return answer
 
     def exists_async(
         self, path: str, watch: Watch | None = None, *, consistency: Consistency = "session"
@@ -294,7 +301,9 @@ class Client(BlockingAccess):
             KeeperError: as for every call.
         """
         refuse_running_loop("get_children")
-        return self._live().wait(self.get_children_async(path, watch, consistency=consistency))
+        live = self._live()
+        answer: list[str] = live.call(live.asking.get_children(path, watch, consistency))
+        return answer
 
     def get_children_async(
         self, path: str, watch: Watch | None = None, *, consistency: Consistency = "session"
@@ -355,7 +364,8 @@ class Client(BlockingAccess):
             KeeperError: as for every call.
         """
         refuse_running_loop("remove_watches")
-        self._live().wait(self.remove_watches_async(path, watch, kind))
+        live = self._live()
+        live.call(live.asking.remove_watches(path, watch, kind))
 
     def remove_watches_async(
         self, path: str, watch: Watch | None = None, kind: WatchKind = WatchKind.ANY
@@ -402,7 +412,8 @@ class Client(BlockingAccess):
             KeeperError: as for every call.
         """
         refuse_running_loop("sync")
-        self._live().wait(self.sync_async(path))
+        live = self._live()
+        live.call(live.asking.sync(path))
 
     def sync_async(self, path: str = "/") -> Future[None]:
         """`sync` without waiting.

@@ -255,6 +255,11 @@ class ClientCore:
         self._close_by = Millis(now + bound)
         self.flush(now)
 
+    def abandon(self, detail: str) -> None:
+        """The caller was interrupted in here: what the core holds is not to be trusted any more."""
+        if self._phase is not Phase.FINISHED:
+            self._finish(SessionExpiredError("", detail))
+
     def deadline(self) -> Millis | None:
         """When `wake` is due; None when nothing is awaited."""
         phase, liveness = self._phase, self._liveness

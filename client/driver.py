@@ -3,13 +3,19 @@
 A loop turn takes everything that was submitted, and what leaves goes into one frame. One timer is
 armed for the core's deadline. The core is never entered from inside itself: what a callback or a
 link does while effects are carried out waits for its turn.
+
+A thread that waits for one answer need not hop to the loop and back: over a stream it takes the
+core and the socket for itself until the answer is there (`call`). A lock guards the core; whatever
+needs the loop, such as another link, is left to it in its place among the effects.
 """
 
 import asyncio
+import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol, cast
+from functools import partial
+from typing import Final, Protocol, cast
 
 from raykeeper.client.core import ClientCore
 from raykeeper.client.effects import (
@@ -36,6 +42,9 @@ from raykeeper.links.contract import Dialer
 from raykeeper.zab.ids import Millis
 from raykeeper.znodes.errors import ConnectionLossError, KeeperError
 
+LOOK_AGAIN_S: Final = 0.05
+"""How soon a thread that reads for itself sees that the loop told its token, by a timeout."""
+
 
 class Token(Protocol):
     """Who waits for a request; told exactly once, on the loop."""
@@ -45,6 +54,13 @@ class Token(Protocol):
 
     def fail(self, error: KeeperError) -> None:
         """The request failed."""
+
+
+class AwaitedToken(Token, Protocol):
+    """One for which a thread waits."""
+
+    def has_arrived(self) -> bool:
+        """Whether it was told."""
 
 
 class Audience(Protocol):
@@ -58,7 +74,7 @@ class Audience(Protocol):
 
 
 class Driver:
-    """Runs one core on one loop. Everything but `submit_threadsafe` is called on that loop."""
+    """Runs one core on one loop. Everything is called on it but `submit_threadsafe` and `call`."""
 
     def __init__(
         self,
@@ -80,8 +96,12 @@ class Driver:
         self._inbox: deque[tuple[Ask, Token]] = deque()
         self._is_scheduled = False
         self._is_running = False
-        self._line = Line(dialer, self, loop)
-        self._search_line = Line(dialer, self, loop)
+        self._lock = threading.RLock()
+        self._reader = threading.Lock()  # held by the one thread that reads for itself
+        self._waiters = 0  # threads that rely on the loop
+        self._is_elsewhere = False  # the core is run by a thread that is not the loop's
+        self._line = Line(dialer, self, loop, self._lock)
+        self._search_line = Line(dialer, self, loop, self._lock)
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = Millis(0)
 
@@ -91,8 +111,9 @@ class Driver:
 
     def start(self) -> None:
         """Open the session; `opened` tells when it is."""
-        self.core.start(self.now())
-        self._carry_out()
+        with self._lock:
+            self.core.start(self.now())
+            self._carry_out()
 
     def submit(self, ask: Ask, token: Token) -> None:
         """Submit a request on the loop; it leaves in the next turn."""
@@ -110,49 +131,114 @@ class Driver:
             self._is_scheduled = True
             self.loop.call_soon_threadsafe(self._turn)
 
+    def call(self, ask: Ask, token: AwaitedToken) -> None:
+        """Submit a request from a thread that is not the loop's, which then waits for the answer.
+
+        Returns when the token was told, or when the loop is to tell it.
+        """
+        if not self._reader.acquire(blocking=False):
+            self.submit_threadsafe(ask, token)
+            return
+        try:
+            with self._lock:
+                link = self._line.lendable()
+                is_lent = link is not None and link.borrow()
+            if link is None or not is_lent:
+                self.submit_threadsafe(ask, token)
+                return
+            try:
+                self._run_here(partial(self._submit_all, ask, token))
+                while not token.has_arrived() and self._line.lendable() is link:
+                    link.wait_here(LOOK_AGAIN_S)
+                    self._run_here(link.read_here)
+            finally:
+                with self._lock:
+                    link.give_back(at_once=self._waiters > 0)
+        finally:
+            self._reader.release()
+
+    def waits(self, count: int) -> None:
+        """So many threads more, or less, wait for what the loop reads."""
+        with self._lock:
+            self._waiters += count
+            link = self._line.lendable()
+            if count > 0 and link is not None:
+                link.listen_soon()
+
     def close(self) -> None:
         """End the session after what was submitted; `finished` tells when it has ended."""
-        self._turn()
-        self.core.close(self.now())
-        self._carry_out()
+        with self._lock:
+            self._turn()
+            self.core.close(self.now())
+            self._carry_out()
+
+    def _run_here(self, run: Callable[[], None]) -> None:
+        """Run the core in this thread; what needs the loop is left to it."""
+        with self._lock:
+            self._is_elsewhere = True
+            try:
+                run()
+                self._carry_out()
+            except BaseException:
+                # Ctrl-C, most likely, which comes between any two steps; better no session than
+                # one of which nobody knows in which step it was left.
+                self.loop.call_soon_threadsafe(self._abandon)
+                raise
+            finally:
+                self._is_elsewhere = False
+
+    def _submit_all(self, ask: Ask, token: Token) -> None:
+        self._inbox.append((ask, token))
+        self._take_inbox()
 
     def _turn(self) -> None:
         self._is_scheduled = False
+        with self._lock:
+            self._take_inbox()
+            self._carry_out()
+            link = self._line.lendable()
+            if link is not None:
+                link.listen()
+
+    def _take_inbox(self) -> None:
         core, inbox, now = self.core, self._inbox, self.now()
         while inbox:
             ask, token = inbox.popleft()
             core.submit(ask, token, now)
         core.flush(now)
-        self._carry_out()
 
     def _wake(self) -> None:
-        self._timer = None
-        self.core.wake(self.now())
-        self._carry_out()
+        with self._lock:
+            self._timer = None
+            self.core.wake(self.now())
+            self._carry_out()
 
     def line_opened(self, line: Line) -> None:
         """For the lines: a link is open."""
-        if line is self._line:
-            self.core.link_opened(self.now())
-        else:
-            self.core.search_opened(self.now())
-        self._carry_out()
+        with self._lock:
+            if line is self._line:
+                self.core.link_opened(self.now())
+            else:
+                self.core.search_opened(self.now())
+            self._carry_out()
 
     def line_frames(self, line: Line, frames: list[bytes]) -> None:
         """For the lines: frames came."""
-        core, now = self.core, self.now()
-        take = core.frame if line is self._line else core.search_frame
-        for frame in frames:
-            take(frame, now)
-        self._carry_out()
+        with self._lock:
+            core, now = self.core, self.now()
+            take = core.frame if line is self._line else core.search_frame
+            for frame in frames:
+                take(frame, now)
+            self._carry_out()
 
     def line_failed(self, line: Line, reason: str) -> None:
         """For the lines: there is no link."""
-        if line is self._line:
-            self.core.link_failed(reason, self.now())
-        else:
-            self.core.search_failed(reason, self.now())
-        self._carry_out()
+        with self._lock:
+            if line is self._line:
+                self.core.link_failed(reason, self.now())
+            else:
+                self.core.search_failed(reason, self.now())
+            self._carry_out()
 
     def _carry_out(self) -> None:
         if self._is_running:
@@ -161,11 +247,42 @@ class Driver:
         try:
             while self.core.out:
                 effects, self.core.out = self.core.out, []
+                if self._is_elsewhere:
+                    if not self._perform_here(effects):
+                        break
+                    continue
                 for effect in effects:
                     self._perform(effect)
         finally:
             self._is_running = False
         self._arm()
+
+    def _perform_here(self, effects: list[Effect]) -> bool:
+        """Perform what needs no loop, and take that out; False if something is left to it."""
+        send = self._line.lendable()
+        done = 0
+        try:
+            for effect in effects:
+                if isinstance(effect, SendFrame) and send is not None:
+                    send.send_here(effect.data)
+                elif isinstance(effect, Complete | Fail | FireWatch):
+                    self._perform(effect)
+                else:
+                    self.loop.call_soon_threadsafe(self._go_on)
+                    break
+                done += 1
+        finally:
+            self.core.out[:0] = effects[done:]
+        return done == len(effects)
+
+    def _abandon(self) -> None:
+        with self._lock:
+            self.core.abandon("the client was interrupted in the middle of a step")
+            self._carry_out()
+
+    def _go_on(self) -> None:
+        with self._lock:
+            self._carry_out()
 
     def _perform(self, effect: Effect) -> None:
         match effect:
@@ -212,6 +329,10 @@ class Driver:
     def _arm(self) -> None:
         """A timer that is too early costs one call; to move it with every frame would cost more."""
         due = self.core.deadline()
+        if self._is_elsewhere:
+            if due is not None and (self._timer is None or due < self._timer_at):
+                self.loop.call_soon_threadsafe(self._go_on)
+            return
         if self._timer is not None:
             if due is not None and due >= self._timer_at:
                 return

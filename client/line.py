@@ -5,9 +5,11 @@ it was left, or its dialing given up, nothing of it is heard.
 """
 
 import asyncio
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from raykeeper.links.contract import Dialer, Link, LinkError
+from raykeeper.links.stream_link import StreamLink
 from raykeeper.zab.ids import ServerId
 
 
@@ -27,7 +29,15 @@ class LineOwner(Protocol):
 class Line:
     """Has no link, dials one, or has one that is open."""
 
-    def __init__(self, dialer: Dialer, owner: LineOwner, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        dialer: Dialer,
+        owner: LineOwner,
+        loop: asyncio.AbstractEventLoop,
+        lock: AbstractContextManager[object],
+    ) -> None:
+        """`lock` is reentrant and guards the owner; whoever holds it may borrow a stream."""
+        self._lock = lock
         self._dialer = dialer
         self._owner = owner
         self._loop = loop
@@ -39,6 +49,10 @@ class Line:
         """Dial `server`; the owner is told of the outcome."""
         self._events = events = _Events(self)
         self._dialing = self._loop.create_task(self._dial(server, events))
+
+    def lendable(self) -> StreamLink | None:
+        """The open link if it is a stream, which a thread can use without the loop."""
+        return self._link if isinstance(self._link, StreamLink) else None
 
     def send(self, frame: bytes) -> None:
         """Send on the open link."""
@@ -64,6 +78,8 @@ class Line:
             link.close("it was opened too late")
             return
         self._dialing = None
+        if isinstance(link, StreamLink):
+            link.share(self._lock)
         self._link = link
         self._owner.line_opened(self)
 

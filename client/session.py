@@ -16,7 +16,7 @@ from raykeeper.client.client_id import ClientId
 from raykeeper.client.core import ClientCore
 from raykeeper.client.dispatch import Dispatch
 from raykeeper.client.driver import Driver
-from raykeeper.client.errors import OperationTimeoutError, WrongContextError
+from raykeeper.client.errors import OperationTimeoutError, SessionExpiredError, WrongContextError
 from raykeeper.client.loop_thread import refuse_running_loop, shared_loop
 from raykeeper.client.opening import SessionOptions, new_asking, new_core
 from raykeeper.client.outstanding import Ask
@@ -151,6 +151,24 @@ class Session:
         """
         return self.run(asked) if isinstance(asked, Generator) else self.submit(asked)
 
+    def call(self, asked: Ask | Rounds) -> Any:
+        """Submit a request, or an operation of several rounds, and wait for the outcome.
+
+        A request goes to the server and back in this thread, if there is a stream to the server.
+
+        Raises:
+            KeeperError: the request failed.
+            OperationTimeoutError: it is answered, but a callback before it does not return.
+            WrongContextError: after a fork.
+        """
+        # In a callback the core must not be run: what it completes may be another callback.
+        if isinstance(asked, Generator) or self._dispatch.is_here():
+            return self.wait(self.start(asked))
+        self._check_process()
+        reply: Reply[Any] = Reply(self._dispatch)
+        self._driver.call(asked, reply)
+        return self.wait(reply)
+
     def wait(self, reply: Future[T]) -> T:
         """Wait for a reply of this session.
 
@@ -159,6 +177,15 @@ class Session:
             OperationTimeoutError: it is answered, but a callback before it does not return.
         """
         reply = cast(Reply[T], reply)
+        if reply.done():
+            return reply.result()
+        self._driver.waits(1)
+        try:
+            return self._wait(reply)
+        finally:
+            self._driver.waits(-1)
+
+    def _wait(self, reply: Reply[T]) -> T:
         while True:
             try:
                 return reply.result(self._timeout_s + PATIENCE_S)
@@ -166,6 +193,8 @@ class Session:
                 # No outcome by now means an operation of several rounds that goes on.
                 if reply.has_arrived():
                     break
+                if self.state is ClientState.LOST:
+                    raise SessionExpiredError("", "the session is over", definite=False) from None
         running = self._dispatch.current()
         detail = f"the answer waits behind a callback that does not return: {running}"
         raise OperationTimeoutError("", detail, definite=False)

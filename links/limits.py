@@ -41,6 +41,8 @@ WRITE_BYTES: Final = 256 << 10
 """Frames are handed to a stream in groups of about this size."""
 WORD_BYTES_MAX: Final = 1024
 """The reason for which an end of a stream closes."""
+LENT_S: Final = 0.002
+"""How long the loop leaves a stream to threads that use it, after it was last used by one."""
 STREAM_OPEN_MS: Final = 1000
 """How long a stream may take to open until Ray calls are taken instead."""
 STREAM_PAUSE_MS: Final = 5000

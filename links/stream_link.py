@@ -3,15 +3,23 @@
 What is sent in one turn of the loop leaves together. A stream that ends or breaks is known at once,
 which makes it the quickest sign that a process has died; what a cut network keeps from both ends
 is noticed by silence, for an idle end gives a sign of life twice as often as is expected of it.
+
+All of it happens on one loop, with one exception. A thread that waits for an answer may borrow the
+link and use the socket itself, which saves the loop's two hops from thread to thread (`share`,
+`borrow`). While it is lent, and for moments after, the loop does not listen to the socket; what
+comes then waits `LENT_S` at most.
 """
 
 import asyncio
+import select
+import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Final
 
 from raykeeper.links.contract import STREAM, LinkEvents
-from raykeeper.links.limits import FAREWELL_MS, FRAME_BYTES_MAX, READS_MAX, WRITE_BYTES
+from raykeeper.links.limits import FAREWELL_MS, FRAME_BYTES_MAX, LENT_S, READS_MAX, WRITE_BYTES
 from raykeeper.links.silence import Silence
 from raykeeper.links.stream_frames import SIGN_OF_LIFE, IncomingFrames, farewell, head_of
 from raykeeper.links.stream_sockets import StreamSocket
@@ -63,6 +71,12 @@ class StreamLink:
         self._span_s = park_s + grace_s
         self._silence: Silence | None = None
         self._sign: asyncio.TimerHandle | None = None
+        self._lock: AbstractContextManager[object] = threading.RLock()
+        self._poll: select.poll | None = None
+        self._is_lent = False
+        self._was_lent = False  # since the loop last looked
+        self._is_deaf = False  # the loop does not listen
+        self._looks_again = False  # whether a timer runs for that
 
     def begin(self) -> None:
         """Carry frames from now on, in both directions."""
@@ -97,30 +111,110 @@ class StreamLink:
         self._loop.call_later(FAREWELL_MS / 1000, self._release)
         self._flush_soon()
 
+    def share(self, lock: AbstractContextManager[object]) -> None:
+        """Let threads that hold `lock`, which must be reentrant, borrow the link."""
+        self._lock = lock
+        self._poll = select.poll()
+        self._poll.register(self._stream.fileno(), select.POLLIN)
+
+    def borrow(self) -> bool:
+        """Lend the link to this thread, which holds the lock; False if there is nothing to lend."""
+        if self._is_over or self._closing is not None or self._poll is None:
+            return False
+        self._is_lent = self._was_lent = True
+        return True
+
+    def give_back(self, *, at_once: bool) -> None:
+        """The thread that borrowed the link, and holds the lock, needs it no more.
+
+        With `at_once` the loop listens as soon as it can, else after a moment.
+        """
+        self._is_lent = False
+        if self._is_over:
+            self._stream.close()
+        elif at_once:
+            self.listen_soon()
+
+    def send_here(self, frame: bytes) -> None:
+        """Send from the thread that holds the lock; what cannot leave at once is the loop's."""
+        if self._is_over or self._closing is not None:
+            return
+        self._waiting.append(frame)
+        self._waiting_bytes += len(frame)
+        if self._is_blocked or not self._try_here(self._write_some) or self._leaving:
+            self._loop.call_soon_threadsafe(self._flush)
+
+    def wait_here(self, timeout_s: float) -> None:
+        """Wait until there is something to read, without the lock."""
+        assert self._poll is not None, "not shared"
+        self._poll.poll(timeout_s * 1000)
+
+    def read_here(self) -> None:
+        """Read what is there, in the thread that borrowed the link and holds the lock."""
+        if self._is_over:
+            return
+        ready: list[bytes] = []
+        if self._try_here(lambda: ready.extend(self._read_frames())):
+            self._take(ready)
+        if self._incoming.end is not None:
+            self._loop.call_soon_threadsafe(self.fail, self._incoming.end)
+
+    def listen_soon(self) -> None:
+        """Have the loop listen, from the thread that holds the lock."""
+        if self._is_deaf and not self._is_lent:
+            self._loop.call_soon_threadsafe(self.listen)
+
+    def listen(self) -> None:
+        """Have the loop listen again, unless the link is lent; on the loop."""
+        with self._lock:
+            if self._is_deaf and not self._is_lent and not self._is_over:
+                self._is_deaf = False
+                self._loop.add_reader(self._stream.fileno(), self._read)
+
+    def _try_here(self, use: Callable[[], object]) -> bool:
+        try:
+            use()
+        except OSError as error:
+            self._loop.call_soon_threadsafe(self.fail, f"the stream broke: {error}")
+            return False
+        return True
+
+    def _listen_later(self) -> None:
+        with self._lock:
+            if self._is_lent or self._was_lent:
+                self._was_lent = self._is_lent
+                self._loop.call_later(LENT_S, self._listen_later)
+                return
+            self._looks_again = False
+        self.listen()
+
     def _flush_soon(self) -> None:
         if self._is_begun and not self._is_flushing:
             self._is_flushing = True
             self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
-        self._is_flushing = False
-        if self._is_blocked or self._is_over:
-            return
-        try:
-            self._write()
-        except OSError as error:
-            self.fail(f"the stream broke: {error}")
+        with self._lock:
+            self._is_flushing = False
+            if self._is_blocked or self._is_over:
+                return
+            try:
+                self._write_some()
+            except OSError as error:
+                self.fail(f"the stream broke: {error}")
+                return
+            if self._leaving:
+                self._is_blocked = True
+                self._loop.add_writer(self._stream.fileno(), self._unblock)
 
-    def _write(self) -> None:
+    def _write_some(self) -> None:
+        """Hand over what is taken; `_leaving` is the rest of it."""
         while self._leaving or (following := self._next_group()):
             if not self._leaving:
                 self._leaving = following
             self._was_heard = True
             self._leaving = self._leaving[self._stream.send(self._leaving) :]
             if self._leaving:
-                if not self._is_blocked:
-                    self._is_blocked = True
-                    self._loop.add_writer(self._stream.fileno(), self._unblock)
                 return
             left, self._leaving_bytes = self._leaving_bytes, 0
             self._waiting_bytes -= left
@@ -144,22 +238,36 @@ class StreamLink:
         return memoryview(b"".join(group))
 
     def _unblock(self) -> None:
-        self._loop.remove_writer(self._stream.fileno())
-        self._is_blocked = False
-        self._flush()
+        with self._lock:
+            self._loop.remove_writer(self._stream.fileno())
+            self._is_blocked = False
+            self._flush()
 
     def _read(self) -> None:
-        try:
-            ready = self._read_frames()
-        except OSError as error:
-            self.fail(f"the stream broke: {error}")
-            return
+        with self._lock:
+            if self._is_over:
+                return
+            if self._is_lent:
+                self._is_deaf = True
+                self._loop.remove_reader(self._stream.fileno())
+                if not self._looks_again:
+                    self._looks_again = True
+                    self._loop.call_later(LENT_S, self._listen_later)
+                return
+            try:
+                ready = self._read_frames()
+            except OSError as error:
+                self.fail(f"the stream broke: {error}")
+                return
+            self._take(ready)
+            if self._incoming.end is not None:
+                self.fail(self._incoming.end)
+
+    def _take(self, ready: list[bytes]) -> None:
         if self._silence is not None:
             self._silence.start()
         if ready and self._closing is None:
             self.events.frames(ready)
-        if self._incoming.end is not None:
-            self.fail(self._incoming.end)
 
     def _read_frames(self) -> list[bytes]:
         stream, incoming = self._stream, self._incoming
@@ -178,10 +286,11 @@ class StreamLink:
 
     def _give_sign(self) -> None:
         self._sign = self._loop.call_later(self._sign_s, self._give_sign)
-        was_heard, self._was_heard = self._was_heard, False
-        if not was_heard and not self._leaving:
-            self._leaving = memoryview(SIGN_OF_LIFE)
-            self._flush_soon()
+        with self._lock:
+            was_heard, self._was_heard = self._was_heard, False
+            if not was_heard and not self._leaving:
+                self._leaving = memoryview(SIGN_OF_LIFE)
+                self._flush_soon()
 
     def _stop_signs(self) -> None:
         if self._silence is not None:
@@ -194,13 +303,18 @@ class StreamLink:
 
     def fail(self, reason: str) -> None:
         """The link is broken."""
-        if self._is_over:
-            return
-        if self._closing is None:
-            self._loop.call_soon(self.events.closed, reason)
-        self._release()
+        with self._lock:
+            if self._is_over:
+                return
+            if self._closing is None:
+                self._loop.call_soon(self.events.closed, reason)
+            self._release()
 
     def _release(self) -> None:
+        with self._lock:
+            self._let_go()
+
+    def _let_go(self) -> None:
         if self._is_over:
             return
         self._is_over = True
@@ -210,4 +324,7 @@ class StreamLink:
         if self._is_begun:
             self._loop.remove_reader(self._stream.fileno())
             self._loop.remove_writer(self._stream.fileno())
-        self._stream.close()
+        if self._is_lent:
+            self._stream.shut()  # wakes whoever waits for it, and closes it
+        else:
+            self._stream.close()

@@ -13,6 +13,7 @@ import os
 import socket
 import ssl
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from raykeeper.links.limits import READ_BYTES, TLS_RECORD_BYTES
 
@@ -93,6 +94,11 @@ class StreamSocket:
             return self._socket.send(data)
         except _WOULD_BLOCK:
             return 0
+
+    def shut(self) -> None:
+        """Break the connection, and wake whoever waits for it in another thread."""
+        with suppress(OSError):  # it is broken already
+            self._socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Let go of the connection."""

@@ -13,6 +13,7 @@ beyond a bound.
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from msgspec import Struct
 
@@ -57,6 +58,8 @@ from raykeeper.zab.ids import ServerId
 
 BACKLOG = 1024
 ACCEPT_PAUSE_S = 0.1
+ACCEPTED_MAX = 64
+"""Connections that are accepted before others have their turn."""
 
 
 class StreamAddress(Struct, frozen=True):
@@ -103,30 +106,44 @@ class StreamListener:
         self._socket = socket.create_server((host, 0), family=family, backlog=BACKLOG)
         self._socket.setblocking(False)
         self.address = StreamAddress(host, self._socket.getsockname()[1], new_key())
-        self._accepting = asyncio.get_running_loop().create_task(self._keep_accepting())
+        self._loop = asyncio.get_running_loop()
+        self._is_closed = False
+        self._listen()
 
     def close(self) -> None:
         """Accept nothing more; links that are open stay open."""
-        self._accepting.cancel()
+        self._is_closed = True
+        self._loop.remove_reader(self._socket.fileno())
+        self._socket.close()
         for greeting in self._greetings:
             greeting.cancel()
-        asyncio.get_running_loop().call_soon(self._socket.close)
 
-    async def _keep_accepting(self) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
+    def _listen(self) -> None:
+        if not self._is_closed:
+            self._loop.add_reader(self._socket.fileno(), self._accept_waiting)
+
+    def _accept_waiting(self) -> None:
+        for _ in range(ACCEPTED_MAX):
             try:
-                connected, _ = await loop.sock_accept(self._socket)
+                connected, _address = self._socket.accept()
+            except BlockingIOError:
+                return
             except OSError:
                 # No file descriptor is left, most likely; some will be closed.
-                await asyncio.sleep(ACCEPT_PAUSE_S)
-                continue
+                self._loop.remove_reader(self._socket.fileno())
+                self._loop.call_later(ACCEPT_PAUSE_S, self._listen)
+                return
             if len(self._greetings) >= HANDSHAKES_MAX:
                 connected.close()
-                continue
-            greeting = loop.create_task(self._greet(connected))
-            self._greetings.add(greeting)
-            greeting.add_done_callback(self._greetings.discard)
+            else:
+                greeting = self._loop.create_task(self._greet(connected))
+                self._greetings.add(greeting)
+                greeting.add_done_callback(partial(self._greeted, connected))
+
+    def _greeted(self, connected: socket.socket, greeting: "asyncio.Task[None]") -> None:
+        self._greetings.discard(greeting)
+        if greeting.cancelled():
+            connected.close()  # it may not even have begun
 
     async def _greet(self, connected: socket.socket) -> None:
         stream = None

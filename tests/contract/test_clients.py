@@ -38,13 +38,23 @@ from raykeeper.client.errors import (
     SessionMovedError,
 )
 from tests.contract.client_handles import SUPER, Open, Room, open_awaited, open_blocking
+from tests.contract.stream_room import StreamRoom
 
 
-@pytest.fixture(params=[open_blocking, open_awaited])
-def opener(request: pytest.FixtureRequest) -> Open:
-    """What opens a client of either kind."""
-    opener: Open = request.param(Room())
-    return opener
+@pytest.fixture(
+    params=[
+        (open_blocking, Room),
+        (open_awaited, Room),
+        (open_blocking, StreamRoom),
+        (open_awaited, StreamRoom),
+    ]
+)
+def opener(request: pytest.FixtureRequest) -> Iterator[Open]:
+    """What opens a client of either kind, over either carrier."""
+    opens, room_of = request.param
+    room = room_of()
+    yield opens(room)
+    room.close()
 
 
 @pytest.fixture

@@ -1,6 +1,8 @@
 """Direct streams: who is let in, what is bounded, and what only a stream can do."""
 
 import asyncio
+import os
+import resource
 import socket
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -360,3 +362,34 @@ def test_tls_files_that_cannot_be_used_are_named(
         monkeypatch.delenv(name) if value is None else monkeypatch.setenv(name, value)
     with pytest.raises(OSError, match=text):
         tls_context(is_acceptor=True)
+
+
+def test_without_file_descriptors_the_listener_waits_and_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("raykeeper.links.streams.ACCEPT_PAUSE_S", 0.02)
+
+    async def scenario() -> None:
+        async with listening() as (listener, station):
+            limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+            client = socket.socket()
+            client.setblocking(False)
+            held = os.open(os.devnull, os.O_RDONLY)
+            try:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (held + 1, limit[1]))
+                with pytest.raises(OSError, match="Too many open files"):
+                    os.open(os.devnull, os.O_RDONLY)
+                loop = asyncio.get_running_loop()
+                address = listener.address
+                await loop.sock_connect(client, (address.host, address.port))
+                await asyncio.sleep(0.05)
+                assert not listener._greetings
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, limit)
+                os.close(held)
+                client.close()
+            link = await dialer_to(listener.address).dial(SERVER, Recorder())
+            link.close("done")
+            await station.wait_closed(0)
+
+    asyncio.run(scenario())

@@ -1,0 +1,191 @@
+"""A blocking call over a stream runs in the thread that waits; the loop is there for the rest."""
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+
+from raykeeper.client.client import Client
+from raykeeper.client.client_id import ClientId
+from raykeeper.client.errors import NoNodeError, OperationTimeoutError, SessionExpiredError
+from raykeeper.client.loop_thread import shared_loop
+from raykeeper.client.states import ClientState
+from tests.contract.client_handles import Open, open_blocking
+from tests.contract.stream_room import StreamRoom
+from tests.unit.client.stage import called
+
+
+@pytest.fixture
+def room() -> Iterator[StreamRoom]:
+    room = StreamRoom()
+    yield room
+    room.close()
+
+
+@pytest.fixture
+def connect(room: StreamRoom) -> Iterator[Open]:
+    opened: list[Client] = []
+
+    def open_one(**options: Any) -> Client:
+        opened.append(open_blocking(room)(**options))
+        return opened[-1]
+
+    yield open_one
+    for client in opened:
+        client.close()
+
+
+@pytest.fixture
+def stuck_loop() -> Iterator[threading.Event]:
+    """While the event is not set, and once `begin` was called, the clients' loop does nothing."""
+    release = threading.Event()
+    yield release
+    release.set()
+
+
+def stop_loop(release: threading.Event) -> None:
+    begun = threading.Event()
+
+    def stick() -> None:
+        begun.set()
+        release.wait(20)
+
+    shared_loop().call_soon_threadsafe(stick)
+    assert begun.wait(5)
+
+
+def test_calls_need_no_other_thread(connect: Open, stuck_loop: threading.Event) -> None:
+    client = connect()
+    client.create("/a", b"v")
+    stop_loop(stuck_loop)
+    for _ in range(20):
+        assert client.get("/a")[0] == b"v"
+    assert client.create("/b") == "/b"
+    assert client.set("/a", b"w").version == 1
+    assert sorted(client.get_children("/")) == ["a", "b", "zookeeper"]
+    with pytest.raises(NoNodeError):
+        client.delete("/c")
+
+
+def test_what_was_submitted_before_leaves_before(
+    connect: Open, stuck_loop: threading.Event
+) -> None:
+    client = connect()
+    stop_loop(stuck_loop)
+    first = client.create_async("/a", b"v")
+    assert client.get("/a")[0] == b"v"
+    assert first.done()
+
+
+def test_a_watch_fires_while_nobody_calls(connect: Open) -> None:
+    client, other = connect(), connect()
+    other.create("/a")
+    for _ in range(20):
+        fired: Future[Any] = Future()
+        client.get("/a", watch=fired.set_result)
+        other.set("/a", b"")
+        assert fired.result(5).path == "/a"
+
+
+def test_a_watch_is_called_before_the_reply_behind_it(connect: Open) -> None:
+    client = connect()
+    client.create("/a")
+    for _ in range(50):
+        calls: list[str] = []
+        client.get("/a", watch=lambda _, calls=calls: calls.append("event"))
+        client.set("/a", b"")
+        assert calls == ["event"]
+
+
+def test_many_threads_share_a_handle(connect: Open) -> None:
+    client = connect()
+    client.create("/a")
+
+    def work() -> list[int]:
+        return [client.set("/a", b"").version for _ in range(40)]
+
+    threads = [called(work) for _ in range(8)]
+    versions = sorted(version for thread in threads for version in thread.result(60))
+    assert versions == list(range(1, 321))
+
+
+def test_calls_and_futures_of_several_threads_mix(connect: Open) -> None:
+    client = connect()
+    client.create("/a")
+
+    def calls() -> int:
+        return sum(client.get("/a")[1].version >= 0 for _ in range(200))
+
+    def futures() -> int:
+        return sum(client.set_async("/a", b"").result(20).version >= 0 for _ in range(200))
+
+    assert [t.result(60) for t in (called(calls), called(futures), called(calls))] == [200] * 3
+
+
+def test_a_call_inside_a_callback_is_answered(connect: Open) -> None:
+    client = connect()
+    client.create("/a", b"v")
+    seen: Future[bytes] = Future()
+    client.get("/a", watch=lambda _: seen.set_result(client.get("/a")[0]))
+    client.set("/a", b"w")
+    assert seen.result(5) == b"w"
+
+
+def test_a_link_that_breaks_under_a_call_costs_no_answer(connect: Open, room: StreamRoom) -> None:
+    client = connect()
+    client.create("/a")
+    for number in range(1, 6):
+        room.mute()
+        setting = called(lambda: client.set("/a", b""))
+        room.cut_while(client.session_id, room.unmute)
+        assert setting.result(20).version == number
+    assert client.state is ClientState.CONNECTED
+
+
+def test_a_call_that_is_not_answered_times_out(connect: Open, room: StreamRoom) -> None:
+    client = connect(timeout_s=0.3, session_timeout_s=20.0)
+    client.create("/a")
+    room.mute()
+    with pytest.raises(OperationTimeoutError):
+        client.get("/a")
+    room.unmute()
+    assert client.get("/a")[0] == b""
+
+
+def test_an_interrupt_in_the_middle_of_a_step_ends_the_session(connect: Open) -> None:
+    class Interrupted:
+        """Ctrl-C while its answer is handed over."""
+
+        told = 0
+
+        def has_arrived(self) -> bool:
+            return False
+
+        def complete(self, answer: Any) -> None:
+            self.told += 1
+            if self.told == 1:
+                raise KeyboardInterrupt
+
+        def fail(self, error: Any) -> None:
+            raise AssertionError(error)
+
+    client = connect()
+    lost = threading.Event()
+    client.add_listener(lambda state: state is ClientState.LOST and lost.set())
+    live = client._live()
+    with pytest.raises(KeyboardInterrupt):
+        live._driver.call(live.asking.get("/", None, "session"), Interrupted())
+    assert lost.wait(5)
+    with pytest.raises(SessionExpiredError, match="interrupted in the middle of a step"):
+        client.get("/")
+
+
+def test_a_session_that_is_taken_over_is_told_in_a_call(connect: Open) -> None:
+    client = connect()
+    assert isinstance(client.client_id, ClientId)
+    taker = connect(client_id=client.client_id)
+    taker.create("/a")
+    with pytest.raises(Exception, match=r"[Ss]ession"):
+        client.get("/a")
