@@ -42,6 +42,7 @@ from raykeeper.actors.server import Server
 from raykeeper.actors.snapshot_calls import SnapshotCalls
 from raykeeper.actors.tracker_calls import TrackerCalls
 from raykeeper.links.batches import Portion
+from raykeeper.links.contract import LinkUnreachable
 from raykeeper.links.hello import Refusal, encode_hello
 from raykeeper.links.ray_calls import GONE, Answer
 from raykeeper.links.streams import StreamAddress
@@ -145,8 +146,14 @@ class Replica:
         self._failure = RayKeeperError("the server was stopped")
 
     async def link_address(self) -> StreamAddress | None:
-        """Where this server takes direct streams, None if it does not. Keep the answer secret."""
-        return None if self._running is None else self._running.links.address
+        """Where this server takes direct streams, None if it does not. Keep the answer secret.
+
+        Raises:
+            LinkUnreachable: the server is not running, so it cannot tell; nor does it take calls.
+        """
+        if self._running is None:
+            raise LinkUnreachable("the server is not running")
+        return self._running.links.address
 
     async def link_open(self, hello: bytes, park_ms: int) -> tuple[int, bytes]:
         """See `RayCallAcceptor.link_open`."""

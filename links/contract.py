@@ -109,5 +109,8 @@ class Dialer(Protocol):
 
 def in_short(error: BaseException) -> str:
     """The kind of an error and its first line; Ray's texts run over pages."""
+    # What was raised in an actor, which Ray wraps.
+    if isinstance(cause := getattr(error, "cause", None), LinkError):
+        return str(cause)
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

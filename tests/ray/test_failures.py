@@ -52,9 +52,10 @@ def check_complete(writer: Writer, client: Client, parent: str) -> None:
     assert sorted(client.get_children(parent)) == names
 
 
+@pytest.mark.parametrize("links", ["auto", "ray"])
 @pytest.mark.parametrize("leads", [True, False], ids=["leader", "follower"])
-def test_kill_9_during_writes(launch_one: Launch, leads: bool) -> None:
-    ensemble = launch_one()
+def test_kill_9_during_writes(launch_one: Launch, leads: bool, links: str) -> None:
+    ensemble = launch_one(links=links)
     with ensemble.connect(session_timeout_s=20.0) as client:
         writer = Writer(client, "/w")
         writer.write(300)
