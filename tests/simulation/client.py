@@ -134,11 +134,6 @@ class SimClient:
         return self.core is None or self.core._liveness.is_over(self.clock.mono())
 
     @property
-    def has_session(self) -> bool:
-        """Whether it was told that it has one: to know the one it is to take over is not enough."""
-        return self.core is not None and self.core._liveness.let_go_at is not None
-
-    @property
     def lets_go_at(self) -> int:
         """When, in the world's time, it lets go of its session by its own clock, if it can."""
         let_go_at = self.core._liveness.let_go_at if self.core is not None else None

@@ -223,6 +223,7 @@ class Clients:
     def becomes(self, client: "SimClient", state: ClientState) -> None:
         """The handle changed its state."""
         seen = self._seen[client.name, client.life]
+        seen.was_connected |= state is ClientState.CONNECTED
         seen.is_read_only = state is ClientState.CONNECTED_READ_ONLY
         seen.was_read_only |= seen.is_read_only
 

@@ -43,11 +43,6 @@ class Client(Protocol):
         ...
 
     @property
-    def has_session(self) -> bool:
-        """Whether it was told that it has one."""
-        ...
-
-    @property
     def has_let_go(self) -> bool:
         """Whether by its own clock its session may be over."""
         ...
@@ -136,6 +131,8 @@ class Seen(Struct, eq=False):
     """Of whom it took it over."""
     fenced_after: int | None = None
     """The newest write of the session when another client took it over."""
+    was_connected: bool = False
+    """Its client was told that it has it: to know the one that it is to take over is not enough."""
     is_read_only: bool = False
     """A server without a leader serves it."""
     was_read_only: bool = False
@@ -186,5 +183,5 @@ def known_session(seen: Seen | None) -> SessionId:
 
 
 def counts_on(seen: Seen, session_id: SessionId) -> bool:
-    """Whether its client takes the session for its own: it was told so, and of no other since."""
-    return known_session(seen) == session_id and seen.client.has_session
+    """Whether its client takes the session for its own."""
+    return known_session(seen) == session_id and seen.was_connected

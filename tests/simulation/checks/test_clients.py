@@ -62,7 +62,6 @@ class Client(Struct):
     core: Core | None
     life: int = 1
     lets_go_at: int = 1_000
-    has_session: bool = True
     has_let_go: bool = False
 
 
