@@ -282,7 +282,7 @@ def _has_room_and_vote(status: ReplicaStatus) -> bool:
 def test_a_start_that_meets_a_bug_says_so(single: Ensemble) -> None:
     config = single.format().configs[0]
     # Whole, but never written by this program: a current epoch above the accepted one.
-    slot = struct.pack("<8sIQIII", b"RKEPOCHS", EPOCHS_VERSION, 1, 1, 2, 0)
+    slot = struct.pack("<8sIQIIIQ", b"RKEPOCHS", EPOCHS_VERSION, 1, 1, 2, 0, 0)
     slot = (slot + struct.pack("<I", zlib.crc32(slot))).ljust(4096, b"\0")
     (config.path / EPOCHS_FILE).write_bytes(2 * slot)
     handle = start_replica(config)
