@@ -253,8 +253,9 @@ class Outstanding:
                 return None
             self.acked = reply.number
         else:
-            kind, answer = type(reply), waiting.answer
-            fits = kind is answer or (kind is ReadFailed and answer is not Written)
+            fits = type(reply) is waiting.answer
+            if not fits and isinstance(reply, ReadFailed):
+                fits = waiting.answer is not Written and reply.code != 0
             if not fits or reply.xid != waiting.ident:
                 return None
             if isinstance(reply, ChildrenRead | PathsRead) and not self._is_whole(reply):

@@ -200,6 +200,7 @@ def test_each_kind_of_read(ask: Any, sent: Any, reply: Any) -> None:
         outstanding.add(ask, "token", Millis(0))
         assert outstanding.take_batch() == [sent]
         assert outstanding.answered(Done(1, Zxid(1))) is None
+        assert outstanding.answered(ReadFailed(1, Zxid(1), 0)) is None  # a failure without a code
         waiting = outstanding.answered(answer)
         assert waiting is not None and waiting.token == "token"
         assert waiting.size > len(waiting.path)
