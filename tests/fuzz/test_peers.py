@@ -60,6 +60,7 @@ class RecordedLink:
     """A link to a peer that only remembers how it was closed."""
 
     incarnation = 7
+    carrier = "recorded"
 
     def __init__(self) -> None:
         self.closed: list[str] = []

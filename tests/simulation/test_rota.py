@@ -7,7 +7,9 @@ import pytest
 from raykeeper.actors.adoption import Adoption
 from raykeeper.actors.server_notes import SNAPSHOT_ADOPTED
 from raykeeper.zab.effects import AdoptSnapshot
-from raykeeper.znodes.watches import WatchTable
+from raykeeper.zab.ids import Zxid
+from raykeeper.znodes.missed import Missed
+from raykeeper.znodes.watches import Fired, WatchTable
 from tests.simulation import rota
 from tests.simulation.draw import draw_plan
 from tests.simulation.plan import FaultKind, Plan
@@ -31,20 +33,22 @@ def test_some_seeds_have_one_and_it_is_always_the_same() -> None:
 def test_who_comes_back_is_sent_all_of_it_while_clients_watch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    fuzzy, fired = [], []
-    adopt, reevaluate = Adoption.adopt, WatchTable.reevaluate
+    fuzzy, fired, adopting = [], [], []
+    adopt, by_state = Adoption.adopt, Missed.by_state
 
     def adopts(self: Adoption, effect: AdoptSnapshot) -> None:
         fuzzy.append(effect.consistent_at > effect.zxid)
+        adopting.append(effect)
         adopt(self, effect)
+        adopting.clear()
 
-    def reevaluates(self: WatchTable, *args: object) -> object:
-        events = reevaluate(self, *args)  # type: ignore[arg-type]
-        fired.append(bool(events))
+    def shows(self: Missed, watches: WatchTable, since: Zxid) -> list[Fired]:
+        events = by_state(self, watches, since)
+        fired.append(bool(adopting and events))
         return events
 
     monkeypatch.setattr(Adoption, "adopt", adopts)
-    monkeypatch.setattr(WatchTable, "reevaluate", reevaluates)
+    monkeypatch.setattr(Missed, "by_state", shows)
     for plan, _ in zip(rotas(timed=True), range(8), strict=False):
         World(plan).run()
     assert any(fuzzy) and any(fired)

@@ -85,6 +85,14 @@ def test_all_is_as_it_was_when_the_disks_of_a_majority_are_back(seed: int) -> No
     assert is_alone or report.notes[QUORUM_LOST] > 0
 
 
+def failure_of(plan: Plan) -> str:
+    try:
+        World(plan).run()
+    except AssertionError as failure:
+        return str(failure)
+    return ""
+
+
 @pytest.mark.parametrize(
     ("owner", "name", "wrong", "seen"),
     [
@@ -96,9 +104,7 @@ def test_who_decides_without_a_majority_is_found(
     monkeypatch: pytest.MonkeyPatch, owner: type, name: str, wrong: object, seen: str
 ) -> None:
     monkeypatch.setattr(owner, name, wrong)
-    with pytest.raises(AssertionError, match=seen):
-        for seed in range(1, 9):
-            World(ends_without_majority(seed)).run()
+    assert any(failure_of(ends_without_majority(seed)).startswith(seen) for seed in range(1, 9))
 
 
 @pytest.mark.parametrize("drift_ppm", [-25_000, -7, 0, 25_000])
