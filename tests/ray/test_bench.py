@@ -55,8 +55,9 @@ def measure(system: System, experiment: AnyExperiment, folder: Path) -> list[Row
 
 
 def check(system: System, experiment: AnyExperiment, rows: list[Row], folder: Path) -> None:
-    """All columns are there, of every client; the results are written."""
-    assert {row["client"] for row in rows} == set(system.clients)
+    """All columns are there, of every client that is of interest; the results are written."""
+    clients = system.clients[:1] if experiment.name == "million" else system.clients
+    assert {row["client"] for row in rows} == set(clients)
     expected: dict[str, Any] = COLUMNS[experiment.name]
     for name, values in expected.items():
         found = [row[name] for row in rows if name in row]

@@ -69,19 +69,15 @@ def test_kill_9_during_writes(launch_one: Launch, leads: bool, links: str) -> No
             other.sync("/w")
             check_complete(writer, other, "/w")
     # Ray starts the killed one again, and it catches up.
-    again = eventually(
-        lambda: next(
-            (
-                s
-                for s in ensemble.status().servers
-                if s.server_id == victim.server_id
-                and s.role in ("leader", "follower")
-                and s.pid != victim.pid
-            ),
-            None,
+    eventually(
+        lambda: any(
+            s.server_id == victim.server_id
+            and s.role in ("leader", "follower")
+            and s.pid != victim.pid
+            and s.last_zxid >= victim.last_zxid
+            for s in ensemble.status().servers
         )
     )
-    assert again.last_zxid >= victim.last_zxid
 
 
 def test_all_killed_and_restarted(launch_one: Launch) -> None:
