@@ -45,6 +45,7 @@ from raykeeper.znodes.acl import Identity
 _PIN_SHARE = 0.001
 _GRACE_S = 2.0
 """How long a launch that has a majority waits for the next server."""
+_STOPPED = "it was stopped meanwhile"
 _log = logging.getLogger("raykeeper.clusters")
 
 
@@ -202,9 +203,14 @@ def _wait_until_ready(config: EnsembleConfig, deadline: float) -> None:
     """
     voters, majority = set(config.voter_ids), config.servers // 2 + 1
     every = config.voter_ids + config.observer_ids
-    waiting = {find_replica(config.name, s).ready.remote(): s for s in every}
+    waiting: dict[ray.ObjectRef[Any], ServerId] = {}
     problems: dict[ServerId, StorageError | str] = {}
     started: set[ServerId] = set()
+    for server in every:
+        try:
+            waiting[find_replica(config.name, server).ready.remote()] = server
+        except ValueError:  # somebody has stopped the ensemble, or killed the server for good
+            problems[server] = _STOPPED
     while waiting and len(voters & (started | set(waiting.values()))) >= majority:
         is_enough = len(voters & started) >= majority
         left_s = max(0.0, deadline - time.monotonic())
@@ -225,8 +231,8 @@ def _wait_until_ready(config: EnsembleConfig, deadline: float) -> None:
     for problem in problems.values():
         if isinstance(problem, StorageError):
             raise problem
-    late = ", ".join(str(server) for server in sorted(problems))
-    raise NoLeaderError(f"ensemble {config.name!r} did not start in time: no word from {late}")
+    why = "; ".join(f"server {server}: {problems[server]}" for server in sorted(problems))
+    raise NoLeaderError(f"ensemble {config.name!r} did not start: {why}")
 
 
 def _problem_of(server: ServerId, ready: "ray.ObjectRef[Any]") -> StorageError | str | None:
@@ -237,7 +243,7 @@ def _problem_of(server: ServerId, ready: "ray.ObjectRef[Any]") -> StorageError |
     except ray.exceptions.RayActorError:
         return "its process ended; Ray starts it again"
     except ray.exceptions.TaskCancelledError:
-        return "it was stopped meanwhile"
+        return _STOPPED
     return None
 
 

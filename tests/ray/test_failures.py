@@ -1,5 +1,6 @@
 """What an ensemble bears, and what it says when it cannot go on."""
 
+import importlib
 import os
 import shutil
 import signal
@@ -12,7 +13,8 @@ import ray
 
 from raykeeper.actors.disk.identity import Owner, claim_folder, peek_identity
 from raykeeper.actors.disk.storage_errors import ForeignFolder, StorageError
-from raykeeper.actors.ray_actors import find_replica
+from raykeeper.actors.ray_actors import find_replica, start_replica
+from raykeeper.actors.replica_config import ReplicaConfig
 from raykeeper.client import Client, ClientState
 from raykeeper.client.errors import OperationTimeoutError
 from raykeeper.clusters import ConfigError, Ensemble, NoLeaderError
@@ -154,6 +156,38 @@ def test_no_quorum_is_told_after_the_timeout(launch_one: Launch) -> None:
         # Launching again completes it.
         launch_one(ensemble.name)
         assert client.get("/kept")[0] == b"x"
+
+
+def test_servers_that_are_killed_while_they_are_launched(
+    launch_one: Launch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start_and_kill(config: ReplicaConfig, *where: Any) -> Any:
+        handle = start_replica(config, *where)
+        if config.server_id in killed:
+            ray.kill(handle, no_restart=True)
+            eventually(lambda: _is_gone(config.ensemble, config.server_id))
+        return handle
+
+    killed = {1}
+    launching = importlib.import_module("raykeeper.clusters.launch")
+    monkeypatch.setattr(launching, "start_replica", start_and_kill)
+    ensemble = launch_one()
+    assert [each.role for each in ensemble.status().servers][0] == "down"
+    name, killed = new_name(), {1, 3}
+    with pytest.raises(NoLeaderError) as caught:
+        launch_one(name)
+    stopped = "it was stopped meanwhile"
+    assert f"did not start: server 1: {stopped}; " in str(caught.value)
+    assert f"server 3: {stopped}" in str(caught.value)
+    Ensemble(name).shutdown()
+
+
+def _is_gone(ensemble: str, server_id: ServerId) -> bool:
+    try:
+        find_replica(ensemble, server_id)
+    except ValueError:
+        return True
+    return False
 
 
 def test_a_foreign_folder_names_node_and_folder(launch_one: Launch, tmp_path: Path) -> None:
