@@ -4,6 +4,7 @@ Invariants: a connection number is never used twice, by any incarnation of the s
 never more than `clients_max` links, so that Ray always has a free slot for calls of peers.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
@@ -30,9 +31,9 @@ class ClientLinks:
     def __len__(self) -> int:
         return len(self._links)
 
-    def open_links(self) -> list[Link]:
-        """The links that are up."""
-        return list(self._links.values())
+    def carriers(self) -> dict[str, int]:
+        """How many links each carrier has."""
+        return dict(Counter(link.carrier for link in self._links.values()))
 
     def accept(self, link: Link, host: str = "") -> LinkEvents:
         """Take the link of a client, which is at `host`.

@@ -57,9 +57,9 @@ class PeerLinks:
             if peer < self._server_id:
                 self._dialing.append(loop.create_task(self._keep_dialing(dialer, peer)))
 
-    def open_links(self) -> list[Link]:
-        """The links that are up."""
-        return [end.link for end in self._ends.values()]
+    def carriers(self) -> dict[ServerId, str]:
+        """What carries the link to each server that is linked."""
+        return {peer: end.link.carrier for peer, end in sorted(self._ends.items())}
 
     def accept(self, hello: Hello, link: Link) -> LinkEvents:
         """Take the link of a server with a higher id, in the place of an older one.

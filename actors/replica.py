@@ -95,7 +95,7 @@ class Replica:
                 node_id=self._node_id,
                 failure=str(self._failure or self._waits_for or ""),
             )
-        stats = self._running.server.stats()
+        stats, links = self._running.server.stats(), self._running.links
         return ReplicaStatus(
             server_id=self.server_id,
             role=stats.role.value,
@@ -110,9 +110,10 @@ class Replica:
             begun_anew=self._running.begun_anew,
             has_room=stats.has_room,
             incarnation=self.incarnation,
-            links=dict(self._running.links.peers.states),
-            clients=len(self._running.links.clients),
-            streams=self._running.links.streams,
+            links=dict(links.peers.states),
+            carriers=links.peers.carriers(),
+            clients=links.clients.carriers(),
+            without_streams=links.without_streams,
             sessions=stats.sessions,
             znodes=stats.znodes,
             watches=stats.watches,

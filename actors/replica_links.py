@@ -13,7 +13,7 @@ from raykeeper.actors.events import Event
 from raykeeper.actors.peer_links import PeerLinks
 from raykeeper.actors.replica_config import AUTO, DIRECT, RAY, ReplicaConfig
 from raykeeper.links.auto import AutoDialer
-from raykeeper.links.contract import RAY_CALLS, STREAM, Link, LinkEvents, LinkRefused
+from raykeeper.links.contract import RAY_CALLS, Link, LinkEvents, LinkRefused
 from raykeeper.links.hello import Fence, Hello, LinkKind, objection_to, peer_hello
 from raykeeper.links.limits import PEER_PARK_MS, PEER_QUEUE_BYTES_MAX
 from raykeeper.links.moving import MovingAcceptor
@@ -54,6 +54,8 @@ class ReplicaLinks:
         self.peers = PeerLinks(config.server_id, config.others, self._fence, deliver, log)
         self._moving = MovingAcceptor(self)
         self.calls = RayCallAcceptor(self._moving)
+        self.without_streams = ""
+        """Why streams are not accepted though the settings allow them."""
         self._listener: StreamListener | None = None
         if config.links != RAY:
             self._listen(host, log)
@@ -62,12 +64,6 @@ class ReplicaLinks:
     def address(self) -> StreamAddress | None:
         """Where streams are accepted, None if they are not."""
         return self._listener.address if self._listener is not None else None
-
-    @property
-    def streams(self) -> int:
-        """How many of the links are streams."""
-        open_links = self.peers.open_links() + self.clients.open_links()
-        return sum(link.carrier == STREAM for link in open_links)
 
     def dial_peers(self, find: Callable[[ServerId], Any]) -> None:
         """Keep links to the other servers from now on; `find` looks up an actor's handle."""
@@ -111,4 +107,5 @@ class ReplicaLinks:
         except OSError as error:
             if self._config.links != AUTO:
                 raise CannotListenError(f"cannot listen at {host}: {error}") from error
+            self.without_streams = f"cannot listen at {host}: {error}"
             log("streams.off", host=host, reason=error)

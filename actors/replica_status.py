@@ -34,9 +34,12 @@ class ReplicaStatus(Struct, frozen=True, kw_only=True):
     incarnation: int = 0
     links: dict[ServerId, str] = field(default_factory=dict)
     """Of each other server: `linked`, or why it is not."""
-    clients: int = 0
-    streams: int = 0
-    """How many of the links, of servers and clients, are direct streams."""
+    carriers: dict[ServerId, str] = field(default_factory=dict)
+    """Of each other server that is linked: what carries the link."""
+    clients: dict[str, int] = field(default_factory=dict)
+    """How many links of clients each carrier has."""
+    without_streams: str = ""
+    """Why it takes no direct streams though its settings allow them."""
     sessions: int = 0
     znodes: int = 0
     watches: int = 0

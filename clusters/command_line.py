@@ -10,6 +10,7 @@ import os
 import random
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -41,7 +42,7 @@ from raykeeper.clusters.local_head import find_head, start_head, stop_head
 from raykeeper.clusters.local_ray import RayNotFoundError, is_ray_here, join_ray
 from raykeeper.clusters.shell import Shell, ShellUsageError
 from raykeeper.zab.errors import RayKeeperError
-from raykeeper.zab.ids import show_zxid
+from raykeeper.zab.ids import ServerId, show_zxid
 
 OK, FAILED, USAGE, NOT_FOUND, NO_QUORUM, INTERRUPTED = 0, 1, 2, 3, 4, 130
 _CODES: list[tuple[tuple[type[RayKeeperError], ...], int]] = [
@@ -242,10 +243,18 @@ def _tell_folder(ensemble: Ensemble) -> None:
         out.print(f"data in {folder}", markup=False, highlight=False, soft_wrap=True)
 
 
+def _linked_to(carriers: Mapping[ServerId, str]) -> str:
+    """Which servers by which carrier, such as `1, 3 by stream`."""
+    peers: dict[str, list[str]] = {}
+    for peer, carrier in carriers.items():
+        peers.setdefault(carrier, []).append(str(peer))
+    return ", ".join(f"{', '.join(ids)} by {carrier}" for carrier, ids in peers.items()) or "none"
+
+
 def _show(report: EnsembleStatus) -> None:
     out.print(f"ensemble {report.name}", highlight=False)
     table = Table(box=None, pad_edge=False)
-    for heading in ("server", "role", "epoch", "zxid", "pid", "Ray node"):
+    for heading in ("server", "role", "epoch", "zxid", "pid", "Ray node", "linked to", "clients"):
         table.add_column(heading, no_wrap=True)
     for heading in ("sessions", "znodes", "watches", "waiting"):
         table.add_column(heading, justify="right", no_wrap=True)
@@ -263,6 +272,8 @@ def _show(report: EnsembleStatus) -> None:
             show_zxid(server.last_zxid),
             str(server.pid),
             server.node_id[:8],
+            _linked_to(server.carriers),
+            ", ".join(f"{number} by {by}" for by, number in sorted(server.clients.items())) or "0",
             *(str(number) for number in numbers),
         )
     # Numbers that are cut off would mislead; a narrow terminal wraps the lines.

@@ -59,6 +59,10 @@ class ServerStatus(Struct, frozen=True):
     znodes: int = 0
     watches: int = 0
     outstanding: int = 0
+    carriers: dict[ServerId, str] = {}
+    """What carries the link to each server that it is linked to."""
+    clients: dict[str, int] = {}
+    """How many links of clients each carrier has."""
     problem: str = ""
     """Why it is down, starting or without a vote, or which servers it cannot reach."""
 
@@ -287,6 +291,8 @@ def _server_status(
         problems.append(f"waits for its vote, because it may have forgotten a promise: {reason}")
     if not answer.has_room:
         problems.append("its disk is full: it logs nothing until there is room")
+    if answer.without_streams:
+        problems.append(f"takes Ray calls only: it {answer.without_streams}")
     broken = [f"{peer} ({why})" for peer, why in sorted(answer.links.items()) if why != "linked"]
     reached = [peer for peer in voters if peer == server or answer.links.get(peer) == "linked"]
     if broken and answer.role == "looking" and len(reached) <= len(voters) // 2:
@@ -302,6 +308,8 @@ def _server_status(
         znodes=answer.znodes,
         watches=answer.watches,
         outstanding=answer.outstanding,
+        carriers=answer.carriers,
+        clients=answer.clients,
         problem="; ".join(problems),
     )
 

@@ -7,22 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from raykeeper.actors.ray_actors import find_replica
-from raykeeper.actors.replica_status import ReplicaStatus
 from raykeeper.client import ClientState, connect
 from raykeeper.client.errors import ConnectionLossError
 from raykeeper.clusters import Ensemble
+from raykeeper.links.contract import STREAM
 from tests.ray.conftest import Launch, all_serve, eventually, role_of
 
 
 def streams_of(ensemble: Ensemble) -> list[int]:
     """How many streams each server has."""
-    import ray
-
-    servers = ensemble.status().servers
-    asked = [find_replica(ensemble.name, each.server_id).status.remote() for each in servers]
-    found: list[ReplicaStatus] = ray.get(asked)
-    return [status.streams for status in found]
+    return [
+        sum(carrier == STREAM for carrier in server.carriers.values())
+        + server.clients.get(STREAM, 0)
+        for server in ensemble.status().servers
+    ]
 
 
 @pytest.mark.parametrize(("links", "of_peers"), [("auto", 2), ("direct", 2), ("ray", 0)])

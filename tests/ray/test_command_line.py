@@ -18,6 +18,7 @@ from raykeeper.clusters.command_line import main
 from raykeeper.zab.ids import ServerId
 from tests.ray.conftest import Launch, eventually, new_name
 
+_PAIRS = ("1, 2", "1, 3", "2, 3")
 Run = Callable[..., tuple[int, str, str]]
 
 
@@ -40,10 +41,14 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
 
 
 def test_status(shared: Ensemble, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    code, out, _ = run("status", shared.name)
+    with shared.connect():
+        code, out, _ = run("status", shared.name)
     assert code == 0
     assert f"ensemble {shared.name}" in out
     assert len(re.findall(r"^[123]\s+(leader|follower)\s", out, re.MULTILINE)) == 3
+    linked = re.findall(r"  ([123], [123] by stream)  (1 by stream|0) ", out)
+    assert sorted(peers for peers, _ in linked) == [f"{pair} by stream" for pair in _PAIRS]
+    assert sorted(clients for _, clients in linked) == ["0", "0", "1 by stream"]
     code, out, _ = run("status")  # the only one there is
     assert (code, out.splitlines()[0]) == (0, f"ensemble {shared.name}")
     monkeypatch.setenv("COLUMNS", "40")

@@ -172,7 +172,7 @@ def test_servers_that_are_killed_while_they_are_launched(
     launching = importlib.import_module("raykeeper.clusters.launch")
     monkeypatch.setattr(launching, "start_replica", start_and_kill)
     ensemble = launch_one()
-    assert [each.role for each in ensemble.status().servers][0] == "down"
+    assert ensemble.status().servers[0].role == "down"
     name, killed = new_name(), {1, 3}
     with pytest.raises(NoLeaderError) as caught:
         launch_one(name)

@@ -54,14 +54,15 @@ def run(scenario: Callable[[], Awaitable[None]]) -> None:
 
 @pytest.mark.parametrize(
     ("setting", "carrier", "streams"),
-    [("auto", STREAM, 1), ("direct", STREAM, 1), ("ray", RAY_CALLS, 0)],
+    [("auto", STREAM, True), ("direct", STREAM, True), ("ray", RAY_CALLS, False)],
 )
-def test_clients_take_what_the_setting_says(setting: str, carrier: str, streams: int) -> None:
+def test_clients_take_what_the_setting_says(setting: str, carrier: str, streams: bool) -> None:
     async def scenario() -> None:
         server, near = Links(setting), Recorder()
         link = await server.dial(near)
         assert (link.carrier, link.incarnation) == (carrier, 5)
-        assert (server.links.streams, len(server.links.clients)) == (streams, 1)
+        assert server.links.clients.carriers() == {carrier: 1}
+        assert (server.links.address is not None, server.links.without_streams) == (streams, "")
         link.send(b"hello")
         await asyncio.wait_for(server.changed.wait(), 10)
         (event,) = server.events
@@ -88,6 +89,7 @@ def test_who_cannot_listen_says_so_and_takes_calls() -> None:
         server, near = Links("auto", ELSEWHERE), Recorder()
         assert [line for line, _ in server.lines] == ["streams.off"]
         assert server.lines[0][1]["host"] == ELSEWHERE
+        assert server.links.without_streams.startswith(f"cannot listen at {ELSEWHERE}: ")
         link = await server.dial(near)
         assert link.carrier == RAY_CALLS
         server.links.close("the server stops")

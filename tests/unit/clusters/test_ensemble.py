@@ -44,6 +44,15 @@ def test_a_healthy_ensemble() -> None:
     ]
 
 
+def test_the_carriers_of_links_and_why_there_are_no_streams() -> None:
+    carriers, clients = {ServerId(1): "ray calls"}, {"ray calls": 2, "stream": 1}
+    reason = "cannot listen at 10.0.0.1: no such address"
+    answer = said(2, "leader", carriers=carriers, clients=clients, without_streams=reason)
+    (status,) = summarize("coord", {ServerId(2): answer}).servers
+    assert (status.carriers, status.clients) == (carriers, clients)
+    assert status.problem == f"takes Ray calls only: it {reason}"
+
+
 def test_of_two_leaders_the_newer_epoch_is_right() -> None:
     old, new = said(1, "leader", epoch=Epoch(1)), said(3, "leader", epoch=Epoch(2))
     assert summarize("coord", heard(old, said(2, "follower"), new)).leader == 3
