@@ -8,6 +8,7 @@ ZooKeeper: `ZooKeeperServer.outstandingChanges`, `ChangeRecord`.
 """
 
 from collections import deque
+from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -53,6 +54,10 @@ class FutureTree:
         self._ephemerals: dict[SessionId, dict[str, None]] = {}  # outstanding creations, by owner
         self._last = ZERO
         self._draft: dict[str, FutureZnode] | None = None
+        # The paths of both by parent, from the first `names_of` until there are none: it would take
+        # too long to look at all that is outstanding each time, and most ensembles never ask.
+        self._below: dict[str, dict[str, None]] | None = None
+        self._draft_below: dict[str, dict[str, None]] | None = None
         self.quotas = FutureQuotas(tree.quotas, self._usage_of)
         self._limits = self.quotas.limits
 
@@ -113,20 +118,23 @@ class FutureTree:
         names = dict.fromkeys(
             child[start:] for child in (znode.children if znode is not None else None) or ()
         )
-        for layer in (self._overlay, self._draft or {}):
-            for child, record in layer.items():
-                if parent_of(child) == path and child != "/":
-                    if record.exists:
-                        names[child[start:]] = None
-                    else:
-                        names.pop(child[start:], None)
+        for layer, below in self._layers():
+            for child in below.get(path, ()):
+                if layer[child].exists:
+                    names[child[start:]] = None
+                else:
+                    names.pop(child[start:], None)
         return list(names)
 
     def keep(self, zxid: Zxid, path: str, record: FutureZnode) -> None:
         """Transaction `zxid` leaves `path` as `record` says."""
         if self._draft is not None:
             self._draft[path] = record
+            if self._draft_below is not None:
+                _put_below(self._draft_below, path)
             return
+        if self._below is not None:
+            _put_below(self._below, path)
         record.zxid = zxid
         self._overlay[path] = record
         self._touched.append((zxid, path))
@@ -170,6 +178,7 @@ class FutureTree:
         """What is kept from now on may be discarded."""
         assert self._draft is None
         self._draft = {}
+        self._draft_below = None
         self.quotas.draft()
 
     def discard(self) -> None:
@@ -206,6 +215,7 @@ class FutureTree:
         """The tree has everything up to `zxid`: forget what it now says itself."""
         if zxid >= self._last:
             self._overlay.clear()
+            self._below = None
             self._touched.clear()
             self._ephemerals.clear()
             return
@@ -217,6 +227,18 @@ class FutureTree:
             if record is not None and record.zxid <= zxid:
                 del overlay[path]
                 self._forget_ephemeral(path, record)
+                if self._below is not None:
+                    _take_below(self._below, path)
+
+    def _layers(self) -> Iterator[tuple[dict[str, FutureZnode], dict[str, dict[str, None]]]]:
+        """What is outstanding, then the draft; each with its paths by parent."""
+        if self._below is None:
+            self._below = _by_parent(self._overlay)
+        yield self._overlay, self._below
+        if self._draft is not None:
+            if self._draft_below is None:
+                self._draft_below = _by_parent(self._draft)
+            yield self._draft, self._draft_below
 
     def _usage_of(self, path: str) -> Usage:
         """What will be in a subtree: what is, and what the overlay makes of it."""
@@ -238,3 +260,23 @@ class FutureTree:
             owned.pop(path, None)
             if not owned:
                 del self._ephemerals[record.owner]
+
+
+def _by_parent(paths: Iterable[str]) -> dict[str, dict[str, None]]:
+    below: dict[str, dict[str, None]] = {}
+    for path in paths:
+        _put_below(below, path)
+    return below
+
+
+def _put_below(below: dict[str, dict[str, None]], path: str) -> None:
+    if path != "/":
+        below.setdefault(parent_of(path), {})[path] = None
+
+
+def _take_below(below: dict[str, dict[str, None]], path: str) -> None:
+    if path != "/":
+        siblings = below[parent_of(path)]
+        del siblings[path]
+        if not siblings:
+            del below[parent_of(path)]

@@ -78,6 +78,8 @@ class FutureSession(Struct):
     identities: Identities
     results: deque[tuple[int, int]]
     """Number and bytes of the outcomes of transactions that are not yet acknowledged."""
+    results_bytes: int
+    """Of all of them."""
     closing: bool = False
 
 
@@ -116,7 +118,7 @@ class Preparation:
             session.last_number = number
             held = session.results
             while held and held[0][0] <= write.acked:
-                held.popleft()
+                session.results_bytes -= held.popleft()[1]
             change = self._change(zxid, time_ms, session_id, session, write.op)
         # No client can have the outcome of this write yet, whatever it says.
         acked = write.acked
@@ -209,6 +211,7 @@ class Preparation:
             session = self._state.sessions.get(session_id)
             if session is None:
                 return None
+            held = _results_held(session)
             future = FutureSession(
                 session.owner,
                 session.password,
@@ -217,7 +220,8 @@ class Preparation:
                 session.host,
                 session.proven,
                 session.identities,
-                _results_held(session),
+                held,
+                sum(size for _, size in held),
             )
             self._sessions[session_id] = future
         return None if future.closing else future
@@ -263,13 +267,16 @@ class Preparation:
         session: FutureSession,
         op: Transaction,
     ) -> Change:
-        held = session.results
-        room = OUTCOME_BYTES_MAX - sum(size for _, size in held)
+        room = OUTCOME_BYTES_MAX - session.results_bytes
         change = self._transactions.prepare(zxid, time_ms, session_id, session.identities, op, room)
+        size = 0
         if type(change) is Several:
-            held.append((session.last_number, results_bytes(change.results)))
+            size = results_bytes(change.results)
         elif type(change) is Aborted:
-            held.append((session.last_number, OP_BYTES * change.count))
+            size = OP_BYTES * change.count
+        if size:
+            session.results.append((session.last_number, size))
+            session.results_bytes += size
         return change
 
     def _identified(self, session: FutureSession, op: AddAuth) -> Change:
@@ -336,7 +343,7 @@ class Preparation:
                 return OpenRefused(server_id, connection, Code.CONNECTION_LOSS)
             session_id = SessionId(zxid)
             future = FutureSession(
-                zxid, password, 0, request.attempt, host, (), identities_of((), host), deque()
+                zxid, password, 0, request.attempt, host, (), identities_of((), host), deque(), 0
             )
             self._sessions[session_id] = future
             self._passwords[password] = session_id

@@ -1,7 +1,15 @@
 """FutureTree: what outstanding transactions leave, and forgetting what was applied."""
 
+import sys
+from collections import deque
+from collections.abc import Iterable
+from random import Random
+
+import pytest
+
 from raykeeper.zab.ids import Millis, Zxid
 from raykeeper.znodes.future import FutureTree, FutureZnode
+from raykeeper.znodes.paths import parent_of
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.tree import Tree
 from raykeeper.znodes.txns import Created
@@ -109,3 +117,103 @@ def test_ephemerals_are_those_of_the_tree_and_of_what_is_outstanding() -> None:
     assert future.ephemerals_of(OTHER) == ["/e1"]
     future.applied(Zxid(16))
     assert future.ephemerals_of(OTHER) == []
+
+
+class Naive:
+    """The names below each parent, written down again in full by every change."""
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        self.paths = set(paths)
+
+    def names_of(self, path: str) -> list[str]:
+        start = len(path.rstrip("/")) + 1
+        return sorted(each[start:] for each in self.paths if parent_of(each) == path != each)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_names_of_children_whatever_is_outstanding(seed: int) -> None:
+    """Asked for seldom or often, before, in and after drafts, while transactions are applied."""
+    rng = Random(seed)
+    parents = ["/p", "/q"]
+    tree = tree_with(*parents, *(f"/p/{n}" for n in range(4)))
+    future, naive = FutureTree(tree), Naive(tree.znodes)
+    applied: deque[tuple[Zxid, list[str]]] = deque()
+    zxid = Zxid(100)
+    for _ in range(300):
+        path = f"{rng.choice(parents)}/{rng.randrange(6)}"
+        zxid = Zxid(zxid + 1)
+        match rng.choice(("change", "change", "draft", "ask", "apply")):
+            case "change":
+                toggle(future, naive, zxid, path)
+            case "draft":
+                before = set(naive.paths)
+                future.draft()
+                for _ in range(rng.randrange(4)):
+                    toggle(future, naive, zxid, f"{rng.choice(parents)}/{rng.randrange(6)}")
+                    if rng.random() < 0.5:
+                        assert sorted(future.names_of("/p")) == naive.names_of("/p")
+                if rng.random() < 0.5:
+                    future.settle(zxid)
+                else:
+                    future.discard()
+                    naive.paths = before
+            case "ask":
+                for parent in (*parents, "/"):
+                    assert sorted(future.names_of(parent)) == naive.names_of(parent)
+            case _:
+                pass
+        applied.append((zxid, sorted(naive.paths)))
+        if rng.random() < 0.2:
+            done, paths = applied[rng.randrange(len(applied))]
+            apply(tree, done, paths)
+            future.applied(done)
+            while applied and applied[0][0] <= done:
+                applied.popleft()
+    assert sorted(future.names_of("/p")) == naive.names_of("/p")
+
+
+def toggle(future: FutureTree, naive: Naive, zxid: Zxid, path: str) -> None:
+    record = future.find(path)
+    assert (record is not None) is (path in naive.paths)
+    if record is not None:
+        future.delete(zxid, path, record)
+        naive.paths.remove(path)
+    else:
+        parent = found(future, parent_of(path))
+        parent.num_children += 1
+        future.keep(zxid, parent_of(path), parent)
+        future.create(zxid, T, path, b"", NOBODY)
+        naive.paths.add(path)
+
+
+def apply(tree: Tree, zxid: Zxid, paths: list[str]) -> None:
+    """Make the tree what it was to be after a transaction."""
+    for path in [path for path in tree.znodes if path not in paths]:
+        tree.delete(zxid, path)
+    for path in paths:
+        if path not in tree.znodes:
+            tree.create(zxid, T, Created(path, b"", NOBODY, 1))
+
+
+def test_names_of_children_cost_the_same_whatever_is_outstanding() -> None:
+    """Else a transaction of many listings would hold the leader up for long."""
+
+    def steps(outstanding: int) -> int:
+        future = FutureTree(tree_with("/p", "/p/a", "/q"))
+        for number in range(outstanding):
+            future.create(Zxid(10 + number), T, f"/q/{number}", b"", NOBODY)
+        future.names_of("/p")
+        future.create(Zxid(10 + outstanding), T, "/p/b", b"", NOBODY)
+        calls = 0
+
+        def count(*_event: object) -> None:
+            nonlocal calls
+            calls += 1
+
+        sys.setprofile(count)
+        names = future.names_of("/p")
+        sys.setprofile(None)
+        assert names == ["a", "b"]
+        return calls
+
+    assert steps(1_000) == steps(1)
