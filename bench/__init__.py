@@ -13,6 +13,7 @@ loads/                           client processes that generate load
 measures.py                      percentiles, rates, gaps, ratios: pure
 results.py, plots.py             CSV and PNG
 core.py, client.py, listing.py   single parts without Ray, as scripts: python bench/core.py
+pure_ensemble.py, crowds.py      the servers of core.py and of the experiment `growth`
 
 Paper: ZooKeeper (Hunt, Konar, Junqueira, Reed, USENIX ATC 2010), section 5.
 """

@@ -55,6 +55,9 @@ COMMON: dict[str, tuple[Any, Any]] = {
 }
 
 
+OF_SYSTEMS = ("against", "links")
+
+
 def perform(experiment: AnyExperiment, console: Console, given: Mapping[str, Any]) -> None:
     """Run an experiment and show and write what came of it.
 
@@ -63,7 +66,9 @@ def perform(experiment: AnyExperiment, console: Console, given: Mapping[str, Any
         BenchError: a system or a generator failed. All that was started has ended.
     """
     sizes = sizes_of(experiment, given, is_quick=given["quick"])
-    systems = systems_of(given["against"] or [], given["links"] or [], console)
+    systems: list[System] = []
+    if not experiment.is_alone:
+        systems = systems_of(given["against"] or [], given["links"] or [], console)
     scratch, out = given["scratch"], given["out"]
     for folder in (out, scratch):
         if folder is not None:
@@ -181,7 +186,11 @@ def _command_of(experiment: AnyExperiment) -> Callable[..., None]:
         perform(experiment, Console(), given)
 
     hints = get_type_hints(experiment.sizes, include_extras=True)
-    options = dict(COMMON)
+    options = {
+        name: option
+        for name, option in COMMON.items()
+        if not (experiment.is_alone and name in OF_SYSTEMS)
+    }
     full = experiment.sizes()
     for name in experiment.sizes.__struct_fields__:
         default = _told(full)[name]

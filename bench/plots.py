@@ -39,6 +39,7 @@ def plot_curves(
     *,
     marks: Mapping[str, float] | None = None,
     is_log: bool = False,
+    is_log_x: bool = False,
 ) -> None:
     """One line for each entry; `marks` are vertical lines with a name."""
     # Imported here: it takes a second, and is of an extra.
@@ -58,6 +59,8 @@ def plot_curves(
         plot.set_yscale("log")
     else:
         plot.set_ylim(bottom=0)
+    if is_log_x:
+        plot.set_xscale("log")
     if lines:
         plot.legend(fontsize=8)
     plot.grid(visible=True, alpha=0.3)

@@ -94,7 +94,7 @@ class Run:
     def expect(self, steps: int) -> None:
         """There will be so many steps for each kind of client of each system."""
         contenders = sum(len(system.clients) for system in self.systems)
-        self._progress.update(self._task, total=steps * contenders)
+        self._progress.update(self._task, total=steps * max(contenders, 1))
 
     def step(self, text: str) -> None:
         """A step begins."""

@@ -4,13 +4,14 @@ from raykeeper.bench.experiments.broadcast import FIGURE7
 from raykeeper.bench.experiments.contract import AnyExperiment
 from raykeeper.bench.experiments.creations import TABLE2, ZNODES
 from raykeeper.bench.experiments.failures import FAILOVER, FIGURE8
+from raykeeper.bench.experiments.growth import GROWTH
 from raykeeper.bench.experiments.latency import LATENCY
 from raykeeper.bench.experiments.million import MILLION
 from raykeeper.bench.experiments.throughput import FIGURE5, FIGURE6
 
 EXPERIMENTS: tuple[AnyExperiment, ...] = (
     *(FIGURE5, FIGURE6, FIGURE7, FIGURE8),
-    *(TABLE2, ZNODES, LATENCY, MILLION, FAILOVER),
+    *(TABLE2, ZNODES, LATENCY, MILLION, FAILOVER, GROWTH),
 )
 
 __all__ = ["EXPERIMENTS"]

@@ -33,6 +33,8 @@ class Experiment(Struct, Generic[Sizes], frozen=True, kw_only=True):
     values: tuple[str, ...]
     """The columns that are compared."""
     is_less_better: bool = False
+    is_alone: bool = False
+    """It starts no system: it measures a part of ours by itself."""
 
 
 AnyExperiment = Experiment[Any]

@@ -38,6 +38,9 @@ COLUMNS = {
 }
 
 
+OF_SYSTEMS = [experiment for experiment in EXPERIMENTS if not experiment.is_alone]
+
+
 @pytest.fixture(scope="module")
 def ours(ray_session: str) -> Raykeeper:
     return Raykeeper()
@@ -73,7 +76,7 @@ def check(system: System, experiment: AnyExperiment, rows: list[Row], folder: Pa
         assert (folder / "a.png").read_bytes().startswith(PNG)
 
 
-@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda experiment: experiment.name)
+@pytest.mark.parametrize("experiment", OF_SYSTEMS, ids=lambda experiment: experiment.name)
 def test_an_experiment_on_raykeeper(
     ours: Raykeeper, experiment: AnyExperiment, tmp_path: Path
 ) -> None:
@@ -84,7 +87,7 @@ def test_an_experiment_on_raykeeper(
 
 @pytest.mark.parametrize(
     "experiment",
-    [experiment for experiment in EXPERIMENTS if experiment.name != "figure7"],
+    [experiment for experiment in OF_SYSTEMS if experiment.name != "figure7"],
     ids=lambda experiment: experiment.name,
 )
 def test_an_experiment_on_zookeeper(experiment: AnyExperiment, tmp_path: Path) -> None:
@@ -133,6 +136,15 @@ def test_the_command_writes_and_shows_the_results(tmp_path: Path) -> None:
     assert {"latency.csv", "latency-machine.csv"} <= names
     assert ("latency.png" in names) == can_plot()
     assert "requests,10\n" in (tmp_path / "latency-machine.csv").read_text()
+
+
+def test_the_core_is_measured_alone(tmp_path: Path) -> None:
+    done = bench("growth", "--quick", "--counts", "100,200", "--out", str(tmp_path))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"^raykeeper +core +watches +200 +add_watch ", done.stdout, re.MULTILINE)
+    names = {path.name for path in tmp_path.iterdir()}
+    assert {"growth.csv", "growth-machine.csv"} <= names
+    assert ("growth.png" in names) == can_plot()
 
 
 def test_the_command_refuses_what_makes_no_sense() -> None:

@@ -1,0 +1,147 @@
+"""Pure servers in one thread over in-memory links, to measure what the core itself costs.
+
+Disks are taken as synced at once, links as instant; every frame is encoded and decoded as on a
+real link. Nothing here is timed: whoever measures does so around `run`.
+"""
+
+from collections.abc import Sequence
+
+from raykeeper.actors.effects import SendClient, SendPeer
+from raykeeper.actors.events import (
+    SENT_BYTES,
+    ClientFrameArrived,
+    ClientSent,
+    EpochsSaved,
+    Event,
+    LinkUp,
+    LogSynced,
+    PeerFrame,
+)
+from raykeeper.actors.peer_messages import PeerMessage, decode_peer_frame, encode_peer_frame
+from raykeeper.actors.recovered import Recovered
+from raykeeper.actors.server import Server
+from raykeeper.actors.server_context import ServerOptions
+from raykeeper.zab.effects import Append, SaveEpochs
+from raykeeper.zab.ids import FOUNDING, ZERO, Epoch, Millis, Now, ServerId, Zxid
+from raykeeper.zab.settings import Settings, Timing
+from raykeeper.znodes.errors import Code
+from raykeeper.znodes.limits import Limits
+from raykeeper.znodes.replies import (
+    Connected,
+    Ended,
+    Item,
+    ReadFailed,
+    ServerFrame,
+    Written,
+    decode_server_frame,
+)
+from raykeeper.znodes.requests import Connect, SessionId, encode_client_frame
+
+TOUCH_MS = Millis(250)
+_NEVER_MS = Millis(3_600_000)
+_NEVER_TXNS = 10**9
+_LIMITS = Limits(sessions_max=10_000_000, watches_max=10_000_000)
+
+
+class Ensemble:
+    """Some servers; `run` lets them talk until nothing is under way. Time stands still."""
+
+    def __init__(self, size: int) -> None:
+        self.ids = [ServerId(i + 1) for i in range(size)]
+        recovered = Recovered(Epoch(0), Epoch(0), ZERO, ZERO, [], [], ZERO, FOUNDING)
+        options = ServerOptions(snapshot_every_txns=_NEVER_TXNS, touch_ms=TOUCH_MS)
+        self.servers = {
+            i: Server(
+                Settings(i, tuple(self.ids), timing=Timing(tick_ms=_NEVER_MS)),
+                _LIMITS,
+                options,
+                recovered,
+            )
+            for i in self.ids
+        }
+        self.events: dict[ServerId, list[Event]] = {i: [] for i in self.ids}
+        self.replies: list[bytes] = []
+        self.sent: dict[int, int] = {}
+        self.now = Now(Millis(0), Millis(1_700_000_000_000))
+        for i, server in self.servers.items():
+            self._carry_out(i, server.start(self.now))
+        for i in self.ids:
+            self.events[i].extend(LinkUp(peer) for peer in self.ids if peer != i)
+        self.run()
+        leaders = [i for i, server in self.servers.items() if server.peer.broadcasting]
+        assert len(leaders) == 1, leaders
+        self.leader = leaders[0]
+
+    def run(self) -> None:
+        """Step every server that has events until none has."""
+        busy = True
+        while busy:
+            busy = False
+            for i, server in self.servers.items():
+                if events := self.events[i]:
+                    busy = True
+                    self.events[i] = []
+                    self._carry_out(i, server.step(events, self.now))
+
+    def tick(self) -> None:
+        """Let so much time pass that every server reports which sessions it heard."""
+        mono, wall = self.now
+        self.now = Now(Millis(mono + TOUCH_MS), Millis(wall + TOUCH_MS))
+        for i, server in self.servers.items():
+            self._carry_out(i, server.step([], self.now))
+        self.run()
+
+    def connect(self, i: ServerId, connections: Sequence[int]) -> None:
+        """Open a session on server `i` for each of these connections."""
+        for connection in connections:
+            password = connection.to_bytes(16)
+            connect = Connect(SessionId(0), password, Millis(60_000), ZERO)
+            self.send(i, connection, encode_client_frame(connect))
+        self.run()
+        replies, self.replies = self.replies, []
+        assert len(replies) == len(connections), len(replies)
+        for data in replies:
+            answer = decode_server_frame(data)
+            assert isinstance(answer, Connected) and answer.code == 0, answer
+
+    def send(self, i: ServerId, connection: int, data: bytes) -> None:
+        """A client's frame arrives."""
+        self.events[i].append(ClientFrameArrived(connection, data))
+
+    def answered(self) -> list[Item]:
+        """What the clients were told since the last call; nothing of it has failed."""
+        replies, self.replies = self.replies, []
+        items: list[Item] = []
+        for data in replies:
+            frame = decode_server_frame(data)
+            if isinstance(frame, ServerFrame):
+                items += frame.items
+            else:
+                assert isinstance(frame, Ended) and frame.code == Code.SESSION_EXPIRED, frame
+        for item in items:
+            assert not isinstance(item, ReadFailed), item
+            assert not isinstance(item, Written) or item.code == 0, item
+        return items
+
+    def _carry_out(self, i: ServerId, effects: Sequence[object]) -> None:
+        """What the shell does, with a disk that is done at once."""
+        frames: dict[ServerId, list[PeerMessage]] = {}
+        synced = None
+        for effect in effects:
+            if isinstance(effect, SendPeer):
+                frames.setdefault(effect.peer, []).append(effect.message)
+            elif isinstance(effect, SendClient):
+                number, data = effect.connection, effect.data
+                self.replies.append(data)
+                size = self.sent[number] = self.sent.get(number, 0) + len(data)
+                if size >= SENT_BYTES:
+                    self.sent[number] = 0
+                    self.events[i].append(ClientSent(number, size))
+            elif isinstance(effect, Append):
+                synced = Zxid(effect.first + len(effect.txns) - 1)
+            elif isinstance(effect, SaveEpochs):
+                self.events[i].append(EpochsSaved(effect.accepted, effect.current))
+        if synced is not None:
+            self.events[i].append(LogSynced(synced))
+        for peer, messages in frames.items():
+            self.events[peer].append(PeerFrame(i, decode_peer_frame(encode_peer_frame(messages))))
