@@ -142,12 +142,12 @@ class Missed(Struct, frozen=True):
             return (
                 WatchFired(EventType.DELETED, path, self.state.zxid, once=True) if existed else None
             )
+        if existed and znode.czxid > since:
+            return WatchFired(EventType.DELETED, path, self.state.zxid, once=True)
         if not _may_read(znode, identities):
             return None
         if not existed:
             return WatchFired(EventType.CREATED, path, znode.czxid, once=True)
-        if znode.czxid > since:
-            return WatchFired(EventType.DELETED, path, self.state.zxid, once=True)
         if znode.mzxid > since:
             return WatchFired(EventType.CHANGED, path, znode.mzxid, once=True)
         return None
@@ -157,10 +157,10 @@ class Missed(Struct, frozen=True):
         znode = self.state.tree.znodes.get(path)
         if znode is None:
             return WatchFired(EventType.DELETED, path, self.state.zxid, once=True)
-        if not _may_read(znode, identities):
-            return None
         if znode.czxid > since:
             return WatchFired(EventType.DELETED, path, self.state.zxid, once=True)
+        if not _may_read(znode, identities):
+            return None
         if znode.pzxid > since:
             return WatchFired(EventType.CHILD, path, znode.pzxid, once=True)
         return None

@@ -3,7 +3,7 @@
 import pytest
 
 from raykeeper.zab.ids import Zxid
-from raykeeper.znodes.acl import Acl, Identities
+from raykeeper.znodes.acl import Acl, Identities, digest_id
 from raykeeper.znodes.happenings import History
 from raykeeper.znodes.limits import PATH_CHARS_MAX
 from raykeeper.znodes.missed import EVENT_BYTES, RESUME_BYTES_MAX, Missed
@@ -343,3 +343,19 @@ def test_the_state_tells_nothing_of_what_may_not_be_read(what: str) -> None:
     request = SetWatches(5, since, data, exist, child)
     assert missed_by(leader).set_again(watches, 1, [request]) == []
     assert watches.count_of(1) == 1
+
+
+@pytest.mark.parametrize("what", ["data", "child"])
+def test_that_a_znode_is_gone_is_told_whoever_may_read_the_next_one(what: str) -> None:
+    leader, since = absent()
+    session = leader.open(2)
+    leader.delete(session, "/a/b")
+    hidden = Create("/a/b", b"", 0, [Acl(31, "digest", digest_id("alice", "a"))])
+    assert not isinstance(leader.do(session, hidden), Refused)
+    watches = WatchTable()
+    data, child = (["/a/b"] if name == what else [] for name in ("data", "child"))
+    request = SetWatches(5, since, data, [], child)
+    assert missed_by(leader).set_again(watches, 1, [request]) == [
+        WatchFired(DELETED, "/a/b", leader.zxid, once=True)
+    ]
+    assert watches.count_of(1) == 0
