@@ -102,19 +102,30 @@ class Contents:
     Together the values stay within a bound.
     """
 
-    def __init__(self, znodes: dict[str, Znode]) -> None:
-        """`znodes` are the present ones, which may still be as something left them long ago."""
+    def __init__(self, happened: list[Happening], znodes: dict[str, Znode]) -> None:
+        """`znodes` are the present ones, which may still be as `happened` left them long ago."""
+        self._happened = happened
         self._znodes = znodes
         self._room = TOLD_BYTES_MAX
+        self._last: dict[str, Happening] | None = None
 
     def of(self, happening: Happening) -> tuple[Content | None, Content | None]:
         """Before and after; None where there is no znode, or where it is not known any more."""
         new = happening.new
         if new is None and happening.kind is not DELETED:
             znode = self._znodes.get(happening.path)
-            if znode is not None and znode.mzxid == happening.zxid:
+            if znode is not None and self._is_as_of(znode, happening):
                 new = Content(znode.value, stat_of(znode))
         return self._bounded(happening.old), self._bounded(new)
+
+    def _is_as_of(self, znode: Znode, happening: Happening) -> bool:
+        """Whether neither value nor children nor ACL have changed since: the Stat speaks of all."""
+        zxid = happening.zxid
+        if znode.mzxid != zxid or znode.pzxid > zxid or znode.traits is not happening.traits:
+            return False
+        if self._last is None:
+            self._last = _last_of(self._happened)
+        return self._last[happening.path] is happening
 
     def _bounded(self, content: Content | None) -> Content | None:
         if content is None or content.value is None:
@@ -123,6 +134,16 @@ class Contents:
             return Content(None, content.stat)
         self._room -= len(content.value)
         return content
+
+
+def _last_of(happened: list[Happening]) -> dict[str, Happening]:
+    """The last thing that a transaction did to each znode or its children."""
+    last: dict[str, Happening] = {}
+    for each in happened:
+        last[each.path] = each
+        if each.kind is not CHANGED:
+            last[parent_of(each.path)] = each
+    return last
 
 
 def size_of(contents: Iterable[Content | None]) -> int:

@@ -143,7 +143,7 @@ class WatchTable:
         """What a transaction sets off, in the order it must be told; `znodes` are of now."""
         if not self.count:
             return []
-        firing = _Firing(self, who, Contents(znodes))
+        firing = _Firing(self, who, Contents(happened, znodes))
         for each in happened:
             told = firing.of_value(each)
             if each.kind is DELETED:

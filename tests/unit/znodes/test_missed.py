@@ -12,13 +12,17 @@ from raykeeper.znodes.requests import (
     Create,
     Delete,
     LastingWatch,
+    SetAcls,
     SetData,
     SetWatches,
+    Transaction,
+    TxnOp,
     WatchMode,
     WriteOp,
 )
 from raykeeper.znodes.state import State
 from raykeeper.znodes.traits import traits_of
+from raykeeper.znodes.tree import stat_of
 from raykeeper.znodes.txns import Refused
 from raykeeper.znodes.watches import WatchTable
 from tests.unit.znodes.one_leader import OneLeader
@@ -284,27 +288,63 @@ def test_what_was_missed_is_told_with_the_values_that_are_still_there() -> None:
     leader, since = absent()
     session = leader.open(2)
     for op in (
-        SetData("/a", b"lost", -1),
-        SetData("/a", b"kept", -1),
+        SetData("/a/b", b"lost", -1),
+        SetData("/a/b", b"kept", -1),
         Create("/x", b"new", 0),
-        Delete("/a/b", -1),
-        Create("/a/b", b"again", 0),
-        Delete("/a/b", -1),
+        # Its children change, so the Stat is another one.
+        SetData("/a", b"", -1),
+        Delete("/a/c", -1),
+        Create("/a/c", b"again", 0),
+        # So does its ACL.
+        SetAcls("/a/c", [Acl(31, "world", "anyone")], -1),
+        Delete("/a/c", -1),
+        Create("/y", b"", 0),
+        SetAcls("/y", [Acl(31, "world", "anyone")], -1),
     ):
-        leader.do(session, op)
+        assert not isinstance(leader.do(session, op), Refused)
     lasting = [LastingWatch("/", WatchMode.RECURSIVE, with_values=True)]
     request = SetWatches(5, since, [], [], [], lasting)
     events = missed_by(leader, Zxid(0)).set_again(WatchTable(), 1, [request])
     values = [(each.path, each.old, each.new and each.new.value) for each in events]
     assert values == [
-        ("/a", None, None),
-        ("/a", None, b"kept"),
+        ("/a/b", None, None),
+        ("/a/b", None, b"kept"),
         ("/x", None, b"new"),
-        ("/a/b", None, None),
-        ("/a/b", None, None),
-        ("/a/b", None, None),
+        ("/a", None, None),
+        ("/a/c", None, None),
+        ("/a/c", None, None),
+        ("/a/c", None, None),
+        ("/y", None, None),
     ]
     assert [each.new.stat.version for each in events if each.new] == [2, 0]
+
+
+def test_what_a_transaction_changed_once_more_is_told_without_a_value() -> None:
+    leader, since = absent()
+    session = leader.open(2)
+    ops: list[TxnOp] = [
+        SetData("/a/b", b"lost", -1),
+        SetData("/a/b", b"kept", -1),
+        SetData("/a", b"has one child less soon", -1),
+        Delete("/a/c", -1),
+        Create("/x", b"has a child soon", 0),
+        Create("/x/y", b"", 0),
+        SetData("/x", b"kept", -1),
+    ]
+    assert not isinstance(leader.do(session, Transaction([], ops, [])), Refused)
+    stats = {path: stat_of(znode) for path, znode in leader.state.tree.znodes.items()}
+    lasting = [LastingWatch("/", WatchMode.RECURSIVE, with_values=True)]
+    request = SetWatches(5, since, [], [], [], lasting)
+    events = missed_by(leader, Zxid(0)).set_again(WatchTable(), 1, [request])
+    assert [(each.path, each.new and (each.new.value, each.new.stat)) for each in events] == [
+        ("/a/b", None),
+        ("/a/b", (b"kept", stats["/a/b"])),
+        ("/a", None),
+        ("/a/c", None),
+        ("/x", None),
+        ("/x/y", (b"", stats["/x/y"])),
+        ("/x", (b"kept", stats["/x"])),
+    ]
 
 
 def test_a_recursive_watch_is_told_of_what_lies_below_it_and_of_nothing_beside() -> None:
