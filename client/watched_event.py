@@ -23,7 +23,7 @@ class WatchedEvent(NamedTuple):
     zxid: Zxid
     """The transaction that triggered it; 0 with type NONE."""
     more: bool = False
-    """Whether the next event is of the same transaction."""
+    """Whether the next event of the same watcher is of the same transaction."""
     old: Content | None = None
     """With values: what the znode was. None if there was none, and of an event that was missed
     while there was no connection. Values together above 1 MiB in a transaction are left out."""

@@ -40,6 +40,7 @@ class Watching:
         self._chroot = chroot
         self._events_zxid = ZERO
         self._xids: deque[int] = deque()  # of the SetWatches that are not answered
+        self._together: list[tuple[WatchFired, list[object]]] = []
         self._wanted: dict[tuple[WatchKind, str], dict[object, None]] = {}
 
     def submitted(self, ask: Watch | Unwatch) -> Watch | Unwatch:
@@ -74,13 +75,25 @@ class Watching:
         return code, []
 
     def fired(self, fired: WatchFired, state: ClientState) -> list[FireWatch]:
-        """An event has come."""
+        """An event has come. Those of one transaction wait for the last of them.
+
+        Only then is known which is the last one for each watcher: not every one concerns all.
+        """
         watchers = self.watchers.take(fired.kind, fired.path, only_once=fired.once)
-        if not watchers:
+        self._together.append((fired, watchers))
+        if fired.more:
             return []
-        path = self._chroot.shown(fired.path)
-        told = fired.kind, state, path, fired.zxid, fired.more, fired.old, fired.new
-        return [FireWatch(watchers, WatchedEvent(*told))]
+        together, self._together = self._together, []
+        calls: list[FireWatch] = []
+        later: dict[object, None] = {}
+        for event, concerned in reversed(together):
+            for more in (False, True):
+                group = [each for each in concerned if (each in later) is more]
+                if group:
+                    calls.append(self._call(event, group, state, more=more))
+            later.update(dict.fromkeys(concerned))
+        calls.reverse()
+        return calls
 
     def set_again(self, xids: Iterator[int], bytes_max: int) -> list[SetWatches]:
         """What must be sent first on a new connection."""
@@ -104,6 +117,14 @@ class Watching:
     def disconnected(self) -> None:
         """What was sent on this connection is not answered any more."""
         self._xids.clear()
+        self._together.clear()
+
+    def _call(
+        self, fired: WatchFired, watchers: list[object], state: ClientState, *, more: bool
+    ) -> FireWatch:
+        path = self._chroot.shown(fired.path)
+        told = fired.kind, state, path, fired.zxid, more, fired.old, fired.new
+        return FireWatch(watchers, WatchedEvent(*told))
 
     def _removed(self, ask: Unwatch, zxid: Zxid, state: ClientState) -> tuple[int, list[FireWatch]]:
         removed = self.watchers.remove(ask.path, ask.watcher, _each(ask.kind))

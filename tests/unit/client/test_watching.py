@@ -104,9 +104,30 @@ def test_what_was_found_by_a_look_at_the_state_concerns_one_shot_watches_only() 
 def test_an_event_has_what_the_server_tells() -> None:
     wire = watching(watch("w", values=True))
     old, new = Content(b"1", STAT), Content(None, STAT)
-    (fired,) = wire.items(WatchFired(CHANGED, "/a", Z[3], True, old, new))
-    event = WatchedEvent(CHANGED, ClientState.CONNECTED, "/a", Z[3], True, old, new)
+    (fired,) = wire.items(WatchFired(CHANGED, "/a", Z[3], False, old, new))
+    event = WatchedEvent(CHANGED, ClientState.CONNECTED, "/a", Z[3], False, old, new)
     assert fired == FireWatch(["w"], event)
+
+
+def test_each_watcher_is_told_which_event_of_a_transaction_is_its_last() -> None:
+    wire = watching(watch("a"), watch("both"), watch("both", "/b"))
+    wire.watching(Query(GetData, "/c", "gone"))
+    wire.submit(unwatch("gone", "/c"))
+    wire.items(Done(5, Z[3]))
+    fired = wire.items(
+        WatchFired(CHANGED, "/a", Z[4], more=True),
+        WatchFired(CHANGED, "/b", Z[4], more=True),
+        WatchFired(CHANGED, "/c", Z[4]),  # which nobody waits for any more
+    )
+    told = [(effect.watchers, effect.event.path, effect.event.more) for effect in fired]
+    assert told == [(["both"], "/a", True), (["a"], "/a", False), (["both"], "/b", False)]
+
+
+def test_a_part_of_a_transaction_is_told_again_with_the_rest() -> None:
+    wire = watching(watch("w"))
+    assert wire.items(WatchFired(CHANGED, "/a", Z[4], more=True)) == []
+    wire.reconnected()
+    assert called(wire, CHANGED, "/a", Z[4]) == ["w"]
 
 
 def test_who_is_not_set_is_not_told() -> None:
