@@ -183,12 +183,13 @@ def expired_sessions_are_not_answered(truth: Truth, seen: Seen) -> None:
 def one_session_for_a_client(truth: Truth, seen: Seen | None, change: SessionOpened) -> Seen:
     """A session is opened for a client that asked, and while it lives the client gets no other.
 
-    A client that never heard of its session, or is gone, may have asked on another connection too.
+    A client that never heard of its session, or is gone, may have asked on another connection too;
+    what it asked there may still be done when another client has taken its session over.
     """
     assert seen is not None, f"SessionsOpen: nobody asked for {change}"
     session = truth.sessions.get(seen.session_id)
-    is_only = session is None or session.closed_at is not None
-    assert is_only or seen.session_id == change.session_id, (
+    is_over = session is None or session.closed_at is not None or seen.fenced_after is not None
+    assert is_over or seen.session_id == change.session_id, (
         f"SessionsOpen: {seen} has {show_zxid(Zxid(seen.session_id))}, and {change}"
     )
     return seen

@@ -195,6 +195,9 @@ RIGHT: list[Callable[[], object]] = [
     ),
     lambda: sessions.one_session_for_a_client(world(), client(), opening(SESSION)),
     lambda: sessions.one_session_for_a_client(closed_world(), client(), opening(SessionId(9))),
+    lambda: sessions.one_session_for_a_client(
+        world(), client(fenced_after=1), opening(SessionId(9))
+    ),
     lambda: sessions.expired_sessions_are_not_answered(TRUTH, client()),
     lambda: sessions.expired_sessions_are_not_answered(closed_world(), client(has_closed=True)),
     lambda: letting_go.lets_go_before_it_can_expire("c1", 10, 10),

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from raykeeper.actors import server_notes as notes
-from raykeeper.actors.events import PeerFrame
+from raykeeper.actors.events import PeerFrame, TrackerLost
 from raykeeper.actors.peer_messages import ForwardConnect, WriteGap
 from raykeeper.actors.server_context import ServerOptions
 from raykeeper.zab.ids import Millis, ServerId, Zxid
@@ -252,6 +252,43 @@ def test_taken_over_by_another_client() -> None:
     again.attempt = 9
     again.connect(first.session_id)
     assert isinstance(again.greeting, Connected) and again.greeting.code == Code.AUTH_FAILED
+
+
+def test_late_connect_whose_session_was_taken_over_does_no_harm() -> None:
+    """The password names no session any more, so another one is opened; it ends by its timeout."""
+    servers = Servers(3)
+    servers[3].step(TrackerLost())
+    servers[3].step(TrackerLost())
+    servers.hold(1, 3)
+    dead = Caller(servers[1], 1)
+    assert dead.connect(timeout_ms=1_000) is None
+    first = Caller(servers[2], 2, dead.password)
+    first.attempt = 2
+    assert isinstance(first.connect(timeout_ms=1_000), Connected)
+    second = Caller(servers[3], 3)
+    taking = msgspec.structs.replace(
+        second.request(first.session_id), password=first.password, new_password=second.password
+    )
+    second.raw(encode_client_frame(taking))
+    assert first.ended == Code.SESSION_MOVED
+    assert isinstance(second.greeting, Connected) and second.session_id == first.session_id
+    owner = second.owner
+    servers.release(1, 3)
+    assert isinstance(dead.greeting, Connected) and dead.greeting.code == Code.OK
+    assert dead.session_id != second.session_id and second.owner == owner
+    other = first.host.server.state.sessions.get(dead.session_id)
+    assert other is not None and (other.last_number, other.password) == (0, first.password)
+    for _ in range(20):
+        servers.pass_time(100)
+        second.ask()
+    assert dead.ended == Code.SESSION_EXPIRED
+    assert kinds(second.ask(second.create("/a"))) == [Written]
+    # Who had the session is told so, not that it was given another one.
+    again = Caller(servers[1], 4, first.password)
+    again.attempt = 3
+    again.connect(second.session_id)
+    assert isinstance(again.greeting, Connected) and again.greeting.code == Code.AUTH_FAILED
+    assert servers.digests() == [servers[1].server.state.digest()] * 3
 
 
 @pytest.mark.parametrize("length", [1, 15, 17])
