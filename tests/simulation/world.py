@@ -96,8 +96,10 @@ class World:
         self._converge()
         converged_ms = schedule.now - faulty_until
         schedule.say("all have converged")
+        self.checks.calm(self.nodes)
         self._settle()
         self._end_sessions()
+        self.checks.calm([])
         if any(node.is_flipped for node in self.nodes):
             # Trees are compared when they change.
             for client in self.clients:

@@ -2,19 +2,23 @@
 
 A container is due once it has had a child and has none; the others when their time has passed since
 their value was set, and they have no children. Within one reign that is true time, up to the drift
-of clocks; what passed before the reign is told by the times of transactions.
+of clocks; what passed before the reign is told by the times of transactions. In a quiet world they
+end on time.
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 from raykeeper.zab.ids import ZERO, Epoch, Millis, Zxid, epoch_of, show_zxid
-from raykeeper.znodes.txns import Change, Created, DataSet, Deleted
+from raykeeper.znodes.txns import Change, Created, DataSet, Deleted, SessionClosed
 from tests.simulation.checks.overdue import FASTEST, ROUNDING_MS
 from tests.simulation.checks.several import changes_of
-from tests.simulation.checks.truth import TrueZnode, Truth
+from tests.simulation.checks.truth import TrueZnode, Truth, parent
 
 CONTAINER = -1
 """As a time to live."""
+LATE_MS: Final = 1_000
+"""How late a znode may end, when nothing is in its way but the slowest disks and links."""
 
 
 class Endings:
@@ -22,7 +26,10 @@ class Endings:
 
     def __init__(self, truth: Truth) -> None:
         self._truth = truth
+        self.calm_since: int | None = None
+        """From when on nothing is in the way of those that are due."""
         self._set_at: dict[str, int] = {}
+        self._left_at: dict[str, int] = {}  # when a child of each went last
         self._established: dict[Epoch, int] = {}
         self._epoch = epoch_of(ZERO)
         self._before_ms = Millis(0)  # the time of the last transaction before this epoch
@@ -40,7 +47,11 @@ class Endings:
     def applied(self, change: Change, now: int) -> None:
         """A transaction was applied to the truth."""
         for each in changes_of(change):
-            if isinstance(each, Created | DataSet):
+            if isinstance(each, Deleted):
+                self._left_at[parent(each.path)] = now
+            elif isinstance(each, SessionClosed):
+                self._left_at.update((parent(path), now) for path in each.ephemerals)
+            elif isinstance(each, Created | DataSet):
                 znode = self._truth.znodes.get(each.path)
                 if znode is not None and znode.ttl_ms:
                     self._set_at[each.path] = now
@@ -52,10 +63,11 @@ class Endings:
         assert znode is not None, f"{text}, and is not there"
         assert znode.ttl_ms, f"{text}, and lives for ever"
         assert not znode.children, f"{text}, and has children"
+        epoch = epoch_of(zxid)
         if znode.ttl_ms == CONTAINER:
             assert znode.creates, f"{text}, and never had a child"
+            self._on_time(text, path, epoch, 0, now)
             return
-        epoch = epoch_of(zxid)
         if epoch_of(znode.mzxid) == epoch:
             passed_ms = now - self._set_at[path]
         else:
@@ -63,6 +75,13 @@ class Endings:
         assert passed_ms + ROUNDING_MS >= znode.ttl_ms * FASTEST, (
             f"{text}, {passed_ms} of {znode.ttl_ms} ms after it was set"
         )
+        self._on_time(text, path, epoch, now - passed_ms + int(znode.ttl_ms / FASTEST), now)
+
+    def _on_time(self, text: str, path: str, epoch: Epoch, due: int, now: int) -> None:
+        if self.calm_since is not None:
+            left_at = self._left_at.get(path, 0)
+            due = max(due, self.calm_since, self._established[epoch], left_at)
+            assert now <= due + LATE_MS, f"{text}, {now - due} ms too late"
 
     def are_all_gone(self) -> bool:
         """Whether nothing is left that must end some day."""

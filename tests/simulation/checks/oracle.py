@@ -233,6 +233,11 @@ class Checks:
 
     # The end of a run.
 
+    def calm(self, nodes: list["Node"]) -> None:
+        """Nothing is in the way of these servers from now on, unless one must leave."""
+        is_calm = nodes and not any(node.is_flipped for node in nodes)
+        self._committed.endings.calm_since = self._schedule.now if is_calm else None
+
     def converged(self, nodes: list["Node"]) -> bool:
         """Whether every server has delivered everything and holds the same state."""
         ends = set()

@@ -47,6 +47,7 @@ from raykeeper.znodes.txns import (
     OpFailed,
     OpValue,
     Refused,
+    SessionClosed,
     SessionOpened,
     Txn,
 )
@@ -318,6 +319,40 @@ ENDINGS: list[Callable[[], object]] = [
     lambda: Life().at(1, Create("/p", b"", 0)).at(9_000, Deleted("/p")),
     lambda: Life().at(1, Deleted("/none")),
 ]
+
+
+def calm(since: int) -> Life:
+    life = Life().leads(0, 1)
+    life.endings.calm_since = since
+    return life
+
+
+def test_in_a_quiet_world_they_end_within_a_second() -> None:
+    calm(0).at(1, TTL).at(2_000, Deleted("/t"))
+    calm(5_000).at(1, TTL).at(6_000, Deleted("/t"))
+    calm(0).at(1, TTL).leads(5_000, 2).at(6_000, Deleted("/t"), 2)
+    calm(0).at(1, TTL).at(2, Create("/t/x", b"", 0)).at(5_000, Delete("/t/x", -1)).at(
+        6_000, Deleted("/t")
+    )
+    of_session = SessionClosed(SESSION, ["/c/x"])
+    calm(0).at(1, CONTAINER).at(2, Create("/c/x", b"", CreateMode.EPHEMERAL)).at(
+        5_000, of_session
+    ).at(6_000, Deleted("/c"))
+
+
+LATE: list[Callable[[], object]] = [
+    lambda: calm(0).at(1, TTL).at(2_100, Deleted("/t")),
+    lambda: calm(5_000).at(1, TTL).at(6_001, Deleted("/t")),
+    lambda: calm(0).at(1, TTL).leads(5_000, 2).at(7_100, Deleted("/t"), 2),
+    lambda: calm(0).at(1, CONTAINER).at(2, CHILD).at(3, Delete("/c/x", -1)).at(
+        1_004, Deleted("/c")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("ends", LATE)
+def test_what_ends_late_is_told(ends: Callable[[], object]) -> None:
+    with pytest.raises(AssertionError, match=r"^Endings: .* too late$"):
+        ends()
 
 
 @pytest.mark.parametrize("ends", ENDINGS)

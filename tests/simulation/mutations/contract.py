@@ -129,6 +129,10 @@ def _long_ago(right: Any) -> Any:
     return init
 
 
+def _at_leisure(right: Any) -> Any:
+    return lambda self, path, due: right(self, path, Millis(due + 2_000))
+
+
 def _what_is_applied_counts(right: Any) -> Any:
     def usage_at(self: FutureQuotas, subtree: str) -> Any:
         return count(self._usage_of.__self__._znodes, subtree)  # type: ignore[attr-defined]
@@ -254,6 +258,7 @@ MUTATIONS = [
         [(Preparation, "end_znode", _refreshed_or_not)],
         200,
     ),
+    Mutation("endings", "they end two seconds late", [(Mortals, "_queue", _at_leisure)]),
     Mutation(
         "endings",
         "a container goes before it had a child",
