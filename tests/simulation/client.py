@@ -11,6 +11,7 @@ from raykeeper.client.effects import (
     CloseLink,
     CloseSearch,
     Complete,
+    Effect,
     Fail,
     FireWatch,
     OpenLink,
@@ -25,6 +26,7 @@ from raykeeper.client.states import ClientState
 from raykeeper.zab.ids import Millis, ServerId
 from raykeeper.znodes.replies import EventType
 from raykeeper.znodes.requests import ANY_VERSION, SetData
+from tests.simulation.checks.event_told import EventTold
 from tests.simulation.client_log import ClientLog
 from tests.simulation.clock import SimClock
 from tests.simulation.network import Network, SimLink, client_end
@@ -39,6 +41,24 @@ if TYPE_CHECKING:
 
 READ_ONLY_SHARE: Final = 0.2
 """How many processes take a server without a leader, for reading."""
+
+
+def _joined(effects: list[Effect]) -> list[Effect | EventTold]:
+    """All watchers of an event together, though some of them are told more of its transaction."""
+    joined: list[Effect | EventTold] = []
+    for effect in effects:
+        if not isinstance(effect, FireWatch):
+            joined.append(effect)
+            continue
+        event, watchers = effect.event, effect.watchers
+        last = joined[-1] if joined else None
+        if not (isinstance(last, EventTold) and last.is_of(event) and last.joins(watchers)):
+            last = EventTold(event, [], [])
+            joined.append(last)
+        last.watchers.extend(watchers)
+        if event.more:
+            last.are_told_more.extend(watchers)
+    return joined
 
 
 class SimClient:
@@ -75,6 +95,7 @@ class SimClient:
         self._wake_at: Millis | None = None
         self._beside = schedule.stream(f"client.{plan.number}.beside")
         self._contract = schedule.stream(f"client.{plan.number}.contract")
+        self._watches = schedule.stream(f"client.{plan.number}.watches")
         self._workload = self._work_of(self.name)
         self.when_it_asks: Callable[[], None] | None = None
         """Called once, when requests have left."""
@@ -204,7 +225,8 @@ class SimClient:
         return left if left is not None and left.session_id else None
 
     def _work_of(self, name: str) -> Workload:
-        return Workload(self._plan, name, self._random, self._beside, self._contract)
+        streams = self._random, self._beside, self._contract, self._watches
+        return Workload(self._plan, name, *streams)
 
     def _plan_work(self, life: int) -> None:
         self._schedule.after(
@@ -245,7 +267,7 @@ class SimClient:
         if core is None:
             return
         while core.out:
-            effects, core.out[:] = list(core.out), []
+            effects, core.out[:] = _joined(core.out), []
             for effect in effects:
                 self._one(effect)
                 if life != self.life:
@@ -263,10 +285,10 @@ class SimClient:
                 ask = self.pending.pop(effect.token)  # type: ignore[call-overload]
                 self.log.is_refused(effect.token, effect.error)
                 self._checks.clients.failed(self, ask, effect.error)
-            case FireWatch():
+            case EventTold():
                 self.log.sees(effect.event)
                 if effect.event.type is not EventType.NONE:
-                    self._checks.clients.event(self, effect.watchers, effect.event)
+                    self._checks.clients.event(self, effect)
             case ChangeState():
                 self.log.becomes(effect.state)
                 self._checks.clients.becomes(self, effect.state)

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tests.simulation.attempt import Failure, Outcome
-from tests.simulation.plan import QUEUE_MAX, WITHOUT_TARGET, Fault, Plan
+from tests.simulation.plan import HISTORY_MAX, QUEUE_MAX, WITHOUT_TARGET, Fault, Plan
 
 RUNS_MAX = 400
 SECONDS_MAX = 120.0
@@ -37,6 +37,7 @@ _PLAIN_SERVER = {
     "drift_ppm": 0,
     "snapshot_every_txns": 200,
     "queue_max": QUEUE_MAX,
+    "history_max": HISTORY_MAX,
 }
 _PLAIN_CLIENT = {"drift_ppm": 0, "pause_ms_max": 60, "burst_max": 1, "outstanding_max": 1}
 

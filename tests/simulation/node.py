@@ -52,7 +52,7 @@ from tests.simulation.clock import SimClock
 from tests.simulation.companions import SimSnapshotter, SimTracker
 from tests.simulation.disk import DiskFailedError, SimDisk
 from tests.simulation.network import Network, SimLink, server_end
-from tests.simulation.plan import ServerPlan
+from tests.simulation.plan import HISTORY_MAX, ServerPlan
 from tests.simulation.schedule import Schedule
 
 if TYPE_CHECKING:
@@ -136,6 +136,11 @@ class Node:
         return self.server is not None
 
     @property
+    def remembers_all(self) -> bool:
+        """Whether a process knows all that has happened since it began."""
+        return self._plan.history_max == HISTORY_MAX
+
+    @property
     def is_answering(self) -> bool:
         """Whether a process runs."""
         return self.server is not None and not self.is_frozen
@@ -174,6 +179,7 @@ class Node:
             unsent_bytes_max=UNSENT_BYTES_MAX,
             waiting_items_max=WAITING_ITEMS_MAX,
             read_only_after_ms=READ_ONLY_AFTER_MS,
+            history_count_max=plan.history_max,
         )
         window = WindowLimits(
             txns_max=plan.window_txns_max, read_log_bytes_max=plan.read_log_bytes_max

@@ -19,6 +19,7 @@ from tests.simulation.network import DEADLINE_MS
 from tests.simulation.triggers import BROADCAST, COMMON, RECOVERY, TRIGGERS, Reaction
 
 QUEUE_MAX = ServerOptions().queue_max
+HISTORY_MAX = ServerOptions().history_count_max
 
 DRIFT_PPM_MAX = 25_000
 """How fast or slow a clock runs at most, in millionths."""
@@ -166,6 +167,8 @@ class ServerPlan(Struct, frozen=True):
     """How long each way of such a call takes at most. More than `touch_ms`, and it falls behind."""
     queue_max: int = QUEUE_MAX
     """Requests of one connection that may wait; a few are less than some clients send."""
+    history_max: int = HISTORY_MAX
+    """Changes of znodes that it remembers for the watches of clients that were away."""
 
 
 class Habit(Enum):
@@ -224,12 +227,17 @@ def draw_mix(seed: int) -> Plan:
     random = Random(f"{seed}.plan")
     beside = Random(f"{seed}.beside")
     queues = Random(f"{seed}.queues")
+    histories = Random(f"{seed}.histories")
+    forgets = histories.random() < 0.4
     voters = random.choice([1, 2, 3, 3, 3, 3, 4, 5, 5])
     others = random.choice([0, 0, 0, 1])
     drift_ppm_max = random.choice([0, 100, DRIFT_PPM_MAX])
     safety_ms = _draw_span(random)
     servers = tuple(
-        _draw_server(random, beside, queues, server_id, server_id <= voters, drift_ppm_max)
+        replace(
+            _draw_server(random, beside, queues, server_id, server_id <= voters, drift_ppm_max),
+            history_max=histories.choice(_HISTORIES) if forgets else HISTORY_MAX,
+        )
         for server_id in range(1, voters + others + 1)
     )
     clients = tuple(
@@ -289,6 +297,9 @@ def _draw_server(
         beside.choice([5, 5, 5, 60]),
         queues.choice([*[QUEUE_MAX] * 19, 30]),
     )
+
+
+_HISTORIES = [0, 1, 5, 20, HISTORY_MAX]
 
 
 def _draw_client(random: Random, beside: Random, number: int, drift_ppm_max: int) -> ClientPlan:

@@ -34,11 +34,17 @@ class Workload:
     """The requests of one session."""
 
     def __init__(
-        self, plan: ClientPlan, name: str, random: Random, beside: Random, contract: Random
+        self,
+        plan: ClientPlan,
+        name: str,
+        random: Random,
+        beside: Random,
+        contract: Random,
+        watches: Random,
     ) -> None:
         """`name` is unlike that of any other session: values tell who wrote them.
 
-        `beside` draws what nobody should ask for, `contract` what few do.
+        `beside` draws what nobody should ask for, `contract` and `watches` what few do.
         """
         self._random = random
         self._beside = beside
@@ -47,7 +53,7 @@ class Workload:
         self._watches = plan.watch_share
         self._timeout_ms = plan.timeout_ms
         self._versions: dict[str, int] = {}
-        self._contract = Contract(contract, name, self._versions)
+        self._contract = Contract(contract, watches, name, self._versions)
         self._queue: list[str] = []  # own sequential znodes
         self._found: list[str] = []  # children that were listed last
         self._planned: list[Ask] = []

@@ -22,26 +22,29 @@ from tests.simulation.asks.watches import Watches
 class Contract:
     """The rarer requests of one session. `versions` is what it knows of znodes."""
 
-    def __init__(self, random: Random, name: str, versions: Mapping[str, int]) -> None:
+    def __init__(
+        self, random: Random, watches: Random, name: str, versions: Mapping[str, int]
+    ) -> None:
         self._random = random
         self._name = name
         self._count = 0
         self._share = random.choice([0.0, 0.05, 0.1, 0.1, 0.2, 0.5])
         self._strong = random.choice([0.0, 0.0, 0.1, 0.5])
+        self._watches = Watches(watches)
         every: list[Callable[[], Ask]] = [
             Transactions(random, self._value, versions).next,
             Guarded(random, self._value).next,
             Mortal(random, self._value).next,
             Limited(random, self._value).next,
             Inquiries(random).next,
-            Watches(random).next,
+            self._watches.next,
         ]
         self._draws = random.sample(every, random.choice([1, 2, 3, len(every)]))
 
     def next(self) -> Ask | None:
         """A request, or None for one of the usual ones."""
         if self._random.random() >= self._share:
-            return None
+            return self._watches.beside()
         self._count += 1
         return self._random.choice(self._draws)()
 

@@ -5,27 +5,41 @@ from typing import Final
 
 from raykeeper.client.outstanding import Ask, Unwatch, Watch
 from raykeeper.znodes.requests import WatchKind, WatchMode
+from tests.simulation.asks.guarded import GUARDED
+from tests.simulation.asks.limited import LIMITED
+from tests.simulation.asks.mortal import CONTAINERS, MORTALS
 from tests.simulation.asks.transactions import PLACES
 
 WATCHED: Final = [*PLACES[:2], "/n0", "/n1", *PLACES[4:]]
-"""Not the root: what is below may be hidden from the watcher, which the checks do not judge."""
+RARER: Final = ["/", "/n2", *GUARDED, *CONTAINERS, *MORTALS, *LIMITED]
 
 
 class Watches:
-    """Those of one session: few watchers, which therefore meet."""
+    """Those of one session: few watchers, which therefore meet.
+
+    Some sessions are into them whatever else they do, and some of these into the rarer paths: where
+    others keep secrets, where znodes end by themselves, and everything there is.
+    """
 
     def __init__(self, random: Random) -> None:
         self._random = random
+        self._share = random.choice([0.0, 0.0, 0.0, 0.02, 0.1])
+        self._paths = random.choice([WATCHED, WATCHED, WATCHED + RARER, RARER])
+        self._removals = random.choice([0.1, 0.3, 0.5])
+        self._values = random.choice([0.0, 0.3, 1.0])
+
+    def beside(self) -> Ask | None:
+        """One of them now and then."""
+        return self.next() if self._share and self._random.random() < self._share else None
 
     def next(self) -> Ask:
         """One of them."""
         random = self._random
-        path, watcher = random.choice(WATCHED), f"w{random.randint(0, 2)}"
-        kind = random.random()
-        if kind < 0.7:
+        path, watcher = random.choice(self._paths), f"w{random.randint(0, 2)}"
+        if random.random() >= self._removals:
             mode = random.choice(list(WatchMode))
-            return Watch(path, mode, random.random() < 0.3, watcher)
-        if kind < 0.9:
+            return Watch(path, mode, random.random() < self._values, watcher)
+        if random.random() < 0.7:
             lasting = random.choice([WatchKind.PERSISTENT, WatchKind.RECURSIVE])
             return Unwatch(path, lasting, watcher if random.random() < 0.7 else None)
         return Unwatch(path, random.choice([WatchKind.DATA, WatchKind.CHILD]), None)

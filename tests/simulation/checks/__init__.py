@@ -20,6 +20,9 @@ seen.py        what a client has asked and was told in one session
 replicas.py    a replica's whole state against the truth
 answers.py     what a client may be told: its order, its own writes, the truth of what it reads
 watches.py     which events a client is told, when, and once
+lasting.py     the same for persistent watches: everything, in order, together, with its values
+event_told.py  an event as a client's watchers are told it
+visible.py     which events may be told to whom
 order.py       the history for the judge of linearizability
 """
 

@@ -7,7 +7,6 @@ from raykeeper.actors.server_notes import READS_HELD
 from raykeeper.client.effects import Answer
 from raykeeper.client.outstanding import Ask, Query, Unwatch, Watch
 from raykeeper.client.states import ClientState
-from raykeeper.client.watched_event import WatchedEvent
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes.errors import Code, KeeperError
 from raykeeper.znodes.replies import ChildrenRead, DataRead, Done, StatRead, Written
@@ -21,6 +20,7 @@ from raykeeper.znodes.requests import (
 )
 from tests.simulation.checks import answers, inquiries, letting_go, sessions
 from tests.simulation.checks.committed import Committed
+from tests.simulation.checks.event_told import EventTold
 from tests.simulation.checks.lasting import REMOVED
 from tests.simulation.checks.order import writes_and_synced_reads_are_linearizable
 from tests.simulation.checks.seen import Asked, Seen, Told, known_session, new_seen
@@ -99,6 +99,7 @@ class Clients:
         seen.watching = {}
         seen.due = {}
         seen.following = {}
+        seen.torn = {}
 
     def submitted(self, client: "SimClient", token: int, ask: Ask) -> None:
         """A request was made."""
@@ -117,6 +118,7 @@ class Clients:
         seen = self._seen[client.name, client.life]
         asked = answers.answers_in_order(seen, ask)
         zxid = answer.zxid
+        seen.is_settled = True
         is_late = asked.delays != self._delays(client)
         answers.nothing_is_shown_before_it_is_committed(self._truth, seen, zxid)
         sessions.expired_sessions_are_not_answered(self._truth, seen)
@@ -224,16 +226,18 @@ class Clients:
         """The handle changed its state."""
         seen = self._seen[client.name, client.life]
         seen.was_connected |= state is ClientState.CONNECTED
+        seen.is_settled = False
         seen.is_read_only = state is ClientState.CONNECTED_READ_ONLY
         seen.was_read_only |= seen.is_read_only
 
-    def event(self, client: "SimClient", watchers: list[object], event: WatchedEvent) -> None:
+    def event(self, client: "SimClient", told: EventTold) -> None:
         """A watch fired."""
         seen = self._seen[client.name, client.life]
+        event, watchers = told.event, told.watchers
         answers.nothing_is_shown_before_it_is_committed(self._truth, seen, event.zxid)
         if event.type in REMOVED:
             self._lasting.removed(seen, watchers, event)
-        elif rest := self._lasting.in_order(seen, watchers, event):
+        elif rest := self._lasting.in_order(seen, told):
             self._watches.once_and_true(seen, rest, event)
 
     # The end of a run.

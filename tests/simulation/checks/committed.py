@@ -22,7 +22,7 @@ class Committed:
     def __init__(self, schedule: Schedule) -> None:
         self.truth = Truth()
         self.watches = Watches(self.truth)
-        self.lasting = Lasting()
+        self.lasting = Lasting(self.truth)
         self.recorder = Recorder(schedule)
         self.timeouts = overdue.Timeouts()
         self.endings = endings.Endings(self.truth)

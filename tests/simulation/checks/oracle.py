@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from raykeeper.actors.peer_messages import Touches, TouchesConfirmed
+from raykeeper.actors.server import Server
 from raykeeper.actors.server_notes import SESSION_EXPIRED, TRACKER_LOST
 from raykeeper.zab.effects import Append, Note
 from raykeeper.zab.ids import ZERO, Epoch, ServerId, Zxid, show_zxid
@@ -51,6 +52,7 @@ class Checks:
         self._nodes: dict[ServerId, Node] = {}
         self._delivered: dict[ServerId, Zxid] = {}
         self._states: dict[ServerId, State | None] = {}
+        self._known: dict[ServerId, State] = {}  # those that servers know the history of
         self._epochs: dict[ServerId, tuple[Epoch, Epoch]] = {}
         self._appended: list[tuple[Zxid, list[bytes]]] = []
         self._old_news = letting_go.OldNews()
@@ -71,6 +73,8 @@ class Checks:
         self._nodes[node.server_id] = node
         self._delivered[node.server_id] = ZERO
         self._states[node.server_id] = None
+        self._known.pop(node.server_id, None)
+        self._committed.lasting.known_from.pop(node.server_id, None)
         self._epochs.pop(node.server_id, None)
 
     def stopped(self, node: "Node") -> None:
@@ -149,6 +153,8 @@ class Checks:
         before = self._delivered[server_id]
         if self._committed.fences.get(server_id):
             self._on_fences(node, before)
+        if server.state is not self._known.get(server_id):
+            self._remembers_from(node, server)
         if history.delivered != before:
             self._on_delivered(node, before, history.delivered)
         self._steps += 1
@@ -190,6 +196,15 @@ class Checks:
         assert state.zxid == upto, f"Replicas: {server_id} is at {state.zxid}, delivered {upto}"
         if upto >= state.consistent_at and not node.is_flipped:
             self.zab.digests_are_equal(server_id, upto, state.digest())
+
+    def _remembers_from(self, node: "Node", server: Server) -> None:
+        """What led to a new state is known to its server from here on at the latest."""
+        state = server.state
+        if server._adoption.is_settled:
+            self._known[node.server_id] = state
+        if node.remembers_all:
+            zxid = max(state.zxid, state.consistent_at)
+            self._committed.lasting.known_from[node.server_id] = zxid
 
     def _on_fences(self, node: "Node", before: Zxid) -> None:
         """Moves that were delivered in an earlier step, whose effects were carried out."""

@@ -8,13 +8,12 @@ from msgspec import Struct
 from raykeeper.client.client_id import ClientId
 from raykeeper.client.outstanding import Ask
 from raykeeper.clusters.chaos.history import Operation
-from raykeeper.zab.ids import ZERO, Zxid
+from raykeeper.zab.ids import ZERO, ServerId, Zxid
 from raykeeper.znodes.acl import Identities
-from raykeeper.znodes.replies import EventType
 from raykeeper.znodes.requests import SessionId, WatchMode, WriteOp
 from raykeeper.znodes.stat import Stat
 from raykeeper.znodes.txns import Results
-from tests.simulation.checks.truth import Truth
+from tests.simulation.checks.truth import Trigger, Truth
 
 
 class Core(Protocol):
@@ -22,6 +21,7 @@ class Core(Protocol):
 
     session_id: SessionId
     last_zxid: Zxid
+    _server: ServerId
 
 
 class Client(Protocol):
@@ -73,21 +73,21 @@ class Told(Struct, frozen=True):
 class Watching(Struct, eq=False):
     """The watch on one path, in one of the two tables. `tokens`: whom it is to tell.
 
-    `due` is what it must tell of, once that has happened: zxid and kind of the first trigger.
+    `due` is what it must tell of, once that has happened: the first trigger.
     """
 
     since: Zxid
     tokens: dict[object, None]
     is_missing: bool
     """It was set on a znode that was not there."""
-    due: Zxid | None = None
-    kind: EventType | None = None
+    due: Trigger | None = None
 
 
 class Following(Struct, eq=False):
     """A persistent watch: `at` is the place, in all that ever happened, from which it is told."""
 
     at: int
+    wants_values: bool
 
 
 class Seen(Struct, eq=False):
@@ -112,6 +112,12 @@ class Seen(Struct, eq=False):
     """Those of `watching` that have something to tell."""
     following: dict[tuple[object, str, WatchMode], Following] = {}
     """The persistent watches, by watcher, path and mode."""
+    torn: dict[object, Zxid] = {}
+    """Watchers that were told of a part of a transaction, and wait for the rest."""
+    whole: dict[object, Zxid] = {}
+    """Of which transaction a watcher has been told everything."""
+    is_settled: bool = False
+    """It was answered on its connection, so its watches are set there."""
     operations: list[Operation] = []
     late: list[Operation] = []
     """Reads that had to wait, and may show what their client wrote after them."""
@@ -163,7 +169,7 @@ def new_seen(name: str, life: int, client: Client) -> Seen:
     """A session that begins."""
     return Seen(
         name, life, client, pending=deque(), writes=[], denied=set(), watching={}, due={},
-        following={}, operations=[], late=[], unknown=[], done_at=[],
+        following={}, torn={}, whole={}, operations=[], late=[], unknown=[], done_at=[],
     )  # fmt: skip
 
 

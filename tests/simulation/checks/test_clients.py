@@ -54,6 +54,7 @@ class Core(Struct):
 
     session_id: SessionId
     last_zxid: Zxid = Zxid(0)
+    _server: ServerId = ServerId(1)
 
 
 class Client(Struct):

@@ -120,14 +120,14 @@ def test_knows_what_watches_must_tell_of() -> None:
     truth, _ = begin(
         Create("/a", b"", 0), Create("/a/x", b"", 0), SetData("/a", b"", -1), Delete("/a/x", -1)
     )
-    data = truth.next_trigger("/a", is_child=False, after=z(2))
-    child = truth.next_trigger("/a", is_child=True, after=z(3))
-    assert data is not None and (data.zxid, data.kind) == (z(4), EventType.CHANGED)
-    assert child is not None and (child.zxid, child.kind) == (z(5), EventType.CHILD)
-    assert truth.next_trigger("/a", is_child=True, after=z(5)) is None
-    assert truth.next_trigger("/none", is_child=True, after=z(0)) is None
-    assert truth.has_happened("/a/x", EventType.DELETED, z(4), z(5))
-    assert not truth.has_happened("/a/x", EventType.DELETED, z(5), z(9))
+    (data,) = truth.triggers("/a", is_child=False, after=z(2))
+    (child,) = truth.triggers("/a", is_child=True, after=z(3), upto=z(5))
+    assert (data.zxid, data.kind) == (z(4), EventType.CHANGED)
+    assert (child.zxid, child.kind) == (z(5), EventType.CHILD)
+    assert truth.triggers("/a", is_child=True, after=z(5)) == []
+    assert truth.triggers("/none", is_child=True, after=z(0)) == []
+    (gone,) = truth.triggers("/a/x", is_child=False, after=z(4))
+    assert (gone.kind, gone.old, gone.new) == (EventType.DELETED, truth.at("/a/x", z(4)), None)
 
 
 def multi(*ops: TxnOp) -> Transaction:

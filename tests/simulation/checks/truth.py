@@ -97,10 +97,16 @@ class Was(Struct, frozen=True):
 
 
 class Trigger(Struct, frozen=True):
-    """What a watch on one path must tell of."""
+    """What a watch on one path must tell of, to those who may read it by these ACLs.
+
+    `old` and `new`: what the znode was and is, unless only its children have changed.
+    """
 
     zxid: Zxid
     kind: EventType
+    acls: Acls | None = None
+    old: Was | None = None
+    new: Was | None = None
 
 
 class _Past(Struct):
@@ -200,24 +206,18 @@ class Truth:
         """The identities of a session as of `zxid`."""
         return self.sessions[session_id].known_as(zxid)
 
-    def next_trigger(self, path: str, *, is_child: bool, after: Zxid) -> Trigger | None:
-        """The first thing after `after` that a watch on `path` must tell of."""
+    def triggers(
+        self, path: str, *, is_child: bool, after: Zxid, upto: Zxid | None = None
+    ) -> list[Trigger]:
+        """What watches on `path` had to tell of after `after` and not after `upto`."""
         past = self._past.get(path)
         if past is None:
-            return None
+            return []
         triggers = past.child if is_child else past.data
-        place = bisect_right(triggers, after, key=_zxid_of)
-        return triggers[place] if place < len(triggers) else None
-
-    def has_happened(self, path: str, kind: EventType, after: Zxid, upto: Zxid) -> bool:
-        """Whether what `kind` says happened to `path` after `after` and not after `upto`."""
-        past = self._past.get(path)
-        if past is None:
-            return False
-        triggers = past.child if kind is EventType.CHILD else past.data
         first = bisect_right(triggers, after, key=_zxid_of)
-        last = bisect_right(triggers, upto, key=_zxid_of)
-        return any(trigger.kind is kind for trigger in triggers[first:last])
+        if upto is None:
+            return triggers[first:]
+        return triggers[first : bisect_right(triggers, upto, key=_zxid_of)]
 
     def _change(self, change: Change, touched: Touched) -> None:
         """What happens to one znode, if anything does."""
@@ -227,13 +227,18 @@ class Truth:
             plant(znodes, zxid, time_ms, change)
             if change.owner:
                 self.sessions[change.owner].ephemerals.add(path)
-            self._trigger(touched, path, EventType.CREATED, is_child=False)
-            self._trigger(touched, parent(path), EventType.CHILD, is_child=True)
+            new = znodes[path]
+            self._trigger(touched, path, EventType.CREATED, new.acls, new=_was(new))
+            self._trigger_children(touched, parent(path), EventType.CHILD)
             self._remember(path)
             self._remember(parent(path))
         elif isinstance(change, DataSet):
+            znode = znodes[change.path]
+            old = _was(znode)
             refill(znodes, zxid, time_ms, change)
-            self._trigger(touched, change.path, EventType.CHANGED, is_child=False)
+            self._trigger(
+                touched, change.path, EventType.CHANGED, znode.acls, old=old, new=_was(znode)
+            )
             self._remember(change.path)
         elif isinstance(change, Deleted):
             self._delete(change.path, touched)
@@ -247,9 +252,9 @@ class Truth:
         znode = uproot(self.znodes, self.zxid, path)
         if znode.owner:
             self.sessions[znode.owner].ephemerals.remove(path)
-        self._trigger(touched, path, EventType.DELETED, is_child=False)
-        self._trigger(touched, path, EventType.DELETED, is_child=True)
-        self._trigger(touched, parent(path), EventType.CHILD, is_child=True)
+        self._trigger(touched, path, EventType.DELETED, znode.acls, old=_was(znode))
+        self._trigger_children(touched, path, EventType.DELETED, znode)
+        self._trigger_children(touched, parent(path), EventType.CHILD)
         self._remember(path)
         self._remember(parent(path))
 
@@ -258,22 +263,32 @@ class Truth:
         touched: Touched,
         path: str,
         kind: EventType,
+        acls: Acls | None,
         *,
-        is_child: bool,
+        old: Was | None = None,
+        new: Was | None = None,
     ) -> None:
-        trigger = Trigger(self.zxid, kind)
+        trigger = Trigger(self.zxid, kind, acls, old, new)
+        self._past_of(path).data.append(trigger)
+        touched.append((path, False, trigger))
+
+    def _trigger_children(
+        self, touched: Touched, path: str, kind: EventType, znode: TrueZnode | None = None
+    ) -> None:
+        trigger = Trigger(self.zxid, kind, (znode or self.znodes[path]).acls)
+        self._past_of(path).child.append(trigger)
+        touched.append((path, True, trigger))
+
+    def _past_of(self, path: str) -> _Past:
         past = self._past.get(path)
         if past is None:
             past = self._past[path] = _Past([], [], [], [])
-        (past.child if is_child else past.data).append(trigger)
-        touched.append((path, is_child, trigger))
+        return past
 
     def _remember(self, path: str) -> None:
-        past = self._past.get(path)
-        if past is None:
-            past = self._past[path] = _Past([], [], [], [])
+        past = self._past_of(path)
         znode = self.znodes.get(path)
-        was = None if znode is None else Was(znode.value, znode.stat(), znode.acls)
+        was = None if znode is None else _was(znode)
         if past.since and past.since[-1] == self.zxid:
             past.was[-1] = was
         else:
@@ -308,6 +323,10 @@ def uproot(znodes: dict[str, TrueZnode], zxid: Zxid, path: str) -> TrueZnode:
     above.children.remove(name(path))
     above.pzxid = zxid
     return znode
+
+
+def _was(znode: TrueZnode) -> Was:
+    return Was(znode.value, znode.stat(), znode.acls)
 
 
 def _zxid_of(trigger: Trigger) -> Zxid:

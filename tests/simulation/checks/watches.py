@@ -13,6 +13,12 @@ from raykeeper.zab.ids import Zxid, show_zxid
 from raykeeper.znodes.replies import EventType
 from tests.simulation.checks.seen import Seen, Watching
 from tests.simulation.checks.truth import Trigger, Truth
+from tests.simulation.checks.visible import (
+    is_ever_hidden,
+    is_ever_shown,
+    may_be_told,
+    must_be_told,
+)
 
 Key = tuple[str, bool]
 """A path, and whether it is in the table of children."""
@@ -37,10 +43,16 @@ class Watches:
     def happened(self, touched: Iterable[tuple[str, bool, Trigger]]) -> None:
         """A transaction was committed."""
         for path, is_child, trigger in touched:
-            for seen, watching in self._waiting.pop((path, is_child), ()):
-                if seen.watching.get((path, is_child)) is watching:
-                    watching.due, watching.kind = trigger.zxid, trigger.kind
-                    seen.due[path, is_child] = watching
+            key = path, is_child
+            for each in self._waiting.pop(key, ()):
+                seen, watching = each
+                if seen.watching.get(key) is not watching:
+                    continue
+                if must_be_told(self._truth, seen, trigger):
+                    watching.due = trigger
+                    seen.due[key] = watching
+                else:
+                    self._waiting.setdefault(key, []).append(each)
 
     def event_before_the_state_it_announces(
         self, seen: Seen, zxid: Zxid, *, is_write: bool = False
@@ -50,19 +62,22 @@ class Watches:
         The answer to a write may come again, from a state that is much newer.
         """
         for key, watching in list(seen.due.items()):
-            assert watching.due is not None, key
-            if watching.due > zxid:
+            due = watching.due
+            assert due is not None, key
+            if due.zxid > zxid:
                 continue
-            may_be_told_anew = is_write and watching.is_missing
-            if may_be_told_anew and self._truth.is_ever_missing(
-                key[0], watching.due, self._truth.zxid
-            ):
-                continue
-            assert watching.is_missing and self._truth.at(key[0], zxid) is None, (
-                f"WatchBeforeRead: {seen} is shown {show_zxid(zxid)} and was not told of "
-                f"{watching.kind!r} of {key[0]} in {show_zxid(watching.due)}"
+            is_hidden = due.kind is not EventType.DELETED and is_ever_hidden(
+                self._truth, seen, key[0], due
             )
-            # Missing, made and deleted again behind a broken connection: it is set anew.
+            may_be_told_anew = is_write and watching.is_missing
+            if may_be_told_anew and self._truth.is_ever_missing(key[0], due.zxid, self._truth.zxid):
+                continue
+            came_and_went = watching.is_missing and self._truth.at(key[0], zxid) is None
+            assert came_and_went or is_hidden, (
+                f"WatchBeforeRead: {seen} is shown {show_zxid(zxid)} and was not told of "
+                f"{due.kind!r} of {key[0]} in {show_zxid(due.zxid)}"
+            )
+            # Nothing shows behind a broken connection: it is set anew.
             watching.since = zxid
             del seen.due[key]
             self._await(seen, key, watching)
@@ -73,34 +88,51 @@ class Watches:
         keys = [(path, kind is EventType.CHILD)]
         if kind is EventType.DELETED:
             keys.append((path, True))
-        ended = [seen.watching.pop(key) for key in keys if key in seen.watching]
+        ended = [(key, seen.watching.pop(key)) for key in keys if key in seen.watching]
         for key in keys:
             seen.due.pop(key, None)
         text = f"{seen} is told of {kind!r} of {path} in {show_zxid(event.zxid)}"
         assert ended, f"WatchOnce: {text} and does not watch it"
-        expected = {token: None for watching in ended for token in watching.tokens}
+        expected = {token: None for _, watching in ended for token in watching.tokens}
         assert len(tokens) == len(expected) and set(tokens) == set(expected), (
             f"WatchOnce: {text}, called {tokens} of {list(expected)}"
         )
-        for watching in ended:
-            assert watching.due is not None and watching.due <= event.zxid, (
-                f"WatchTrue: {text}, which was due at {watching.due}"
+        for key, watching in ended:
+            told = self._told_of(key, watching, event)
+            assert told, f"WatchTrue: {text}, which had nothing to tell"
+            assert any(self._may_know(seen, path, each) for each in told), (
+                f"WatchHidden: {text}, which it may not read"
             )
-        since = min(watching.since for watching in ended)
-        after = since if kind is EventType.DELETED else Zxid(event.zxid - 1)
-        assert self._truth.has_happened(path, kind, after, event.zxid), f"WatchTrue: {text}"
-        exact = [watching for watching in ended if watching.due == event.zxid]
-        assert all(kind in (w.kind, EventType.DELETED) for w in exact), f"WatchTrue: {text}"
+        exact = [w.due for _, w in ended if w.due is not None and w.due.zxid == event.zxid]
+        assert all(kind in (due.kind, EventType.DELETED) for due in exact), f"WatchTrue: {text}"
+
+    def _told_of(self, key: Key, watching: Watching, event: WatchedEvent) -> list[Trigger]:
+        """What the event may speak of."""
+        since = watching.since
+        if event.type is not EventType.DELETED:
+            since = max(since, Zxid(event.zxid - 1))
+        past = self._truth.triggers(key[0], is_child=key[1], after=since, upto=event.zxid)
+        return [each for each in past if each.kind is event.type]
+
+    def _may_know(self, seen: Seen, path: str, trigger: Trigger) -> bool:
+        """That a znode is gone, a look at the state tells whoever has watched it."""
+        truth = self._truth
+        return (
+            trigger.kind is EventType.DELETED
+            or may_be_told(truth, seen, trigger.acls)
+            or is_ever_shown(truth, seen, path, trigger)
+        )
 
     def no_event_missed(self, seen: Seen) -> None:
         """In the end every client was told all that it watched for."""
         self.event_before_the_state_it_announces(seen, self._truth.zxid)
 
     def _await(self, seen: Seen, key: Key, watching: Watching) -> None:
-        trigger = self._truth.next_trigger(key[0], is_child=key[1], after=watching.since)
-        if trigger is None:
-            watching.due = watching.kind = None
-            self._waiting.setdefault(key, []).append((seen, watching))
-        else:
-            watching.due, watching.kind = trigger.zxid, trigger.kind
-            seen.due[key] = watching
+        truth = self._truth
+        for trigger in truth.triggers(key[0], is_child=key[1], after=watching.since):
+            if must_be_told(truth, seen, trigger):
+                watching.due = trigger
+                seen.due[key] = watching
+                return
+        watching.due = None
+        self._waiting.setdefault(key, []).append((seen, watching))

@@ -9,5 +9,6 @@ exactly_once.py  each sentence of DESIGN section 7, "Exactly once"
 letting_go.py    each sentence of "When a client must let go", the tracker's verdicts
 snapshots.py     the fuzzy snapshot and its publication
 meaning.py       the tree, sessions and watches
+lasting.py       persistent watches: what is missed, values, transactions, hidden znodes
 contract.py      transactions, access control, what ends by itself, quotas, inquiries
 """
