@@ -306,7 +306,7 @@ class AsyncClient(AsyncAccess):
         """End the session after all requests made before; its ephemerals go. Again: nothing."""
         self._check_loop()
         self._driver.close()
-        await asyncio.shield(self._driver.finished)
+        await self._driver.wait_closed()
 
     async def __aenter__(self) -> Self:
         return self

@@ -172,6 +172,12 @@ class Driver:
             self.core.close(self.now())
             self._carry_out()
 
+    async def wait_closed(self) -> None:
+        """Return when the handle is LOST and holds no socket; then the loop may end."""
+        await asyncio.shield(self.finished)
+        for line in (self._line, self._search_line):
+            await line.wait_closed()
+
     def _run_here(self, run: Callable[[], None]) -> None:
         """Run the core in this thread; what needs the loop is left to it."""
         with self._lock:

@@ -44,6 +44,7 @@ class Line:
         self._link: Link | None = None
         self._events: _Events | None = None
         self._dialing: asyncio.Task[None] | None = None
+        self._leaving: set[asyncio.Future[None]] = set()  # of streams that were closed
 
     def open(self, server: ServerId) -> None:
         """Dial `server`; the owner is told of the outcome."""
@@ -65,6 +66,14 @@ class Line:
         self._forget()
         if link is not None:
             link.close(reason)
+        if isinstance(link, StreamLink):
+            self._leaving.add(link.released)
+            link.released.add_done_callback(self._leaving.discard)
+
+    async def wait_closed(self) -> None:
+        """Return when the links that were closed hold no socket any more."""
+        if self._leaving:
+            await asyncio.wait(self._leaving)
 
     async def _dial(self, server: ServerId, events: "_Events") -> None:
         try:

@@ -77,6 +77,8 @@ class StreamLink:
         self._was_lent = False  # since the loop last looked
         self._is_deaf = False  # the loop does not listen
         self._looks_again = False  # whether a timer runs for that
+        self.released: asyncio.Future[None] = self._loop.create_future()
+        """Done when the loop has let go of the socket; at the latest `FAREWELL_MS` after `close`."""
 
     def begin(self) -> None:
         """Carry frames from now on, in both directions."""
@@ -328,3 +330,4 @@ class StreamLink:
             self._stream.shut()  # wakes whoever waits for it, and closes it
         else:
             self._stream.close()
+        self.released.set_result(None)

@@ -1,5 +1,6 @@
 """A blocking call over a stream runs in the thread that waits; the loop is there for the rest."""
 
+import asyncio
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -12,7 +13,8 @@ from raykeeper.client.client_id import ClientId
 from raykeeper.client.errors import NoNodeError, OperationTimeoutError, SessionExpiredError
 from raykeeper.client.loop_thread import shared_loop
 from raykeeper.client.states import ClientState
-from tests.contract.client_handles import Open, open_blocking
+from raykeeper.links.stream_link import StreamLink
+from tests.contract.client_handles import Open, open_blocking, options_of
 from tests.contract.stream_room import StreamRoom
 from tests.unit.client.stage import called
 
@@ -189,3 +191,14 @@ def test_a_session_that_is_taken_over_is_told_in_a_call(connect: Open) -> None:
     taker.create("/a")
     with pytest.raises(Exception, match=r"[Ss]ession"):
         client.get("/a")
+
+
+def test_the_loop_of_a_client_may_end_once_it_is_closed(room: StreamRoom) -> None:
+    async def use() -> StreamLink:
+        async with await room.open_session(options_of()) as client:
+            assert await client.create("/a") == "/a"
+            link = client._driver._line.lendable()
+            assert link is not None
+        return link
+
+    assert asyncio.run(use())._stream._socket.fileno() == -1
