@@ -114,10 +114,11 @@ class _End:
         self._flush_soon()
 
     def close(self, reason: str) -> None:
-        if self._ended or self._closing is not None:
+        if self._closing is not None:
             return
         self._closing = reason
-        self._flush_soon()
+        if not self._ended:
+            self._flush_soon()
 
     def cut(self) -> None:
         """Lose what this end sends; both ends learn of it by their deadlines."""
@@ -158,5 +159,9 @@ class _End:
     def _end(self, reason: str) -> None:
         if not self._ended:
             self._ended = True
-            self._loop.call_soon(self.events.closed, reason)
+            self._loop.call_soon(self._tell_end, reason)
             self._waiting.clear()
+
+    def _tell_end(self, reason: str) -> None:
+        if self._closing is None:
+            self.events.closed(reason)

@@ -149,6 +149,7 @@ class _AcceptedLink:
         self._park_s = park_s
         self._forgotten = forgotten
         self._end: str | None = None
+        self._is_closed = False  # by its owner, who is told nothing more
         self._parked: asyncio.Future[None] | None = None
         self._answering = 0
         self._silence = Silence(self._loop, park_s + grace_s, self._fall_silent)
@@ -166,6 +167,7 @@ class _AcceptedLink:
         self._outgoing.when_taken(told)
 
     def close(self, reason: str) -> None:
+        self._is_closed = True
         if self._end is None:
             self._end = reason
             self._wake()
@@ -229,8 +231,12 @@ class _AcceptedLink:
         if self._end is None:
             self._end = reason
             self._outgoing.clear()
-            self._loop.call_soon(self.events.closed, reason)
+            self._loop.call_soon(self._tell_end, reason)
             self._wake()
+
+    def _tell_end(self, reason: str) -> None:
+        if not self._is_closed:
+            self.events.closed(reason)
 
     def _wake(self) -> None:
         if self._parked is not None:
@@ -370,9 +376,11 @@ class DialedLink:
 
     def close(self, reason: str) -> None:
         """End the link after what was sent before. Closing again does nothing."""
-        if self._events is None or self._closing is not None:
+        if self._closing is not None:
             return
         self._closing = reason
+        if self._events is None:
+            return
         self._loop.call_later(FAREWELL_MS / 1000, self._say_farewell)
         if not self._sending:
             self._say_farewell()
@@ -452,8 +460,12 @@ class DialedLink:
         if self._events is None:
             return
         if self._closing is None:
-            self._loop.call_soon(self._events.closed, reason)
+            self._loop.call_soon(self._tell_end, self._events, reason)
         self._release()
+
+    def _tell_end(self, events: LinkEvents, reason: str) -> None:
+        if self._closing is None:
+            events.closed(reason)
 
     def _release(self) -> None:
         self._events = None

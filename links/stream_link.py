@@ -107,9 +107,11 @@ class StreamLink:
 
     def close(self, reason: str) -> None:
         """End the link after what was sent before. Closing again does nothing."""
-        if self._is_over or self._closing is not None:
+        if self._closing is not None:
             return
         self._closing = reason
+        if self._is_over:
+            return
         self._loop.call_later(FAREWELL_MS / 1000, self._release)
         self._flush_soon()
 
@@ -309,8 +311,12 @@ class StreamLink:
             if self._is_over:
                 return
             if self._closing is None:
-                self._loop.call_soon(self.events.closed, reason)
+                self._loop.call_soon(self._tell_end, reason)
             self._release()
+
+    def _tell_end(self, reason: str) -> None:
+        if self._closing is None:  # else its owner has closed it in the same turn
+            self.events.closed(reason)
 
     def _release(self) -> None:
         with self._lock:

@@ -98,6 +98,10 @@ class Station:
     async def left(self, number: int) -> list[int]:
         return self._left[number]
 
+    async def overrun_and_close(self, number: int) -> None:
+        self._links[number][0].send(bytes(QUEUE_BYTES_MAX + 1))
+        self._links[number][0].close("in the same turn")
+
     async def close(self, number: int, reason: str) -> None:
         self._links[number][0].close(reason)
 
@@ -178,8 +182,14 @@ class CallsCarrier:
 
     deadline_s = 0.55
 
-    def __init__(self, seed: int = 1, park_ms: int = 40, grace_ms: int = 400) -> None:
-        self.station = Station()
+    def __init__(
+        self,
+        seed: int = 1,
+        park_ms: int = 40,
+        grace_ms: int = 400,
+        station: Any = None,
+    ) -> None:
+        self.station: Any = station or Station()
         self.acceptor = RayCallAcceptor(self.station, QUEUE_BYTES_MAX, grace_ms)
         self.calls = Calls(self._shuffled)
         self._random = random.Random(seed)

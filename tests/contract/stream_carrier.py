@@ -56,12 +56,14 @@ class Middleman:
         self._pipes: list[asyncio.Task[None]] = []
         self._writers: list[asyncio.StreamWriter] = []
         self._server: asyncio.Server | None = None
+        self._starting = asyncio.Lock()
         self._passed = asyncio.Event()
 
     async def address(self) -> StreamAddress:
         """Where dialers reach it."""
-        if self._server is None:
-            self._server = await asyncio.start_server(self._join, HOST, 0)
+        async with self._starting:
+            if self._server is None:
+                self._server = await asyncio.start_server(self._join, HOST, 0)
         port: int = self._server.sockets[0].getsockname()[1]
         return StreamAddress(HOST, port, self._to.key)
 
@@ -114,8 +116,15 @@ class MovingCarrier(CallsCarrier):
 
     deadline_s = 1.3
 
-    def __init__(self, seed: int = 1, pause_ms: int = 1) -> None:
-        super().__init__(seed, grace_ms=1000)
+    def __init__(
+        self,
+        seed: int = 1,
+        pause_ms: int = 1,
+        park_ms: int = 40,
+        grace_ms: int = 1000,
+        station: Any = None,
+    ) -> None:
+        super().__init__(seed, park_ms, grace_ms, station)
         acceptor = MovingAcceptor(self.station)
         self.acceptor = RayCallAcceptor(acceptor, QUEUE_BYTES_MAX, self._grace_ms)
         self.listener = StreamListener(acceptor, HOST, QUEUE_BYTES_MAX, self._grace_ms)
@@ -163,8 +172,8 @@ class StreamCarrier:
 
     deadline_s = 0.55
 
-    def __init__(self, park_ms: int = 40, grace_ms: int = 400) -> None:
-        self.station: Any = Station()
+    def __init__(self, park_ms: int = 40, grace_ms: int = 400, station: Any = None) -> None:
+        self.station: Any = station or Station()
         self.listener = StreamListener(self.station, HOST, QUEUE_BYTES_MAX, grace_ms)
         self.middleman = Middleman(self.listener.address)
         self._park_ms = park_ms

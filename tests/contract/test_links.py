@@ -141,6 +141,21 @@ def test_close_by_the_acceptor_comes_after_what_it_sent(run: Run) -> None:
     run(scenario)
 
 
+def test_an_end_that_closes_in_the_turn_in_which_the_link_breaks_is_told_nothing(run: Run) -> None:
+    async def scenario(carrier: Carrier) -> None:
+        link, near = await dial(carrier)
+        link.send(bytes(QUEUE_BYTES_MAX + 1))
+        link.close("in the same turn")
+        await carrier.station.wait_closed(0)
+        assert near.reasons == []
+        _, near = await dial(carrier)
+        await carrier.station.overrun_and_close(1)
+        await near.wait_closed()
+        assert await carrier.station.reasons(1) == []
+
+    run(scenario)
+
+
 def test_nothing_is_delivered_from_inside_send_or_close(run: Run) -> None:
     async def scenario(carrier: Carrier) -> None:
         link, near = await dial(carrier)
