@@ -152,9 +152,12 @@ class Network:
         if random is None:
             random = self.schedule.stream(f"network.{one}.{other}")
             self._streams[one, other] = random
-        link = SimLink(self, (one, other), random)
+        link = self._open((one, other), random)
         self.links[link] = None
         return link
+
+    def _open(self, ends: tuple[End, End], random: Random) -> SimLink:
+        return SimLink(self, ends, random)
 
     def open_links(self, end: End) -> list[SimLink]:
         """The links of one end."""

@@ -48,10 +48,12 @@ class Report(Struct, frozen=True):
 class World:
     """Everything that one plan decides."""
 
-    def __init__(self, plan: Plan, trace: Trace | None = None) -> None:
+    def __init__(
+        self, plan: Plan, trace: Trace | None = None, network: type[Network] = Network
+    ) -> None:
         self.plan = plan
         self.schedule = Schedule(plan.seed, trace)
-        self.network = Network(self.schedule, plan.delay_ms_max, plan.notice_ms_max)
+        self.network = network(self.schedule, plan.delay_ms_max, plan.notice_ms_max)
         self.checks = Checks(self.schedule)
         voters = tuple(ServerId(each.server_id) for each in plan.servers if each.is_voter)
         self.nodes = [
