@@ -172,6 +172,15 @@ def test_names_of_children_whatever_is_outstanding(seed: int) -> None:
     assert sorted(future.names_of("/p")) == naive.names_of("/p")
 
 
+def test_the_root_is_nobodys_child() -> None:
+    future = FutureTree(tree_with("/a"))
+    future.keep(Zxid(10), "/", found(future, "/"))
+    assert sorted(future.names_of("/")) == ["a", "zookeeper"]
+    future.create(Zxid(11), T, "/b", b"", NOBODY)
+    future.applied(Zxid(10))
+    assert sorted(future.names_of("/")) == ["a", "b", "zookeeper"]
+
+
 def toggle(future: FutureTree, naive: Naive, zxid: Zxid, path: str) -> None:
     record = future.find(path)
     assert (record is not None) is (path in naive.paths)
