@@ -78,7 +78,7 @@ class StreamLink:
         self._is_deaf = False  # the loop does not listen
         self._looks_again = False  # whether a timer runs for that
         self.released: asyncio.Future[None] = self._loop.create_future()
-        """Done when the loop has let go of the socket; at the latest `FAREWELL_MS` after `close`."""
+        """Done when the loop let go of the socket; at the latest `FAREWELL_MS` after `close`."""
 
     def begin(self) -> None:
         """Carry frames from now on, in both directions."""
