@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import ray
 
@@ -139,8 +140,10 @@ def test_no_quorum_is_told_after_the_timeout(launch_one: Launch) -> None:
     ensemble = launch_one()
     with ensemble.connect(session_timeout_s=60.0, timeout_s=3.0) as client:
         client.create("/kept", b"x")
-        for server in (1, 2):
-            ray.kill(find_replica(ensemble.name, ServerId(server)), no_restart=True)
+        killed = [server for server in ensemble.status().servers if server.server_id < 3]
+        for server in killed:
+            ray.kill(find_replica(ensemble.name, server.server_id), no_restart=True)
+        eventually(lambda: not any(psutil.pid_exists(server.pid) for server in killed))
         began = time.monotonic()
         with pytest.raises(OperationTimeoutError, match="/late"):
             client.create("/late")
