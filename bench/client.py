@@ -1,9 +1,14 @@
 """What a pipelined request costs in the client core: numbering, encoding, decoding, completing.
 
+    python bench/client.py [--requests N] [--rounds N]
+
 Drives `ClientCore` alone. The frames of the server are encoded beforehand, so what is timed is
-the client's own work. Run: python bench/client.py
+the client's own work. Times are those of the processor, medians of several rounds.
 """
 
+import argparse
+import gc
+import statistics
 import time
 from random import Random
 
@@ -23,7 +28,7 @@ from raykeeper.znodes.replies import (
 from raykeeper.znodes.requests import GetData, SessionId, SetData
 from raykeeper.znodes.stat import Stat
 
-REQUESTS = 100_000
+TARGET_US = 4
 BATCHES = (1, 10, 100, 1000)
 VALUE = b"v" * 1024
 PATH = "/bench/znode"
@@ -43,8 +48,8 @@ def serving_core() -> ClientCore:
     return core
 
 
-def answer_frames(ask: Ask, batch: int) -> list[bytes]:
-    """The server's frames for `REQUESTS` requests in batches."""
+def answer_frames(ask: Ask, batch: int, requests: int) -> list[bytes]:
+    """The server's frames for so many requests in batches."""
 
     def answer(ident: int) -> Item:
         if isinstance(ask, Query):
@@ -55,40 +60,47 @@ def answer_frames(ask: Ask, batch: int) -> list[bytes]:
         encode_server_frame(
             ServerFrame(beat + 1, ZXID, [answer(beat * batch + i + 1) for i in range(batch)])
         )
-        for beat in range(REQUESTS // batch)
+        for beat in range(requests // batch)
     ]
 
 
-def run(ask: Ask, batch: int) -> tuple[float, float]:
+def run(ask: Ask, batch: int, requests: int) -> tuple[float, float]:
     """Microseconds per request: to send it, and to take its answer."""
-    core, frames = serving_core(), answer_frames(ask, batch)
+    core, frames = serving_core(), answer_frames(ask, batch, requests)
     now, token = Millis(1), object()
     sending = taking = 0.0
     completed = 0
     for frame in frames:
-        started = time.perf_counter()
+        started = time.process_time()
         for _ in range(batch):
             core.submit(ask, token, now)
         core.flush(now)
-        sent = time.perf_counter()
+        sent = time.process_time()
         assert isinstance(core.out[0], SendFrame)
         core.out.clear()
-        resumed = time.perf_counter()
+        resumed = time.process_time()
         core.frame(frame, now)
-        taking += time.perf_counter() - resumed
+        taking += time.process_time() - resumed
         sending += sent - started
         completed += sum(isinstance(effect, Complete) for effect in core.out)
         core.out.clear()
-    assert completed == REQUESTS, completed
-    return sending / REQUESTS * 1e6, taking / REQUESTS * 1e6
+    assert completed == len(frames) * batch, completed
+    return sending / completed * 1e6, taking / completed * 1e6
 
 
 def main() -> None:
     """Print the table."""
-    print("client core, 1 KB values, µs per request   send   take   both")
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser.add_argument("--requests", type=int, default=20_000, help="in a round")
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    gc.collect()
+    gc.freeze()
+    print(f"client core, 1 KB values, µs per request   send   take   both   target {TARGET_US}")
     for name, ask in (("set", SetData(PATH, VALUE, -1)), ("get", Query(GetData, PATH))):
         for batch in BATCHES:
-            sending, taking = run(ask, batch)
+            rounds = [run(ask, batch, options.requests) for _ in range(options.rounds)]
+            sending, taking = (statistics.median(times) for times in zip(*rounds, strict=True))
             label = f"{name}, {batch} to a frame"
             print(f"{label:40} {sending:6.2f} {taking:6.2f} {sending + taking:6.2f}")
 
