@@ -6,9 +6,11 @@ ZooKeeper: `FinalRequestProcessor`.
 """
 
 from collections.abc import Callable
+from typing import Any, get_args
 
 from raykeeper.actors import server_notes as notes
 from raykeeper.actors.connection import Connection, Denied, Local
+from raykeeper.actors.outgoing import Outgoing
 from raykeeper.actors.server_context import ServerContext
 from raykeeper.zab.effects import Note
 from raykeeper.znodes.errors import Code
@@ -28,6 +30,7 @@ from raykeeper.znodes.replies import (
 )
 from raykeeper.znodes.requests import (
     AddWatch,
+    Inquiry,
     Read,
     RemoveWatches,
     SetWatches,
@@ -44,56 +47,54 @@ _KINDS = frozenset(WatchKind)
 class Answers:
     """Answers in the order in which they are asked for; `connection.bytes` counts their size."""
 
-    def __init__(
-        self, context: ServerContext, begin: Callable[[Connection, Lengthy], None]
-    ) -> None:
-        """`begin` is given an answer that takes several steps."""
+    def __init__(self, context: ServerContext, outgoing: Outgoing) -> None:
         self._context = context
-        self._begin = begin
+        self._push = outgoing.push
+        self._begin = outgoing.begin
         self._page = context.options.page_names
+        self._by_type: dict[type, Callable[[Connection, Any], None]] = {
+            **dict.fromkeys(get_args(Read), self._read),
+            **dict.fromkeys(get_args(Inquiry), self._inquire),
+            SetWatches: self._set_again,
+            AddWatch: lambda *asked: self._push(asked[0], self._add_watch(*asked)),
+            RemoveWatches: lambda *asked: self._push(asked[0], self._remove_watches(*asked)),
+            Denied: lambda connection, request: self._push(connection, request.item),
+        }
 
-    def to(self, connection: Connection, request: Local) -> list[Item]:
-        """The answer from the present state, after the events that must be told before it."""
+    def to(self, connection: Connection, request: Local) -> None:
+        """Queue the answer from the present state, after the events that must be told before it."""
+        self._by_type[type(request)](connection, request)
+
+    def _read(self, connection: Connection, request: Read) -> None:
         state = self._context.state
-        if isinstance(request, Read):
-            item = self._read(connection, request)
-            if not isinstance(item, ChildrenPages):
-                return [item]
-            self._begin(connection, item)
-            return []
-        if isinstance(request, SetWatches):
-            return self._set_again(connection, request)
-        if isinstance(request, AddWatch):
-            return [self._add_watch(connection, request)]
-        if isinstance(request, RemoveWatches):
-            return [self._remove_watches(connection, request)]
-        if isinstance(request, Denied):
-            return [request.item]
-        inquired = inquire(state, self._session_of(connection), request, self._page)
-        if isinstance(inquired, Lengthy):
-            self._begin(connection, inquired)
-            return []
-        if isinstance(inquired, ResultsRead):
-            connection.bytes += results_bytes(inquired.results)
-        elif isinstance(inquired, PathsRead):
-            connection.bytes += sum(map(len, inquired.paths))
-        return [inquired]
-
-    def _read(self, connection: Connection, request: Read) -> Item | ChildrenPages:
-        context = self._context
-        state, number = context.state, connection.number
         item = answer(state, self._session_of(connection).identities, request, self._page)
-        if isinstance(item, DataRead):
+        if type(item) is DataRead:
             connection.bytes += len(item.value)
-        elif isinstance(item, ChildrenRead):
+        elif type(item) is ChildrenRead:
             connection.bytes += sum(map(len, item.children))
         if request.watch:
             if self._is_full(connection):
-                return ReadFailed(request.xid, state.zxid, Code.BAD_ARGUMENTS)
-            set_watch(context.watches, number, request, item)
-        return item
+                item = ReadFailed(request.xid, state.zxid, Code.BAD_ARGUMENTS)
+            else:
+                set_watch(self._context.watches, connection.number, request, item)
+        if type(item) is ChildrenPages:
+            self._begin(connection, item)
+        else:
+            self._push(connection, item)
 
-    def _set_again(self, connection: Connection, request: SetWatches) -> list[Item]:
+    def _inquire(self, connection: Connection, request: Inquiry) -> None:
+        session = self._session_of(connection)
+        item = inquire(self._context.state, session, request, self._page)
+        if isinstance(item, Lengthy):
+            self._begin(connection, item)
+            return
+        if isinstance(item, ResultsRead):
+            connection.bytes += results_bytes(item.results)
+        elif isinstance(item, PathsRead):
+            connection.bytes += sum(map(len, item.paths))
+        self._push(connection, item)
+
+    def _set_again(self, connection: Connection, request: SetWatches) -> None:
         """What was missed and the answer stand in one frame: a client has both or neither."""
         context = self._context
         state, setting = context.state, connection.setting
@@ -103,13 +104,16 @@ class Answers:
             setting.append(request)
         done = Done(request.xid, state.zxid)
         if request.more:
-            return [done]
+            self._push(connection, done)
+            return
         connection.setting = []
         identities = self._session_of(connection).identities
         missed = Missed(state, context.history, lambda _: identities)
         events = missed.set_again(context.watches, connection.number, setting)
         connection.bytes += sum(size_of((event.old, event.new)) for event in events)
-        return [*events, done]
+        for event in events:
+            self._push(connection, event)
+        self._push(connection, done)
 
     def _add_watch(self, connection: Connection, request: AddWatch) -> Item:
         context = self._context

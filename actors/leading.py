@@ -22,7 +22,7 @@ from raykeeper.actors.peer_messages import (
 )
 from raykeeper.actors.server_context import ServerContext
 from raykeeper.zab.effects import Note
-from raykeeper.zab.ids import DiskId, Epoch, Millis, ServerId, Zxid, show_zxid
+from raykeeper.zab.ids import ZERO, DiskId, Epoch, Millis, ServerId, Zxid, show_zxid
 from raykeeper.zab.leader_broadcast import LeaderBroadcast
 from raykeeper.zab.learners import Stage
 from raykeeper.znodes.expiry import Expiry, SessionReport, TouchedSession, Verdict
@@ -54,6 +54,8 @@ class Leading:
         self._context = context
         self._txns: list[bytes] = []
         self._txn_bytes = 0
+        self._first = ZERO  # zxid of the first of them
+        self._room = 0  # for so many, before the counter is exhausted
         self._proposed: deque[tuple[Zxid, Millis]] = deque()  # ends of runs, when proposed
         self._unrepeated = dict(moved)
         self._restoring: dict[ServerId, DiskId] = {}  # votes proposed to rest on another disk
@@ -75,14 +77,14 @@ class Leading:
         fenced = SessionId(0)
         for forwarded in writes:
             session_id, number = forwarded.session_id, forwarded.write.number
-            if preparation.owner_of(session_id) != forwarded.owner:
+            session = preparation.session(session_id)
+            if session is None or session.owner != forwarded.owner:
                 if fenced != session_id:
                     fenced = session_id  # one note, whatever was under way
                     detail = (session_id, number, sender)
                     self._context.out.append(Note(notes.WRITE_FENCED, detail))
                 continue
-            last = preparation.last_number(session_id)
-            assert last is not None, session_id  # it has an owner
+            last = session.last_number
             if number <= last:
                 continue  # a repeat: answered where the client is connected
             window = self._context.limits.outcomes_max
@@ -287,12 +289,14 @@ class Leading:
         role = self._broadcasting()
         if role is None or not self._context.peer.history.has_room:
             return None  # a write is sent again in the next reign
-        if len(self._txns) >= role.room:
+        if not self._txns:
+            self._first, self._room = role.next_zxid(), role.room
+        if len(self._txns) >= self._room:
             self.propose()
             self._context.out.append(Note(notes.COUNTER_EXHAUSTED, self.epoch))
             self._context.peer.abdicate("the counter is exhausted", self._context.now.mono)
             return None
-        return Zxid(role.next_zxid() + len(self._txns))
+        return Zxid(self._first + len(self._txns))
 
     def _broadcasting(self) -> LeaderBroadcast | None:
         role = self._context.peer.broadcasting

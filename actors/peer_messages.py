@@ -11,7 +11,7 @@ from raykeeper.zab.messages import WireZxid, ZabMessage
 from raykeeper.znodes.requests import Connect, SessionId, Write
 
 
-class ForwardedWrite(Struct, frozen=True, array_like=True):
+class ForwardedWrite(Struct, frozen=True, array_like=True, gc=False):
     """A client's write on its way to the leader; its operation stays the client's bytes."""
 
     session_id: SessionId

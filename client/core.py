@@ -324,7 +324,7 @@ class ClientCore:
             self.last_zxid = frame.zxid
         self._outstanding.set_window(frame.window)
         for item in frame.items:
-            if isinstance(item, WatchFired):
+            if type(item) is WatchFired:
                 self.out += self._watching.fired(item, self.state)
             elif not self._on_reply(item):
                 self._break(f"it answered what was not asked: {item}", now)
@@ -346,9 +346,9 @@ class ClientCore:
         if self._outstanding.is_paging:
             return True
         code = 0
-        if isinstance(item, ReadFailed) or (
+        if type(item) is ReadFailed or (
             # A transaction that was aborted is an answer: it tells of each operation.
-            isinstance(item, Written) and item.code and item.results is None
+            type(item) is Written and item.code and item.results is None
         ):
             code = item.code
         if waiting.watcher is not None:
@@ -362,7 +362,7 @@ class ClientCore:
         elif code:
             self.out.append(Fail(token, error_for(code, self._chroot.shown(waiting.path))))
         else:
-            assert not isinstance(item, ReadFailed), item
+            assert type(item) is not ReadFailed, item
             self.out.append(Complete(token, self._chroot.answer(item)))
         return True
 

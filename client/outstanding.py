@@ -170,7 +170,7 @@ class Outstanding:
             if kind is Sync:
                 request: object = Sync(xid, path)
             else:
-                request = kind(xid, path, watcher is not None, ask.linearizable)  # type: ignore[call-arg]
+                request = kind(xid, path, watcher is not None, ask.linearizable)
             size = len(path) + REQUEST_OVERHEAD_BYTES
             waiting = Waiting(token, now, xid, _REPLY_TO[kind], request, path, watcher, size)
         elif type(ask) is Watch or type(ask) is Unwatch:
@@ -248,17 +248,19 @@ class Outstanding:
         if not sent:
             return None
         waiting = sent[0]
-        if isinstance(reply, Written):
+        if type(reply) is Written:
             if waiting.answer is not Written or reply.number != waiting.ident:
                 return None
             self.acked = reply.number
         else:
             fits = type(reply) is waiting.answer
-            if not fits and isinstance(reply, ReadFailed):
+            if not fits and type(reply) is ReadFailed:
                 fits = waiting.answer is not Written and reply.code != 0
             if not fits or reply.xid != waiting.ident:
                 return None
-            if isinstance(reply, ChildrenRead | PathsRead) and not self._is_whole(reply):
+            if (type(reply) is ChildrenRead or type(reply) is PathsRead) and not self._is_whole(
+                reply
+            ):
                 return waiting
         sent.popleft()
         self._bytes_sent -= waiting.size

@@ -6,7 +6,7 @@ ZooKeeper answers such a read in one go: the server does nothing else meanwhile,
 Invariant: all pages of a list are as of the zxid at which it was begun, for they come from a view.
 """
 
-from typing import Final
+from typing import Final, final
 
 from raykeeper.zab.ids import ZERO, Zxid
 from raykeeper.znodes.children import PARTED_FROM, Children, View, view_of
@@ -53,6 +53,7 @@ class _Names:
         return page
 
 
+@final
 class ChildrenPages:
     """A listing, as of `zxid`."""
 

@@ -109,7 +109,7 @@ class Preparation:
         """Prepare a numbered write as transaction `zxid`; the caller has checked the number."""
         time_ms = self._begin(zxid, wall_ms)
         number = write.number
-        session = self._session(session_id)
+        session = self.session(session_id)
         change: Change
         if session is None:
             change = REFUSED[Code.SESSION_EXPIRED]
@@ -147,7 +147,7 @@ class Preparation:
 
     def expire_session(self, zxid: Zxid, wall_ms: Millis, session_id: SessionId) -> bytes | None:
         """Prepare the end of an overdue session; None, and no zxid used, when it has ended."""
-        if self._session(session_id) is None:
+        if self.session(session_id) is None:
             return None
         time_ms = self._begin(zxid, wall_ms)
         return encode_txn(Txn(_NO_SESSION, 0, 0, time_ms, self._closed(zxid, session_id)))
@@ -172,14 +172,36 @@ class Preparation:
         time_ms = self._begin(zxid, wall_ms)
         return encode_txn(Txn(_NO_SESSION, 0, 0, time_ms, VoterReplaced(server_id, disk)))
 
+    def session(self, session_id: SessionId) -> FutureSession | None:
+        """The session as it will be once all is applied; None when it is closing, or is not."""
+        future = self._sessions.get(session_id)
+        if future is None:
+            session = self._state.sessions.get(session_id)
+            if session is None:
+                return None
+            held = _results_held(session)
+            future = FutureSession(
+                session.owner,
+                session.password,
+                session.last_number,
+                session.attempt,
+                session.host,
+                session.proven,
+                session.identities,
+                held,
+                sum(size for _, size in held),
+            )
+            self._sessions[session_id] = future
+        return None if future.closing else future
+
     def last_number(self, session_id: SessionId) -> int | None:
         """The newest number prepared for the session; None when it is closing, or is not."""
-        session = self._session(session_id)
+        session = self.session(session_id)
         return None if session is None else session.last_number
 
     def owner_of(self, session_id: SessionId) -> Zxid | None:
         """The session's owner number once all is applied; None when it is closing, or is not."""
-        session = self._session(session_id)
+        session = self.session(session_id)
         return None if session is None else session.owner
 
     def soft_quotas_exceeded(self) -> list[SoftExceeded]:
@@ -204,27 +226,6 @@ class Preparation:
         if wall_ms > self._time_ms:
             self._time_ms = wall_ms
         return self._time_ms
-
-    def _session(self, session_id: SessionId) -> FutureSession | None:
-        future = self._sessions.get(session_id)
-        if future is None:
-            session = self._state.sessions.get(session_id)
-            if session is None:
-                return None
-            held = _results_held(session)
-            future = FutureSession(
-                session.owner,
-                session.password,
-                session.last_number,
-                session.attempt,
-                session.host,
-                session.proven,
-                session.identities,
-                held,
-                sum(size for _, size in held),
-            )
-            self._sessions[session_id] = future
-        return None if future.closing else future
 
     def _change(
         self,
@@ -316,7 +317,7 @@ class Preparation:
         if not session_id:
             session_id = self._with_password(password)
         if session_id:
-            session = self._session(session_id)
+            session = self.session(session_id)
             if session is None:
                 return OpenRefused(server_id, connection, Code.SESSION_EXPIRED)
             taken = request.new_password
@@ -360,7 +361,7 @@ class Preparation:
         session_id = self._passwords.get(password)
         if session_id is None:
             session_id = self._state.sessions.with_password(password)
-        if session_id is None or self._session(session_id) is None:
+        if session_id is None or self.session(session_id) is None:
             return _NO_SESSION
         return session_id
 

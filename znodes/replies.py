@@ -6,6 +6,7 @@ tells the zxid of the last transaction its server had applied.
 """
 
 from enum import IntEnum
+from typing import final
 
 import msgspec
 from msgspec import Struct
@@ -39,6 +40,7 @@ class EventType(IntEnum):
     RESYNC = 100
 
 
+@final
 class Written(Struct, frozen=True, array_like=True, tag=1, gc=False):
     """Outcome of write `number`: `zxid` is its transaction, `code` 0 or a ZooKeeper error.
 
@@ -91,6 +93,7 @@ class Done(Struct, frozen=True, array_like=True, tag=5, gc=False):
     zxid: Zxid
 
 
+@final
 class ReadFailed(Struct, frozen=True, array_like=True, tag=6, gc=False):
     """A read, sync or setWatches that ended with a ZooKeeper error."""
 
@@ -106,6 +109,7 @@ class Content(Struct, frozen=True, array_like=True, gc=False):
     stat: Stat
 
 
+@final
 class WatchFired(Struct, frozen=True, array_like=True, tag=7, gc=False):
     """A watch of this connection was triggered by transaction `zxid`.
 

@@ -8,7 +8,7 @@ ZooKeeper: `zookeeper.jute`, proto module. Numbers of writes have no counterpart
 """
 
 from enum import IntEnum
-from typing import Final, NewType, get_args
+from typing import Final, NewType, final, get_args
 
 import msgspec
 from msgspec import Struct
@@ -154,7 +154,8 @@ class Transaction(Struct, frozen=True, array_like=True, tag=11):
 WriteOp = Create | Delete | SetData | CloseSession | SetAcls | AddAuth | Transaction
 
 
-class Write(Struct, frozen=True, array_like=True, tag=1):
+@final
+class Write(Struct, frozen=True, array_like=True, tag=1, gc=False):
     """A write: contiguous `number` within the session, from 1.
 
     `acked`: every outcome up to this number has reached the client and may be forgotten.
@@ -236,6 +237,7 @@ class GetQuota(Struct, frozen=True, array_like=True, tag=12, gc=False):
     path: str
 
 
+@final
 class Sync(Struct, frozen=True, array_like=True, tag=5, gc=False):
     """Wait until this server has everything that was committed when the request arrived."""
 

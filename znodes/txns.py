@@ -185,7 +185,7 @@ Change = (
 )
 
 
-class Txn(Struct, frozen=True, array_like=True):
+class Txn(Struct, frozen=True, array_like=True, gc=False):
     """One transaction. `session_id`, `number` and `acked` are 0 when no numbered write made it.
 
     `time_ms` is the leader's wall clock, never before that of the transaction before.
