@@ -37,9 +37,17 @@ def ray_session() -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def shared(ray_session: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ensemble]:
+def links() -> str:
+    """The setting of that name of `shared`; a module may have its own."""
+    return "auto"
+
+
+@pytest.fixture(scope="module")
+def shared(
+    ray_session: str, tmp_path_factory: pytest.TempPathFactory, links: str
+) -> Iterator[Ensemble]:
     """An ensemble that the tests of a module share and leave as it is."""
-    ensemble = launch(name=new_name(), data_dir=tmp_path_factory.mktemp("data"))
+    ensemble = launch(name=new_name(), data_dir=tmp_path_factory.mktemp("data"), links=links)
     eventually(lambda: all_serve(ensemble))
     yield ensemble
     ensemble.shutdown()

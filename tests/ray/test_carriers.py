@@ -6,11 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import ray
 
+from raykeeper.actors.ray_actors import find_replica
+from raykeeper.actors.replica_log import session_log_folder
 from raykeeper.client import ClientState, connect
 from raykeeper.client.errors import ConnectionLossError
 from raykeeper.clusters import Ensemble
 from raykeeper.links.contract import STREAM
+from raykeeper.zab.ids import ServerId
 from tests.ray.conftest import Launch, all_serve, eventually, role_of
 
 
@@ -82,3 +86,28 @@ def test_a_server_that_comes_back_is_linked_by_streams_again(
         client.set("/a", b"v")
         eventually(lambda: all_serve(ensemble))
         eventually(lambda: min(streams_of(ensemble)) >= 2)
+
+
+@pytest.mark.parametrize("links", ["direct", "ray"])
+def test_who_is_far_behind_is_sent_a_snapshot(launch_one: Launch, links: str) -> None:
+    def digests() -> list[tuple[int, int]]:
+        asked = [find_replica(ensemble.name, ServerId(i)).status.remote() for i in (1, 2, 3)]
+        return [(status.last_zxid, status.digest) for status in ray.get(asked)]
+
+    ensemble = launch_one(links=links)
+    eventually(lambda: all_serve(ensemble))
+    away = role_of(ensemble, leads=False).server_id
+    ray.kill(find_replica(ensemble.name, away), no_restart=True)
+    with ensemble.connect() as client:
+        # More than a leader keeps in memory and reads back from its log.
+        for group in range(11):
+            writes = [
+                client.create_async(f"/{group}-{n}", bytes([n]) * (1 << 20)) for n in range(10)
+            ]
+            assert all(write.result() for write in writes)
+        launch_one(ensemble.name, links=links)
+        eventually(lambda: len(set(digests())) == 1)
+    folder = session_log_folder()
+    assert folder is not None
+    logs = [log.read_text() for log in folder.glob(f"raykeeper-{ensemble.name}-*.log")]
+    assert sum(f"sync.snapshot peer={away} " in log for log in logs) == 1

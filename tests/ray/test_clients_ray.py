@@ -27,12 +27,19 @@ def open_awaited(ensemble: Ensemble) -> Open:
     return open_one
 
 
-@pytest.fixture(scope="module")
-def shared(ray_session: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ensemble]:
-    """An ensemble with a super user."""
+@pytest.fixture(scope="module", params=["direct", "ray"])
+def shared(
+    request: pytest.FixtureRequest, ray_session: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Ensemble]:
+    """An ensemble with a super user, over either carrier."""
     root = make_digest_acl(*SUPER.split(":")).id  # type: ignore[arg-type]
     data_dir = tmp_path_factory.mktemp("data")
-    ensemble = launch(name=new_name(), data_dir=data_dir, super_ids=[f"digest:{root}"])
+    ensemble = launch(
+        name=new_name(),
+        data_dir=data_dir,
+        super_ids=[f"digest:{root}"],
+        links=request.param,
+    )
     eventually(lambda: all_serve(ensemble))
     yield ensemble
     ensemble.shutdown()

@@ -55,7 +55,7 @@ def check_complete(writer: Writer, client: Client, parent: str) -> None:
     assert sorted(client.get_children(parent)) == names
 
 
-@pytest.mark.parametrize("links", ["auto", "ray"])
+@pytest.mark.parametrize("links", ["direct", "ray"])
 @pytest.mark.parametrize("leads", [True, False], ids=["leader", "follower"])
 def test_kill_9_during_writes(launch_one: Launch, leads: bool, links: str) -> None:
     ensemble = launch_one(links=links)
@@ -83,8 +83,9 @@ def test_kill_9_during_writes(launch_one: Launch, leads: bool, links: str) -> No
     )
 
 
-def test_all_killed_and_restarted(launch_one: Launch) -> None:
-    ensemble = launch_one()
+@pytest.mark.parametrize("links", ["direct", "ray"])
+def test_all_killed_and_restarted(launch_one: Launch, links: str) -> None:
+    ensemble = launch_one(links=links)
     with ensemble.connect(session_timeout_s=30.0) as client:
         writer = Writer(client, "/w")
         writer.write(200)
@@ -112,7 +113,10 @@ def test_shutdown_and_launch_again_keep_every_znode(launch_one: Launch) -> None:
         assert (value, again.mzxid, again.version) == (b"last", stat.mzxid, stat.version)
 
 
-def test_a_killed_client_loses_its_session_and_its_ephemerals(launch_one: Launch) -> None:
+@pytest.mark.parametrize("links", ["direct", "ray"])
+def test_a_killed_client_loses_its_session_and_its_ephemerals(
+    launch_one: Launch, links: str
+) -> None:
     class Member:
         def __init__(self, ensemble: Ensemble) -> None:
             self._client = ensemble.connect(session_timeout_s=1.0)
@@ -121,7 +125,7 @@ def test_a_killed_client_loses_its_session_and_its_ephemerals(launch_one: Launch
             self._client.create("/member", ephemeral=True)
             return os.getpid()
 
-    ensemble = launch_one()
+    ensemble = launch_one(links=links)
     actor_class: Any = ray.remote(num_cpus=0, max_restarts=0)(Member)
     member = actor_class.remote(ensemble)
     pid = ray.get(member.join.remote())

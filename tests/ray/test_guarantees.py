@@ -4,11 +4,20 @@ import os
 import signal
 import threading
 
+import pytest
+
 from raykeeper.client import WatchedEvent
 from raykeeper.clusters import Ensemble
 from tests.ray.conftest import Launch, eventually
 
 PARAMETERS = 200
+
+
+@pytest.fixture(scope="module", params=["direct", "ray"])
+def links(request: pytest.FixtureRequest) -> str:
+    """Both carriers."""
+    carrier: str = request.param
+    return carrier
 
 
 def test_who_sees_the_ready_znode_sees_the_whole_configuration(shared: Ensemble) -> None:
@@ -80,8 +89,10 @@ def test_a_client_is_answered_in_its_order_and_reads_its_own_writes(shared: Ense
         assert answered == list(range(2 * PARAMETERS))
 
 
-def test_a_client_that_moves_to_another_server_never_reads_backwards(launch_one: Launch) -> None:
-    ensemble = launch_one()
+def test_a_client_that_moves_to_another_server_never_reads_backwards(
+    launch_one: Launch, links: str
+) -> None:
+    ensemble = launch_one(links=links)
     with (
         ensemble.connect(session_timeout_s=20.0) as writer,
         ensemble.connect(session_timeout_s=20.0) as reader,
