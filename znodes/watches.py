@@ -167,8 +167,7 @@ class _Firing:
         """Value or existence has changed. Returns who was told."""
         kind, path, traits = happening.kind, happening.path, happening.traits
         _, _, persistent, recursive = self._watches.tables
-        exists = kind is not DELETED
-        told = dict.fromkeys(self._once(DATA, path, traits, exists=exists), False)
+        told = dict.fromkeys(self._once(DATA, path, traits, is_gone=kind is DELETED), False)
         if persistent:
             self._lasting(persistent, path, traits, told)
         if recursive:
@@ -199,7 +198,7 @@ class _Firing:
 
         A connection in `told` has heard of this deletion; its watch is gone all the same.
         """
-        concerned = dict.fromkeys(self._once(CHILD, path, traits, exists=False), False)
+        concerned = dict.fromkeys(self._once(CHILD, path, traits, is_gone=False), False)
         persistent = self._watches.tables[PERSISTENT]
         if persistent:
             self._lasting(persistent, path, traits, concerned)
@@ -207,8 +206,12 @@ class _Firing:
             event = WatchFired(kind, path, zxid)
             self.fired.extend((each, event) for each in concerned if each not in told)
 
-    def _once(self, table: int, path: str, traits: Traits | None, *, exists: bool) -> list[int]:
-        """The one-shot watches on `path`, which are gone with it."""
+    def _once(self, table: int, path: str, traits: Traits | None, *, is_gone: bool) -> list[int]:
+        """The one-shot watches on `path`, which are gone with it.
+
+        To who may not be told, a znode that is made stays one that is missing, and one that is
+        deleted becomes one: the flag must not let a later event tell what was hidden.
+        """
         watchers = self._watches.tables[table].get(path)
         if watchers is None:
             return []
@@ -217,8 +220,8 @@ class _Firing:
             if self._may_read(connection, traits):
                 self._watches.take(table, path, connection)
                 concerned.append(connection)
-            elif table == DATA:
-                watchers[connection] = exists
+            elif is_gone:
+                watchers[connection] = False
         return concerned
 
     def _lasting(

@@ -3,7 +3,7 @@
 import pytest
 
 from raykeeper.zab.ids import Millis
-from raykeeper.znodes.acl import Acl, Identities, Identity
+from raykeeper.znodes.acl import Acl, Identities, Identity, digest_id
 from raykeeper.znodes.happenings import TOLD_BYTES_MAX
 from raykeeper.znodes.limits import Limits
 from raykeeper.znodes.replies import Content, EventType, WatchFired
@@ -351,6 +351,18 @@ def test_events_go_only_to_who_may_read() -> None:
     assert (watches.count_of(1), watches.count_of(2)) == (2, 4)
     # To who was not told, the znode is missing from now on.
     assert watches.tables[0]["/a/b"] == {2: False}
+
+
+def test_a_znode_that_is_made_hidden_stays_a_missing_one_to_its_watcher() -> None:
+    leader = OneLeader()
+    session = leader.open()
+    watches = WatchTable()
+    watches.add_data("/a", 2, exists=False)
+    hidden = [Acl(31, "digest", digest_id("alice", "a"))]
+    for op in (Create("/a", b"", 0, hidden), Delete("/a", -1)):
+        leader.do(session, op)
+        assert watches.trigger(leader.happened[-1], nobody, {}) == []
+        assert watches.tables[0]["/a"] == {2: False}
 
 
 def test_an_acl_of_the_parent_hides_its_children_changes_only() -> None:
