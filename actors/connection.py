@@ -106,6 +106,6 @@ class Connection:
         self.unsent = 0
         self.is_full = False
         self.is_ready = False
-        self.waiting: deque[Held | Lengthy] = deque()
+        self.waiting: deque[Held | Lengthy] | None = None  # an empty one is larger than the rest
         self.waiting_items = 0
         self.waiting_bytes = 0

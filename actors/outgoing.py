@@ -74,7 +74,7 @@ class Outgoing:
         """Queue an answer that is given bit by bit; what is pushed afterwards follows it."""
         if connection.items:
             self.flush(connection)
-        connection.waiting.append(answer)
+        _wait(connection, answer)
         connection.waiting_bytes += LENGTHY_BYTES
         connection.is_full = True
         self._look_at(connection)
@@ -121,7 +121,8 @@ class Outgoing:
                     self._leave(connection, head.zxid, head.items)
                 else:
                     is_paged = True
-                    self._go_on(connection, head)
+                    if self._go_on(connection, head):
+                        waiting.popleft()
             if waiting:
                 self._look_at(connection)
             elif connection.is_full and connection.unsent <= self._unsent_max:
@@ -132,7 +133,7 @@ class Outgoing:
 
     def drop(self, connection: Connection) -> None:
         """The connection is gone."""
-        connection.waiting.clear()
+        connection.waiting = None
         connection.is_dirty = connection.is_full = False
 
     def _look_at(self, connection: Connection) -> None:
@@ -140,13 +141,14 @@ class Outgoing:
             connection.is_ready = True
             self._ready.append(connection)
 
-    def _go_on(self, connection: Connection, answer: Lengthy) -> None:
+    def _go_on(self, connection: Connection, answer: Lengthy) -> bool:
+        """Whether that was the last of it."""
         item = answer.next(self._context.state)
         if item is not None:
             self._leave(connection, answer.zxid, [item])
         if answer.is_over:
-            connection.waiting.popleft()
             connection.waiting_bytes -= LENGTHY_BYTES
+        return answer.is_over
 
     def _leave(self, connection: Connection, zxid: Zxid, items: list[Item]) -> None:
         frame = ServerFrame(connection.confirmed, zxid, items, self.window)
@@ -164,7 +166,7 @@ class Outgoing:
             last.items += items
             last.bytes += size
         else:
-            waiting.append(Held(zxid, items, size))
+            _wait(connection, Held(zxid, items, size))
         connection.waiting_items += len(items)
         connection.waiting_bytes += size
         options = self._context.options
@@ -173,3 +175,9 @@ class Outgoing:
             or connection.waiting_bytes > options.waiting_bytes_max
         ):
             self.overrun.append(connection)
+
+
+def _wait(connection: Connection, what: Held | Lengthy) -> None:
+    if connection.waiting is None:
+        connection.waiting = deque()
+    connection.waiting.append(what)

@@ -76,8 +76,9 @@ class FutureSession(Struct):
     host: str
     proven: Identities
     identities: Identities
-    results: deque[tuple[int, int]]
-    """Number and bytes of the outcomes of transactions that are not yet acknowledged."""
+    results: deque[tuple[int, int]] | None
+    """Number and bytes of the outcomes of transactions that are not yet acknowledged; None before
+    the first, for an empty one is larger than all the rest."""
     results_bytes: int
     """Of all of them."""
     closing: bool = False
@@ -188,7 +189,7 @@ class Preparation:
                 session.host,
                 session.proven,
                 session.identities,
-                held,
+                held or None,
                 sum(size for _, size in held),
             )
             self._sessions[session_id] = future
@@ -276,6 +277,8 @@ class Preparation:
         elif type(change) is Aborted:
             size = OP_BYTES * change.count
         if size:
+            if session.results is None:
+                session.results = deque()
             session.results.append((session.last_number, size))
             session.results_bytes += size
         return change
@@ -344,7 +347,7 @@ class Preparation:
                 return OpenRefused(server_id, connection, Code.CONNECTION_LOSS)
             session_id = SessionId(zxid)
             future = FutureSession(
-                zxid, password, 0, request.attempt, host, (), identities_of((), host), deque(), 0
+                zxid, password, 0, request.attempt, host, (), identities_of((), host), None, 0
             )
             self._sessions[session_id] = future
             self._passwords[password] = session_id
