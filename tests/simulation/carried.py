@@ -105,6 +105,11 @@ class CarriedLink(SimLink):
         """How many were sent, in both directions."""
         return sum(self._sent.values())
 
+    @property
+    def real(self) -> list[RealEnd]:
+        """Both ends of the real one."""
+        return list(self._real.values())
+
     def close(self, end: End) -> None:
         """See `SimLink`."""
         real = self._real[end]
@@ -220,6 +225,9 @@ class CarriedNetwork(Network):
     async def _end(self) -> None:
         for dialer in self._dialers:  # a link may be about to move
             await asyncio.gather(*getattr(dialer, "_moves", ()))
+        links = [real.link for link in self.opened for real in link.real]
+        released = [link.released for link in links if isinstance(link, StreamLink)]
+        await asyncio.wait_for(asyncio.gather(*released), PATIENCE_S)
         for _, carrier in self._servers.values():
             await carrier.close()
         rest = asyncio.all_tasks() - {asyncio.current_task()}
