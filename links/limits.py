@@ -39,6 +39,8 @@ READS_MAX: Final = 16
 """Of one stream before others have their turn."""
 WRITE_BYTES: Final = 256 << 10
 """Frames are handed to a stream in groups of about this size."""
+WRITES_MAX: Final = 16
+"""Of such groups before others have their turn."""
 WORD_BYTES_MAX: Final = 1024
 """The reason for which an end of a stream closes."""
 LENT_S: Final = 0.002

@@ -19,7 +19,14 @@ from contextlib import AbstractContextManager
 from typing import Final
 
 from raykeeper.links.contract import STREAM, LinkEvents
-from raykeeper.links.limits import FAREWELL_MS, FRAME_BYTES_MAX, LENT_S, READS_MAX, WRITE_BYTES
+from raykeeper.links.limits import (
+    FAREWELL_MS,
+    FRAME_BYTES_MAX,
+    LENT_S,
+    READS_MAX,
+    WRITE_BYTES,
+    WRITES_MAX,
+)
 from raykeeper.links.silence import Silence
 from raykeeper.links.stream_frames import SIGN_OF_LIFE, IncomingFrames, farewell, head_of
 from raykeeper.links.stream_sockets import StreamSocket
@@ -145,7 +152,7 @@ class StreamLink:
             return
         self._waiting.append(frame)
         self._waiting_bytes += len(frame)
-        if self._is_blocked or not self._try_here(self._write_some) or self._leaving:
+        if self._is_blocked or not self._try_here(self._write_some) or self._has_rest():
             self._loop.call_soon_threadsafe(self._flush)
 
     def wait_here(self, timeout_s: float) -> None:
@@ -210,12 +217,15 @@ class StreamLink:
             if self._leaving:
                 self._is_blocked = True
                 self._loop.add_writer(self._stream.fileno(), self._unblock)
+            elif self._has_rest():
+                self._flush_soon()
 
     def _write_some(self) -> None:
-        """Hand over what is taken; `_leaving` is the rest of it."""
-        while self._leaving or (following := self._next_group()):
+        """Hand over what is taken, up to `WRITES_MAX` groups; `_leaving` is the rest of one."""
+        for _ in range(WRITES_MAX):
+            self._leaving = self._leaving or self._next_group()
             if not self._leaving:
-                self._leaving = following
+                return
             self._was_heard = True
             self._leaving = self._leaving[self._stream.send(self._leaving) :]
             if self._leaving:
@@ -224,6 +234,10 @@ class StreamLink:
             self._waiting_bytes -= left
             if left and self._told is not None:
                 self._told(left)
+
+    def _has_rest(self) -> bool:
+        is_to_say_farewell = self._closing is not None and not self._has_said_farewell
+        return bool(self._leaving or self._waiting) or is_to_say_farewell
 
     def _next_group(self) -> memoryview:
         waiting, size = self._waiting, 0

@@ -307,6 +307,40 @@ def test_who_does_not_read_is_sent_no_more_than_the_system_holds() -> None:
     asyncio.run(scenario())
 
 
+def test_what_waits_on_one_stream_keeps_nobody_from_his_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("raykeeper.links.stream_link.WRITE_BYTES", 1_000)
+    monkeypatch.setattr("raykeeper.links.stream_link.WRITES_MAX", 3)
+
+    async def scenario() -> None:
+        async with listening() as (listener, station):
+            near, turns = Recorder(), []
+            link = await dialer_to(listener.address).dial(SERVER, near)
+            await near.wait_received(1)
+            loop = asyncio.get_running_loop()
+
+            def left(_: int) -> None:
+                turns.append(0)
+
+            def other() -> None:
+                turns.append(1)
+                if turns.count(0) < 12:
+                    loop.call_soon(other)
+
+            link.when_sent(left)
+            for _ in range(12):  # in groups of three, the last of which ends with a turn
+                link.send(bytes(1_000))
+            loop.call_soon(other)
+            link.close("all of it")
+            assert await station.wait_closed(0) == "all of it"
+            assert len(await station.wait_received(0, 12)) == 12
+            assert turns[:16] == [0, 0, 0, 1] * 4
+            await link.released
+
+    asyncio.run(scenario())
+
+
 def test_a_link_that_nobody_reads_from_ends_by_its_farewell(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
