@@ -22,3 +22,9 @@ def test_a_mutation_is_found(mutation: Mutation) -> None:
 def test_names_are_unique() -> None:
     names = [mutation.name for mutation in all_mutations()]
     assert len(names) == len(set(names))
+
+
+def test_what_is_changed_is_there() -> None:
+    for mutation in all_mutations():
+        with mutation.applied():
+            pass

@@ -262,7 +262,7 @@ MUTATIONS = [
     Mutation(
         "exactly once",
         "a session that is closing goes on writing",
-        [(Preparation, "_session", _closing_sessions_write)],
+        [(Preparation, "session", _closing_sessions_write)],
         500,
     ),
     Mutation(
