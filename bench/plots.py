@@ -3,6 +3,7 @@
 import importlib.util
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from raykeeper.bench.results import Row
 
@@ -68,13 +69,32 @@ def plot_curves(
 
 
 def plot_bars(
-    path: Path, title: str, bars: Mapping[str, Mapping[str, float]], y: str, *, is_log: bool = False
+    path: Path,
+    title: str,
+    panels: Mapping[str, Mapping[str, Mapping[str, float]]],
+    *,
+    is_log: bool = False,
 ) -> None:
-    """A group of bars for each entry, one bar for each series in it."""
+    """Panels one below the other, by the labels of their y axes; in each a group of bars for each
+    entry, one bar for each series in it.
+    """
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=_SIZE, layout="constrained")
-    plot = figure.subplots()
+    width, height = _SIZE
+    figure = Figure(figsize=(width, height * (1 + len(panels)) / 2), layout="constrained")
+    figure.suptitle(title)
+    plots = figure.subplots(len(panels), squeeze=False)[:, 0]
+    for plot, (label, bars) in zip(plots, panels.items(), strict=True):
+        _draw_bars(plot, bars)
+        plot.set_ylabel(label)
+        if is_log:
+            plot.set_yscale("log")
+        plot.margins(y=0.15)
+    plots[0].legend(fontsize=8)
+    figure.savefig(path, dpi=_DPI)
+
+
+def _draw_bars(plot: Any, bars: Mapping[str, Mapping[str, float]]) -> None:
     series = list(dict.fromkeys(name for group in bars.values() for name in group))
     width = 0.8 / max(1, len(series))
     for index, name in enumerate(series):
@@ -82,10 +102,5 @@ def plot_bars(
         heights = [group[name] for group in bars.values() if name in group]
         offset = (index - (len(series) - 1) / 2) * width
         drawn = plot.bar([place + offset for place in places], heights, width, label=name)
-        plot.bar_label(drawn, fmt="%.3g", fontsize=7)
+        plot.bar_label(drawn, fmt="%.3g", fontsize=6)
     plot.set_xticks(range(len(bars)), list(bars))
-    plot.set(title=title, ylabel=y)
-    if is_log:
-        plot.set_yscale("log")
-    plot.legend(fontsize=8)
-    figure.savefig(path, dpi=_DPI)

@@ -124,7 +124,7 @@ def _plot_znodes(path: Path, rows: Sequence[Row]) -> None:
     for row in rows:
         label = f"{row['system']} ({row['client']}), {row['servers']} servers"
         bars.setdefault(str(row["way"]), {})[label] = float(row["seconds"])
-    plot_bars(path, f"{rows[0]['znodes']} znodes created", bars, "seconds", is_log=True)
+    plot_bars(path, f"{rows[0]['znodes']} znodes created", {"seconds": bars}, is_log=True)
 
 
 TABLE2 = Experiment(

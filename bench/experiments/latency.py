@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 from raykeeper.bench.experiments.contract import Count, Ensembles, Experiment
 from raykeeper.bench.loads.task import Task
 from raykeeper.bench.measures import percentile
-from raykeeper.bench.plots import plot_curves
+from raykeeper.bench.plots import plot_bars
 from raykeeper.bench.results import Row, Value
 from raykeeper.bench.run import Run, perform
 
@@ -66,14 +66,13 @@ def columns_of(taken_us: Sequence[float]) -> Row:
 
 
 def _plot(path: Path, rows: Sequence[Row]) -> None:
-    lines = {
-        f"{row['request']}, {row['system']} ({row['client']})": [
-            (place, float(row[f"p{percent}_ms"])) for place, percent in enumerate(PERCENTILES)
-        ]
-        for row in rows
-    }
-    axis = ", ".join(f"{place} = p{percent}" for place, percent in enumerate(PERCENTILES))
-    plot_curves(path, "Latency of one request at a time", lines, (axis, "ms"), is_log=True)
+    panels: dict[str, dict[str, dict[str, float]]] = {}
+    for row in rows:
+        for percent in ("50", "99", "99.9"):
+            group = panels.setdefault(f"p{percent}, ms", {}).setdefault(str(row["request"]), {})
+            label = f"{row['system']} ({row['client']}), {row['servers']} servers"
+            group[label] = float(row[f"p{percent}_ms"])
+    plot_bars(path, "Latency of one request at a time", panels, is_log=True)
 
 
 LATENCY = Experiment(

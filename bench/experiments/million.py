@@ -216,7 +216,7 @@ def _plot(path: Path, rows: Sequence[Row]) -> None:
             if name in row:
                 bars[label][f"{row['system']}, {row['servers']} servers"] = float(row[name])
     title = f"The cost of {rows[0]['znodes']} znodes"
-    plot_bars(path, title, {label: bar for label, bar in bars.items() if bar}, "", is_log=True)
+    plot_bars(path, title, {"": {label: bar for label, bar in bars.items() if bar}}, is_log=True)
 
 
 MILLION = Experiment(
