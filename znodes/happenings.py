@@ -2,17 +2,21 @@
 
 Every server keeps what its last transactions did to znodes, as the tree told it, but no values and
 Stats: to keep those of a busy ensemble takes time, and few ask for them. It is bounded by count
-and by bytes; `floor` is the zxid up to which something may be missing. A client that was away and
-has had every event up to a later zxid is told all it has missed; with the value, if it asked for
-that and the znode still is what the event tells of.
+and by bytes, and forgotten in runs of whole transactions: to drop each change by itself costs every
+write. `floor` is the zxid up to which something may be missing. A client that was away and has had
+every event up to a later zxid is told all it has missed; with the value, if it asked for that and
+the znode still is what the event tells of.
 
 ZooKeeper has no counterpart: `DataTree.setWatches` compares zxids of the state, which lose what was
 overwritten, and says nothing to persistent watches.
 """
 
 from collections import deque
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Iterator
+from itertools import chain
 from typing import Final
+
+from msgspec import Struct
 
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes.paths import parent_of
@@ -21,45 +25,85 @@ from raykeeper.znodes.tree import CHANGED, DELETED, Happening, Znode, stat_of
 
 OVERHEAD_BYTES: Final = 250
 """Of one happening, besides its path."""
+RUN_MAX: Final = 500
+"""A run is full with so many happenings; what is settled at once can make it twice as long."""
+RUNS_MIN: Final = 50
+"""A run is full with this part of either bound, too."""
 TOLD_BYTES_MAX: Final = 1 << 20
 """Of values in the events of one transaction; the values above it are left out."""
 
 
+class _Run(Struct):
+    """What successive transactions did, each of them whole, and what that takes."""
+
+    happened: list[Happening]
+    bytes: int = 0
+
+
 class History:
-    """The happenings of (floor, now], oldest first; older ones of a cut transaction are no harm."""
+    """The happenings of (floor, now], oldest first.
+
+    The bounds hold once settled. To stay within, up to three runs more are forgotten than need be;
+    and what is in one run with a transaction that is too large is forgotten with it.
+    """
 
     def __init__(self, floor: Zxid, count_max: int, bytes_max: int) -> None:
         self.floor = floor
         self.bytes = 0
         self.fresh: list[Happening] = []
         """Where the tree puts what happens, until `settle` takes it over."""
-        self._count_max = count_max
-        self._bytes_max = bytes_max
-        self._happened: deque[Happening] = deque()
+        self._count = 0
+        self._run_max = min(max(1, count_max // RUNS_MIN), RUN_MAX)
+        self._run_bytes_max = bytes_max // RUNS_MIN
+        # Of the full ones; there is always room for one that is not.
+        self._count_room = count_max - self._run_max + 1
+        self._bytes_room = bytes_max - self._run_bytes_max
+        self._runs: deque[_Run] = deque()
+        self._newest = _Run([])
 
     def __len__(self) -> int:
-        return len(self._happened)
+        return self._count + len(self._newest.happened)
 
     def settle(self) -> None:
         """Keep what is fresh, for which all watches have been triggered, without its contents."""
-        fresh, kept = self.fresh, self._happened
+        fresh, run_max = self.fresh, self._run_max
+        if len(fresh) > run_max:
+            for happened in _in_runs(fresh, run_max):
+                self._keep(happened)
+        elif fresh:
+            self._keep(fresh)
+        fresh.clear()
+
+    def _keep(self, happened: list[Happening]) -> None:
+        """Take over whole transactions, not many more happenings than fill a run."""
         size = 0
-        for each in fresh:
+        for each in happened:
             each.old = each.new = None
             size += OVERHEAD_BYTES + len(each.path)
-        kept += fresh
-        fresh.clear()
+        newest = self._newest
+        newest.happened += happened
+        newest.bytes += size
         self.bytes += size
-        while self.bytes > self._bytes_max or len(kept) > self._count_max:
-            oldest = kept.popleft()
-            self.floor = oldest.zxid
-            self.bytes -= OVERHEAD_BYTES + len(oldest.path)
+        if len(newest.happened) >= self._run_max or newest.bytes >= self._run_bytes_max:
+            self._close()
+
+    def _close(self) -> None:
+        """The newest run is full: begin another, and forget the oldest if there are too many."""
+        self._runs.append(self._newest)
+        self._count += len(self._newest.happened)
+        self._newest = _Run([])
+        while self.bytes > self._bytes_room or self._count > self._count_room:
+            oldest = self._runs.popleft()
+            self.floor = oldest.happened[-1].zxid
+            self.bytes -= oldest.bytes
+            self._count -= len(oldest.happened)
 
     def restart(self, floor: Zxid) -> None:
         """What led to the state at `floor` is not known."""
-        self._happened.clear()
+        self._runs.clear()
+        self._newest = _Run([])
         self.fresh.clear()
-        self.bytes = 0
+        self.bytes = self._count = 0
         self.floor = floor
 
     def after(
@@ -76,7 +120,8 @@ class History:
             return None
         txns: list[list[Happening]] = []
         at = None
-        for each in reversed(self._happened):
+        runs = chain((self._newest,), reversed(self._runs))
+        for each in chain.from_iterable(reversed(run.happened) for run in runs):
             if each.zxid <= zxid:
                 break
             path = each.path
@@ -94,6 +139,17 @@ class History:
             txn.reverse()
         txns.reverse()
         return txns
+
+
+def _in_runs(happened: list[Happening], run_max: int) -> Iterator[list[Happening]]:
+    """Whole transactions together, no more than a run needs to be full."""
+    start, count = 0, len(happened)
+    while start < count:
+        end = start + run_max
+        while end < count and happened[end].zxid == happened[end - 1].zxid:
+            end += 1
+        yield happened[start:end]
+        start = end
 
 
 class Contents:

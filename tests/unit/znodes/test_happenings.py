@@ -1,14 +1,17 @@
 """History: what is kept of it within its bounds, and how far back it can be trusted."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from raykeeper.zab.ids import Zxid
-from raykeeper.znodes.happenings import OVERHEAD_BYTES, History
+from raykeeper.znodes.happenings import OVERHEAD_BYTES, RUN_MAX, RUNS_MIN, History
 from raykeeper.znodes.requests import Create, Delete, SetData, Transaction
-from raykeeper.znodes.tree import Happening
+from raykeeper.znodes.tree import CHANGED, Happening
 from tests.unit.znodes.one_leader import OneLeader
 
 SIZE = OVERHEAD_BYTES + len("/a")
+TXN_MAX = 9
 
 
 def changes(count: int) -> tuple[OneLeader, list[list[Happening]]]:
@@ -26,7 +29,7 @@ def zxids(txns: list[list[Happening]] | None) -> list[Zxid] | None:
     return None if txns is None else [txn[0].zxid for txn in txns]
 
 
-@pytest.mark.parametrize(("count_max", "bytes_max"), [(3, 1 << 30), (100, 3 * SIZE)])
+@pytest.mark.parametrize(("count_max", "bytes_max"), [(3, 1 << 30), (100, 4 * SIZE - 1)])
 def test_it_keeps_the_newest_and_knows_up_to_where(count_max: int, bytes_max: int) -> None:
     _, happened = changes(5)
     first = happened[0][0].zxid
@@ -40,7 +43,7 @@ def test_it_keeps_the_newest_and_knows_up_to_where(count_max: int, bytes_max: in
     assert history.after(Zxid(first + 4), {"/a"}, ()) == []
 
 
-def test_of_a_transaction_that_is_cut_nothing_is_told() -> None:
+def test_of_a_transaction_beyond_the_bounds_nothing_is_kept() -> None:
     leader = OneLeader()
     session = leader.open()
     before = leader.zxid
@@ -48,9 +51,46 @@ def test_of_a_transaction_that_is_cut_nothing_is_told() -> None:
     history = History(Zxid(0), 2, 1 << 30)
     history.fresh += leader.happened[-1]
     history.settle()
-    assert len(history) == 2
+    assert (len(history), history.bytes, history.floor) == (0, 0, leader.zxid)
     assert history.after(before, {"/b", "/c"}, ()) is None
     assert history.after(leader.zxid, {"/b", "/c"}, ()) == []
+
+
+@given(
+    st.lists(st.lists(st.integers(1, TXN_MAX), max_size=40), max_size=60),
+    st.integers(0, 400),
+    st.integers(0, 400 * SIZE),
+)
+def test_what_is_settled_is_forgotten_in_runs_of_whole_transactions(
+    settled: list[list[int]], count_max: int, bytes_max: int
+) -> None:
+    """Each number is of a transaction, how much it does."""
+    history = History(Zxid(0), count_max, bytes_max)
+    zxids_of: list[int] = []
+    zxid = 0
+    for sizes in settled:
+        for size in sizes:
+            zxid += 1
+            zxids_of += [zxid] * size
+            history.fresh += [Happening(CHANGED, Zxid(zxid), "/a", None) for _ in range(size)]
+        history.settle()
+        assert len(history) <= count_max and history.bytes == len(history) * SIZE <= bytes_max
+        assert len(history) == sum(zxid > history.floor for zxid in zxids_of)
+        kept_max = min(count_max, bytes_max // SIZE)
+        run = kept_max // RUNS_MIN
+        assert len(history) >= min(len(zxids_of), kept_max - 3 * run - 2 * TXN_MAX)
+    txns = history.after(history.floor, {"/a"}, ())
+    assert txns is not None
+    assert [each.zxid for txn in txns for each in txn] == [z for z in zxids_of if z > history.floor]
+    assert history.floor == 0 or history.after(Zxid(history.floor - 1), {"/a"}, ()) is None
+
+
+def test_the_log_of_a_restart_is_no_single_run() -> None:
+    history = History(Zxid(0), 50_000, 1 << 30)
+    history.fresh += [Happening(CHANGED, Zxid(zxid), "/a", None) for zxid in range(1, 60_001)]
+    history.settle()
+    assert 50_000 - 3 * RUN_MAX < len(history) <= 50_000
+    assert history.floor == 60_000 - len(history)
 
 
 def test_contents_are_told_while_fresh_and_not_kept() -> None:
