@@ -15,6 +15,8 @@ QUEUE_BYTES_MAX: Final = 128 << 20
 """What may wait on a link to a client before the link breaks."""
 PEER_QUEUE_BYTES_MAX: Final = 512 << 20
 """What may wait on a link between servers: a follower that catches up is sent its DIFF at once."""
+CLIENT_FRAME_BYTES_MAX: Final = QUEUE_BYTES_MAX
+"""Of a frame that a client may announce on a stream: a larger one cannot wait at its end."""
 
 EARLY_BYTES_MAX: Final = PEER_QUEUE_BYTES_MAX
 """Of batches that have overtaken another one, until the link breaks."""
@@ -57,7 +59,7 @@ HANDSHAKES_MAX: Final = 256
 """Connections that have not proved it yet; one more is closed at once."""
 
 assert PORTION_BYTES * PORTIONS_MAX < BATCH_BYTES_MAX < QUEUE_BYTES_MAX < PEER_QUEUE_BYTES_MAX
-assert FRAME_BYTES_MAX <= PEER_QUEUE_BYTES_MAX
+assert CLIENT_FRAME_BYTES_MAX <= FRAME_BYTES_MAX <= PEER_QUEUE_BYTES_MAX
 assert PARK_MS_MIN <= PEER_PARK_MS <= CLIENT_PARK_MS <= PARK_MS_MAX
 # A server must notice a dead one within 2.5 s, and `Silence` expires up to a quarter late.
 assert (PEER_PARK_MS + GRACE_MS) * 5 // 4 <= 2500

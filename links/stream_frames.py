@@ -37,9 +37,10 @@ def farewell(reason: str) -> bytes:
 class IncomingFrames:
     """The frames of one direction of a stream, from pieces of any size."""
 
-    __slots__ = ("_have", "_need", "_pieces", "end")
+    __slots__ = ("_frame_bytes_max", "_have", "_need", "_pieces", "end")
 
-    def __init__(self) -> None:
+    def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
+        self._frame_bytes_max = frame_bytes_max
         self.end: str | None = None
         """Why nothing comes any more: the other end's farewell, or what is wrong with its bytes."""
         self._pieces: list[bytes] = []  # of a frame that is not complete, its head included
@@ -61,7 +62,7 @@ class IncomingFrames:
         while start + HEAD_BYTES <= there and self.end is None:
             head: int = _HEAD.unpack_from(data, start)[0]
             size, is_word = head >> 1, head & 1
-            if size > (WORD_BYTES_MAX if is_word else FRAME_BYTES_MAX):
+            if size > (WORD_BYTES_MAX if is_word else self._frame_bytes_max):
                 self.end = f"a {'word' if is_word else 'frame'} of {size} bytes was announced"
                 return ready
             body = start + HEAD_BYTES

@@ -47,6 +47,7 @@ class StreamLink:
         queue_bytes_max: int,
         park_s: float,
         grace_s: float,
+        frame_bytes_max: int = FRAME_BYTES_MAX,
     ) -> None:
         """Take over a socket on which both ends know each other.
 
@@ -56,11 +57,12 @@ class StreamLink:
             queue_bytes_max: What may wait here before the link breaks.
             park_s: Within this time each end gives a sign of life.
             grace_s: How much later than that it may come.
+            frame_bytes_max: How large a frame the other end may announce.
         """
         self.incarnation = incarnation
         self._loop = asyncio.get_running_loop()
         self._stream = stream
-        self._incoming = IncomingFrames()
+        self._incoming = IncomingFrames(frame_bytes_max)
         self._queue_bytes_max = queue_bytes_max
         self._waiting: deque[bytes] = deque()
         self._waiting_bytes = 0  # of the frames that have not left whole

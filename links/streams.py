@@ -30,6 +30,8 @@ from raykeeper.links.hello import (
     encode_hello,
 )
 from raykeeper.links.limits import (
+    CLIENT_FRAME_BYTES_MAX,
+    FRAME_BYTES_MAX,
     GRACE_MS,
     HANDSHAKE_MS,
     HANDSHAKES_MAX,
@@ -178,8 +180,9 @@ class StreamListener:
 
     async def _accept(self, stream: StreamSocket, hello: Hello, park_s: float) -> None:
         of_peer = hello.kind is LinkKind.PEER
-        bound = PEER_QUEUE_BYTES_MAX if of_peer else self._client_queue_bytes_max
-        link = StreamLink(stream, hello.incarnation, bound, park_s, self._grace_s)
+        queue_max = PEER_QUEUE_BYTES_MAX if of_peer else self._client_queue_bytes_max
+        frame_max = FRAME_BYTES_MAX if of_peer else CLIENT_FRAME_BYTES_MAX
+        link = StreamLink(stream, hello.incarnation, queue_max, park_s, self._grace_s, frame_max)
         acceptor = self._acceptor
         try:
             link.events = acceptor.accept(hello, link)

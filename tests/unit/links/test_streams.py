@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from raykeeper.links.contract import LinkRefused, LinkUnreachable
-from raykeeper.links.hello import client_hello, encode_hello
+from raykeeper.links.hello import client_hello, encode_hello, peer_hello
 from raykeeper.links.limits import HANDSHAKES_MAX, HELLO_BYTES_MAX
 from raykeeper.links.stream_frames import framed
 from raykeeper.links.stream_proofs import MAGIC, Role, new_nonce, proof
@@ -303,6 +303,28 @@ def test_who_does_not_read_is_sent_no_more_than_the_system_holds() -> None:
             assert sum(await station.left(0)) == (40 << 20) + len(b"accepted")
             link.close("done")
             await station.wait_closed(0)
+
+    asyncio.run(scenario())
+
+
+def test_a_client_may_announce_no_larger_frame_than_can_wait_at_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("raykeeper.links.streams.CLIENT_FRAME_BYTES_MAX", 1_000)
+
+    async def scenario() -> None:
+        async with listening() as (listener, station):
+            dialer, peer = dialer_to(listener.address), peer_hello(ENSEMBLE, ServerId(7), 1)
+            of_client = await dialer.dial(SERVER, Recorder())
+            of_peer = await dialer.dial(SERVER, Recorder(), peer)
+            for link in (of_client, of_peer):
+                link.send(bytes(1_000))
+                link.send(bytes(1_001))
+            assert await station.wait_closed(0) == "a frame of 1001 bytes was announced"
+            assert await station.wait_received(0, 1) == [bytes(1_000)]
+            assert await station.wait_received(1, 2) == [bytes(1_000), bytes(1_001)]
+            of_peer.close("done")
+            await station.wait_closed(1)
 
     asyncio.run(scenario())
 
