@@ -74,14 +74,15 @@ class Ensemble:
 
     def run(self) -> None:
         """Step every server that has events until none has."""
-        busy = True
-        while busy:
-            busy = False
-            for i, server in self.servers.items():
-                if events := self.events[i]:
-                    busy = True
-                    self.events[i] = []
-                    self._carry_out(i, server.step(events, self.now))
+        while any(self.events.values()):
+            self.step()
+
+    def step(self) -> None:
+        """Step every server that has events once; what comes of it is the next step's."""
+        for i, server in self.servers.items():
+            if events := self.events[i]:
+                self.events[i] = []
+                self._carry_out(i, server.step(events, self.now))
 
     def tick(self) -> None:
         """Let so much time pass that every server reports which sessions it heard."""
