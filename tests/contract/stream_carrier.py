@@ -53,6 +53,7 @@ class Middleman:
         self.bytes_passed = 0
         self._to = address
         self._cut: set[str] = set()
+        self._joining: list[asyncio.Task[Any] | None] = []
         self._pipes: list[asyncio.Task[None]] = []
         self._writers: list[asyncio.StreamWriter] = []
         self._server: asyncio.Server | None = None
@@ -80,16 +81,21 @@ class Middleman:
         """End every connection, and wait until both its ends have let go."""
         if self._server is not None:
             self._server.close()
+        await asyncio.gather(*filter(None, self._joining), return_exceptions=True)
         self._cut = {"to_acceptor", "to_dialer"}
         for writer in self._writers:
             _end(writer)
         await asyncio.gather(*self._pipes)
         for writer in self._writers:
             writer.close()
+        closed = [writer.wait_closed() for writer in self._writers]
+        await asyncio.gather(*closed, return_exceptions=True)
 
     async def _join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._joining.append(asyncio.current_task())
+        self._writers.append(writer)
         there, here = await asyncio.open_connection(self._to.host, self._to.port)
-        self._writers += [writer, here]
+        self._writers.append(here)
         loop = asyncio.get_running_loop()
         for direction, source, sink in (
             ("to_acceptor", reader, here),
