@@ -53,7 +53,7 @@ class ClientLinks:
         """Send a frame; a client that is gone gets nothing."""
         link = self._links.get(connection)
         if link is not None:
-            link.send(data)
+            link.send_last(data)
 
     def close(self, connection: int, reason: str) -> None:
         """Close the link after what was sent before."""

@@ -89,7 +89,7 @@ class PeerLinks:
             self.send(peer, messages[:half])
             self.send(peer, messages[half:])
         else:
-            end.link.send(frame)
+            end.link.send_last(frame)
 
     def break_link(self, peer: ServerId, reason: str) -> None:
         """Drop the link, as the core has decided and so need not be told."""

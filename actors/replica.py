@@ -380,10 +380,11 @@ class _Running:
                 self.links.peers.break_link(effect.peer, effect.reason)
             else:
                 self._handlers[type(effect)](effect)
-        if disk:
-            self._disk.submit(disk)
+        # The disk last: its thread takes the interpreter from this one as soon as it has work.
         for peer in list(to_peers):
             self._flush_peer(peer, to_peers)
+        if disk:
+            self._disk.submit(disk)
 
     def _flush_peer(self, peer: ServerId, to_peers: dict[ServerId, list[PeerMessage]]) -> None:
         messages = to_peers.pop(peer, None)

@@ -74,6 +74,9 @@ class Link(Protocol):
     def send(self, frame: bytes) -> None:
         """Queue a frame; it may be lost only together with the link."""
 
+    def send_last(self, frame: bytes) -> None:
+        """`send` the last frame of this turn: what is queued need not wait for the turn's end."""
+
     def close(self, reason: str) -> None:
         """End the link after what was sent before. Closing again does nothing."""
 

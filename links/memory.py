@@ -113,6 +113,9 @@ class _End:
         self._waiting.append(frame)
         self._flush_soon()
 
+    def send_last(self, frame: bytes) -> None:
+        self.send(frame)
+
     def close(self, reason: str) -> None:
         if self._closing is not None:
             return

@@ -50,6 +50,11 @@ class MovableLink:
         assert frame, "an empty frame is the mark"
         (self._stream or self._calls).send(frame)
 
+    def send_last(self, frame: bytes) -> None:
+        """Send the last frame of this turn on the carrier of now."""
+        assert frame, "an empty frame is the mark"
+        (self._stream or self._calls).send_last(frame)
+
     def when_sent(self, told: Callable[[int], None]) -> None:
         """Have `told` called with the number of bytes that have left, from now on."""
         self._told = told

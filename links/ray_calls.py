@@ -163,6 +163,9 @@ class _AcceptedLink:
         elif not self._answering:
             self._wake()
 
+    def send_last(self, frame: bytes) -> None:
+        self.send(frame)  # the call takes it when it returns
+
     def when_sent(self, told: Callable[[int], None]) -> None:
         self._outgoing.when_taken(told)
 
@@ -373,6 +376,10 @@ class DialedLink:
         elif not self._sending:
             self._sending = True
             self._loop.call_soon(self._send)
+
+    def send_last(self, frame: bytes) -> None:
+        """`send` a frame; a call is too dear to go without what others send in this turn."""
+        self.send(frame)
 
     def close(self, reason: str) -> None:
         """End the link after what was sent before. Closing again does nothing."""

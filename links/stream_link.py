@@ -1,8 +1,9 @@
 """One end of a link over a stream, whichever end dialed.
 
-What is sent in one turn of the loop leaves together. A stream that ends or breaks is known at once,
-which makes it the quickest sign that a process has died; what a cut network keeps from both ends
-is noticed by silence, for an idle end gives a sign of life twice as often as is expected of it.
+What is sent in one turn of the loop leaves together: at its end, or with the frame that is sent as
+its last. A stream that ends or breaks is known at once, which makes it the quickest sign that a
+process has died; what a cut network keeps from both ends is noticed by silence, for an idle end
+gives a sign of life twice as often as is expected of it.
 
 All of it happens on one loop, with one exception. A thread that waits for an answer may borrow the
 link and use the socket itself, which saves the loop's two hops from thread to thread (`share`,
@@ -100,15 +101,13 @@ class StreamLink:
 
     def send(self, frame: bytes) -> None:
         """Queue a frame; it leaves at the end of this turn of the loop."""
-        if self._is_over or self._closing is not None:
-            return
-        size = len(frame)
-        if size > FRAME_BYTES_MAX or self._waiting_bytes + size > self._queue_bytes_max:
-            self.fail("more waits for the other end than the link may hold")
-            return
-        self._waiting.append(frame)
-        self._waiting_bytes += size
-        self._flush_soon()
+        if self._has_queued(frame):
+            self._flush_soon()
+
+    def send_last(self, frame: bytes) -> None:
+        """Send a frame, the last of this turn of the loop, and all that waits before it."""
+        if self._has_queued(frame) and self._is_begun:
+            self._flush()
 
     def when_sent(self, told: Callable[[int], None]) -> None:
         """Have `told` called with the number of bytes that have left, from now on."""
@@ -183,6 +182,17 @@ class StreamLink:
             if self._is_deaf and not self._is_lent and not self._is_over:
                 self._is_deaf = False
                 self._loop.add_reader(self._stream.fileno(), self._read)
+
+    def _has_queued(self, frame: bytes) -> bool:
+        if self._is_over or self._closing is not None:
+            return False
+        size = len(frame)
+        if size > FRAME_BYTES_MAX or self._waiting_bytes + size > self._queue_bytes_max:
+            self.fail("more waits for the other end than the link may hold")
+            return False
+        self._waiting.append(frame)
+        self._waiting_bytes += size
+        return True
 
     def _try_here(self, use: Callable[[], object]) -> bool:
         try:

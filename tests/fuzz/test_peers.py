@@ -65,7 +65,7 @@ class RecordedLink:
     def __init__(self) -> None:
         self.closed: list[str] = []
 
-    def send(self, frame: bytes) -> None:
+    def send_last(self, frame: bytes) -> None:
         raise AssertionError(frame)
 
     def close(self, reason: str) -> None:

@@ -27,7 +27,7 @@ class Wire:
         self.reasons: list[str] = []
         self.told: Callable[[int], None]
 
-    def send(self, frame: bytes) -> None:
+    def send_last(self, frame: bytes) -> None:
         self.sent.append(frame)
 
     def when_sent(self, told: Callable[[int], None]) -> None:

@@ -55,6 +55,9 @@ class Carried:
     def send(self, frame: bytes) -> None:
         self.sent.append(frame)
 
+    def send_last(self, frame: bytes) -> None:
+        self.sent += [b"last", frame]
+
     def close(self, reason: str) -> None:
         self.reasons.append(reason)
 
@@ -130,7 +133,8 @@ def test_sends_the_mark_last_on_the_calls_and_leaves_them_when_both_marks_came()
     ends.link.send(b"a")
     told(ends, MOVE)
     ends.link.send(b"b")
-    assert (ends.calls.sent, ends.stream.sent) == ([b"a", b""], [b"b"])
+    ends.link.send_last(b"c")
+    assert (ends.calls.sent, ends.stream.sent) == ([b"a", b""], [b"b", b"last", b"c"])
     assert (ends.link.carrier, ends.calls.reasons, left) == (STREAM, [], [0, 0])
     told(ends, ("calls", [b""]))
     assert ends.calls.reasons == ["the link has moved to a stream"]

@@ -449,3 +449,23 @@ def test_without_file_descriptors_the_listener_waits_and_goes_on(
             await station.wait_closed(0)
 
     asyncio.run(scenario())
+
+
+def test_the_last_frame_of_a_turn_takes_along_what_waits() -> None:
+    async def scenario() -> None:
+        async with listening() as (listener, station):
+            near, left = Recorder(), list[int]()
+            link = await dialer_to(listener.address).dial(SERVER, near)
+            await near.wait_received(1)
+            link.when_sent(left.append)
+            link.send(b"first")
+            assert left == []
+            link.send_last(b"last")
+            assert left == [9]
+            assert await station.wait_received(0, 2) == [b"first", b"last"]
+            link.close("done")
+            link.send_last(b"too late")
+            assert await station.wait_closed(0) == "done"
+            await link.released
+
+    asyncio.run(scenario())
