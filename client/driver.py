@@ -35,7 +35,7 @@ from raykeeper.client.effects import (
     TakeSearch,
 )
 from raykeeper.client.line import Line
-from raykeeper.client.outstanding import Ask
+from raykeeper.client.outstanding import Ask, Query
 from raykeeper.client.states import ClientState
 from raykeeper.client.watched_event import WatchedEvent
 from raykeeper.links.contract import Dialer
@@ -153,7 +153,7 @@ class Driver:
                     self._run_here(link.read_here)
             finally:
                 with self._lock:
-                    link.give_back(at_once=self._waiters > 0)
+                    link.give_back(at_once=self._waiters > 0 or _sets_watch(ask))
         finally:
             self._reader.release()
 
@@ -347,3 +347,8 @@ class Driver:
         if due is not None:
             self._timer_at = due
             self._timer = self.loop.call_later(max(due - self.now(), 0) / 1000, self._wake)
+
+
+def _sets_watch(ask: Ask) -> bool:
+    """Whether an event may follow right behind the answer."""
+    return isinstance(ask, Query) and ask.watcher is not None

@@ -91,6 +91,27 @@ def test_a_watch_fires_while_nobody_calls(connect: Open) -> None:
         assert fired.result(5).path == "/a"
 
 
+def test_the_loop_listens_at_once_after_a_call_that_sets_a_watch(
+    connect: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = connect()
+    client.create("/a")
+    told: list[bool] = []
+    give_back = StreamLink.give_back
+
+    def given_back(link: StreamLink, *, at_once: bool) -> None:
+        told.append(at_once)
+        give_back(link, at_once=at_once)
+
+    monkeypatch.setattr(StreamLink, "give_back", given_back)
+    client.get("/a")
+    client.get("/a", watch=print)
+    client.exists("/b", watch=print)
+    client.get_children("/", watch=print)
+    client.set("/a", b"")
+    assert told == [False, True, True, True, False]
+
+
 def test_a_watch_is_called_before_the_reply_behind_it(connect: Open) -> None:
     client = connect()
     client.create("/a")
