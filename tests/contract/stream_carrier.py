@@ -3,6 +3,7 @@ that can cut the network in one direction, which a socket cannot do to itself.
 """
 
 import asyncio
+import socket
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -53,20 +54,16 @@ class Middleman:
         self.bytes_passed = 0
         self._to = address
         self._cut: set[str] = set()
-        self._joining: list[asyncio.Task[Any] | None] = []
+        self._joining: list[asyncio.Task[None]] = []
         self._pipes: list[asyncio.Task[None]] = []
         self._writers: list[asyncio.StreamWriter] = []
-        self._server: asyncio.Server | None = None
-        self._starting = asyncio.Lock()
+        self._socket = socket.create_server((HOST, 0))
+        self._socket.setblocking(False)
+        asyncio.get_running_loop().add_reader(self._socket.fileno(), self._accept)
         self._passed = asyncio.Event()
 
-    async def address(self) -> StreamAddress:
+        self.address = StreamAddress(HOST, self._socket.getsockname()[1], address.key)
         """Where dialers reach it."""
-        async with self._starting:
-            if self._server is None:
-                self._server = await asyncio.start_server(self._join, HOST, 0)
-        port: int = self._server.sockets[0].getsockname()[1]
-        return StreamAddress(HOST, port, self._to.key)
 
     def cut(self, direction: str) -> None:
         """Lose whatever is sent in that direction."""
@@ -79,9 +76,10 @@ class Middleman:
 
     async def close(self) -> None:
         """End every connection, and wait until both its ends have let go."""
-        if self._server is not None:
-            self._server.close()
-        await asyncio.gather(*filter(None, self._joining), return_exceptions=True)
+        if self._socket.fileno() >= 0:
+            asyncio.get_running_loop().remove_reader(self._socket.fileno())
+            self._socket.close()
+        await asyncio.gather(*self._joining, return_exceptions=True)
         self._cut = {"to_acceptor", "to_dialer"}
         for writer in self._writers:
             _end(writer)
@@ -91,8 +89,14 @@ class Middleman:
         closed = [writer.wait_closed() for writer in self._writers]
         await asyncio.gather(*closed, return_exceptions=True)
 
-    async def _join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._joining.append(asyncio.current_task())
+    def _accept(self) -> None:
+        with suppress(OSError):  # whoever came is gone
+            connected, _ = self._socket.accept()
+            loop = asyncio.get_running_loop()
+            self._joining.append(loop.create_task(self._join(connected)))
+
+    async def _join(self, connected: socket.socket) -> None:
+        reader, writer = await asyncio.open_connection(sock=connected)
         self._writers.append(writer)
         there, here = await asyncio.open_connection(self._to.host, self._to.port)
         self._writers.append(here)
@@ -165,7 +169,7 @@ class MovingCarrier(CallsCarrier):
         if method != "link_address":
             return await super()._shuffled(method, *args)
         opens, self.opens_streams = self.opens_streams, True
-        return await self.middleman.address() if opens else None
+        return self.middleman.address if opens else None
 
 
 def _end(writer: asyncio.StreamWriter) -> None:
@@ -208,4 +212,4 @@ class StreamCarrier:
     async def _find(self, server: ServerId) -> StreamAddress:
         if server != SERVER:
             raise ValueError(f"no actor of server {server}")
-        return await self.middleman.address()
+        return self.middleman.address

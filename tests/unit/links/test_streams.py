@@ -16,8 +16,9 @@ from msgspec import structs
 
 from raykeeper.links.contract import LinkRefused, LinkUnreachable
 from raykeeper.links.hello import client_hello, encode_hello, peer_hello
-from raykeeper.links.limits import HANDSHAKES_MAX, HELLO_BYTES_MAX
+from raykeeper.links.limits import HANDSHAKES_MAX, HELLO_BYTES_MAX, PARK_MS_MAX
 from raykeeper.links.stream_frames import framed
+from raykeeper.links.stream_link import StreamLink
 from raykeeper.links.stream_proofs import MAGIC, Role, new_nonce, proof
 from raykeeper.links.stream_sockets import tls_context
 from raykeeper.links.streams import (
@@ -57,11 +58,11 @@ async def carried(park_ms: int = 40, grace_ms: int = 400) -> AsyncIterator[Strea
         await carrier.close()
 
 
-def dialer_to(address: StreamAddress | None) -> StreamDialer:
+def dialer_to(address: StreamAddress | None, park_ms: int = 40) -> StreamDialer:
     async def find(_: ServerId) -> StreamAddress | None:
         return address
 
-    return StreamDialer(find, CLIENT, 40)
+    return StreamDialer(find, CLIENT, park_ms)
 
 
 async def what_comes_of(address: StreamAddress, talk: Talk) -> bytes:
@@ -371,12 +372,15 @@ def test_a_link_that_nobody_reads_from_ends_by_its_farewell(
     async def scenario() -> None:
         async with listening(client_queue_bytes_max=64 << 20) as (listener, station):
             near = Recorder()
-            link = await dialer_to(listener.address).dial(SERVER, near)
+            # It must not take for silence that it does not listen.
+            link = await dialer_to(listener.address, PARK_MS_MAX).dial(SERVER, near)
             await near.wait_received(1)
             asyncio.get_running_loop().remove_reader(link._stream.fileno())
             await station.send(0, [bytes(1 << 20)] * 40)
             await station.close(0, "no patience")
-            await asyncio.sleep(0.1)  # its farewell can never be read
+            (far, _), *_ = station._links
+            assert isinstance(far, StreamLink)
+            await far.released  # its farewell can never be read
             asyncio.get_running_loop().add_reader(link._stream.fileno(), link._read)
             await near.wait_closed()
             assert len(near.received) < 41
