@@ -90,7 +90,7 @@ def plot_bars(
         if is_log:
             plot.set_yscale("log")
         plot.margins(y=0.15)
-    plots[0].legend(fontsize=8)
+    figure.legend(*plots[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     figure.savefig(path, dpi=_DPI)
 
 

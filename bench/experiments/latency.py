@@ -72,7 +72,7 @@ def _plot(path: Path, rows: Sequence[Row]) -> None:
             group = panels.setdefault(f"p{percent}, ms", {}).setdefault(str(row["request"]), {})
             label = f"{row['system']} ({row['client']}), {row['servers']} servers"
             group[label] = float(row[f"p{percent}_ms"])
-    plot_bars(path, "Latency of one request at a time", panels, is_log=True)
+    plot_bars(path, "Latency of one request at a time", panels)
 
 
 LATENCY = Experiment(
