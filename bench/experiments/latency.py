@@ -17,6 +17,7 @@ from raykeeper.bench.measures import percentile
 from raykeeper.bench.plots import plot_bars
 from raykeeper.bench.results import Row, Value
 from raykeeper.bench.run import Run, perform
+from raykeeper.bench.systems.contract import follower_of
 
 PERCENTILES = (50, 90, 99, 99.9, 100)
 
@@ -43,7 +44,7 @@ def _rows(run: Run, sizes: LatencySizes) -> Iterator[Row]:
             task = Task(
                 kind="latency",
                 client=client,
-                where=servers.where(),
+                where=servers.where(follower_of(servers, shape)),
                 number=number,
                 count=sizes.warmup + sizes.requests,
                 value_bytes=sizes.value_bytes,

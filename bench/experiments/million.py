@@ -22,7 +22,7 @@ from raykeeper.bench.measures import Span, percentile, split_by
 from raykeeper.bench.plots import plot_bars
 from raykeeper.bench.results import Row, Value
 from raykeeper.bench.run import Run, perform
-from raykeeper.bench.systems.contract import Servers, Shape, System
+from raykeeper.bench.systems.contract import Servers, Shape, System, follower_of
 
 _PATIENCE_S = 120.0
 _POLL_S = 0.02
@@ -121,7 +121,7 @@ def _rows(run: Run, sizes: MillionSizes) -> Iterator[Row]:
         run.step(f"{system.name}: {sizes.znodes} znodes are created")
         row["fill_s"] = _fill(servers, shape, client, sizes)
         leader = servers.leader()
-        follower = next((i + 1 for i in range(shape.servers) if i + 1 != leader), leader)
+        follower = follower_of(servers, shape)
         row["leader_mb"] = _rss_mb(servers, leader)
         row["follower_mb"] = _rss_mb(servers, follower)
         run.step(f"{system.name}: snapshots under load")

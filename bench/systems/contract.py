@@ -77,3 +77,9 @@ class System(Protocol):
     @abstractmethod
     def close(self) -> None:
         """End what all ensembles of a run have shared."""
+
+
+def follower_of(servers: Servers, shape: Shape) -> int:
+    """A server that does not lead now; with one server that one."""
+    leader = servers.leader()
+    return next((server for server in range(1, shape.servers + 1) if server != leader), leader)
