@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 from msgspec import Struct
 
+from raykeeper.actors.server_notes import COUNTER_EXHAUSTED
 from raykeeper.zab import ids, leader_broadcast, window
 from raykeeper.zab.ids import Millis, ServerId, show_zxid
 from tests.simulation.checks import Checks
@@ -95,6 +96,7 @@ class World:
             client.is_working = False
         faulty_until = schedule.now
         lost_before = [client.servers_lost for client in self.clients]
+        exhausted_before = self.checks.notes[COUNTER_EXHAUSTED]
         self._converge()
         converged_ms = schedule.now - faulty_until
         schedule.say("all have converged")
@@ -108,8 +110,9 @@ class World:
                 client.write_once()
             self._converge()
             self._settle()
+        elections = self.checks.notes[COUNTER_EXHAUSTED] - exhausted_before
         for client, before in zip(self.clients, lost_before, strict=True):
-            reconnects_come_to_an_end(client.name, client.servers_lost - before)
+            reconnects_come_to_an_end(client.name, client.servers_lost - before, elections)
         if self.plan.loses_majority:
             self._lose_majority()
         self.checks.finish(self.nodes)

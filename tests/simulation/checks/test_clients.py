@@ -205,7 +205,8 @@ RIGHT: list[Callable[[], object]] = [
     lambda: letting_go.old_news_are_kept_back(ServerId(1), Millis(9), Millis(5), Millis(5)),
     lambda: letting_go.servers_keep_the_protocol("c1", "link broken"),
     lambda: sessions.the_newest_connection_keeps_its_session("c1", "link broken"),
-    lambda: sessions.reconnects_come_to_an_end("c1", sessions.LOSSES_MAX),
+    lambda: sessions.reconnects_come_to_an_end("c1", sessions.LOSSES_MAX, 0),
+    lambda: sessions.reconnects_come_to_an_end("c1", sessions.LOSSES_MAX + 2, 1),
 ]
 
 
@@ -390,7 +391,7 @@ BROKEN: list[tuple[str, Callable[[], object]]] = [
     ),
     (
         "StaysConnected",
-        lambda: sessions.reconnects_come_to_an_end("c1", sessions.LOSSES_MAX + 1),
+        lambda: sessions.reconnects_come_to_an_end("c1", sessions.LOSSES_MAX + 1, 0),
     ),
 ]  # fmt: skip
 
