@@ -4,6 +4,8 @@ connect.py, ensembles.py        find an ensemble by name
 client.py, async_client.py      the two facades: blocking, and to await; with
     blocking_access.py, async_access.py   ACLs, identities, quotas
 transaction.py, access.py       several operations as one; ACLs as users write them
+offered.py, recipes/            recipes as methods of both, one file each
+flows.py, running.py            how recipes run: generators, and what drives them
 asking.py                       what both facades share: each operation described once, with
     arguments.py, rounds.py, results.py   checks, composed operations, results
 opening.py                      what a handle wants of its session

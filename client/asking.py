@@ -6,6 +6,8 @@ The facades differ only in how they wait: here each operation is described once.
 from collections.abc import Iterable
 from typing import TypedDict
 
+from msgspec import structs
+
 from raykeeper.client import arguments
 from raykeeper.client.access import proof_of
 from raykeeper.client.arguments import Consistency
@@ -40,6 +42,8 @@ from raykeeper.znodes.requests import (
     ReadData,
     SetData,
     Sync,
+    Transaction,
+    TxnOp,
     WatchKind,
     WatchMode,
     WhoAmI,
@@ -112,6 +116,25 @@ class Asking:
             acls=self._default_acl if acl is None else arguments.checked_acls(path, acl),
             bytes_max=self._bytes_max,
         )
+
+    def own(self, ask: Ask) -> Ask:
+        """A request of a recipe: what it creates without an ACL has the default one."""
+        if self._default_acl is None:
+            return ask
+        if isinstance(ask, Create):
+            return self._owned(ask)
+        if isinstance(ask, Transaction):
+            then, otherwise = map(self._all_owned, (ask.then, ask.otherwise))
+            return Transaction(ask.compares, then, otherwise)
+        return ask
+
+    def _all_owned(self, ops: list[TxnOp]) -> list[TxnOp]:
+        return [self._owned(op) if isinstance(op, Create) else op for op in ops]
+
+    def _owned(self, creation: Create) -> Create:
+        if creation.acls is not None or self._default_acl is None:
+            return creation
+        return structs.replace(creation, acls=list(self._default_acl))
 
     def ensure_path(self, path: str, acl: Iterable[Acl] | None) -> Rounds:
         """A znode and those above it, unless they are there."""

@@ -16,7 +16,7 @@ import logging
 import time
 from collections.abc import Callable, Generator, Iterable
 from types import TracebackType
-from typing import Any, Literal, Self, Unpack, overload
+from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
 from raykeeper.client.arguments import Consistency
 from raykeeper.client.asking import Asking, CreateOptions
@@ -26,6 +26,8 @@ from raykeeper.client.core import ClientCore
 from raykeeper.client.driver import Driver
 from raykeeper.client.effects import Answer
 from raykeeper.client.errors import KeeperError, WrongContextError
+from raykeeper.client.flows import Bell, Flow, Flows
+from raykeeper.client.offered import OfferedRecipes
 from raykeeper.client.opening import (
     VALUE_BYTES_MAX,
     SessionOptions,
@@ -35,8 +37,10 @@ from raykeeper.client.opening import (
     place_of,
 )
 from raykeeper.client.outstanding import Ask
+from raykeeper.client.recipes.recipe import Awaited
 from raykeeper.client.results import result_of
 from raykeeper.client.rounds import Rounds, run_rounds
+from raykeeper.client.running import DriverHost
 from raykeeper.client.states import ClientState
 from raykeeper.client.transaction import AsyncTransaction
 from raykeeper.client.watched_event import WatchedEvent
@@ -47,12 +51,13 @@ from raykeeper.znodes.requests import ANY_VERSION, SessionId, WatchKind
 from raykeeper.znodes.stat import Stat
 
 log = logging.getLogger("raykeeper.client")
+T = TypeVar("T")
 
 AsyncWatch = Callable[[WatchedEvent], object]
 AsyncListener = Callable[[ClientState], object]
 
 
-class AsyncClient(AsyncAccess):
+class AsyncClient(AsyncAccess, OfferedRecipes[Awaited]):
     """A handle of one session, for one event loop. Made by `await AsyncClient.connect(name)`."""
 
     def __init__(
@@ -68,6 +73,7 @@ class AsyncClient(AsyncAccess):
         self._listeners: list[AsyncListener] = []
         self._callbacks: set[asyncio.Future[Any]] = set()
         self._driver = Driver(core, dialer, self, asyncio.get_running_loop(), clock)
+        self._flows = Flows(DriverHost(self._driver, asking, self._call_back))
 
     @classmethod
     async def connect(
@@ -322,13 +328,46 @@ class AsyncClient(AsyncAccess):
     def watch_fired(self, watchers: list[Any], event: WatchedEvent) -> None:
         """For the driver: call these watchers."""
         for watcher in watchers:
-            self._call(watcher, event)
+            if isinstance(watcher, Bell):
+                watcher.ring(event)
+            else:
+                self._call(watcher, event)
 
     def state_changed(self, state: ClientState) -> None:
         """For the driver: call the listeners."""
+        if state is ClientState.LOST:
+            self._flows.ended(self._core.end_error())
         for listener in tuple(self._listeners):
             if self._call(listener, state) is True:
                 self.remove_listener(listener)
+
+    async def run_flow(self, flow: Flow[T], name: str) -> T:
+        """For recipes: run an operation, and wait for the outcome.
+
+        Raises:
+            RecipeError: what the recipe says.
+            KeeperError: a request of it failed.
+        """
+        self._check_loop()
+        reply = _Reply(self._driver.loop.create_future())
+        with self._driver.lock:
+            run = self._flows.start(flow, reply)
+        try:
+            result: T = await reply.future
+        except BaseException:
+            # Awaited in the same task: a cancellation that crosses the outcome comes here too.
+            with self._driver.lock:
+                run.abandon()
+            raise
+        run.taken()
+        return result
+
+    def is_lost(self) -> bool:
+        """For recipes: whether the session is over, or may be by now."""
+        return self.state is ClientState.LOST
+
+    def _call_back(self, call: Callable[[], object]) -> None:
+        self._call(lambda _: call(), None)
 
     def _call(self, callback: Callable[[Any], object], argument: object) -> object:
         try:
@@ -383,6 +422,6 @@ class _Reply:
         if not self.future.done():
             self.future.set_result(value)
 
-    def fail(self, error: KeeperError) -> None:
+    def fail(self, error: Exception) -> None:
         if not self.future.done():
             self.future.set_exception(error)

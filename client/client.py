@@ -18,14 +18,17 @@ import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from types import TracebackType
-from typing import Any, Literal, Self, Unpack, overload
+from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
 from raykeeper.client.arguments import Consistency
 from raykeeper.client.asking import CreateOptions
 from raykeeper.client.blocking_access import BlockingAccess
 from raykeeper.client.client_id import ClientId
 from raykeeper.client.errors import ConnectionLossError, KeeperError
+from raykeeper.client.flows import Flow
 from raykeeper.client.loop_thread import refuse_running_loop
+from raykeeper.client.offered import OfferedRecipes
+from raykeeper.client.recipes.recipe import Blocking
 from raykeeper.client.session import Listener, Session
 from raykeeper.client.states import ClientState
 from raykeeper.client.transaction import BlockingTransaction
@@ -34,10 +37,11 @@ from raykeeper.znodes.acl import Acl
 from raykeeper.znodes.requests import ANY_VERSION, SessionId, WatchKind
 from raykeeper.znodes.stat import Stat
 
+T = TypeVar("T")
 Watch = Callable[[WatchedEvent], object]
 
 
-class Client(BlockingAccess):
+class Client(BlockingAccess, OfferedRecipes[Blocking]):
     """A handle of one session. Made by `connect`; see the module for what callbacks may rely on."""
 
     def __init__(
@@ -423,6 +427,21 @@ class Client(BlockingAccess):
         """
         live = self._live()
         return live.submit(live.asking.sync(path))
+
+    def run_flow(self, flow: Flow[T], name: str) -> T:
+        """For recipes: run an operation, and wait for the outcome.
+
+        Raises:
+            RecipeError: what the recipe says.
+            KeeperError: a request of it failed.
+            WrongContextError: the caller runs in an event loop, or after a fork.
+        """
+        refuse_running_loop(name)
+        return self._live().run_flow(flow)
+
+    def is_lost(self) -> bool:
+        """For recipes: whether the session is over, or may be by now."""
+        return self.state is ClientState.LOST
 
     def add_listener(self, listener: Listener) -> None:
         """Have `listener` called with each new state. It is removed when it returns True."""

@@ -304,6 +304,10 @@ class ClientCore:
             self._is_doomed = True
         return self._is_doomed or self.state is ClientState.LOST
 
+    def end_error(self) -> KeeperError:
+        """What a request is told that comes after the end of the session."""
+        return endings.end_error(self._cause, "")
+
     def explain(self) -> str:
         """Which servers were tried since one served us, and what came of it."""
         return self._rotation.explain()

@@ -96,12 +96,13 @@ class Driver:
         self._inbox: deque[tuple[Ask, Token]] = deque()
         self._is_scheduled = False
         self._is_running = False
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
+        """Held whenever the core is run, and everything that it brings about."""
         self._reader = threading.Lock()  # held by the one thread that reads for itself
         self._waiters = 0  # threads that rely on the loop
         self._is_elsewhere = False  # the core is run by a thread that is not the loop's
-        self._line = Line(dialer, self, loop, self._lock)
-        self._search_line = Line(dialer, self, loop, self._lock)
+        self._line = Line(dialer, self, loop, self.lock)
+        self._search_line = Line(dialer, self, loop, self.lock)
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = Millis(0)
 
@@ -111,7 +112,7 @@ class Driver:
 
     def start(self) -> None:
         """Open the session; `opened` tells when it is."""
-        with self._lock:
+        with self.lock:
             self.core.start(self.now())
             self._carry_out()
 
@@ -140,7 +141,7 @@ class Driver:
             self.submit_threadsafe(ask, token)
             return
         try:
-            with self._lock:
+            with self.lock:
                 link = self._line.lendable()
                 is_lent = link is not None and link.borrow()
             if link is None or not is_lent:
@@ -152,14 +153,14 @@ class Driver:
                     link.wait_here(LOOK_AGAIN_S)
                     self._run_here(link.read_here)
             finally:
-                with self._lock:
+                with self.lock:
                     link.give_back(at_once=self._waiters > 0 or _sets_watch(ask))
         finally:
             self._reader.release()
 
     def waits(self, count: int) -> None:
         """So many threads more, or less, wait for what the loop reads."""
-        with self._lock:
+        with self.lock:
             self._waiters += count
             link = self._line.lendable()
             if count > 0 and link is not None:
@@ -167,7 +168,7 @@ class Driver:
 
     def close(self) -> None:
         """End the session after what was submitted; `finished` tells when it has ended."""
-        with self._lock:
+        with self.lock:
             self._turn()
             self.core.close(self.now())
             self._carry_out()
@@ -180,7 +181,7 @@ class Driver:
 
     def _run_here(self, run: Callable[[], None]) -> None:
         """Run the core in this thread; what needs the loop is left to it."""
-        with self._lock:
+        with self.lock:
             self._is_elsewhere = True
             try:
                 run()
@@ -199,7 +200,7 @@ class Driver:
 
     def _turn(self) -> None:
         self._is_scheduled = False
-        with self._lock:
+        with self.lock:
             self._take_inbox()
             self._carry_out()
             link = self._line.lendable()
@@ -214,14 +215,14 @@ class Driver:
         core.flush(now)
 
     def _wake(self) -> None:
-        with self._lock:
+        with self.lock:
             self._timer = None
             self.core.wake(self.now())
             self._carry_out()
 
     def line_opened(self, line: Line) -> None:
         """For the lines: a link is open."""
-        with self._lock:
+        with self.lock:
             if line is self._line:
                 self.core.link_opened(self.now())
             else:
@@ -230,7 +231,7 @@ class Driver:
 
     def line_frames(self, line: Line, frames: list[bytes]) -> None:
         """For the lines: frames came."""
-        with self._lock:
+        with self.lock:
             core, now = self.core, self.now()
             take = core.frame if line is self._line else core.search_frame
             for frame in frames:
@@ -239,7 +240,7 @@ class Driver:
 
     def line_failed(self, line: Line, reason: str) -> None:
         """For the lines: there is no link."""
-        with self._lock:
+        with self.lock:
             if line is self._line:
                 self.core.link_failed(reason, self.now())
             else:
@@ -282,12 +283,12 @@ class Driver:
         return done == len(effects)
 
     def _abandon(self) -> None:
-        with self._lock:
+        with self.lock:
             self.core.abandon("the client was interrupted in the middle of a step")
             self._carry_out()
 
     def _go_on(self) -> None:
-        with self._lock:
+        with self.lock:
             self._carry_out()
 
     def _perform(self, effect: Effect) -> None:

@@ -3,7 +3,12 @@
     RayKeeperError
     ├── KeeperError             the answer to a request; one class per ZooKeeper code
     ├── EnsembleNotFoundError   there is no ensemble of that name
-    └── WrongContextError       a call that cannot work where it was made
+    ├── WrongContextError       a call that cannot work where it was made
+    └── RecipeError             a recipe could not do what was asked
+        ├── WaitTimeoutError    what was waited for did not come about in time
+        ├── LostError           what was held, or waited for, is not ours any more
+        ├── BrokenBarrierError  a participant left a barrier before all had come
+        └── StaleTokenError     somebody with a newer fencing token was here first
 
 `KeeperError` and its children have `code`, `path` and `definite` (znodes/errors.py).
 """
@@ -43,6 +48,11 @@ __all__ = [
     "error_for",
     "EnsembleNotFoundError",
     "WrongContextError",
+    "RecipeError",
+    "WaitTimeoutError",
+    "LostError",
+    "BrokenBarrierError",
+    "StaleTokenError",
     "AuthFailedError",
     "BadArgumentsError",
     "BadVersionError",
@@ -79,4 +89,38 @@ class WrongContextError(RayKeeperError):
 
     So for a blocking call inside a running event loop, a handle used after a fork, and a process
     that cannot reach the Ray cluster. Nothing was sent.
+    """
+
+
+class RecipeError(RayKeeperError):
+    """Raised when a recipe could not do what was asked; its children say why."""
+
+
+class WaitTimeoutError(RecipeError, TimeoutError):
+    """Raised when what a recipe waited for did not come about within `timeout_s`.
+
+    Nothing is left behind: whatever was created to wait is given back, as soon as there is a server
+    to take it. The caller may try again.
+    """
+
+
+class LostError(RecipeError):
+    """Raised when what was held is not held any more, or a place among those who wait is gone.
+
+    Somebody deleted its znode, or the session ended. The caller must assume that others have acted
+    in between, and must not go on with what the lock protected.
+    """
+
+
+class BrokenBarrierError(RecipeError):
+    """Raised when a participant left a barrier before all had come, or somebody broke it.
+
+    The caller should agree with the others on what to do and begin anew, under another path.
+    """
+
+
+class StaleTokenError(RecipeError):
+    """Raised when somebody with a newer fencing token has used what is guarded.
+
+    The caller lost its lock some time ago; nothing was done. It must stop.
     """

@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 from raykeeper.client.dispatch import Dispatch
 from raykeeper.client.effects import Answer
 from raykeeper.client.results import result_of
-from raykeeper.znodes.errors import KeeperError
 
 T = TypeVar("T")
 
@@ -30,7 +29,7 @@ class Reply(Future[T]):
     def __init__(self, dispatch: Dispatch) -> None:
         super().__init__()
         self._dispatch = dispatch
-        self._outcome: tuple[Any, KeeperError | None] | None = None
+        self._outcome: tuple[Any, Exception | None] | None = None
         self._awaited_here: threading.Lock | None = None
 
     def complete(self, answer: Answer) -> None:
@@ -41,7 +40,7 @@ class Reply(Future[T]):
         """The whole operation succeeded; on the loop."""
         self._arrive(value, None)
 
-    def fail(self, error: KeeperError) -> None:
+    def fail(self, error: Exception) -> None:
         """The request failed; on the loop, or before it was submitted."""
         self._arrive(None, error)
 
@@ -79,7 +78,7 @@ class Reply(Future[T]):
     def _call(self, fn: Callable[[Future[T]], object], _: Future[T]) -> None:
         self._dispatch.run_in_order(partial(fn, self))
 
-    def _arrive(self, value: Any, error: KeeperError | None) -> None:
+    def _arrive(self, value: Any, error: Exception | None) -> None:
         self._outcome = (value, error)
         # Stored before the look: a callback that begins to wait looks in the opposite order.
         if self._awaited_here is not None:

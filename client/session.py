@@ -17,11 +17,13 @@ from raykeeper.client.core import ClientCore
 from raykeeper.client.dispatch import Dispatch
 from raykeeper.client.driver import Driver
 from raykeeper.client.errors import OperationTimeoutError, SessionExpiredError, WrongContextError
+from raykeeper.client.flows import Bell, Flow, Flows
 from raykeeper.client.loop_thread import refuse_running_loop, shared_loop
 from raykeeper.client.opening import SessionOptions, new_asking, new_core
 from raykeeper.client.outstanding import Ask
 from raykeeper.client.reply import Reply
 from raykeeper.client.rounds import Rounds, run_rounds
+from raykeeper.client.running import DriverHost
 from raykeeper.client.states import ClientState
 from raykeeper.client.watched_event import WatchedEvent
 from raykeeper.links.contract import Dialer
@@ -68,6 +70,7 @@ class Session:
         self._dispatch = Dispatch()
         self._listeners: list[Listener] = []
         self._driver: Driver
+        self._flows: Flows
 
     @classmethod
     def open(
@@ -190,6 +193,8 @@ class Session:
             try:
                 return reply.result(self._timeout_s + PATIENCE_S)
             except TimeoutError:
+                if reply.done():
+                    raise  # it is the outcome
                 # No outcome by now means an operation of several rounds that goes on.
                 if reply.has_arrived():
                     break
@@ -198,6 +203,29 @@ class Session:
         running = self._dispatch.current()
         detail = f"the answer waits behind a callback that does not return: {running}"
         raise OperationTimeoutError("", detail, definite=False)
+
+    def run_flow(self, flow: Flow[T]) -> T:
+        """Run an operation of a recipe, and wait for the outcome.
+
+        Raises:
+            RecipeError: what the recipe says.
+            KeeperError: a request of it failed.
+            OperationTimeoutError: there is an outcome, but a callback before it does not return.
+            WrongContextError: after a fork.
+        """
+        self._check_process()
+        reply: Reply[T] = Reply(self._dispatch)
+        with self._driver.lock:
+            run = self._flows.start(flow, reply)
+        try:
+            result = self.wait(reply)
+        except BaseException:
+            # An interrupt must not leave something held of which nobody knows.
+            with self._driver.lock:
+                run.abandon()
+            raise
+        run.taken()
+        return result
 
     def add_listener(self, listener: Listener) -> None:
         """Have `listener` called with each new state. It is removed when it returns True."""
@@ -221,10 +249,15 @@ class Session:
     def watch_fired(self, watchers: list[Any], event: WatchedEvent) -> None:
         """For the driver: queue the calls of these watchers."""
         for watcher in watchers:
-            self._dispatch.put(partial(watcher, event))
+            if isinstance(watcher, Bell):
+                watcher.ring(event)
+            else:
+                self._dispatch.put(partial(watcher, event))
 
     def state_changed(self, state: ClientState) -> None:
         """For the driver: queue the calls of the listeners."""
+        if state is ClientState.LOST:
+            self._flows.ended(self._core.end_error())
         for listener in tuple(self._listeners):
             self._dispatch.put(partial(self._tell, listener, state))
 
@@ -234,6 +267,7 @@ class Session:
 
     async def _open(self, dialer: Dialer) -> None:
         self._driver = Driver(self._core, dialer, self, self._loop, self._clock)
+        self._flows = Flows(DriverHost(self._driver, self.asking, self._dispatch.put))
         self._driver.start()
         await asyncio.shield(self._driver.opened)
 

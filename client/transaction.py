@@ -28,6 +28,7 @@ kazoo: `TransactionRequest`. Conditions with two branches: etcd's `Txn`.
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, Final, Literal, Self, Unpack
 
 from raykeeper.client import arguments
@@ -175,21 +176,38 @@ class Transaction(Branch):
             raise BadArgumentsError("", f"{size} bytes, at most {VALUE_BYTES_CEILING} are allowed")
         self._is_sent = self.otherwise._is_sent = True
         request = requests.Transaction(self._compares, self.ops, self.otherwise.ops)
-        return shaped(request, self._answered)
+        return shaped(request, partial(self._answered, request))
 
-    def _answered(self, answer: Answer) -> Results:
+    def _answered(self, request: requests.Transaction, answer: Answer) -> Results:
         assert isinstance(answer, Written) and answer.results is not None, answer
         self.succeeded = answer.results.is_then
-        ops = self.ops if self.succeeded else self.otherwise.ops
+        _, results = results_of(request)(answer)
+        self.results = results
+        return results
+
+
+def results_of(
+    request: requests.Transaction,
+) -> Callable[[Answer], tuple[bool, Results]]:
+    """What makes of the answer to `request` whether the conditions held, and the results.
+
+    It raises the KeeperError of the operation that failed, with `results` and `failed`.
+    """
+
+    def shape(answer: Answer) -> tuple[bool, Results]:
+        assert isinstance(answer, Written) and answer.results is not None, answer
+        is_then = answer.results.is_then
+        ops = request.then if is_then else request.otherwise
         pairs = zip(ops, answer.results.results, strict=True)
         results = [part_of(result, op.path) for op, result in pairs]
         if answer.code == Code.OK:
-            self.results = results
-            return results
+            return is_then, results
         failed = next(i for i, each in enumerate(results) if each is not None)
         error = error_for(answer.code, ops[failed].path)
         error.results, error.failed = results, failed
         raise error
+
+    return shape
 
 
 class BlockingTransaction(Transaction):

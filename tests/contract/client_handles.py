@@ -7,7 +7,7 @@ serves both.
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from raykeeper.actors.events import ClientFrameArrived, ClientGone
 from raykeeper.actors.server_context import ServerOptions
@@ -15,6 +15,7 @@ from raykeeper.client.async_client import AsyncClient
 from raykeeper.client.client import Client
 from raykeeper.client.loop_thread import shared_loop
 from raykeeper.client.opening import SessionOptions, checked_default, place_of
+from raykeeper.client.recipes.recipe import Recipe
 from raykeeper.client.session import Session
 from raykeeper.links.contract import LinkEvents
 from raykeeper.zab.ids import Millis, ServerId
@@ -146,7 +147,7 @@ def finish(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 class Awaited:
-    """An `AsyncClient`, or a transaction of one, each of whose calls is awaited."""
+    """An `AsyncClient`, or a transaction or a recipe of one, each of whose calls is awaited."""
 
     def __init__(self, thing: Any) -> None:
         self._thing = thing
@@ -154,7 +155,7 @@ class Awaited:
     def __getattr__(self, name: str) -> Any:
         attribute = getattr(self._thing, name)
         if not callable(attribute):
-            return attribute
+            return _awaited(attribute)
 
         async def call(*arguments: Any, **options: Any) -> Any:
             returned = attribute(*arguments, **options)
@@ -162,13 +163,13 @@ class Awaited:
 
         def awaited(*arguments: Any, **options: Any) -> Any:
             returned = finish(call(*arguments, **options))
-            return Awaited(returned) if hasattr(returned, "commit") else returned
+            return _awaited(returned)
 
         return awaited
 
-    def __enter__(self) -> Self:
-        finish(self._thing.__aenter__())
-        return self
+    def __enter__(self) -> Any:
+        entered = finish(self._thing.__aenter__())
+        return self if entered is self._thing else _awaited(entered)
 
     def __exit__(
         self,
@@ -177,3 +178,7 @@ class Awaited:
         traceback: TracebackType | None,
     ) -> None:
         finish(self._thing.__aexit__(kind, error, traceback))
+
+
+def _awaited(thing: Any) -> Any:
+    return Awaited(thing) if hasattr(thing, "commit") or isinstance(thing, Recipe) else thing

@@ -1,0 +1,20 @@
+"""The recipes as methods of both clients: `client.lock(path)`. What each does: docs/RECIPES.md."""
+
+from typing import Generic, cast
+
+from raykeeper.client.recipes.lock import Lock
+from raykeeper.client.recipes.recipe import FlowRunner, K
+
+
+class OfferedRecipes(Generic[K]):
+    """Makes recipes of this client. Making one asks nothing of the ensemble.
+
+    Every method raises BadArgumentsError when an argument is not acceptable.
+    """
+
+    def lock(self, path: str, identifier: bytes = b"") -> Lock[K]:
+        """A fair lock. See client/recipes/lock.py."""
+        return Lock(self._runner(), path, identifier)
+
+    def _runner(self) -> FlowRunner:
+        return cast(FlowRunner, self)

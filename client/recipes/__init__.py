@@ -1,0 +1,7 @@
+"""The recipes, one file each, and what they share.
+
+recipe.py       what a recipe is; an operation, written once for both clients
+steps.py        steps that many take: create with parents, look, delete, leave
+holding.py      what is held: its fencing token, its loss, `with` blocks
+lock.py         the fair lock, and the queue of its contenders
+"""

@@ -1,0 +1,259 @@
+"""What somebody holds: a lock, a permit, a leadership, a membership; and `with` blocks around it.
+
+Held is what an ephemeral znode of this session says. The fencing token is the czxid of that znode:
+ZooKeeper's order of transactions makes it larger than that of every holder before. The invariant of
+this file: `lost` is set before anybody else can hold the same, if the session ends; its holder asks
+for it, or waits for it, before each step that matters, and shows the token to whatever it changes
+(client/fencing.py), because a process that stands still can ask nothing.
+
+Paper: section 2.4. Fencing: Kleppmann, "How to do distributed locking"; Chubby's sequencers.
+"""
+
+import asyncio
+import threading
+from types import TracebackType
+from typing import Any, Generic, TypeVar
+
+from raykeeper.client.errors import KeeperError, LostError, NoNodeError, RecipeError
+from raykeeper.client.flows import Abandoned, Bell, Flow, Fork, Wait
+from raykeeper.client.recipes.recipe import Awaited, Blocking, FlowRunner, K, Recipe, operation
+from raykeeper.client.recipes.steps import give_up_after, look
+from raykeeper.client.watched_event import EventType
+from raykeeper.zab.ids import Zxid
+from raykeeper.znodes.requests import ANY_VERSION, Delete
+
+
+class Loss(Recipe[K]):
+    """Whether something is not held any more. Like an `Event` that only a loss sets."""
+
+    def __init__(self, client: FlowRunner, what: str) -> None:
+        super().__init__(client)
+        self._what = what
+        self._is_set = False
+        self._bells: list[Bell] = []
+
+    def is_set(self) -> bool:
+        """Whether it is lost, or may be by now. True on time, even if no thread got to run."""
+        return self._is_set or self._client.is_lost()
+
+    @operation
+    def wait(self, timeout_s: float | None = None) -> Flow[None]:
+        """Wait for the loss.
+
+        Raises:
+            WaitTimeoutError: it is held still.
+        """
+        yield give_up_after(timeout_s, f"{self._what} is not lost")
+        if self.is_set():
+            return
+        bell = Bell()
+        self._bells.append(bell)
+        try:
+            yield Wait((bell,))
+        except KeeperError:
+            pass  # the session is over, which is a loss
+        except Abandoned:
+            self._bells.remove(bell)
+            raise
+
+    def check(self) -> None:
+        """Do nothing while it is held.
+
+        Raises:
+            LostError: it is lost.
+        """
+        if self.is_set():
+            raise LostError(f"{self._what} is lost")
+
+    def set(self) -> None:
+        """For recipes, in a flow: it is lost."""
+        self._is_set = True
+        bells, self._bells = self._bells, []
+        for bell in bells:
+            bell.ring()
+
+
+class Held(Recipe[K]):
+    """Something that this session holds until it is released or lost."""
+
+    def __init__(self, client: FlowRunner, what: str, path: str, token: Zxid) -> None:
+        """Use the recipe. `path` is the znode that says it is held, which exists already."""
+        super().__init__(client)
+        self.what = what
+        """For messages: what is held."""
+        self.path = path
+        """The ephemeral znode that stands for it."""
+        self.token = token
+        """The fencing token: larger than that of everybody who held the same before."""
+        self.lost: Loss[K] = Loss(client, what)
+        """Set when it is lost; see the module."""
+        self._is_released = False
+        self.bell = Bell()
+        """For recipes: the watch of the znode itself."""
+
+    @property
+    def is_released(self) -> bool:
+        """Whether it was given back, or is being given back."""
+        return self._is_released
+
+    @operation
+    def release(self) -> Flow[None]:
+        """Give it back, once; again: nothing.
+
+        Raises:
+            LostError: it was lost before.
+            KeeperError: it is not known to be given back; it ends with the session.
+        """
+        yield from self.give_back()
+
+    def give_back(self) -> Flow[None]:
+        """For recipes: `release` as a part of another flow."""
+        if self._is_released:
+            return
+        was_lost = self.lost.is_set()
+        self._is_released = True
+        try:
+            yield Delete(self.path, ANY_VERSION)
+        except NoNodeError:
+            was_lost = True
+        except KeeperError:
+            if not was_lost:
+                # A holder that believes it gave it back must be able to try again.
+                self._is_released = False
+                raise
+        if was_lost:
+            self.lost.set()
+            raise LostError(f"{self.what} was lost before it was released")
+
+    def undo(self) -> Flow[None]:
+        """Give it back, for somebody who did not wait for it."""
+        try:
+            yield from self.give_back()
+        except (KeeperError, RecipeError):
+            return  # it is gone already, or goes with the session
+
+    def look_again(self) -> Flow[bool]:
+        """For recipes, when the bell has rung: whether the znode is there; it is watched anew.
+
+        Raises:
+            KeeperError: what the read failed with.
+        """
+        events = self.bell.take()
+        if any(event.type in (EventType.DELETED, EventType.NONE) for event in events):
+            return False
+        return (yield from look(self.path, self.bell)) is not None
+
+    def guard(self) -> Flow[None]:
+        """For recipes, beside the holder: set `lost` when the znode goes."""
+        try:
+            while not self._is_released:
+                yield Wait((self.bell,))
+                if self._is_released or not (yield from self.look_again()):
+                    break
+        except KeeperError:
+            pass  # the session is over
+        if not self._is_released:
+            self.lost.set()
+
+
+H = TypeVar("H", bound=Held[Any])
+
+
+def keep(held: H) -> Flow[H]:
+    """The end of a flow that gets something: look after it from now on."""
+    yield Fork(held.guard())
+    return held
+
+
+class OpenBlocks(Generic[H]):
+    """What the `with` blocks of one object hold: each thread, or task, has its own, innermost last.
+
+    So one lock object may be used by several threads, or tasks, at once.
+    """
+
+    def __init__(self) -> None:
+        self._blocks: dict[object, list[H]] = {}
+
+    def entered(self, held: H) -> None:
+        """A block of whoever calls this begins."""
+        self._blocks.setdefault(_who(), []).append(held)
+
+    def left(self) -> H:
+        """The block that whoever calls this entered last ends.
+
+        Raises:
+            RecipeError: it has none.
+        """
+        who = _who()
+        if who not in self._blocks and len(self._blocks) == 1:
+            (who,) = (
+                self._blocks
+            )  # a fixture may end in another task, which is clear if it is alone
+        blocks = self._blocks.get(who)
+        if not blocks:
+            raise RecipeError("a block must end in the thread, or task, in which it began")
+        held = blocks.pop()
+        if not blocks:
+            del self._blocks[who]
+        return held
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return OpenBlocks, ()  # another process has no block of ours
+
+
+def _who() -> object:
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        task = None
+    return threading.get_ident() if task is None else task
+
+
+class Holding(Recipe[K], Generic[K, H]):
+    """A recipe that can be held for the length of a `with` block. Another one may follow.
+
+    At the end of the block it is given back; LostError is raised there if it was lost meanwhile,
+    unless the block already ends with an error.
+    """
+
+    def __init__(self, client: FlowRunner) -> None:
+        super().__init__(client)
+        self._open: OpenBlocks[H] = OpenBlocks()
+
+    def get(self, timeout_s: float | None = None) -> Flow[H]:
+        """For subclasses: what a block begins with."""
+        raise NotImplementedError
+
+    def __enter__(self: "Holding[Blocking, H]") -> H:
+        held: H = self._client.run_flow(self.get(), type(self).__name__)
+        self._open.entered(held)
+        return held
+
+    def __exit__(
+        self: "Holding[Blocking, H]",
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        held = self._open.left()
+        if kind is None:
+            self._client.run_flow(held.give_back(), "release")
+        else:
+            self._client.run_flow(held.undo(), "release")
+
+    async def __aenter__(self: "Holding[Awaited, H]") -> H:
+        held: H = await self._client.run_flow(self.get(), type(self).__name__)
+        self._open.entered(held)
+        return held
+
+    async def __aexit__(
+        self: "Holding[Awaited, H]",
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        held = self._open.left()
+        if kind is None:
+            await self._client.run_flow(held.give_back(), "release")
+        else:
+            await self._client.run_flow(held.undo(), "release")

@@ -1,0 +1,177 @@
+"""The fair lock without a herd: who came first has it, each of the others watches the one before.
+
+    with client.lock("/locks/x") as held:
+        write(data, token=held.token)       # a fencing token, which only grows
+        held.lost.check()                   # LostError once somebody else may hold it
+
+One place in the queue, which locks, read/write locks and elections share: an ephemeral sequential
+child. The invariant of this file: who holds the lock is the child with the lowest number, and
+nobody is told that it holds it before it has seen that; a release wakes one contender.
+
+Paper: section 2.4, "Simple Locks without Herd Effect". kazoo: `Lock`. Curator: `InterProcessMutex`.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct
+
+from raykeeper.client.errors import LostError, RecipeError
+from raykeeper.client.flows import Abandoned, Bell, Flow, Together, Wait
+from raykeeper.client.outstanding import Query
+from raykeeper.client.recipes.holding import Held, Holding, keep
+from raykeeper.client.recipes.recipe import FlowRunner, K, operation
+from raykeeper.client.recipes.steps import (
+    checked_bytes,
+    checked_root,
+    children,
+    create,
+    give_up_after,
+    leave,
+    look,
+)
+from raykeeper.znodes.errors import KeeperError
+from raykeeper.znodes.paths import join
+from raykeeper.znodes.requests import GetChildren, GetData, WatchKind
+
+PREFIX = "lock-"
+
+
+class Contender(Struct, frozen=True):
+    """One who holds a lock, or waits for it."""
+
+    name: str
+    """Of its znode."""
+    identifier: bytes
+    """What it said of itself."""
+    session_id: int
+
+
+class Lock(Holding[K, Held[K]]):
+    """A fair lock on a path. Not reentrant; safe to share between threads, or tasks."""
+
+    def __init__(self, client: FlowRunner, path: str, identifier: bytes = b"") -> None:
+        """Use `Client.lock`. `identifier` is shown to whoever lists the contenders."""
+        super().__init__(client)
+        self.path = checked_root(path)
+        self._identifier = checked_bytes("identifier", identifier)
+
+    @operation
+    def acquire(self, timeout_s: float | None = None) -> Flow[Held[K]]:
+        """Get the lock, behind all that came before.
+
+        Args:
+            timeout_s: How long to wait; 0 to take it only if it is free, None for ever.
+
+        Raises:
+            WaitTimeoutError: others held it all the time; nothing is left behind.
+            LostError: somebody deleted the znode of this contender.
+            KeeperError: as for every call.
+        """
+        return (yield from self.get(timeout_s))
+
+    def get(self, timeout_s: float | None = None) -> Flow[Held[K]]:
+        """`acquire` as a part of another flow."""
+        yield give_up_after(timeout_s, f"the lock {self.path} was held by others")
+        place: Held[K] = yield from take_place(self._client, self.path, PREFIX, self._identifier)
+        yield from wait_in_line(place, before_me)
+        return (yield from keep(place))
+
+    @operation
+    def contenders(self) -> Flow[list[Contender]]:
+        """Who holds the lock, first, and who waits for it, in order.
+
+        Raises:
+            KeeperError: as for every call.
+        """
+        return (yield from contenders(self.path, PREFIX))
+
+
+def take_place(
+    client: FlowRunner, path: str, prefix: str, identifier: bytes = b"", what: str = ""
+) -> Flow[Held[Any]]:
+    """Queue up below `path`. What is returned is not held before `wait_in_line` has returned.
+
+    Raises:
+        KeeperError: what the creation failed with.
+    """
+    own, stat = yield from create(join(path, prefix), identifier, ephemeral=True, sequence=True)
+    return Held(client, what or f"the lock {path}", own, stat.czxid)
+
+
+def wait_in_line(place: Held[Any], blocker: Callable[[list[str], str], str | None]) -> Flow[None]:
+    """Wait until nobody of the queue stands in the way.
+
+    Args:
+        place: As `take_place` made it. It is given up if the wait is abandoned, or fails.
+        blocker: Of all children, and the name of one's own, who must go before one need look
+            again; None for nobody.
+
+    Raises:
+        LostError: somebody deleted the place.
+        KeeperError: what a request failed with.
+    """
+    path, _, own = place.path.rpartition("/")
+    watched: list[tuple[str, WatchKind, Bell]] = []
+    try:
+        # The watch of one's own znode is set once and stays for as long as the lock is held.
+        names, mine = yield Together(
+            [Query(GetChildren, path), Query(GetData, place.path, place.bell)]
+        )
+        if isinstance(names, KeeperError):
+            raise names
+        is_there = not isinstance(mine, KeeperError)
+        while True:
+            if not is_there or own not in names:
+                raise LostError(f"somebody deleted {place.path} while it waited")
+            before = blocker(names, own)
+            if before is None:
+                return
+            bell = Bell()
+            if (yield from look(join(path, before), bell)) is not None:
+                watched = [(join(path, before), WatchKind.DATA, bell)]
+                yield Wait((bell, place.bell))
+                watched = [] if bell.is_rung else watched
+            if place.bell.is_rung:
+                is_there = yield from place.look_again()
+            names = yield from children(path)
+    except (Abandoned, KeeperError, RecipeError):
+        yield from leave([place.path], watched)
+        raise
+
+
+def number_of(name: str) -> int:
+    """The sequence number at the end of a name, by which places are ordered."""
+    digits = name[-10:]
+    return int(digits) if digits.isdigit() else -1
+
+
+def in_line(names: list[str], *prefixes: str) -> list[str]:
+    """The places among the children, the first first."""
+    return sorted(
+        (name for name in names if name.startswith(prefixes) and name[-10:].isdigit()),
+        key=number_of,
+    )
+
+
+def before_me(names: list[str], own: str) -> str | None:
+    """Who stands right before `own`."""
+    prefix = own[:-10]
+    queue = in_line(names, prefix)
+    place = queue.index(own)
+    return queue[place - 1] if place else None
+
+
+def contenders(path: str, *prefixes: str) -> Flow[list[Contender]]:
+    """The places below `path`, in order.
+
+    Raises:
+        KeeperError: what a read failed with.
+    """
+    queue = in_line((yield from children(path)), *prefixes)
+    found = yield Together([Query(GetData, join(path, name)) for name in queue])
+    return [
+        Contender(name, each[0], each[1].ephemeral_owner)
+        for name, each in zip(queue, found, strict=True)
+        if not isinstance(each, KeeperError)  # gone meanwhile
+    ]

@@ -1,0 +1,73 @@
+"""What every recipe is: an object of one client, whose operations are flows.
+
+An `operation` is written once, as a generator (client/flows.py). Called on a recipe of a `Client`
+it blocks and returns the result; of an `AsyncClient` it is to be awaited; the simulator takes the
+flow itself, `Lock.acquire.flow(lock)`. So there is one class for each recipe, and the type checker
+knows from `Recipe[Blocking]` or `Recipe[Awaited]` which of the two it is.
+"""
+
+from collections.abc import Awaitable, Callable
+from functools import update_wrapper
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
+
+from raykeeper.client.flows import Flow
+
+P = ParamSpec("P")
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Blocking:
+    """Stands for a recipe of a `Client`."""
+
+
+class Awaited:
+    """Stands for a recipe of an `AsyncClient`."""
+
+
+K = TypeVar("K", Blocking, Awaited)
+
+
+class FlowRunner(Protocol):
+    """A client, as its recipes need it."""
+
+    def run_flow(self, flow: Flow[Any], name: str) -> Any:
+        """Run it; its result for a blocking client, an awaitable of it for one to await."""
+
+    def is_lost(self) -> bool:
+        """Whether the session is over, or may be by now. Always on time."""
+
+
+class Recipe(Generic[K]):
+    """An object that works through one client."""
+
+    def __init__(self, client: FlowRunner) -> None:
+        """Use the method of the client that is named like the recipe."""
+        self._client = client
+
+
+class operation(Generic[P, T]):  # noqa: N801 (a decorator, like property)
+    """Makes a method of a recipe, which is a flow, one that runs it."""
+
+    def __init__(self, flow: Callable[Concatenate[Any, P], Flow[T]]) -> None:
+        self.flow = flow
+        update_wrapper(self, flow)  # type: ignore[arg-type]
+
+    @overload
+    def __get__(self, recipe: None, owner: Any = None) -> "operation[P, T]": ...
+
+    @overload
+    def __get__(self, recipe: Recipe[Blocking], owner: Any = None) -> Callable[P, T]: ...
+
+    @overload
+    def __get__(self, recipe: Recipe[Awaited], owner: Any = None) -> Callable[P, Awaitable[T]]: ...
+
+    def __get__(self, recipe: Any, owner: Any = None) -> Any:
+        if recipe is None:
+            return self
+        flow, client = self.flow, recipe._client
+
+        def run(*args: P.args, **kwargs: P.kwargs) -> Any:
+            return client.run_flow(flow(recipe, *args, **kwargs), flow.__name__)
+
+        return update_wrapper(run, flow)

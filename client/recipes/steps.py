@@ -1,0 +1,224 @@
+"""Steps that many recipes take: create with parents, read and watch, delete and leave no trace."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from raykeeper.client import arguments
+from raykeeper.client.errors import (
+    BadArgumentsError,
+    KeeperError,
+    NodeExistsError,
+    NoNodeError,
+    NoWatcherError,
+)
+from raykeeper.client.flows import Bell, Flow, GiveUpAfter, Request, Together
+from raykeeper.client.outstanding import Query, Unwatch
+from raykeeper.client.results import path_and_stat
+from raykeeper.client.transaction import results_of
+from raykeeper.zab.ids import Millis
+from raykeeper.znodes.paths import parent_of
+from raykeeper.znodes.requests import (
+    ANY_VERSION,
+    Compare,
+    Create,
+    CreateMode,
+    Delete,
+    Exists,
+    GetChildren,
+    GetData,
+    SetData,
+    Transaction,
+    TxnOp,
+    WatchKind,
+)
+from raykeeper.znodes.stat import Stat
+
+ATTEMPTS_MAX = 100
+"""How often somebody else may undo what an operation builds on before it gives up."""
+
+
+def millis(name: str, seconds: float | None) -> Millis | None:
+    """A span that a caller may leave open, and that may be 0.
+
+    Raises:
+        BadArgumentsError: it is no number of seconds, or negative.
+    """
+    if seconds is None:
+        return None
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
+        raise BadArgumentsError("", f"{name} must be seconds, 0 or more, or None, not {seconds!r}")
+    return Millis(min(int(seconds * 1000), 1 << 53))
+
+
+def give_up_after(timeout_s: float | None, awaited: str) -> GiveUpAfter:
+    """The bound of an operation.
+
+    Raises:
+        BadArgumentsError: it is no number of seconds, or negative.
+    """
+    return GiveUpAfter(millis("timeout_s", timeout_s), awaited)
+
+
+def checked_bytes(name: str, value: object) -> bytes:
+    """A value of a znode that a recipe makes.
+
+    Raises:
+        BadArgumentsError: it is not bytes.
+    """
+    if not isinstance(value, bytes):
+        raise BadArgumentsError("", f"{name} must be bytes, not {type(value).__name__}")
+    return value
+
+
+def create(
+    path: str, value: bytes = b"", *, ephemeral: bool = False, sequence: bool = False
+) -> Flow[tuple[str, Stat]]:
+    """Create a znode, and its parents if they are missing; its real path and Stat.
+
+    A missing parent becomes a container, which goes with its last child; those above it stay.
+
+    Raises:
+        KeeperError: what the creation failed with.
+    """
+    flags = CreateMode.EPHEMERAL if ephemeral else 0
+    if sequence:
+        flags |= CreateMode.SEQUENTIAL
+    creation = Request(Create(path, value, flags, None, 0), path_and_stat)
+    for _ in range(ATTEMPTS_MAX):
+        try:
+            made: tuple[str, Stat] = yield creation
+        except NoNodeError:
+            yield from ensure(parent_of(path))
+        else:
+            return made
+    raise NoNodeError(parent_of(path), "somebody deletes it again and again")
+
+
+def ensure(path: str) -> Flow[None]:
+    """Create a container unless the znode is there, and the missing ones above it to stay.
+
+    Raises:
+        KeeperError: what a creation failed with.
+    """
+    above = [path]
+    while (upper := parent_of(above[-1])) != "/" and above[-1] != "/":
+        above.append(upper)
+    asks = [Create(each, b"", 0, None, 0) for each in reversed(above[1:])]
+    outcomes = yield Together([*asks, Create(path, b"", CreateMode.CONTAINER, None, 0)])
+    for outcome in outcomes:
+        if isinstance(outcome, KeeperError) and not isinstance(outcome, NodeExistsError):
+            if isinstance(outcome, NoNodeError):
+                return  # a parent went in between; whoever needs it will notice
+            raise outcome
+
+
+def children(path: str, bell: Bell | None = None) -> Flow[list[str]]:
+    """The names of the children, none if there is no such znode; then no watch is set either.
+
+    Raises:
+        KeeperError: what the read failed with.
+    """
+    try:
+        names: list[str] = yield Query(GetChildren, path, bell)
+    except NoNodeError:
+        return []
+    return names
+
+
+def look(path: str, bell: Bell | None = None) -> Flow[tuple[bytes, Stat] | None]:
+    """Value and Stat; None, and no watch, if there is no such znode.
+
+    Raises:
+        KeeperError: what the read failed with.
+    """
+    try:
+        found: tuple[bytes, Stat] = yield Query(GetData, path, bell)
+    except NoNodeError:
+        return None
+    return found
+
+
+def watch_for(path: str, bell: Bell) -> Flow[Stat | None]:
+    """The Stat, None if there is no such znode, with a watch in both cases.
+
+    Raises:
+        KeeperError: what the read failed with.
+    """
+    stat: Stat | None = yield Query(Exists, path, bell)
+    return stat
+
+
+def delete(path: str, version: int = ANY_VERSION) -> Flow[bool]:
+    """Delete a znode; False if there is none.
+
+    Raises:
+        KeeperError: what the deletion failed with.
+    """
+    try:
+        yield Delete(path, version)
+    except NoNodeError:
+        return False
+    return True
+
+
+def set_value(path: str, value: bytes, version: int = ANY_VERSION) -> Flow[Stat]:
+    """Replace the value.
+
+    Raises:
+        KeeperError: what the write failed with.
+    """
+    stat: Stat = yield SetData(path, value, version)
+    return stat
+
+
+def transact(
+    ops: Sequence[TxnOp],
+    compares: Iterable[Compare] = (),
+    otherwise: Sequence[TxnOp] = (),
+) -> Flow[tuple[bool, list[Any]]]:
+    """Several operations as one; whether all conditions held, and the results of that branch.
+
+    Raises:
+        KeeperError: what an operation failed with; nothing was done.
+    """
+    request = Transaction(list(compares), list(ops), list(otherwise))
+    outcome: tuple[bool, list[Any]] = yield Request(request, results_of(request))
+    return outcome
+
+
+def leave(paths: Iterable[str], watched: Iterable[tuple[str, WatchKind, Bell]] = ()) -> Flow[None]:
+    """Delete znodes and forget watches, as far as possible: the caller has an error to tell.
+
+    Args:
+        paths: Of the znodes.
+        watched: Of each watch its path, its kind and its bell.
+    """
+    asks: list[Any] = [Delete(path, ANY_VERSION) for path in paths]
+    asks += [Unwatch(path, kind, bell) for path, kind, bell in watched]
+    yield Together(asks)
+
+
+def unwatch(path: str, kind: WatchKind, bell: Bell) -> Flow[None]:
+    """Forget a watch, if it is still there.
+
+    Raises:
+        KeeperError: what the request failed with.
+    """
+    try:
+        yield Unwatch(path, kind, bell)
+    except NoWatcherError:
+        return
+
+
+def checked_root(path: object) -> str:
+    """The znode of a recipe, below which it keeps its own.
+
+    Raises:
+        BadArgumentsError: it is not a path, or the root.
+    """
+    if not isinstance(path, str):
+        raise BadArgumentsError("", f"a path is text, not {type(path).__name__}")
+    arguments.checked_path(path)
+    if path == "/":
+        raise BadArgumentsError(path, "a recipe needs a znode of its own, not the root")
+    return path

@@ -1,0 +1,208 @@
+"""How both clients run recipes: threads, tasks, timeouts, interrupts, callbacks.
+
+What each recipe does is tested in tests/recipes, on a stage without threads.
+"""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from raykeeper.client import CREATOR_ALL_ACL, AsyncClient, Client, ClientState
+from raykeeper.client.errors import LostError, WaitTimeoutError, WrongContextError
+from raykeeper.client.loop_thread import shared_loop
+from tests.contract.client_handles import (
+    Open,
+    Room,
+    finish,
+    open_awaited,
+    open_blocking,
+    options_of,
+)
+from tests.contract.stream_room import StreamRoom
+from tests.contract.test_clients import client, connect, opener
+
+__all__ = ["client", "connect", "opener"]
+
+
+@pytest.fixture(params=[Room, StreamRoom])
+def room(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """Servers, over either carrier."""
+    room = request.param()
+    yield room
+    room.close()
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    """Threads that have ended after the test."""
+    with ThreadPoolExecutor(8) as pool:
+        yield pool
+
+
+def test_a_lock_goes_from_hand_to_hand(connect: Open, pool: ThreadPoolExecutor) -> None:
+    one, other = connect(), connect()
+    with one.lock("/locks/a") as held:
+        assert held.token > 0
+        assert not held.lost.is_set()
+        waiting = pool.submit(other.lock("/locks/a").acquire)
+        while len(one.lock("/locks/a").contenders()) < 2:
+            pass
+        assert not waiting.done()
+    second = waiting.result(10)
+    assert second.token > held.token
+    second.release()
+    assert other.get_children("/locks/a") == []
+
+
+def test_nothing_is_left_behind_by_a_timeout(connect: Open) -> None:
+    one, other = connect(), connect()
+    with one.lock("/locks/a"):
+        for timeout_s in (0.05, 0):
+            with pytest.raises(WaitTimeoutError):
+                other.lock("/locks/a").acquire(timeout_s=timeout_s)
+            assert len(other.get_children("/locks/a")) == 1
+
+
+def test_threads_may_share_a_lock_object(connect: Open, pool: ThreadPoolExecutor) -> None:
+    lock = connect().lock("/locks/a")
+    inside: list[int] = []
+    tokens: list[int] = []
+
+    def work() -> None:
+        for _ in range(5):
+            with lock as held:
+                inside.append(1)
+                assert len(inside) == 1
+                tokens.append(held.token)
+                inside.pop()
+
+    for each in [pool.submit(work) for _ in range(8)]:
+        each.result(30)
+    assert tokens == sorted(set(tokens))
+    assert len(tokens) == 40
+
+
+def test_the_end_of_the_session_is_a_loss(connect: Open, pool: ThreadPoolExecutor) -> None:
+    one = connect()
+    held = one.lock("/locks/a").acquire()
+    told = pool.submit(held.lost.wait)
+    one.close()
+    told.result(10)
+    assert held.lost.is_set()
+    with pytest.raises(LostError):
+        held.lost.check()
+    with pytest.raises(LostError):
+        held.release()
+
+
+def test_recipes_use_the_default_acl(connect: Open) -> None:
+    one = connect()
+    one.add_auth("digest", "me:secret")
+    own = connect(default_acl=CREATOR_ALL_ACL)
+    own.add_auth("digest", "me:secret")
+    with own.lock("/guarded/a") as held:
+        assert [acl.id for acl in one.get_acls(held.path)[0]] != ["anyone"]
+
+
+def test_recipes_work_below_a_chroot(connect: Open) -> None:
+    connect().ensure_path("/app")
+    below = connect(chroot="/app")
+    with below.lock("/locks/a") as held:
+        assert held.path.startswith("/locks/a/")
+        assert connect().exists(f"/app{held.path}") is not None
+
+
+def test_a_callback_may_use_recipes(room: Any) -> None:
+    client: Client = open_blocking(room)()
+    done: list[int] = []
+    turn = threading.Event()
+
+    def called(_: object) -> None:
+        with client.lock("/locks/a") as held:
+            done.append(held.token)
+        turn.set()
+
+    client.create("/a")
+    client.get("/a", watch=called)
+    client.set("/a", b"1")
+    assert turn.wait(10)
+    assert len(done) == 1
+    client.close()
+
+
+def test_an_interrupt_gives_back_what_it_crossed(
+    room: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client: Client = open_blocking(room)()
+    session = client._live()
+    real = session.wait
+
+    def interrupted(reply: Any) -> Any:
+        real(reply)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(session, "wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        client.lock("/locks/a").acquire()
+    monkeypatch.undo()
+    client.sync()
+    assert client.lock("/locks/a").contenders() == []
+    client.close()
+
+
+def test_a_cancelled_task_gives_back_what_it_crossed(room: Any) -> None:
+    client: AsyncClient = open_awaited(room)()._thing
+
+    async def crossed() -> list[Any]:
+        holder = await client.lock("/locks/a").acquire()
+        waiting = asyncio.ensure_future(client.lock("/locks/a").acquire())
+        while len(await client.lock("/locks/a").contenders()) < 2:
+            pass
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert len(await client.lock("/locks/a").contenders()) == 1
+        await holder.release()
+        granted = asyncio.ensure_future(client.lock("/locks/a").acquire())
+        granted.add_done_callback(lambda _: None)
+        await asyncio.sleep(0)
+        granted.cancel()  # whatever has become of it by now
+        with pytest.raises(asyncio.CancelledError):
+            await granted
+        await client.sync()
+        left: list[Any] = await client.lock("/locks/a").contenders()
+        await client.close()
+        return left
+
+    assert finish(crossed()) == []
+
+
+def test_a_blocking_recipe_is_refused_in_a_loop(room: Any) -> None:
+    client: Client = open_blocking(room)()
+
+    async def wrong() -> None:
+        with pytest.raises(WrongContextError, match="acquire"):
+            client.lock("/locks/a").acquire()
+        with pytest.raises(WrongContextError, match="Lock"), client.lock("/locks/a"):
+            pass
+
+    finish(wrong())
+    client.close()
+
+
+def test_a_lost_session_is_lost_on_time(room: Any) -> None:
+    now = [0.0]
+
+    async def go() -> None:
+        client = await AsyncClient.open([1, 2, 3], room, options_of(), clock=lambda: now[0])  # type: ignore[list-item]
+        held = await client.lock("/locks/a").acquire()
+        now[0] += 60.0  # the loop has not run since
+        assert held.lost.is_set()
+        assert client.state is ClientState.LOST
+        await client.close()
+
+    asyncio.run_coroutine_threadsafe(go(), shared_loop()).result(30)

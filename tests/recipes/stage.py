@@ -1,0 +1,286 @@
+"""A quiet stage for recipes: pure servers and pure clients on one clock, everything at once.
+
+Nothing is random and nothing runs beside: `rest` carries every frame until nothing moves. So a test
+can count requests and events, stop at any point, and let any time pass.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import count
+from random import Random
+from typing import Any
+
+from raykeeper.actors.events import ClientFrameArrived, ClientGone
+from raykeeper.actors.server_context import ServerOptions
+from raykeeper.client.core import ClientCore
+from raykeeper.client.effects import ChangeState, CloseLink, Complete, Fail, FireWatch, OpenLink
+from raykeeper.client.effects import SendFrame as Send
+from raykeeper.client.flows import Bell, Flow, Flows, Run
+from raykeeper.client.limits import ClientLimits
+from raykeeper.client.offered import OfferedRecipes
+from raykeeper.client.outstanding import Ask, Query
+from raykeeper.client.recipes.recipe import Blocking
+from raykeeper.client.states import ClientState
+from raykeeper.zab.ids import Millis, ServerId
+from raykeeper.znodes.replies import encode_server_frame
+from tests.unit.actors.one_server import OneServer, Servers
+
+STEP_MS = 50
+
+
+class Outcome:
+    """Of an operation that was begun."""
+
+    def __init__(self) -> None:
+        self.is_done = False
+        self.error: Exception | None = None
+        self._value: Any = None
+        self.run: Run
+
+    @property
+    def value(self) -> Any:
+        """What it returned."""
+        assert self.is_done, "it is still waiting"
+        if self.error is not None:
+            raise self.error
+        return self._value
+
+    def succeed(self, value: Any) -> None:
+        assert not self.is_done
+        self.is_done, self._value = True, value
+
+    def fail(self, error: Exception) -> None:
+        assert not self.is_done
+        self.is_done, self.error = True, error
+
+
+class Stage:
+    """Servers, and members that work with them."""
+
+    def __init__(self, servers: int = 1) -> None:
+        self.servers = Servers(servers, options=ServerOptions(touch_ms=Millis(100)))
+        self.servers.leader.track()
+        self.members: list[Member] = []
+        self._connections = count(1)
+        self.reported: list[Exception] = []
+        """What failed in the background."""
+
+    def member(self, *, session_timeout_ms: int = 10_000, server: int = 1) -> "Member":
+        """A client with a session."""
+        member = Member(self, Millis(session_timeout_ms), ServerId(server))
+        self.members.append(member)
+        self.rest()
+        return member
+
+    def rest(self) -> None:
+        """Until nothing moves."""
+        while sum(member.move() for member in self.members):
+            self.servers.run()
+
+    def pass_time(self, ms: int) -> None:
+        """Let time go by."""
+        until = self.servers.clock.now + ms
+        while self.servers.clock.now < until:
+            self.servers.pass_time(min(STEP_MS, until - self.servers.clock.now))
+            for member in self.members:
+                member.pass_time()
+            self.rest()
+
+    def connection(self) -> int:
+        """A number for a new link."""
+        return next(self._connections)
+
+
+class Member(OfferedRecipes[Blocking]):
+    """A client. Operations of its recipes return, or raise, if nobody else has to act first."""
+
+    def __init__(self, stage: Stage, session_timeout_ms: Millis, server: ServerId) -> None:
+        self.stage = stage
+        self.asked: Counter[str] = Counter()
+        """How many requests of each kind were made."""
+        self.events = 0
+        """How many times a bell was rung by a watch."""
+        self.called: list[tuple[Any, ...]] = []
+        self.flows = Flows(self)
+        self._clock = stage.servers.clock
+        self._host: OneServer | None = None
+        self._server = server
+        self._connection = 0
+        self._taken = 0
+        self._timers: dict[int, tuple[Millis, Callable[[], None]]] = {}
+        self._numbers: Iterator[int] = count()
+        self._begun: Outcome | None = None
+        self._is_frozen = False
+        self._is_dead = False
+        self._is_cut = False
+        rng = Random(len(stage.members))
+        limits = ClientLimits(request_timeout_ms=Millis(600_000))
+        self.core = ClientCore(rng.randbytes(16), session_timeout_ms, [server], rng, limits)
+        self.core.start(self.now())
+
+    # What a recipe needs.
+
+    def run_flow(self, flow: Flow[Any], name: str) -> Any:
+        outcome = self._begun or Outcome()
+        outcome.run = self.flows.start(flow, outcome)
+        self.stage.rest()
+        if outcome is self._begun:
+            return outcome
+        if outcome.is_done:
+            outcome.run.taken()
+        assert outcome.is_done, f"{name} would wait"
+        return outcome.value
+
+    def begin(self, operation: Callable[..., Any], *args: Any, **options: Any) -> Outcome:
+        """Begin an operation that may have to wait."""
+        self._begun = outcome = Outcome()
+        try:
+            operation(*args, **options)
+        finally:
+            self._begun = None
+        return outcome
+
+    def do(self, flow: Flow[Any]) -> Any:
+        """Run a flow."""
+        return self.run_flow(flow, "the flow")
+
+    def ask(self, ask: Ask) -> Any:
+        """One request."""
+
+        def once() -> Flow[Any]:
+            return (yield ask)
+
+        return self.do(once())
+
+    def is_lost(self) -> bool:
+        return self.core.is_lost(self.now())
+
+    # The host of its flows.
+
+    def submit(self, ask: Ask, token: Any) -> None:
+        kind = ask.kind.__name__ if isinstance(ask, Query) else type(ask).__name__
+        self.asked[kind] += 1
+        self.core.submit(ask, token, self.now())
+
+    def now(self) -> Millis:
+        return self._clock.now
+
+    def later(self, at: Millis, wake: Callable[[], None]) -> Callable[[], None]:
+        number = next(self._numbers)
+        self._timers[number] = (at, wake)
+        return lambda: (self._timers.pop(number, None), None)[1]
+
+    def tell(self, callback: Callable[..., object], *arguments: Any) -> None:
+        callback(*arguments)
+
+    def report(self, error: Exception) -> None:
+        self.stage.reported.append(error)
+
+    # What happens to it.
+
+    def close(self) -> None:
+        """End the session."""
+        self.core.close(self.now())
+        self.stage.rest()
+
+    def die(self) -> None:
+        """The process is killed; its session ends by its timeout."""
+        self._is_dead = True
+        self.cut()
+
+    def freeze(self) -> None:
+        """It stands still, but is connected."""
+        self._is_frozen = True
+
+    def thaw(self) -> None:
+        """It goes on."""
+        self._is_frozen = False
+        self.stage.rest()
+
+    def cut(self) -> None:
+        """Break the link; a new one is not made before `mend`."""
+        self._is_cut = True
+        if self._host is not None:
+            host, self._host = self._host, None
+            host.step(ClientGone(self._connection))
+            if not self._is_dead:
+                self.core.link_failed("cut by the test", self.now())
+        self.stage.servers.run()
+        self.stage.rest()
+
+    def mend(self) -> None:
+        """There may be links again."""
+        self._is_cut = False
+        self.stage.pass_time(2_000)
+
+    def pass_time(self) -> None:
+        """The clock has moved."""
+        if self._is_dead or self._is_frozen:
+            return
+        due = self.core.deadline()
+        if due is not None and due <= self.now():
+            self.core.wake(self.now())
+        for number, (at, wake) in sorted(self._timers.items()):
+            if at <= self.now() and self._timers.pop(number, None):
+                wake()
+
+    def move(self) -> bool:
+        """Take what came and carry out what there is to do; whether there was anything."""
+        if self._is_dead or self._is_frozen:
+            return False
+        moved = self._take()
+        self.core.flush(self.now())
+        while self.core.out:
+            moved = True
+            effects, self.core.out[:] = list(self.core.out), []
+            for effect in effects:
+                self._one(effect)
+            self.core.flush(self.now())
+        return moved
+
+    def _take(self) -> bool:
+        host = self._host
+        if host is None:
+            return False
+        frames = host.frames.get(self._connection, [])
+        new = frames[self._taken :]
+        self._taken = len(frames)
+        for frame in new:
+            self.core.frame(encode_server_frame(frame), self.now())
+        if self._connection in host.closed and self._host is not None:
+            self._host = None
+            self.core.link_failed("the server closed it", self.now())
+            return True
+        return bool(new)
+
+    def _one(self, effect: object) -> None:
+        match effect:
+            case Complete():
+                effect.token.complete(effect.answer)  # type: ignore[attr-defined]
+            case Fail():
+                effect.token.fail(effect.error)  # type: ignore[attr-defined]
+            case FireWatch():
+                for watcher in effect.watchers:
+                    assert isinstance(watcher, Bell)
+                    self.events += 1
+                    watcher.ring(effect.event)
+            case Send():
+                if self._host is not None:
+                    frame = ClientFrameArrived(self._connection, effect.data, "10.0.0.1")
+                    self._host.step(frame)
+            case OpenLink():
+                if self._is_cut or self._server not in self.stage.servers.hosts:
+                    self.core.link_failed("cut by the test", self.now())
+                    return
+                self._host = self.stage.servers[effect.server]
+                self._connection, self._taken = self.stage.connection(), 0
+                self.core.link_opened(self.now())
+            case CloseLink():
+                if self._host is not None:
+                    host, self._host = self._host, None
+                    host.step(ClientGone(self._connection))
+            case ChangeState():
+                if effect.state is ClientState.LOST:
+                    self.flows.ended(self.core.end_error())
+            case _:
+                raise AssertionError(effect)

@@ -1,0 +1,242 @@
+"""The fair lock: who has it, who is woken, what is left behind."""
+
+import pytest
+
+from raykeeper.client.errors import LostError, RecipeError, SessionExpiredError, WaitTimeoutError
+from raykeeper.client.recipes.steps import children
+from raykeeper.znodes.errors import BadArgumentsError, NoNodeError
+from raykeeper.znodes.requests import Delete, SetData
+from tests.recipes.stage import Member, Stage
+
+PATH = "/locks/x"
+
+
+def places(member: Member) -> int:
+    return len(member.do(children(PATH)))
+
+
+def test_who_came_first_has_it_and_each_token_is_larger(stage: Stage) -> None:
+    members = [stage.member() for _ in range(5)]
+    waits = [member.begin(member.lock(PATH).acquire) for member in members]
+    tokens = []
+    for place, wait in enumerate(waits):
+        assert [each.is_done for each in waits] == [True] * (place + 1) + [False] * (4 - place)
+        tokens.append(wait.value.token)
+        wait.value.release()
+    assert tokens == sorted(set(tokens))
+    stage.pass_time(1_000)  # the container goes with its last child
+    assert members[0].do(children("/locks")) == []
+
+
+def test_a_release_wakes_one_of_a_hundred(stage: Stage) -> None:
+    members = [stage.member() for _ in range(101)]
+    waits = [member.begin(member.lock(PATH).acquire) for member in members]
+    before = sum(member.events for member in members[1:])
+    waits[0].value.release()
+    assert sum(member.events for member in members[1:]) - before == 1
+    assert [wait.is_done for wait in waits[1:3]] == [True, False]
+
+
+def test_what_it_costs(stage: Stage) -> None:
+    member = stage.member()
+    member.lock(PATH).acquire().release()
+    member.asked.clear()
+    held = member.lock(PATH).acquire()
+    assert dict(member.asked) == {"Create": 1, "GetChildren": 1, "GetData": 1}
+    held.release()
+    assert member.asked["Delete"] == 1
+
+
+def test_a_wait_that_times_out_leaves_nothing_behind(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    held = alice.lock(PATH).acquire()
+    wait = bob.begin(bob.lock(PATH).acquire, timeout_s=2)
+    assert places(alice) == 2
+    stage.pass_time(1_900)
+    assert not wait.is_done
+    stage.pass_time(200)
+    with pytest.raises(WaitTimeoutError, match="the lock /locks/x"):
+        _ = wait.value
+    assert places(alice) == 1
+    with pytest.raises(TimeoutError):
+        bob.lock(PATH).acquire(timeout_s=0)
+    assert places(alice) == 1
+    held.release()
+    bob.lock(PATH).acquire(timeout_s=0).release()
+
+
+def test_a_wait_that_nobody_wants_any_more_leaves_nothing_behind(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    alice.lock(PATH).acquire()
+    wait = bob.begin(bob.lock(PATH).acquire)
+    wait.run.abandon()
+    stage.rest()
+    assert places(alice) == 1
+
+
+@pytest.mark.parametrize("is_cut", [True, False])
+def test_a_result_that_nobody_takes_is_given_back(stage: Stage, is_cut: bool) -> None:
+    alice = stage.member()
+    if is_cut:  # given up while the first request is under way
+        alice.cut()
+        wait = alice.begin(alice.lock(PATH).acquire, timeout_s=1)
+        stage.pass_time(1_100)
+        with pytest.raises(WaitTimeoutError):
+            _ = wait.value
+        alice.mend()
+    else:
+        alice.begin(alice.lock(PATH).acquire).run.abandon()
+        stage.rest()
+    assert places(alice) == 0
+
+
+def test_a_holder_that_dies_is_followed_when_its_session_ends(stage: Stage) -> None:
+    alice, bob = stage.member(session_timeout_ms=2_000), stage.member()
+    held = alice.lock(PATH).acquire()
+    wait = bob.begin(bob.lock(PATH).acquire)
+    alice.die()
+    stage.pass_time(1_000)
+    assert not wait.is_done
+    stage.pass_time(3_000)
+    assert wait.value.token > held.token
+    assert held.lost.is_set()  # by its own clock
+
+
+def test_a_frozen_holder_knows_that_it_lost(stage: Stage) -> None:
+    alice, bob = stage.member(session_timeout_ms=2_000), stage.member()
+    held = alice.lock(PATH).acquire()
+    wait = bob.begin(bob.lock(PATH).acquire)
+    alice.freeze()
+    while not wait.is_done:
+        stage.pass_time(50)
+    assert held.lost.is_set()
+    with pytest.raises(LostError):
+        held.lost.check()
+    alice.thaw()
+    with pytest.raises(LostError, match="before it was released"):
+        held.release()
+    held.release()  # again: nothing
+
+
+def test_a_holder_whose_znode_is_deleted_is_told(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    held = alice.lock(PATH).acquire()
+    told = alice.begin(held.lost.wait)
+    with pytest.raises(WaitTimeoutError):
+        held.lost.wait(timeout_s=0)
+    bob.ask(SetData(held.path, b"touched", -1))
+    assert not held.lost.is_set()
+    bob.ask(Delete(held.path, -1))
+    assert held.lost.is_set()
+    assert told.is_done
+    held.lost.wait()
+    with pytest.raises(LostError):
+        held.release()
+
+
+@pytest.mark.parametrize("touch_first", [True, False])
+def test_a_contender_whose_place_is_deleted_is_told(stage: Stage, touch_first: bool) -> None:
+    alice, bob = stage.member(), stage.member()
+    alice.lock(PATH).acquire()
+    wait = bob.begin(bob.lock(PATH).acquire)
+    own = alice.lock(PATH).contenders()[1].name
+    if touch_first:
+        alice.ask(SetData(f"{PATH}/{own}", b"", -1))
+        assert not wait.is_done
+    alice.ask(Delete(f"{PATH}/{own}", -1))
+    with pytest.raises(LostError, match="while it waited"):
+        _ = wait.value
+
+
+def test_the_middle_of_the_queue_may_go(stage: Stage) -> None:
+    alice, bob, carol = (stage.member() for _ in range(3))
+    held = alice.lock(PATH).acquire()
+    middle = bob.begin(bob.lock(PATH).acquire)
+    last = carol.begin(carol.lock(PATH).acquire)
+    middle.run.abandon()
+    stage.rest()
+    assert not last.is_done
+    held.release()
+    assert last.is_done
+
+
+def test_contenders_are_listed_in_order(stage: Stage) -> None:
+    members = [stage.member() for _ in range(3)]
+    for number, member in enumerate(members):
+        member.begin(member.lock(PATH, f"m{number}".encode()).acquire)
+    listed = members[2].lock(PATH).contenders()
+    assert [each.identifier for each in listed] == [b"m0", b"m1", b"m2"]
+    assert [each.session_id for each in listed] == [m.core.session_id for m in members]
+    assert members[0].lock("/nowhere").contenders() == []
+
+
+def test_a_lost_connection_loses_no_lock(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    held = alice.lock(PATH).acquire()
+    wait = bob.begin(bob.lock(PATH).acquire)
+    alice.cut()
+    bob.cut()
+    alice.mend()
+    assert not held.lost.is_set()
+    held.release()
+    assert not wait.is_done
+    bob.mend()
+    assert wait.value.token > held.token
+
+
+def test_a_release_that_waits_for_a_link(stage: Stage) -> None:
+    alice = stage.member()
+    held = alice.lock(PATH).acquire()
+    alice.cut()
+    released = alice.begin(held.release)
+    assert not released.is_done
+    alice.mend()
+    assert released.value is None
+
+
+def test_the_end_of_the_session_ends_every_wait(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member(session_timeout_ms=2_000)
+    alice.lock(PATH).acquire()
+    wait = bob.begin(bob.lock(PATH).acquire)
+    bob.cut()
+    stage.pass_time(3_000)
+    with pytest.raises(SessionExpiredError):
+        _ = wait.value
+    with pytest.raises(SessionExpiredError):
+        bob.lock(PATH).acquire()
+
+
+def test_a_block_gives_back_what_it_holds(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    lock = alice.lock(PATH)
+    with lock as held:
+        assert not held.lost.is_set()
+        assert places(alice) == 1
+    assert places(alice) == 0
+    with pytest.raises(ZeroDivisionError), lock:
+        _ = 1 / 0
+    assert places(alice) == 0
+    with pytest.raises(LostError), lock as held:
+        bob.ask(Delete(held.path, -1))
+    with pytest.raises(ZeroDivisionError), lock as held:
+        bob.ask(Delete(held.path, -1))
+        _ = 1 / 0
+    with pytest.raises(RecipeError, match="in which it began"):
+        lock.__exit__(None, None, None)
+
+
+@pytest.mark.parametrize("path", ["", "x", "/", "/x/", "/a//b", 7])
+def test_a_path_that_is_none_is_refused(stage: Stage, path: str) -> None:
+    with pytest.raises(BadArgumentsError):
+        stage.member().lock(path)
+
+
+@pytest.mark.parametrize("timeout_s", [-1, "1", float("nan"), True])
+def test_a_timeout_that_is_none_is_refused(stage: Stage, timeout_s: float) -> None:
+    alice = stage.member()
+    with pytest.raises(BadArgumentsError, match="timeout_s"):
+        alice.lock(PATH).acquire(timeout_s=timeout_s)
+    with pytest.raises(BadArgumentsError, match="identifier"):
+        alice.lock(PATH, "me")  # type: ignore[arg-type]
+    with pytest.raises(NoNodeError):
+        alice.ask(Delete(PATH, -1))
