@@ -1,0 +1,395 @@
+"""What runs flows: steps, giving up at any point, the end of the session."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from raykeeper.client.errors import KeeperError, RecipeError, WaitTimeoutError
+from raykeeper.client.flows import (
+    Abandoned,
+    Bell,
+    Flow,
+    Flows,
+    Fork,
+    GiveUpAfter,
+    Now,
+    Request,
+    Run,
+    Tell,
+    Together,
+    Wait,
+)
+from raykeeper.client.outstanding import Query
+from raykeeper.client.states import ClientState
+from raykeeper.client.watched_event import EventType, WatchedEvent
+from raykeeper.zab.ids import ZERO, Millis
+from raykeeper.znodes.errors import NoNodeError, SessionExpiredError
+from raykeeper.znodes.replies import ChildrenRead
+from raykeeper.znodes.requests import Delete, GetChildren
+
+LIST = Query(GetChildren, "/a")
+DELETE = Delete("/a", -1)
+EVENT = WatchedEvent(EventType.DELETED, ClientState.CONNECTED, "/a", ZERO)
+
+
+class Desk:
+    """A host by hand: a test answers, rings and lets time pass."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[Any, Any]] = []
+        self.time = Millis(1_000)
+        self.alarms: dict[int, tuple[Millis, Callable[[], None]]] = {}
+        self.told: list[tuple[Any, ...]] = []
+        self.reported: list[Exception] = []
+        self.flows = Flows(self)
+
+    def submit(self, ask: Any, token: Any) -> None:
+        self.waiting.append((ask, token))
+
+    def now(self) -> Millis:
+        return self.time
+
+    def later(self, at: Millis, wake: Callable[[], None]) -> Callable[[], None]:
+        key = len(self.alarms)
+        while key in self.alarms:
+            key += 1
+        self.alarms[key] = (at, wake)
+        return lambda: (self.alarms.pop(key, None), None)[1]
+
+    def tell(self, callback: Callable[..., object], *arguments: Any) -> None:
+        callback(*arguments)
+
+    def report(self, error: Exception) -> None:
+        self.reported.append(error)
+
+    # What the tests do.
+
+    def answer(self, *names: str, error: KeeperError | None = None) -> Any:
+        ask, token = self.waiting.pop(0)
+        if error is not None:
+            token.fail(error)
+        else:
+            token.complete(ChildrenRead(1, ZERO, list(names), None))
+        return ask
+
+    def pass_time(self, ms: int) -> None:
+        self.time = Millis(self.time + ms)
+        for key, (at, wake) in list(self.alarms.items()):
+            if at <= self.time and self.alarms.pop(key, None):
+                wake()
+
+
+class Caller:
+    def __init__(self) -> None:
+        self.outcomes: list[Any] = []
+
+    def succeed(self, value: Any) -> None:
+        self.outcomes.append(value)
+
+    def fail(self, error: Exception) -> None:
+        self.outcomes.append(type(error))
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+def start(desk: Desk, flow: Flow[Any]) -> tuple[Run, list[Any]]:
+    caller = Caller()
+    return desk.flows.start(flow, caller), caller.outcomes
+
+
+def test_a_request_has_a_result_or_raises(desk: Desk) -> None:
+    def flow() -> Flow[Any]:
+        names = yield LIST
+        count = yield Request(LIST, lambda answer: len(answer.children))  # type: ignore[union-attr]
+        try:
+            yield LIST
+        except NoNodeError:
+            return names, count
+        return None
+
+    run, told = start(desk, flow())
+    desk.answer("x", "y")
+    desk.answer("x", "y", "z")
+    assert not run.is_done
+    desk.answer(error=NoNodeError("/a"))
+    assert told == [(["x", "y"], 3)]
+    assert run.is_done
+
+
+def test_what_a_shape_raises_is_the_outcome(desk: Desk) -> None:
+    def shape(_: Any) -> Any:
+        raise NoNodeError("/a")
+
+    def flow() -> Flow[Any]:
+        (one,) = yield Together([LIST], shape)
+        assert isinstance(one, NoNodeError)
+        yield Request(LIST, shape)
+
+    _, told = start(desk, flow())
+    desk.answer()
+    desk.answer()
+    assert told == [NoNodeError]
+
+
+def test_requests_together_leave_at_once_and_keep_their_order(desk: Desk) -> None:
+    def flow() -> Flow[Any]:
+        nothing = yield Together([])
+        return nothing, (yield Together([LIST, DELETE, LIST]))
+
+    _, told = start(desk, flow())
+    assert [ask for ask, _ in desk.waiting] == [LIST, DELETE, LIST]
+    error = NoNodeError("/a")
+    desk.answer("x")
+    desk.answer(error=error)
+    assert told == []
+    desk.answer("y")
+    assert told == [([], [["x"], error, ["y"]])]
+
+
+def test_a_bell_ends_a_wait_and_keeps_what_rang_it(desk: Desk) -> None:
+    bell, other = Bell(), Bell()
+
+    def flow() -> Flow[Any]:
+        first = yield Wait((other, bell))
+        events = bell.take()
+        yield Wait((bell,), Millis(9_000))
+        return first, events, bell.take(), (yield Now())
+
+    _, told = start(desk, flow())
+    bell.ring(EVENT)
+    assert told == []
+    assert not bell.is_rung
+    bell.ring()
+    assert told == [(True, [EVENT], [], 1_000)]
+    assert desk.alarms == {}
+
+
+def test_a_bell_that_has_rung_needs_no_wait(desk: Desk) -> None:
+    bell = Bell()
+    bell.ring()
+
+    def flow() -> Flow[Any]:
+        return (yield Wait((bell,)))
+
+    _, told = start(desk, flow())
+    assert told == [True]
+
+
+def test_a_wait_ends_by_time(desk: Desk) -> None:
+    bell = Bell()
+
+    def flow() -> Flow[Any]:
+        rung = yield Wait((bell,), Millis(3_000))
+        return rung, (yield Wait((bell,), Millis(4_000)))
+
+    _, told = start(desk, flow())
+    desk.pass_time(1_999)
+    assert told == []
+    desk.pass_time(1)
+    desk.pass_time(1_000)
+    assert told == [(False, False)]
+    bell.ring()  # nobody waits
+
+
+def test_another_flow_runs_beside(desk: Desk) -> None:
+    said: list[Any] = []
+
+    def beside() -> Flow[None]:
+        yield LIST
+        yield Tell(said.append, ("beside",))
+
+    def flow() -> Flow[Any]:
+        run = yield Fork(beside())
+        yield Tell(said.append, ("first",))
+        yield Wait((run.done,))
+        return run.is_done
+
+    _, told = start(desk, flow())
+    assert said == ["first"]
+    desk.answer()
+    assert (said, told) == (["first", "beside"], [True])
+
+
+@pytest.mark.parametrize("error", [NoNodeError("/a"), RecipeError("odd"), ValueError("bug")])
+def test_what_fails_with_nobody_waiting_is_reported(desk: Desk, error: Exception) -> None:
+    def flow() -> Flow[None]:
+        yield LIST
+        raise error
+
+    desk.flows.start(flow())
+    desk.answer()
+    assert desk.reported == [error]
+    desk.flows.start(flow())
+    desk.flows.ended(SessionExpiredError())  # then it is no wonder
+    desk.answer()
+    assert desk.reported == [error]
+
+
+def test_a_bug_in_a_flow_that_was_abandoned_is_reported(desk: Desk) -> None:
+    def flow() -> Flow[None]:
+        yield LIST
+        raise ValueError("bug")
+
+    run, told = start(desk, flow())
+    run.abandon()
+    desk.answer()
+    assert told == []
+    assert [type(error) for error in desk.reported] == [ValueError]
+
+
+class Prize:
+    """A result that must be given back if nobody takes it."""
+
+    def undo(self) -> Flow[None]:
+        yield DELETE
+
+
+def grabbing(bell: Bell, log: list[str]) -> Flow[Prize]:
+    yield LIST
+    try:
+        yield Wait((bell,))
+    except Abandoned:
+        log.append("abandoned")
+        yield DELETE
+        log.append("cleaned")
+        raise
+    yield LIST
+    return Prize()
+
+
+def test_who_gives_up_while_it_waits_has_it_cleaned(desk: Desk) -> None:
+    log: list[str] = []
+    run, told = start(desk, grabbing(Bell(), log))
+    desk.answer()
+    run.abandon()
+    run.abandon()
+    assert desk.answer() is DELETE
+    assert (log, told, desk.reported) == (["abandoned", "cleaned"], [], [])
+    assert run.is_done
+
+
+def test_who_gives_up_at_a_request_is_obeyed_at_the_next_wait(desk: Desk) -> None:
+    log: list[str] = []
+    run, told = start(desk, grabbing(Bell(), log))
+    run.abandon()
+    assert log == []
+    desk.answer()
+    assert log == ["abandoned"]
+    desk.answer()
+    assert told == []
+
+
+def test_who_gives_up_after_the_last_wait_has_the_result_undone(desk: Desk) -> None:
+    bell = Bell()
+    run, told = start(desk, grabbing(bell, []))
+    desk.answer()
+    bell.ring()
+    run.abandon()
+    desk.answer()
+    assert desk.answer() is DELETE
+    assert told == []
+
+
+@pytest.mark.parametrize("is_taken", [True, False])
+def test_who_gives_up_too_late_has_the_result_undone_unless_taken(
+    desk: Desk, is_taken: bool
+) -> None:
+    bell = Bell()
+    bell.ring()
+    run, told = start(desk, grabbing(bell, []))
+    desk.answer()
+    desk.answer()
+    assert isinstance(told[0], Prize)
+    if is_taken:
+        run.taken()
+    run.abandon()
+    run.abandon()
+    assert [ask for ask, _ in desk.waiting] == [DELETE] * (not is_taken)
+
+
+def limited(timeout_ms: int | None, bell: Bell, log: list[str]) -> Flow[Prize]:
+    yield GiveUpAfter(None if timeout_ms is None else Millis(timeout_ms), "the prize")
+    return (yield from grabbing(bell, log))
+
+
+def test_a_limit_tells_the_caller_and_abandons_the_flow(desk: Desk) -> None:
+    log: list[str] = []
+    _, told = start(desk, limited(500, Bell(), log))
+    desk.answer()
+    desk.pass_time(499)
+    assert told == []
+    desk.pass_time(1)
+    assert (told, log) == ([WaitTimeoutError], ["abandoned"])
+    assert desk.answer() is DELETE  # which had left before the caller was told
+    assert desk.reported == []
+
+
+def test_a_limit_tells_the_caller_though_a_request_has_no_answer(desk: Desk) -> None:
+    log: list[str] = []
+    _, told = start(desk, limited(500, Bell(), log))
+    desk.pass_time(500)
+    assert (told, log) == ([WaitTimeoutError], [])
+    desk.answer()
+    desk.answer()
+    assert log == ["abandoned", "cleaned"]
+
+
+def test_a_limit_of_nothing_lets_no_wait_begin(desk: Desk) -> None:
+    bell, log = Bell(), list[str]()
+    _, told = start(desk, limited(0, bell, log))
+    desk.answer()
+    assert (told, log) == ([WaitTimeoutError], ["abandoned"])
+    bell.ring()
+    _, told = start(desk, limited(0, bell, []))
+    desk.waiting.clear()
+
+
+@pytest.mark.parametrize("timeout_ms", [None, 5_000])
+def test_no_limit_outlives_the_flow(desk: Desk, timeout_ms: int | None) -> None:
+    bell = Bell()
+    bell.ring()
+    _, told = start(desk, limited(timeout_ms, bell, []))
+    desk.answer()
+    desk.answer()
+    assert desk.alarms == {}
+    desk.pass_time(10_000)
+    assert len(told) == 1
+
+
+def test_a_new_limit_takes_the_place_of_the_old(desk: Desk) -> None:
+    bell = Bell()
+
+    def flow() -> Flow[str]:
+        yield GiveUpAfter(Millis(500))
+        yield Wait((bell,), Millis(1_400))
+        yield GiveUpAfter(None)
+        yield Wait((bell,))
+        return "done"
+
+    _, told = start(desk, flow())
+    desk.pass_time(400)
+    desk.pass_time(10_000)
+    bell.ring()
+    assert told == ["done"]
+
+
+def test_the_end_of_the_session_is_raised_at_every_wait(desk: Desk) -> None:
+    log: list[str] = []
+    run, told = start(desk, grabbing(Bell(), log))
+    beside = desk.flows.start(grabbing(Bell(), log))
+    desk.answer()
+    desk.answer()
+    assert not desk.flows.has_ended
+    desk.flows.ended(SessionExpiredError())
+    assert desk.flows.has_ended
+    assert (told, log) == ([SessionExpiredError], [])
+    assert run.is_done
+    assert beside.is_done
+    assert desk.reported == []
+    _, told = start(desk, grabbing(Bell(), log))  # too late
+    desk.answer()
+    assert told == [SessionExpiredError]
