@@ -91,6 +91,9 @@ class Held(Recipe[K]):
         self.bell = Bell()
         """For recipes: the watch of the znode itself."""
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError(f"{self.what} is held by this session: pass its token on, not itself")
+
     @property
     def is_released(self) -> bool:
         """Whether it was given back, or is being given back."""

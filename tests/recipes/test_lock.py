@@ -1,5 +1,7 @@
 """The fair lock: who has it, who is woken, what is left behind."""
 
+import pickle
+
 import pytest
 
 from raykeeper.client.errors import LostError, RecipeError, SessionExpiredError, WaitTimeoutError
@@ -240,3 +242,9 @@ def test_a_timeout_that_is_none_is_refused(stage: Stage, timeout_s: float) -> No
         alice.lock(PATH, "me")  # type: ignore[arg-type]
     with pytest.raises(NoNodeError):
         alice.ask(Delete(PATH, -1))
+
+
+def test_what_is_held_is_not_passed_on(stage: Stage) -> None:
+    held = stage.member().lock(PATH).acquire()
+    with pytest.raises(TypeError, match="pass its token on"):
+        pickle.dumps(held)
