@@ -12,11 +12,13 @@ from collections.abc import Iterable, Sequence
 from raykeeper.actors import server_notes as notes
 from raykeeper.actors.answers import Answers
 from raykeeper.actors.connection import Connection, Denied, Local, PendingSync
+from raykeeper.actors.departures import Departures
 from raykeeper.actors.effects import CloseClient, SendClient
 from raykeeper.actors.outgoing import FRAME_BYTES_MAX, Outgoing
 from raykeeper.actors.peer_messages import ForwardConnect, ForwardedWrite, Touch
 from raykeeper.actors.read_only import ReadOnly
 from raykeeper.actors.server_context import ServerContext
+from raykeeper.actors.slow_requests import SlowRequests
 from raykeeper.zab.effects import Note
 from raykeeper.zab.errors import MALFORMED
 from raykeeper.zab.ids import Millis, Zxid
@@ -48,16 +50,17 @@ from raykeeper.znodes.txns import OpenRefused, Outcome, SessionOpened, Txn
 class Connections:
     """All connections of this server, by number and by session.
 
-    `forwards`, `connects` and `syncs` collect what must go to the leader at the end of the step.
-    `role_since` is when the server's role changed last.
+    `forwards`, `connects` and `syncs` collect what must go to the leader at the end of the step,
+    and so does `departures`.
     """
 
     def __init__(self, context: ServerContext) -> None:
         self.forwards: list[ForwardedWrite] = []
         self.connects: list[ForwardConnect] = []
         self.syncs: list[PendingSync] = []
+        self.departures = Departures(context)
         self.is_serving = False
-        self.role_since = Millis(0)
+        self.slow = SlowRequests(context)
         self._context = context
         self._by_number: dict[int, Connection] = {}
         self._by_session: dict[SessionId, Connection] = {}
@@ -68,8 +71,6 @@ class Connections:
         self._touched: list[Connection] = []
         # Closed in this step: what else their clients sent may still wait in it.
         self._closed: dict[int, None] = {}
-        self._slow_count = 0
-        self._slowest: tuple[SessionId, str, int, str, int] | None = None
 
     def __len__(self) -> int:
         return len(self._by_number)
@@ -117,6 +118,11 @@ class Connections:
         connection = self._by_number.get(number)
         if connection is not None:
             self._forget(connection)
+
+    def process_gone(self, number: int) -> None:
+        """The process at the other end of a link is dead, and so is the link."""
+        self.gone(number)
+        self.departures.process_gone(number)
 
     def sent(self, number: int, size: int) -> None:
         """The client took so many bytes."""
@@ -175,9 +181,9 @@ class Connections:
 
     def opened(self, zxid: Zxid, change: SessionOpened) -> None:
         """A session was opened or moved: answer if it was for us, fence whoever had it before."""
-        connection = None
-        if change.server_id == self._context.peer.settings.server_id:
-            connection = self._by_number.get(change.connection)
+        number = self._ours(change)
+        connection = self._by_number.get(number)
+        self.departures.opened(change.session_id, zxid, number)
         before = self._by_session.get(change.session_id)
         if before is not None and before is not connection:
             self._context.out.append(Note(notes.SESSION_FENCED, (change.session_id, before.number)))
@@ -195,6 +201,11 @@ class Connections:
             # number is refused by the leader.
             self._forward_again(connection)
 
+    def _ours(self, change: SessionOpened | OpenRefused) -> int:
+        """The number of the connection that asked, 0 if it is another server's."""
+        is_ours = change.server_id == self._context.peer.settings.server_id
+        return change.connection if is_ours else 0
+
     def _connected(self, connection: Connection, zxid: Zxid, change: SessionOpened) -> None:
         if connection.connect.last_zxid > zxid:
             # Such a zxid was never committed here: the client comes from another ensemble.
@@ -206,19 +217,21 @@ class Connections:
 
     def refused(self, change: OpenRefused) -> None:
         """A session could not be taken up."""
-        connection = None
-        if change.server_id == self._context.peer.settings.server_id:
-            connection = self._by_number.get(change.connection)
+        number = self._ours(change)
+        connection = self._by_number.get(number)
         if connection is None or connection.session_id:
+            self.departures.refused(number)
             return
         zxid = self._context.state.zxid
         refusal = Connected(change.code, SessionId(0), Millis(0), zxid, 0)
         self._send(connection.number, refusal)
         self._close(connection.number)
         self._forget(connection)
+        self.departures.refused(connection.number)
 
     def closed(self, session_id: SessionId, txn: Txn, outcome: Outcome) -> None:
         """A session has ended: its client learns it, and its reply if it asked for it."""
+        self.departures.closed(session_id)
         connection = self._by_session.get(session_id)
         if connection is None:
             return
@@ -240,7 +253,7 @@ class Connections:
         if not isinstance(request, Write) or request.number != txn.number:
             return  # behind a read that is held; answered as a repeat when it is its turn
         queue.popleft()
-        self._slow(connection, "write", txn.number, arrived)
+        self.slow.answered(connection.session_id, "write", txn.number, arrived)
         session = self._context.state.sessions.by_id[txn.session_id]
         self._push(connection, _written(txn.number, session.outcomes[txn.number]))
         if queue and not isinstance(queue[0][0], Write):
@@ -269,6 +282,7 @@ class Connections:
                 self._end(connection, Code.SESSION_EXPIRED)
             elif session.owner != connection.owner:
                 self._end(connection, Code.CONNECTION_LOSS)
+        self.departures.adopted()
         self.resume()
 
     # From the leader.
@@ -305,6 +319,7 @@ class Connections:
         self.forwards = []
         self.connects = []
         self.syncs = []
+        self.departures.tell_again()
         for connection in self._by_number.values():
             if connection.session_id:
                 self._forward_again(connection)
@@ -343,7 +358,7 @@ class Connections:
                     self._end(connection, Code.CONNECTION_LOSS)
             outgoing.overrun = []
         self._closed = {}
-        self._tell_slowest()
+        self.slow.tell()
 
     # Within.
 
@@ -395,7 +410,7 @@ class Connections:
                 if isinstance(read, Read) and self._is_held(connection):
                     break
                 is_released = True
-                self._slow(connection, "sync", request.xid, arrived)
+                self.slow.answered(connection.session_id, "sync", request.xid, arrived)
                 if isinstance(read, Read):
                     self._answer(connection, read)
                 else:
@@ -443,22 +458,6 @@ class Connections:
         if connection.bytes > FRAME_BYTES_MAX:
             self._outgoing.flush(connection)
 
-    def _slow(self, connection: Connection, kind: str, number: int, arrived: Millis) -> None:
-        took = self._context.now.mono - arrived
-        if took > self._context.options.slow_request_ms:
-            self._slow_count += 1
-            if self._slowest is None or took > self._slowest[-1]:
-                stage = "agreement" if arrived >= self.role_since else "election"
-                self._slowest = (connection.session_id, kind, number, stage, took)
-
-    def _tell_slowest(self) -> None:
-        """One note a step: requests are slow together, and a line for each would be slower yet."""
-        if self._slowest is not None:
-            note = Note(notes.REQUEST_SLOW, (self._slow_count, *self._slowest))
-            self._context.out.append(note)
-            self._slow_count = 0
-            self._slowest = None
-
     def _send(self, number: int, frame: Connected | Ended) -> None:
         self._context.out.append(SendClient(number, encode_server_frame(frame)))
 
@@ -480,6 +479,7 @@ class Connections:
         if self._by_session.get(connection.session_id) is connection:
             del self._by_session[connection.session_id]
         self._context.watches.drop(connection.number)
+        self.departures.left(connection)
         connection.session_id = SessionId(0)
         connection.queue.clear()
         self._outgoing.drop(connection)

@@ -46,6 +46,16 @@ class ClientGone(Struct, frozen=True):
     connection: int
 
 
+class ProcessGone(Struct, frozen=True):
+    """The process at the other end of `connection` is dead beyond doubt; so is its link by now.
+
+    It can be told late, again, or of a connection that was refused: what counts is whether the
+    session is still that connection's.
+    """
+
+    connection: int
+
+
 class ClientSent(Struct, frozen=True):
     """So many bytes of what was sent to a client have left since this was last told.
 
@@ -141,6 +151,7 @@ Event = (
     | PeerFrame
     | ClientFrameArrived
     | ClientGone
+    | ProcessGone
     | ClientSent
     | LogSynced
     | EpochsSaved

@@ -14,6 +14,7 @@ from raykeeper.actors.leading import Leading
 from raykeeper.actors.peer_messages import (
     ForwardedWrite,
     ForwardWrites,
+    ProcessesGone,
     ReadPointReply,
     ReadPointRequest,
     Touches,
@@ -54,6 +55,7 @@ class LeaderContact:
         connects, connections.connects = connections.connects, []
         writes, connections.forwards = connections.forwards, []
         syncs, connections.syncs = connections.syncs, []
+        ended, connections.departures.ended = connections.departures.ended, []
         if not peer.is_active or peer.leader is None:
             return  # `Connections.forward_all` collects it again once there is a leader
         out, leader = self._context.out, peer.leader
@@ -62,9 +64,12 @@ class LeaderContact:
                 leading.connect(leader, connect)
             for gap in leading.writes(leader, writes):
                 connections.gap(gap.session_id, gap.owner)
+            leading.processes_gone(ended)
         else:
             out.extend(SendPeer(leader, connect) for connect in connects)
             out.extend(SendPeer(leader, ForwardWrites(some)) for some in _portions(writes))
+            if ended:  # after what they had written
+                out.append(SendPeer(leader, ProcessesGone(ended)))
         if syncs:
             self._token += 1
             self._syncs[self._token] = syncs

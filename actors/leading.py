@@ -4,8 +4,9 @@ ZooKeeper: `LeaderRequestProcessor`, `PrepRequestProcessor`, `LearnerHandler` (R
 REVALIDATE), `LeaderSessionTracker`.
 
 Invariants: a write is prepared only under its session's present owner number and as the next
-number; a session is expired only by a verdict that knew of its last touch; a heartbeat is
-confirmed only for a session that is not about to end.
+number; a session is expired only by a verdict that knew of its last touch, or as that of a process
+that is dead and has it under its present owner number; a heartbeat is confirmed only for a session
+that is not about to end.
 """
 
 from collections import deque
@@ -251,12 +252,17 @@ class Leading:
             ):
                 self._context.out.append(Note(notes.VERDICT_DROPPED, session_id))
                 continue
-            if (zxid := self._next_zxid()) is None:
+            if not self._expire(session_id, notes.SESSION_EXPIRED):
                 return
-            txn = self.preparation.expire_session(zxid, self._context.now.wall, session_id)
-            assert txn is not None, session_id  # it has an owner
-            self._context.out.append(Note(notes.SESSION_EXPIRED, session_id))
-            self._add(txn)
+
+    def processes_gone(self, sessions: list[Touch]) -> None:
+        """End the sessions of dead processes, unless they are with another connection by now."""
+        for touch in sessions:
+            session_id = touch.session_id
+            if self.preparation.owner_of(session_id) != touch.owner:
+                self._context.out.append(Note(notes.DEPARTURE_DROPPED, session_id))
+            elif not self._expire(session_id, notes.SESSION_DEPARTED):
+                return  # it is told again in the next reign
 
     def tracker_lost(self) -> None:
         """What the tracker knew is gone: every session gets its whole timeout again.
@@ -278,6 +284,16 @@ class Leading:
             context.out.append(Note(notes.TRACKER_REPLACED, self.epoch))
 
     # Within.
+
+    def _expire(self, session_id: SessionId, note: str) -> bool:
+        """End a session that has an owner; False when this reign has no zxid left for it."""
+        if (zxid := self._next_zxid()) is None:
+            return False
+        txn = self.preparation.expire_session(zxid, self._context.now.wall, session_id)
+        assert txn is not None, session_id
+        self._context.out.append(Note(note, session_id))
+        self._add(txn)
+        return True
 
     def _touch(self, session_id: SessionId) -> None:
         self._touched[session_id] = None

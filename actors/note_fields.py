@@ -40,6 +40,8 @@ FIELDS: Final[dict[str, tuple[str, ...]]] = {
     server_notes.CLIENT_OVERRUN: ("connection",),
     server_notes.SESSION_OPENED: ("session", "server"),
     server_notes.SESSION_EXPIRED: ("session",),
+    server_notes.SESSION_DEPARTED: ("session",),
+    server_notes.DEPARTURE_DROPPED: ("session",),
     server_notes.SESSION_FENCED: ("session", "connection"),
     server_notes.VERDICT_DROPPED: ("session",),
     server_notes.TRACKER_LOST: ("losses_before",),

@@ -97,6 +97,15 @@ class Diverged(Struct, frozen=True, array_like=True, tag=39, gc=False):
     zxid: WireZxid
 
 
+class ProcessesGone(Struct, frozen=True, array_like=True, tag=40):
+    """To the leader: the processes that have these sessions are dead; so far it is their last one.
+
+    A session that has another owner number by then is somebody else's, and lives on.
+    """
+
+    sessions: list[Touch]
+
+
 ForwardMessage = (
     ForwardWrites
     | ForwardConnect
@@ -108,9 +117,14 @@ ForwardMessage = (
     | DigestAsk
     | DigestTold
     | Diverged
+    | ProcessesGone
 )
 LeaderAnswer = WriteGap | TouchesConfirmed | ReadPointReply | DigestAsk | Diverged
 """Those of them that only a leader sends."""
+LeaderQuestion = (
+    ForwardWrites | ForwardConnect | Touches | ReadPointRequest | DigestTold | ProcessesGone
+)
+"""Those that only a leader is sent."""
 PeerMessage = ZabMessage | ForwardMessage
 
 encode_peer_frame = msgspec.msgpack.Encoder().encode

@@ -26,6 +26,7 @@ from raykeeper.actors.events import (
     LogSynced,
     LogTruncated,
     PeerFrame,
+    ProcessGone,
     RoomChanged,
     SessionsOverdue,
     SnapshotCredited,
@@ -41,10 +42,11 @@ from raykeeper.actors.peer_messages import (
     DigestAsk,
     DigestTold,
     Diverged,
-    ForwardConnect,
     ForwardMessage,
     ForwardWrites,
     LeaderAnswer,
+    LeaderQuestion,
+    ProcessesGone,
     ReadPointReply,
     ReadPointRequest,
     Touches,
@@ -196,6 +198,7 @@ class Server:
             PeerFrame: self._on_peer_frame,
             ClientFrameArrived: lambda e: connections.frame(e.connection, e.data, e.host),
             ClientGone: lambda event: connections.gone(event.connection),
+            ProcessGone: lambda event: connections.process_gone(event.connection),
             ClientSent: lambda event: connections.sent(event.connection, event.bytes),
             LogSynced: self._on_log_synced,
             EpochsSaved: self._on_epochs_saved,
@@ -228,12 +231,7 @@ class Server:
                     self._on_asked(self._leading, sender, message)
                     self._pump()  # the reign may have ended with its counter
 
-    def _on_asked(
-        self,
-        leading: Leading,
-        sender: ServerId,
-        message: ForwardWrites | ForwardConnect | Touches | ReadPointRequest | DigestTold,
-    ) -> None:
+    def _on_asked(self, leading: Leading, sender: ServerId, message: LeaderQuestion) -> None:
         """Another server asks us, its leader, for its clients."""
         if isinstance(message, ForwardWrites):
             for gap in leading.writes(sender, message.writes):
@@ -244,6 +242,8 @@ class Server:
             self._contact.read_point_asked(sender, message)
         elif isinstance(message, DigestTold):
             self._digests.told(sender, message)
+        elif isinstance(message, ProcessesGone):
+            leading.processes_gone(message.sessions)
         else:
             leading.connect(sender, message)
 
@@ -425,7 +425,7 @@ class Server:
     def _on_role_changed(self, effect: zab.RoleChanged) -> None:
         self._leading = None
         self._report_at = None
-        self._connections.role_since = self._context.now.mono
+        self._connections.slow.role_since = self._context.now.mono
         self._connections.read_only.role_changed(effect.role)
         self._contact.lost()
         context = self._context

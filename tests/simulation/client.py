@@ -133,8 +133,8 @@ class SimClient:
         self._carry_out()
         self._plan_work(self.life)
 
-    def die(self) -> None:
-        """The process is killed: no close, no farewell."""
+    def die(self, away_ms: int | None = None) -> None:
+        """The process is killed: no close, no farewell. The next one begins `away_ms` later."""
         self._drop_link()
         self._drop_second()
         self.life += 1
@@ -142,7 +142,14 @@ class SimClient:
         self.core = None
         self._held = None
         self._checks.clients.died(self)
-        self._schedule.after(self._random.randint(0, 2_000), self.start)
+        if away_ms is None:
+            away_ms = self._random.randint(0, 2_000)
+        self._schedule.after(away_ms, self.start)
+
+    @property
+    def process(self) -> tuple[int, int]:
+        """Which process it is."""
+        return self.number, self.life
 
     @property
     def is_frozen(self) -> bool:
@@ -362,7 +369,7 @@ class SimClient:
                 lambda data: self._frame(link, life, data),
                 lambda: self._closed(link, life),
             )
-            node.accept_client(link)
+            node.accept_client(link, self.process)
             (self.core.search_opened if is_search else self.core.link_opened)(now)
             self._carry_out()
 

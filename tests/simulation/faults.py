@@ -66,6 +66,7 @@ class Faults:
             FaultKind.SNAPSHOTTER_SLOW: self._snapshotter_slow,
             FaultKind.WALL_JUMP: self._wall_jump,
             FaultKind.CLIENT_DIES: self._client_dies,
+            FaultKind.CLIENT_KILLED: self._client_killed,
             FaultKind.CLIENT_FREEZES: self._client_freezes,
             FaultKind.CLIENT_WAKES: self._client_wakes,
             FaultKind.CLIENT_RETURNS: self._client_returns,
@@ -366,6 +367,18 @@ class Faults:
         if client is None or client.core is None:
             return False
         client.die()
+        return True
+
+    def _client_killed(self, fault: Fault) -> bool:
+        client = self._clients.get(fault.target)
+        if client is None or client.core is None:
+            return False
+        process, random = client.process, self._schedule.stream(f"killed.{fault.target}")
+        client.die(random.randint(0, fault.lasts_ms))
+        for node in self._nodes.values():
+            for _ in range(random.choice([1, 1, 2])):
+                delay = random.randint(0, fault.amount)
+                self._schedule.after(delay, lambda node=node: node.process_gone(process))
         return True
 
     def _client_freezes(self, fault: Fault) -> bool:

@@ -19,6 +19,7 @@ from raykeeper.actors.events import (
     LinkDown,
     LinkUp,
     PeerFrame,
+    ProcessGone,
     RoomChanged,
 )
 from raykeeper.actors.peer_messages import (
@@ -120,6 +121,7 @@ class Node:
         self._checks = checks
         self._links: dict[ServerId, SimLink] = {}
         self._clients: dict[int, SimLink] = {}
+        self._processes: dict[int, tuple[int, int]] = {}
         self._connections = 0
         self._fence = Fence()
         self._events: list[Event] = []
@@ -164,6 +166,7 @@ class Node:
             self._start_again(RESTART_MS)
             return
         self._fence, self._connections = Fence(), 0
+        self._processes = {}
         self._has_room = recovered.has_room
         self.logged = {zxid: txn for run in recovered.runs for zxid, txn in _entries(run)}
         self.tracker.server_starts(lambda events: self._take(life, events))
@@ -258,12 +261,13 @@ class Node:
         """Whether the tree is another than that of the other servers."""
         return self.server is not None and STRAY in self.server.state.tree.znodes
 
-    def accept_client(self, link: SimLink) -> None:
-        """A client has dialled."""
+    def accept_client(self, link: SimLink, process: tuple[int, int]) -> None:
+        """A client has dialled, and said which process it is."""
         self._connections += 1
         number = self.disk.incarnation << _NUMBER_BITS | self._connections
         life = self.incarnation
         self._clients[number] = link
+        self._processes[number] = process
         link.attach(
             self.end,
             lambda data: self._take(life, [ClientFrameArrived(number, data)]),
@@ -282,6 +286,11 @@ class Node:
                 self._take(life, [ClientSent(number, told)])
 
         return left
+
+    def process_gone(self, process: tuple[int, int]) -> None:
+        """Somebody who knows says that a process is dead, of all the links that it had here."""
+        gone = [number for number, each in self._processes.items() if each == process]
+        self._take(self.incarnation, [ProcessGone(number) for number in gone])
 
     def _client_gone(self, life: int, number: int) -> None:
         self._clients.pop(number, None)

@@ -109,6 +109,9 @@ class FaultKind(Enum):
 
     # Clients.
     CLIENT_DIES = "client_dies"
+    CLIENT_KILLED = "client_killed"
+    """It dies, and every server that it had a link to is told so within `amount` ms, now and then
+    twice; another process, which may take up its session, is there within `lasts_ms`."""
     CLIENT_FREEZES = "client_freezes"
     CLIENT_WAKES = "client_wakes"
     """From its next request on it stands still, until `amount` ms after the moment at which it
@@ -319,7 +322,7 @@ def _draw_client(random: Random, beside: Random, number: int, drift_ppm_max: int
 # How often a kind happens in a second of a run: never, now and then, all the time.
 _RATES = [0.0] * 6 + [0.1] * 3 + [0.8]
 _FOCUS_RATE = 2.0
-_APART = frozenset({FaultKind.AMBUSH, FaultKind.TWIN, FaultKind.REVENANT})
+_APART = frozenset({FaultKind.AMBUSH, FaultKind.TWIN, FaultKind.REVENANT, FaultKind.CLIENT_KILLED})
 """Those that have ways of their own to be drawn."""
 
 
@@ -336,6 +339,7 @@ def _draw_faults(seed: int, safety_ms: int, servers: int, clients: int) -> tuple
     if rates:
         faults = _draw_ambushes(seed, safety_ms) + _draw_siege(seed)
         faults += _draw_second_processes(seed, safety_ms, servers)
+        faults += _draw_killed(seed, safety_ms, servers, clients)
     for kind, rate in rates.items():
         stream = Random(f"{seed}.faults.{kind.value}")
         at_ms = 0.0
@@ -399,6 +403,25 @@ def _draw_second_processes(seed: int, safety_ms: int, servers: int) -> list[Faul
         )
         for _ in range(random.randint(1, 2))
     ]
+
+
+def _draw_killed(seed: int, safety_ms: int, servers: int, clients: int) -> list[Fault]:
+    """Now and then a server stands still meanwhile, and learns of the death after the next life."""
+    random = Random(f"{seed}.killed")
+    if random.random() > 0.15:
+        return []
+    faults = []
+    for _ in range(random.choice([1, 3, 3, 8, 8])):
+        at_ms = random.randrange(safety_ms)
+        kind, lasts_ms = FaultKind.CLIENT_KILLED, random.choice([1, 20, 300, 2_000])
+        amount = random.choice([10, 10, 300, 2_500])
+        faults.append(
+            Fault(at_ms, kind, random.randint(1, clients), lasts_ms=lasts_ms, amount=amount)
+        )
+        if random.random() < 0.5:
+            server, lasts_ms = random.randint(1, servers), random.choice([50, 100, 300])
+            faults.append(Fault(at_ms, FaultKind.FREEZE, server, lasts_ms=lasts_ms))
+    return faults
 
 
 _SCHEME_MS = 4_500

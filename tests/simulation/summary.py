@@ -54,6 +54,7 @@ _STORY: Final = (
     ("full disks met", "notes", server_notes.ROOM_LOST),
     ("differing trees found", "notes", server_notes.DIGEST_DIFFERS),
     ("sessions expired", "notes", server_notes.SESSION_EXPIRED),
+    ("… without waiting, because the process is dead", "notes", server_notes.SESSION_DEPARTED),
     ("sessions taken up again", "notes", server_notes.SESSION_FENCED),
     ("handles LOST", "counts", "state.LOST"),
     ("handles SUSPENDED", "counts", "state.SUSPENDED"),

@@ -45,7 +45,8 @@ PURE_STDLIB = [
     *("typing", "weakref", "zlib"),
 ]
 SERVER = (
-    *("adoption", "answers", "connection", "connections", "digests", "effects", "events"),
+    *("adoption", "answers", "connection", "connections", "departures", "digests", "effects"),
+    *("events", "slow_requests"),
     *("leader_contact", "leading", "mortals", "outgoing", "peer_messages", "read_only"),
     *("recovered", "server", "server_context", "server_notes", "server_stats", "tree_streams"),
 )

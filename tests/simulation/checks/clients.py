@@ -91,7 +91,9 @@ class Clients:
 
     def died(self, client: "SimClient") -> None:
         """The process was killed (its life counter has gone on)."""
-        self._over(self._seen[client.name, client.life - 1])
+        seen = self._seen[client.name, client.life - 1]
+        seen.is_dead = True
+        self._over(seen)
         self._schedule.say(f"client {client.name} dies")
 
     def _over(self, seen: Seen) -> None:

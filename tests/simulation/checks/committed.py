@@ -31,6 +31,8 @@ class Committed:
         self.told: dict[SessionId, dict[int, Told]] = {}
         self.fences: dict[ServerId, list[tuple[Zxid, sessions.Place]]] = {}
         """Where sessions were, and by which transaction they moved away."""
+        self.departing: dict[SessionId, None] = {}
+        """Sessions that some leader was about to end because their process is dead."""
         self._schedule = schedule
         self._sequence = execution.SequenceNumbers()
         self._places: dict[SessionId, sessions.Place] = {}
@@ -52,7 +54,7 @@ class Committed:
                 self.recorder.ended(change.path)
         if isinstance(change, SessionClosed):
             self._check_end(txn, change)
-            if not txn.number:
+            if not txn.number and change.session_id not in self.departing:
                 self.timeouts.full_after_a_move(change.session_id, zxid, now)
         touched = truth.apply(zxid, txn)
         self.endings.applied(change, now)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from raykeeper.actors.peer_messages import Touches, TouchesConfirmed
 from raykeeper.actors.server import Server
-from raykeeper.actors.server_notes import SESSION_EXPIRED, TRACKER_LOST
+from raykeeper.actors.server_notes import SESSION_DEPARTED, SESSION_EXPIRED, TRACKER_LOST
 from raykeeper.zab.effects import Append, Note
 from raykeeper.zab.ids import ZERO, Epoch, ServerId, Zxid, show_zxid
 from raykeeper.znodes.requests import SessionId
@@ -90,6 +90,8 @@ class Checks:
         elif note.name == SESSION_EXPIRED:
             self._committed.timeouts.full_after_a_loss(node.server_id, SessionId(note.detail), now)
             self._decided(node, SessionId(note.detail))
+        elif note.name == SESSION_DEPARTED:
+            self._departs(node, SessionId(note.detail))
         if self._schedule.trace is not None:
             self._say(f"server {node.server_id}: {note_in_words(note)}")
 
@@ -99,6 +101,12 @@ class Checks:
             seen = self._committed.by_id[session_id]
             is_known = counts_on(seen, session_id)
             sessions.only_who_has_let_go_expires(seen, is_known=is_known)
+
+    def _departs(self, node: "Node", session_id: SessionId) -> None:
+        """A leader is about to end a session without waiting for its timeout."""
+        self._committed.departing[session_id] = None
+        if (node.server_id, node.incarnation) == self.zab.newest_primary:
+            sessions.only_the_dead_depart(self._committed.by_id[session_id])
 
     def touched(self, node: "Node", sender: ServerId, message: Touches) -> None:
         """A server is about to take the touches of another."""

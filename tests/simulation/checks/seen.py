@@ -146,6 +146,8 @@ class Seen(Struct, eq=False):
     """The client asked for the end."""
     is_over: bool = False
     """The client knows of the end, wants it, or is dead."""
+    is_dead: bool = False
+    """The process of its client was killed."""
 
     def __str__(self) -> str:
         return f"{self.name}.{self.life}"

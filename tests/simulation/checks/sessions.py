@@ -90,6 +90,11 @@ def only_who_has_let_go_expires(seen: Seen, *, is_known: bool) -> None:
     )
 
 
+def only_the_dead_depart(seen: Seen) -> None:
+    """A session ends before its time only if the process is dead that has it at present."""
+    assert seen.is_dead, f"NeverOnDoubt: the session of {seen} ends early, and its process lives"
+
+
 def owns_only_for_itself(txn: Txn, change: Created) -> None:
     """An ephemeral belongs to the session that made it."""
     assert change.owner in (0, txn.session_id), f"Ephemerals: made for another session, {txn}"

@@ -15,7 +15,7 @@ from tests.simulation.mutations.mutation import Mutation
 
 MODULES: Final = (
     *("elections", "broadcast", "reads", "disks", "snapshots"),
-    *("exactly_once", "letting_go", "meaning", "contract", "lasting"),
+    *("exactly_once", "letting_go", "departing", "meaning", "contract", "lasting"),
 )
 FOUND: Final = Path(__file__).with_name("found.json")
 LIMIT_S: Final = 12.0

@@ -15,6 +15,7 @@ from raykeeper.actors.peer_messages import (
     ForwardMessage,
     ForwardWrites,
     PeerMessage,
+    ProcessesGone,
     ReadPointReply,
     ReadPointRequest,
     Touch,
@@ -42,6 +43,7 @@ MESSAGES: list[PeerMessage] = [
     DigestAsk(OWNER, DIGEST_MASK),
     DigestTold(OWNER, DIGEST_MASK),
     Diverged(OWNER),
+    ProcessesGone([Touch(SESSION, OWNER)]),
 ]
 
 
