@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import Final
 
 from raykeeper.actors.events import SENT_BYTES, ClientFrameArrived, ClientGone, ClientSent, Event
-from raykeeper.links.contract import Link, LinkEvents, LinkRefused
+from raykeeper.links.contract import RAY_CALLS, Link, LinkEvents, LinkRefused
+from raykeeper.links.processes import Process
 
 _NUMBER_BITS: Final = 30
 """A billion connections for one incarnation. Incarnations that begin at the time in seconds then
@@ -26,7 +27,10 @@ class ClientLinks:
         self._clients_max = clients_max
         self._deliver = deliver
         self._links: dict[int, Link] = {}
+        self._processes: dict[int, Process] = {}
         self._next = incarnation << _NUMBER_BITS
+        self.when_lost: Callable[[int, Process], None] = lambda _connection, _process: None
+        """Called when a link is gone that was not closed here, and its process is known."""
 
     def __len__(self) -> int:
         return len(self._links)
@@ -35,8 +39,17 @@ class ClientLinks:
         """How many links each carrier has."""
         return dict(Counter(link.carrier for link in self._links.values()))
 
-    def accept(self, link: Link, host: str = "") -> LinkEvents:
-        """Take the link of a client, which is at `host`.
+    def over_calls(self) -> list[tuple[int, Process]]:
+        """The clients whose end does not end their link: over Ray calls they just fall silent."""
+        links = self._links
+        return [
+            (connection, process)
+            for connection, process in self._processes.items()
+            if links[connection].carrier == RAY_CALLS
+        ]
+
+    def accept(self, link: Link, host: str = "", process: Process | None = None) -> LinkEvents:
+        """Take the link of a client, which is at `host`, and is `process` if it can tell.
 
         Raises:
             LinkRefused: the server has as many as it can bear.
@@ -45,6 +58,8 @@ class ClientLinks:
             raise LinkRefused(f"the server has {self._clients_max} clients already")
         self._next += 1
         self._links[self._next] = link
+        if process is not None:
+            self._processes[self._next] = process
         end = _End(self, self._next, host)
         link.when_sent(end.sent)
         return end
@@ -57,9 +72,16 @@ class ClientLinks:
 
     def close(self, connection: int, reason: str) -> None:
         """Close the link after what was sent before."""
+        self._processes.pop(connection, None)
         link = self._links.pop(connection, None)
         if link is not None:
             link.close(reason)
+
+    def lose(self, connection: int, reason: str) -> None:
+        """Close the link to a client that is gone without it."""
+        if connection in self._links:
+            self.close(connection, reason)
+            self._deliver(ClientGone(connection))
 
     def close_all(self, reason: str) -> None:
         """The server stops."""
@@ -82,6 +104,9 @@ class ClientLinks:
         """A link is gone; for `_End`."""
         if self._links.pop(connection, None) is not None:
             self._deliver(ClientGone(connection))
+            process = self._processes.pop(connection, None)
+            if process is not None:
+                self.when_lost(connection, process)
 
 
 class _End:

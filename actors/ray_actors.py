@@ -1,13 +1,14 @@
-"""The only place where classes become Ray actors: their options, names and lookup.
+"""The only place where classes become Ray actors, and one function a task: options, names, lookup.
 
-All are detached and named, so they outlive the driver that made them; `max_restarts=-1`, so Ray
-makes them again when their process dies; `max_task_retries=0`, because a call that was repeated
+All actors are detached and named, so they outlive the driver that made them; `max_restarts=-1`, so
+Ray makes them again when their process dies; `max_task_retries=0`, because a call that was repeated
 by Ray would break the order that links keep; and without task events, which cost as much as a
 small call. `scheduling_strategy` is always given, so that none ends up in a placement group of
 whoever called.
 """
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import ray
@@ -17,6 +18,7 @@ from raykeeper.actors.replica import Replica
 from raykeeper.actors.replica_config import ReplicaConfig
 from raykeeper.actors.session_tracker import SessionTracker
 from raykeeper.actors.snapshotter import Snapshotter
+from raykeeper.links.processes import is_running
 from raykeeper.links.ray_names import NAMESPACE, replica_name, snapshotter_name, tracker_name
 from raykeeper.zab.ids import ServerId
 
@@ -60,6 +62,28 @@ def find_replica(ensemble: str, server_id: ServerId) -> Any:
         ValueError: there is none.
     """
     return ray.get_actor(replica_name(ensemble, server_id), namespace=NAMESPACE)
+
+
+def runs_on(node_id: str, pid: int, started: int, place: str, limit_s: float) -> bool | None:
+    """Have a task on that Ray node see whether a process runs there; None in doubt.
+
+    Raises:
+        Exception: whatever Ray raises when the node is gone or does not answer in time.
+    """
+    pinned = NodeAffinitySchedulingStrategy(node_id, soft=False)
+    task = _looking().options(scheduling_strategy=pinned).remote(pid, started, place)
+    try:
+        answer: bool | None = ray.get(task, timeout=limit_s)
+    except ray.exceptions.GetTimeoutError:
+        ray.cancel(task)
+        raise
+    return answer
+
+
+@cache
+def _looking() -> Any:
+    options: dict[str, Any] = {"num_cpus": 0, "max_retries": 0, "enable_task_events": False}
+    return ray.remote(**options)(is_running)
 
 
 def _options(name: str, node_id: str | None) -> dict[str, Any]:

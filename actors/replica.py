@@ -14,6 +14,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, NoReturn, get_args
 
 from raykeeper.actors.disk.disk_thread import DiskThread
@@ -33,7 +34,9 @@ from raykeeper.actors.effects import (
     TrackSessions,
 )
 from raykeeper.actors.events import DiskEvent, Event
+from raykeeper.actors.gone_processes import GoneProcesses
 from raykeeper.actors.peer_messages import PeerMessage
+from raykeeper.actors.ray_processes import is_gone
 from raykeeper.actors.replica_config import ReplicaConfig
 from raykeeper.actors.replica_links import CannotListenError, ReplicaLinks
 from raykeeper.actors.replica_log import ReplicaLog
@@ -275,6 +278,9 @@ class _Running:
             self._deliver,
             lambda reason: log.line("snapshotter.call_failed", reason=reason),
         )
+        self._processes = GoneProcesses(
+            self.links.clients, partial(is_gone, _node_id()), self._deliver
+        )
         self._handlers: dict[type, Callable[[Any], None]] = {
             CloseClient: lambda effect: self.links.clients.close(
                 effect.connection, "the session ended"
@@ -297,6 +303,7 @@ class _Running:
             self._timer.cancel()
         self._tracker.close()
         self._snapshotter.close()
+        self._processes.close()
         self.links.close("the server stops")
         await asyncio.to_thread(self._disk.close)
         await asyncio.to_thread(self._storage.close)

@@ -92,7 +92,7 @@ class ReplicaLinks:
             raise LinkRefused("the servers of this ensemble take direct streams only")
         if hello.kind is LinkKind.PEER:
             return self.peers.accept(hello, link)
-        return self.clients.accept(link, hello.host)
+        return self.clients.accept(link, hello.host, hello.process)
 
     def close(self, reason: str) -> None:
         """End all links, and take no more streams."""

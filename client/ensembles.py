@@ -12,6 +12,7 @@ from raykeeper.client.ray_address import answers_at, running_address
 from raykeeper.links.contract import Dialer
 from raykeeper.links.hello import client_hello
 from raykeeper.links.limits import CLIENT_PARK_MS
+from raykeeper.links.processes import this_process
 from raykeeper.links.ray_names import NAMESPACE, replica_name, replicas_among
 from raykeeper.zab.ids import ServerId
 
@@ -62,7 +63,9 @@ def dialer_of(ensemble: str, session_timeout_s: float) -> Dialer:
     timeout_ms = arguments.milliseconds("session_timeout_s", session_timeout_s)
     # An idle link gives a sign of life with each answer, so three of them fit into a session.
     host: str = ray.util.get_node_ip_address()  # type: ignore[no-untyped-call]
-    hello = client_hello(host=host)
+    who = ray.get_runtime_context()
+    process = this_process(who.get_node_id(), who.get_worker_id())
+    hello = client_hello(host=host, process=process)
     return AutoDialer(find, hello, min(CLIENT_PARK_MS, timeout_ms // 3))
 
 

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from raykeeper.links.limits import HELLO_BYTES_MAX
+from raykeeper.links.processes import Process
 from raykeeper.zab.errors import MALFORMED
 from raykeeper.zab.ids import ServerId
 
@@ -31,6 +32,7 @@ class Hello(Struct, frozen=True, array_like=True, tag=1):
     `host`: the address of a client, as it says itself, "" when it does not say.
     `link`: a number that the dialer drew for a link over Ray calls that may move to a stream, and
     shows again on the stream to which it moves (links/moving.py); 0 for any other link.
+    `process`: which one a client is, None outside of Ray. The server may be told that it is dead.
     """
 
     version: int
@@ -40,6 +42,7 @@ class Hello(Struct, frozen=True, array_like=True, tag=1):
     incarnation: int
     host: str = ""
     link: int = 0
+    process: Process | None = None
 
 
 class Welcome(Struct, frozen=True, array_like=True, tag=2):
@@ -61,9 +64,9 @@ decode_answer = msgspec.msgpack.Decoder(Welcome | Refusal).decode
 _decode_hello = msgspec.msgpack.Decoder(Hello).decode
 
 
-def client_hello(ensemble: str = "", host: str = "") -> Hello:
+def client_hello(ensemble: str = "", host: str = "", process: Process | None = None) -> Hello:
     """The hello of a client at `host`, of an ensemble whose uuid it may not know."""
-    return Hello(LINK_VERSION, LinkKind.CLIENT, ensemble, ServerId(0), 0, host)
+    return Hello(LINK_VERSION, LinkKind.CLIENT, ensemble, ServerId(0), 0, host, process=process)
 
 
 def peer_hello(ensemble: str, server_id: ServerId, incarnation: int) -> Hello:

@@ -184,7 +184,9 @@ def test_a_server_is_stopped_and_comes_back_with_its_data(ensemble: Ensemble) ->
 
 
 @pytest.mark.parametrize("tracker_dies", [False, True])
-def test_the_session_of_a_killed_client_expires(ensemble: Ensemble, tracker_dies: bool) -> None:
+def test_the_session_of_a_client_that_stands_still_expires(
+    ensemble: Ensemble, tracker_dies: bool
+) -> None:
     name = ensemble.name
 
     @ray.remote(num_cpus=0)
@@ -201,8 +203,9 @@ def test_the_session_of_a_killed_client_expires(ensemble: Ensemble, tracker_dies
             tracker = find_companions(name, ensemble.leader().server_id)[0]
             kill(ray.get(tracker.pid.remote()))
         assert client.exists("/worker")
-        kill(pid)
+        os.kill(pid, signal.SIGSTOP)
         wait_until(lambda: client.exists("/worker") is None)
+        kill(pid)
 
 
 def test_snapshots_are_published_and_loaded(single: Ensemble, tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ from raykeeper.actors.events import (
     ClientSent,
     Event,
 )
-from raykeeper.links.contract import LinkRefused
+from raykeeper.links.contract import RAY_CALLS, STREAM, LinkRefused
+from raykeeper.links.processes import Process
 
 FIRST = (6 << 30) + 1
 
@@ -20,6 +21,7 @@ FIRST = (6 << 30) + 1
 class Wire:
     """The link of a client."""
 
+    carrier = STREAM
     incarnation = 0
 
     def __init__(self) -> None:
@@ -107,3 +109,35 @@ def test_all_are_closed_when_the_server_stops(links: ClientLinks) -> None:
     links.close_all("stops")
     assert [wire.reasons for wire in wires] == [["stops"], ["stops"]]
     assert len(links) == 0
+
+
+PROCESS = Process("node", "worker", 7, 8, "here")
+
+
+def test_a_process_is_asked_after_when_its_link_ends_by_itself(
+    links: ClientLinks, events: list[Event]
+) -> None:
+    lost: list[tuple[int, Process]] = []
+    links.when_lost = lambda *who: lost.append(who)
+    end = links.accept(Wire(), "", PROCESS)
+    end.closed("gone")
+    end.closed("gone")
+    assert events == [ClientGone(FIRST)] and lost == [(FIRST, PROCESS)]
+    # Nobody knows which process this one is, and that one was let go.
+    links.accept(Wire()).closed("gone")
+    end = links.accept(Wire(), "", PROCESS)
+    links.close(FIRST + 2, "the session ended")
+    end.closed("gone")
+    assert len(lost) == 1
+
+
+def test_those_over_calls_are_told_and_can_be_lost(links: ClientLinks, events: list[Event]) -> None:
+    wires = [Wire(), Wire()]
+    wires[0].carrier = RAY_CALLS
+    for wire in wires:
+        links.accept(wire, "", PROCESS)
+    assert links.over_calls() == [(FIRST, PROCESS)]
+    links.lose(FIRST, "dead")
+    links.lose(FIRST, "dead")
+    assert events == [ClientGone(FIRST)] and wires[0].reasons == ["dead"]
+    assert links.over_calls() == [] and len(links) == 1

@@ -2,6 +2,7 @@
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from raykeeper.links.hello import (
     LINK_VERSION,
@@ -18,13 +19,23 @@ from raykeeper.links.hello import (
     peer_hello,
 )
 from raykeeper.links.limits import HELLO_BYTES_MAX
+from raykeeper.links.processes import Process
 from raykeeper.zab.ids import ServerId
 
 S2, S3 = ServerId(2), ServerId(3)
 
 
+PROCESS = Process("a" * 56, "b" * 56, 1 << 22, 1 << 62, f"{'c' * 36}/4026531836/4026531834")
+
+
 @pytest.mark.parametrize(
-    "hello", [client_hello(), client_hello("e", "10.0.0.1"), peer_hello("e", S2, 9)]
+    "hello",
+    [
+        client_hello(),
+        client_hello("e", "10.0.0.1"),
+        client_hello("e", "10.0.0.1", PROCESS),
+        peer_hello("e", S2, 9),
+    ],
 )
 def test_a_hello_comes_back_as_it_was(hello: Hello) -> None:
     assert decode_hello(encode_hello(hello)) == hello
@@ -46,10 +57,17 @@ def test_an_answer_comes_back_as_it_was(answer: Welcome | Refusal) -> None:
         msgspec.msgpack.encode([1, LINK_VERSION, 99, "", 0, 0]),
         encode_hello(client_hello("e" * HELLO_BYTES_MAX)),
         encode_hello(client_hello("e", "h" * HELLO_BYTES_MAX)),
+        encode_hello(client_hello(process=structs.replace(PROCESS, place="p" * HELLO_BYTES_MAX))),
+        encode_hello(client_hello(process=structs.replace(PROCESS, pid="1"))),
     ],
 )
 def test_what_is_no_hello_of_this_version_is_none(data: bytes) -> None:
     assert decode_hello(data) is None
+
+
+def test_the_hello_of_a_client_that_does_not_say_which_process_it_is_is_understood() -> None:
+    hello = decode_hello(msgspec.msgpack.encode([1, LINK_VERSION, 2, "e", 0, 0, "10.0.0.1", 7]))
+    assert hello is not None and hello.link == 7 and hello.process is None
 
 
 def test_only_a_client_may_leave_the_ensemble_open() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from raykeeper.links.contract import RAY_CALLS, STREAM, LinkRefused
 from raykeeper.links.hello import client_hello
@@ -181,7 +182,7 @@ def test_a_link_that_is_not_there_cannot_move() -> None:
         station = Station()
         acceptor = MovingAcceptor(station)
         hello = client_hello(ENSEMBLE)
-        numbered = type(hello)(*(getattr(hello, f) for f in hello.__struct_fields__[:-1]), 17)
+        numbered = structs.replace(hello, link=17)
         with pytest.raises(LinkRefused, match="is not there"):
             acceptor.accept(numbered, Carried(STREAM))
         events = acceptor.accept(numbered, Carried(RAY_CALLS))

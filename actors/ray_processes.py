@@ -1,0 +1,105 @@
+"""What is known of the death of a client's process: by this machine, or by Ray.
+
+Ray keeps a table of its workers, drivers among them, and notes why each has ended. That table is
+not public: only this file reads it, and without it nothing is known. Most of what it says is no
+proof. Ray writes down that a worker "exits" when it has told it to: also for an actor whose last
+handle is gone, and which runs on, and after some seconds for one that stands still; for a driver
+that has called `ray.shutdown()`; for whatever was on a node that is lost. So one cause alone is
+believed, that the node's raylet met the end of that worker's socket, and only if our own link to
+it has met its end as well. In all other cases a task on the node of the process looks for it.
+
+Invariant: nothing here says that a process is dead while it could still run; in doubt it is alive.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from msgspec import Struct
+
+from raykeeper.links.processes import Process, is_running
+
+LOOK_S: Final = 2.0
+"""How long a task may take that looks for a process."""
+_END_OF_SOCKET: Final = "connection error code 2. End of file"
+_CRASH: Final = 0
+"""`WorkerExitType.SYSTEM_ERROR`."""
+
+
+class Exit(Struct, frozen=True):
+    """What Ray has written down of a worker that has ended."""
+
+    pid: int
+    type: int
+    detail: str
+
+
+def is_gone(own_node: str, process: Process, *, link_is_over: bool) -> bool:
+    """Whether a process is dead beyond doubt, as far as can be known on Ray's node `own_node`.
+
+    May block for seconds; never raises. See `is_known_gone`.
+    """
+    return is_known_gone(own_node, process, exit_of, _runs_there, link_is_over=link_is_over)
+
+
+def is_known_gone(
+    own_node: str,
+    process: Process,
+    exited: Callable[[str], Exit | None],
+    runs_there: Callable[[Process], bool | None],
+    *,
+    link_is_over: bool,
+) -> bool:
+    """Whether a process is dead beyond doubt.
+
+    Args:
+        own_node: Ray's id of the node of whoever asks.
+        process: As it told of itself.
+        exited: How a worker has ended, None if it has not; any exception is doubt.
+        runs_there: Whether a process is found on its node; None and any exception are doubt.
+        link_is_over: Whether our link to it has ended by itself.
+    """
+    if process.node == own_node:
+        runs = is_running(process.pid, process.started, process.place)
+        if runs is not None:
+            return not runs
+    # Whatever fails in Ray, or is not as in the Ray that this was written for, leaves doubt.
+    try:
+        found = exited(process.worker)
+        if found is None or found.pid != process.pid:
+            return False
+        if link_is_over and is_proof(found):
+            return True
+        return runs_there(process) is False
+    except Exception:
+        return False
+
+
+def is_proof(found: Exit) -> bool:
+    """Whether the raylet itself has met the end of that process, rather than asked for it."""
+    return found.type == _CRASH and _END_OF_SOCKET in found.detail
+
+
+def exit_of(worker: str) -> Exit | None:
+    """How a worker has ended, None if it has not as far as Ray knows.
+
+    Raises:
+        Exception: this Ray has no such table, or does not answer.
+    """
+    import ray
+    from ray._private import state
+    from ray.core.generated import gcs_pb2
+
+    table: Any = gcs_pb2
+    accessor: Any = state.state._connect_and_get_accessor()
+    raw = accessor.get_worker_info(ray.WorkerID(bytes.fromhex(worker)))
+    if not raw:
+        return None
+    record = table.WorkerTableData.FromString(raw)
+    return None if record.is_alive else Exit(record.pid, record.exit_type, record.exit_detail)
+
+
+def _runs_there(process: Process) -> bool | None:
+    # Imported late, because that file imports the replica, which imports this one.
+    from raykeeper.actors.ray_actors import runs_on
+
+    return runs_on(process.node, process.pid, process.started, process.place, LOOK_S)

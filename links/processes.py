@@ -1,0 +1,86 @@
+"""Who a client is to the system it runs on: its process, and whether that still runs.
+
+A number of a process says nothing by itself: it is used again, and means another process on
+another machine or in another container. So a `Process` carries when it was started, and where its
+number is valid. Nothing of this is ZooKeeper's, whose clients are anonymous.
+
+Invariant: only what the kernel says of that very process counts; whatever cannot be told is None.
+"""
+
+import os
+from pathlib import Path
+
+from msgspec import Struct
+
+_STARTED = 19
+"""The place of the start time behind the name of the program in /proc/<pid>/stat; see proc(5)."""
+_ENDED = ("Z", "X", "x")
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+class Process(Struct, frozen=True, array_like=True):
+    """A process in a Ray cluster. `node` and `worker` are Ray's ids of its node and of itself.
+
+    `started` counts the kernel's ticks, and `place` names the machine, since it was booted, and the
+    namespaces in which number and ticks are valid. Both are empty where the system does not tell.
+    """
+
+    node: str
+    worker: str
+    pid: int
+    started: int
+    place: str
+
+
+def this_process(node: str, worker: str) -> Process:
+    """The process that asks, of which Ray tells these ids."""
+    pid = os.getpid()
+    found = _state_of(pid)
+    return Process(node, worker, pid, found[1] if found is not None else 0, this_place())
+
+
+def this_place() -> str:
+    """Where numbers and start times of processes mean the same as here; "" if that is unknown."""
+    try:
+        boot = _BOOT_ID.read_text().strip()
+        spaces = [Path(f"/proc/self/ns/{kind}").stat().st_ino for kind in ("pid", "time")]
+    except OSError:
+        return ""
+    return f"{boot}/{spaces[0]}/{spaces[1]}"
+
+
+def is_running(pid: int, started: int, place: str) -> bool | None:
+    """Whether a process runs, or stands still, on the machine of whoever asks; None in doubt."""
+    if not started or not place or place != this_place():
+        return None
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass  # it is somebody else's
+    found = _state_of(pid)
+    if found is None:
+        return None  # it has ended just now, or is hidden from us
+    state, at = found
+    if at != started:
+        return False
+    # Its first thread may have ended before the others.
+    return state not in _ENDED or _threads_of(pid) > 1
+
+
+def _state_of(pid: int) -> tuple[str, int] | None:
+    """State and start time of a process, None if they cannot be told."""
+    try:
+        told = Path(f"/proc/{pid}/stat").read_text()
+        words = told[told.rindex(")") + 1 :].split()
+        return words[0], int(words[_STARTED])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _threads_of(pid: int) -> int:
+    try:
+        return sum(1 for _ in Path(f"/proc/{pid}/task").iterdir())
+    except OSError:
+        return 0

@@ -1,0 +1,105 @@
+"""Processes: which one is meant, and what the kernel says of it."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from raykeeper.links import processes
+from raykeeper.links.processes import Process, is_running, this_place, this_process
+
+WAITS = "import sys; sys.stdout.write('x'); sys.stdout.flush(); sys.stdin.read()"
+OUTLIVES_ITS_FIRST_THREAD = f"""
+import ctypes, threading
+def wait():
+    {WAITS}
+threading.Thread(target=wait).start()
+ctypes.CDLL(None).pthread_exit(None)
+"""
+
+
+def runs(process: Process) -> bool | None:
+    return is_running(process.pid, process.started, process.place)
+
+
+def of(pid: int) -> Process:
+    found = processes._state_of(pid)
+    assert found is not None
+    return Process("", "", pid, found[1], this_place())
+
+
+def started(program: str) -> "subprocess.Popen[bytes]":
+    child = subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert child.stdout is not None and child.stdout.read(1) == b"x"
+    return child
+
+
+def killed(child: "subprocess.Popen[bytes]") -> None:
+    child.kill()
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+
+
+@pytest.fixture
+def child() -> Iterator["subprocess.Popen[bytes]"]:
+    child = started(WAITS)
+    yield child
+    child.kill()
+    child.communicate()
+
+
+def test_this_process_runs() -> None:
+    me = this_process("node", "worker")
+    assert (me.node, me.worker, me.pid) == ("node", "worker", os.getpid())
+    assert runs(me) is True
+
+
+def test_one_that_stands_still_runs(child: "subprocess.Popen[bytes]") -> None:
+    process = of(child.pid)
+    assert runs(process) is True
+    child.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WNOWAIT)
+    assert runs(process) is True
+
+
+def test_one_that_was_killed_does_not_run(child: "subprocess.Popen[bytes]") -> None:
+    process = of(child.pid)
+    killed(child)
+    assert runs(process) is False  # nobody has asked for its end yet
+    child.wait()
+    assert runs(process) is False
+
+
+def test_one_whose_first_thread_has_ended_runs() -> None:
+    child = started(OUTLIVES_ITS_FIRST_THREAD)
+    process = of(child.pid)
+    ended = threading.Event()
+    while (found := processes._state_of(child.pid)) is not None and found[0] != "Z":
+        assert not ended.wait(0.01)
+    assert runs(process) is True
+    killed(child)
+    assert runs(process) is False
+    child.communicate()
+
+
+def test_another_one_of_the_same_number_is_not_it() -> None:
+    me = this_process("", "")
+    assert runs(structs.replace(me, started=me.started - 1)) is False
+
+
+@pytest.mark.parametrize("unknown", [{"started": 0}, {"place": ""}, {"place": "elsewhere"}])
+def test_what_cannot_be_told_is_doubt(unknown: dict[str, object]) -> None:
+    assert runs(structs.replace(this_process("", ""), **unknown)) is None
+
+
+def test_a_system_that_does_not_tell_leaves_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
+    me = this_process("", "")
+    monkeypatch.setattr(processes, "_BOOT_ID", Path("/nowhere"))
+    assert this_place() == "" and runs(me) is None
