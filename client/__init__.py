@@ -36,6 +36,7 @@ from raykeeper.client.async_client import AsyncClient
 from raykeeper.client.client import Client
 from raykeeper.client.client_id import ClientId
 from raykeeper.client.connect import connect
+from raykeeper.client.recipes.counter import Counter
 from raykeeper.client.results import Quota
 from raykeeper.client.states import ClientState
 from raykeeper.client.transaction import AsyncTransaction, BlockingTransaction
@@ -68,4 +69,5 @@ __all__ = [
     "READ_ACL_UNSAFE",
     "Quota",
     "QuotaLimits",
+    "Counter",
 ]

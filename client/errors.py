@@ -8,7 +8,9 @@
         ├── WaitTimeoutError    what was waited for did not come about in time
         ├── LostError           what was held, or waited for, is not ours any more
         ├── BrokenBarrierError  a participant left a barrier before all had come
-        └── StaleTokenError     somebody with a newer fencing token was here first
+        ├── StaleTokenError     somebody with a newer fencing token was here first
+        ├── InvalidValueError   a znode holds what a recipe cannot make sense of
+        └── CacheFullError      a subtree has more znodes than its cache may hold
 
 `KeeperError` and its children have `code`, `path` and `definite` (znodes/errors.py).
 """
@@ -53,6 +55,8 @@ __all__ = [
     "LostError",
     "BrokenBarrierError",
     "StaleTokenError",
+    "InvalidValueError",
+    "CacheFullError",
     "AuthFailedError",
     "BadArgumentsError",
     "BadVersionError",
@@ -123,4 +127,18 @@ class StaleTokenError(RecipeError):
     """Raised when somebody with a newer fencing token has used what is guarded.
 
     The caller lost its lock some time ago; nothing was done. It must stop.
+    """
+
+
+class InvalidValueError(RecipeError):
+    """Raised when a znode holds what a recipe cannot make sense of; the text says which and why.
+
+    Nothing was changed. The caller should find out who writes there, or set a valid value.
+    """
+
+
+class CacheFullError(RecipeError):
+    """Raised when a subtree has more znodes than its cache may hold.
+
+    The cache is closed and shows nothing any more. The caller should allow it more, or cache less.
     """

@@ -2,6 +2,7 @@
 
 from typing import Generic, cast
 
+from raykeeper.client.recipes.counter import Counter
 from raykeeper.client.recipes.lock import Lock
 from raykeeper.client.recipes.recipe import FlowRunner, K
 
@@ -15,6 +16,10 @@ class OfferedRecipes(Generic[K]):
     def lock(self, path: str, identifier: bytes = b"") -> Lock[K]:
         """A fair lock. See client/recipes/lock.py."""
         return Lock(self._runner(), path, identifier)
+
+    def counter(self, path: str, default: int = 0) -> Counter[K]:
+        """A shared integer. See client/recipes/counter.py."""
+        return Counter(self._runner(), path, default)
 
     def _runner(self) -> FlowRunner:
         return cast(FlowRunner, self)

@@ -1,0 +1,164 @@
+"""A shared integer.
+
+    served = client.counter("/counters/served")
+    served.add(3)               # the new value
+    served.increment()
+    served.get()
+
+Each change is a compare and set (replacing.py), so every change counts once, whoever else counts:
+the values that `add` returns are those of one line of additions. The value is decimal text, so
+kazoo's Counter of integers can share it; an empty value is the default. The bound: DIGITS_MAX.
+
+kazoo: `Counter`. Curator: `SharedCount`, `DistributedAtomicLong`.
+"""
+
+import re
+from typing import Final
+
+from raykeeper.client.errors import BadArgumentsError, InvalidValueError
+from raykeeper.client.flows import Flow
+from raykeeper.client.recipes.recipe import Blocking, FlowRunner, K, Recipe, operation
+from raykeeper.client.recipes.replacing import (
+    ATTEMPTS_MAX,
+    MISSING,
+    Seen,
+    change,
+    put,
+    replace,
+    see,
+    still_wanted,
+    too_contended,
+)
+from raykeeper.client.recipes.steps import checked_root
+
+DIGITS_MAX: Final = 1000
+"""Of the value. No number of anything needs as many, and each of them is read and written whole."""
+_LIMIT: Final = 10**DIGITS_MAX
+_TEXT: Final = re.compile(rb"[+-]?[0-9]{1,%d}" % DIGITS_MAX)
+
+
+class Counter(Recipe[K]):
+    """An integer at a path. Safe to share between threads, or tasks."""
+
+    def __init__(self, client: FlowRunner, path: str, default: int = 0) -> None:
+        """Use `Client.counter`. `default` is the value while there is no such znode."""
+        super().__init__(client)
+        self.path = checked_root(path)
+        self._default = _checked(self.path, "default", default)
+        self._seen = MISSING  # likely still there; a mistake costs one more request
+
+    @property
+    def value(self: "Counter[Blocking]") -> int:
+        """`get()`, as kazoo writes it; not of an `AsyncClient`.
+
+        Raises:
+            InvalidValueError: the znode holds something else.
+            KeeperError: as for every call.
+        """
+        return self.get()
+
+    @operation
+    def get(self) -> Flow[int]:
+        """The value, never older than what this client has seen.
+
+        Raises:
+            InvalidValueError: the znode holds something else.
+            KeeperError: as for every call.
+        """
+        seen = yield from see(self.path)
+        number = self._number(seen)
+        self._seen = seen
+        return number
+
+    @operation
+    def set(self, value: int) -> Flow[None]:
+        """Replace the value, whatever it is.
+
+        Raises:
+            BadArgumentsError: it is no integer, or too long.
+            BadVersionError: others deleted it again and again; nothing was changed.
+            KeeperError: as for every call.
+        """
+        text = _text(_checked(self.path, "value", value))
+        self._seen = yield from put(self.path, text)
+
+    @operation
+    def add(self, delta: int) -> Flow[int]:
+        """Add to the value, atomically; the new value. It may be negative.
+
+        Raises:
+            BadArgumentsError: it is no integer, or the sum is too long.
+            InvalidValueError: the znode holds something else.
+            BadVersionError: others were quicker again and again; nothing was changed.
+            KeeperError: as for every call.
+        """
+        return (yield from self._add(delta))
+
+    @operation
+    def increment(self) -> Flow[int]:
+        """Add one; the new value.
+
+        Raises:
+            BadArgumentsError: the sum is too long.
+            InvalidValueError: the znode holds something else.
+            BadVersionError: others were quicker again and again; nothing was changed.
+            KeeperError: as for every call.
+        """
+        return (yield from self._add(1))
+
+    @operation
+    def compare_and_set(self, expected: int, value: int) -> Flow[bool]:
+        """Replace the value if it is `expected`; whether it was.
+
+        Raises:
+            BadArgumentsError: one of them is no integer, or too long.
+            InvalidValueError: the znode holds something else.
+            BadVersionError: others changed it to and fro again and again; nothing was changed.
+            KeeperError: as for every call.
+        """
+        wanted = _checked(self.path, "expected", expected)
+        text = _text(_checked(self.path, "value", value))
+        seen = self._seen
+        if seen is MISSING or self._number(seen) != wanted:
+            seen = yield from see(self.path, linearizable=True)
+        for _ in range(ATTEMPTS_MAX):
+            if self._number(seen) != wanted:
+                return False
+            is_done, seen = yield from replace(self.path, text, seen)
+            if is_done:
+                self._seen = seen
+                return True
+            yield from still_wanted()
+        raise too_contended(self.path)
+
+    def _add(self, delta: int) -> Flow[int]:
+        added = _checked(self.path, "delta", delta)
+
+        def sum_of(seen: Seen) -> bytes:
+            return _text(_checked(self.path, "the sum", self._number(seen) + added))
+
+        seen = self._seen
+        if seen is MISSING or not -_LIMIT < self._number(seen) + added < _LIMIT:
+            seen = yield from see(self.path, linearizable=True)
+        self._seen = now = yield from change(self.path, sum_of, seen)
+        return self._number(now)
+
+    def _number(self, seen: Seen) -> int:
+        value = seen.value
+        if not value:
+            return self._default
+        if _TEXT.fullmatch(value) is None:
+            raise InvalidValueError(f"{self.path} holds no integer: {value[:40]!r}")
+        return int(value)
+
+
+def _checked(path: str, name: str, number: object) -> int:
+    if type(number) is not int:
+        raise BadArgumentsError(path, f"{name} must be an int, not {type(number).__name__}")
+    if not -_LIMIT < number < _LIMIT:
+        raise BadArgumentsError(path, f"{name} has more than {DIGITS_MAX} digits")
+    return number
+
+
+def _text(number: int) -> bytes:
+    return b"%d" % number
