@@ -1,0 +1,91 @@
+"""What every example begins and ends with: Ray, an ensemble of three servers, and a narrator.
+
+`scene` joins the Ray that RAY_ADDRESS names, or starts one for as long as the example runs. What is
+killed is always a process that the example has started itself.
+"""
+
+import logging
+import os
+import shutil
+import sys
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any, TypeVar
+
+import ray
+
+from raykeeper.client import WatchedEvent
+from raykeeper.clusters import Ensemble, launch
+from raykeeper.clusters.local_ray import join_ray, private_ray
+
+SESSION_S = 3.0
+"""Of the sessions of processes that get killed: what they hold is free at the latest after that."""
+PATIENCE_S = 60.0
+T = TypeVar("T")
+Watch = Callable[[WatchedEvent], object]
+
+_began = time.monotonic()
+_out = sys.stdout  # kept, as a Ray of our own has its messages printed to the present one
+
+
+class StoryError(Exception):
+    """Raised when a story does not come out as it is told, so that the program exits with 1."""
+
+
+@contextmanager
+def scene(name: str) -> Iterator[Ensemble]:
+    """Ray, and an ensemble in a temporary folder. Both are gone in the end."""
+    joins = ray.is_initialized() or "RAY_ADDRESS" in os.environ
+    logging.getLogger("raykeeper").setLevel(logging.ERROR)  # here a machine has three servers
+    folder = tempfile.mkdtemp(prefix=f"raykeeper-{name}-")
+    try:
+        with nullcontext() if joins else private_ray():
+            if joins:
+                join_ray(is_quiet=True)
+            ensemble = launch(name=f"{name}-{uuid.uuid4().hex[:8]}", data_dir=folder)
+            tell(f"three servers are up, server {ensemble.wait_for_leader()} leads")
+            try:
+                yield ensemble
+            finally:
+                ensemble.shutdown()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def start(cls: type, *args: object) -> Any:
+    """An actor. Its methods run beside one another, and it is not started again when it dies."""
+    actor_class: Any = ray.remote(cls)
+    return actor_class.options(num_cpus=0, max_concurrency=16, max_restarts=0).remote(*args)
+
+
+def tell(text: str) -> None:
+    """One line of the story, with the time."""
+    print(f"{time.monotonic() - _began:6.2f} s  {text}", file=_out, flush=True)
+
+
+def expect(is_so: bool, text: str) -> None:
+    """Go on if the story is right so far.
+
+    Raises:
+        StoryError: it is not.
+    """
+    if not is_so:
+        raise StoryError(f"the story went wrong: {text}")
+
+
+def until(look: Callable[[Watch], T], text: str) -> T:
+    """What `look` finds, once that is true. It sets a watch, and is called again when that fires.
+
+    Raises:
+        StoryError: it finds nothing for a long time.
+    """
+    changed = threading.Event()
+    deadline = time.monotonic() + PATIENCE_S
+    while not (found := look(lambda event: changed.set())):
+        expect(changed.wait(deadline - time.monotonic()), f"{text} did not come about")
+        changed.clear()
+    return found
