@@ -4,7 +4,9 @@ from typing import Generic, cast
 
 from raykeeper.client.recipes.counter import Counter
 from raykeeper.client.recipes.lock import Lock
+from raykeeper.client.recipes.read_write_lock import ReadWriteLock
 from raykeeper.client.recipes.recipe import FlowRunner, K
+from raykeeper.client.recipes.simple_lock import SimpleLock
 
 
 class OfferedRecipes(Generic[K]):
@@ -16,6 +18,14 @@ class OfferedRecipes(Generic[K]):
     def lock(self, path: str, identifier: bytes = b"") -> Lock[K]:
         """A fair lock. See client/recipes/lock.py."""
         return Lock(self._runner(), path, identifier)
+
+    def simple_lock(self, path: str, identifier: bytes = b"") -> SimpleLock[K]:
+        """A lock without a queue. See client/recipes/simple_lock.py."""
+        return SimpleLock(self._runner(), path, identifier)
+
+    def read_write_lock(self, path: str, identifier: bytes = b"") -> ReadWriteLock[K]:
+        """A fair lock for readers and writers. See client/recipes/read_write_lock.py."""
+        return ReadWriteLock(self._runner(), path, identifier)
 
     def counter(self, path: str, default: int = 0) -> Counter[K]:
         """A shared integer. See client/recipes/counter.py."""

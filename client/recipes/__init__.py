@@ -4,6 +4,7 @@ recipe.py       what a recipe is; an operation, written once for both clients
 steps.py        steps that many take: create with parents, look, delete, leave
 holding.py      what is held: its fencing token, its loss, `with` blocks
 lock.py         the fair lock, and the queue of its contenders
+simple_lock.py, read_write_lock.py   one znode and a herd; readers beside each other
 replacing.py    compare and set, in one request
 counter.py      a shared integer
 """

@@ -14,13 +14,13 @@ import threading
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
-from raykeeper.client.errors import KeeperError, LostError, NoNodeError, RecipeError
+from raykeeper.client.errors import KeeperError, LostError, RecipeError
 from raykeeper.client.flows import Abandoned, Bell, Flow, Fork, Wait
 from raykeeper.client.recipes.recipe import Awaited, Blocking, FlowRunner, K, Recipe, operation
-from raykeeper.client.recipes.steps import give_up_after, look
+from raykeeper.client.recipes.steps import delete, give_up_after, look, unwatch
 from raykeeper.client.watched_event import EventType
 from raykeeper.zab.ids import Zxid
-from raykeeper.znodes.requests import ANY_VERSION, Delete
+from raykeeper.znodes.requests import WatchKind
 
 
 class Loss(Recipe[K]):
@@ -116,17 +116,25 @@ class Held(Recipe[K]):
         was_lost = self.lost.is_set()
         self._is_released = True
         try:
-            yield Delete(self.path, ANY_VERSION)
-        except NoNodeError:
-            was_lost = True
+            was_there = yield from self.remove()
         except KeeperError:
             if not was_lost:
                 # A holder that believes it gave it back must be able to try again.
                 self._is_released = False
                 raise
+        else:
+            was_lost = was_lost or not was_there
         if was_lost:
             self.lost.set()
             raise LostError(f"{self.what} was lost before it was released")
+
+    def remove(self) -> Flow[bool]:
+        """For recipes: delete the znode; whether it was there.
+
+        Raises:
+            KeeperError: what the deletion failed with.
+        """
+        return (yield from delete(self.path))
 
     def undo(self) -> Flow[None]:
         """Give it back, for somebody who did not wait for it."""
@@ -144,7 +152,11 @@ class Held(Recipe[K]):
         events = self.bell.take()
         if any(event.type in (EventType.DELETED, EventType.NONE) for event in events):
             return False
-        return (yield from look(self.path, self.bell)) is not None
+        found = yield from look(self.path, self.bell)
+        if found is None or found[1].czxid == self.token:
+            return found is not None
+        yield from unwatch(self.path, WatchKind.DATA, self.bell)  # it is another one's by now
+        return False
 
     def guard(self) -> Flow[None]:
         """For recipes, beside the holder: set `lost` when the znode goes."""
@@ -179,7 +191,7 @@ class OpenBlocks(Generic[H]):
 
     def entered(self, held: H) -> None:
         """A block of whoever calls this begins."""
-        self._blocks.setdefault(_who(), []).append(held)
+        self._blocks.setdefault(caller(), []).append(held)
 
     def left(self) -> H:
         """The block that whoever calls this entered last ends.
@@ -187,7 +199,7 @@ class OpenBlocks(Generic[H]):
         Raises:
             RecipeError: it has none.
         """
-        who = _who()
+        who = caller()
         if who not in self._blocks and len(self._blocks) == 1:
             (who,) = (
                 self._blocks
@@ -204,12 +216,14 @@ class OpenBlocks(Generic[H]):
         return OpenBlocks, ()  # another process has no block of ours
 
 
-def _who() -> object:
+def caller() -> object:
+    """The task that runs this, or else the thread."""
     try:
         task = asyncio.current_task()
     except RuntimeError:
         task = None
-    return threading.get_ident() if task is None else task
+    # Not its number, which another thread has when this one has ended.
+    return threading.current_thread() if task is None else task
 
 
 class Holding(Recipe[K], Generic[K, H]):
@@ -225,6 +239,10 @@ class Holding(Recipe[K], Generic[K, H]):
 
     def get(self, timeout_s: float | None = None) -> Flow[H]:
         """For subclasses: what a block begins with."""
+        raise NotImplementedError
+
+    def obtain(self) -> Flow[H]:
+        """`get` without a bound, for a recipe that holds several: client/recipes/multi_lock.py."""
         raise NotImplementedError
 
     def __enter__(self: "Holding[Blocking, H]") -> H:

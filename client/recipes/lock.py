@@ -73,6 +73,10 @@ class Lock(Holding[K, Held[K]]):
     def get(self, timeout_s: float | None = None) -> Flow[Held[K]]:
         """`acquire` as a part of another flow."""
         yield give_up_after(timeout_s, f"the lock {self.path} was held by others")
+        return (yield from self.obtain())
+
+    def obtain(self) -> Flow[Held[K]]:
+        """`get` without a bound."""
         place: Held[K] = yield from take_place(self._client, self.path, PREFIX, self._identifier)
         yield from wait_in_line(place, before_me)
         return (yield from keep(place))

@@ -71,11 +71,17 @@ def checked_bytes(name: str, value: object) -> bytes:
 
 
 def create(
-    path: str, value: bytes = b"", *, ephemeral: bool = False, sequence: bool = False
+    path: str,
+    value: bytes = b"",
+    *,
+    ephemeral: bool = False,
+    sequence: bool = False,
+    ttl_ms: Millis | None = None,
 ) -> Flow[tuple[str, Stat]]:
     """Create a znode, and its parents if they are missing; its real path and Stat.
 
     A missing parent becomes a container, which goes with its last child; those above it stay.
+    With `ttl_ms` it is neither ephemeral nor sequential.
 
     Raises:
         KeeperError: what the creation failed with.
@@ -83,7 +89,9 @@ def create(
     flags = CreateMode.EPHEMERAL if ephemeral else 0
     if sequence:
         flags |= CreateMode.SEQUENTIAL
-    creation = Request(Create(path, value, flags, None, 0), path_and_stat)
+    if ttl_ms is not None:
+        flags = CreateMode.TTL
+    creation = Request(Create(path, value, flags, None, ttl_ms or 0), path_and_stat)
     for _ in range(ATTEMPTS_MAX):
         try:
             made: tuple[str, Stat] = yield creation

@@ -1,0 +1,153 @@
+"""The simple lock: one ephemeral znode for which all contend.
+
+    with client.simple_lock("/locks/x", b"me") as held:
+        write(data, token=held.token)
+
+At most one holder, in no order: whoever is quickest after a release. All others are woken by each
+release, N-1 of them for nothing, so it is for few contenders, or for `acquire(timeout_s=0)`: it
+then costs one request where the fair lock takes three. The invariant of this file: a holder removes
+only the znode that it made, though the next holder's stands at the same path.
+
+Paper: section 2.4, "Simple Locks", with its herd effect.
+"""
+
+from typing import Any
+
+from raykeeper.client.errors import LostError, NodeExistsError, RecipeError
+from raykeeper.client.flows import Abandoned, Bell, Flow, Wait
+from raykeeper.client.recipes.holding import Held, Holding, keep
+from raykeeper.client.recipes.lock import Contender
+from raykeeper.client.recipes.recipe import FlowRunner, K, operation
+from raykeeper.client.recipes.steps import (
+    checked_bytes,
+    checked_root,
+    create,
+    give_up_after,
+    leave,
+    look,
+    transact,
+)
+from raykeeper.zab.ids import Millis
+from raykeeper.znodes.errors import KeeperError
+from raykeeper.znodes.requests import (
+    ANY_VERSION,
+    Compare,
+    CompareField,
+    Delete,
+    Relation,
+    WatchKind,
+)
+from raykeeper.znodes.stat import Stat
+
+
+class HeldAlone(Held[K]):
+    """Held by the one znode for which all contend; soon another's stands at its path."""
+
+    def remove(self) -> Flow[bool]:
+        """Delete the znode if it is still the one of this holder; whether it was."""
+        was_mine, _ = yield from transact([Delete(self.path, ANY_VERSION)], [self.is_mine()])
+        return was_mine
+
+    def is_mine(self) -> Compare:
+        """The condition that it is held still, for a transaction."""
+        return Compare(self.path, CompareField.CZXID, Relation.EQUAL, self.token)
+
+
+class SimpleLock(Holding[K, Held[K]]):
+    """A lock whose znode is `path` itself. Not reentrant, not fair."""
+
+    def __init__(self, client: FlowRunner, path: str, identifier: bytes = b"") -> None:
+        """Use `Client.simple_lock`. `identifier` is shown to whoever asks for the holder."""
+        super().__init__(client)
+        self.path = checked_root(path)
+        self._identifier = checked_bytes("identifier", identifier)
+
+    @operation
+    def acquire(self, timeout_s: float | None = None) -> Flow[Held[K]]:
+        """Get the lock, if nobody else is quicker.
+
+        Args:
+            timeout_s: How long to wait; 0 to take it only if it is free, None for ever.
+
+        Raises:
+            WaitTimeoutError: others held it all the time; nothing is left behind.
+            LostError: somebody deleted the znode at once.
+            RecipeError: a znode stands at the path that is no lock.
+            KeeperError: as for every call.
+        """
+        return (yield from self.get(timeout_s))
+
+    def get(self, timeout_s: float | None = None) -> Flow[Held[K]]:
+        """`acquire` as a part of another flow."""
+        yield give_up_after(timeout_s, f"the simple lock {self.path} was held by others")
+        return (yield from self.obtain())
+
+    def obtain(self) -> Flow[Held[K]]:
+        """`get` without a bound."""
+        stat = yield from take_znode(self.path, self._identifier)
+        held: Held[K] = HeldAlone(
+            self._client, f"the simple lock {self.path}", self.path, stat.czxid
+        )
+        yield from watch_own(held)
+        return (yield from keep(held))
+
+    @operation
+    def contenders(self) -> Flow[list[Contender]]:
+        """Who holds the lock, if anybody. Those who wait leave no trace in the tree.
+
+        Raises:
+            KeeperError: as for every call.
+        """
+        found = yield from look(self.path)
+        if found is None:
+            return []
+        name = self.path.rpartition("/")[2]
+        return [Contender(name, found[0], found[1].ephemeral_owner)]
+
+
+def take_znode(path: str, value: bytes, ttl_ms: Millis | None = None) -> Flow[Stat]:
+    """Create the znode, as soon as there is none: an ephemeral one, or one with a TTL.
+
+    Raises:
+        RecipeError: instead of an ephemeral znode there is one that stays.
+        KeeperError: what a request failed with.
+    """
+    while True:
+        try:
+            _, stat = yield from create(path, value, ephemeral=ttl_ms is None, ttl_ms=ttl_ms)
+        except NodeExistsError:
+            yield from _wait_until_gone(path, is_ephemeral=ttl_ms is None)
+        else:
+            return stat
+
+
+def _wait_until_gone(path: str, *, is_ephemeral: bool) -> Flow[None]:
+    while True:
+        bell = Bell()
+        found = yield from look(path, bell)
+        if found is None:
+            return
+        try:
+            if is_ephemeral and not found[1].ephemeral_owner:
+                raise RecipeError(f"{path} is no simple lock: the znode is nobody's ephemeral")
+            yield Wait((bell,))
+        except (Abandoned, KeeperError, RecipeError):
+            yield from leave([], [(path, WatchKind.DATA, bell)])
+            raise
+
+
+def watch_own(held: Held[Any]) -> Flow[None]:
+    """Set the watch that tells a holder of its loss. It is given up if that fails.
+
+    Raises:
+        LostError: the znode is gone by now.
+        KeeperError: what the request failed with.
+    """
+    held.bell.ring()  # it has never been looked at
+    try:
+        is_there = yield from held.look_again()
+    except KeeperError:
+        yield from held.undo()
+        raise
+    if not is_there:
+        raise LostError(f"somebody deleted {held.path} at once")

@@ -1,0 +1,77 @@
+"""Giving up an operation at each point of its course, and what may be left behind: nothing."""
+
+from collections.abc import Callable
+from typing import Any
+
+from raykeeper.client.outstanding import Ask
+from raykeeper.client.recipes.steps import children, look
+from tests.recipes.stage import Member, Outcome
+
+
+def abandoned_at(member: Member, answers: int, operation: Callable[..., Any]) -> Outcome:
+    """Begin an operation and give it up right before it is told its answer of that number.
+
+    With 0 it is given up when its first requests have left.
+    """
+    outcome = Outcome()
+    told = 0
+    submit = member.submit
+
+    class Told:
+        """A token that counts."""
+
+        def __init__(self, token: Any) -> None:
+            self._token = token
+
+        def complete(self, answer: Any) -> None:
+            self._count()
+            self._token.complete(answer)
+
+        def fail(self, error: Any) -> None:
+            self._count()
+            self._token.fail(error)
+
+        def _count(self) -> None:
+            nonlocal told
+            told += 1
+            if told == answers:
+                outcome.run.abandon()
+
+    def counted(ask: Ask, token: Any) -> None:
+        submit(ask, Told(token))
+
+    member.submit = counted  # type: ignore[method-assign]
+    run_flow = member.run_flow
+
+    def started(flow: Any, name: str) -> Any:
+        outcome.run = member.flows.start(flow, outcome)
+        if not answers:
+            outcome.run.abandon()
+        member.stage.rest()
+
+    member.run_flow = started  # type: ignore[method-assign]
+    try:
+        operation()
+    finally:
+        member.submit = submit  # type: ignore[method-assign]
+        member.run_flow = run_flow  # type: ignore[method-assign]
+    return outcome
+
+
+def places(member: Member, path: str = "/locks") -> list[str]:
+    """The paths below `path` that stand for somebody, containers left out."""
+    found = []
+    for name in member.do(children(path)):
+        below = f"{path}/{name}"
+        inside = places(member, below)
+        value, stat = member.do(look(below)) or (b"", None)
+        is_held = stat is not None and (stat.ephemeral_owner or value.startswith(b"held"))
+        found += inside or ([below] if is_held else [])
+    return found
+
+
+def watches(member: Member) -> int:
+    """How many watches it has set and not been told of."""
+    watchers = member.core._watching.watchers
+    tables = (watchers._data, watchers._exist, watchers._child)
+    return sum(len(each) for table in tables for each in table.values())
