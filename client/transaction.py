@@ -56,7 +56,7 @@ from raykeeper.znodes.requests import (
     TxnOp,
 )
 
-Field = Literal["version", "mzxid", "czxid", "value", "exists"]
+Field = Literal["version", "mzxid", "czxid", "value", "exists", "num_children"]
 Sign = Literal["==", "!=", "<", ">"]
 Results = list[Any]
 
@@ -143,7 +143,8 @@ class Transaction(Branch):
 
         Args:
             path: Of the znode.
-            field: What of it is compared; "czxid" tells two znodes of one path apart.
+            field: What of it is compared; "czxid" tells two znodes of one path apart, and
+                "num_children" bounds how many there are, however many clients create at once.
             relation: "==", "!=", "<" or ">".
             operand: bytes for "value", a bool for "exists", else a number.
 

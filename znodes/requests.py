@@ -114,6 +114,7 @@ class CompareField(IntEnum):
     CZXID = 3
     VALUE = 4
     EXISTS = 5
+    NUM_CHILDREN = 6
 
 
 class Relation(IntEnum):

@@ -189,6 +189,8 @@ def _field(record: FutureZnode, field: CompareField) -> int | bytes:
             return record.mzxid
         case CompareField.CZXID:
             return record.czxid
+        case CompareField.NUM_CHILDREN:
+            return record.num_children
         case _:
             return record.value
 

@@ -252,6 +252,8 @@ CONDITIONS = [
     ("exists", "!=", True, False),
     ("mzxid", ">", 0, True),
     ("czxid", "<", 1, False),
+    ("num_children", "==", 0, True),
+    ("num_children", ">", 0, False),
 ]
 
 

@@ -83,6 +83,7 @@ class Transactions:
                 Compare(path, CompareField.EXISTS, Relation.EQUAL, random.randint(0, 1)),
                 Compare(path, CompareField.MZXID, Relation.GREATER, 1 << 42),
                 Compare(path, CompareField.CZXID, Relation.LESS, 1 << 42 | 40),
+                Compare("/n1", CompareField.NUM_CHILDREN, relation, random.randint(0, 4)),
             ]
         )
         changes: list[TxnOp] = [SetData(path, self._value(), ANY_VERSION), ReadData(path)]

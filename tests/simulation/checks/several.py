@@ -175,5 +175,6 @@ def _holds(znode: TrueZnode | None, compare: Compare) -> bool:
         CompareField.MZXID: znode.mzxid,
         CompareField.CZXID: znode.czxid,
         CompareField.VALUE: znode.value,
+        CompareField.NUM_CHILDREN: len(znode.children),
     }[field]
     return bool(holds(value, compare.operand))

@@ -225,6 +225,8 @@ def test_an_aborted_transaction_tells_of_each_operation() -> None:
         (Compare("/a", CompareField.EXISTS, Relation.EQUAL, 1), True),
         (Compare("/b", CompareField.EXISTS, Relation.EQUAL, 0), True),
         (Compare("/b", CompareField.VERSION, Relation.NOT_EQUAL, 0), False),
+        (Compare("/", CompareField.NUM_CHILDREN, Relation.EQUAL, 2), True),
+        (Compare("/a", CompareField.NUM_CHILDREN, Relation.LESS, 0), False),
     ],
 )
 def test_conditions_choose_the_branch(compare: Compare, is_then: bool) -> None:

@@ -204,9 +204,13 @@ COMPARES: list[tuple[str, CompareField, int | bytes, list[bool]]] = [
     ("/a", CompareField.EXISTS, 1, [True, False, False, False]),
     ("/none", CompareField.EXISTS, 0, [True, False, False, False]),
     ("/none", CompareField.EXISTS, 1, [False, True, True, False]),
+    ("/a", CompareField.NUM_CHILDREN, 1, [True, False, False, False]),
+    ("/a", CompareField.NUM_CHILDREN, 0, [False, True, False, True]),
+    ("/a", CompareField.NUM_CHILDREN, 2, [False, True, True, False]),
     # Of what is not there nothing holds.
     ("/none", CompareField.VERSION, 1, [False, False, False, False]),
     ("/none", CompareField.VALUE, b"v", [False, False, False, False]),
+    ("/none", CompareField.NUM_CHILDREN, 1, [False, False, False, False]),
 ]
 
 
@@ -229,6 +233,19 @@ def test_conditions_on_zxids(field: CompareField) -> None:
     for zxid, relation in ((right, "EQUAL"), (right + 1, "LESS"), (right - 1, "GREATER")):
         compare = Compare("/a", field, Relation[relation], zxid)
         assert several(leader.prepare(session, Transaction([compare], [], []))).is_then
+
+
+def test_a_condition_on_children_counts_those_to_come() -> None:
+    leader, session = begun()
+    bound = Compare("/a", CompareField.NUM_CHILDREN, Relation.LESS, 3)
+    place = Create("/a/s-", b"", SEQUENTIAL)
+    taken = [leader.prepare(session, Transaction([bound], [place], [])) for _ in range(4)]
+    assert [several(change).is_then for change in taken] == [True, True, False, False]
+    leader.prepare(session, Delete("/a/b", -1))
+    assert several(leader.prepare(session, Transaction([bound], [place], []))).is_then
+    leader.apply()
+    full = leader.prepare(session, Transaction([bound], [place], []))
+    assert not several(full).is_then
 
 
 def test_all_conditions_must_hold_or_the_other_branch_is_taken() -> None:
