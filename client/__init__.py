@@ -1,6 +1,7 @@
 """The client: sessions, requests and watches.
 
 connect.py, ensembles.py        find an ensemble by name
+with_session.py, task_end.py    sessions of Ray tasks: for one call, and never longer than the task
 client.py, async_client.py      the two facades: blocking, and to await; with
     blocking_access.py, async_access.py   ACLs, identities, quotas
 transaction.py, access.py       several operations as one; ACLs as users write them
@@ -14,6 +15,7 @@ driver.py                       the asyncio shell of
 core.py                         the pure state machine of one session, with
     outstanding.py  requests without an answer, exactly once and in order
     watching.py, watchers.py   watches over all connections; the user's watch objects
+    clock.py        which counts the time a machine slept
     liveness.py     heartbeats, silence, the deadline to let go
     rotation.py     which server next, and when
     chroot.py       paths below a znode that is the client's root
@@ -41,12 +43,14 @@ from raykeeper.client.results import Quota
 from raykeeper.client.states import ClientState
 from raykeeper.client.transaction import AsyncTransaction, BlockingTransaction
 from raykeeper.client.watched_event import Content, EventType, WatchedEvent
+from raykeeper.client.with_session import with_session
 from raykeeper.znodes.quotas import QuotaLimits
 from raykeeper.znodes.requests import WatchKind
 from raykeeper.znodes.stat import Stat
 
 __all__ = [
     "connect",
+    "with_session",
     "Client",
     "AsyncClient",
     "BlockingTransaction",

@@ -11,17 +11,19 @@ One session per handle, as with `Client`.
 """
 
 import asyncio
+import concurrent.futures
 import inspect
 import logging
-import time
 from collections.abc import Callable, Generator, Iterable
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
+from raykeeper.client import task_end
 from raykeeper.client.arguments import Consistency
 from raykeeper.client.asking import Asking, CreateOptions
 from raykeeper.client.async_access import AsyncAccess
 from raykeeper.client.client_id import ClientId
+from raykeeper.client.clock import clock as client_clock
 from raykeeper.client.core import ClientCore
 from raykeeper.client.driver import Driver
 from raykeeper.client.effects import Answer
@@ -111,9 +113,14 @@ class AsyncClient(AsyncAccess, OfferedRecipes[Awaited]):
             chroot=chroot,
             read_only=read_only,
         )
-        # It asks Ray's GCS, which would block the loop.
+        sessions = task_end.task_sessions
+        task = sessions.task()
+        # They ask Ray's GCS, or wait, which would block the loop.
         servers = await asyncio.to_thread(find_servers, ensemble)
-        return await cls.open(servers, dialer_of(ensemble, session_timeout_s), options)
+        await asyncio.to_thread(sessions.wait_for_forgotten, timeout_s)
+        client = await cls.open(servers, dialer_of(ensemble, session_timeout_s), options)
+        sessions.add(task, client)
+        return client
 
     @classmethod
     async def open(
@@ -122,7 +129,7 @@ class AsyncClient(AsyncAccess, OfferedRecipes[Awaited]):
         dialer: Dialer,
         options: SessionOptions,
         *,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = client_clock,
     ) -> Self:
         """Open a session with the ensemble of these servers.
 
@@ -313,6 +320,17 @@ class AsyncClient(AsyncAccess, OfferedRecipes[Awaited]):
         self._check_loop()
         self._driver.close()
         await self._driver.wait_closed()
+
+    def has_ended(self) -> bool:
+        """Whether nothing is left to close."""
+        return self._core.state is ClientState.LOST
+
+    def end_soon(self) -> concurrent.futures.Future[None] | None:
+        """Begin to `close` in any thread; the future of that, None if the loop does not run."""
+        loop = self._driver.loop
+        if not loop.is_running():
+            return None
+        return asyncio.run_coroutine_threadsafe(self.close(), loop)
 
     async def __aenter__(self) -> Self:
         return self

@@ -5,6 +5,7 @@ from functools import partial
 
 from msgspec import structs
 
+from raykeeper.client import task_end
 from raykeeper.client.client import Client
 from raykeeper.client.client_id import ClientId
 from raykeeper.client.ensembles import dialer_of, find_servers
@@ -31,7 +32,8 @@ def connect(
 ) -> Client:
     """Open a session with the ensemble `name` of this Ray cluster.
 
-    A process without `ray.init` joins the cluster that runs on its machine.
+    A process without `ray.init` joins the cluster that runs on its machine. A session that a Ray
+    task leaves open ends with the task (client/task_end.py).
 
     Args:
         name: Of the ensemble. With a path, "coord/app1", the znode /app1 is the root of the handle
@@ -77,4 +79,9 @@ def connect(
 
 def _open(ensemble: str, options: SessionOptions) -> Session:
     servers = find_servers(ensemble)
-    return Session.open(servers, dialer_of(ensemble, options.session_timeout_s), options)
+    sessions = task_end.task_sessions
+    task = sessions.task()
+    sessions.wait_for_forgotten(options.timeout_s)
+    session = Session.open(servers, dialer_of(ensemble, options.session_timeout_s), options)
+    sessions.add(task, session)
+    return session

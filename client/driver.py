@@ -11,12 +11,12 @@ needs the loop, such as another link, is left to it in its place among the effec
 
 import asyncio
 import threading
-import time
 from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Final, Protocol, cast
 
+from raykeeper.client.clock import clock as client_clock
 from raykeeper.client.core import ClientCore
 from raykeeper.client.effects import (
     Answer,
@@ -82,7 +82,7 @@ class Driver:
         dialer: Dialer,
         audience: Audience,
         loop: asyncio.AbstractEventLoop,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = client_clock,
     ) -> None:
         """`clock` tells monotonic seconds."""
         self.core = core

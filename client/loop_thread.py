@@ -23,15 +23,22 @@ def shared_loop() -> asyncio.AbstractEventLoop:
         return loop
 
 
+def in_running_loop() -> bool:
+    """Whether the caller runs in an event loop, which a blocking call would stop."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
 def refuse_running_loop(method: str) -> None:
     """Keep a blocking call out of an event loop.
 
     Raises:
         WrongContextError: the caller runs in one.
     """
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
+    if not in_running_loop():
         return
     raise WrongContextError(
         f"{method}() would block the running event loop; in an async actor use "

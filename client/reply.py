@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 
 from raykeeper.client.dispatch import Dispatch
 from raykeeper.client.effects import Answer
+from raykeeper.client.errors import WrongContextError
+from raykeeper.client.loop_thread import in_running_loop
 from raykeeper.client.results import result_of
 
 T = TypeVar("T")
@@ -58,6 +60,7 @@ class Reply(Future[T]):
         Raises:
             KeeperError: the request failed.
             TimeoutError: no outcome within `timeout` seconds; the request goes on.
+            WrongContextError: there is none yet, and the caller runs in an event loop.
         """
         self._settle_here(timeout)
         return super().result(timeout)
@@ -67,6 +70,7 @@ class Reply(Future[T]):
 
         Raises:
             TimeoutError: no outcome within `timeout` seconds; the request goes on.
+            WrongContextError: there is none yet, and the caller runs in an event loop.
         """
         self._settle_here(timeout)
         return super().exception(timeout)
@@ -90,7 +94,14 @@ class Reply(Future[T]):
 
     def _settle_here(self, timeout: float | None) -> None:
         """In a callback, take the outcome as soon as it arrives."""
-        if self.done() or not self._dispatch.is_here():
+        if self.done():
+            return
+        if in_running_loop() and timeout != 0:
+            raise WrongContextError(
+                "to wait for this future would block the running event loop; "
+                "use `await asyncio.wrap_future(future)`"
+            )
+        if not self._dispatch.is_here():
             return
         gate = threading.Lock()
         gate.acquire()

@@ -5,7 +5,6 @@ Everything about threads is here; `client.py` is the API above it.
 
 import asyncio
 import os
-import time
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from functools import partial
@@ -13,6 +12,7 @@ from typing import Any, Self, TypeVar, cast
 
 from raykeeper.client.asking import Asking
 from raykeeper.client.client_id import ClientId
+from raykeeper.client.clock import clock as client_clock
 from raykeeper.client.core import ClientCore
 from raykeeper.client.dispatch import Dispatch
 from raykeeper.client.driver import Driver
@@ -80,7 +80,7 @@ class Session:
         options: SessionOptions,
         *,
         loop: asyncio.AbstractEventLoop | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = client_clock,
     ) -> Self:
         """Open a session with the ensemble of these servers.
 
@@ -245,6 +245,16 @@ class Session:
         self._check_process()
         asyncio.run_coroutine_threadsafe(self._close(), self._loop).result()
         self._dispatch.stop()
+
+    def has_ended(self) -> bool:
+        """Whether nothing is left to close."""
+        return self._core.state is ClientState.LOST
+
+    def end_soon(self) -> Future[Any]:
+        """Begin to `close` in any thread; the future of that."""
+        ending = asyncio.run_coroutine_threadsafe(self._close(), self._loop)
+        ending.add_done_callback(lambda _: self._dispatch.stop())
+        return ending
 
     def watch_fired(self, watchers: list[Any], event: WatchedEvent) -> None:
         """For the driver: queue the calls of these watchers."""

@@ -14,11 +14,12 @@ LINES_MAX = 16
 _EXAMPLE = re.compile(r"^### (?P<title>.*?)$|^```python\n(?P<code>.*?)^```$", re.M | re.S)
 
 
-def examples() -> Iterator[tuple[str, str]]:
+def examples(*, with_ray: bool) -> Iterator[tuple[str, str]]:
+    """Titles and code of those that need Ray, or of the others; tests/ray runs the former."""
     title = ""
     for found in _EXAMPLE.finditer(DOCUMENT.read_text()):
         title = found["title"] or title
-        if found["code"] and "import ray\n" not in found["code"]:
+        if found["code"] and ("import ray\n" in found["code"]) == with_ray:
             yield title, found["code"]
 
 
@@ -31,7 +32,7 @@ def clients() -> Iterator[tuple[Client, Client]]:
     other.close()
 
 
-@pytest.mark.parametrize(("title", "code"), list(examples()))
+@pytest.mark.parametrize(("title", "code"), list(examples(with_ray=False)))
 def test_an_example_runs(clients: tuple[Client, Client], title: str, code: str) -> None:
     client, other = clients
     exec(compile(code, f"{DOCUMENT.name}: {title}", "exec"), {"client": client, "other": other})
@@ -39,7 +40,7 @@ def test_an_example_runs(clients: tuple[Client, Client], title: str, code: str) 
 
 def test_every_recipe_has_a_short_example() -> None:
     headings = re.findall(r"^### (.*?)$", DOCUMENT.read_text(), re.M)
-    found = dict(examples())
+    found = {**dict(examples(with_ray=False)), **dict(examples(with_ray=True))}
     assert len(found) >= 1
     assert [title for title in headings if title not in found] == []
     assert [title for title, code in found.items() if code.count("\n") > LINES_MAX] == []

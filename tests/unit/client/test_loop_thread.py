@@ -11,6 +11,8 @@ import pytest
 from raykeeper.client import loop_thread
 from raykeeper.client.errors import WrongContextError
 from raykeeper.client.loop_thread import refuse_running_loop, shared_loop
+from tests.contract.blocking_calls import not_refused, unlisted
+from tests.unit.client.stage import Stage
 
 
 def test_one_loop_that_runs() -> None:
@@ -56,3 +58,13 @@ def test_a_blocking_call_in_a_loop_is_refused() -> None:
             refuse_running_loop("get")
 
     asyncio.run(main())
+
+
+def test_every_call_of_a_client_that_waits_is_refused(stage: Stage) -> None:
+    client = stage.open()
+
+    async def main() -> list[str]:
+        return not_refused(client)
+
+    assert asyncio.run(main()) == []
+    assert unlisted() == set()

@@ -1,5 +1,6 @@
 """Reply: settled behind the callbacks that wait, except for a callback that waits itself."""
 
+import asyncio
 import threading
 from concurrent.futures import Future
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import pytest
 
 from raykeeper.client.dispatch import Dispatch
-from raykeeper.client.errors import NoNodeError
+from raykeeper.client.errors import NoNodeError, WrongContextError
 from raykeeper.client.reply import Reply
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes.replies import Done
@@ -146,3 +147,19 @@ def test_in_a_callback_a_reply_may_be_too_late() -> None:
     reply.succeed(1)
     in_callback(dispatch, lambda: None).result(5)
     assert reply.result(5) == 1
+
+
+def test_an_event_loop_must_await_it_instead() -> None:
+    async def main() -> None:
+        reply: Reply[int] = Reply(Dispatch())
+        with pytest.raises(WrongContextError, match="wrap_future"):
+            reply.result()
+        with pytest.raises(WrongContextError, match="wrap_future"):
+            reply.exception(1)
+        with pytest.raises(TimeoutError):
+            reply.result(0)  # which does not wait
+        awaited = asyncio.wrap_future(reply)
+        reply.succeed(7)
+        assert await awaited == reply.result() == 7
+
+    asyncio.run(main())

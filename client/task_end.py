@@ -1,0 +1,136 @@
+"""A session that a Ray task opened and did not close ends with the task.
+
+Ray runs one task after the other in the same process, so what a task forgets would live on in the
+next one: its locks held, its memberships listed, for as long as the worker is kept. An actor's
+session lives as long as the actor, and a driver's as long as the driver.
+
+What is guaranteed, of tasks of Ray (not of actors, not of drivers):
+
+-   A session that is open when its task ends, normally or by an error, is being closed 0.1 seconds
+    later, as by `close()`. The watch costs a look at one variable every 0.05 seconds, and only
+    while a session is open in the task.
+-   Whoever connects in a later task of that worker finds it closed already.
+-   A session of an `AsyncClient` whose loop has ended with the task ends by its timeout: nobody
+    can send for it. So does one of a worker that is killed, unless Ray tells of its death first.
+-   A thread that outlives its task loses the session all the same, and so does a later task that
+    was left one in a global variable.
+
+Ray has no call for the end of a task. `ray._raylet.current_task_id` is the task that the process
+runs, an object of its own for each execution, so two attempts of one task differ, and it is seen by
+every thread, unlike `get_runtime_context().get_task_id()`. Without it a session ends with its
+worker, as before.
+"""
+
+import logging
+import os
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from typing import Any, Final, Protocol
+
+from raykeeper.client.loop_thread import shared_loop
+
+log = logging.getLogger("raykeeper.client")
+
+LOOK_S: Final = 0.05
+
+
+class TaskSession(Protocol):
+    """A session, as this file needs it. Both methods may be called in any thread."""
+
+    def has_ended(self) -> bool:
+        """Whether there is nothing left to end."""
+
+    def end_soon(self) -> Future[Any] | None:
+        """Close it; the future of that, None if nobody would do it."""
+
+
+class TaskSessions:
+    """The sessions that tasks of this process opened."""
+
+    def __init__(
+        self,
+        running: Callable[[], object | None],
+        later: Callable[[float, Callable[[], None]], object],
+    ) -> None:
+        """`running` tells the task, None if there is none; `later` calls back after seconds."""
+        self._running = running
+        self._later = later
+        self._lock = threading.Lock()
+        self._open: list[tuple[object, TaskSession]] = []
+        self._ending: list[Future[Any]] = []
+        self._is_looking = False
+
+    def task(self) -> object | None:
+        """Whose session one that is opened now will be, for `add`."""
+        return self._running()
+
+    def add(self, task: object | None, session: TaskSession) -> None:
+        """The session was opened in that task, if it is one."""
+        if task is None:
+            return
+        with self._lock:
+            self._open.append((task, session))
+            is_looking, self._is_looking = self._is_looking, True
+        if not is_looking:
+            self._later(LOOK_S, self._look)
+
+    def wait_for_forgotten(self, timeout_s: float) -> None:
+        """End what tasks that are over left open, and wait for that, at most this long."""
+        if self._open or self._ending:
+            self._end_forgotten()
+            wait(self._ending, timeout_s)
+
+    def _look(self) -> None:
+        self._end_forgotten()
+        with self._lock:
+            self._is_looking = bool(self._open)
+            if not self._is_looking:
+                return
+        self._later(LOOK_S, self._look)
+
+    def _end_forgotten(self) -> None:
+        now = self._running()
+        with self._lock:
+            kept = [each for each in self._open if not each[1].has_ended()]
+            self._open = [each for each in kept if each[0] is now]
+            self._ending = [future for future in self._ending if not future.done()]
+            for task, session in kept:
+                if task is not now:
+                    self._end(session)
+
+    def _end(self, session: TaskSession) -> None:
+        log.warning(
+            "a task ended and left its session open, which ends now; "
+            "use `with connect(...) as client:` or @with_session"
+        )
+        ending = session.end_soon()
+        if ending is not None:
+            self._ending.append(ending)
+
+
+def running_task() -> object | None:
+    """The Ray task that this process runs; None in an actor, in a driver, and between two tasks."""
+    if "ray" not in sys.modules:
+        return None
+    import ray
+
+    if not ray.is_initialized() or ray.get_runtime_context().get_actor_id() is not None:
+        return None
+    task: object | None = getattr(ray._raylet, "current_task_id", None)
+    return task
+
+
+def _call_later(delay_s: float, call: Callable[[], None]) -> None:
+    loop = shared_loop()
+    loop.call_soon_threadsafe(loop.call_later, delay_s, call)
+
+
+def _after_fork() -> None:
+    global task_sessions
+    task_sessions = TaskSessions(running_task, _call_later)
+
+
+task_sessions = TaskSessions(running_task, _call_later)
+os.register_at_fork(after_in_child=_after_fork)

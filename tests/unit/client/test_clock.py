@@ -1,0 +1,50 @@
+"""The client's clock: which it is, who goes by it, and what a machine that slept believes."""
+
+import inspect
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from raykeeper.client import clock as clock_module
+from raykeeper.client.async_client import AsyncClient
+from raykeeper.client.client import Client
+from raykeeper.client.clock import clock
+from raykeeper.client.driver import Driver
+from raykeeper.client.opening import SessionOptions
+from raykeeper.client.session import Session
+from raykeeper.client.states import ClientState
+from tests.unit.client.stage import Stage
+
+
+def test_it_counts_the_time_a_machine_slept() -> None:
+    before = time.clock_gettime(time.CLOCK_BOOTTIME)
+    assert before <= clock() <= time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def test_elsewhere_it_is_the_monotonic_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(time, "CLOCK_BOOTTIME")
+    assert clock_module._best_clock() is time.monotonic
+
+
+@pytest.mark.parametrize("who", [Driver.__init__, Session.open, AsyncClient.open])
+def test_every_client_goes_by_it(who: Callable[..., Any]) -> None:
+    assert inspect.signature(who).parameters["clock"].default is clock
+
+
+def test_a_client_that_slept_does_not_believe_in_its_session(stage: Stage) -> None:
+    slept_s = 0.0
+    session = Session.open(
+        stage.ensemble.servers,
+        stage.ensemble,
+        SessionOptions(session_timeout_s=9, timeout_s=1e6),
+        loop=stage.loop,
+        clock=lambda: stage.loop.time() + slept_s,
+    )
+    client = Client(session)
+    stage.clients.append(client)
+    assert client.state is ClientState.CONNECTED
+    slept_s = 60.0  # no timer of the loop has noticed
+    assert client.state is ClientState.LOST
+    assert client.is_lost()

@@ -1,0 +1,174 @@
+"""with_session: where the client goes, and when it is closed. For real: tests/ray."""
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+
+from raykeeper.client.async_client import AsyncClient
+from raykeeper.client.client import Client
+from raykeeper.client.errors import BadArgumentsError, WrongContextError
+from raykeeper.client.opening import SessionOptions
+from raykeeper.client.states import ClientState
+from raykeeper.client.with_session import _awaited, _blocking, _place_of, with_session
+from tests.unit.client.loops import VirtualLoop, run_virtually
+from tests.unit.client.scripted_server import Ensemble
+from tests.unit.client.stage import Stage
+
+
+def first(client: object, a: int, b: int = 2) -> tuple[Any, ...]:
+    return client, a, b
+
+
+def second(a: int, client: object, b: int = 2) -> tuple[Any, ...]:
+    return client, a, b
+
+
+def named(a: int, b: int = 2, *, client: object) -> tuple[Any, ...]:
+    return client, a, b
+
+
+def rest(*a: int, client: object, **b: int) -> tuple[Any, ...]:
+    return client, *a, *b.values()
+
+
+@pytest.mark.parametrize("function", [first, second, named, rest])
+@pytest.mark.parametrize(("args", "by_name"), [((1,), {"b": 2}), ((1, 2), {})])
+def test_the_client_takes_its_place(
+    function: Any, args: tuple[int, ...], by_name: dict[str, int]
+) -> None:
+    given, names = _place_of("client", function)("C", args, by_name)
+    assert function(*given, **names) == ("C", 1, 2)
+
+
+@pytest.mark.parametrize("function", [first, second, named])
+def test_all_others_may_come_by_name(function: Any) -> None:
+    given, names = _place_of("client", function)("C", (), {"a": 1, "b": 3})
+    assert function(*given, **names) == ("C", 1, 3)
+
+
+@pytest.mark.parametrize("function", [lambda a: a, lambda *client: client, lambda **client: client])
+def test_a_function_without_the_parameter_is_refused(function: Any) -> None:
+    with pytest.raises(BadArgumentsError, match="no parameter 'client'"):
+        with_session("coord")(function)
+
+
+def test_callers_do_not_see_the_parameter() -> None:
+    decorated = with_session("coord")(second)
+    assert str(inspect.signature(decorated)) == "(a: int, b: int = 2) -> tuple[typing.Any, ...]"
+    assert decorated.__name__ == "second"
+
+
+def test_every_kind_of_function_stays_what_it_is() -> None:
+    def generator(client: object) -> Iterator[int]:
+        yield 1
+
+    async def coroutine(client: object) -> int:
+        return 1
+
+    async def async_generator(client: object) -> AsyncIterator[int]:
+        yield 1
+
+    decorate = with_session("coord")
+    assert inspect.isgeneratorfunction(decorate(generator))
+    assert inspect.iscoroutinefunction(decorate(coroutine))
+    assert inspect.isasyncgenfunction(decorate(async_generator))
+
+
+def test_in_an_event_loop_a_plain_one_is_refused() -> None:
+    async def main() -> None:
+        with pytest.raises(WrongContextError, match="AsyncClient"):
+            with_session("coord")(first)(1)
+
+    asyncio.run(main())
+
+
+# The session: `open_one` stands for connect().
+
+
+def test_a_call_has_a_session_that_ends_with_it(stage: Stage) -> None:
+    seen: list[Client] = []
+
+    def work(a: int, client: Client) -> str:
+        seen.append(client)
+        assert client.state is ClientState.CONNECTED
+        return client.create(f"/{a}")
+
+    call = _blocking(work, _place_of("client", work), stage.open)
+    assert (call(1), call(a=2)) == ("/1", "/2")
+    assert [client.state for client in seen] == ["LOST", "LOST"]
+    assert seen[0].session_id != seen[1].session_id
+
+
+def test_an_error_ends_it_too(stage: Stage) -> None:
+    seen: list[Client] = []
+
+    def work(client: Client) -> None:
+        seen.append(client)
+        raise LookupError("from the function")
+
+    with pytest.raises(LookupError, match="from the function"):
+        _blocking(work, _place_of("client", work), stage.open)()
+    assert seen[0].state is ClientState.LOST
+
+
+@pytest.mark.parametrize("is_dropped", [False, True])
+def test_a_generator_has_it_until_it_ends(stage: Stage, is_dropped: bool) -> None:
+    def count(client: Client) -> Iterator[Client]:
+        yield client
+        yield client
+
+    items = _blocking(count, _place_of("client", count), stage.open)()
+    client = next(items)
+    assert client.state is ClientState.CONNECTED
+    if is_dropped:
+        items.close()
+    else:
+        assert list(items) == [client]
+    assert client.state is ClientState.LOST
+
+
+async def opened(loop: VirtualLoop) -> AsyncClient:
+    ensemble = Ensemble()
+    return await AsyncClient.open(
+        ensemble.servers, ensemble, SessionOptions(session_timeout_s=9), clock=loop.time
+    )
+
+
+def test_a_coroutine_has_one_to_await() -> None:
+    async def work(client: AsyncClient, a: int) -> tuple[AsyncClient, str]:
+        assert client.state is ClientState.CONNECTED
+        return client, await client.create(f"/{a}")
+
+    async def main(loop: VirtualLoop) -> None:
+        call = _awaited(work, _place_of("client", work), lambda: opened(loop))
+        client, path = await call(1)
+        assert (client.state, path) == ("LOST", "/1")
+
+    run_virtually(main)
+
+
+@pytest.mark.parametrize("is_dropped", [False, True])
+def test_an_async_generator_has_it_until_it_ends(is_dropped: bool) -> None:
+    ends: list[str] = []
+
+    async def count(client: AsyncClient) -> AsyncIterator[AsyncClient]:
+        try:
+            yield client
+            yield client
+        finally:
+            ends.append(client.state)
+
+    async def main(loop: VirtualLoop) -> None:
+        items = _awaited(count, _place_of("client", count), lambda: opened(loop))()
+        client = await anext(items)
+        if is_dropped:
+            await items.aclose()
+        else:
+            assert [item async for item in items] == [client]
+        assert client.state is ClientState.LOST
+        assert ends == ["CONNECTED"], "the function ended before its client"
+
+    run_virtually(main)
