@@ -38,6 +38,7 @@ from raykeeper.client.async_client import AsyncClient
 from raykeeper.client.client import Client
 from raykeeper.client.client_id import ClientId
 from raykeeper.client.connect import connect
+from raykeeper.client.recipes.barrier import Barrier
 from raykeeper.client.recipes.counter import Counter
 from raykeeper.client.results import Quota
 from raykeeper.client.states import ClientState
@@ -74,4 +75,5 @@ __all__ = [
     "Quota",
     "QuotaLimits",
     "Counter",
+    "Barrier",
 ]

@@ -2,6 +2,7 @@
 
 from typing import Generic, cast
 
+from raykeeper.client.recipes.barrier import Barrier
 from raykeeper.client.recipes.counter import Counter
 from raykeeper.client.recipes.lock import Lock
 from raykeeper.client.recipes.read_write_lock import ReadWriteLock
@@ -30,6 +31,10 @@ class OfferedRecipes(Generic[K]):
     def counter(self, path: str, default: int = 0) -> Counter[K]:
         """A shared integer. See client/recipes/counter.py."""
         return Counter(self._runner(), path, default)
+
+    def barrier(self, path: str) -> Barrier[K]:
+        """A barrier that somebody removes. See client/recipes/barrier.py."""
+        return Barrier(self._runner(), path)
 
     def _runner(self) -> FlowRunner:
         return cast(FlowRunner, self)

@@ -6,5 +6,6 @@ holding.py      what is held: its fencing token, its loss, `with` blocks
 lock.py         the fair lock, and the queue of its contenders
 simple_lock.py, read_write_lock.py   one znode and a herd; readers beside each other
 replacing.py    compare and set, in one request
+barrier.py      until somebody removes it
 counter.py      a shared integer
 """

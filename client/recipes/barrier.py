@@ -1,0 +1,86 @@
+"""A barrier: who waits for it goes on when somebody removes it.
+
+    barrier = client.barrier("/barriers/loaded")
+    barrier.create()                    # whoever lets the others wait
+    barrier.wait(timeout_s=60)          # the others, until it is removed
+
+The barrier is one znode that stays until somebody removes it: it does not end with the session
+of whoever made it. The invariant of this file: nobody who waits goes on while the znode has been
+there all the time, however old the state of one's own server is; so the first look is linearizable.
+
+Paper: section 2.4. kazoo: `Barrier`. Curator: `DistributedBarrier`.
+"""
+
+from raykeeper.client.errors import NodeExistsError, NoNodeError
+from raykeeper.client.flows import Abandoned, Bell, Flow, Wait
+from raykeeper.client.outstanding import Query
+from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
+from raykeeper.client.recipes.steps import (
+    checked_root,
+    create,
+    delete,
+    give_up_after,
+    leave,
+    look,
+)
+from raykeeper.client.watched_event import EventType
+from raykeeper.znodes.requests import GetData, WatchKind
+
+
+class Barrier(Recipe[K]):
+    """A barrier at one path."""
+
+    def __init__(self, client: FlowRunner, path: str) -> None:
+        """Use `Client.barrier`."""
+        super().__init__(client)
+        self.path = checked_root(path)
+
+    @operation
+    def create(self) -> Flow[bool]:
+        """Let others wait from now on; False if they have to already.
+
+        Raises:
+            KeeperError: as for every call.
+        """
+        try:
+            yield from create(self.path)
+        except NodeExistsError:
+            return False
+        return True
+
+    @operation
+    def remove(self) -> Flow[bool]:
+        """Let all go on who wait; False if there was no barrier.
+
+        Raises:
+            KeeperError: as for every call.
+        """
+        return (yield from delete(self.path))
+
+    @operation
+    def wait(self, timeout_s: float | None = None) -> Flow[None]:
+        """Wait until there is no barrier.
+
+        Args:
+            timeout_s: How long to wait; 0 to only look, None for ever.
+
+        Raises:
+            WaitTimeoutError: it was there all the time.
+            KeeperError: as for every call.
+        """
+        yield give_up_after(timeout_s, f"the barrier {self.path} was not removed")
+        bell = Bell()
+        try:
+            yield Query(GetData, self.path, bell, linearizable=True)
+        except NoNodeError:
+            return
+        while True:
+            try:
+                yield Wait((bell,))
+            except Abandoned:
+                yield from leave([], [(self.path, WatchKind.DATA, bell)])
+                raise
+            if any(event.type is EventType.DELETED for event in bell.take()):
+                return
+            if (yield from look(self.path, bell)) is None:
+                return

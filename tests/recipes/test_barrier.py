@@ -1,0 +1,120 @@
+"""The barrier: who waits, who goes on, what is left behind."""
+
+import pytest
+
+from raykeeper.client.errors import SessionExpiredError, WaitTimeoutError
+from raykeeper.znodes.errors import BadArgumentsError
+from raykeeper.znodes.requests import Delete, SetData
+from tests.recipes.stage import Member, Stage
+
+PATH = "/barriers/x"
+
+
+def up(member: Member) -> None:
+    assert member.barrier(PATH).create()
+
+
+def test_all_wait_until_it_is_removed(stage: Stage) -> None:
+    members = [stage.member() for _ in range(5)]
+    up(members[0])
+    waits = [member.begin(member.barrier(PATH).wait) for member in members]
+    assert not any(wait.is_done for wait in waits)
+    assert members[3].barrier(PATH).remove()
+    assert all(wait.is_done for wait in waits)
+    members[0].barrier(PATH).wait()  # there is none
+
+
+def test_it_is_made_once_and_removed_once(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    up(alice)
+    assert not bob.barrier(PATH).create()
+    assert bob.barrier(PATH).remove()
+    assert not alice.barrier(PATH).remove()
+
+
+def test_what_it_costs(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    up(alice)
+    bob.asked.clear()
+    wait = bob.begin(bob.barrier(PATH).wait)
+    alice.barrier(PATH).remove()
+    assert wait.is_done
+    assert (dict(bob.asked), bob.events) == ({"GetData": 1}, 1)
+
+
+def test_it_outlives_the_session_that_made_it(stage: Stage) -> None:
+    alice, bob = stage.member(session_timeout_ms=2_000), stage.member()
+    up(alice)
+    wait = bob.begin(bob.barrier(PATH).wait)
+    alice.die()
+    stage.pass_time(5_000)
+    assert not wait.is_done
+    bob.ask(Delete(PATH, -1))
+    assert wait.is_done
+
+
+def test_a_barrier_that_is_on_its_way_to_a_follower_is_seen() -> None:
+    stage = Stage(3)
+    alice, bob = stage.member(server=1), stage.member(server=2)
+    up(alice)
+    assert not bob.begin(bob.barrier(PATH).wait).is_done
+
+
+def test_a_change_of_its_value_lets_nobody_go_on(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    up(alice)
+    wait = bob.begin(bob.barrier(PATH).wait)
+    alice.ask(SetData(PATH, b"still", -1))
+    assert not wait.is_done
+    alice.barrier(PATH).remove()
+    assert wait.is_done
+
+
+def test_removed_and_made_again_it_was_removed(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    up(alice)
+    wait = bob.begin(bob.barrier(PATH).wait)
+    bob.cut()
+    alice.barrier(PATH).remove()
+    up(alice)
+    bob.mend()
+    assert wait.is_done
+
+
+@pytest.mark.parametrize("timeout_s", [0, 2])
+def test_a_wait_that_times_out_leaves_nothing_behind(stage: Stage, timeout_s: float) -> None:
+    alice, bob = stage.member(), stage.member()
+    up(alice)
+    wait = bob.begin(bob.barrier(PATH).wait, timeout_s=timeout_s)
+    stage.pass_time(2_100)
+    with pytest.raises(WaitTimeoutError, match="the barrier /barriers/x was not removed"):
+        _ = wait.value
+    before = bob.events
+    alice.barrier(PATH).remove()
+    assert bob.events == before
+
+
+def test_a_wait_that_nobody_wants_any_more_leaves_nothing_behind(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    up(alice)
+    bob.begin(bob.barrier(PATH).wait).run.abandon()
+    stage.rest()
+    before = bob.events
+    alice.barrier(PATH).remove()
+    assert bob.events == before
+
+
+def test_the_end_of_the_session_ends_the_wait(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member(session_timeout_ms=2_000)
+    up(alice)
+    wait = bob.begin(bob.barrier(PATH).wait)
+    bob.cut()
+    stage.pass_time(3_000)
+    with pytest.raises(SessionExpiredError):
+        _ = wait.value
+
+
+@pytest.mark.parametrize("path", ["", "x", "/"])
+def test_a_path_that_is_none_is_refused(stage: Stage, path: str) -> None:
+    with pytest.raises(BadArgumentsError):
+        stage.member().barrier(path)
