@@ -211,7 +211,8 @@ class Flows:
         """The session is over: nobody waits any more."""
         self._end = cause
         for run in list(self._waiting):
-            run.interrupt(cause)
+            if run in self._waiting:  # one that was interrupted may have rung the bell of another
+                run.interrupt(cause)
 
     def add_waiting(self, run: "Run") -> None:
         """For `Run`: it came to a Wait."""

@@ -393,3 +393,23 @@ def test_the_end_of_the_session_is_raised_at_every_wait(desk: Desk) -> None:
     _, told = start(desk, grabbing(Bell(), log))  # too late
     desk.answer()
     assert told == [SessionExpiredError]
+
+
+def test_the_end_of_the_session_finds_flows_that_wake_each_other(desk: Desk) -> None:
+    bells = Bell(), Bell()
+    ends: list[str] = []
+
+    def wait(own: Bell, other: Bell) -> Flow[None]:
+        try:
+            yield Wait((own,))
+        except KeeperError:
+            ends.append("ended")
+            other.ring()
+        else:
+            ends.append("woken")
+
+    for own, other in (bells, bells[::-1]):
+        desk.flows.start(wait(own, other))
+    desk.flows.ended(SessionExpiredError(""))
+    assert ends == ["ended", "woken"]
+    assert desk.reported == []
