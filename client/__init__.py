@@ -40,6 +40,8 @@ from raykeeper.client.client_id import ClientId
 from raykeeper.client.connect import connect
 from raykeeper.client.recipes.barrier import Barrier
 from raykeeper.client.recipes.counter import Counter
+from raykeeper.client.recipes.election import Election, Leader, Leadership, Observation
+from raykeeper.client.recipes.leader_latch import LeaderLatch
 from raykeeper.client.results import Quota
 from raykeeper.client.states import ClientState
 from raykeeper.client.transaction import AsyncTransaction, BlockingTransaction
@@ -76,4 +78,9 @@ __all__ = [
     "QuotaLimits",
     "Counter",
     "Barrier",
+    "Election",
+    "Leader",
+    "Leadership",
+    "Observation",
+    "LeaderLatch",
 ]

@@ -4,6 +4,8 @@ from typing import Generic, cast
 
 from raykeeper.client.recipes.barrier import Barrier
 from raykeeper.client.recipes.counter import Counter
+from raykeeper.client.recipes.election import Election
+from raykeeper.client.recipes.leader_latch import LeaderLatch, Listener
 from raykeeper.client.recipes.lock import Lock
 from raykeeper.client.recipes.read_write_lock import ReadWriteLock
 from raykeeper.client.recipes.recipe import FlowRunner, K
@@ -35,6 +37,23 @@ class OfferedRecipes(Generic[K]):
     def barrier(self, path: str) -> Barrier[K]:
         """A barrier that somebody removes. See client/recipes/barrier.py."""
         return Barrier(self._runner(), path)
+
+    def election(self, path: str, identifier: bytes = b"") -> Election[K]:
+        """A leader election with epochs. See client/recipes/election.py."""
+        return Election(self._runner(), path, identifier)
+
+    def leader_latch(
+        self,
+        path: str,
+        identifier: bytes = b"",
+        on_gained: Listener[K] | None = None,
+        on_lost: Listener[K] | None = None,
+    ) -> LeaderLatch[K]:
+        """A candidate in the background. See client/recipes/leader_latch.py.
+
+        `on_gained` and `on_lost` are called, in turn, with each leadership it gets and loses.
+        """
+        return LeaderLatch(self._runner(), path, identifier, on_gained, on_lost)
 
     def _runner(self) -> FlowRunner:
         return cast(FlowRunner, self)

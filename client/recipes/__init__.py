@@ -3,9 +3,12 @@
 recipe.py       what a recipe is; an operation, written once for both clients
 steps.py        steps that many take: create with parents, look, delete, leave
 holding.py      what is held: its fencing token, its loss, `with` blocks
+background.py   what goes on until it is closed
 lock.py         the fair lock, and the queue of its contenders
 simple_lock.py, read_write_lock.py   one znode and a herd; readers beside each other
 replacing.py    compare and set, in one request
 barrier.py      until somebody removes it
 counter.py      a shared integer
+election.py     who leads, numbered; who wants to know
+leader_latch.py a candidate in the background
 """

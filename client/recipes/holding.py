@@ -44,6 +44,10 @@ class Loss(Recipe[K]):
             WaitTimeoutError: it is held still.
         """
         yield give_up_after(timeout_s, f"{self._what} is not lost")
+        yield from self.passed()
+
+    def passed(self) -> Flow[None]:
+        """For recipes: `wait` as a part of another flow."""
         if self.is_set():
             return
         bell = Bell()

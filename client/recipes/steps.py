@@ -77,11 +77,13 @@ def create(
     ephemeral: bool = False,
     sequence: bool = False,
     ttl_ms: Millis | None = None,
+    parent_stays: bool = False,
 ) -> Flow[tuple[str, Stat]]:
     """Create a znode, and its parents if they are missing; its real path and Stat.
 
-    A missing parent becomes a container, which goes with its last child; those above it stay.
-    With `ttl_ms` it is neither ephemeral nor sequential.
+    A missing parent becomes a container, which goes with its last child, unless `parent_stays`,
+    for it has a value that must last; those above it stay. With `ttl_ms` it is neither ephemeral
+    nor sequential.
 
     Raises:
         KeeperError: what the creation failed with.
@@ -96,14 +98,16 @@ def create(
         try:
             made: tuple[str, Stat] = yield creation
         except NoNodeError:
-            yield from ensure(parent_of(path))
+            yield from ensure(parent_of(path), stays=parent_stays)
         else:
             return made
     raise NoNodeError(parent_of(path), "somebody deletes it again and again")
 
 
-def ensure(path: str) -> Flow[None]:
+def ensure(path: str, *, stays: bool = False) -> Flow[None]:
     """Create a container unless the znode is there, and the missing ones above it to stay.
+
+    With `stays` it is no container.
 
     Raises:
         KeeperError: what a creation failed with.
@@ -112,7 +116,8 @@ def ensure(path: str) -> Flow[None]:
     while (upper := parent_of(above[-1])) != "/" and above[-1] != "/":
         above.append(upper)
     asks = [Create(each, b"", 0, None, 0) for each in reversed(above[1:])]
-    outcomes = yield Together([*asks, Create(path, b"", CreateMode.CONTAINER, None, 0)])
+    flags = 0 if stays else CreateMode.CONTAINER
+    outcomes = yield Together([*asks, Create(path, b"", flags, None, 0)])
     for outcome in outcomes:
         if isinstance(outcome, KeeperError) and not isinstance(outcome, NodeExistsError):
             if isinstance(outcome, NoNodeError):

@@ -1,0 +1,173 @@
+"""What goes on beside its owner from `start` to `close`: a latch, an observation, a cache.
+
+    with client.leader_latch("/jobs/leader") as latch:      # start() and close()
+        ...
+
+The invariant of this file: after `close` has returned nothing goes on and nobody is called back
+any more; the end of the session is such an end too. What failed for good is told to whoever waits.
+
+Curator: the recipes with `start` and `close`, each of which has its own executor.
+"""
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+from raykeeper.client.errors import KeeperError, RecipeError
+from raykeeper.client.flows import Abandoned, Bell, Flow, Fork, Run, Tell, Wait
+from raykeeper.client.recipes.recipe import Awaited, Blocking, FlowRunner, K, Recipe, operation
+from raykeeper.client.recipes.steps import give_up_after
+
+
+class Gong:
+    """Like a bell that many may wait for. It wakes those who wait, and is silent again."""
+
+    def __init__(self) -> None:
+        self._bells: list[Bell] = []
+
+    def ring(self) -> None:
+        """Wake all who wait."""
+        bells, self._bells = self._bells, []
+        for bell in bells:
+            bell.ring()
+
+    def wait(self) -> Flow[None]:
+        """Until it rings next.
+
+        Raises:
+            KeeperError: the session is over.
+        """
+        bell = Bell()
+        self._bells.append(bell)
+        try:
+            yield Wait((bell,))
+        except (Abandoned, KeeperError):
+            if bell in self._bells:
+                self._bells.remove(bell)
+            raise
+
+
+class Background(Recipe[K]):
+    """One flow beside its owner. It may be started once."""
+
+    def __init__(self, client: FlowRunner, what: str) -> None:
+        """`what` it is, for errors."""
+        super().__init__(client)
+        self.what = what
+        """For messages: what goes on."""
+        self.changed = Gong()
+        """For recipes: rung when there is news for whoever waits."""
+        self._run: Run | None = None
+        self._is_closed = False
+        self._is_over = False
+        self._failure: Exception | None = None
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed, or is being closed."""
+        return self._is_closed
+
+    @operation
+    def start(self) -> Flow[None]:
+        """Begin. What it needs of the ensemble is done in the background.
+
+        Raises:
+            RecipeError: it was started, or closed, before.
+            KeeperError: the session is over.
+        """
+        yield from self.begin()
+
+    @operation
+    def close(self, timeout_s: float | None = None) -> Flow[None]:
+        """Give everything back and end; again: nothing. The end of the session ends it too.
+
+        Raises:
+            WaitTimeoutError: it goes on ending in the background.
+        """
+        yield give_up_after(timeout_s, f"{self.what} is not closed yet")
+        yield from self.end()
+
+    def work(self) -> Flow[None]:
+        """For subclasses: what goes on. `close` raises Abandoned in it, where it cleans up."""
+        raise NotImplementedError
+
+    def begin(self) -> Flow[None]:
+        """For recipes: `start` as a part of another flow."""
+        if self._run is not None or self._is_closed:
+            raise RecipeError(f"{self.what} was started before; make another one")
+        self._run = yield Fork(self._go())
+
+    def end(self) -> Flow[None]:
+        """For recipes: `close` as a part of another flow."""
+        yield from self.undo()
+        try:
+            while self._run is not None and not self._is_over:
+                yield from self.changed.wait()
+        except KeeperError:
+            return  # everything ended with the session
+
+    def undo(self) -> Flow[None]:
+        """End it without waiting: nobody wants it any more."""
+        yield from ()
+        if not self._is_closed:
+            self._is_closed = True
+            if self._run is not None:
+                self._run.abandon()
+            self.changed.ring()
+
+    def tell(self, callback: Callable[..., object], *arguments: Any) -> Flow[None]:
+        """For recipes: have a callback called, unless it is closed by then."""
+        yield Tell(self._call, (callback, arguments))
+
+    def _call(self, callback: Callable[..., object], arguments: tuple[Any, ...]) -> object:
+        return None if self._is_closed else callback(*arguments)
+
+    def until(self, is_so: Callable[[], object]) -> Flow[None]:
+        """For recipes: wait for what is told by `changed`.
+
+        Raises:
+            RecipeError: it is closed.
+            KeeperError: it failed, or the session is over.
+        """
+        while not is_so():
+            if self._failure is not None:
+                raise self._failure
+            if self._run is None or self._is_closed:
+                raise RecipeError(f"{self.what} is not started, or closed")
+            yield from self.changed.wait()
+
+    def _go(self) -> Flow[None]:
+        try:
+            yield from self.work()
+        except Abandoned:
+            pass
+        except (KeeperError, RecipeError) as error:
+            self._failure = error
+        self._is_over = True
+        self.changed.ring()
+        if self._failure is not None and not self._client.is_lost():
+            raise self._failure  # to be reported: perhaps nobody waits
+
+    def __enter__(self: "Background[Blocking]") -> Any:
+        self._client.run_flow(self.begin(), "start")
+        return self
+
+    def __exit__(
+        self: "Background[Blocking]",
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._client.run_flow(self.end(), "close")
+
+    async def __aenter__(self: "Background[Awaited]") -> Any:
+        await self._client.run_flow(self.begin(), "start")
+        return self
+
+    async def __aexit__(
+        self: "Background[Awaited]",
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._client.run_flow(self.end(), "close")

@@ -1,0 +1,272 @@
+"""Leader election: one leads, the others watch each the one before; every leadership has a number.
+
+    election = client.election("/jobs/leader", b"worker 1")
+    with election as leadership:            # waits until it is our turn
+        start_work(leadership.epoch)        # 1, 2, 3, ...: one more than the leader before
+        leadership.lost.check()             # LostError once somebody else may lead
+    election.leader()                       # who leads now
+
+The queue is that of the lock. The epoch is the value of the election's znode, which stays: whoever
+comes to lead raises it by one, in one transaction, on the condition that its own candidate still is
+the znode that it created. So the invariants of this file: an epoch is given to one leadership only,
+a later leadership has a larger one, and who was deposed can raise it no more.
+
+The epoch counts from 0 again if somebody deletes the election's znode; the token grows even then.
+
+Paper: section 2.4 (locks without a herd). Epochs: ZooKeeper's lecture in MIT's 6.824. kazoo:
+`Election`. Curator: `LeaderSelector`.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from raykeeper.client.errors import (
+    InvalidValueError,
+    KeeperError,
+    LostError,
+    RecipeError,
+)
+from raykeeper.client.flows import Abandoned, Bell, Flow, Wait
+from raykeeper.client.outstanding import Query
+from raykeeper.client.recipes.background import Background
+from raykeeper.client.recipes.holding import Held, Holding, keep
+from raykeeper.client.recipes.lock import Contender, before_me, contenders, wait_in_line
+from raykeeper.client.recipes.recipe import FlowRunner, K, operation
+from raykeeper.client.recipes.steps import (
+    ATTEMPTS_MAX,
+    checked_bytes,
+    checked_root,
+    create,
+    give_up_after,
+    leave,
+    look,
+    transact,
+    watch_for,
+)
+from raykeeper.zab.ids import Zxid
+from raykeeper.znodes.paths import join
+from raykeeper.znodes.requests import (
+    ANY_VERSION,
+    Compare,
+    CompareField,
+    GetData,
+    Relation,
+    SetData,
+    Sync,
+    WatchKind,
+)
+
+PREFIX = "candidate-"
+
+
+class Leader(Struct, frozen=True):
+    """Who leads."""
+
+    identifier: bytes
+    """What it said of itself."""
+    epoch: int
+    token: Zxid
+    """The fencing token of its leadership."""
+
+
+class Leadership(Held[K]):
+    """A leadership of this session, until it resigns or loses it."""
+
+    epoch: int = 0
+    """One more than that of the leader before; nobody else ever has the same."""
+
+    @operation
+    def resign(self) -> Flow[None]:
+        """Give it up, once; again: nothing. The next candidate leads.
+
+        Raises:
+            LostError: it was lost before.
+            KeeperError: it is not known to be given up; it ends with the session.
+        """
+        yield from self.give_back()
+
+
+class _Record(Struct, frozen=True):
+    """The value of the election's znode: of the newest leadership."""
+
+    epoch: int
+    candidate: str
+    token: int
+
+
+_NONE_YET: Final = _Record(0, "", 0)
+_encode: Final = msgspec.json.Encoder().encode
+_decode: Final = msgspec.json.Decoder(_Record).decode
+
+
+class Election(Holding[K, Leadership[K]]):
+    """An election, for candidates and for those who want to know who leads."""
+
+    def __init__(self, client: FlowRunner, path: str, identifier: bytes = b"") -> None:
+        """Use `Client.election`. `identifier` is shown to whoever asks who leads."""
+        super().__init__(client)
+        self.path = checked_root(path)
+        self._identifier = checked_bytes("identifier", identifier)
+
+    @operation
+    def lead(self, timeout_s: float | None = None) -> Flow[Leadership[K]]:
+        """Stand for election, behind all that did before, and wait until it is won.
+
+        Args:
+            timeout_s: How long to wait; 0 to lead only if nobody does, None for ever.
+
+        Raises:
+            WaitTimeoutError: others led all the time; nothing is left behind.
+            LostError: somebody deleted the znode of this candidate.
+            InvalidValueError: the value of the election's znode is not one of an election.
+            KeeperError: as for every call.
+        """
+        return (yield from self.get(timeout_s))
+
+    def get(self, timeout_s: float | None = None) -> Flow[Leadership[K]]:
+        """`lead` as a part of another flow."""
+        yield give_up_after(timeout_s, f"in {self.path} others led")
+        prefix = join(self.path, PREFIX)
+        own, stat = yield from create(
+            prefix, self._identifier, ephemeral=True, sequence=True, parent_stays=True
+        )
+        place: Leadership[K] = Leadership(
+            self._client, f"the leadership of {self.path}", own, stat.czxid
+        )
+        yield from wait_in_line(place, before_me)
+        try:
+            place.epoch = yield from _raise_epoch(self.path, place)
+        except (KeeperError, RecipeError):
+            yield from leave([own])
+            raise
+        return (yield from keep(place))
+
+    @operation
+    def leader(self) -> Flow[Leader | None]:
+        """Who leads now, None while nobody does. The newest state is asked for.
+
+        Raises:
+            InvalidValueError: the value of the election's znode is not one of an election.
+            KeeperError: as for every call.
+        """
+        yield Query(Sync, self.path)  # what follows is at least as new
+        return (yield from _leader(self.path))
+
+    @operation
+    def candidates(self) -> Flow[list[Contender]]:
+        """Who leads, first, and who stands for election, in order.
+
+        Raises:
+            KeeperError: as for every call.
+        """
+        return (yield from contenders(self.path, PREFIX))
+
+    @operation
+    def observe(self, callback: Callable[[Leader | None], object]) -> Flow["Observation[K]"]:
+        """Have `callback` called with who leads, now and after each change, until it is closed.
+
+        It is called with None while nobody leads. Who led only for a moment may be left out; the
+        last call always tells what is. Nothing tells of the end of the session but its own state.
+
+        Raises:
+            InvalidValueError: the value of the election's znode is not one of an election.
+            KeeperError: as for every call.
+        """
+        observation: Observation[K] = Observation(self._client, self.path, callback)
+        yield from observation.begin()
+        yield from observation.until(lambda: observation.has_looked)
+        return observation
+
+
+class Observation(Background[K]):
+    """Tells who leads, until it is closed. Two watches; two reads for each change."""
+
+    def __init__(
+        self, client: FlowRunner, path: str, callback: Callable[[Leader | None], object]
+    ) -> None:
+        """Use `Election.observe`."""
+        super().__init__(client, f"the observation of {path}")
+        self.has_looked = False
+        """For `observe`: whether the callback was told what was."""
+        self._path = path
+        self._callback = callback
+
+    def work(self) -> Flow[None]:
+        """See `Background`."""
+        bell = Bell()
+        told: Leader | None = None
+        watched = {self._path}
+        try:
+            while True:
+                bell.take()
+                leader = yield from _leader(self._path, bell, watched)
+                if leader != told or not self.has_looked:
+                    told, self.has_looked = leader, True
+                    yield from self.tell(self._callback, leader)
+                    self.changed.ring()
+                yield Wait((bell,))
+        except (Abandoned, RecipeError):
+            yield from leave([], [(path, WatchKind.DATA, bell) for path in sorted(watched)])
+            raise
+
+
+def _raise_epoch(path: str, place: Held[K]) -> Flow[int]:
+    """Give the next epoch to the leadership for which `place` stands."""
+    for _ in range(ATTEMPTS_MAX):
+        value, stat = yield Query(GetData, path)
+        epoch = _record_of(path, value).epoch + 1
+        record = _Record(epoch, place.path.rpartition("/")[2], place.token)
+        is_raised, _results = yield from transact(
+            [SetData(path, _encode(record), ANY_VERSION)],
+            [
+                Compare(place.path, CompareField.CZXID, Relation.EQUAL, place.token),
+                Compare(path, CompareField.MZXID, Relation.EQUAL, stat.mzxid),
+            ],
+        )
+        if is_raised:
+            return epoch
+        # Our candidate is gone, or the epoch we read was an old one: this server may lag behind.
+        mine = yield from look(place.path)
+        if mine is None or mine[1].czxid != place.token:
+            raise LostError(f"somebody deleted {place.path} as it came to lead")
+    raise RecipeError(f"somebody changes {path} again and again")
+
+
+def _record_of(path: str, value: bytes) -> _Record:
+    if not value:
+        return _NONE_YET
+    try:
+        return _decode(value)
+    except msgspec.MsgspecError as error:
+        raise InvalidValueError(f"the value of {path} is not one of an election: {error}") from None
+
+
+def _leader(
+    path: str, bell: Bell | None = None, watched: set[str] | None = None
+) -> Flow[Leader | None]:
+    """Who leads, for all that this server knows; with watches that tell of a change.
+
+    Args:
+        path: Of the election.
+        bell: Rung by the watches; None for none.
+        watched: The paths that are watched are added here.
+    """
+    found = yield from look(path, bell)
+    if found is None and bell is not None and (yield from watch_for(path, bell)) is not None:
+        found = yield from look(path, bell)  # it came in between
+    if found is None:
+        return None
+    record = _record_of(path, found[0])
+    if not record.candidate:
+        return None
+    candidate = join(path, record.candidate)
+    if watched is not None:
+        watched.intersection_update({path})
+        watched.add(candidate)
+    mine = yield from look(candidate, bell)
+    if mine is None or mine[1].czxid != record.token:
+        return None
+    return Leader(mine[0], record.epoch, Zxid(record.token))

@@ -1,0 +1,98 @@
+"""A leader latch: stands for election in the background from `start` to `close`, again and again.
+
+    with client.leader_latch("/jobs/leader", b"worker 1") as latch:
+        latch.wait()                        # until we lead
+        while latch.has_leadership:
+            work(epoch=latch.leadership.epoch)
+
+The election is that of election.py, with its guarantees: a latch and an `Election` on one path are
+rivals. `has_leadership` is true only while nobody else can lead, by the client's own clock. A
+candidate that somebody deletes stands for election again, behind all others; after the end of the
+session nothing does.
+
+Curator: `LeaderLatch`. There a lost connection ends the leadership at once, or may not; here the
+leadership lasts as long as the session.
+"""
+
+from collections.abc import Callable
+
+from raykeeper.client.errors import LostError
+from raykeeper.client.flows import Abandoned, Flow, Tell
+from raykeeper.client.recipes.background import Background
+from raykeeper.client.recipes.election import Election, Leadership
+from raykeeper.client.recipes.recipe import FlowRunner, K, operation
+from raykeeper.client.recipes.steps import give_up_after
+
+Listener = Callable[[Leadership[K]], object]
+
+
+class LeaderLatch(Background[K]):
+    """A candidate that stands for election for as long as it is not closed."""
+
+    def __init__(
+        self,
+        client: FlowRunner,
+        path: str,
+        identifier: bytes = b"",
+        on_gained: Listener[K] | None = None,
+        on_lost: Listener[K] | None = None,
+    ) -> None:
+        """Use `Client.leader_latch`. See there for the arguments."""
+        super().__init__(client, f"the leader latch {path}")
+        self._election: Election[K] = Election(client, path, identifier)
+        self._on_gained: Listener[K] | None = on_gained
+        self._on_lost: Listener[K] | None = on_lost
+        self._leadership: Leadership[K] | None = None
+
+    @property
+    def leadership(self) -> Leadership[K] | None:
+        """The present leadership, None if there is none; its epoch, token and `lost`."""
+        leadership = self._leadership
+        return None if leadership is None or leadership.lost.is_set() else leadership
+
+    @property
+    def has_leadership(self) -> bool:
+        """Whether this latch leads. False on time, even if no thread got to run."""
+        return self.leadership is not None
+
+    @operation
+    def wait(self, timeout_s: float | None = None) -> Flow[Leadership[K]]:
+        """Wait until this latch leads.
+
+        Raises:
+            WaitTimeoutError: others led all the time. The latch goes on standing for election.
+            RecipeError: it is not started, or closed.
+            KeeperError: its candidate cannot be made, or the session is over.
+        """
+        yield give_up_after(timeout_s, f"{self.what} does not lead")
+        yield from self.until(lambda: self.has_leadership)
+        assert self._leadership is not None
+        return self._leadership
+
+    def work(self) -> Flow[None]:
+        """See `Background`."""
+        while not self.is_closed and not self._client.is_lost():
+            try:
+                leadership: Leadership[K] = yield from self._election.get()
+            except LostError:
+                continue  # somebody deleted the candidate: it queues up again
+            yield from self._lead(leadership)
+
+    def _lead(self, leadership: Leadership[K]) -> Flow[None]:
+        self._leadership = leadership
+        yield from self._tell(self._on_gained, leadership)
+        self.changed.ring()
+        closing: Abandoned | None = None
+        try:
+            yield from leadership.lost.passed()
+        except Abandoned as abandoned:
+            closing = abandoned
+            yield from leadership.undo()
+        self._leadership = None
+        yield from self._tell(self._on_lost, leadership)
+        if closing is not None:
+            raise closing
+
+    def _tell(self, listener: Listener[K] | None, leadership: Leadership[K]) -> Flow[None]:
+        if listener is not None:
+            yield Tell(listener, (leadership,))

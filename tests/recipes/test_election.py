@@ -1,0 +1,297 @@
+"""The election: who leads, with which epoch, who is woken, who is told."""
+
+import msgspec
+import pytest
+
+from raykeeper.client.errors import (
+    InvalidValueError,
+    LostError,
+    RecipeError,
+    SessionExpiredError,
+    WaitTimeoutError,
+)
+from raykeeper.client.recipes.election import Leader
+from raykeeper.client.recipes.steps import children
+from raykeeper.znodes.errors import BadArgumentsError
+from raykeeper.znodes.requests import Create, Delete, SetData
+from tests.recipes.freezing import abandoned_at, freeze_at
+from tests.recipes.stage import Member, Outcome, Stage
+
+PATH = "/jobs/leader"
+
+
+def lead(member: Member, identifier: bytes = b"") -> Outcome:
+    return member.begin(member.election(PATH, identifier).lead)
+
+
+def candidates(member: Member) -> int:
+    return len(member.do(children(PATH)))
+
+
+def test_each_leadership_has_the_next_epoch(stage: Stage) -> None:
+    members = [stage.member() for _ in range(5)]
+    waits = [lead(member) for member in members]
+    tokens = []
+    for place, wait in enumerate(waits):
+        assert [each.is_done for each in waits] == [True] * (place + 1) + [False] * (4 - place)
+        assert wait.value.epoch == place + 1
+        tokens.append(wait.value.token)
+        wait.value.resign()
+    assert tokens == sorted(set(tokens))
+
+
+def test_the_epoch_outlives_all_candidates(stage: Stage) -> None:
+    alice = stage.member()
+    for epoch in (1, 2, 3):
+        with alice.election(PATH) as leadership:
+            assert leadership.epoch == epoch
+        stage.pass_time(5_000)  # a container would go
+    assert candidates(alice) == 0
+
+
+def test_a_resignation_wakes_one_of_a_hundred(stage: Stage) -> None:
+    members = [stage.member() for _ in range(101)]
+    waits = [lead(member) for member in members]
+    before = sum(member.events for member in members[1:])
+    waits[0].value.resign()
+    assert sum(member.events for member in members[1:]) - before == 1
+    assert [wait.is_done for wait in waits[1:3]] == [True, False]
+
+
+def test_what_it_costs(stage: Stage) -> None:
+    member = stage.member()
+    member.election(PATH).lead().resign()
+    member.asked.clear()
+    leadership = member.election(PATH).lead()
+    assert dict(member.asked) == {"Create": 1, "GetChildren": 1, "GetData": 2, "Transaction": 1}
+    leadership.resign()
+    assert member.asked["Delete"] == 1
+    member.asked.clear()
+    member.election(PATH).leader()
+    assert dict(member.asked) == {"Sync": 1, "GetData": 2}
+
+
+@pytest.mark.parametrize("how", ["timeout", "abandon", "cut"])
+def test_a_wait_that_is_given_up_leaves_nothing_behind(stage: Stage, how: str) -> None:
+    alice, bob, carol = (stage.member() for _ in range(3))
+    leadership = lead(alice).value
+    wait = bob.begin(bob.election(PATH).lead, timeout_s=2)
+    if how == "timeout":
+        stage.pass_time(2_100)
+        with pytest.raises(WaitTimeoutError, match="others led"):
+            _ = wait.value
+    elif how == "abandon":
+        wait.run.abandon()
+        stage.rest()
+    else:
+        bob.cut()
+        stage.pass_time(2_100)
+        bob.mend()
+    assert candidates(alice) == 1
+    with pytest.raises(WaitTimeoutError):
+        bob.election(PATH).lead(timeout_s=0)
+    leadership.resign()
+    assert carol.election(PATH).lead(timeout_s=0).epoch == 2
+
+
+def test_a_leadership_that_nobody_takes_is_given_up(stage: Stage) -> None:
+    alice = stage.member()
+    lead(alice).run.abandon()
+    stage.rest()
+    assert candidates(alice) == 0
+    alice.cut()
+    wait = alice.begin(alice.election(PATH).lead, timeout_s=1)
+    stage.pass_time(1_100)
+    assert wait.is_done
+    alice.mend()
+    assert candidates(alice) == 0
+    assert alice.election(PATH).leader() is None
+
+
+def test_a_leader_that_dies_is_followed(stage: Stage) -> None:
+    alice, bob = stage.member(session_timeout_ms=2_000), stage.member()
+    old = lead(alice, b"alice").value
+    wait = lead(bob, b"bob")
+    alice.die()
+    stage.pass_time(4_000)
+    assert old.lost.is_set()
+    assert wait.value.epoch == old.epoch + 1
+    assert wait.value.token > old.token
+    assert bob.election(PATH).leader() == Leader(b"bob", 2, wait.value.token)
+
+
+def test_a_frozen_leader_knows_that_it_lost(stage: Stage) -> None:
+    alice, bob = stage.member(session_timeout_ms=2_000), stage.member()
+    old = lead(alice).value
+    wait = lead(bob)
+    alice.freeze()
+    while not wait.is_done:
+        stage.pass_time(50)
+    assert old.lost.is_set()
+    alice.thaw()
+    with pytest.raises(LostError):
+        old.resign()
+
+
+def test_a_deposed_candidate_raises_no_epoch(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    bob.election(PATH).lead().resign()
+    freeze_at(alice, 4)  # it comes first, and reads the epoch
+    wait = lead(alice)
+    (own,) = bob.do(children(PATH))
+    bob.ask(Delete(f"{PATH}/{own}", -1))
+    alice.thaw()
+    with pytest.raises(LostError, match="as it came to lead"):
+        _ = wait.value
+    assert bob.election(PATH).lead().epoch == 2
+
+
+def test_an_epoch_that_was_raised_meanwhile_is_read_again(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    bob.election(PATH).lead().resign()
+    freeze_at(alice, 4)
+    wait = lead(alice)
+    record = msgspec.json.encode({"epoch": 7, "candidate": "", "token": 0})
+    bob.ask(SetData(PATH, record, -1))
+    alice.thaw()
+    assert wait.value.epoch == 8
+
+
+@pytest.mark.parametrize("is_contested", [False, True])
+def test_given_up_at_any_point_it_leaves_nothing_behind(stage: Stage, is_contested: bool) -> None:
+    alice, bob = stage.member(), stage.member()
+    held = [lead(alice).value] if is_contested else []
+    point = 1
+    while abandoned_at(bob, point, bob.election(PATH).lead):
+        assert candidates(alice) == len(held)
+        point += 1
+    assert point > 4
+    bob.begin(bob.election(PATH).lead).run.abandon()
+    stage.rest()
+    assert candidates(alice) == len(held)
+
+
+def test_a_candidate_whose_znode_is_deleted_is_told(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    leadership = lead(alice).value
+    wait = lead(bob)
+    for each in alice.election(PATH).candidates()[::-1]:
+        alice.ask(Delete(f"{PATH}/{each.name}", -1))
+    with pytest.raises(LostError, match="while it waited"):
+        _ = wait.value
+    assert leadership.lost.is_set()
+    with pytest.raises(LostError):
+        leadership.resign()
+    assert alice.election(PATH).leader() is None
+
+
+def test_a_value_of_somebody_else_is_refused(stage: Stage) -> None:
+    alice = stage.member()
+    alice.ask(Create("/other", b"my value", 0))
+    election = alice.election("/other")
+    for call in (election.lead, election.leader):
+        with pytest.raises(InvalidValueError, match="/other"):
+            call()
+    with pytest.raises(InvalidValueError, match="/other"):
+        election.observe(print)
+    assert alice.do(children("/other")) == []
+    stage.reported.clear()
+
+
+def test_who_leads(stage: Stage) -> None:
+    alice, bob, carol = (stage.member() for _ in range(3))
+    assert carol.election("/nowhere").leader() is None
+    old = lead(alice, b"alice").value
+    wait = lead(bob, b"bob")
+    assert carol.election(PATH).leader() == Leader(b"alice", 1, old.token)
+    assert [each.identifier for each in carol.election(PATH).candidates()] == [b"alice", b"bob"]
+    old.resign()
+    assert carol.election(PATH).leader() == Leader(b"bob", 2, wait.value.token)
+
+
+def test_an_observer_is_told_of_each_leader(stage: Stage) -> None:
+    alice, bob, carol = (stage.member() for _ in range(3))
+    told: list[Leader | None] = []
+    observation = carol.election(PATH).observe(told.append)
+    assert told == [None]
+    first = lead(alice, b"alice").value
+    second = lead(bob, b"bob")
+    first.resign()
+    second.value.resign()
+    assert [each and (each.identifier, each.epoch) for each in told if each] == [
+        (b"alice", 1),
+        (b"bob", 2),
+    ]
+    assert told[-1] is None
+    lead(alice, b"again")
+    assert told[-1] is not None
+    observation.close()
+    observation.close()
+    before, events = len(told), carol.events
+    alice.close()
+    assert (len(told), carol.events) == (before, events)  # not even a watch is left
+
+
+def test_an_observer_misses_nothing_without_a_link(stage: Stage) -> None:
+    alice, bob, carol = (stage.member() for _ in range(3))
+    told: list[Leader | None] = []
+    carol.election(PATH).observe(told.append)
+    first = lead(alice, b"alice").value
+    carol.cut()
+    second = lead(bob, b"bob")
+    first.resign()
+    carol.mend()
+    assert told[-1] == Leader(b"bob", 2, second.value.token)
+
+
+def test_an_observer_sees_that_a_leader_died(stage: Stage) -> None:
+    alice, carol = stage.member(session_timeout_ms=2_000), stage.member()
+    lead(alice, b"alice")
+    told: list[Leader | None] = []
+    observation = carol.election(PATH).observe(told.append)
+    assert [each and each.identifier for each in told] == [b"alice"]
+    alice.die()
+    stage.pass_time(4_000)
+    assert [each and each.identifier for each in told] == [b"alice", None]
+    stage.pass_time(1_000)
+    carol.ask(Delete(PATH, -1))
+    assert len(told) == 2
+    lead(stage.member(), b"bob")
+    assert told[-1] is not None
+    with pytest.raises(RecipeError, match="before"):
+        observation.start()
+
+
+def test_an_observation_that_nobody_takes_ends(stage: Stage) -> None:
+    alice, carol = stage.member(), stage.member()
+    told: list[Leader | None] = []
+    carol.begin(carol.election(PATH).observe, told.append).run.abandon()
+    stage.rest()
+    told.clear()
+    lead(alice)
+    assert told == []
+
+
+def test_the_end_of_the_session_ends_every_wait(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member(session_timeout_ms=2_000)
+    lead(alice)
+    wait = lead(bob)
+    observation = bob.election(PATH).observe(bob.called.append)
+    bob.cut()
+    stage.pass_time(3_000)
+    with pytest.raises(SessionExpiredError):
+        _ = wait.value
+    assert len(bob.called) == 1
+    with pytest.raises(SessionExpiredError):
+        bob.election(PATH).lead()
+    observation.close()
+
+
+def test_arguments_that_are_none_are_refused(stage: Stage) -> None:
+    alice = stage.member()
+    with pytest.raises(BadArgumentsError):
+        alice.election("/")
+    with pytest.raises(BadArgumentsError, match="identifier"):
+        alice.election(PATH, "me")  # type: ignore[arg-type]
+    with pytest.raises(BadArgumentsError, match="timeout_s"):
+        alice.election(PATH).lead(timeout_s=-1)

@@ -1,0 +1,152 @@
+"""The latch: it stands for election until it is closed, and knows on time whether it leads."""
+
+import pytest
+
+from raykeeper.client.errors import RecipeError, SessionExpiredError, WaitTimeoutError
+from raykeeper.client.recipes.leader_latch import LeaderLatch
+from raykeeper.client.recipes.recipe import Blocking
+from raykeeper.client.recipes.steps import children
+from raykeeper.znodes.errors import BadArgumentsError
+from raykeeper.znodes.requests import Create, Delete
+from tests.recipes.freezing import freeze_at
+from tests.recipes.stage import Member, Stage
+
+PATH = "/jobs/leader"
+
+
+class Told:
+    """What the listeners of a latch were told."""
+
+    def __init__(self, member: Member) -> None:
+        self.events: list[tuple[str, int]] = []
+        self.latch: LeaderLatch[Blocking] = member.leader_latch(
+            PATH,
+            on_gained=lambda each: self.events.append(("gained", each.epoch)),
+            on_lost=lambda each: self.events.append(("lost", each.epoch)),
+        )
+
+
+def places(member: Member) -> list[str]:
+    names: list[str] = member.do(children(PATH))
+    return sorted(names)
+
+
+def test_one_latch_leads_and_the_next_follows(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    one, other = Told(alice), Told(bob)
+    one.latch.start()
+    other.latch.start()
+    assert (one.latch.has_leadership, other.latch.has_leadership) == (True, False)
+    waiting = bob.begin(other.latch.wait)
+    with pytest.raises(WaitTimeoutError, match="does not lead"):
+        other.latch.wait(timeout_s=0)
+    one.latch.close()
+    assert not one.latch.has_leadership
+    assert waiting.value.epoch == 2
+    assert other.latch.leadership is waiting.value
+    other.latch.close()
+    assert (one.events, other.events) == (
+        [("gained", 1), ("lost", 1)],
+        [("gained", 2), ("lost", 2)],
+    )
+    assert places(alice) == []
+
+
+def test_it_queues_up_again_when_its_znode_is_deleted(stage: Stage) -> None:
+    alice, bob, carol = (stage.member() for _ in range(3))
+    one, other = Told(alice), Told(bob)
+    one.latch.start()
+    other.latch.start()
+    carol.ask(Delete(f"{PATH}/{places(carol)[0]}", -1))  # of the leader
+    assert one.events == [("gained", 1), ("lost", 1)]
+    assert other.events == [("gained", 2)]
+    assert len(places(carol)) == 2
+    carol.ask(Delete(f"{PATH}/{places(carol)[1]}", -1))  # of one that waits
+    assert len(places(carol)) == 2
+    other.latch.close()
+    assert one.events[2:] == [("gained", 3)]
+
+
+def test_a_dead_leader_is_followed(stage: Stage) -> None:
+    alice, bob = stage.member(session_timeout_ms=2_000), stage.member()
+    one, other = Told(alice), Told(bob)
+    one.latch.start()
+    other.latch.start()
+    alice.freeze()
+    while not other.latch.has_leadership:
+        stage.pass_time(50)
+        assert not (one.latch.has_leadership and other.latch.has_leadership)
+    alice.thaw()
+    stage.pass_time(100)
+    assert one.events == [("gained", 1), ("lost", 1)]
+    with pytest.raises(SessionExpiredError):
+        one.latch.wait()
+    one.latch.close()
+
+
+def test_a_lost_connection_loses_nothing(stage: Stage) -> None:
+    alice = stage.member()
+    one = Told(alice)
+    with one.latch:
+        alice.cut()
+        alice.mend()
+        assert one.latch.has_leadership
+    assert one.events == [("gained", 1), ("lost", 1)]
+
+
+@pytest.mark.parametrize("point", range(1, 6))
+def test_closed_at_any_point_it_leaves_nothing_behind(stage: Stage, point: int) -> None:
+    alice, bob = stage.member(), stage.member()
+    one = Told(alice)
+    freeze_at(alice, point)
+    one.latch.start()
+    closing = alice.begin(one.latch.close)
+    assert not closing.is_done
+    alice.thaw()
+    assert closing.value is None
+    assert places(bob) == []
+    assert [what for what, _ in one.events] in ([], ["gained", "lost"])
+
+
+def test_closed_while_it_waits_it_leaves_nothing_behind(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    one, other = Told(alice), Told(bob)
+    one.latch.start()
+    other.latch.start()
+    waiting = bob.begin(other.latch.wait)
+    bob.cut()
+    with pytest.raises(WaitTimeoutError, match="closed yet"):
+        other.latch.close(timeout_s=0)
+    bob.mend()
+    assert len(places(alice)) == 1
+    with pytest.raises(RecipeError, match="closed"):
+        _ = waiting.value
+    other.latch.close()
+    assert other.events == []
+
+
+def test_what_cannot_be_made_is_told_to_who_waits(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    bob.ask(Create("/jobs", b"not mine", 0))
+    latch = alice.leader_latch("/jobs")
+    latch.start()
+    with pytest.raises(RecipeError, match="/jobs"):
+        latch.wait()
+    assert len(stage.reported) == 1
+    stage.reported.clear()
+    latch.close()
+
+
+def test_it_is_started_once(stage: Stage) -> None:
+    latch = stage.member().leader_latch(PATH)
+    with pytest.raises(RecipeError, match="not started"):
+        latch.wait()
+    latch.start()
+    with pytest.raises(RecipeError, match="before"):
+        latch.start()
+    latch.close()
+    with pytest.raises(RecipeError, match="before"):
+        latch.start()
+    stage.member().leader_latch(PATH).close()
+    with pytest.raises(BadArgumentsError):
+        stage.member().leader_latch("jobs")
