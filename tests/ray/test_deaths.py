@@ -23,6 +23,7 @@ from tests.ray import holders
 from tests.ray.conftest import all_serve, eventually, new_name
 from tests.ray.holders import AsyncHolder
 
+ROOT = Path(__file__).parents[2]
 AT_ONCE_S = 0.1
 SOON_S = 2.5
 PATIENCE_S = 30.0
@@ -127,8 +128,7 @@ def test_a_driver(
 ) -> None:
     ensemble: Ensemble = request.getfixturevalue(carrier)
     program = [sys.executable, "-m", "tests.ray.holders", ensemble.name, "/driver"]
-    root = Path(__file__).parents[2]
-    driver = subprocess.Popen(program, env=driver_environment, stdin=subprocess.PIPE, cwd=root)
+    driver = subprocess.Popen(program, env=driver_environment, stdin=subprocess.PIPE, cwd=ROOT)
     try:
         with ensemble.connect() as client:
             assert Watched(client, "/driver").after(driver.kill) <= SOON_S
@@ -187,3 +187,18 @@ def doubtful(shared: Ensemble, over_calls: Ensemble) -> Iterator[dict[str, Doubt
 def test_in_doubt_only_the_timeout_ends_a_session(doubtful: dict[str, Doubtful], path: str) -> None:
     assert doubtful[path].lives, "no doubt: it is dead"
     assert doubtful[path].has_session
+
+
+def test_clients_on_other_nodes_and_on_nodes_that_are_lost() -> None:
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.ray.lost_nodes"],
+        env={**kept, "RAY_memory_monitor_refresh_ms": "0"},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=150,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.endswith("all is well\n")

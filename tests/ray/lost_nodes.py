@@ -1,0 +1,123 @@
+"""Clients on other Ray nodes than their server: killed, doubtful, and lost with their node.
+
+Run as a program by test_deaths.py, because a driver does not survive every end of a cluster. All
+"nodes" are on one machine, but Ray's ids tell them apart: the server asks Ray, not the kernel.
+"""
+
+import os
+import signal
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import ray
+from ray.cluster_utils import Cluster
+
+from raykeeper.client import Client
+from raykeeper.clusters import launch
+from tests.ray import holders
+
+AT_ONCE_S = 0.1
+SOON_S = 2.5
+REFERENCE_S = 6.0
+"""The timeout of sessions that end by it."""
+PATIENCE_S = 40.0
+
+
+class Gone:
+    """When each of some ephemeral znodes went."""
+
+    def __init__(self, client: Client, paths: list[str]) -> None:
+        self.at: dict[str, float] = {}
+        for path in paths:
+            assert client.exists(path, watch=self._told) is not None, path
+
+    def _told(self, event: Any) -> None:
+        self.at[event.path] = time.monotonic()
+
+    def after(self, path: str, act: Callable[[], object]) -> float:
+        """How long after `act` it went."""
+        began = time.monotonic()
+        act()
+        eventually(lambda: path in self.at)
+        return self.at[path] - began
+
+
+def eventually(found: Callable[[], Any]) -> Any:
+    deadline = time.monotonic() + PATIENCE_S
+    while not (answer := found()):
+        assert time.monotonic() < deadline, answer
+        time.sleep(0.02)
+    return answer
+
+
+def raylet(node: Any) -> int:
+    pid: int = node.all_processes["raylet"][0].process.pid
+    return pid
+
+
+def main(home: Path) -> None:
+    head = {"num_cpus": 1, "resources": {"slot_1": 1.0}}
+    cluster = Cluster(initialize_head=True, head_node_args=head)
+    lost, frozen = (
+        cluster.add_node(num_cpus=1, resources={name: 100.0}) for name in ("lost", "frozen")
+    )
+    cluster.connect()
+    ensemble = launch(name="far", data_dir=home / "data", servers=1, placement={"resource": "slot"})
+
+    def start(path: str, node: str, timeout_s: float = holders.TIMEOUT_S) -> tuple[Any, int]:
+        actor = holders.start("far", path, timeout_s, resources={node: 1.0})
+        return actor, ray.get(actor.pid.remote())
+
+    with ensemble.connect() as client:
+        # Ray says that it has ended, and it stands still.
+        doubtful, doubtful_pid = start("/out-of-scope", "frozen")
+        ray.get(doubtful.freeze_at_the_end.remote())
+        del doubtful
+        eventually(lambda: psutil.Process(doubtful_pid).status() == "stopped")
+
+        # The raylet itself has met their end; or it has told it to come, and a task looks.
+        killed = {f"/killed-{i}": start(f"/killed-{i}", "lost") for i in range(3)}
+        by_ray, _ = start("/by-ray", "lost")
+        gone = Gone(client, [*killed, "/by-ray"])
+        took = [
+            gone.after(path, lambda pid=pid: os.kill(pid, signal.SIGKILL))  # type: ignore[misc]
+            for path, (_, pid) in killed.items()
+        ]
+        assert statistics.median(took) <= AT_ONCE_S, took
+        took.append(gone.after("/by-ray", lambda: ray.kill(by_ray)))
+        assert max(took) <= SOON_S, took
+
+        # Nodes that are lost: one whose raylet is dead, and so its workers, one that stands still.
+        _, on_lost = start("/on-lost", "lost", REFERENCE_S)
+        _, on_frozen = start("/on-frozen", "frozen", REFERENCE_S)
+        gone = Gone(client, ["/on-lost", "/on-frozen"])
+        assert client.exists("/out-of-scope") is not None
+        began = time.monotonic()
+        os.kill(raylet(frozen), signal.SIGSTOP)
+        os.kill(on_frozen, signal.SIGKILL)
+        os.kill(raylet(lost), signal.SIGKILL)
+        lost.all_processes["raylet"][0].process.wait()
+        eventually(lambda: not psutil.pid_exists(on_lost))
+        eventually(lambda: "/on-lost" in gone.at and "/on-frozen" in gone.at)
+        lasted = [gone.at[path] - began for path in ("/on-lost", "/on-frozen")]
+        assert min(lasted) > SOON_S, lasted
+        assert client.exists("/out-of-scope") is not None, "and still"
+        assert psutil.Process(doubtful_pid).status() == "stopped"
+    os.kill(doubtful_pid, signal.SIGKILL)
+    os.kill(raylet(frozen), signal.SIGCONT)
+    ensemble.shutdown()
+    ray.shutdown()
+    cluster.shutdown()
+    sys.stdout.write(f"killed {took}, lost {lasted}\nall is well\n")
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory(prefix="rk", dir="/tmp", ignore_cleanup_errors=True) as folder:
+        os.environ["RAY_TMPDIR"] = folder
+        main(Path(folder))
