@@ -1,14 +1,18 @@
 """The recipes as methods of both clients: `client.lock(path)`. What each does: docs/RECIPES.md."""
 
-from typing import Generic, cast
+from collections.abc import Iterable
+from typing import Any, Generic, cast
 
 from raykeeper.client.recipes.barrier import Barrier
 from raykeeper.client.recipes.counter import Counter
 from raykeeper.client.recipes.election import Election
+from raykeeper.client.recipes.holding import Holding
 from raykeeper.client.recipes.leader_latch import LeaderLatch, Listener
 from raykeeper.client.recipes.lock import Lock
+from raykeeper.client.recipes.multi_lock import MultiLock
 from raykeeper.client.recipes.read_write_lock import ReadWriteLock
 from raykeeper.client.recipes.recipe import FlowRunner, K
+from raykeeper.client.recipes.reentrant_lock import ReentrantLock
 from raykeeper.client.recipes.simple_lock import SimpleLock
 
 
@@ -25,6 +29,14 @@ class OfferedRecipes(Generic[K]):
     def simple_lock(self, path: str, identifier: bytes = b"") -> SimpleLock[K]:
         """A lock without a queue. See client/recipes/simple_lock.py."""
         return SimpleLock(self._runner(), path, identifier)
+
+    def reentrant_lock(self, path: str, identifier: bytes = b"") -> ReentrantLock[K]:
+        """A fair lock that its holder may acquire again. See client/recipes/reentrant_lock.py."""
+        return ReentrantLock(self._runner(), path, identifier)
+
+    def multi_lock(self, locks: Iterable[Holding[K, Any] | str]) -> MultiLock[K]:
+        """Several locks, or paths of fair ones, as one. See client/recipes/multi_lock.py."""
+        return MultiLock(self._runner(), locks)
 
     def read_write_lock(self, path: str, identifier: bytes = b"") -> ReadWriteLock[K]:
         """A fair lock for readers and writers. See client/recipes/read_write_lock.py."""

@@ -12,7 +12,7 @@ Paper: section 2.4. Fencing: Kleppmann, "How to do distributed locking"; Chubby'
 import asyncio
 import threading
 from types import TracebackType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from raykeeper.client.errors import KeeperError, LostError, RecipeError
 from raykeeper.client.flows import Abandoned, Bell, Flow, Fork, Wait
@@ -51,13 +51,13 @@ class Loss(Recipe[K]):
         if self.is_set():
             return
         bell = Bell()
-        self._bells.append(bell)
+        self.tell(bell)
         try:
             yield Wait((bell,))
         except KeeperError:
             pass  # the session is over, which is a loss
         except Abandoned:
-            self._bells.remove(bell)
+            self.forget(bell)
             raise
 
     def check(self) -> None:
@@ -68,6 +68,18 @@ class Loss(Recipe[K]):
         """
         if self.is_set():
             raise LostError(f"{self._what} is lost")
+
+    def tell(self, bell: Bell) -> None:
+        """For recipes, in a flow: ring `bell` at the loss."""
+        if self._is_set:
+            bell.ring()
+        else:
+            self._bells.append(bell)
+
+    def forget(self, bell: Bell) -> None:
+        """For recipes, in a flow: do not ring `bell` any more."""
+        if bell in self._bells:
+            self._bells.remove(bell)
 
     def set(self) -> None:
         """For recipes, in a flow: it is lost."""
@@ -175,7 +187,20 @@ class Held(Recipe[K]):
             self.lost.set()
 
 
-H = TypeVar("H", bound=Held[Any])
+class Returnable(Protocol):
+    """What can be held: `Held`, or several of them."""
+
+    def give_back(self) -> Flow[None]:
+        """End it, or raise."""
+
+    def undo(self) -> Flow[None]:
+        """End it as far as possible."""
+
+    def guard(self) -> Flow[None]:
+        """What runs beside the holder, until it is lost or given back."""
+
+
+H = TypeVar("H", bound=Returnable)
 
 
 def keep(held: H) -> Flow[H]:

@@ -80,6 +80,15 @@ class Side(Holding[K, Held[K]], Generic[K]):
         yield from wait_in_line(place, self._blocker)
         return (yield from keep(place))
 
+    @operation
+    def contenders(self) -> Flow[list[Contender]]:
+        """Those of both kinds, as `ReadWriteLock.contenders` lists them.
+
+        Raises:
+            KeeperError: as for every call.
+        """
+        return (yield from contenders(self.path, READ, WRITE))
+
 
 class ReadWriteLock(Recipe[K]):
     """A fair read/write lock on a path. Not reentrant, on neither side."""

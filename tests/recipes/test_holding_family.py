@@ -21,6 +21,7 @@ KINDS: dict[str, Make] = {
     "lock": lambda member: member.lock(PATH, ME),
     "simple": lambda member: member.simple_lock(PATH, ME),
     "write": lambda member: member.read_write_lock(PATH, ME).write,
+    "reentrant": lambda member: member.reentrant_lock(PATH, ME),
 }
 
 

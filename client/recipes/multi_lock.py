@@ -1,0 +1,189 @@
+"""Several locks as one: all of them or none.
+
+    with client.multi_lock(["/locks/a", "/locks/b"]) as held:
+        copy(held.tokens["/locks/a"], held.tokens["/locks/b"])
+
+They are acquired one after the other in the order of their paths, which is the same for everybody,
+so two who want the same locks never wait for each other. Whatever ends the attempt gives back what
+it had got. The invariant of this file: outside of an attempt either all of the locks are held, or
+`lost` is set.
+
+Curator: `InterProcessMultiLock`, which takes them in the order given, so that two may block.
+"""
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from raykeeper.client.errors import BadArgumentsError, LostError, RecipeError
+from raykeeper.client.flows import Abandoned, Bell, Flow, Wait
+from raykeeper.client.recipes.holding import Held, Holding, Loss, keep
+from raykeeper.client.recipes.lock import Contender, Lock
+from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
+from raykeeper.client.recipes.steps import give_up_after
+from raykeeper.zab.ids import Zxid
+from raykeeper.znodes.errors import KeeperError
+
+LOCKS_MAX = 1000
+"""Of one multi-lock: it takes them one after the other."""
+
+
+class LossOfAny(Loss[K]):
+    """Set when any of several is lost."""
+
+    def __init__(self, client: FlowRunner, what: str, parts: Sequence[Held[K]]) -> None:
+        super().__init__(client, what)
+        self._parts: Sequence[Held[K]] = parts
+
+    def is_set(self) -> bool:
+        """Whether one is lost, or may be by now."""
+        return super().is_set() or any(part.lost.is_set() for part in self._parts)
+
+
+class MultiHeld(Recipe[K]):
+    """All of the locks, until they are released or one of them is lost."""
+
+    def __init__(self, client: FlowRunner, parts: Sequence[Held[K]], paths: Sequence[str]) -> None:
+        """Use the recipe."""
+        super().__init__(client)
+        self.parts: list[Held[K]] = list(parts)
+        """What is held, in the order of the paths."""
+        self.tokens: dict[str, Zxid] = {
+            path: part.token for path, part in zip(paths, parts, strict=True)
+        }
+        """The fencing token of each, by the path of the lock."""
+        self.lost: Loss[K] = LossOfAny(client, "one of " + ", ".join(paths), self.parts)
+        """Set when any of them is lost."""
+        self._is_released = False
+        self._released = Bell()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("locks are held by this session: pass their tokens on, not this")
+
+    @property
+    def is_released(self) -> bool:
+        """Whether they were given back, or are being given back."""
+        return self._is_released
+
+    @operation
+    def release(self) -> Flow[None]:
+        """Give all of them back, once; again: nothing.
+
+        Raises:
+            LostError: one was lost before; the others are given back.
+            KeeperError: one is not known to be given back; it ends with the session.
+        """
+        yield from self.give_back()
+
+    def give_back(self) -> Flow[None]:
+        """For recipes: `release` as a part of another flow."""
+        if self._is_released:
+            return
+        self._is_released = True
+        self._released.ring()
+        errors: list[KeeperError | RecipeError] = []
+        for part in reversed(self.parts):
+            try:
+                yield from part.give_back()
+            except LostError as error:
+                errors.append(error)
+            except KeeperError as error:
+                self._is_released = False  # to be tried again; what is back stays back
+                errors.insert(0, error)
+        if errors:
+            raise errors[0]
+
+    def undo(self) -> Flow[None]:
+        """Give them back, for somebody who did not wait for them."""
+        try:
+            yield from self.give_back()
+        except (KeeperError, RecipeError):
+            return
+
+    def guard(self) -> Flow[None]:
+        """For recipes, beside the holder: set `lost` when one of them is."""
+        bell = Bell()
+        for part in self.parts:
+            part.lost.tell(bell)
+        with suppress(KeeperError):  # the session is over
+            yield Wait((bell, self._released))
+        for part in self.parts:
+            part.lost.forget(bell)
+        if not self._is_released:
+            self.lost.set()
+
+
+class MultiLock(Holding[K, MultiHeld[K]]):
+    """Several locks of one client as one."""
+
+    def __init__(self, client: FlowRunner, locks: Iterable[Holding[K, Any] | str]) -> None:
+        """Use `Client.multi_lock`. A path stands for the fair lock there."""
+        super().__init__(client)
+        listed: list[Any] = [
+            Lock(client, each) if isinstance(each, str) else each for each in locks
+        ]
+        for lock in listed:
+            path = getattr(lock, "path", None)
+            if not isinstance(lock, Holding) or not isinstance(path, str):
+                raise BadArgumentsError("", f"{lock!r} is neither a path nor a lock")
+            if lock._client is not client:
+                raise BadArgumentsError(path, "the lock is of another client")
+        self._locks: list[Any] = sorted(listed, key=lambda lock: lock.path)
+        self.paths: list[str] = [lock.path for lock in self._locks]
+        """Of the locks, in the order in which they are acquired."""
+        if not 1 <= len(self.paths) <= LOCKS_MAX:
+            raise BadArgumentsError("", f"{len(self.paths)} locks, 1 to {LOCKS_MAX} are allowed")
+        if len(set(self.paths)) < len(self.paths):
+            raise BadArgumentsError("", "a path is there twice: it would wait for itself")
+
+    @operation
+    def acquire(self, timeout_s: float | None = None) -> Flow[MultiHeld[K]]:
+        """Get all of the locks.
+
+        Args:
+            timeout_s: How long to wait for all together; 0 to take them only if all are free, None
+                for ever.
+
+        Raises:
+            WaitTimeoutError: not all could be got; none is held, nothing is left behind.
+            LostError: somebody deleted the znode of this contender, or of a lock it had got.
+            KeeperError: as for every call.
+        """
+        return self.get(timeout_s)
+
+    def get(self, timeout_s: float | None = None) -> Flow[MultiHeld[K]]:
+        """`acquire` as a part of another flow, for whoever calls this, not for who runs it."""
+        return self._get(timeout_s, self.obtain())
+
+    def obtain(self) -> Flow[MultiHeld[K]]:
+        """`get` without a bound."""
+        return self._collect([lock.obtain() for lock in self._locks])
+
+    @operation
+    def contenders(self) -> Flow[dict[str, list[Contender]]]:
+        """Who holds each of the locks, and waits for it, by its path.
+
+        Raises:
+            KeeperError: as for every call.
+        """
+        listed = {}
+        for lock in self._locks:
+            listed[lock.path] = yield from type(lock).contenders.flow(lock)
+        return listed
+
+    def _get(self, timeout_s: float | None, flow: Flow[MultiHeld[K]]) -> Flow[MultiHeld[K]]:
+        yield give_up_after(timeout_s, f"others held one of {', '.join(self.paths)}")
+        return (yield from flow)
+
+    def _collect(self, flows: list[Flow[Held[K]]]) -> Flow[MultiHeld[K]]:
+        parts: list[Held[K]] = []
+        try:
+            for flow in flows:
+                parts.append((yield from flow))
+                for part in parts:
+                    part.lost.check()
+        except (Abandoned, KeeperError, RecipeError):
+            for part in reversed(parts):
+                yield from part.undo()
+            raise
+        return (yield from keep(MultiHeld(self._client, parts, self.paths)))

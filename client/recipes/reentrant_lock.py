@@ -1,0 +1,168 @@
+"""The reentrant lock: whoever holds it may acquire it again.
+
+    lock = client.reentrant_lock("/locks/x")
+    with lock as outer:
+        with lock as inner:             # costs nothing
+            assert inner.token == outer.token
+
+It is the fair lock, held once for each owner: a thread, for an `AsyncClient` a task. Who asks is
+who calls `acquire` or enters the block, so `asyncio.wait_for(lock.acquire(), 5)` asks for the task
+it stands in. A thread or task that an owner starts is another owner. The lock is given back by the
+last of its holds to be released, in whichever thread that is.
+
+The invariant of this file: an owner has one place in the queue, however often it holds the lock.
+
+Python: `threading.RLock`. Curator: `InterProcessMutex`, which is always reentrant.
+"""
+
+from collections.abc import Callable
+from typing import Any, Generic
+
+from raykeeper.client.errors import LostError, RecipeError
+from raykeeper.client.flows import Abandoned, Bell, Flow, Wait
+from raykeeper.client.recipes.holding import Held, Holding, caller
+from raykeeper.client.recipes.lock import PREFIX, Contender, Lock, contenders
+from raykeeper.client.recipes.recipe import FlowRunner, K, operation
+from raykeeper.client.recipes.steps import give_up_after
+from raykeeper.znodes.errors import KeeperError
+
+
+class ReentrantHeld(Held[K]):
+    """One of the holds of one owner. Token and loss are those of the lock itself."""
+
+    def __init__(self, client: FlowRunner, share: "_Share[K]", root: Held[K]) -> None:
+        """Use the recipe."""
+        super().__init__(client, root.what, root.path, root.token)
+        self.lost = root.lost
+        self._share: _Share[K] = share
+        self._root: Held[K] = root
+
+    def give_back(self) -> Flow[None]:
+        """Give this hold back; the last one of its owner gives the lock back."""
+        if self._is_released:
+            return
+        self._is_released = True
+        try:
+            yield from self._share.left(self._root)
+        except KeeperError:
+            self._is_released = False
+            raise
+
+
+class _Share(Generic[K]):
+    """What one owner has of the lock: nothing before its place is first in the queue."""
+
+    def __init__(self, forget: Callable[[], object]) -> None:
+        self.root: Held[K] | None = None
+        self.holds = 0
+        self.bells: list[Bell] = []
+        """Of other calls of the same owner, which wait for the first one."""
+        self._forget = forget
+
+    def settled(self, root: Held[K] | None) -> None:
+        """The lock was got, or not."""
+        self.root = root
+        if root is None:
+            self._forget()
+        bells, self.bells = self.bells, []
+        for bell in bells:
+            bell.ring()
+
+    def left(self, root: Held[K]) -> Flow[None]:
+        """One hold less."""
+        if self.holds > 1:
+            self.holds -= 1
+            if root.lost.is_set():
+                raise LostError(f"{root.what} was lost before it was released")
+            return
+        # Before the request: an acquire that comes meanwhile must queue up.
+        self._forget()
+        yield from root.give_back()
+
+
+class _Shares(Generic[K]):
+    """By owner. Another process has none of ours."""
+
+    def __init__(self) -> None:
+        self._of: dict[object, _Share[K]] = {}
+
+    def of(self, owner: object) -> _Share[K] | None:
+        """What it has."""
+        return self._of.get(owner)
+
+    def begin(self, owner: object) -> _Share[K]:
+        """It has nothing yet, but asks."""
+        share: _Share[K] = _Share(lambda: self._end(owner, share))
+        self._of[owner] = share
+        return share
+
+    def _end(self, owner: object, share: _Share[K]) -> None:
+        if self._of.get(owner) is share:
+            del self._of[owner]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Shares, ()
+
+
+class ReentrantLock(Holding[K, ReentrantHeld[K]]):
+    """A fair lock that its owner may acquire again, through this object."""
+
+    def __init__(self, client: FlowRunner, path: str, identifier: bytes = b"") -> None:
+        """Use `Client.reentrant_lock`. `identifier` is shown to who lists the contenders."""
+        super().__init__(client)
+        self._lock: Lock[K] = Lock(client, path, identifier)
+        self.path = self._lock.path
+        self._shares: _Shares[K] = _Shares()
+
+    @operation
+    def acquire(self, timeout_s: float | None = None) -> Flow[ReentrantHeld[K]]:
+        """Get the lock, at once if the thread, or task, that calls this has it already.
+
+        Args:
+            timeout_s: How long to wait; 0 to take it only if it is free, None for ever.
+
+        Raises:
+            WaitTimeoutError: others held it all the time; nothing is left behind.
+            LostError: the caller had the lock, but it is lost; or somebody deleted its place.
+            KeeperError: as for every call.
+        """
+        return self.get(timeout_s)
+
+    def get(self, timeout_s: float | None = None) -> Flow[ReentrantHeld[K]]:
+        """`acquire` as a part of another flow, for whoever calls this, not for who runs it."""
+        return self._get(timeout_s, caller())
+
+    def obtain(self) -> Flow[ReentrantHeld[K]]:
+        """`get` without a bound."""
+        return self._enter(caller())
+
+    @operation
+    def contenders(self) -> Flow[list[Contender]]:
+        """Who holds the lock, first, and who waits for it, in order; each owner once.
+
+        Raises:
+            KeeperError: as for every call.
+        """
+        return (yield from contenders(self.path, PREFIX))
+
+    def _get(self, timeout_s: float | None, owner: object) -> Flow[ReentrantHeld[K]]:
+        yield give_up_after(timeout_s, f"the lock {self.path} was held by others")
+        return (yield from self._enter(owner))
+
+    def _enter(self, owner: object) -> Flow[ReentrantHeld[K]]:
+        while (share := self._shares.of(owner)) is not None and share.root is None:
+            bell = Bell()
+            share.bells.append(bell)
+            yield Wait((bell,))
+        if share is None:
+            share = self._shares.begin(owner)
+            try:
+                share.settled((yield from self._lock.obtain()))
+            except (Abandoned, KeeperError, RecipeError):
+                share.settled(None)
+                raise
+        root = share.root
+        assert root is not None
+        root.lost.check()
+        share.holds += 1
+        return ReentrantHeld(self._client, share, root)

@@ -1,0 +1,80 @@
+"""The locks where threads, tasks and blocks matter: owners, and blocks to await.
+
+What each recipe does is tested in tests/recipes, on a stage without threads.
+"""
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
+from raykeeper.client import AsyncClient, Client
+from tests.contract.client_handles import Room, finish, open_awaited, open_blocking
+
+
+def test_threads_share_a_reentrant_lock() -> None:
+    client: Client = open_blocking(Room())()
+    lock = client.reentrant_lock("/locks/a")
+    inside: list[int] = []
+
+    def work() -> None:
+        for _ in range(5):
+            with lock as outer, lock as inner:
+                inside.append(outer.token)
+                assert inside == [inner.token]
+                inside.pop()
+
+    with ThreadPoolExecutor(8) as pool:
+        for each in [pool.submit(work) for _ in range(8)]:
+            each.result(30)
+    assert lock.contenders() == []
+    client.close()
+
+
+def test_a_task_owns_what_it_asked_for() -> None:
+    client: AsyncClient = open_awaited(Room())()._thing
+
+    async def go() -> None:
+        lock = client.reentrant_lock("/locks/a")
+        async with lock as outer:
+            # wait_for may run it in a task of its own; it is asked for by this one.
+            inner = await asyncio.wait_for(lock.acquire(), 10)
+            assert inner.token == outer.token
+
+            async def other() -> bool:
+                try:
+                    await lock.acquire(timeout_s=0)
+                except TimeoutError:
+                    return False
+                return True
+
+            assert not await asyncio.create_task(other())
+            await inner.release()
+            assert not await asyncio.create_task(other())
+        assert await lock.contenders() == []
+        await client.close()
+
+    finish(go())
+
+
+def test_tasks_share_every_kind_of_lock() -> None:
+    client: AsyncClient = open_awaited(Room())()._thing
+    inside: list[int] = []
+
+    async def alone() -> None:
+        assert not inside
+        inside.append(1)
+        await asyncio.sleep(0)
+        inside.pop()
+
+    async def writer(turn: int) -> None:
+        kinds = [client.lock("/l/a"), client.simple_lock("/l/b"), client.reentrant_lock("/l/c")]
+        async with client.multi_lock(kinds) as held:
+            await alone()
+            assert set(held.tokens) == {"/l/a", "/l/b", "/l/c"}
+        async with client.read_write_lock("/l/d").write:
+            assert turn < 10
+
+    async def go() -> None:
+        await asyncio.gather(*(writer(turn) for turn in range(10)))
+        await client.close()
+
+    finish(go())
