@@ -39,6 +39,7 @@ from raykeeper.client.client import Client
 from raykeeper.client.client_id import ClientId
 from raykeeper.client.connect import connect
 from raykeeper.client.recipes.barrier import Barrier
+from raykeeper.client.recipes.configuration import Configuration, LiveConfiguration, Versioned
 from raykeeper.client.recipes.counter import Counter
 from raykeeper.client.recipes.election import Election, Leader, Leadership, Observation
 from raykeeper.client.recipes.leader_latch import LeaderLatch
@@ -83,4 +84,7 @@ __all__ = [
     "Leadership",
     "Observation",
     "LeaderLatch",
+    "Configuration",
+    "LiveConfiguration",
+    "Versioned",
 ]

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any, Generic, cast
 
 from raykeeper.client.recipes.barrier import Barrier
+from raykeeper.client.recipes.configuration import Configuration, Format, S
 from raykeeper.client.recipes.counter import Counter
 from raykeeper.client.recipes.election import Election
 from raykeeper.client.recipes.holding import Holding
@@ -41,6 +42,12 @@ class OfferedRecipes(Generic[K]):
     def read_write_lock(self, path: str, identifier: bytes = b"") -> ReadWriteLock[K]:
         """A fair lock for readers and writers. See client/recipes/read_write_lock.py."""
         return ReadWriteLock(self._runner(), path, identifier)
+
+    def configuration(
+        self, path: str, kind: type[S], default: S | None = None, form: Format = "json"
+    ) -> Configuration[K, S]:
+        """A value of a type, with a version. See client/recipes/configuration.py."""
+        return Configuration(self._runner(), path, kind, default, form)
 
     def counter(self, path: str, default: int = 0) -> Counter[K]:
         """A shared integer. See client/recipes/counter.py."""

@@ -9,6 +9,10 @@ simple_lock.py, read_write_lock.py   one znode and a herd; readers beside each o
 reentrant_lock.py, multi_lock.py     acquired again by its holder; several as one
 replacing.py    compare and set, in one request
 barrier.py      until somebody removes it
+turns.py        operations that call a function of the user's between two flows
+sight.py        one znode, watched for good: each of its states
+live.py         what is followed: its newest state, and a callback for each change
+configuration.py   a value of a type, with a version
 counter.py      a shared integer
 election.py     who leads, numbered; who wants to know
 leader_latch.py a candidate in the background

@@ -49,6 +49,12 @@ class Seen(Struct, frozen=True):
             return Compare(path, CompareField.EXISTS, Relation.EQUAL, 0)
         return Compare(path, CompareField.MZXID, Relation.EQUAL, self.stat.mzxid)
 
+    def is_other(self, other: "Seen") -> bool:
+        """Whether it is another value, even if it reads the same, or a znode in place of none."""
+        if self.stat is None or other.stat is None:
+            return self.stat is not other.stat
+        return self.stat.mzxid != other.stat.mzxid
+
     def replacement(self, path: str, value: bytes) -> list[TxnOp]:
         """What puts `value` there under that condition, and tells the Stat at last."""
         if self.stat is None:

@@ -1,0 +1,278 @@
+"""A configuration: one value of a type that the user names, with a version, changed and followed.
+
+    class Limits(msgspec.Struct):
+        per_second: int = 100
+
+    limits = client.configuration("/app/limits", Limits)
+    limits.update(lambda now: msgspec.structs.replace(now, per_second=200))     # atomic
+    with limits.follow(lambda new, old: print(new)) as live:
+        live.value                                  # always the newest valid one
+
+What is written has been read back as the type first, so nobody publishes what others cannot read.
+The invariant of this file: `update` replaces a value only by what was made of that value, and who
+follows keeps the last valid one whatever happens: the ensemble is away, the znode is deleted, or
+holds something invalid.
+
+Paper: section 2.4, "Configuration Management". Curator: `NodeCache`, `ModeledFramework`.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from raykeeper.client.arguments import checked_version
+from raykeeper.client.errors import (
+    BadArgumentsError,
+    BadVersionError,
+    InvalidValueError,
+    KeeperError,
+    NodeExistsError,
+    NoNodeError,
+)
+from raykeeper.client.flows import Flow, Fork
+from raykeeper.client.recipes.live import Live, OnChange, OnError
+from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe
+from raykeeper.client.recipes.replacing import (
+    ATTEMPTS_MAX,
+    MISSING,
+    Seen,
+    put,
+    replace,
+    see,
+    too_contended,
+)
+from raykeeper.client.recipes.sight import Sight
+from raykeeper.client.recipes.steps import checked_root, create, set_value
+from raykeeper.client.recipes.turns import Turns, by_turns
+
+S = TypeVar("S", bound=Struct)
+Format = Literal["json", "msgpack"]
+
+NO_VERSION: Final = -1
+"""The version of a default: there is no such znode."""
+
+
+class Versioned(NamedTuple, Generic[S]):
+    """A value, and which one it is."""
+
+    value: S
+    version: int
+    """Of the znode; NO_VERSION if there is none, and this is the default."""
+
+
+class Kind(Generic[S]):
+    """How values of one type are written down."""
+
+    def __init__(self, path: str, kind: type[S], form: Format = "json") -> None:
+        """`path` is for messages.
+
+        Raises:
+            BadArgumentsError: the type is no Struct, or there is no such format.
+        """
+        self.path = checked_root(path)
+        self.kind = kind
+        if not isinstance(kind, type) or not issubclass(kind, Struct):
+            raise BadArgumentsError(path, f"kind must be a msgspec.Struct, not {kind!r}")
+        if form not in ("json", "msgpack"):
+            raise BadArgumentsError(path, f'format must be "json" or "msgpack", not {form!r}')
+        self._code = msgspec.json if form == "json" else msgspec.msgpack
+
+    def decode(self, text: bytes) -> S:
+        """The value.
+
+        Raises:
+            InvalidValueError: it is none.
+        """
+        try:
+            value: S = self._code.decode(text, type=self.kind)
+        except Exception as error:  # a Struct may check itself, by whatever it raises
+            raise InvalidValueError(
+                f"{self.path} holds no valid {self.kind.__name__}: {error}"
+            ) from error
+        return value
+
+    def encode(self, value: object) -> bytes:
+        """The bytes of a value, which can be read as one.
+
+        Raises:
+            BadArgumentsError: it is none.
+        """
+        if not isinstance(value, self.kind):
+            raise BadArgumentsError(
+                self.path, f"a value must be a {self.kind.__name__}, not {type(value).__name__}"
+            )
+        try:
+            text: bytes = self._code.encode(value)
+            self._code.decode(text, type=self.kind)
+        except Exception as error:
+            raise BadArgumentsError(self.path, f"no valid {self.kind.__name__}: {error}") from error
+        return text
+
+
+class LiveConfiguration(Live[K, Versioned[S]], Generic[K, S]):
+    """A configuration that is followed."""
+
+    _default: S | None = None
+
+    @property
+    def value(self) -> S | None:
+        """The newest valid value; the default, or None, if there never was one."""
+        newest = self.newest
+        return self._default if newest is None else newest.value
+
+    @property
+    def version(self) -> int:
+        """Its version; NO_VERSION if there never was a valid one."""
+        newest = self.newest
+        return NO_VERSION if newest is None else newest.version
+
+
+class Configuration(Recipe[K], Generic[K, S]):
+    """A value at a path. Safe to share between threads, or tasks."""
+
+    def __init__(
+        self,
+        client: FlowRunner,
+        path: str,
+        kind: type[S],
+        default: S | None = None,
+        form: Format = "json",
+    ) -> None:
+        """Use `Client.configuration`. `default` is the value while there is no such znode."""
+        super().__init__(client)
+        self._kind = Kind(path, kind, form)
+        self.path = path
+        self._default = default
+        if default is not None:
+            self._kind.encode(default)
+
+    @by_turns
+    def get(self) -> Turns[Versioned[S]]:
+        """The value, never older than what this client has seen.
+
+        Raises:
+            NoNodeError: there is no such znode, and no default.
+            InvalidValueError: it holds something else.
+            KeeperError: as for every call.
+        """
+        return self._versioned((yield see(self.path)))
+
+    @by_turns
+    def set(self, value: S, version: int | None = None) -> Turns[Versioned[S]]:
+        """Replace the value.
+
+        Args:
+            value: The new one.
+            version: That it must have; NO_VERSION: there must be no such znode; None: any, or none.
+
+        Raises:
+            BadArgumentsError: it is no valid value, or no version.
+            BadVersionError: it has another version; nothing was changed.
+            NoNodeError: there is no such znode, at any version.
+            KeeperError: as for every call.
+        """
+        text = self._kind.encode(value)
+        if version is None:
+            return self._as(value, (yield put(self.path, text)))
+        if checked_version(self.path, version) < NO_VERSION:
+            raise BadArgumentsError(self.path, f"there is no version {version}")
+        return self._as(value, (yield self._set(text, version)))
+
+    @by_turns
+    def update(self, change: Callable[[S], S]) -> Turns[Versioned[S]]:
+        """Replace the value by what `change` makes of it, unless somebody else was quicker.
+
+        Args:
+            change: Is called in the caller's thread, or task, again for each newer value. It
+                returns a new value; what it raises ends the update, and nothing is changed.
+
+        Raises:
+            NoNodeError: there is no such znode, and no default.
+            InvalidValueError: it holds something else.
+            BadArgumentsError: `change` returned no valid value.
+            BadVersionError: others were quicker again and again; nothing was changed.
+            KeeperError: as for every call.
+        """
+        seen: Seen = yield see(self.path)
+        for _ in range(ATTEMPTS_MAX):
+            value = change(self._versioned(seen).value)
+            text = self._kind.encode(value)
+            is_done, seen = yield replace(self.path, text, seen)
+            if is_done:
+                return self._as(value, seen)
+        raise too_contended(self.path)
+
+    @by_turns
+    def follow(
+        self,
+        on_change: OnChange[Versioned[S]] | None = None,
+        on_error: OnError | None = None,
+    ) -> Turns[LiveConfiguration[K, S]]:
+        """Keep the value current from now on, until it is closed or the session ends.
+
+        Args:
+            on_change: Is called with each new valid value and the one before, the present one
+                first. None after: the znode was deleted. None before: there was none.
+            on_error: Is called when the znode holds something invalid, with InvalidValueError; the
+                value stays as it was. With a KeeperError if it can be followed no more.
+
+        Raises:
+            KeeperError: as for every call.
+        """
+        live: LiveConfiguration[K, S] = yield self._follow(on_change, on_error)
+        return live
+
+    def _follow(
+        self, on_change: OnChange[Versioned[S]] | None, on_error: OnError | None
+    ) -> Flow[LiveConfiguration[K, S]]:
+        sight = Sight(self.path)
+        live: LiveConfiguration[K, S] = LiveConfiguration(
+            self._client, self._read, sight.close, on_change, on_error
+        )
+        live._default = self._default
+        seen = yield from sight.open()
+        yield from _show(live, seen)
+        yield Fork(_keep(live, sight, seen))
+        return live
+
+    def _set(self, text: bytes, version: int) -> Flow[Seen]:
+        if version != NO_VERSION:
+            return Seen(text, (yield from set_value(self.path, text, version)))
+        try:
+            _, stat = yield from create(self.path, text)
+        except NodeExistsError as error:
+            raise BadVersionError(self.path, "it exists") from error
+        return Seen(text, stat)
+
+    def _versioned(self, seen: Seen) -> Versioned[S]:
+        if seen is MISSING and self._default is not None:
+            return Versioned(self._default, NO_VERSION)
+        return self._read(seen)
+
+    def _read(self, seen: Seen) -> Versioned[S]:
+        if seen.value is None or seen.stat is None:
+            raise NoNodeError(self.path)
+        return Versioned(self._kind.decode(seen.value), seen.stat.version)
+
+    def _as(self, value: S, seen: Seen) -> Versioned[S]:
+        assert seen.stat is not None, seen
+        return Versioned(value, seen.stat.version)
+
+
+def _keep(live: Live[Any, Any], sight: Sight, last: Seen) -> Flow[None]:
+    """Show each state, once: what is read again may be what was known."""
+    try:
+        while states := (yield from sight.states()):
+            for seen in states:
+                if seen.is_other(last):
+                    yield from _show(live, seen)
+                last = seen
+    except KeeperError as error:
+        yield from sight.close()
+        yield from live.failed(error)
+
+
+def _show(live: Live[Any, Any], seen: Seen) -> Flow[None]:
+    yield from live.arrived(None if seen is MISSING else seen)

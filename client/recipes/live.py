@@ -1,0 +1,162 @@
+"""What is followed: its newest state, and a callback for each change.
+
+The newest state is there as soon as it has arrived, also inside a callback that is about an older
+one; callbacks come in order with all others of the client, each with the state after and before.
+The invariant of this file: a state is told once, a bad one never takes the place of a good one, and
+what was known last stays known when nothing newer can be: the link is lost, the session is over,
+the znode is deleted or holds something invalid.
+
+Curator: `NodeCache`, `CuratorCache`.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+from raykeeper.client.errors import KeeperError, RecipeError
+from raykeeper.client.flows import Flow, Tell
+from raykeeper.client.recipes.recipe import Awaited, Blocking, FlowRunner, K, Recipe, operation
+
+V = TypeVar("V")
+OnChange = Callable[[V | None, V | None], object]
+"""Called with the state after and before; None for none."""
+OnError = Callable[[Exception], object]
+
+
+class Live(Recipe[K], Generic[K, V]):
+    """Something that is followed until it is closed; a `with` block closes it."""
+
+    def __init__(
+        self,
+        client: FlowRunner,
+        made_of: Callable[[Any], V],
+        end: Callable[[], Flow[None]],
+        on_change: OnChange[V] | None,
+        on_error: OnError | None,
+    ) -> None:
+        """Use the recipe. `made_of` may raise RecipeError; it runs outside of flows."""
+        super().__init__(client)
+        self._made_of = made_of
+        self._end = end
+        self._on_change = on_change
+        self._on_error = on_error
+        self._lock = threading.RLock()
+        self._arrived: deque[Any] = deque()
+        self._to_tell: deque[Callable[[], object]] = deque()
+        self._newest: V | None = None
+        self._told: V | None = None
+        self._is_missing = True
+        self._error: Exception | None = None
+        self._is_closed = False
+        self._has_failed = False
+
+    @property
+    def newest(self) -> V | None:
+        """The last good state; None if there never was one."""
+        self._settle()
+        return self._newest
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether there is no such znode, as far as is known."""
+        self._settle()
+        return self._is_missing
+
+    @property
+    def last_error(self) -> Exception | None:
+        """What is wrong with what came last; None if it is good, or if there is none."""
+        self._settle()
+        return self._error
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing will be told any more."""
+        return self._is_closed
+
+    @property
+    def is_current(self) -> bool:
+        """Whether it is followed still: it is not closed, has not failed, nor is the session over.
+        While there is no connection it may be behind all the same, see the client's state."""
+        return not self._is_closed and not self._has_failed and not self._client.is_lost()
+
+    @operation
+    def close(self) -> Flow[None]:
+        """Follow it no more; no callback begins afterwards. The newest state stays readable."""
+        yield from self.undo()
+
+    def undo(self) -> Flow[None]:
+        """For recipes: `close` as a part of another flow, or for whom nobody waited."""
+        self._is_closed = True
+        yield from self._end()
+
+    def arrived(self, state: Any) -> Flow[None]:
+        """For recipes: the next state, None for that there is none, or what went wrong."""
+        self._arrived.append(state)
+        yield Tell(self._tell)
+
+    def failed(self, error: KeeperError) -> Flow[None]:
+        """For recipes: it can be followed no more. The end of the session is told to nobody here:
+        listeners of the client are told that."""
+        self._has_failed = True
+        if not self._client.is_lost():
+            yield from self.arrived(error)
+
+    def _tell(self) -> object:
+        self._settle()
+        told = self._to_tell.popleft()
+        return None if self._is_closed else told()
+
+    def _settle(self) -> None:
+        """Make of all that has arrived what is told of it."""
+        with self._lock:
+            while self._arrived:
+                self._to_tell.append(self._next(self._arrived.popleft()))
+
+    def _next(self, state: Any) -> Callable[[], object]:
+        try:
+            if isinstance(state, Exception):
+                raise state
+            made = None if state is None else self._made_of(state)
+        except (RecipeError, KeeperError) as error:
+            self._error = error
+            return partial(self._on_error, error) if self._on_error else _nothing
+        before, self._told = self._told, made
+        self._is_missing = made is None
+        self._error = None
+        if made is not None:
+            self._newest = made
+        if self._on_change is None or (before is None and made is None):
+            return _nothing
+        return partial(self._on_change, made, before)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self: "Live[Blocking, V]",
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self: "Live[Awaited, V]",
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("what is followed is not passed on to another process: follow it there")
+
+
+def _nothing() -> None:
+    """There is no callback for it."""

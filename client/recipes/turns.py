@@ -1,0 +1,87 @@
+"""Operations that take turns with the user's code: a flow, a function of the user's, a flow again.
+
+No flow calls user code: it runs under the lock of its client, in whichever thread that is. So what
+needs a function of the user's between two flows is a generator of flows. The invariant of this
+file: such a generator runs where its caller runs, in the caller's thread or task, and holds nothing
+while a flow is under way.
+"""
+
+import inspect
+from collections.abc import Awaitable, Callable, Generator
+from functools import update_wrapper
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+
+from raykeeper.client.flows import Flow
+from raykeeper.client.recipes.recipe import Awaited, Blocking, FlowRunner, Recipe
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Turns = Generator[Flow[Any], Any, T]
+
+
+class by_turns(Generic[P, T]):  # noqa: N801 (a decorator, like `operation`)
+    """Makes a method of a recipe, which is a generator of flows, one that runs them."""
+
+    def __init__(self, turns: Callable[Concatenate[Any, P], Turns[T]]) -> None:
+        self.turns = turns
+        update_wrapper(self, turns)  # type: ignore[arg-type]
+
+    @overload
+    def __get__(self, recipe: None, owner: Any = None) -> "by_turns[P, T]": ...
+
+    @overload
+    def __get__(self, recipe: Recipe[Blocking], owner: Any = None) -> Callable[P, T]: ...
+
+    @overload
+    def __get__(self, recipe: Recipe[Awaited], owner: Any = None) -> Callable[P, Awaitable[T]]: ...
+
+    def __get__(self, recipe: Any, owner: Any = None) -> Any:
+        if recipe is None:
+            return self
+        turns, client = self.turns, recipe._client
+
+        def run(*args: P.args, **kwargs: P.kwargs) -> Any:
+            return _run(client, turns(recipe, *args, **kwargs), turns.__name__)
+
+        return update_wrapper(run, turns)
+
+
+def _run(client: FlowRunner, turns: Turns[Any], name: str) -> Any:
+    flow = next(turns)  # there is always one: it shows which kind of client it is
+    try:
+        result = client.run_flow(flow, name)
+    except Exception as error:
+        result = error
+    if inspect.isawaitable(result):
+        return _awaited(client, turns, name, result)
+    while True:
+        try:
+            flow = _next(turns, result)
+        except StopIteration as end:
+            return end.value
+        try:
+            result = client.run_flow(flow, name)
+        except Exception as error:
+            result = error
+
+
+async def _awaited(
+    client: FlowRunner, turns: Turns[Any], name: str, awaitable: Awaitable[Any]
+) -> Any:
+    while True:
+        result: Any
+        try:
+            result = await awaitable
+        except Exception as error:
+            result = error
+        try:
+            flow = _next(turns, result)
+        except StopIteration as end:
+            return end.value
+        awaitable = client.run_flow(flow, name)
+
+
+def _next(turns: Turns[Any], result: Any) -> Flow[Any]:
+    if isinstance(result, Exception):
+        return turns.throw(result)
+    return turns.send(result)

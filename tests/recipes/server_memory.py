@@ -1,0 +1,19 @@
+"""What the servers of a stage keep for its members: the watches, and the history of changes."""
+
+from raykeeper.actors.server_context import ServerContext
+from tests.recipes.stage import Stage
+
+
+def watches(stage: Stage) -> int:
+    """How many watches are set on all servers together."""
+    return sum(context.watches.count for context in _contexts(stage))
+
+
+def forget(stage: Stage) -> None:
+    """No server knows any more what happened up to now: who was away is told RESYNC."""
+    for context in _contexts(stage):
+        context.history.restart(context.state.zxid)
+
+
+def _contexts(stage: Stage) -> list[ServerContext]:
+    return [host.server._context for host in stage.servers.hosts.values()]

@@ -1,0 +1,433 @@
+"""Configurations: who changes them knows what it replaces, who follows them sees every version."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from raykeeper.client.errors import InvalidValueError, SessionExpiredError
+from raykeeper.client.outstanding import Query, Unwatch
+from raykeeper.client.recipes.configuration import NO_VERSION, Configuration, LiveConfiguration
+from raykeeper.client.recipes.recipe import Blocking
+from raykeeper.client.recipes.replacing import ATTEMPTS_MAX
+from raykeeper.client.recipes.steps import create
+from raykeeper.znodes.acl import Acl, Permission
+from raykeeper.znodes.errors import (
+    BadArgumentsError,
+    BadVersionError,
+    NoAuthError,
+    NodeExistsError,
+    NoNodeError,
+)
+from raykeeper.znodes.requests import (
+    Create,
+    Delete,
+    GetData,
+    SetAcls,
+    SetData,
+    Transaction,
+    WatchKind,
+)
+from tests.recipes.server_memory import forget, watches
+from tests.recipes.stage import Member, Stage
+
+PATH = "/app/limits"
+CREATION = Create(PATH, b"{}", 0, None, 0)
+
+
+class Limits(msgspec.Struct):
+    """What the tests configure."""
+
+    rate: int = 100
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        if self.rate < 0:
+            raise ValueError("a rate is positive")
+        if self.rate == 131313:
+            raise LookupError("no luck")
+
+
+def limits_of(member: Member, default: Limits | None = None) -> Configuration[Blocking, Limits]:
+    return member.configuration(PATH, Limits, default)
+
+
+def faster(now: Limits) -> Limits:
+    return msgspec.structs.replace(now, rate=now.rate + 1)
+
+
+class Told:
+    """What callbacks were told."""
+
+    def __init__(self) -> None:
+        self.rates: list[tuple[int | None, int | None]] = []
+        self.errors: list[Exception] = []
+
+    def changed(self, new: Any, old: Any) -> None:
+        self.rates.append((new and new.value.rate, old and old.value.rate))
+
+    def failed(self, error: Exception) -> None:
+        self.errors.append(error)
+
+    def follow(self, member: Member) -> LiveConfiguration[Blocking, Limits]:
+        return limits_of(member).follow(self.changed, self.failed)
+
+    @property
+    def news(self) -> list[int | None]:
+        assert [old for _, old in self.rates] == [None, *(new for new, _ in self.rates)][:-1]
+        return [new for new, _ in self.rates]
+
+
+def test_it_is_written_and_read_with_its_version(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    ours, theirs = limits_of(alice), limits_of(bob)
+    assert ours.set(Limits(1)).version == 0
+    assert theirs.get() == (Limits(1), 0)
+    assert theirs.set(Limits(2), version=0) == (Limits(2), 1)
+    with pytest.raises(BadVersionError):
+        ours.set(Limits(3), version=0)
+    value, version = ours.get()
+    assert (value.rate, version) == (2, 1)
+    assert alice.ask(Query(GetData, PATH))[0] == b'{"rate":2,"name":""}'
+
+
+def test_it_may_be_created_by_one_alone(stage: Stage) -> None:
+    ours, theirs = limits_of(stage.member()), limits_of(stage.member())
+    with pytest.raises(NoNodeError):
+        ours.get()
+    with pytest.raises(NoNodeError):
+        ours.set(Limits(), version=0)
+    with pytest.raises(NoNodeError):
+        ours.update(faster)
+    assert ours.set(Limits(1), version=NO_VERSION) == (Limits(1), 0)
+    with pytest.raises(BadVersionError, match="it exists"):
+        theirs.set(Limits(2), version=NO_VERSION)
+    assert theirs.get().value.rate == 1
+
+
+def test_a_default_stands_for_no_znode(stage: Stage) -> None:
+    alice = stage.member()
+    ours = limits_of(alice, Limits(7))
+    assert ours.get() == (Limits(7), NO_VERSION)
+    live = ours.follow()
+    assert (live.value, live.version, live.is_missing) == (Limits(7), NO_VERSION, True)
+    assert ours.update(faster) == (Limits(8), 0)
+    assert (live.value, live.version, live.is_missing) == (Limits(8), 0, False)
+
+
+def test_every_update_is_made_of_the_value_it_replaces(stage: Stage) -> None:
+    members = [stage.member() for _ in range(10)]
+    limits_of(members[0]).set(Limits(0))
+    theirs = limits_of(members[1])
+    calls: list[int] = []
+
+    def crossed(now: Limits) -> Limits:
+        calls.append(now.rate)
+        if len(calls) < 4:
+            theirs.update(faster)
+        return faster(now)
+
+    assert limits_of(members[0]).update(crossed).value.rate == 4
+    assert calls == [0, 1, 2, 3]
+    for member in members:
+        limits_of(member).update(faster)
+    assert theirs.get() == (Limits(14), 14)
+
+
+def test_an_update_that_fails_changes_nothing(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    ours, theirs = limits_of(alice), limits_of(bob)
+    ours.set(Limits(1))
+    with pytest.raises(ZeroDivisionError):
+        ours.update(lambda now: Limits(1 // 0))
+    with pytest.raises(BadArgumentsError, match="must be a Limits"):
+        ours.update(lambda now: {"rate": 1})  # type: ignore[arg-type, return-value]
+    with pytest.raises(BadVersionError, match=f"{ATTEMPTS_MAX} times"):
+        ours.update(lambda now: (theirs.update(faster), now)[1])
+    assert ours.get() == (Limits(1 + ATTEMPTS_MAX), ATTEMPTS_MAX)
+
+
+def test_a_znode_made_anew_is_not_the_one_that_was_seen(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    ours, theirs = limits_of(alice), limits_of(bob)
+    ours.set(Limits(1))
+    calls: list[int] = []
+
+    def crossed(now: Limits) -> Limits:
+        calls.append(now.rate)
+        if len(calls) == 1:
+            bob.ask(Delete(PATH, -1))
+            theirs.set(Limits(50))  # at version 0 again
+        return faster(now)
+
+    assert ours.update(crossed).value.rate == 51
+    assert calls == [1, 50]
+
+
+def test_what_it_costs(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    ours = limits_of(alice)
+    ours.set(Limits())
+    for operation, cost in (
+        (ours.get, {"GetData": 1}),
+        (lambda: ours.set(Limits(1)), {"SetData": 1}),
+        (lambda: ours.update(faster), {"GetData": 1, "Transaction": 1}),
+        (ours.follow, {"Watch": 1, "GetData": 1}),
+        (lambda: limits_of(bob).set(Limits(5)), {}),  # followed at no cost
+    ):
+        alice.asked.clear()
+        operation()
+        assert dict(alice.asked) == cost
+    assert alice.events == 1
+
+
+def test_who_follows_sees_every_version_in_order(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    told, theirs = Told(), limits_of(bob)
+    theirs.set(Limits(1))
+    live = told.follow(alice)
+    assert (told.rates, live.value, live.version) == ([(1, None)], Limits(1), 0)
+    for _ in range(5):
+        theirs.update(faster)
+    assert told.news == [1, 2, 3, 4, 5, 6]
+    assert (live.value, live.version, live.last_error) == (Limits(6), 5, None)
+    assert live.newest == (Limits(6), 5)
+
+
+def test_a_deleted_one_is_told_and_followed_when_it_is_back(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    told, theirs = Told(), limits_of(bob)
+    theirs.set(Limits(1))
+    live = told.follow(alice)
+    bob.ask(Delete(PATH, -1))
+    assert (told.news, live.value, live.is_missing) == ([1, None], Limits(1), True)
+    stage.pass_time(1_000)  # the container above it goes too
+    theirs.set(Limits(2))
+    assert (told.news, live.value, live.is_missing) == ([1, None, 2], Limits(2), False)
+
+
+def test_one_transaction_is_one_change(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    told = Told()
+    limits_of(bob).set(Limits(1))
+    told.follow(alice)
+    made_anew = Transaction([], [Delete(PATH, -1)], [])
+    made_anew.then.extend([msgspec.structs.replace(CREATION), SetData(PATH, b'{"rate":3}', -1)])
+    bob.ask(made_anew)
+    assert told.news == [1, 3]
+
+
+def test_what_is_invalid_does_not_take_the_place_of_what_is_good(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    told, theirs = Told(), limits_of(bob)
+    theirs.set(Limits(1))
+    live = told.follow(alice)
+    for bad in (b"", b"{", b'{"rate":"x"}', b'{"rate":-1}', b'{"rate":131313}'):
+        bob.ask(SetData(PATH, bad, -1))
+        assert isinstance(live.last_error, InvalidValueError)
+        assert (live.value, live.version) == (Limits(1), 0)
+        with pytest.raises(InvalidValueError, match="no valid Limits"):
+            limits_of(alice).get()
+        with pytest.raises(InvalidValueError):
+            limits_of(alice).update(faster)
+    assert len(told.errors) == 5
+    theirs.set(Limits(2))
+    assert (told.news, live.value, live.last_error) == ([1, 2], Limits(2), None)
+
+
+def test_an_invalid_one_may_be_the_first(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    told = Told()
+    bob.do(create(PATH, b"?"))
+    live = told.follow(alice)
+    assert (live.value, live.version, live.is_missing) == (None, NO_VERSION, True)
+    assert len(told.errors) == 1
+    limits_of(bob).set(Limits(2))
+    assert (told.news, live.value) == ([2], Limits(2))
+
+
+@pytest.mark.parametrize("remembers", [True, False])
+def test_without_a_connection_the_last_known_value_stays(stage: Stage, remembers: bool) -> None:
+    alice, bob = stage.member(), stage.member()
+    told, theirs = Told(), limits_of(bob)
+    theirs.set(Limits(1))
+    live = told.follow(alice)
+    alice.cut()
+    for _ in range(3):
+        theirs.update(faster)
+    assert (live.value, live.is_current) == (Limits(1), True)
+    if not remembers:
+        forget(stage)
+    alice.mend()
+    assert (live.value, live.version) == (Limits(4), 3)
+    assert told.news == [1, 4]
+    theirs.update(faster)
+    assert told.news == [1, 4, 5]
+
+
+def test_what_is_read_again_and_was_known_is_not_told_again(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    told = Told()
+    limits_of(bob).set(Limits(1))
+    told.follow(alice)
+    alice.cut()
+    forget(stage)
+    alice.mend()
+    assert told.news == [1]
+    bob.ask(Delete(PATH, -1))
+    alice.cut()
+    forget(stage)
+    alice.mend()
+    assert told.news == [1, None]
+
+
+def test_a_value_that_no_event_can_hold_is_read(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    told = Told()
+    limits_of(bob).set(Limits(1))
+    live = told.follow(alice)
+    bob.do(create("/app/big"))
+    long = msgspec.json.encode(Limits(2, "x" * 700_000))
+    bob.ask(Transaction([], [SetData("/app/big", b"y" * 700_000, -1), SetData(PATH, long, -1)], []))
+    assert (told.news, live.version) == ([1, 2], 1)
+
+
+def test_it_is_followed_on_when_somebody_removes_all_watches(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    told = Told()
+    limits_of(bob).set(Limits(1))
+    live = told.follow(alice)
+    alice.ask(Unwatch(PATH, WatchKind.ANY, None))
+    limits_of(bob).set(Limits(2))
+    assert (told.news, live.value) == ([1, 2], Limits(2))
+    assert watches(stage) == 1
+
+
+def test_after_close_nothing_is_told_and_nothing_watched(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    told = Told()
+    limits_of(bob).set(Limits(1))
+    with told.follow(alice) as live:
+        assert (live.is_closed, live.is_current) == (False, True)
+    assert (live.is_closed, live.is_current) == (True, False)
+    limits_of(bob).set(Limits(2))
+    assert (told.news, live.value) == ([1], Limits(1))
+    assert watches(stage) == 0
+    live.close()  # again: nothing
+    with pytest.raises(TypeError, match="follow it there"):
+        live.__reduce__()
+
+
+def test_who_follows_may_close_it_in_the_callback(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    lives: list[LiveConfiguration[Blocking, Limits]] = []
+    seen: list[int | None] = []
+
+    def once(new: Any, old: Any) -> None:
+        seen.append(new.value.rate)
+        alice.begin(lives[0].close)
+
+    lives.append(limits_of(alice).follow(once))
+    limits_of(bob).set(Limits(1))
+    limits_of(bob).set(Limits(2))
+    assert seen == [1]
+    assert watches(stage) == 0
+
+
+def test_the_end_of_the_session_leaves_the_last_value(stage: Stage) -> None:
+    alice, bob = stage.member(session_timeout_ms=2_000), stage.member()
+    told = Told()
+    limits_of(bob).set(Limits(1))
+    live = told.follow(alice)
+    alice.cut()
+    stage.pass_time(3_000)
+    assert (live.value, live.is_current, told.errors) == (Limits(1), False, [])
+    with pytest.raises(SessionExpiredError):
+        limits_of(alice).follow()
+    live.close()
+
+
+def test_following_that_nobody_waited_for_leaves_no_watch(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    told = Told()
+    limits_of(bob).set(Limits(1))
+    alice.cut()
+    wait = alice.begin(lambda: alice.run_flow(limits_of(alice)._follow(told.changed, None), "it"))
+    wait.run.abandon()
+    alice.mend()
+    assert watches(stage) == 0
+    limits_of(bob).set(Limits(2))
+    assert told.news == []
+
+
+def test_who_may_not_read_it_is_told(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    told = Told()
+    bob.do(create(PATH, b"?"))
+    bob.ask(SetAcls(PATH, [Acl(Permission.WRITE, "world", "anyone")], -1))
+    with pytest.raises(NoAuthError):
+        told.follow(alice)
+    assert watches(stage) == 0
+    bob.ask(Delete(PATH, -1))
+    live = told.follow(alice)
+    alice.cut()
+    bob.do(create(PATH, b"?"))
+    bob.ask(SetAcls(PATH, [Acl(Permission.WRITE, "world", "anyone")], -1))
+    forget(stage)
+    alice.mend()
+    assert isinstance(live.last_error, NoAuthError)
+    assert (told.errors, live.is_current) == ([live.last_error], False)
+    assert watches(stage) == 0
+
+
+def test_it_may_be_kept_as_msgpack(stage: Stage) -> None:
+    alice = stage.member()
+    config = alice.configuration(PATH, Limits, form="msgpack")
+    config.set(Limits(5))
+    assert config.get().value == Limits(5)
+    assert msgspec.msgpack.decode(alice.ask(Query(GetData, PATH))[0], type=Limits) == Limits(5)
+
+
+@pytest.mark.parametrize("value", [None, {"rate": 1}, Limits(1, 5), Limits(1, "\ud800")])  # type: ignore[arg-type]
+def test_what_others_could_not_read_is_not_written(stage: Stage, value: Limits) -> None:
+    alice = stage.member()
+    with pytest.raises(BadArgumentsError):
+        limits_of(alice).set(value)
+    if value is not None:
+        with pytest.raises(BadArgumentsError):
+            limits_of(alice, value)
+    with pytest.raises(NoNodeError):
+        alice.ask(Delete(PATH, -1))
+
+
+def test_bad_arguments_are_refused(stage: Stage) -> None:
+    alice = stage.member()
+    for kind in (dict, int, Limits(), None):
+        with pytest.raises(BadArgumentsError, match="kind"):
+            alice.configuration(PATH, kind)  # type: ignore[type-var, arg-type]
+    with pytest.raises(BadArgumentsError, match="format"):
+        alice.configuration(PATH, Limits, form="xml")  # type: ignore[arg-type]
+    with pytest.raises(BadArgumentsError):
+        alice.configuration("app", Limits)
+    for version in (-2, "1", 1 << 31):
+        with pytest.raises(BadArgumentsError, match="version"):
+            limits_of(alice).set(Limits(), version=version)  # type: ignore[arg-type]
+
+
+def test_a_set_that_always_crosses_others_gives_up(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice, bob = stage.member(), stage.member()
+    submit = alice.submit
+
+    def crossed(ask: object, token: object) -> None:
+        try:
+            bob.do(create(PATH, b"{}"))
+        except NodeExistsError:
+            bob.ask(Delete(PATH, -1))
+        submit(ask, token)  # type: ignore[arg-type]
+
+    limits_of(bob).set(Limits(1))
+    monkeypatch.setattr(alice, "submit", crossed)
+    with pytest.raises(BadVersionError):
+        limits_of(alice).set(Limits(2))
