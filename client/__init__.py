@@ -43,6 +43,8 @@ from raykeeper.client.recipes.configuration import Configuration, LiveConfigurat
 from raykeeper.client.recipes.counter import Counter
 from raykeeper.client.recipes.election import Election, Leader, Leadership, Observation
 from raykeeper.client.recipes.leader_latch import LeaderLatch
+from raykeeper.client.recipes.priority_queue import PriorityQueue
+from raykeeper.client.recipes.queue import Queue
 from raykeeper.client.results import Quota
 from raykeeper.client.states import ClientState
 from raykeeper.client.transaction import AsyncTransaction, BlockingTransaction
@@ -79,6 +81,8 @@ __all__ = [
     "QuotaLimits",
     "Counter",
     "Barrier",
+    "Queue",
+    "PriorityQueue",
     "Election",
     "Leader",
     "Leadership",

@@ -11,6 +11,8 @@ from raykeeper.client.recipes.holding import Holding
 from raykeeper.client.recipes.leader_latch import LeaderLatch, Listener
 from raykeeper.client.recipes.lock import Lock
 from raykeeper.client.recipes.multi_lock import MultiLock
+from raykeeper.client.recipes.priority_queue import PriorityQueue
+from raykeeper.client.recipes.queue import Queue
 from raykeeper.client.recipes.read_write_lock import ReadWriteLock
 from raykeeper.client.recipes.recipe import FlowRunner, K
 from raykeeper.client.recipes.reentrant_lock import ReentrantLock
@@ -73,6 +75,14 @@ class OfferedRecipes(Generic[K]):
         `on_gained` and `on_lost` are called, in turn, with each leadership it gets and loses.
         """
         return LeaderLatch(self._runner(), path, identifier, on_gained, on_lost)
+
+    def queue(self, path: str, size_max: int | None = None) -> Queue[K]:
+        """First in, first out. See client/recipes/queue.py."""
+        return Queue(self._runner(), path, size_max)
+
+    def priority_queue(self, path: str, size_max: int | None = None) -> PriorityQueue[K]:
+        """A queue with priorities. See client/recipes/priority_queue.py."""
+        return PriorityQueue(self._runner(), path, size_max)
 
     def _runner(self) -> FlowRunner:
         return cast(FlowRunner, self)

@@ -8,6 +8,8 @@ lock.py         the fair lock, and the queue of its contenders
 simple_lock.py, read_write_lock.py   one znode and a herd; readers beside each other
 reentrant_lock.py, multi_lock.py     acquired again by its holder; several as one
 replacing.py    compare and set, in one request
+elements.py     elements of queues, their order and number; who waits for them
+queue.py, priority_queue.py   first in, first out; lowest number first
 barrier.py      until somebody removes it
 turns.py        operations that call a function of the user's between two flows
 sight.py        one znode, watched for good: each of its states

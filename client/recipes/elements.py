@@ -1,0 +1,238 @@
+"""The elements of a queue, which all queues share: what is put, in which order, how many at most.
+
+An element is a sequential znode below `PATH/elements`, which stays once it was made, so that the
+numbers never begin anew. Its name is its place: priority, then number. Who has to wait, for an
+element or for room, stands in a line below `PATH/line` (the queue of a fair lock), and only the
+first of the line watches the elements: a put wakes one consumer, who wakes the next one by going.
+
+The invariants of this file: an element is there as soon as the put is acknowledged, once; a queue
+with a bound never has more elements than that by puts, however many clients put at once, because
+the transaction that puts depends on their number; several elements are put together or not at all.
+
+Paper: none has a queue; the community's seed does, with its limits. kazoo: `BaseQueue`.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from raykeeper.client.errors import (
+    BadArgumentsError,
+    KeeperError,
+    LostError,
+    NodeExistsError,
+    NoNodeError,
+    RecipeError,
+)
+from raykeeper.client.flows import Abandoned, Bell, Flow, Wait
+from raykeeper.client.outstanding import Query
+from raykeeper.client.recipes.lock import before_me, number_of, take_place, wait_in_line
+from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
+from raykeeper.client.recipes.steps import (
+    checked_bytes,
+    checked_root,
+    ensure,
+    give_up_after,
+    leave,
+    look,
+    transact,
+)
+from raykeeper.znodes.paths import join
+from raykeeper.znodes.requests import (
+    Compare,
+    CompareField,
+    Create,
+    CreateMode,
+    Exists,
+    GetChildren,
+    ReadStat,
+    Relation,
+    TxnOp,
+    WatchKind,
+)
+from raykeeper.znodes.stat import Stat
+
+PRIORITY = 100
+"""Of an element for which none was named; kazoo's too."""
+PRIORITY_MAX = 999
+PREFIX = "e-"
+_DIGITS = len("000-0000000000")
+
+T = TypeVar("T")
+
+
+class Element(bytes):
+    """A value that was taken from a queue: bytes, which know where they stood."""
+
+    path: str
+    """The znode that it was."""
+
+    def __new__(cls, value: bytes, path: str) -> "Element":
+        element = super().__new__(cls, value)
+        element.path = path
+        return element
+
+    @property
+    def priority(self) -> int:
+        """What it was put with."""
+        return int(self.path[-_DIGITS:][:3])
+
+    def undo(self) -> Flow[None]:
+        """Put it back where it stood, for somebody who did not wait for it."""
+        back = Create(self.path, bytes(self), 0, None, 0)
+        try:
+            yield back
+        except NoNodeError:  # the whole queue was deleted meanwhile
+            yield from ensure(self.path.rpartition("/")[0], stays=True)
+            yield back
+        except NodeExistsError:
+            return
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return bytes, (bytes(self),)
+
+
+class Elements(Recipe[K]):
+    """What is in a queue, and who waits for it."""
+
+    def __init__(self, client: FlowRunner, path: str, size_max: int | None = None) -> None:
+        """Use the methods of the client. `size_max` must be the same for all who put."""
+        super().__init__(client)
+        self.path = checked_root(path)
+        if size_max is not None and (type(size_max) is not int or size_max < 1):
+            raise BadArgumentsError(path, f"size_max must be 1 or more, not {size_max!r}")
+        self.size_max = size_max
+        self.elements = join(path, "elements")
+        """The znode below which they are."""
+        self._line = join(path, "line")
+
+    @operation
+    def size(self) -> Flow[int]:
+        """How many elements there are.
+
+        Raises:
+            KeeperError: as for every call.
+        """
+        stat: Stat | None = yield Query(Exists, self.elements, linearizable=True)
+        return 0 if stat is None else stat.num_children
+
+    @operation
+    def peek(self) -> Flow[bytes | None]:
+        """The element that would be taken next, which stays; None if there is none.
+
+        Raises:
+            KeeperError: as for every call.
+        """
+        while names := (yield from self.names(is_newest=True)):
+            for name in names:
+                found = yield from look(join(self.elements, name))
+                if found is not None:
+                    return Element(found[0], join(self.elements, name))
+        return None
+
+    def names(self, *, is_newest: bool = False) -> Flow[list[str]]:
+        """The elements, the first to be taken first.
+
+        Args:
+            is_newest: Whatever anybody's put has returned for must be among them. Otherwise the
+                last ones may be missing, if one's own server is behind.
+
+        Raises:
+            KeeperError: what the read failed with.
+        """
+        try:
+            names = yield Query(GetChildren, self.elements, linearizable=is_newest)
+        except NoNodeError:
+            return []
+        return in_order(names)
+
+    def append(self, values: Sequence[bytes], priority: int, timeout_s: float | None) -> Flow[None]:
+        """Put all of these, one behind the other, or none.
+
+        Raises:
+            WaitTimeoutError: there was no room all the time.
+            BadArgumentsError: an argument is not acceptable, or there are too many values.
+            KeeperError: what the transaction failed with; nothing was put.
+        """
+        if type(priority) is not int or not 0 <= priority <= PRIORITY_MAX:
+            raise BadArgumentsError("", f"a priority is 0 to {PRIORITY_MAX}, not {priority!r}")
+        if self.size_max is not None and len(values) > self.size_max:
+            raise BadArgumentsError(self.path, f"{len(values)} never fit into {self.size_max}")
+        yield give_up_after(timeout_s, f"the queue {self.path} was full")
+        place = join(self.elements, f"{PREFIX}{priority:03}-")
+        ops: list[TxnOp] = [
+            Create(place, checked_bytes("value", value), CreateMode.SEQUENTIAL, None, 0)
+            for value in values
+        ]
+
+        def attempt(_: list[str]) -> Flow[bool | None]:
+            return (yield from self._put(ops)) or None
+
+        if ops and not (yield from self._put(ops)):
+            yield from self.in_turn("put-", attempt)
+
+    def _put(self, ops: list[TxnOp]) -> Flow[bool]:
+        compares = []
+        if self.size_max is not None:
+            free = self.size_max - len(ops) + 1
+            compares.append(Compare(self.elements, CompareField.NUM_CHILDREN, Relation.LESS, free))
+        while True:
+            try:
+                is_put, results = yield from transact(ops, compares, [ReadStat(self.elements)])
+            except NoNodeError:
+                is_put, results = False, [None]
+            if is_put or results[0] is not None:
+                return is_put
+            yield from ensure(self.elements, stays=True)
+
+    def in_turn(self, prefix: str, attempt: Callable[[list[str]], Flow[T | None]]) -> Flow[T]:
+        """Wait in the line of all who wait for the same until an attempt succeeds.
+
+        Args:
+            prefix: Of the places in that line.
+            attempt: Of the first in the line, each time that elements came or went. It is given
+                the elements in order, and returns None for a failure.
+
+        Raises:
+            LostError: somebody deleted the place in the line.
+            KeeperError: what a request failed with.
+        """
+        what = f"the place in the line of {self.path}"
+        place: Any = yield from take_place(self._client, self._line, prefix, b"", what)
+        yield from wait_in_line(place, before_me)
+        bell = Bell()
+        watched = [(self.elements, WatchKind.CHILD, bell)]
+        try:
+            while True:
+                bell.take()
+                got = yield from attempt((yield from self._watched_names(bell)))
+                if got is not None:
+                    break
+                yield Wait((bell, place.bell))
+                if place.bell.is_rung and not (yield from place.look_again()):
+                    raise LostError(f"somebody deleted {place.path} while it waited")
+        except (Abandoned, KeeperError, RecipeError):
+            yield from leave([place.path], [] if bell.is_rung else watched)
+            raise
+        yield from leave([place.path], [] if bell.is_rung else watched)
+        return got
+
+    def _watched_names(self, bell: Bell) -> Flow[list[str]]:
+        while True:
+            try:
+                return in_order((yield Query(GetChildren, self.elements, bell)))
+            except NoNodeError:
+                yield from ensure(self.elements, stays=True)
+
+
+def in_order(names: list[str]) -> list[str]:
+    """Those that are elements, the first to be taken first."""
+    return sorted(filter(_is_element, names), key=lambda name: (_priority(name), number_of(name)))
+
+
+def _is_element(name: str) -> bool:
+    priority, _, number = name.removeprefix(PREFIX).partition("-")
+    return name.startswith(PREFIX) and priority.isdigit() and len(priority) == 3 and len(number) > 9
+
+
+def _priority(name: str) -> int:
+    return int(name[len(PREFIX) :][:3])

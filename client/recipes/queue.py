@@ -1,0 +1,138 @@
+"""A queue: what was put first is taken first, each element by one consumer.
+
+    queue = client.queue("/queues/jobs", size_max=1_000)
+    queue.put(b"job 1")                 # waits while there are 1 000
+    job = queue.get(timeout_s=60)       # it is this consumer's alone, and gone
+
+Taking is one transaction that reads and deletes the element: of two that try one gets it, and who
+got it knows, because a write is done exactly once. The invariant of this file: an element is
+returned by at most one `get`, and not before all that were put before it were taken. Who was told
+of a timeout did not get it: what crossed the timeout goes back to its place, but others may have
+overtaken it by then, and it does not count for the bound.
+
+It is gone once it is taken. If the consumer may die with it, use `client.lock_queue`.
+
+kazoo: `Queue`. Curator: `SimpleDistributedQueue`. Elements and bounds: client/recipes/elements.py.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+
+from raykeeper.client.errors import NoNodeError
+from raykeeper.client.flows import Flow
+from raykeeper.client.recipes.elements import PRIORITY, Element, Elements
+from raykeeper.client.recipes.recipe import FlowRunner, K, operation
+from raykeeper.client.recipes.steps import give_up_after, transact
+from raykeeper.znodes.paths import join
+from raykeeper.znodes.requests import ANY_VERSION, Delete, ReadData
+
+
+class Taking(Elements[K]):
+    """A queue from which elements are taken at once."""
+
+    @operation
+    def get(self, timeout_s: float | None = None) -> Flow[Element]:
+        """Take the first element: its value, as bytes.
+
+        Args:
+            timeout_s: How long to wait for one; 0 for now or not at all, None for ever.
+
+        Raises:
+            WaitTimeoutError: there was none; nothing was taken.
+            LostError: somebody deleted the place in the line of those who wait.
+            KeeperError: as for every call.
+        """
+        yield give_up_after(timeout_s, f"the queue {self.path} was empty")
+        element = yield from self._first()
+        if element is None:
+            element = yield from self.in_turn("get-", self._take_of)
+        return element
+
+    @operation
+    def get_nowait(self) -> Flow[Element | None]:
+        """Take the first element, if there is one.
+
+        Raises:
+            KeeperError: as for every call.
+        """
+        element = yield from self._first()
+        if element is None:
+            element = yield from self._take_of((yield from self.names(is_newest=True)))
+        return element
+
+    def _first(self) -> Flow[Element | None]:
+        while names := (yield from self.names()):
+            element = yield from self._take_of(names)
+            if element is not None:
+                return element
+        return None
+
+    def _take_of(self, names: list[str]) -> Flow[Element | None]:
+        for name in names:
+            element = yield from self.take(name)
+            if element is not None:
+                return element
+        return None
+
+    def take(self, name: str) -> Flow[Element | None]:
+        """Take this one, unless it is gone.
+
+        Raises:
+            KeeperError: what the transaction failed with.
+        """
+        path = join(self.elements, name)
+        try:
+            _, results = yield from transact([ReadData(path), Delete(path, ANY_VERSION)])
+        except NoNodeError:
+            return None
+        return Element(results[0][0], path)
+
+
+class Queue(Taking[K]):
+    """First in, first out."""
+
+    def __init__(self, client: FlowRunner, path: str, size_max: int | None = None) -> None:
+        """Use `Client.queue`."""
+        super().__init__(client, path, size_max)
+        # Names only grow, so what was listed last time comes before whatever came since.
+        self._listed: deque[str] = deque()
+
+    @operation
+    def put(self, value: bytes, *, timeout_s: float | None = None) -> Flow[None]:
+        """Put an element at the end.
+
+        Args:
+            value: At most `value_bytes_max` of the settings, 1 MiB unless set.
+            timeout_s: How long to wait for room, if there is a bound.
+
+        Raises:
+            WaitTimeoutError: the queue was full; nothing was put.
+            BadArgumentsError: the value is too large, or no bytes.
+            KeeperError: as for every call.
+        """
+        yield from self.append([value], PRIORITY, timeout_s)
+
+    @operation
+    def put_many(self, values: Sequence[bytes], *, timeout_s: float | None = None) -> Flow[None]:
+        """Put several elements one behind the other, all or none.
+
+        Args:
+            values: At most `transaction_ops_max` of the settings, 1 000 unless set.
+            timeout_s: How long to wait for room for all of them, if there is a bound.
+
+        Raises:
+            WaitTimeoutError: there was no room for all; nothing was put.
+            BadArgumentsError: there are too many, or one is too large, or no bytes.
+            KeeperError: as for every call.
+        """
+        yield from self.append(values, PRIORITY, timeout_s)
+
+    def _first(self) -> Flow[Element | None]:
+        while True:
+            if not self._listed:
+                self._listed.extend((yield from self.names()))
+            if not self._listed:
+                return None
+            element = yield from self.take(self._listed.popleft())
+            if element is not None:
+                return element
