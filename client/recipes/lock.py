@@ -30,7 +30,7 @@ from raykeeper.client.recipes.steps import (
     leave,
     look,
 )
-from raykeeper.znodes.errors import KeeperError
+from raykeeper.znodes.errors import KeeperError, NoNodeError
 from raykeeper.znodes.paths import join
 from raykeeper.znodes.requests import GetChildren, GetData, WatchKind
 
@@ -124,7 +124,9 @@ def wait_in_line(place: Held[Any], blocker: Callable[[list[str], str], str | Non
         )
         if isinstance(names, KeeperError):
             raise names
-        is_there = not isinstance(mine, KeeperError)
+        if isinstance(mine, KeeperError) and not isinstance(mine, NoNodeError):
+            raise mine  # the session ended between the two answers, say
+        is_there = not isinstance(mine, NoNodeError)
         while True:
             if not is_there or own not in names:
                 raise LostError(f"somebody deleted {place.path} while it waited")
