@@ -16,6 +16,7 @@ from types import FrameType
 from msgspec import Struct
 
 from tests.simulation.plan import Plan
+from tests.simulation.recipes.world import RecipeWorld
 from tests.simulation.schedule import Trace
 from tests.simulation.world import Report, World
 
@@ -64,7 +65,7 @@ def attempt(plan: Plan, limit_s: float | None = None, trace: Trace | None = None
     world = None
     try:
         with _time_limit(limit_s):
-            world = World(plan, trace)
+            world = world_of(plan, trace)
             report = world.run()
     except Exception as error:
         failure = failure_of(error, world.schedule.now if world else 0)
@@ -76,6 +77,11 @@ def attempt(plan: Plan, limit_s: float | None = None, trace: Trace | None = None
         report,
         failure,
     )
+
+
+def world_of(plan: Plan, trace: Trace | None = None) -> World:
+    """The world that a plan is for."""
+    return RecipeWorld(plan, trace) if plan.recipe else World(plan, trace)
 
 
 def failure_of(error: Exception, at_ms: int) -> Failure:

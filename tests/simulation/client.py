@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from raykeeper.client.client_id import ClientId
 from raykeeper.client.core import ClientCore
 from raykeeper.client.effects import (
+    Answer,
     ChangeState,
     CloseLink,
     CloseSearch,
@@ -24,6 +25,7 @@ from raykeeper.client.limits import ClientLimits
 from raykeeper.client.outstanding import Ask
 from raykeeper.client.states import ClientState
 from raykeeper.zab.ids import Millis, ServerId
+from raykeeper.znodes.errors import KeeperError
 from raykeeper.znodes.replies import EventType
 from raykeeper.znodes.requests import ANY_VERSION, SetData
 from tests.simulation.checks.event_told import EventTold
@@ -112,26 +114,30 @@ class SimClient:
         self._link = self._second = None
         self._wake_at = None
         self.pending = {}
-        servers = [ServerId(i) for i in self._nodes]
         self._workload = self._work_of(f"{self.name}.{self.life}")
         timeout = self._workload.session_timeout()
-        limits = ClientLimits(
-            request_timeout_ms=Millis(600_000), outstanding_max=self._plan.outstanding_max
-        )
         self.core = ClientCore(
             random.randbytes(16),
             timeout,
-            servers,
+            [ServerId(i) for i in self._nodes],
             Random(random.random()),
-            limits,
+            self._limits(),
             taken=taken,
             read_only=taken is None and self._contract.random() < READ_ONLY_SHARE,
         )
         self._is_opening = taken is not None
-        self._checks.clients.started(self)
-        self.core.start(self.clock.mono())
-        self._carry_out()
+        self._begin(self.core)
         self._plan_work(self.life)
+
+    def _begin(self, core: ClientCore) -> None:
+        self._checks.clients.started(self)
+        core.start(self.clock.mono())
+        self._carry_out()
+
+    def _limits(self) -> ClientLimits:
+        return ClientLimits(
+            request_timeout_ms=Millis(600_000), outstanding_max=self._plan.outstanding_max
+        )
 
     def die(self, away_ms: int | None = None) -> None:
         """The process is killed: no close, no farewell. The next one begins `away_ms` later."""
@@ -286,21 +292,24 @@ class SimClient:
             case Complete():
                 ask = self.pending.pop(effect.token)  # type: ignore[call-overload]
                 self.log.is_answered(effect.token, effect.answer)
-                self._workload.answered(ask, effect.answer)
                 self._checks.clients.completed(self, ask, effect.answer)
+                self._answered(effect.token, ask, effect.answer)
             case Fail():
                 ask = self.pending.pop(effect.token)  # type: ignore[call-overload]
                 self.log.is_refused(effect.token, effect.error)
                 self._checks.clients.failed(self, ask, effect.error)
+                self._refused(effect.token, effect.error)
             case EventTold():
                 self.log.sees(effect.event)
                 if effect.event.type is not EventType.NONE:
                     self._checks.clients.event(self, effect)
+                self._told(effect)
             case ChangeState():
                 self.log.becomes(effect.state)
                 self._checks.clients.becomes(self, effect.state)
                 if effect.state is ClientState.LOST:
                     self._checks.clients.lost(self, effect.cause)
+                    self._ended()
                     life = self.life
                     self._schedule.after(self._random.randint(0, 500), lambda: self._restart(life))
             case OpenLink():
@@ -326,6 +335,20 @@ class SimClient:
                 self._link = second
             case _:
                 raise AssertionError(effect)
+
+    # What a member of recipes (recipes/member.py) does in another way.
+
+    def _answered(self, token: object, ask: Ask, answer: Answer) -> None:
+        self._workload.answered(ask, answer)
+
+    def _refused(self, token: object, error: KeeperError) -> None:
+        pass
+
+    def _told(self, told: EventTold) -> None:
+        pass
+
+    def _ended(self) -> None:
+        """The handle is LOST."""
 
     def _restart(self, life: int) -> None:
         if life == self.life:

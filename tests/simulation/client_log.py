@@ -129,7 +129,7 @@ def ask_in_words(ask: Ask) -> str:
         case Delete():
             return f"delete {ask.path} version {ask.version}"
         case SetData():
-            return f"set {ask.path} version {ask.version} to {ask.value.decode()}"
+            return f"set {ask.path} version {ask.version} to {in_text(ask.value)}"
         case CloseSession():
             return "close"
         case Transaction():
@@ -141,6 +141,11 @@ def ask_in_words(ask: Ask) -> str:
             return f"{strong}{ask.kind.__name__} {ask.path}{watch}"
         case _:
             return str(ask)
+
+
+def in_text(value: bytes) -> str:
+    """A value, which is text for the most part."""
+    return value.decode(errors="backslashreplace")
 
 
 def _ops_in_words(ops: list[TxnOp]) -> str:
@@ -163,7 +168,7 @@ def answer_in_words(answer: Answer) -> str:
         case DataRead():
             stat = answer.stat
             found = f"version {stat.version} of {show_zxid(stat.mzxid)}"
-            return f"as of {as_of}: {answer.value.decode()!r}, {found}"
+            return f"as of {as_of}: {in_text(answer.value)!r}, {found}"
         case StatRead():
             found = f"version {answer.stat.version}" if answer.stat else "missing"
             return f"as of {as_of}: {found}"

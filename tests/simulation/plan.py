@@ -223,6 +223,8 @@ class Plan(Struct, frozen=True):
     """Whether so many disks are lost at the end that the others are no majority (rule D4)."""
     notice_ms_max: int = DEADLINE_MS
     """How long an end needs to learn that its link is broken."""
+    recipe: str = ""
+    """What the clients do instead of what comes to their minds (recipes/catalogue.py)."""
 
 
 def draw_mix(seed: int) -> Plan:
@@ -347,7 +349,7 @@ def _draw_faults(seed: int, safety_ms: int, servers: int, clients: int) -> tuple
             at_ms += stream.expovariate(rate) * 1_000
             if at_ms >= safety_ms:
                 break
-            faults.append(_draw_fault(stream, int(at_ms), kind, servers, clients))
+            faults.append(draw_fault(stream, int(at_ms), kind, servers, clients))
     faults.sort(key=lambda fault: fault.at_ms)
     return tuple(faults)
 
@@ -447,7 +449,8 @@ def _draw_scheme(seed: int, servers: int) -> tuple[list[Fault], bool]:
     return faults, random.random() < 0.6
 
 
-def _draw_fault(random: Random, at_ms: int, kind: FaultKind, servers: int, clients: int) -> Fault:
+def draw_fault(random: Random, at_ms: int, kind: FaultKind, servers: int, clients: int) -> Fault:
+    """A fault of a kind, whatever it needs to know."""
     of_client = kind.value.startswith("client") or kind.value.endswith("client")
     target = random.randint(1, clients if of_client else servers)
     lasts_ms = random.choice([10, 100, 500, 1_500, 3_000])

@@ -21,6 +21,8 @@ class Schedule:
         self.steps = 0
         self.trace = trace
         """None when nobody listens; then nothing need be put into words."""
+        self.watcher: Callable[[], None] | None = None
+        """Sees the world after each step."""
         self._plan: list[tuple[Millis, int, Callable[[], None]]] = []
         self._count = 0
 
@@ -52,4 +54,6 @@ class Schedule:
             self.now, _, action = pop(plan)
             self.steps += 1
             action()
+            if self.watcher is not None:
+                self.watcher()
         return True

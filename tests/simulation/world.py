@@ -63,13 +63,16 @@ class World:
         ]
         for node in self.nodes:
             node.peers = [peer for peer in self.nodes if peer is not node]
-        self.clients = [
-            SimClient(client, self.nodes, self.schedule, self.network, self.checks)
-            for client in plan.clients
-        ]
+        self.clients = self._new_clients()
         for client in self.clients:
             client.others = [other for other in self.clients if other is not client]
         self.faults = Faults(self.schedule, self.network, self.nodes, self.clients)
+
+    def _new_clients(self) -> list[SimClient]:
+        return [
+            SimClient(client, self.nodes, self.schedule, self.network, self.checks)
+            for client in self.plan.clients
+        ]
 
     def run(self) -> Report:
         """The safety phase with faults, then the liveness phase without.
@@ -97,12 +100,14 @@ class World:
         faulty_until = schedule.now
         lost_before = [client.servers_lost for client in self.clients]
         exhausted_before = self.checks.notes[COUNTER_EXHAUSTED]
+        self._finish_work()
         self._converge()
         converged_ms = schedule.now - faulty_until
         schedule.say("all have converged")
         self.checks.calm(self.nodes)
         self._settle()
         self._end_sessions()
+        self._look_around()
         self.checks.calm([])
         if any(node.is_flipped for node in self.nodes):
             # Trees are compared when they change.
@@ -117,6 +122,14 @@ class World:
             self._lose_majority()
         self.checks.finish(self.nodes)
         return self._report(converged_ms)
+
+    # What a world of recipes (recipes/world.py) has beside.
+
+    def _finish_work(self) -> None:
+        """What the clients have begun comes to an end."""
+
+    def _look_around(self) -> None:
+        """Whether they have left anything behind."""
 
     def _lose_majority(self) -> None:
         lost = LostMajority(self.schedule, self.nodes, self.clients, self.checks)

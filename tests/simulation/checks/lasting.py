@@ -83,15 +83,20 @@ class Lasting:
                 del seen.following[key]
         else:
             key = ask.path, ask.kind is WatchKind.CHILD
-            gone.update(seen.watching.pop(key).tokens)
-            seen.due.pop(key, None)
+            watching = seen.watching[key].tokens
+            for token in [ask.watcher] if ask.watcher is not None else list(watching):
+                gone[token] = watching.pop(token)
+            if not watching:
+                del seen.watching[key]
+                seen.due.pop(key, None)
         assert set(gone) == set(tokens), f"WatchOnce: {seen} is told of {event}: {tokens}, {gone}"
 
     def none_left(self, seen: Seen, ask: Unwatch) -> None:
         """Whether watches were removed or there are none: nobody is left."""
         assert not followed(seen, ask), f"WatchTrue: {seen} still watches after {ask}"
-        key = ask.path, ask.kind is WatchKind.CHILD
-        assert ask.kind in MODE_OF or key not in seen.watching, f"WatchTrue: {seen} after {ask}"
+        watching = seen.watching.get((ask.path, ask.kind is WatchKind.CHILD))
+        is_left = watching is not None and ask.watcher in (None, *watching.tokens)
+        assert ask.kind in MODE_OF or not is_left, f"WatchTrue: {seen} after {ask}"
 
     def in_order(self, seen: Seen, told: EventTold) -> list[object]:
         """An event is the next one of each watch that it concerns; returns the other watchers.

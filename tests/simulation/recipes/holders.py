@@ -1,0 +1,81 @@
+"""Who believes to hold what: by its own clock and its own flags, at every moment of the world.
+
+A process that stands still cannot look, but its clock goes on: what it would see counts.
+"""
+
+from typing import Any
+
+from msgspec import Struct
+
+from raykeeper.client.recipes.holding import Held
+from raykeeper.zab.ids import ZERO, Zxid, show_zxid
+from tests.simulation.recipes.process import Process
+from tests.simulation.schedule import Schedule
+
+
+class Holder(Struct, frozen=True):
+    """A process with what it was given."""
+
+    process: Process
+    held: Held[Any]
+
+    @property
+    def believes(self) -> bool:
+        """Whether it would say that it holds it, if it looked now."""
+        if self.process.is_killed or self.held.is_released:
+            return False
+        with self.process.seen_from_outside():
+            return not self.held.lost.is_set()
+
+    @property
+    def is_past(self) -> bool:
+        """Whether nobody will ever look again."""
+        process = self.process
+        return process.is_killed or self.held.is_released or (process.is_over and not self.believes)
+
+    def __str__(self) -> str:
+        return f"{self.process.name} with {show_zxid(self.held.token)}"
+
+
+class Holders:
+    """Those who were given the same thing, of which there is one, or there are a few."""
+
+    def __init__(self, schedule: Schedule, what: str, room: int = 1) -> None:
+        self.granted = 0
+        self.room = room
+        self._schedule = schedule
+        self._what = what
+        self._holders: list[Holder] = []
+        self._last: Zxid = ZERO
+
+    def got(self, process: Process, held: Held[Any], *, in_order: bool = True) -> None:
+        """A script was given it; `in_order`: with a newer token than everybody before."""
+        holder = Holder(process, held)
+        if self._schedule.trace is not None:
+            self._schedule.say(f"client {process.member.name} holds {self._what}: {holder}")
+        if not holder.believes:
+            return
+        self.granted += 1
+        if in_order:
+            assert held.token > self._last, (
+                f"TokenOrder: {holder} has {self._what}, after {show_zxid(self._last)}"
+            )
+            self._last = held.token
+        self._holders.append(holder)
+        self.look()
+
+    def believing(self) -> list[Holder]:
+        """Who would say, if it looked now, that it holds it."""
+        return [holder for holder in self._holders if holder.believes]
+
+    def look(self) -> None:
+        """Whether there are too many."""
+        if not self._holders:
+            return
+        if any(holder.is_past for holder in self._holders):
+            self._holders = [holder for holder in self._holders if not holder.is_past]
+        if len(self._holders) > self.room:
+            believing = self.believing()
+            assert len(believing) <= self.room, (
+                f"Exclusion: {self._what} is held by " + " and by ".join(map(str, believing))
+            )

@@ -1,0 +1,155 @@
+"""A client whose processes do what a scenario says: the next one has a new session.
+
+Everything else is as with any other client of the simulated world: its clock drifts, its links
+break, it stands still and goes on, is killed, and is cut off.
+"""
+
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+from raykeeper.client.core import ClientCore
+from raykeeper.client.effects import Answer
+from raykeeper.client.errors import KeeperError
+from raykeeper.client.flows import Bell
+from raykeeper.client.outstanding import Ask
+from raykeeper.client.watched_event import EventType
+from raykeeper.zab.ids import Millis, ServerId
+from tests.simulation.checks.event_told import EventTold
+from tests.simulation.client import SimClient
+from tests.simulation.network import Network
+from tests.simulation.node import Node
+from tests.simulation.plan import ClientPlan
+from tests.simulation.recipes.process import Process
+from tests.simulation.schedule import Schedule
+
+if TYPE_CHECKING:
+    from tests.simulation.checks import Checks
+    from tests.simulation.recipes.scenario import Scenario
+
+SESSIONS_MS: Final = [1_000, 1_000, 2_000, 5_000]
+LEAVES_AFTER_MS: Final = 4_000
+"""A process that closes its session does so after half of that, on the average."""
+
+
+class Member(SimClient):
+    """One process after the other."""
+
+    def __init__(
+        self,
+        plan: ClientPlan,
+        nodes: list[Node],
+        schedule: Schedule,
+        network: Network,
+        checks: "Checks",
+        scenario: "Scenario",
+    ) -> None:
+        super().__init__(plan, nodes, schedule, network, checks)
+        self.program: Process | None = None
+        self._scenario = scenario
+        self._draws = schedule.stream(f"member.{plan.number}.{plan_name(scenario)}")
+        self._flow_tokens: dict[int, Any] = {}
+        self._has_asked = False
+        self._is_busy = False
+
+    def start(self) -> None:
+        """Begin a process, with a session of its own."""
+        random = self._draws
+        self.life += 1
+        self._link = self._second = None
+        self._wake_at = None
+        self.pending = {}
+        self._flow_tokens = {}
+        servers = [ServerId(i) for i in self._nodes]
+        self.core = ClientCore(
+            random.randbytes(16),
+            Millis(self._plan.timeout_ms or random.choice(SESSIONS_MS)),
+            servers,
+            Random(random.random()),
+            self._limits(),
+        )
+        program = self.program = Process(self, self.core, Random(random.random()))
+        self._begin(self.core)
+        program.begin(self._scenario.scripts(program))
+        self._carry_out()
+        if self.is_working and random.random() < 4 * self._plan.close_share:
+            program.after(random.randint(0, LEAVES_AFTER_MS), self.leave)
+
+    def leave(self) -> None:
+        """Close the session, whatever is under way."""
+        if self.core is not None and self.program is not None and self.is_working:
+            self.program.is_leaving = True
+            self.core.close(self.clock.mono())
+            self._checks.clients.closed(self)
+
+    def die(self, away_ms: int | None = None) -> None:
+        """The process is killed."""
+        if self.program is not None:
+            self.program.is_killed = self.program.is_over = True
+        super().die(away_ms)
+
+    def plan(self, delay_ms: int, action: Callable[[], None], life: int) -> None:
+        """Do something in this life, when the process runs."""
+
+        def do() -> None:
+            if life != self.life or self.core is None or self._waits(do):
+                return
+            action()
+            self._carry_out()
+
+        self._schedule.after(delay_ms, do)
+
+    def ask(self, ask: Ask, token: Any) -> None:
+        """Submit a request of a flow; it leaves with others of the moment."""
+        self._submit(ask)
+        self._flow_tokens[self._token] = token
+        self._has_asked = True
+
+    # What the driver does in another way.
+
+    def _carry_out(self) -> None:
+        if self._is_busy:
+            return
+        self._is_busy, was_over = True, self.program is None or self.program.is_over
+        try:
+            while self.core is not None:
+                self.core.flush(self.clock.mono())
+                asked, self._has_asked = self._has_asked, False
+                super()._carry_out()
+                strike, self.when_it_asks = self.when_it_asks if asked else None, None
+                if strike is not None:
+                    strike()
+                if not self._has_asked:
+                    break
+        finally:
+            self._is_busy = False
+        if self.program is not None and self.program.is_over and not was_over:
+            self.program.all_have_ended()
+
+    def _answered(self, token: object, ask: Ask, answer: Answer) -> None:
+        flow = self._flow_tokens.pop(token, None)  # type: ignore[call-overload]
+        if flow is not None:
+            flow.complete(answer)
+
+    def _refused(self, token: object, error: KeeperError) -> None:
+        flow = self._flow_tokens.pop(token, None)  # type: ignore[call-overload]
+        if flow is not None:
+            flow.fail(error)
+
+    def _told(self, told: EventTold) -> None:
+        event = told.event
+        for watcher in told.watchers:
+            assert isinstance(watcher, Bell)
+            if event.type is EventType.NONE:
+                watcher.ring(event)
+            else:
+                watcher.ring(event._replace(more=watcher in told.are_told_more))
+
+    def _ended(self) -> None:
+        if self.program is not None:
+            self.program.ended()
+
+
+def plan_name(scenario: "Scenario") -> str:
+    """Streams of randomness are apart from those of other recipes."""
+    return type(scenario).__name__

@@ -1,0 +1,138 @@
+"""One process of a member: the real flows over the real client core, in virtual time.
+
+It is the client that recipes are made of (`process.lock(path)`), and the host of their flows. When
+it is killed nothing of it goes on; when its session ends all its flows must end.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from raykeeper.client.core import ClientCore
+from raykeeper.client.flows import Flow, Flows
+from raykeeper.client.offered import OfferedRecipes
+from raykeeper.client.outstanding import Ask
+from raykeeper.client.recipes.recipe import Blocking
+from raykeeper.client.states import ClientState
+from raykeeper.zab.errors import RayKeeperError
+from raykeeper.zab.ids import Millis
+from tests.simulation.recipes.script import Running, Script
+
+if TYPE_CHECKING:
+    from tests.simulation.recipes.member import Member
+
+
+class Process(OfferedRecipes[Blocking]):
+    """The recipes of one session, and the scripts that use them."""
+
+    def __init__(self, member: "Member", core: ClientCore, random: Random) -> None:
+        self.member = member
+        self.name = f"{member.name}.{member.life}"
+        self.core = core
+        self.random = random
+        self.flows = Flows(self)
+        self.scripts: list[Running] = []
+        self.is_over = False
+        """It was killed, or its session has ended."""
+        self.is_leaving = False
+        """It closes its session."""
+        self.is_killed = False
+        self.timers = 0
+        """How many alarms its flows have set."""
+        self._life = member.life
+        self._is_seen = False
+
+    def begin(self, scripts: list[Script]) -> None:
+        """Run them side by side, from now on."""
+        self.scripts = [Running(self, script) for script in scripts]
+        for script in self.scripts:
+            script.go_on(None, None)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether its session lives and its scripts have come to their end."""
+        return not self.is_over and all(script.is_done for script in self.scripts)
+
+    @property
+    def may_act(self) -> bool:
+        """Whether it would find, by its own clock, that its session lives."""
+        core = self.core
+        return not (
+            self.is_killed
+            or core.state is ClientState.LOST
+            or core._is_doomed
+            or core._liveness.is_over(self.now())
+        )
+
+    @contextmanager
+    def seen_from_outside(self) -> Iterator[None]:
+        """What it is asked in here it is not asked by itself: a core that is asked lets go."""
+        self._is_seen = True
+        try:
+            yield
+        finally:
+            self._is_seen = False
+
+    def ended(self) -> None:
+        """The session is over."""
+        self.is_over = True
+        self.flows.ended(self.core.end_error())
+
+    def all_have_ended(self) -> None:
+        """When that was carried out: nobody waits for anything that will not come any more."""
+        assert not self.flows._waiting, f"Flows: {self.name} outlives its session"
+        for script in self.scripts:
+            call = script.call
+            assert call is None or call.has_outcome, f"Flows: {self.name} is told nothing"
+
+    def after(self, delay_ms: int, action: Callable[[], None]) -> None:
+        """Do something in this process, if it is still there, and runs."""
+        self.member.plan(delay_ms, lambda: None if self.is_over else action(), self._life)
+
+    # A client, as recipes need it.
+
+    def run_flow(self, flow: Flow[Any], name: str) -> Any:
+        """A call, for a script to yield."""
+        return flow
+
+    def is_lost(self) -> bool:
+        """Whether the session is over, or may be by now."""
+        return not self.may_act if self._is_seen else self.core.is_lost(self.now())
+
+    # The host of its flows.
+
+    def submit(self, ask: Ask, token: Any) -> None:
+        """Submit a request."""
+        self.member.ask(ask, token)
+
+    def now(self) -> Millis:
+        """The time of this machine."""
+        return self.member.clock.mono()
+
+    def later(self, at: Millis, wake: Callable[[], None]) -> Callable[[], None]:
+        """Call `wake` at that time."""
+        alarm = [wake]
+        self.timers += 1
+
+        def ring() -> None:
+            if alarm:
+                cancel()
+                wake()
+
+        def cancel() -> None:
+            if alarm:
+                alarm.clear()
+                self.timers -= 1
+
+        self.after(self.member.clock.delay_until(at), ring)
+        return cancel
+
+    def tell(self, callback: Callable[..., object], *arguments: Any) -> None:
+        """Have a callback called, in order."""
+        self.after(0, lambda: (callback(*arguments), None)[1])
+
+    def report(self, error: Exception) -> None:
+        """What nobody waits for fails only when the session ends, and then nobody is told."""
+        words = f"{type(error).__name__}: {error}" if isinstance(error, RayKeeperError) else ""
+        raise AssertionError(f"Flows: {self.name} fails in the background: {words}") from error

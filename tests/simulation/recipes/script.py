@@ -1,0 +1,114 @@
+"""A thread of a user's program: a generator that calls recipes, waits, and changes its mind.
+
+A call is what a method of a recipe returns in a simulated process, its flow. It is given back what
+the flow returns, or its error is raised. With `Within` it is given up by whoever waits for it, as a
+cancelled task gives up: `GaveUpError` is raised at once, and what becomes of the call is nobody's.
+A result takes its time to reach the thread, and may come too late for one that has given up.
+"""
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from raykeeper.client.errors import KeeperError
+from raykeeper.client.flows import Run
+
+if TYPE_CHECKING:
+    from tests.simulation.recipes.process import Process
+
+Script = Generator[Any, Any, None]
+"""Yields calls, `Within` and `Pause`."""
+
+SLOW_SHARE = 0.1
+"""How many results take some time to reach their thread."""
+
+
+class Pause(Struct, frozen=True):
+    """Do nothing for a while."""
+
+    ms: int
+
+
+class Within(Struct, frozen=True):
+    """A call that is given up when it takes longer; never, if that is None."""
+
+    call: Any
+    patience_ms: int | None
+
+
+class GaveUpError(Exception):
+    """Raised in a script: it did not wait any longer."""
+
+
+class Running:
+    """A script under way."""
+
+    def __init__(self, process: "Process", script: Script) -> None:
+        self.is_done = False
+        self.call: _Call | None = None
+        """What it waits for."""
+        self._process = process
+        self._script = script
+
+    def go_on(self, value: Any, error: Exception | None) -> None:
+        """Run on to the next call or pause."""
+        self.call = None
+        try:
+            wish = self._script.send(value) if error is None else self._script.throw(error)
+        except StopIteration:
+            self.is_done = True
+            return
+        except KeeperError:
+            # Once the session is to end, that is what every call is told.
+            assert self._process.is_leaving, "Flows: a call failed, though the session lives"
+            return
+        if isinstance(wish, Pause):
+            self._process.after(wish.ms, lambda: self.go_on(None, None))
+            return
+        if not isinstance(wish, Within):
+            wish = Within(wish, None)
+        call = self.call = _Call(self._process, self)
+        if wish.patience_ms is not None:
+            self._process.after(wish.patience_ms, call.give_up)
+        call.run = self._process.flows.start(wish.call, call)
+
+
+class _Call:
+    """The owner of a flow that a script waits for."""
+
+    def __init__(self, process: "Process", caller: Running) -> None:
+        self.has_outcome = False
+        self.run: Run | None = None
+        self._process = process
+        self._caller = caller
+        self._is_over = False  # the script has gone on
+
+    def succeed(self, value: Any) -> None:
+        self._outcome(value, None)
+
+    def fail(self, error: Exception) -> None:
+        self._outcome(None, error)
+
+    def give_up(self) -> None:
+        if self._is_over:
+            return
+        self._is_over = True
+        assert self.run is not None
+        self.run.abandon()
+        self._caller.go_on(None, GaveUpError())
+
+    def _outcome(self, value: Any, error: Exception | None) -> None:
+        assert not self.has_outcome and not self._is_over, "Flows: a call has two outcomes"
+        self.has_outcome = True
+        random = self._process.random
+        delay_ms = random.randint(1, 30) if random.random() < SLOW_SHARE else 0
+        self._process.after(delay_ms, lambda: self._deliver(value, error))
+
+    def _deliver(self, value: Any, error: Exception | None) -> None:
+        if self._is_over:
+            return
+        self._is_over = True
+        assert self.run is not None
+        self.run.taken()
+        self._caller.go_on(value, error)

@@ -1,0 +1,64 @@
+"""The world of a recipe: its members work under faults, then all come to an end, and leave nothing."""
+
+from typing import Final
+
+from msgspec.structs import replace
+
+from raykeeper.zab.ids import Millis
+from tests.simulation.client import SimClient
+from tests.simulation.recipes.catalogue import SCENARIOS
+from tests.simulation.recipes.member import Member
+from tests.simulation.world import Report, World
+
+PROGRESS_MS: Final = 60_000
+"""How long it may take until everybody has what it waits for, once there are no more faults."""
+FIXED: Final = "/zookeeper"
+
+
+class RecipeWorld(World):
+    """Everything that a plan with a recipe decides."""
+
+    def _run(self) -> Report:
+        if self.plan.faults:
+            self.scenario.inject = self.faults.inject
+        return super()._run()
+
+    def _new_clients(self) -> list[SimClient]:
+        scenario = self.scenario = SCENARIOS[self.plan.recipe](self.schedule)
+        scenario.members = [
+            Member(client, self.nodes, self.schedule, self.network, self.checks, scenario)
+            for client in self.plan.clients
+        ]
+        self.schedule.watcher = scenario.look
+        return list(scenario.members)
+
+    def _finish_work(self) -> None:
+        scenario = self.scenario
+        scenario.is_ending = True
+        until = Millis(self.schedule.now + PROGRESS_MS)
+        done = self.schedule.run_until(until, scenario.is_done)
+        assert done, f"Progress: after {PROGRESS_MS} ms: {scenario.why_not()}"
+        self.schedule.say("everybody has ended")
+
+    def _report(self, converged_ms: int) -> Report:
+        report = super()._report(converged_ms)
+        return replace(report, counts={**report.counts, **self.scenario.counts})
+
+    def _look_around(self) -> None:
+        scenario, truth = self.scenario, self.checks.truth
+        stays = {path for path in truth.znodes if path != "/" and not path.startswith(FIXED)}
+        stays -= scenario.may_stay()
+        assert not stays, f"LeftBehind: the znodes {sorted(stays)}"
+        for member in scenario.members:
+            process = member.program
+            assert process is not None
+            waiting = [str(run) for run in process.flows._waiting]
+            assert not waiting, f"LeftBehind: {process.name} still waits in {waiting}"
+            assert not process.timers, f"LeftBehind: {process.timers} alarms of {process.name}"
+            watchers = list(process.core._watching.watchers._watches())
+            assert not watchers, f"LeftBehind: {process.name} watches {watchers}"
+        for node in self.nodes:
+            assert node.server is not None
+            count = node.server._context.watches.count
+            assert not count, f"LeftBehind: server {node.server_id} has {count} watches"
+        scenario.finish(truth)
