@@ -3,6 +3,8 @@
     python -m tests.simulation --seed 17                    one run: plan, trace, verdict
     python -m tests.simulation --plan build/simulation/seed-17.json
     python -m tests.simulation simulate --seeds 1000 --from 1
+    python -m tests.simulation simulate --recipe all --seeds 100
+    python -m tests.simulation --seed 17 --recipe lock
 
 Exit codes: 0 all runs passed; 1 one failed; 2 wrong usage; 130 interrupted.
 """
@@ -16,6 +18,7 @@ from rich.console import Console
 
 from tests.simulation.draw import draw_plan
 from tests.simulation.plan_file import read_plan
+from tests.simulation.recipes.catalogue import SCENARIOS
 from tests.simulation.replay import TAIL, Replay, replay
 from tests.simulation.simulate import FOLDER, Options, cores, simulate
 
@@ -27,6 +30,7 @@ def one(
     context: typer.Context,
     seed: Annotated[int | None, typer.Option(help="Replay this seed.")] = None,
     plan: Annotated[Path | None, typer.Option(help="Replay a plan kept as JSON.")] = None,
+    recipe: Annotated[str, typer.Option(help="What the members do at this seed.")] = "",
     trace: Annotated[str, typer.Option(help="Lines in full at the end, or all.")] = str(TAIL),
     minimize: Annotated[bool, typer.Option(help="Make a failing plan smaller first.")] = True,
 ) -> None:
@@ -38,7 +42,11 @@ def one(
     if trace != "all" and not trace.isdecimal():
         raise typer.BadParameter("--trace takes a number of lines, or all")
     try:
-        drawn = draw_plan(seed) if seed is not None else read_plan(plan or Path()).plan
+        drawn = (
+            draw_plan(seed, _checked(recipe))
+            if seed is not None
+            else read_plan(plan or Path()).plan
+        )
     except (OSError, MsgspecError) as error:
         raise typer.BadParameter(f"{plan}: {error}") from error
     tail = None if trace == "all" else int(trace)
@@ -53,10 +61,22 @@ def many(
     jobs: Annotated[int, typer.Option(min=0, help="Processes; 0 for all cores.")] = 0,
     failures: Annotated[int, typer.Option(min=1, help="Stop after so many failed seeds.")] = 10,
     minimize: Annotated[bool, typer.Option(help="Make failing plans smaller.")] = True,
+    recipe: Annotated[str, typer.Option(help="Members of this recipe, or of all.")] = "",
 ) -> None:
     """Run many seeds on all cores, and sum up what they went through."""
-    options = Options(first, seeds, jobs or cores(), failures, is_minimizing=minimize)
-    raise typer.Exit(simulate(options, Console()))
+    code = 0
+    for name in SCENARIOS if recipe == "all" else [_checked(recipe)]:
+        options = Options(
+            first, seeds, jobs or cores(), failures, is_minimizing=minimize, recipe=name
+        )
+        code = max(code, simulate(options, Console()))
+    raise typer.Exit(code)
+
+
+def _checked(recipe: str) -> str:
+    if recipe and recipe not in SCENARIOS:
+        raise typer.BadParameter(f"--recipe takes one of {', '.join(SCENARIOS)}")
+    return recipe
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from collections import Counter
 from typing import Final
 
 from raykeeper.client.effects import Answer
-from raykeeper.client.outstanding import Ask, Query
+from raykeeper.client.outstanding import Ask, Query, Unwatch, Watch
 from raykeeper.client.states import ClientState
 from raykeeper.client.watched_event import EventType, WatchedEvent
 from raykeeper.zab.ids import show_zxid
@@ -139,6 +139,11 @@ def ask_in_words(ask: Ask) -> str:
             watch = " and watch" if ask.watcher is not None else ""
             strong = "linearizable " if ask.linearizable else ""
             return f"{strong}{ask.kind.__name__} {ask.path}{watch}"
+        case Watch():
+            values = " with values" if ask.with_values else ""
+            return f"watch {ask.path} {ask.mode.name}{values}"
+        case Unwatch():
+            return f"unwatch {ask.path} {ask.kind.name}"
         case _:
             return str(ask)
 

@@ -34,3 +34,8 @@ def read_plan(path: Path) -> PlanFile:
         msgspec.ValidationError: it is not one, or one of another version of the simulator.
     """
     return msgspec.json.decode(path.read_bytes(), type=PlanFile)
+
+
+def name_of(seed: int, recipe: str = "") -> str:
+    """What a minimized plan is called."""
+    return f"seed-{seed}{f'-{recipe}' * bool(recipe)}"

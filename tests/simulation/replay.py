@@ -12,7 +12,7 @@ from rich.table import Table
 from tests.simulation.attempt import Failure, Outcome, attempt
 from tests.simulation.minimize import RUNS_MAX, Minimized, minimize
 from tests.simulation.plan import WITHOUT_TARGET, ClientPlan, Fault, FaultKind, Plan, ServerPlan
-from tests.simulation.plan_file import write_plan
+from tests.simulation.plan_file import name_of, write_plan
 from tests.simulation.summary import Tally, show_counts
 from tests.simulation.trace import Recorder, show_trace
 
@@ -55,7 +55,8 @@ def show_plan(plan: Plan, console: Console) -> None:
     console.print(
         f"seed {plan.seed}: {plan.safety_ms} ms with faults, links take up to "
         f"{plan.delay_ms_max} ms, counters of {plan.counter_bits} bits, {len(plan.faults)} faults"
-        f"{', at last too many disks are lost' if plan.loses_majority else ''}",
+        f"{', at last too many disks are lost' if plan.loses_majority else ''}"
+        f"{f', members of the recipe {plan.recipe}' if plan.recipe else ''}",
         highlight=False,
         soft_wrap=True,
     )
@@ -126,7 +127,7 @@ def _shrink(plan: Plan, failure: Failure, options: Replay, console: Console) -> 
                 bar, completed=runs, faults=len(best.faults)
             ),
         )
-    path = options.folder / f"seed-{plan.seed}.json"
+    path = options.folder / f"{name_of(plan.seed, plan.recipe)}.json"
     write_plan(path, small.failure.kind, small.plan)
     console.print(
         f"{len(plan.faults)} faults made {len(small.plan.faults)} in {small.runs} runs"

@@ -17,8 +17,8 @@ from tests.simulation.attempt import ROOT, Failure, Outcome, attempt
 from tests.simulation.draw import draw_plan
 from tests.simulation.minimize import Minimized, minimize
 from tests.simulation.plan import Plan
-from tests.simulation.plan_file import write_plan
-from tests.simulation.summary import Failed, Tally, show
+from tests.simulation.plan_file import name_of, write_plan
+from tests.simulation.summary import Failed, Tally, show, show_recipe
 from tests.simulation.workers import Lost, Workers
 
 SEED_LIMIT_S = 120.0
@@ -31,9 +31,10 @@ FOLDER = ROOT / "build" / "simulation"
 
 
 class RunSeed(Struct, frozen=True):
-    """Run a seed."""
+    """Run a seed; of a recipe, if one is named."""
 
     seed: int
+    recipe: str = ""
 
 
 class Shrink(Struct, frozen=True):
@@ -58,6 +59,7 @@ class Options(Struct, frozen=True):
     minimize_limit_s: float = MINIMIZE_LIMIT_S
     is_minimizing: bool = True
     folder: Path = FOLDER
+    recipe: str = ""
 
 
 def cores() -> int:
@@ -115,7 +117,11 @@ class _Simulation:
                     progress.update(bar, completed=self.tally.runs, failed=failed)
         if interrupts:
             self._console.print("interrupted; the summary so far:")
-        show(self.tally, time.monotonic() - began, self._console)
+        wall_s = time.monotonic() - began
+        if options.recipe:
+            show_recipe(options.recipe, self.tally, wall_s, self._console)
+        else:
+            show(self.tally, wall_s, self._console)
         return not interrupts
 
     def _next_job(self) -> Job | None:
@@ -124,7 +130,7 @@ class _Simulation:
         if len(self.tally.failed) >= self._options.failures_max:
             return None
         seed = next(self._seeds, None)
-        return None if seed is None else RunSeed(seed)
+        return None if seed is None else RunSeed(seed, self._options.recipe)
 
     def _limit_s(self, job: Job) -> float:
         limits = self._options
@@ -144,12 +150,13 @@ class _Simulation:
             self._take_failure(answer.seed, answer.failure)
 
     def _take_failure(self, seed: int, failure: Failure) -> None:
-        replay = f"python -m tests.simulation --seed {seed}"
+        recipe = self._options.recipe
+        replay = f"python -m tests.simulation --seed {seed}{f' --recipe {recipe}' * bool(recipe)}"
         self.tally.failed.append(Failed(seed, failure, replay))
         # What hangs or kills its process cannot be tried hundreds of times.
         if self._options.is_minimizing and not failure.is_endless:
             self._say(f"seed {seed} failed, minimizing: {failure.kind}")
-            self._shrinks.append(Shrink(draw_plan(seed), failure))
+            self._shrinks.append(Shrink(draw_plan(seed, recipe), failure))
         else:
             self._report(seed, failure)
 
@@ -160,7 +167,7 @@ class _Simulation:
         else:
             assert isinstance(answer, Minimized)
             failure = answer.failure
-            path = self._options.folder / f"seed-{seed}.json"
+            path = self._options.folder / f"{name_of(seed, self._options.recipe)}.json"
             write_plan(path, failure.kind, answer.plan)
             self._say(
                 f"seed {seed}: {len(job.plan.faults)} faults made {len(answer.plan.faults)} in "
@@ -191,6 +198,6 @@ def _interrupts() -> Iterator[list[int]]:
 def _do(seed_limit_s: float, minimize_limit_s: float, job: Job) -> Outcome | Minimized:
     """In a worker."""
     if isinstance(job, RunSeed):
-        return attempt(draw_plan(job.seed), seed_limit_s)
+        return attempt(draw_plan(job.seed, job.recipe), seed_limit_s)
     limited = partial(attempt, limit_s=seed_limit_s)
     return minimize(job.plan, job.failure, limited, seconds_max=minimize_limit_s)

@@ -125,6 +125,20 @@ def show(tally: Tally, wall_s: float, console: Console) -> None:
     console.print(_verdict(tally))
 
 
+def show_recipe(recipe: str, tally: Tally, wall_s: float, console: Console) -> None:
+    """Print a line about the runs of a recipe, and the failures."""
+    own = {k.partition(".")[2]: n for k, n in tally.counts.items() if k.startswith("recipe.")}
+    words = "; ".join(f"{name} {count:,}" for name, count in sorted(own.items()))
+    runs = f"{tally.runs:,} runs, {len(tally.failed):,} failed"
+    lost = f"{sum(tally.faults.values()):,} faults, {tally.counts['state.LOST']:,} sessions lost"
+    style = "bold red" if tally.failed else "bold green"
+    text = f"{recipe}: {runs}, {wall_s:,.0f} s; {lost}; {words}"
+    console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+    for failed in tally.failed:
+        console.print(f"seed {failed.seed} failed: {failed.failure.message}", markup=False)
+        console.print(f"  {failed.replay}", markup=False, soft_wrap=True)
+
+
 def show_counts(tally: Tally, console: Console) -> None:
     """Print how often each thing occurred."""
     groups = (("faults", tally.faults), ("notes", tally.notes), ("counts", tally.counts))

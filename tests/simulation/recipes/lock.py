@@ -37,10 +37,10 @@ class LockScenario(Scenario):
             try:
                 held = yield Within(lock.acquire(limit_s), limit_ms)
             except (WaitTimeoutError, GaveUpError):
-                self.counts["lock.given_up"] += 1
+                self.counts["recipe.given_up"] += 1
                 continue
             self.holders.got(process, held)
-            self.counts["lock.granted"] += 1
+            self.counts["recipe.granted"] += 1
             self.tempt(process)
             yield Pause(span(random, 0, 20, 300, 1_000))
             self.tempt(process)

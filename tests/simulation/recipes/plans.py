@@ -1,4 +1,4 @@
-"""The plan of a seed for members of a recipe: the servers' faults as they are, and more of theirs."""
+"""The plan of a seed for the members of a recipe: faults of servers as ever, and more of theirs."""
 
 from random import Random
 from typing import Final
@@ -20,6 +20,7 @@ OF_MEMBERS: Final = (
     FaultKind.BREAK_CLIENT,
     FaultKind.CUT_CLIENT,
     FaultKind.CLIENT_DIES,
+    FaultKind.CLIENT_KILLED,
     FaultKind.CLIENT_FREEZES,
     FaultKind.CLIENT_WAKES,
     FaultKind.CLIENT_RETURNS,

@@ -1,4 +1,4 @@
-"""The world of a recipe: its members work under faults, then all come to an end, and leave nothing."""
+"""The world of a recipe: members work under faults, then all come to an end and leave nothing."""
 
 from typing import Final
 
