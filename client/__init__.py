@@ -42,6 +42,7 @@ from raykeeper.client.recipes.barrier import Barrier
 from raykeeper.client.recipes.configuration import Configuration, LiveConfiguration, Versioned
 from raykeeper.client.recipes.counter import Counter
 from raykeeper.client.recipes.election import Election, Leader, Leadership, Observation
+from raykeeper.client.recipes.group import Group, GroupChange, GroupWatch, Member, Membership
 from raykeeper.client.recipes.leader_latch import LeaderLatch
 from raykeeper.client.recipes.priority_queue import PriorityQueue
 from raykeeper.client.recipes.queue import Queue
@@ -91,4 +92,9 @@ __all__ = [
     "Configuration",
     "LiveConfiguration",
     "Versioned",
+    "Group",
+    "GroupChange",
+    "GroupWatch",
+    "Member",
+    "Membership",
 ]

@@ -7,6 +7,7 @@ from raykeeper.client.recipes.barrier import Barrier
 from raykeeper.client.recipes.configuration import Configuration, Format, S
 from raykeeper.client.recipes.counter import Counter
 from raykeeper.client.recipes.election import Election
+from raykeeper.client.recipes.group import Group
 from raykeeper.client.recipes.holding import Holding
 from raykeeper.client.recipes.leader_latch import LeaderLatch, Listener
 from raykeeper.client.recipes.lock import Lock
@@ -83,6 +84,10 @@ class OfferedRecipes(Generic[K]):
     def priority_queue(self, path: str, size_max: int | None = None) -> PriorityQueue[K]:
         """A queue with priorities. See client/recipes/priority_queue.py."""
         return PriorityQueue(self._runner(), path, size_max)
+
+    def group(self, path: str) -> Group[K]:
+        """A group of members. See client/recipes/group.py."""
+        return Group(self._runner(), path)
 
     def _runner(self) -> FlowRunner:
         return cast(FlowRunner, self)

@@ -18,4 +18,6 @@ configuration.py   a value of a type, with a version
 counter.py      a shared integer
 election.py     who leads, numbered; who wants to know
 leader_latch.py a candidate in the background
+followed.py     a part of the tree, kept current
+group.py        who is there
 """

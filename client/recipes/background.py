@@ -97,6 +97,19 @@ class Background(Recipe[K]):
             raise RecipeError(f"{self.what} was started before; make another one")
         self._run = yield Fork(self._go())
 
+    def begin_until(self, is_so: Callable[[], object]) -> Flow[None]:
+        """For recipes: begin, and wait for what `changed` tells. It ends if that is given up.
+
+        Raises:
+            KeeperError: it failed.
+        """
+        yield from self.begin()
+        try:
+            yield from self.until(is_so)
+        except (Abandoned, KeeperError, RecipeError):
+            yield from self.undo()
+            raise
+
     def end(self) -> Flow[None]:
         """For recipes: `close` as a part of another flow."""
         yield from self.undo()

@@ -176,8 +176,7 @@ class Election(Holding[K, Leadership[K]]):
             KeeperError: as for every call.
         """
         observation: Observation[K] = Observation(self._client, self.path, callback)
-        yield from observation.begin()
-        yield from observation.until(lambda: observation.has_looked)
+        yield from observation.begin_until(lambda: observation.has_looked)
         return observation
 
 

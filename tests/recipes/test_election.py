@@ -262,14 +262,19 @@ def test_an_observer_sees_that_a_leader_died(stage: Stage) -> None:
         observation.start()
 
 
-def test_an_observation_that_nobody_takes_ends(stage: Stage) -> None:
+def test_an_observation_given_up_at_any_point_ends(stage: Stage) -> None:
     alice, carol = stage.member(), stage.member()
-    told: list[Leader | None] = []
-    carol.begin(carol.election(PATH).observe, told.append).run.abandon()
-    stage.rest()
-    told.clear()
     lead(alice)
-    assert told == []
+    told: list[Leader | None] = []
+    point = 1
+    while abandoned_at(carol, point, carol.election(PATH).observe, told.append):
+        point += 1
+    assert point > 2
+    told.clear()
+    events = carol.events
+    lead(stage.member())
+    alice.close()
+    assert (told, carol.events) == ([], events)
 
 
 def test_the_end_of_the_session_ends_every_wait(stage: Stage) -> None:

@@ -1,0 +1,105 @@
+"""A part of the tree that is followed: read once, then kept current by one watch with values.
+
+Whoever needs all entries at a certain depth below a root has them here, as they are now: members
+of a group, instances of services, owners of partitions. The invariant of this file: after
+`catch_up` the entries are those of the newest event that was received, and no older one is missing.
+An event is of no use if what was read since is newer, which the zxids tell; where an event comes
+without a value, or a server knows the past no more (RESYNC), the znodes are read.
+
+Curator: `CuratorCache`, without polling.
+"""
+
+from typing import NamedTuple
+
+from raykeeper.client.errors import KeeperError
+from raykeeper.client.flows import Bell, Flow, Together
+from raykeeper.client.outstanding import Query, Unwatch, Watch
+from raykeeper.client.recipes.steps import children
+from raykeeper.client.watched_event import EventType, WatchedEvent
+from raykeeper.znodes.paths import join
+from raykeeper.znodes.requests import GetChildren, GetData, WatchKind, WatchMode
+from raykeeper.znodes.stat import Stat
+
+
+class Entry(NamedTuple):
+    """One znode."""
+
+    value: bytes
+    stat: Stat
+
+
+class Followed:
+    """The znodes `depth` levels below `root`; those that may not be read are left out."""
+
+    def __init__(self, root: str, depth: int) -> None:
+        self.root = root
+        self.entries: dict[str, Entry] = {}
+        """By their path below the root, without a slash in front."""
+        self.bell = Bell()
+        """Rings when there is something to catch up with."""
+        self._depth = depth
+
+    def load(self) -> Flow[None]:
+        """Set the watch, and read what is there.
+
+        Raises:
+            KeeperError: what a request failed with; `forget` all the same.
+        """
+        yield Watch(self.root, WatchMode.RECURSIVE, True, self.bell)
+        yield from self._read_all()
+        yield from self.catch_up()
+
+    def catch_up(self) -> Flow[None]:
+        """Apply what has happened.
+
+        Raises:
+            KeeperError: what a read failed with.
+        """
+        while self.bell.is_rung:
+            unknown: dict[str, None] = {}
+            for event in self.bell.take():
+                if event.type in (EventType.RESYNC, EventType.PERSISTENT_WATCH_REMOVED):
+                    yield Watch(self.root, WatchMode.RECURSIVE, True, self.bell)
+                    yield from self._read_all()
+                    unknown.clear()  # the events that follow may be older than what was read
+                else:
+                    self._apply(event, unknown)
+            yield from self._read(list(unknown))
+
+    def forget(self) -> Flow[None]:
+        """Follow it no more."""
+        yield Together([Unwatch(self.root, WatchKind.RECURSIVE, self.bell)])
+
+    def _apply(self, event: WatchedEvent, unknown: dict[str, None]) -> None:
+        name = event.path[len(self.root) + 1 :]
+        if name.count("/") + 1 != self._depth or not name:
+            return
+        entry = self.entries.get(name)
+        if event.type is EventType.DELETED:
+            if entry is not None and entry.stat.czxid < event.zxid:
+                del self.entries[name]
+        elif event.new is None or event.new.value is None:
+            unknown[name] = None
+        elif entry is None or entry.stat.mzxid < event.new.stat.mzxid:
+            self.entries[name] = Entry(event.new.value, event.new.stat)
+
+    def _read_all(self) -> Flow[None]:
+        self.entries = {}
+        names = yield from children(self.root)
+        for _ in range(self._depth - 1):
+            lists = yield Together([Query(GetChildren, join(self.root, name)) for name in names])
+            names = [
+                f"{name}/{child}"
+                for name, below in zip(names, lists, strict=True)
+                if not isinstance(below, KeeperError)
+                for child in below
+            ]
+        yield from self._read(names)
+
+    def _read(self, names: list[str]) -> Flow[None]:
+        found = yield Together([Query(GetData, join(self.root, name)) for name in names])
+        for name, each in zip(names, found, strict=True):
+            if isinstance(each, KeeperError):
+                self.entries.pop(name, None)  # gone, or not for us
+            else:
+                self.entries[name] = Entry(*each)

@@ -1,0 +1,307 @@
+"""Group membership: who is there, in the order of joining, for as long as its session lives.
+
+    group = client.group("/workers")
+    me = group.join("worker-1", b"10.0.0.7:4000")
+    watch = group.watch(lambda change: print(change.members, change.joined, change.left))
+    me.leave()
+
+A member is an ephemeral child. The invariant of this file: from `join` to `leave`, or to the end of
+the session, the znode is there, or being made again because somebody deleted it; after `leave` it
+is not. The watch tells of the present members first and of each change after; changes that come at
+once are told at once, and the last call always tells what is.
+
+Paper: section 2.4, "Group Membership". kazoo: `Party`. Curator: `GroupMember`, `PersistentNode`.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct
+
+from raykeeper.client import arguments
+from raykeeper.client.errors import (
+    BadArgumentsError,
+    KeeperError,
+    LostError,
+    NodeExistsError,
+    RecipeError,
+)
+from raykeeper.client.flows import Abandoned, Bell, Flow, Together, Wait
+from raykeeper.client.outstanding import Query
+from raykeeper.client.recipes.background import Background
+from raykeeper.client.recipes.followed import Entry, Followed
+from raykeeper.client.recipes.holding import Held, keep
+from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
+from raykeeper.client.recipes.steps import (
+    checked_bytes,
+    checked_root,
+    children,
+    create,
+    give_up_after,
+    leave,
+    look,
+    transact,
+    watch_for,
+)
+from raykeeper.zab.ids import Zxid
+from raykeeper.znodes.paths import join
+from raykeeper.znodes.requests import (
+    ANY_VERSION,
+    Compare,
+    CompareField,
+    Delete,
+    GetData,
+    Relation,
+    SetData,
+    TxnOp,
+    WatchKind,
+)
+from raykeeper.znodes.stat import Stat
+
+PREFIX = "member-"
+
+
+class Member(Struct, frozen=True):
+    """One member of a group."""
+
+    name: str
+    data: bytes
+    session_id: int
+    token: Zxid
+    """When it joined: who joined later has a larger one."""
+
+
+class GroupChange(Struct, frozen=True):
+    """What a watch of a group is told."""
+
+    members: list[Member]
+    """All that are there now, in the order of joining."""
+    joined: list[Member]
+    left: list[Member]
+    updated: list[Member]
+    """Those whose data are new."""
+
+
+class Membership(Held[K]):
+    """A membership of this session. `lost` only if the session ends, or somebody takes the name."""
+
+    def __init__(self, client: FlowRunner, path: str, token: Zxid, data: bytes) -> None:
+        """Use `Group.join`."""
+        super().__init__(client, f"the membership {path}", path, token)
+        self._data = data
+
+    @property
+    def name(self) -> str:
+        """Of the member."""
+        return self.path.rpartition("/")[2]
+
+    @operation
+    def update(self, data: bytes) -> Flow[None]:
+        """Replace the data, for as long as it is a member.
+
+        Raises:
+            LostError: it is lost, or has left.
+            KeeperError: as for every call.
+        """
+        data = checked_bytes("data", data)
+        self.lost.check()
+        if self._is_released:
+            raise LostError(f"{self.what} was left before")
+        self._data = data
+        # If it is not there now it is made again, with these data.
+        yield from self._if_mine(SetData(self.path, data, ANY_VERSION))
+
+    @operation
+    def leave(self) -> Flow[None]:
+        """Leave the group, once; again: nothing.
+
+        Raises:
+            LostError: it was lost before.
+            KeeperError: it is not known to have left; it leaves with the session.
+        """
+        yield from self.give_back()
+
+    def remove(self) -> Flow[bool]:
+        """See `Held`. It does not matter whether somebody has deleted the znode."""
+        yield from self._if_mine(Delete(self.path, ANY_VERSION))
+        return True
+
+    def guard(self) -> Flow[None]:
+        """See `Held`: make the znode again when somebody deletes it."""
+        try:
+            while not self._is_released:
+                self.bell.take()
+                mine = yield from look(self.path, self.bell)
+                if self._is_released:
+                    break
+                if mine is None:
+                    yield from self._join_again()
+                elif mine[1].czxid != self.token:
+                    break  # somebody has taken the name
+                else:
+                    yield Wait((self.bell,))
+        except KeeperError:
+            pass  # the session is over, or it may not be made again
+        if not self._is_released:
+            self.lost.set()
+
+    def _join_again(self) -> Flow[None]:
+        data = self._data
+        try:
+            _, stat = yield from create(self.path, data, ephemeral=True)
+        except NodeExistsError:
+            return  # whose it is will be seen
+        self.token = stat.czxid
+        if self._is_released:
+            yield from leave([self.path])
+        elif self._data != data:
+            yield from self._if_mine(SetData(self.path, self._data, ANY_VERSION))
+
+    def _if_mine(self, op: TxnOp) -> Flow[None]:
+        is_mine = Compare(self.path, CompareField.CZXID, Relation.EQUAL, self.token)
+        yield from transact([op], [is_mine])
+
+
+class Group(Recipe[K]):
+    """A group, for members and for those who want to know them."""
+
+    def __init__(self, client: FlowRunner, path: str) -> None:
+        """Use `Client.group`."""
+        super().__init__(client)
+        self.path = checked_root(path)
+
+    @operation
+    def join(
+        self, name: str | None = None, data: bytes = b"", timeout_s: float | None = None
+    ) -> Flow[Membership[K]]:
+        """Become a member, until `leave` or the end of the session.
+
+        Args:
+            name: None for a new one that nobody has. One that another session has is waited for:
+                perhaps that is an earlier life of this member, whose session is not over yet.
+            data: What the others see.
+            timeout_s: How long to wait for the name; 0 not at all, None for ever.
+
+        Raises:
+            WaitTimeoutError: somebody has the name.
+            BadArgumentsError: an argument is not acceptable.
+            KeeperError: as for every call.
+        """
+        data = checked_bytes("data", data)
+        if name is not None:
+            _check_name(self.path, name)
+        yield give_up_after(timeout_s, f"{self.path} has another member {name}")
+        return (yield from become_member(self._client, self.path, name, data))
+
+    @operation
+    def members(self) -> Flow[list[Member]]:
+        """Who is a member, in the order of joining.
+
+        Raises:
+            KeeperError: as for every call.
+        """
+        names = yield from children(self.path)
+        found = yield Together([Query(GetData, join(self.path, name)) for name in names])
+        entries = zip(names, found, strict=True)
+        return _in_order({n: Entry(*e) for n, e in entries if not isinstance(e, KeeperError)})
+
+    @operation
+    def watch(self, callback: Callable[[GroupChange], object]) -> Flow["GroupWatch[K]"]:
+        """Have `callback` called with the members, now and after each change, until it is closed.
+
+        Raises:
+            KeeperError: as for every call.
+        """
+        watch: GroupWatch[K] = GroupWatch(self._client, self.path, callback)
+        yield from watch.begin_until(lambda: watch.has_looked)
+        return watch
+
+
+class GroupWatch(Background[K]):
+    """Tells who is a member, until it is closed. One lasting watch; no requests for a change."""
+
+    def __init__(
+        self, client: FlowRunner, path: str, callback: Callable[[GroupChange], object]
+    ) -> None:
+        """Use `Group.watch`."""
+        super().__init__(client, f"the watch of {path}")
+        self.has_looked = False
+        """For `watch`: whether the callback was told what was."""
+        self._path = path
+        self._callback = callback
+
+    def work(self) -> Flow[None]:
+        """See `Background`."""
+        followed = Followed(self._path, 1)
+        told: list[Member] = []
+        try:
+            yield from followed.load()
+            while True:
+                members = _in_order(followed.entries)
+                if members != told or not self.has_looked:
+                    yield from self.tell(self._callback, change_between(told, members))
+                    told, self.has_looked = members, True
+                    self.changed.ring()
+                yield Wait((followed.bell,))
+                yield from followed.catch_up()
+        except (Abandoned, KeeperError, RecipeError):
+            yield from followed.forget()
+            raise
+
+
+def become_member(
+    client: FlowRunner, path: str, name: str | None, data: bytes
+) -> Flow[Membership[Any]]:
+    """`join` as a part of another flow.
+
+    Raises:
+        KeeperError: what a request failed with.
+    """
+    if name is None:
+        made = yield from create(join(path, PREFIX), data, ephemeral=True, sequence=True)
+    else:
+        made = yield from _take_name(join(path, name), data)
+    membership: Membership[Any] = Membership(client, made[0], made[1].czxid, data)
+    return (yield from keep(membership))
+
+
+def _take_name(own: str, data: bytes) -> Flow[tuple[str, Stat]]:
+    bell = Bell()
+    while True:
+        try:
+            return (yield from create(own, data, ephemeral=True))
+        except NodeExistsError:
+            bell.take()
+        if (yield from watch_for(own, bell)) is None:
+            continue
+        try:
+            yield Wait((bell,))
+        except (Abandoned, KeeperError):
+            yield from leave([], [(own, WatchKind.DATA, bell)])
+            raise
+
+
+def change_between(before: list[Member], now: list[Member]) -> GroupChange:
+    """What has happened. Who joined again is one who left and one who joined."""
+    old = {(each.token, each.name): each.data for each in before}
+    new = {(each.token, each.name): each.data for each in now}
+    return GroupChange(
+        now,
+        [each for each in now if (each.token, each.name) not in old],
+        [each for each in before if (each.token, each.name) not in new],
+        [each for each in now if old.get((each.token, each.name), each.data) != each.data],
+    )
+
+
+def _in_order(entries: dict[str, Entry]) -> list[Member]:
+    found = [
+        Member(name, entry.value, entry.stat.ephemeral_owner, entry.stat.czxid)
+        for name, entry in entries.items()
+    ]
+    return sorted(found, key=lambda each: (each.token, each.name))
+
+
+def _check_name(path: str, name: object) -> None:
+    if not isinstance(name, str) or not name or "/" in name:
+        raise BadArgumentsError("", f"the name of a member is text without a slash, not {name!r}")
+    arguments.checked_path(join(path, name))

@@ -1,0 +1,279 @@
+"""The group: who is a member, who is told, what happens to a znode that somebody deletes."""
+
+import pytest
+
+from raykeeper.client.errors import LostError, SessionExpiredError, WaitTimeoutError
+from raykeeper.client.outstanding import Unwatch
+from raykeeper.client.recipes.group import GroupChange
+from raykeeper.client.recipes.steps import children
+from raykeeper.znodes.errors import BadArgumentsError
+from raykeeper.znodes.requests import Create, Delete, SetData, WatchKind
+from tests.recipes.freezing import abandoned_at, freeze_at
+from tests.recipes.stage import Member, Stage
+
+PATH = "/workers"
+
+
+def names(member: Member) -> list[str]:
+    return [each.name for each in member.group(PATH).members()]
+
+
+def watched(member: Member) -> list[GroupChange]:
+    told: list[GroupChange] = []
+    member.group(PATH).watch(told.append)
+    return told
+
+
+def test_members_are_listed_in_the_order_of_joining(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    assert names(alice) == []
+    alice.group(PATH).join("z", b"1")
+    bob.group(PATH).join("a", b"2")
+    alice.group(PATH).join(data=b"3")
+    assert names(bob) == ["z", "a", "member-0000000002"]
+    listed = bob.group(PATH).members()
+    assert [each.data for each in listed] == [b"1", b"2", b"3"]
+    assert [each.session_id for each in listed] == [
+        *(alice.core.session_id, bob.core.session_id, alice.core.session_id)
+    ]
+    assert [each.token for each in listed] == sorted(each.token for each in listed)
+
+
+def test_what_it_costs(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    alice.group(PATH).join("first")
+    told = watched(bob)
+    alice.asked.clear()
+    bob.asked.clear()
+    membership = alice.group(PATH).join("a")
+    assert dict(alice.asked) == {"Create": 1, "GetData": 1}
+    membership.update(b"x")
+    membership.leave()
+    assert alice.asked["Transaction"] == 2
+    assert len(told) == 4
+    assert bob.asked.total() == 0  # one lasting watch with values tells it all
+
+
+def test_a_watch_is_told_of_each_change(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    told = watched(bob)
+    assert told == [GroupChange([], [], [], [])]
+    one = alice.group(PATH).join("one", b"1")
+    two = bob.group(PATH).join("two", b"2")
+    one.update(b"3")
+    one.leave()
+    two.leave()
+    short = [
+        tuple(
+            [(each.name, each.data) for each in part]
+            for part in (t.members, t.joined, t.left, t.updated)
+        )
+        for t in told[1:]
+    ]
+    assert short == [
+        ([("one", b"1")], [("one", b"1")], [], []),
+        ([("one", b"1"), ("two", b"2")], [("two", b"2")], [], []),
+        ([("one", b"3"), ("two", b"2")], [], [], [("one", b"3")]),
+        ([("two", b"2")], [], [("one", b"3")], []),
+        ([], [], [("two", b"2")], []),
+    ]
+
+
+def test_a_watch_begins_with_those_who_are_there_and_ends_with_close(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    alice.group(PATH).join("one")
+    told: list[GroupChange] = []
+    watch = bob.group(PATH).watch(told.append)
+    assert [each.name for each in told[0].joined] == ["one"]
+    bob.ask(Unwatch(PATH, WatchKind.RECURSIVE, None))  # it is set again
+    alice.group(PATH).join("two")
+    assert [each.name for each in told[-1].members] == ["one", "two"]
+    watch.close()
+    events = bob.events
+    alice.group(PATH).join("three")
+    assert (len(told), bob.events) == (2, events)
+
+
+def test_a_watch_misses_nothing_without_a_link(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    one = alice.group(PATH).join("one")
+    told = watched(bob)
+    bob.cut()
+    one.leave()
+    alice.group(PATH).join("two").update(b"new")
+    bob.mend()
+    assert [(each.name, each.data) for each in told[-1].members] == [("two", b"new")]
+    assert {each.name for t in told[1:] for each in t.left} == {"one"}
+
+
+def test_changes_while_it_loads_are_not_lost(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    memberships = [alice.group(PATH).join(f"m{n}", b"old") for n in range(3)]
+    for point in range(1, 7):
+        freeze_at(bob, point)
+        told: list[GroupChange] = []
+        bob.begin(bob.group(PATH).watch, told.append)
+        memberships.pop(0).leave()
+        memberships[0].update(f"{point}".encode())
+        memberships.append(alice.group(PATH).join(f"n{point}"))
+        bob.thaw()
+        bob.__dict__.pop("submit", None)
+        assert [(e.name, e.data) for e in told[-1].members] == [
+            (each.name, each._data) for each in memberships
+        ]
+
+
+def test_long_values_are_read(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    told = watched(bob)
+    alice.group(PATH).join("big", bytes(1_000_000)).update(bytes(1_000_001))
+    assert len(told[-1].members[0].data) == 1_000_001
+
+
+def test_a_member_that_dies_is_told_of(stage: Stage) -> None:
+    alice, bob = stage.member(session_timeout_ms=2_000), stage.member()
+    membership = alice.group(PATH).join("one")
+    told = watched(bob)
+    alice.die()
+    stage.pass_time(4_000)
+    assert [each.name for each in told[-1].left] == ["one"]
+    assert membership.lost.is_set()
+    with pytest.raises(LostError):
+        membership.update(b"")
+
+
+def test_a_deleted_member_joins_again_by_itself(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    membership = alice.group(PATH).join("one", b"1")
+    membership.update(b"2")
+    told = watched(bob)
+    token = membership.token
+    bob.ask(Delete(f"{PATH}/one", -1))
+    (found,) = bob.group(PATH).members()
+    assert (found.name, found.data) == ("one", b"2")
+    assert found.token == membership.token > token
+    assert [len(t.members) for t in told] == [1, 0, 1]
+    assert not membership.lost.is_set()
+    stage.pass_time(100)
+    bob.ask(SetData(f"{PATH}/one", b"not mine", -1))
+    membership.leave()
+    membership.leave()
+    assert names(bob) == []
+    stage.pass_time(1_000)
+    with pytest.raises(LostError, match="left before"):
+        membership.update(b"")
+
+
+def test_what_leaves_is_not_made_again(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    for point in range(1, 4):
+        membership = alice.group(PATH).join("one")
+        freeze_at(alice, point)
+        bob.ask(Delete(f"{PATH}/one", -1))
+        stage.pass_time(1_000)  # the container goes too
+        leaving = alice.begin(membership.leave)
+        alice.thaw()
+        alice.__dict__.pop("submit", None)
+        assert leaving.value is None
+        assert names(bob) == []
+
+
+def test_data_that_are_new_while_it_joins_again_are_kept(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    for point in range(1, 4):
+        membership = alice.group(PATH).join("one", b"old")
+        freeze_at(alice, point)
+        bob.ask(Delete(f"{PATH}/one", -1))
+        updating = alice.begin(membership.update, b"new")
+        alice.thaw()
+        alice.__dict__.pop("submit", None)
+        assert updating.value is None
+        assert [each.data for each in bob.group(PATH).members()] == [b"new"]
+        membership.leave()
+
+
+def test_who_loses_its_name_is_lost(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    membership = alice.group(PATH).join("one", b"mine")
+    alice.freeze()
+    bob.ask(Delete(f"{PATH}/one", -1))
+    bob.ask(Create(f"{PATH}/one", b"yours", 0))
+    alice.thaw()
+    assert membership.lost.is_set()
+    with pytest.raises(LostError):
+        membership.leave()
+    assert [each.data for each in bob.group(PATH).members()] == [b"yours"]
+
+
+def test_a_name_that_is_taken_is_waited_for(stage: Stage) -> None:
+    alice, bob = stage.member(session_timeout_ms=2_000), stage.member()
+    first = alice.group(PATH).join("one")
+    with pytest.raises(WaitTimeoutError, match="another member one"):
+        bob.group(PATH).join("one", timeout_s=0)
+    waiting = bob.begin(bob.group(PATH).join, "one", b"bob")
+    first.update(b"still here")
+    assert not waiting.is_done
+    alice.die()
+    stage.pass_time(4_000)
+    assert waiting.value.name == "one"
+    carol = stage.member()
+    again = carol.begin(carol.group(PATH).join, "one")
+    again.run.abandon()
+    stage.rest()
+    events = carol.events
+    waiting.value.leave()
+    assert carol.events == events  # no watch is left
+
+
+@pytest.mark.parametrize("name", [None, "one"])
+def test_given_up_at_any_point_it_leaves_nothing_behind(stage: Stage, name: str | None) -> None:
+    alice, bob = stage.member(), stage.member()
+    point = 1
+    while abandoned_at(bob, point, bob.group(PATH).join, name):
+        assert names(alice) == []
+        point += 1
+    assert point > 1
+    bob.begin(bob.group(PATH).join).run.abandon()
+    stage.rest()
+    assert alice.do(children(PATH)) == []
+
+
+def test_a_watch_given_up_at_any_point_leaves_no_watch(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    alice.group(PATH).join("one")
+    point = 1
+    while abandoned_at(bob, point, bob.group(PATH).watch, bob.called.append):
+        point += 1
+    assert point > 3
+    events = bob.events
+    alice.group(PATH).join("two")
+    assert bob.events == events
+
+
+def test_the_end_of_the_session_ends_it(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member(session_timeout_ms=2_000)
+    alice.group(PATH).join("one")
+    waiting = bob.begin(bob.group(PATH).join, "one")
+    membership = bob.group(PATH).join("two")
+    watch = bob.group(PATH).watch(bob.called.append)
+    bob.cut()
+    stage.pass_time(3_000)
+    with pytest.raises(SessionExpiredError):
+        _ = waiting.value
+    assert membership.lost.is_set()
+    watch.close()
+    assert names(alice) == ["one"]
+
+
+def test_arguments_that_are_none_are_refused(stage: Stage) -> None:
+    group = stage.member().group(PATH)
+    for name in ("", "a/b", 7, ".."):
+        with pytest.raises(BadArgumentsError):
+            group.join(name)  # type: ignore[arg-type]
+    with pytest.raises(BadArgumentsError, match="data"):
+        group.join("a", "text")  # type: ignore[arg-type]
+    membership = group.join("a")
+    with pytest.raises(BadArgumentsError, match="data"):
+        membership.update("text")  # type: ignore[arg-type]
+    with pytest.raises(BadArgumentsError):
+        stage.member().group("workers")
