@@ -44,6 +44,7 @@ from raykeeper.client.recipes.counter import Counter
 from raykeeper.client.recipes.election import Election, Leader, Leadership, Observation
 from raykeeper.client.recipes.group import Group, GroupChange, GroupWatch, Member, Membership
 from raykeeper.client.recipes.leader_latch import LeaderLatch
+from raykeeper.client.recipes.lock_queue import HeldElement, LockQueue
 from raykeeper.client.recipes.priority_queue import PriorityQueue
 from raykeeper.client.recipes.queue import Queue
 from raykeeper.client.results import Quota
@@ -84,6 +85,8 @@ __all__ = [
     "Barrier",
     "Queue",
     "PriorityQueue",
+    "LockQueue",
+    "HeldElement",
     "Election",
     "Leader",
     "Leadership",

@@ -11,6 +11,7 @@ from raykeeper.client.recipes.group import Group
 from raykeeper.client.recipes.holding import Holding
 from raykeeper.client.recipes.leader_latch import LeaderLatch, Listener
 from raykeeper.client.recipes.lock import Lock
+from raykeeper.client.recipes.lock_queue import LockQueue
 from raykeeper.client.recipes.multi_lock import MultiLock
 from raykeeper.client.recipes.priority_queue import PriorityQueue
 from raykeeper.client.recipes.queue import Queue
@@ -80,6 +81,10 @@ class OfferedRecipes(Generic[K]):
     def queue(self, path: str, size_max: int | None = None) -> Queue[K]:
         """First in, first out. See client/recipes/queue.py."""
         return Queue(self._runner(), path, size_max)
+
+    def lock_queue(self, path: str, size_max: int | None = None) -> LockQueue[K]:
+        """A queue whose consumers may die. See client/recipes/lock_queue.py."""
+        return LockQueue(self._runner(), path, size_max)
 
     def priority_queue(self, path: str, size_max: int | None = None) -> PriorityQueue[K]:
         """A queue with priorities. See client/recipes/priority_queue.py."""

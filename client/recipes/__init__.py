@@ -10,6 +10,7 @@ reentrant_lock.py, multi_lock.py     acquired again by its holder; several as on
 replacing.py    compare and set, in one request
 elements.py     elements of queues, their order and number; who waits for them
 queue.py, priority_queue.py   first in, first out; lowest number first
+lock_queue.py   elements are locked first, removed later
 barrier.py      until somebody removes it
 turns.py        operations that call a function of the user's between two flows
 sight.py        one znode, watched for good: each of its states

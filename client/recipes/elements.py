@@ -23,8 +23,8 @@ from raykeeper.client.errors import (
     NoNodeError,
     RecipeError,
 )
-from raykeeper.client.flows import Abandoned, Bell, Flow, Wait
-from raykeeper.client.outstanding import Query
+from raykeeper.client.flows import Abandoned, Bell, Flow, Together, Wait
+from raykeeper.client.outstanding import Ask, Query
 from raykeeper.client.recipes.lock import before_me, number_of, take_place, wait_in_line
 from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
 from raykeeper.client.recipes.steps import (
@@ -103,6 +103,8 @@ class Elements(Recipe[K]):
         self.size_max = size_max
         self.elements = join(path, "elements")
         """The znode below which they are."""
+        self.watched = [self.elements]
+        """What whoever waits watches the children of."""
         self._line = join(path, "line")
 
     @operation
@@ -199,29 +201,42 @@ class Elements(Recipe[K]):
         what = f"the place in the line of {self.path}"
         place: Any = yield from take_place(self._client, self._line, prefix, b"", what)
         yield from wait_in_line(place, before_me)
-        bell = Bell()
-        watched = [(self.elements, WatchKind.CHILD, bell)]
+        bells: dict[str, Bell] = {path: Bell() for path in self.watched}
         try:
             while True:
-                bell.take()
-                got = yield from attempt((yield from self._watched_names(bell)))
+                got = yield from attempt((yield from self._watched_names(bells)))
                 if got is not None:
                     break
-                yield Wait((bell, place.bell))
+                yield Wait((*bells.values(), place.bell))
                 if place.bell.is_rung and not (yield from place.look_again()):
                     raise LostError(f"somebody deleted {place.path} while it waited")
         except (Abandoned, KeeperError, RecipeError):
-            yield from leave([place.path], [] if bell.is_rung else watched)
+            yield from leave([place.path], _still_set(bells))
             raise
-        yield from leave([place.path], [] if bell.is_rung else watched)
+        yield from leave([place.path], _still_set(bells))
         return got
 
-    def _watched_names(self, bell: Bell) -> Flow[list[str]]:
+    def available(self, lists: list[list[str]]) -> list[str]:
+        """Of the children of each that is watched: the elements to be had, in order."""
+        return in_order(lists[0])
+
+    def _watched_names(self, bells: dict[str, Bell]) -> Flow[list[str]]:
         while True:
-            try:
-                return in_order((yield Query(GetChildren, self.elements, bell)))
-            except NoNodeError:
-                yield from ensure(self.elements, stays=True)
+            for bell in bells.values():
+                bell.take()
+            asks: list[Ask] = [Query(GetChildren, path, bells[path]) for path in bells]
+            lists = yield Together(asks)
+            for path, names in zip(bells, lists, strict=True):
+                if isinstance(names, NoNodeError):
+                    yield from ensure(path, stays=True)
+                elif isinstance(names, KeeperError):
+                    raise names
+            if all(isinstance(names, list) for names in lists):
+                return self.available(lists)
+
+
+def _still_set(bells: dict[str, Bell]) -> list[tuple[str, WatchKind, Bell]]:
+    return [(path, WatchKind.CHILD, bell) for path, bell in bells.items() if not bell.is_rung]
 
 
 def in_order(names: list[str]) -> list[str]:

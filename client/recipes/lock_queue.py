@@ -1,0 +1,168 @@
+"""A queue whose consumers may die: an element is locked while it is worked on, then removed.
+
+    queue = client.lock_queue("/queues/jobs")
+    job = queue.get()                   # others do not see it, unless this session ends
+    work(job.value, token=job.token)
+    job.consume()                       # or job.release(), and another one gets it
+
+An element is locked by an ephemeral znode of its name below `PATH/locks`, which the same
+transaction makes that reads the value. The invariant of this file: an element is held by at most
+one consumer, and removed only by one who holds it still: the removal depends on the czxid of its
+own lock. So each element is worked on at least once, and by two only if the first one lost it,
+which it is told by `lost` before; the second one's token is larger.
+
+How often an element was tried is not counted.
+
+kazoo: `LockingQueue`, which holds one element for each queue object. Curator: `DistributedQueue`
+with a lock path. Elements and bounds: client/recipes/elements.py.
+"""
+
+from typing import Any
+
+from raykeeper.client.errors import (
+    KeeperError,
+    LostError,
+    NodeExistsError,
+    NoNodeError,
+    RecipeError,
+)
+from raykeeper.client.flows import Flow, Together
+from raykeeper.client.outstanding import Query
+from raykeeper.client.recipes.elements import Element, in_order
+from raykeeper.client.recipes.holding import keep
+from raykeeper.client.recipes.priority_queue import Prioritized
+from raykeeper.client.recipes.recipe import FlowRunner, K, operation
+from raykeeper.client.recipes.simple_lock import HeldAlone, watch_own
+from raykeeper.client.recipes.steps import ensure, give_up_after, transact
+from raykeeper.zab.ids import Zxid
+from raykeeper.znodes.paths import join
+from raykeeper.znodes.requests import (
+    ANY_VERSION,
+    Create,
+    CreateMode,
+    Delete,
+    GetChildren,
+    ReadData,
+    ReadStat,
+    TxnOp,
+)
+
+
+class HeldElement(HeldAlone[K]):
+    """An element that this consumer has locked. `release` lets another one have it."""
+
+    def __init__(self, client: FlowRunner, path: str, token: Zxid, value: Element) -> None:
+        """Use `LockQueue.get`."""
+        super().__init__(client, f"the element {value.path}", path, token)
+        self.value = value
+        """Of the element, as bytes."""
+
+    @operation
+    def consume(self) -> Flow[None]:
+        """Remove the element: it is done.
+
+        Raises:
+            LostError: it is not held any more, or somebody else removed it; nothing was removed.
+            RecipeError: it was released or consumed before.
+            KeeperError: as for every call. The element may be removed, or another one gets it.
+        """
+        if self.is_released:
+            raise RecipeError(f"{self.what} was released or consumed before")
+        self.lost.check()
+        self._is_released = True
+        removal = [Delete(self.path, ANY_VERSION), Delete(self.value.path, ANY_VERSION)]
+        try:
+            is_mine, _ = yield from transact(removal, [self.is_mine()])
+        except NoNodeError:  # the element, which nobody else may remove
+            yield from self.remove()
+            raise LostError(f"somebody deleted {self.value.path}") from None
+        except KeeperError:
+            self._is_released = False
+            raise
+        if not is_mine:
+            self.lost.set()
+            raise LostError(f"{self.what} was lost before it was consumed")
+
+
+class LockQueue(Prioritized[K]):
+    """A queue whose elements are locked first and removed later."""
+
+    def __init__(self, client: FlowRunner, path: str, size_max: int | None = None) -> None:
+        """Use `Client.lock_queue`."""
+        super().__init__(client, path, size_max)
+        self._locks = join(path, "locks")
+        self.watched.append(self._locks)
+
+    @operation
+    def get(self, timeout_s: float | None = None) -> Flow[HeldElement[K]]:
+        """Lock the first element that nobody holds.
+
+        Args:
+            timeout_s: How long to wait for one; 0 for now or not at all, None for ever.
+
+        Raises:
+            WaitTimeoutError: there was none; nothing is locked.
+            LostError: somebody deleted the lock, or the place in the line of those who wait.
+            KeeperError: as for every call.
+        """
+        yield give_up_after(timeout_s, f"the queue {self.path} had nothing that nobody holds")
+        held = yield from self._lock_one_of((yield from self._free()))
+        if held is None:
+            held = yield from self.in_turn("get-", self._lock_one_of)
+        return held
+
+    @operation
+    def held(self) -> Flow[int]:
+        """How many elements are locked by somebody.
+
+        Raises:
+            KeeperError: as for every call.
+        """
+        try:
+            names = yield Query(GetChildren, self._locks, linearizable=True)
+        except NoNodeError:
+            return 0
+        return len(names)
+
+    def available(self, lists: list[list[str]]) -> list[str]:
+        """Elements that nobody has locked."""
+        elements, locks = lists
+        taken = set(locks)
+        return [name for name in in_order(elements) if name not in taken]
+
+    def _free(self) -> Flow[list[str]]:
+        lists = yield Together([Query(GetChildren, path) for path in self.watched])
+        found: list[list[str]] = []
+        for names in lists:
+            if isinstance(names, KeeperError) and not isinstance(names, NoNodeError):
+                raise names
+            found.append([] if isinstance(names, KeeperError) else names)
+        return self.available(found)
+
+    def _lock_one_of(self, names: list[str]) -> Flow[HeldElement[K] | None]:
+        for name in names:
+            held: HeldElement[K] | None = yield from self._lock(name)
+            if held is not None:
+                yield from watch_own(held)
+                return (yield from keep(held))
+        return None
+
+    def _lock(self, name: str) -> Flow[Any]:
+        lock, path = join(self._locks, name), join(self.elements, name)
+        ops: list[TxnOp] = [
+            Create(lock, b"", CreateMode.EPHEMERAL, None, 0),
+            ReadData(path),
+            ReadStat(lock),
+        ]
+        while True:
+            try:
+                _, results = yield from transact(ops)
+            except NodeExistsError:
+                return None
+            except NoNodeError as error:
+                if error.failed == 1:
+                    return None
+                yield from ensure(self._locks, stays=True)
+            else:
+                value = Element(results[1][0], path)
+                return HeldElement(self._client, lock, results[2].czxid, value)

@@ -1,0 +1,219 @@
+"""The lock queue: who holds an element, what a crash of its consumer does, who may remove it."""
+
+import pytest
+
+from raykeeper.client.errors import LostError, RecipeError, SessionExpiredError, WaitTimeoutError
+from raykeeper.client.recipes.steps import children
+from raykeeper.znodes.requests import Delete
+from tests.recipes.stage import Member, Stage
+
+PATH = "/queues/x"
+
+
+def left(member: Member) -> list[int]:
+    """Elements, locks, and places in the line."""
+    places = ("elements", "locks", "line")
+    return [len(member.do(children(f"{PATH}/{name}"))) for name in places]
+
+
+def filled(member: Member, count: int) -> None:
+    member.lock_queue(PATH).put_many([b"%d" % n for n in range(count)])
+
+
+def test_an_element_is_held_by_one_and_removed_by_it(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    filled(alice, 3)
+    first, second = alice.lock_queue(PATH).get(), bob.lock_queue(PATH).get()
+    assert (first.value, second.value) == (b"0", b"1")
+    assert alice.lock_queue(PATH).held() == 2
+    first.consume()
+    assert left(alice) == [2, 1, 0]
+    assert not first.lost.is_set()
+    with pytest.raises(RecipeError, match="released or consumed before"):
+        first.consume()
+    first.release()  # nothing
+    second.consume()
+    alice.lock_queue(PATH).get().consume()
+    assert left(alice) == [0, 0, 0]
+    assert alice.lock_queue("/queues/none").held() == 0
+
+
+def test_what_is_released_stands_where_it_stood(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    filled(alice, 2)
+    held = alice.lock_queue(PATH).get()
+    held.release()
+    with pytest.raises(RecipeError, match="released or consumed before"):
+        held.consume()
+    again = bob.lock_queue(PATH).get()
+    assert (again.value, again.token > held.token) == (b"0", True)
+
+
+def test_lower_priorities_first(stage: Stage) -> None:
+    alice = stage.member()
+    queue = alice.lock_queue(PATH, size_max=2)
+    queue.put(b"late", 7)
+    queue.put(b"soon", 1)
+    with pytest.raises(WaitTimeoutError):
+        queue.put(b"never", timeout_s=0)
+    held = queue.get()
+    assert (held.value, queue.peek(), queue.size()) == (b"soon", b"soon", 2)
+
+
+def test_what_it_costs(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    filled(alice, 2)
+    alice.lock_queue(PATH).get().consume()
+    bob.asked.clear()
+    held = bob.lock_queue(PATH).get()
+    assert dict(bob.asked) == {"GetChildren": 2, "Transaction": 1, "GetData": 1}
+    held.consume()
+    assert bob.asked["Transaction"] == 2
+
+
+def test_a_put_wakes_two_of_fifty(stage: Stage) -> None:
+    members = [stage.member() for _ in range(50)]
+    alice = stage.member()
+    waits = [member.begin(member.lock_queue(PATH).get) for member in members]
+    before = [member.events for member in members]
+    alice.lock_queue(PATH).put(b"1")
+    assert [wait.is_done for wait in waits] == [True] + [False] * 49
+    woken = [member.events > events for member, events in zip(members, before, strict=True)]
+    assert woken == [True, True] + [False] * 48
+
+
+def test_a_consumer_that_dies_is_followed(stage: Stage) -> None:
+    alice, bob = stage.member(session_timeout_ms=2_000), stage.member()
+    filled(alice, 1)
+    held = alice.lock_queue(PATH).get()
+    wait = bob.begin(bob.lock_queue(PATH).get)
+    alice.die()
+    stage.pass_time(1_000)
+    assert not wait.is_done
+    stage.pass_time(3_000)
+    assert (wait.value.value, wait.value.token > held.token) == (b"0", True)
+    assert held.lost.is_set()
+    wait.value.consume()
+    assert left(bob) == [0, 0, 0]
+
+
+def test_a_frozen_consumer_removes_nothing(stage: Stage) -> None:
+    alice, bob = stage.member(session_timeout_ms=2_000), stage.member()
+    filled(alice, 1)
+    held = alice.lock_queue(PATH).get()
+    wait = bob.begin(bob.lock_queue(PATH).get)
+    alice.freeze()
+    while not wait.is_done:
+        stage.pass_time(50)
+    assert held.lost.is_set()
+    alice.thaw()
+    with pytest.raises(LostError):
+        held.consume()
+    assert left(bob) == [1, 1, 0]
+
+
+def test_a_lock_that_is_deleted_is_a_loss(stage: Stage) -> None:
+    alice, bob, carol = (stage.member() for _ in range(3))
+    filled(alice, 1)
+    held = alice.lock_queue(PATH).get()
+    alice.cut()
+    carol.ask(Delete(held.path, -1))
+    other = bob.lock_queue(PATH).get()
+    consumed = alice.begin(held.consume)  # before it can know
+    alice.mend()
+    with pytest.raises(LostError, match="was lost before it was consumed"):
+        _ = consumed.value
+    assert held.lost.is_set()
+    assert left(bob) == [1, 1, 0]
+    other.consume()
+
+
+def test_a_lock_that_is_another_ones_is_not_released(stage: Stage) -> None:
+    alice, bob, carol = (stage.member() for _ in range(3))
+    filled(alice, 1)
+    held = alice.lock_queue(PATH).get()
+    alice.cut()
+    carol.ask(Delete(held.path, -1))
+    other = bob.lock_queue(PATH).get()
+    released = alice.begin(held.release)
+    alice.mend()
+    with pytest.raises(LostError):
+        _ = released.value
+    assert not other.lost.is_set()
+
+
+def test_an_element_that_is_deleted_is_told(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    filled(alice, 1)
+    held = alice.lock_queue(PATH).get()
+    bob.ask(Delete(held.value.path, -1))
+    with pytest.raises(LostError, match="somebody deleted"):
+        held.consume()
+    assert left(bob) == [0, 0, 0]
+
+
+@pytest.mark.parametrize("timeout_s", [0, 1])
+def test_a_wait_that_times_out_leaves_nothing_behind(stage: Stage, timeout_s: float) -> None:
+    alice, bob = stage.member(), stage.member()
+    filled(alice, 1)
+    held = alice.lock_queue(PATH).get()
+    wait = bob.begin(bob.lock_queue(PATH).get, timeout_s=timeout_s)
+    stage.pass_time(1_200)
+    with pytest.raises(WaitTimeoutError, match="nothing that nobody holds"):
+        _ = wait.value
+    assert left(alice) == [1, 1, 0]
+    before = bob.events
+    held.release()
+    assert (bob.events, left(alice)) == (before, [1, 0, 0])
+
+
+def test_a_result_that_nobody_takes_is_released(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    filled(alice, 1)
+    alice.begin(alice.lock_queue(PATH).get).run.abandon()
+    stage.rest()
+    assert left(bob) == [1, 0, 0]
+    alice.cut()
+    wait = alice.begin(alice.lock_queue(PATH).get, timeout_s=1)
+    stage.pass_time(1_200)
+    with pytest.raises(WaitTimeoutError):
+        _ = wait.value
+    alice.mend()
+    assert left(bob) == [1, 0, 0]
+
+
+def test_a_lost_link_loses_no_element(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    filled(bob, 1)
+    held = alice.lock_queue(PATH).get()
+    alice.cut()
+    consumed = alice.begin(held.consume)
+    assert not consumed.is_done
+    alice.mend()
+    assert consumed.value is None
+    assert left(bob) == [0, 0, 0]
+
+
+def test_the_end_of_the_session_ends_the_wait(stage: Stage) -> None:
+    alice, bob = stage.member(session_timeout_ms=2_000), stage.member()
+    wait = alice.begin(alice.lock_queue(PATH).get)
+    alice.cut()
+    stage.pass_time(3_000)
+    with pytest.raises(SessionExpiredError):
+        _ = wait.value
+    assert left(bob) == [0, 0, 0]
+
+
+def test_a_consume_that_crosses_the_end_of_the_session(stage: Stage) -> None:
+    alice, bob = stage.member(session_timeout_ms=2_000), stage.member()
+    filled(bob, 1)
+    held = alice.lock_queue(PATH).get()
+    alice.cut()
+    consumed = alice.begin(held.consume)
+    stage.pass_time(3_000)
+    with pytest.raises(SessionExpiredError):
+        _ = consumed.value
+    assert held.lost.is_set()
+    with pytest.raises(LostError):
+        held.consume()
+    assert bob.lock_queue(PATH).get().value == b"0"
