@@ -15,8 +15,6 @@ Messages are in the memory of two brokers, not in znodes. Only the broker that t
 names becomes primary, so a topic whose two brokers die at once stays without one, not empty.
 """
 
-import os
-import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -24,7 +22,7 @@ from typing import Any
 import ray
 from ray.exceptions import RayActorError
 
-from examples.scene import PATIENCE_S, expect, scene, start, tell, until
+from examples.scene import PATIENCE_S, expect, kill, scene, start, tell, until
 from examples.ymb_broker import NODES, PROHIBITED, SHUTDOWN, TOPICS, Broker, value_of
 from raykeeper.client import Client
 
@@ -58,11 +56,11 @@ def placement(client: Client) -> dict[str, list[str]]:
     return {name: [client.get(path)[0].decode() for path in pair] for name, pair in roles.items()}
 
 
-def kill(client: Client, broker: str) -> None:
+def kill_broker(client: Client, broker: str) -> None:
     """SIGKILL a broker's process, and wait until its znode is gone."""
     pid = int(client.get(f"{NODES}/{broker}")[0])
     tell(f"killing {broker}, process {pid}")
-    os.kill(pid, signal.SIGKILL)
+    kill(pid)
     until(lambda watch: client.exists(f"{NODES}/{broker}", watch) is None, "its death")
 
 
@@ -85,7 +83,7 @@ def main() -> None:
         tell("40 messages are acknowledged")
 
         publishing = pool.submit(publish, client, brokers, range(40, 80))
-        kill(client, "broker-0")
+        kill_broker(client, "broker-0")
         after = placement(client)
         for name, (primary, backup) in before.items():
             if primary == "broker-0":
@@ -95,7 +93,7 @@ def main() -> None:
 
         client.create(PROHIBITED)
         publishing = pool.submit(publish, client, brokers, range(80, 120))
-        kill(client, "broker-1")
+        kill_broker(client, "broker-1")
         lifted = client.set(PROHIBITED, b"about to be lifted")
         client.delete(PROHIBITED)
         moved = [name for name in NAMES if after[name][0] == "broker-1"]

@@ -4,9 +4,11 @@
 killed is always a process that the example has started itself.
 """
 
+import json
 import logging
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import threading
@@ -18,7 +20,7 @@ from typing import Any, TypeVar
 
 import ray
 
-from raykeeper.client import WatchedEvent
+from raykeeper.client import Client, WatchedEvent
 from raykeeper.clusters import Ensemble, launch
 from raykeeper.clusters.local_ray import join_ray, private_ray
 
@@ -29,6 +31,7 @@ T = TypeVar("T")
 Watch = Callable[[WatchedEvent], object]
 
 _began = time.monotonic()
+_actors: list[Any] = []
 _out = sys.stdout  # kept, as a Ray of our own has its messages printed to the present one
 
 
@@ -51,15 +54,34 @@ def scene(name: str) -> Iterator[Ensemble]:
             try:
                 yield ensemble
             finally:
+                while _actors:
+                    ray.kill(_actors.pop())
                 ensemble.shutdown()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def start(cls: type, *args: object) -> Any:
-    """An actor. Its methods run beside one another, and it is not started again when it dies."""
-    actor_class: Any = ray.remote(cls)
-    return actor_class.options(num_cpus=0, max_concurrency=16, max_restarts=0).remote(*args)
+    """An actor, until the scene ends. Its methods run beside one another, none runs twice."""
+    options: Any = ray.remote(cls)
+    actor = options.options(num_cpus=0, max_concurrency=16, max_restarts=0).remote(*args)
+    _actors.append(actor)
+    return actor
+
+
+def kill(pid: int) -> None:
+    """SIGKILL a process, and never a group of them, which 0 and -1 stand for."""
+    expect(pid > 1, f"{pid} is no process")
+    os.kill(pid, signal.SIGKILL)
+
+
+def leader_of(client: Client, path: str) -> tuple[str, int, int]:
+    """Name, process id and epoch of who leads; candidates say `json.dumps([name, pid])`."""
+    leader = client.election(path).leader()
+    if leader is None:
+        raise StoryError(f"nobody leads in {path}")
+    name, pid = json.loads(leader.identifier)
+    return name, pid, leader.epoch
 
 
 def tell(text: str) -> None:

@@ -66,3 +66,32 @@ def test_message_broker(run: Run) -> None:
     assert count(r"topic-\d moved to its backup broker-[123], whose backup is .*", story) == 2
     assert count(r"topic-\d moved to broker-[23] only after migration was allowed again", story) > 1
     assert "120 messages were acknowledged, 120 are there, none is lost" in story
+
+
+def test_katta(run: Run) -> None:
+    story = run("katta")
+    assert count(r"12 shards served, by worker: worker-1 4, worker-2 4, worker-3 4; .*", story) == 1
+    assert count(r"killing worker-2, process \d+", story) == 1
+    assert count(r"12 shards served, by worker: worker-1 6, worker-3 6; .*", story) == 1
+    assert count(r"killing master-\d, the master of epoch 1, process \d+", story) == 1
+    assert count(r"12 shards served, by worker: worker-1 4, worker-3 4, worker-4 4; .*", story) == 1
+    assert count(r"master-\d is the master of epoch 2", story) == 1
+
+
+def test_map_reduce(run: Run) -> None:
+    story = run("map_reduce")
+    assert count(r"coordinator-\d, the coordinator of epoch 1, has killed itself .*", story) == 1
+    assert count(r"coordinator-\d has finished the job", story) == 1
+    marked = [re.fullmatch(r"tasks marked in epoch 1: (\d+), in epoch 2: (\d+)", s) for s in story]
+    assert [int(number) > 1 for match in marked if match for number in match.groups()] == [True] * 2
+    assert "a late order of epoch 1 is refused" in story
+    assert count(r"\d+ words, counted as a plain loop counts them", story) == 1
+
+
+def test_fetching_service(run: Run) -> None:
+    story = run("fetching_service")
+    assert "all fetchers report that they are configured anew" in story
+    assert count(r"half of the pages are fetched; killed master-\d, .* and fetcher-2", story) == 1
+    assert count(r"fetcher-1: its disk is full, fetched \d+ pages", story) == 1
+    assert count(r"fetcher-2: gone, fetched 0 pages", story) == 1
+    assert count(r"48 pages of the site are fetched, [0-4] of them twice", story) == 1

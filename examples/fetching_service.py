@@ -1,0 +1,188 @@
+"""The Fetching Service of Yahoo!'s crawler: elected masters command fetchers, which report.
+
+    python -m examples.fetching_service
+
+ZooKeeper paper, section 2.5. What is crawled is a web site that this program serves on loopback.
+
+    /fs/master                   election: the lowest candidate is the master
+    /fs/config                   for the fetchers, which watch it: how they call themselves
+    /fs/fetchers/<fetcher>       ephemeral: process id, state of health, pages fetched
+    /fs/pages/<n>                fetched, with the links that were found there
+
+A master sends requests to healthy fetchers only, which it knows from their znodes. All that it has
+to know of the crawl is in /fs/pages, so the next master goes on where it stopped.
+"""
+
+import json
+import os
+import re
+import tempfile
+import threading
+from collections import Counter
+from functools import partial
+from http.client import HTTPConnection
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray.exceptions import RayActorError
+
+from examples.scene import SESSION_S, Watch, expect, kill, leader_of, scene, start, tell, until
+from raykeeper.client import Client, WatchedEvent
+from raykeeper.client.errors import NoNodeError
+from raykeeper.clusters import Ensemble
+
+MASTER, CONFIG, FETCHERS, PAGES = "/fs/master", "/fs/config", "/fs/fetchers", "/fs/pages"
+SITE_PAGES = 48
+requests: list[tuple[str, str]] = []  # what the site was asked for, and by whom
+gate = threading.Event()
+
+
+class Site(SimpleHTTPRequestHandler):
+    """A web server that remembers, and keeps half of its pages back until the gate opens."""
+
+    def log_request(self, code: object = "", size: object = "") -> None:
+        """Called before each answer."""
+        requests.append((self.path, self.headers["User-Agent"]))
+        if len(requests) > SITE_PAGES // 2:
+            gate.wait()
+
+
+class Fetcher:
+    """Fetches what a master asks for, in the way that is configured, and reports."""
+
+    def __init__(self, ensemble: Ensemble, name: str, port: int) -> None:
+        self._path, self._port = f"{FETCHERS}/{name}", port
+        self._health, self._fetched = "healthy", 0
+        self._client = ensemble.connect(session_timeout_s=SESSION_S)
+        self._agent = ""
+        self._client.create(self._path, self._status(), ephemeral=True)
+        self._configure()
+
+    def _configure(self, event: WatchedEvent | None = None) -> None:
+        """Read the configuration, and again when it changes."""
+        self._agent = json.loads(self._client.get(CONFIG, self._configure)[0])["agent"]
+        self._client.set(self._path, self._status())
+
+    def _status(self) -> bytes:
+        return json.dumps([os.getpid(), self._health, self._fetched, self._agent]).encode()
+
+    def fetch(self, page: int) -> list[int]:
+        """Fetch a page; the pages that it links to."""
+        site = HTTPConnection("127.0.0.1", self._port)
+        site.request("GET", f"/{page}.html", headers={"User-Agent": self._agent})
+        text = site.getresponse().read().decode()
+        self._fetched += 1
+        self._client.set(self._path, self._status())
+        return [int(link) for link in re.findall(r'href="(\d+)\.html"', text)]
+
+    def fall_ill(self) -> int:
+        """Report that no request should come any more; how many pages were fetched."""
+        self._health = "its disk is full"
+        self._client.set(self._path, self._status())
+        return self._fetched
+
+
+class Master:
+    """Stands for election, and commands the fetchers when it is elected."""
+
+    def run(self, ensemble: Ensemble, name: str, fetchers: dict[str, Any]) -> None:
+        """Wait until elected, then go on with the crawl until every page is fetched."""
+        with (
+            ensemble.connect(session_timeout_s=SESSION_S) as client,
+            client.election(MASTER, json.dumps([name, os.getpid()]).encode()) as leadership,
+        ):
+            known = client.get_children(PAGES)
+            links = {int(page): json.loads(client.get(f"{PAGES}/{page}")[0]) for page in known}
+            orders: dict[Any, tuple[str, int]] = {}
+            while len(links) < SITE_PAGES:
+                asked = {page for _, page in orders.values()}
+                unknown = {0, *chain(*links.values())}.difference(links, asked)
+                idle = healthy(client).difference(busy for busy, _ in orders.values())
+                for page, fetcher in zip(
+                    sorted(unknown), idle.intersection(fetchers), strict=False
+                ):
+                    orders[fetchers[fetcher].fetch.remote(page)] = fetcher, page
+                [answer], _ = ray.wait(list(orders))
+                fetcher, page = orders.pop(answer)
+                try:
+                    links[page] = ray.get(answer)
+                except RayActorError:
+                    del fetchers[fetcher]  # it is dead; another one fetches the page
+                    continue
+                with client.transaction() as t:  # nothing, if this master was replaced meanwhile
+                    t.when(leadership.path, "czxid", "==", leadership.token)
+                    t.create(f"{PAGES}/{page}", json.dumps(links[page]).encode())
+                expect(bool(t.succeeded), "this master was replaced")
+
+
+def report(client: Client, fetcher: str, watch: Watch | None = None) -> list[Any]:
+    """Process id, health, number of pages and configured name, as the fetcher says."""
+    try:
+        status: list[Any] = json.loads(client.get(f"{FETCHERS}/{fetcher}", watch)[0])
+    except NoNodeError:
+        return [0, "gone", 0, ""]
+    return status
+
+
+def healthy(client: Client) -> set[str]:
+    """The fetchers that take requests."""
+    return {f for f in client.get_children(FETCHERS) if report(client, f)[1] == "healthy"}
+
+
+def crawl(ensemble: Ensemble, client: Client, port: int) -> None:
+    """Start everything, and see to it that things happen."""
+    for path in (MASTER, FETCHERS, PAGES):
+        client.ensure_path(path)
+    client.create(CONFIG, b'{"agent": "first"}')
+    names = [f"fetcher-{number}" for number in range(1, 5)]
+    fetchers = {name: start(Fetcher, ensemble, name, port) for name in names}
+    for number in (1, 2):
+        start(Master).run.remote(ensemble, f"master-{number}", fetchers)
+
+    def fetched(count: int) -> None:
+        until(lambda watch: len(client.get_children(PAGES, watch)) >= count, f"{count} pages")
+
+    fetched(SITE_PAGES // 4)
+    had = ray.get(fetchers["fetcher-1"].fall_ill.remote())
+    tell("fetcher-1 reports that its disk is full")
+    client.set(CONFIG, b'{"agent": "second"}')
+    until(lambda watch: {report(client, name, watch)[3] for name in names} == {"second"}, "names")
+    tell("all fetchers report that they are configured anew")
+    fetched(SITE_PAGES // 2)
+    name, pid, _ = leader_of(client, MASTER)
+    kill(pid)
+    kill(report(client, "fetcher-2")[0])
+    tell(f"half of the pages are fetched; killed {name}, the master, and fetcher-2")
+    gate.set()
+    fetched(SITE_PAGES)
+    reports = {name: report(client, name)[1:3] for name in names}
+    for name, (health, pages) in reports.items():
+        tell(f"{name}: {health}, fetched {pages} pages")
+    # A request may have been under way when it fell ill, or sent before the master heard of it.
+    expect(reports["fetcher-1"][1] <= had + 2, "nothing is asked of a fetcher that is ill")
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory(prefix="raykeeper-site-") as folder, scene("fs") as ensemble:
+        for page in range(SITE_PAGES):  # each links to two more, so all are found from the first
+            links = [link for link in (2 * page + 1, 2 * page + 2) if link < SITE_PAGES]
+            text = "".join(f'<a href="{link}.html">{link}</a>' for link in links)
+            (Path(folder) / f"{page}.html").write_text(text)
+        server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Site, directory=folder))
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with ensemble.connect() as client:
+            crawl(ensemble, client, server.server_port)
+        server.shutdown()
+        pages = Counter(page for page, _ in requests)
+        expect(len(pages) == SITE_PAGES, "every page is fetched")
+        expect(requests[0][1] == "first" and requests[-1][1] == "second", "configuration arrives")
+        again = len(requests) - len(pages)
+        expect(again <= 4, "only what was under way at a death is fetched again")
+        tell(f"{len(pages)} pages of the site are fetched, {again} of them twice")
+
+
+if __name__ == "__main__":
+    main()
