@@ -47,7 +47,7 @@ from raykeeper.client.states import ClientState
 from raykeeper.client.transaction import AsyncTransaction
 from raykeeper.client.watched_event import WatchedEvent
 from raykeeper.links.contract import Dialer
-from raykeeper.zab.ids import ServerId
+from raykeeper.zab.ids import Millis, ServerId
 from raykeeper.znodes.acl import Acl
 from raykeeper.znodes.requests import ANY_VERSION, SessionId, WatchKind
 from raykeeper.znodes.stat import Stat
@@ -383,6 +383,10 @@ class AsyncClient(AsyncAccess, OfferedRecipes[Awaited]):
     def is_lost(self) -> bool:
         """For recipes: whether the session is over, or may be by now."""
         return self.state is ClientState.LOST
+
+    def now(self) -> Millis:
+        """For recipes: the time of this client, monotonic."""
+        return self._driver.now()
 
     def _call_back(self, call: Callable[[], object]) -> None:
         self._call(lambda _: call(), None)

@@ -33,6 +33,7 @@ from raykeeper.client.session import Listener, Session
 from raykeeper.client.states import ClientState
 from raykeeper.client.transaction import BlockingTransaction
 from raykeeper.client.watched_event import WatchedEvent
+from raykeeper.zab.ids import Millis
 from raykeeper.znodes.acl import Acl
 from raykeeper.znodes.requests import ANY_VERSION, SessionId, WatchKind
 from raykeeper.znodes.stat import Stat
@@ -442,6 +443,10 @@ class Client(BlockingAccess, OfferedRecipes[Blocking]):
     def is_lost(self) -> bool:
         """For recipes: whether the session is over, or may be by now."""
         return self.state is ClientState.LOST
+
+    def now(self) -> Millis:
+        """For recipes: the time of this client, monotonic."""
+        return self._live().now()
 
     def add_listener(self, listener: Listener) -> None:
         """Have `listener` called with each new state. It is removed when it returns True."""

@@ -10,6 +10,7 @@ from raykeeper.client.recipes.election import Election
 from raykeeper.client.recipes.group import Group
 from raykeeper.client.recipes.holding import Holding
 from raykeeper.client.recipes.leader_latch import LeaderLatch, Listener
+from raykeeper.client.recipes.lease import Lease
 from raykeeper.client.recipes.lock import Lock
 from raykeeper.client.recipes.lock_queue import LockQueue
 from raykeeper.client.recipes.multi_lock import MultiLock
@@ -18,6 +19,7 @@ from raykeeper.client.recipes.queue import Queue
 from raykeeper.client.recipes.read_write_lock import ReadWriteLock
 from raykeeper.client.recipes.recipe import FlowRunner, K
 from raykeeper.client.recipes.reentrant_lock import ReentrantLock
+from raykeeper.client.recipes.semaphore import Semaphore
 from raykeeper.client.recipes.simple_lock import SimpleLock
 
 
@@ -93,6 +95,14 @@ class OfferedRecipes(Generic[K]):
     def group(self, path: str) -> Group[K]:
         """A group of members. See client/recipes/group.py."""
         return Group(self._runner(), path)
+
+    def semaphore(self, path: str, permits: int, identifier: bytes = b"") -> Semaphore[K]:
+        """So many may hold it at once. See client/recipes/semaphore.py."""
+        return Semaphore(self._runner(), path, permits, identifier)
+
+    def lease(self, path: str, duration_s: float, identifier: bytes = b"") -> Lease[K]:
+        """A lock that ends by itself. See client/recipes/lease.py."""
+        return Lease(self._runner(), path, duration_s, identifier)
 
     def _runner(self) -> FlowRunner:
         return cast(FlowRunner, self)

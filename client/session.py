@@ -27,7 +27,7 @@ from raykeeper.client.running import DriverHost
 from raykeeper.client.states import ClientState
 from raykeeper.client.watched_event import WatchedEvent
 from raykeeper.links.contract import Dialer
-from raykeeper.zab.ids import ServerId
+from raykeeper.zab.ids import Millis, ServerId
 from raykeeper.znodes.requests import SessionId
 
 PATIENCE_S = 1.0  # beyond the core's own timeout, which should come first
@@ -123,6 +123,10 @@ class Session:
     def state(self) -> ClientState:
         """The state now. It is LOST on time even if the background thread was kept from running."""
         return ClientState.LOST if self._core.is_lost(self._driver.now()) else self._core.state
+
+    def now(self) -> Millis:
+        """The time that the core is told."""
+        return self._driver.now()
 
     def submit(self, ask: Ask) -> Reply[Any]:
         """Submit a request.

@@ -6,6 +6,7 @@ holding.py      what is held: its fencing token, its loss, `with` blocks
 background.py   what goes on until it is closed
 lock.py         the fair lock, and the queue of its contenders
 simple_lock.py, read_write_lock.py   one znode and a herd; readers beside each other
+semaphore.py, lease.py               so many at once; for a bounded time
 reentrant_lock.py, multi_lock.py     acquired again by its holder; several as one
 replacing.py    compare and set, in one request
 elements.py     elements of queues, their order and number; who waits for them

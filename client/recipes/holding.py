@@ -19,7 +19,7 @@ from raykeeper.client.flows import Abandoned, Bell, Flow, Fork, Wait
 from raykeeper.client.recipes.recipe import Awaited, Blocking, FlowRunner, K, Recipe, operation
 from raykeeper.client.recipes.steps import delete, give_up_after, look, unwatch
 from raykeeper.client.watched_event import EventType
-from raykeeper.zab.ids import Zxid
+from raykeeper.zab.ids import Millis, Zxid
 from raykeeper.znodes.requests import WatchKind
 
 
@@ -29,12 +29,16 @@ class Loss(Recipe[K]):
     def __init__(self, client: FlowRunner, what: str) -> None:
         super().__init__(client)
         self._what = what
+        self.until: Millis | None = None
+        """For recipes: when it is lost anyway, None for never."""
         self._is_set = False
         self._bells: list[Bell] = []
 
     def is_set(self) -> bool:
         """Whether it is lost, or may be by now. True on time, even if no thread got to run."""
-        return self._is_set or self._client.is_lost()
+        if self._is_set or (self.until is not None and self._client.now() >= self.until):
+            return True
+        return self._client.is_lost()
 
     @operation
     def wait(self, timeout_s: float | None = None) -> Flow[None]:

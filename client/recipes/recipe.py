@@ -11,6 +11,7 @@ from functools import update_wrapper
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from raykeeper.client.flows import Flow
+from raykeeper.zab.ids import Millis
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -36,6 +37,9 @@ class FlowRunner(Protocol):
 
     def is_lost(self) -> bool:
         """Whether the session is over, or may be by now. Always on time."""
+
+    def now(self) -> Millis:
+        """The client's time, monotonic: that of the step `Now`."""
 
 
 class Recipe(Generic[K]):

@@ -14,7 +14,7 @@ Paper: section 2.4, "Simple Locks", with its herd effect.
 from typing import Any
 
 from raykeeper.client.errors import LostError, NodeExistsError, RecipeError
-from raykeeper.client.flows import Abandoned, Bell, Flow, Wait
+from raykeeper.client.flows import Abandoned, Bell, Flow, Now, Wait
 from raykeeper.client.recipes.holding import Held, Holding, keep
 from raykeeper.client.recipes.lock import Contender
 from raykeeper.client.recipes.recipe import FlowRunner, K, operation
@@ -84,7 +84,7 @@ class SimpleLock(Holding[K, Held[K]]):
 
     def obtain(self) -> Flow[Held[K]]:
         """`get` without a bound."""
-        stat = yield from take_znode(self.path, self._identifier)
+        _, stat = yield from take_znode(self.path, self._identifier)
         held: Held[K] = HeldAlone(
             self._client, f"the simple lock {self.path}", self.path, stat.czxid
         )
@@ -98,27 +98,38 @@ class SimpleLock(Holding[K, Held[K]]):
         Raises:
             KeeperError: as for every call.
         """
-        found = yield from look(self.path)
-        if found is None:
-            return []
-        name = self.path.rpartition("/")[2]
-        return [Contender(name, found[0], found[1].ephemeral_owner)]
+        return (yield from holder_at(self.path))
 
 
-def take_znode(path: str, value: bytes, ttl_ms: Millis | None = None) -> Flow[Stat]:
+def holder_at(path: str) -> Flow[list[Contender]]:
+    """Whoever made the znode, if it is there.
+
+    Raises:
+        KeeperError: what the read failed with.
+    """
+    found = yield from look(path)
+    if found is None:
+        return []
+    return [Contender(path.rpartition("/")[2], found[0], found[1].ephemeral_owner)]
+
+
+def take_znode(path: str, value: bytes, ttl_ms: Millis | None = None) -> Flow[tuple[Millis, Stat]]:
     """Create the znode, as soon as there is none: an ephemeral one, or one with a TTL.
+
+    The result: a time before it was created, and its Stat.
 
     Raises:
         RecipeError: instead of an ephemeral znode there is one that stays.
         KeeperError: what a request failed with.
     """
     while True:
+        asked_at = yield Now()
         try:
             _, stat = yield from create(path, value, ephemeral=ttl_ms is None, ttl_ms=ttl_ms)
         except NodeExistsError:
             yield from _wait_until_gone(path, is_ephemeral=ttl_ms is None)
         else:
-            return stat
+            return asked_at, stat
 
 
 def _wait_until_gone(path: str, *, is_ephemeral: bool) -> Flow[None]:

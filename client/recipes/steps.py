@@ -104,7 +104,7 @@ def create(
     raise NoNodeError(parent_of(path), "somebody deletes it again and again")
 
 
-def ensure(path: str, *, stays: bool = False) -> Flow[None]:
+def ensure(path: str, value: bytes = b"", *, stays: bool = False) -> Flow[None]:
     """Create a container unless the znode is there, and the missing ones above it to stay.
 
     With `stays` it is no container.
@@ -117,7 +117,7 @@ def ensure(path: str, *, stays: bool = False) -> Flow[None]:
         above.append(upper)
     asks = [Create(each, b"", 0, None, 0) for each in reversed(above[1:])]
     flags = 0 if stays else CreateMode.CONTAINER
-    outcomes = yield Together([*asks, Create(path, b"", flags, None, 0)])
+    outcomes = yield Together([*asks, Create(path, value, flags, None, 0)])
     for outcome in outcomes:
         if isinstance(outcome, KeeperError) and not isinstance(outcome, NodeExistsError):
             if isinstance(outcome, NoNodeError):

@@ -78,3 +78,27 @@ def test_tasks_share_every_kind_of_lock() -> None:
         await client.close()
 
     finish(go())
+
+
+def test_permits_and_leases_go_from_hand_to_hand() -> None:
+    opened = open_blocking(Room())
+    clients: list[Client] = [opened() for _ in range(4)]
+    inside: list[int] = []
+    most: list[int] = []
+
+    def work(client: Client) -> None:
+        for _ in range(5):
+            with client.semaphore("/permits", 2) as held:
+                inside.append(held.token)
+                most.append(len(inside))
+                inside.remove(held.token)
+            with client.lease("/leases/a", 30) as lease:
+                lease.renew()
+                assert 29 < lease.left_s() <= 30
+
+    with ThreadPoolExecutor(4) as pool:
+        for each in [pool.submit(work, client) for client in clients]:
+            each.result(30)
+    assert max(most) <= 2
+    for client in clients:
+        client.close()

@@ -21,6 +21,8 @@ KINDS: dict[str, Make] = {
     "lock": lambda member: member.lock(PATH, ME),
     "simple": lambda member: member.simple_lock(PATH, ME),
     "write": lambda member: member.read_write_lock(PATH, ME).write,
+    "semaphore": lambda member: member.semaphore(PATH, 1, ME),
+    "lease": lambda member: member.lease(PATH, 60, ME),
     "reentrant": lambda member: member.reentrant_lock(PATH, ME),
 }
 

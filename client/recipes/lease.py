@@ -1,0 +1,150 @@
+"""A lease: held for a bounded time, even if its holder lives on and does nothing.
+
+    with client.lease("/leases/x", duration_s=30) as held:
+        while work():
+            held.renew()                # another 30 s from now, for the same token
+
+The znode at `path` has a TTL instead of an owner: whatever becomes of the holder, the lease ends
+when it was not renewed for its duration. Nobody has to notice anything for that. The invariant of
+this file: `lost` is set before anybody else can get the lease, because the holder counts its time
+from before it asks and the servers, who add a margin, from after; and a renewal whose answer comes
+too late is a loss.
+
+Which clock decides: the monotonic one of the leader deletes the znode, the monotonic one of the
+holder's process sets `lost`, and neither can be set. They may differ by the margin, a twentieth of
+the duration, at least 50 ms. What is not covered: a machine that is suspended, whose monotonic
+clock stands still (the holder believes in the lease when it wakes up), and a wall clock of a leader
+that jumps ahead before another server leads in its place, which takes what passed until then from
+the times of transactions (the znode goes early; the holder is told by its watch, but afterwards).
+For both there is the token: client/fencing.py.
+
+All who wait are woken by each end, as those for the simple lock. kazoo: `NonBlockingLease`, whose
+times are those of wall clocks. Gray and Cheriton, "Leases", SOSP 1989.
+"""
+
+from typing import Generic
+
+from raykeeper.client import arguments
+from raykeeper.client.errors import LostError
+from raykeeper.client.flows import Flow, Now, Wait
+from raykeeper.client.recipes.holding import Holding, keep
+from raykeeper.client.recipes.lock import Contender
+from raykeeper.client.recipes.recipe import FlowRunner, K, operation
+from raykeeper.client.recipes.simple_lock import HeldAlone, holder_at, take_znode, watch_own
+from raykeeper.client.recipes.steps import (
+    checked_bytes,
+    checked_root,
+    give_up_after,
+    transact,
+)
+from raykeeper.zab.ids import Millis, Zxid
+from raykeeper.znodes.errors import KeeperError
+from raykeeper.znodes.requests import ANY_VERSION, SetData
+
+MARGIN_DIVISOR = 20
+MARGIN_MS_MIN = 50
+
+
+class HeldLease(HeldAlone[K], Generic[K]):
+    """A lease until it ends, is released or lost."""
+
+    def __init__(
+        self, client: FlowRunner, path: str, token: Zxid, identifier: bytes, duration_ms: Millis
+    ) -> None:
+        """Use the recipe, which sets `lost.until`."""
+        super().__init__(client, f"the lease {path}", path, token)
+        self._identifier = identifier
+        self._duration_ms = duration_ms
+
+    def left_s(self) -> float:
+        """How many seconds it goes on if it is not renewed; 0 when it is lost."""
+        if self.lost.until is None or self.lost.is_set():
+            return 0.0
+        return max(self.lost.until - self._client.now(), 0) / 1000
+
+    @operation
+    def renew(self) -> Flow[None]:
+        """Hold it for its whole duration from now on.
+
+        Raises:
+            LostError: it has ended, or ended while this was under way.
+            KeeperError: it is not known to be renewed; it ends when it would have.
+        """
+        asked_at = yield Now()
+        self.lost.check()
+        setting = SetData(self.path, self._identifier, ANY_VERSION)
+        is_mine, _ = yield from transact([setting], [self.is_mine()])
+        if not is_mine or self.lost.is_set() or self._is_released:
+            # The old end may have been seen by now, so it stands.
+            self.lost.set()
+            raise LostError(f"{self.what} ended before it was renewed")
+        self.lost.until = max(self.lost.until or asked_at, Millis(asked_at + self._duration_ms))
+
+    def guard(self) -> Flow[None]:
+        """For recipes, beside the holder: set `lost` when the time has come, or the znode goes."""
+        try:
+            while not self._is_released and not self.lost.is_set():
+                is_rung = yield Wait((self.bell,), self.lost.until)
+                if self._is_released or (is_rung and not (yield from self.look_again())):
+                    break
+        except KeeperError:
+            pass  # the session is over
+        if not self._is_released:
+            self.lost.set()
+
+
+class Lease(Holding[K, HeldLease[K]]):
+    """A lock whose znode is `path` itself, and which ends by itself."""
+
+    def __init__(
+        self, client: FlowRunner, path: str, duration_s: float, identifier: bytes = b""
+    ) -> None:
+        """Use `Client.lease`. `identifier` is shown to whoever asks for the holder."""
+        super().__init__(client)
+        self.path = checked_root(path)
+        self._duration_ms = arguments.milliseconds("duration_s", duration_s)
+        self._identifier = checked_bytes("identifier", identifier)
+
+    @operation
+    def acquire(self, timeout_s: float | None = None) -> Flow[HeldLease[K]]:
+        """Get the lease, if nobody else is quicker.
+
+        Args:
+            timeout_s: How long to wait; 0 to take it only if it is free, None for ever.
+
+        Raises:
+            WaitTimeoutError: others held it all the time; nothing is left behind.
+            LostError: somebody deleted the znode at once, or it took all of its duration to hear
+                of it.
+            KeeperError: as for every call.
+        """
+        return (yield from self.get(timeout_s))
+
+    def get(self, timeout_s: float | None = None) -> Flow[HeldLease[K]]:
+        """`acquire` as a part of another flow."""
+        yield give_up_after(timeout_s, f"the lease {self.path} was held by others")
+        return (yield from self.obtain())
+
+    def obtain(self) -> Flow[HeldLease[K]]:
+        """`get` without a bound."""
+        margin_ms = max(self._duration_ms // MARGIN_DIVISOR, MARGIN_MS_MIN)
+        ttl_ms = Millis(self._duration_ms + margin_ms)
+        asked_at, stat = yield from take_znode(self.path, self._identifier, ttl_ms)
+        held: HeldLease[K] = HeldLease(
+            self._client, self.path, stat.czxid, self._identifier, self._duration_ms
+        )
+        held.lost.until = Millis(asked_at + self._duration_ms)
+        yield from watch_own(held)
+        if held.lost.is_set():
+            yield from held.undo()
+            raise LostError(f"{held.what} ended before its holder heard of it")
+        return (yield from keep(held))
+
+    @operation
+    def contenders(self) -> Flow[list[Contender]]:
+        """Who holds the lease, if anybody; of no session. Those who wait leave no trace.
+
+        Raises:
+            KeeperError: as for every call.
+        """
+        return (yield from holder_at(self.path))

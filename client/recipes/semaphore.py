@@ -1,0 +1,243 @@
+"""A semaphore: a number of permits for as many holders, first come, first served.
+
+    with client.semaphore("/permits/gpu", 4) as held:
+        train(token=held.token)
+
+One queue of ephemeral sequential znodes: the first `permits` of them hold a permit. A permit ends
+with the session of its holder. How many there are stands in the value of the znode above the queue,
+and every contender joins it on the condition that it means the same number; so the invariant of
+this file holds whoever comes: there are never more holders than permits. The znode is a container,
+which goes with its last contender, so that the next ones may agree on another number.
+
+Who waits watches as many of those before it as there are permits, the nearest: while all of these
+are there none is free for it. When permits are given back in the order in which they were taken, a
+release wakes exactly the one who gets the permit; in the worst order it wakes `permits` contenders,
+never all. No contender depends on another one's doing anything, as it would if only the first
+who waits watched all holders (Curator's `InterProcessSemaphoreV2`).
+
+Tokens grow from holder to holder, but several hold at once: a guard that takes only the newest
+would refuse holders. Use `Transaction.when_held`, or a guard with `shared=True`.
+
+kazoo: `Semaphore`, fair but woken by every change.
+"""
+
+from typing import Any
+
+from raykeeper.client.effects import Answer
+from raykeeper.client.errors import (
+    BadArgumentsError,
+    BadVersionError,
+    LostError,
+    NoNodeError,
+    RecipeError,
+)
+from raykeeper.client.flows import Abandoned, Bell, Flow, Request, Together, Wait
+from raykeeper.client.outstanding import Query
+from raykeeper.client.recipes.holding import Held, Holding, keep
+from raykeeper.client.recipes.lock import Contender, contenders, in_line
+from raykeeper.client.recipes.recipe import FlowRunner, K, operation
+from raykeeper.client.recipes.steps import (
+    ATTEMPTS_MAX,
+    checked_bytes,
+    checked_root,
+    children,
+    ensure,
+    give_up_after,
+    leave,
+    set_value,
+)
+from raykeeper.client.transaction import results_of
+from raykeeper.client.watched_event import EventType
+from raykeeper.znodes.errors import KeeperError
+from raykeeper.znodes.paths import join
+from raykeeper.znodes.replies import Written
+from raykeeper.znodes.requests import (
+    Compare,
+    CompareField,
+    Create,
+    CreateMode,
+    GetChildren,
+    GetData,
+    ReadData,
+    Relation,
+    Transaction,
+    WatchKind,
+)
+from raykeeper.znodes.txns import OpDone
+
+PREFIX = "permit-"
+PERMITS_MAX = 1000
+"""Who waits watches so many znodes."""
+
+
+class Semaphore(Holding[K, Held[K]]):
+    """So many may hold it at once. Not reentrant: who acquires twice has two permits."""
+
+    def __init__(
+        self, client: FlowRunner, path: str, permits: int, identifier: bytes = b""
+    ) -> None:
+        """Use `Client.semaphore`. `identifier` is shown to who lists the contenders."""
+        super().__init__(client)
+        self.path = checked_root(path)
+        if type(permits) is not int or not 1 <= permits <= PERMITS_MAX:
+            raise BadArgumentsError(path, f"permits must be 1 to {PERMITS_MAX}, not {permits!r}")
+        self.permits = permits
+        self._identifier = checked_bytes("identifier", identifier)
+        self._what = f"a permit of {path}"
+
+    @operation
+    def acquire(self, timeout_s: float | None = None) -> Flow[Held[K]]:
+        """Get a permit, behind all that came before.
+
+        Args:
+            timeout_s: How long to wait; 0 to take one only if it is free, None for ever.
+
+        Raises:
+            WaitTimeoutError: others had all permits; nothing is left behind.
+            RecipeError: others are there who know another number of permits.
+            LostError: somebody deleted the znode of this contender.
+            KeeperError: as for every call.
+        """
+        return (yield from self.get(timeout_s))
+
+    def get(self, timeout_s: float | None = None) -> Flow[Held[K]]:
+        """`acquire` as a part of another flow."""
+        yield give_up_after(timeout_s, f"others had all {self.permits} permits of {self.path}")
+        return (yield from self.obtain())
+
+    def obtain(self) -> Flow[Held[K]]:
+        """`get` without a bound."""
+        place = yield from self._take_place()
+        line = _Line(place, self.permits)
+        try:
+            yield from line.wait()
+        except (Abandoned, KeeperError, RecipeError):
+            yield from leave([place.path], line.watches())
+            raise
+        yield from leave([], line.watches())
+        return (yield from keep(place))
+
+    @operation
+    def contenders(self) -> Flow[list[Contender]]:
+        """Who has a permit, or waits for one, in order.
+
+        Raises:
+            KeeperError: as for every call.
+        """
+        return (yield from contenders(self.path, PREFIX))
+
+    @operation
+    def holders(self) -> Flow[list[Contender]]:
+        """Who has a permit: the first contenders.
+
+        Raises:
+            KeeperError: as for every call.
+        """
+        listed = yield from contenders(self.path, PREFIX)
+        return listed[: self.permits]
+
+    def _take_place(self) -> Flow[Held[K]]:
+        number = str(self.permits).encode()
+        creation = Create(
+            join(self.path, PREFIX),
+            self._identifier,
+            CreateMode.EPHEMERAL | CreateMode.SEQUENTIAL,
+        )
+        agreed = Compare(self.path, CompareField.VALUE, Relation.EQUAL, number)
+        joining = Transaction([agreed], [creation], [ReadData(self.path)])
+        for _ in range(ATTEMPTS_MAX):
+            try:
+                done = yield Request(joining, lambda answer: _joined(joining, answer))
+                if isinstance(done, OpDone):
+                    assert done.stat is not None, done
+                    return Held(self._client, self._what, done.path, done.stat.czxid)
+                value, stat = done
+                if value:
+                    raise RecipeError(
+                        f"{self.path} has {value[:20].decode('ascii', 'replace')} permits for "
+                        f"those who are there, not {self.permits}: all must say the same"
+                    )
+                yield from set_value(self.path, number, stat.version)
+            except NoNodeError:
+                yield from ensure(self.path, number)
+            except BadVersionError:
+                pass  # somebody was quicker to say how many
+        raise NoNodeError(self.path, "somebody deletes it again and again")
+
+
+def _joined(request: Transaction, answer: Answer) -> Any:
+    """The creation, or value and Stat of the znode that says another number."""
+    is_agreed, results = results_of(request)(answer)
+    if not is_agreed:
+        return results[0]
+    assert isinstance(answer, Written) and answer.results is not None, answer
+    return answer.results.results[0]
+
+
+Watch = tuple[str, WatchKind, Bell]
+
+
+class _Line:
+    """One contender who waits until fewer than `permits` are before it."""
+
+    def __init__(self, place: Held[Any], permits: int) -> None:
+        self._place = place
+        self._permits = permits
+        self._path, _, self._own = place.path.rpartition("/")
+        self._bell = Bell()
+        self._watched: dict[str, None] = {}
+
+    def watches(self) -> list[Watch]:
+        """Those on others that are set."""
+        return [(path, WatchKind.DATA, self._bell) for path in self._watched]
+
+    def wait(self) -> Flow[None]:
+        """Return when there is a permit for it.
+
+        Raises:
+            LostError: somebody deleted the place.
+            KeeperError: what a request failed with.
+        """
+        names, mine = yield Together(
+            [
+                Query(GetChildren, self._path),
+                Query(GetData, self._place.path, self._place.bell),
+            ]
+        )
+        if isinstance(names, KeeperError):
+            raise names
+        is_there = not isinstance(mine, KeeperError)
+        while True:
+            if not is_there or self._own not in names:
+                raise LostError(f"somebody deleted {self._place.path} while it waited")
+            queue = in_line(names, PREFIX)
+            before = queue[: queue.index(self._own)]
+            if len(before) < self._permits:
+                return
+            if (yield from self._watch(before[-self._permits :])):
+                yield Wait((self._bell, self._place.bell))
+                self._forget_fired()
+            if self._place.bell.is_rung:
+                is_there = yield from self._place.look_again()
+            names = yield from children(self._path)
+
+    def _watch(self, nearest: list[str]) -> Flow[bool]:
+        """Watch those that are not watched yet; whether all are there."""
+        paths = [join(self._path, name) for name in nearest]
+        new = [path for path in paths if path not in self._watched]
+        found = yield Together([Query(GetData, path, self._bell) for path in new])
+        errors = []
+        for path, each in zip(new, found, strict=True):
+            if isinstance(each, KeeperError):
+                errors.append(each)
+            else:
+                self._watched[path] = None
+        for error in errors:
+            if not isinstance(error, NoNodeError):
+                raise error
+        return not errors
+
+    def _forget_fired(self) -> None:
+        for event in self._bell.take():
+            if event.type is not EventType.NONE:
+                self._watched.pop(event.path, None)

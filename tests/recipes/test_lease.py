@@ -1,0 +1,161 @@
+"""The lease: when it ends, who knows first, and what a renewal is worth."""
+
+import pytest
+
+from raykeeper.client.errors import LostError, WaitTimeoutError
+from raykeeper.client.recipes.steps import look
+from raykeeper.znodes.errors import BadArgumentsError
+from raykeeper.znodes.requests import Delete
+from tests.recipes.giving_up import watches
+from tests.recipes.stage import Stage
+
+PATH = "/leases/x"
+
+
+def test_it_ends_by_itself_and_its_holder_knows_first(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    held = alice.lease(PATH, 2).acquire()
+    told = alice.begin(held.lost.wait)
+    assert held.left_s() == 2.0
+    wait = bob.begin(bob.lease(PATH, 2).acquire)
+    stage.pass_time(1_950)
+    assert not held.lost.is_set()
+    stage.pass_time(50)
+    assert held.lost.is_set()
+    assert told.is_done
+    assert held.left_s() == 0.0
+    assert not wait.is_done  # the margin
+    stage.pass_time(500)
+    assert wait.value.token > held.token
+    with pytest.raises(LostError):
+        held.release()
+    assert not wait.value.lost.is_set()
+
+
+def test_a_holder_that_stands_still_knows_it_when_it_looks(stage: Stage) -> None:
+    alice, bob = stage.member(session_timeout_ms=20_000), stage.member()
+    held = alice.lease(PATH, 2).acquire()
+    wait = bob.begin(bob.lease(PATH, 2).acquire)
+    alice.freeze()
+    while not wait.is_done:
+        stage.pass_time(10)
+    assert held.lost.is_set()
+    alice.thaw()
+    with pytest.raises(LostError):
+        held.renew()
+
+
+def test_a_renewal_counts_from_when_it_was_asked_for(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    held = alice.lease(PATH, 2).acquire()
+    wait = bob.begin(bob.lease(PATH, 2).acquire)
+    token = held.token
+    for _ in range(10):
+        stage.pass_time(1_500)
+        held.renew()
+        assert held.left_s() == 2.0
+    assert held.token == token
+    assert not wait.is_done
+    held.release()
+    assert wait.is_done
+
+
+def test_what_it_costs(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    alice.lease(PATH, 2).acquire().release()
+    alice.asked.clear()
+    held = alice.lease(PATH, 2).acquire()
+    assert dict(alice.asked) == {"Create": 1, "GetData": 1}
+    wait = bob.begin(bob.lease(PATH, 2).acquire)
+    alice.asked.clear()
+    bob.asked.clear()
+    held.renew()
+    assert dict(alice.asked) == {"Transaction": 1, "GetData": 1}
+    assert dict(bob.asked) == {"GetData": 1}  # who waits looks again
+    held.release()
+    assert wait.is_done
+    assert watches(alice) == 0
+
+
+def test_a_renewal_that_comes_too_late_is_none(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    held = alice.lease(PATH, 2).acquire()
+    alice.cut()
+    stage.pass_time(1_000)
+    renewing = alice.begin(held.renew)
+    stage.pass_time(1_000)
+    assert held.lost.is_set()
+    wait = bob.begin(bob.lease(PATH, 60).acquire)
+    alice.mend()
+    with pytest.raises(LostError, match="ended before it was renewed"):
+        _ = renewing.value
+    assert held.lost.is_set()  # once is for ever
+    stage.pass_time(4_000)
+    assert wait.value.token > held.token
+
+
+def test_a_renewal_across_a_lost_link(stage: Stage) -> None:
+    alice = stage.member()
+    held = alice.lease(PATH, 4).acquire()
+    alice.cut()
+    renewing = alice.begin(held.renew)
+    alice.mend()
+    assert renewing.value is None
+    assert held.left_s() == 2.0  # of 4 from when it was asked for, 2 for the link
+    assert not held.lost.is_set()
+
+
+def test_it_outlives_the_session_of_its_holder(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    alice.lease(PATH, 10).acquire()
+    wait = bob.begin(bob.lease(PATH, 10).acquire)
+    alice.close()
+    stage.pass_time(9_000)
+    assert not wait.is_done
+    stage.pass_time(2_500)
+    assert wait.is_done
+
+
+def test_one_that_ends_before_its_holder_hears_of_it(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    alice.freeze()
+    acquiring = alice.begin(alice.lease(PATH, 1).acquire)
+    alice._is_frozen = False
+    alice.move()  # it is sent, and the answer is not taken
+    alice.freeze()
+    stage.servers.run()
+    stage.pass_time(1_500)
+    alice.thaw()
+    with pytest.raises(LostError):
+        _ = acquiring.value
+    assert bob.lease(PATH, 1).acquire(timeout_s=0).token > 0
+
+
+def test_the_end_of_a_released_lease_is_no_loss(stage: Stage) -> None:
+    alice = stage.member()
+    held = alice.lease(PATH, 2).acquire()
+    held.release()
+    with pytest.raises(LostError):
+        held.renew()
+    assert alice.do(look(PATH)) is None
+
+
+def test_a_deleted_lease_is_lost(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    held = alice.lease(PATH, 60, b"alice").acquire()
+    (holder,) = bob.lease(PATH, 60).contenders()
+    assert (holder.identifier, holder.session_id) == (b"alice", 0)
+    bob.ask(Delete(PATH, -1))
+    assert held.lost.is_set()
+    other = bob.lease(PATH, 60).acquire()
+    with pytest.raises(LostError):
+        held.renew()
+    with pytest.raises(WaitTimeoutError):
+        alice.lease(PATH, 60).acquire(timeout_s=0)
+    assert not other.lost.is_set()
+
+
+@pytest.mark.parametrize("duration_s", [0, -1, "2", 1e9])
+def test_a_duration_that_is_none_is_refused(stage: Stage, duration_s: float) -> None:
+    with pytest.raises(BadArgumentsError, match="duration_s"):
+        stage.member().lease(PATH, duration_s)

@@ -1,0 +1,178 @@
+"""The semaphore: how many hold it, who is woken, and that all mean the same number."""
+
+import pytest
+
+from raykeeper.client.errors import LostError, RecipeError
+from raykeeper.client.recipes.steps import children, look
+from raykeeper.znodes.errors import BadArgumentsError
+from raykeeper.znodes.requests import Create, Delete, SetData
+from tests.recipes.giving_up import abandoned_at, places, watches
+from tests.recipes.stage import Member, Outcome, Stage
+
+PATH = "/locks/x"
+PERMITS = 4
+
+
+def begin(member: Member) -> Outcome:
+    return member.begin(member.semaphore(PATH, PERMITS).acquire)
+
+
+def woken_by(member: Member) -> int:
+    """How many events it was told, those of watches it took back itself left out."""
+    return member.events - member.asked["Unwatch"]
+
+
+def granted(waits: list[Outcome]) -> int:
+    return sum(wait.is_done for wait in waits)
+
+
+def test_so_many_hold_it_in_order(stage: Stage) -> None:
+    waits = [begin(stage.member()) for _ in range(7)]
+    assert [wait.is_done for wait in waits] == [True] * 4 + [False] * 3
+    waits[2].value.release()
+    assert [wait.is_done for wait in waits] == [True] * 5 + [False] * 2
+    waits[5].run.abandon()
+    stage.rest()
+    waits[0].value.release()
+    assert [wait.is_done for wait in waits] == [True] * 5 + [False, True]
+    tokens = [wait.value.token for wait in waits if wait is not waits[5]]
+    assert tokens == sorted(set(tokens))
+
+
+@pytest.mark.parametrize(
+    ("place", "woken"),
+    [
+        (0, 1),  # in the order in which they were taken
+        (1, 2),
+        (2, 3),
+        (3, 4),  # the other way round: as many as there are permits, of a hundred who wait
+    ],
+)
+def test_a_release_wakes_at_most_as_many_as_there_are_permits(
+    stage: Stage, place: int, woken: int
+) -> None:
+    members = [stage.member() for _ in range(104)]
+    waits = [begin(member) for member in members]
+    assert granted(waits) == 4
+    before = [woken_by(member) for member in members]
+    waits[place].value.release()
+    events = [woken_by(member) - was for member, was in zip(members, before, strict=True)]
+    assert sum(events[4:]) == woken
+    assert max(events) == 1
+    assert granted(waits) == 5
+
+
+def test_all_get_their_turn_in_order(stage: Stage) -> None:
+    members = [stage.member() for _ in range(30)]
+    waits = [begin(member) for member in members]
+    for place, wait in enumerate(waits):
+        assert granted(waits) == min(place + PERMITS, 30)
+        wait.value.release()
+    # Each of its own deletion, and of those who waited each once.
+    assert sum(map(woken_by, members)) == 30 + 26
+    assert [watches(member) for member in members] == [0] * 30
+
+
+def test_what_it_costs(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    semaphore = alice.semaphore(PATH, PERMITS)
+    held = [semaphore.acquire()]
+    alice.asked.clear()
+    held.append(semaphore.acquire())
+    assert dict(alice.asked) == {"Transaction": 1, "GetChildren": 1, "GetData": 1}
+    held += [semaphore.acquire(), semaphore.acquire()]
+    wait = begin(bob)
+    assert (bob.asked["GetData"], watches(bob)) == (1 + PERMITS, 1 + PERMITS)
+    held[0].release()
+    assert wait.is_done
+    assert (bob.asked["Unwatch"], watches(bob)) == (PERMITS - 1, 1)
+    alice.asked.clear()
+    held[1].release()
+    assert dict(alice.asked) == {"Delete": 1}
+
+
+def test_all_must_mean_the_same_number(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    held = alice.semaphore(PATH, 2).acquire()
+    with pytest.raises(RecipeError, match="has 2 permits for those who are there, not 3"):
+        bob.semaphore(PATH, 3).acquire()
+    assert len(places(alice)) == 1
+    held.release()
+    stage.pass_time(1_000)  # the znode goes with the last contender, and the number with it
+    bob.semaphore(PATH, 3).acquire()
+    assert bob.do(look(PATH))[0] == b"3"
+
+
+def test_a_znode_that_is_there_gets_the_number(stage: Stage) -> None:
+    alice = stage.member()
+    alice.ask(Create("/locks", b"", 0))
+    alice.ask(Create(PATH, b"", 0))
+    alice.semaphore(PATH, 2).acquire().release()
+    assert alice.do(look(PATH))[0] == b"2"
+    alice.ask(SetData(PATH, b"\xff", -1))
+    with pytest.raises(RecipeError, match="not 2"):
+        alice.semaphore(PATH, 2).acquire()
+
+
+def test_permits_die_with_their_holders(stage: Stage) -> None:
+    alice, bob = stage.member(session_timeout_ms=2_000), stage.member()
+    held = [alice.semaphore(PATH, 2).acquire() for _ in range(2)]
+    waits = [bob.begin(bob.semaphore(PATH, 2).acquire) for _ in range(3)]
+    alice.freeze()
+    while granted(waits) < 2:
+        assert not granted(waits) or all(each.lost.is_set() for each in held)
+        stage.pass_time(50)
+    assert all(each.lost.is_set() for each in held)
+    assert not waits[2].is_done
+
+
+def test_who_has_a_permit_and_who_waits_is_listed(stage: Stage) -> None:
+    members = [stage.member() for _ in range(3)]
+    for number, member in enumerate(members):
+        member.begin(member.semaphore(PATH, 2, f"m{number}".encode()).acquire)
+    semaphore = members[0].semaphore(PATH, 2)
+    assert [each.identifier for each in semaphore.holders()] == [b"m0", b"m1"]
+    assert [each.identifier for each in semaphore.contenders()] == [b"m0", b"m1", b"m2"]
+
+
+def test_one_who_touches_a_holder_changes_nothing(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    held = alice.semaphore(PATH, 1).acquire()
+    wait = bob.begin(bob.semaphore(PATH, 1).acquire)
+    alice.ask(SetData(held.path, b"touched", -1))
+    assert not wait.is_done
+    held.release()
+    assert wait.is_done
+
+
+def test_a_contender_whose_place_is_deleted_is_told(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    held = alice.semaphore(PATH, 1).acquire()
+    wait = bob.begin(bob.semaphore(PATH, 1).acquire)
+    last = max(alice.do(children(PATH)))
+    alice.ask(SetData(f"{PATH}/{last}", b"", -1))
+    assert not wait.is_done
+    alice.ask(Delete(f"{PATH}/{last}", -1))
+    with pytest.raises(LostError, match="while it waited"):
+        _ = wait.value
+    assert watches(bob) == 0
+    held.release()
+
+
+@pytest.mark.parametrize("answers", range(16))
+def test_given_up_at_any_point_it_leaves_nothing(stage: Stage, answers: int) -> None:
+    alice, bob = stage.member(), stage.member()
+    for _ in range(PERMITS):
+        alice.semaphore(PATH, PERMITS).acquire()
+    before = places(alice)
+    outcome = abandoned_at(bob, answers, bob.semaphore(PATH, PERMITS).acquire)
+    outcome.run.abandon()
+    stage.rest()
+    assert places(alice) == before
+    assert watches(bob) == 0
+
+
+@pytest.mark.parametrize("permits", [0, -1, 1001, True, "3", 2.0])
+def test_a_number_that_is_none_is_refused(stage: Stage, permits: int) -> None:
+    with pytest.raises(BadArgumentsError, match="permits must be"):
+        stage.member().semaphore(PATH, permits)
