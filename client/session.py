@@ -17,7 +17,7 @@ from raykeeper.client.core import ClientCore
 from raykeeper.client.dispatch import Dispatch
 from raykeeper.client.driver import Driver
 from raykeeper.client.errors import OperationTimeoutError, SessionExpiredError, WrongContextError
-from raykeeper.client.flows import Bell, Flow, Flows
+from raykeeper.client.flows import Bell, Flow, Flows, Run
 from raykeeper.client.loop_thread import refuse_running_loop, shared_loop
 from raykeeper.client.opening import SessionOptions, new_asking, new_core
 from raykeeper.client.outstanding import Ask
@@ -217,19 +217,31 @@ class Session:
             OperationTimeoutError: there is an outcome, but a callback before it does not return.
             WrongContextError: after a fork.
         """
-        self._check_process()
-        reply: Reply[T] = Reply(self._dispatch)
-        with self._driver.lock:
-            run = self._flows.start(flow, reply)
+        reply, run = self.begin_flow(flow)
         try:
             result = self.wait(reply)
         except BaseException:
             # An interrupt must not leave something held of which nobody knows.
-            with self._driver.lock:
-                run.abandon()
+            self.abandon_flow(run)
             raise
         run.taken()
         return result
+
+    def begin_flow(self, flow: Flow[T]) -> tuple[Reply[T], Run]:
+        """Run an operation of a recipe without waiting: `taken`, or `abandon_flow`, must follow.
+
+        Raises:
+            WrongContextError: after a fork.
+        """
+        self._check_process()
+        reply: Reply[T] = Reply(self._dispatch)
+        with self._driver.lock:
+            return reply, self._flows.start(flow, reply)
+
+    def abandon_flow(self, run: Run) -> None:
+        """Nobody waits for its outcome any more."""
+        with self._driver.lock:
+            run.abandon()
 
     def add_listener(self, listener: Listener) -> None:
         """Have `listener` called with each new state. It is removed when it returns True."""

@@ -101,7 +101,7 @@ class TaskSessions:
                     self._end(session)
 
     def _end(self, session: TaskSession) -> None:
-        log.warning(
+        log.info(
             "a task ended and left its session open, which ends now; "
             "use `with connect(...) as client:` or @with_session"
         )

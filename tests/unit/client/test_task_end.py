@@ -98,6 +98,7 @@ def test_one_that_was_closed_is_left_alone(caplog: pytest.LogCaptureFixture) -> 
 
 
 def test_one_that_was_forgotten_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
     worker = Worker()
     worker.open(Opened())
     worker.task = None

@@ -1,0 +1,183 @@
+"""What all tools are: a place in an ensemble, and in each process a session for it.
+
+A tool is a value: the names of an ensemble and a path, and settings. It pickles as that. A process
+opens a session when it uses the tool first, from plain code or from a coroutine, and again when
+that session was lost. The session ends with `close`, with the Ray task that opened it, or with the
+process; what was held goes with it.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, TypeVar
+
+from raykeeper.client import task_end
+from raykeeper.client.awaiting import Awaiting
+from raykeeper.client.client import Client
+from raykeeper.client.connect import connect
+from raykeeper.client.flows import Flow
+from raykeeper.client.loop_thread import refuse_running_loop
+from raykeeper.client.opening import place_of
+from raykeeper.client.ray_tools.around import around
+from raykeeper.client.recipes.holding import Held, OpenBlocks
+from raykeeper.client.recipes.recipe import Awaited, Blocking, FlowRunner
+from raykeeper.client.recipes.steps import checked_root
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Tool:
+    """The place of a tool, and this process's session for it. Safe for threads and tasks."""
+
+    _lock: threading.Lock
+    _client: Client | None
+    _task: object | None
+
+    def __init__(self, ensemble: str, path: str, session_timeout_s: float = 10.0) -> None:
+        """Nothing is asked of the ensemble yet.
+
+        Args:
+            ensemble: Its name, or a path in it; see `connect`.
+            path: Of the tool's own znode; whoever names the same one shares the tool.
+            session_timeout_s: How long what a process holds outlives its silence.
+
+        Raises:
+            BadArgumentsError: name or path is not acceptable.
+        """
+        place_of(ensemble)
+        self.ensemble = ensemble
+        self.path = checked_root(path)
+        self._session_timeout_s = session_timeout_s
+        self._reset()
+
+    def client(self) -> Client:
+        """The client of this process, with a session that is not lost. Opens one if need be.
+
+        Raises:
+            WrongContextError: in an event loop, while there is none.
+            EnsembleNotFoundError: there is no such ensemble.
+            KeeperError: it cannot be opened, see `connect`.
+        """
+        client = self._current()
+        if client is not None:
+            return client
+        refuse_running_loop("the first use of a tool")
+        with self._lock:
+            client = self._current()
+            if client is None:
+                self._task = task_end.running_task()
+                client = connect(self.ensemble, self._session_timeout_s)
+                self._client = client
+            return client
+
+    async def awaiting(self) -> Awaiting:
+        """The same for coroutines.
+
+        Raises:
+            EnsembleNotFoundError: there is no such ensemble.
+            KeeperError: it cannot be opened, see `connect`.
+        """
+        client = self._current()
+        if client is None:
+            client = await asyncio.to_thread(self.client)
+        return Awaiting(client)
+
+    def close(self) -> None:
+        """End this process's session, if there is one; what it holds is given back.
+
+        Raises:
+            WrongContextError: in an event loop; use `aclose`.
+        """
+        refuse_running_loop("close")
+        with self._lock:
+            client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+    async def aclose(self) -> None:
+        """`close`, to be awaited."""
+        await asyncio.to_thread(self.close)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.ensemble!r}, {self.path!r})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in _OF_THIS_PROCESS}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._reset()
+
+    def _reset(self) -> None:
+        """Begin without anything of another process."""
+        self._lock = threading.Lock()
+        self._client = None
+        self._task = None
+
+    def _current(self) -> Client | None:
+        client = self._client
+        # A session of an earlier task is being closed, even if it does not know yet.
+        if client is None or client.is_lost() or self._task is not task_end.running_task():
+            return None
+        return client
+
+
+_OF_THIS_PROCESS = {"_lock", "_client", "_task", "_process"}
+
+
+class Entered(Tool):
+    """A tool that is held for the length of a `with` block, an `async with` block or a function.
+
+    What is held belongs to the thread, or asyncio task, that entered the block.
+    """
+
+    _process: OpenBlocks[Any]
+
+    def __enter__(self) -> Any:
+        client = self.client()
+        held = client.run_flow(self._get(client), type(self).__name__)
+        self._process.entered(held)
+        return held
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        held: Held[Blocking] = self._process.left()
+        if kind is None:
+            held.release()
+        else:
+            held._client.run_flow(held.undo(), "release")
+
+    async def __aenter__(self) -> Any:
+        awaiting = await self.awaiting()
+        held = await awaiting.run_flow(self._get(awaiting), type(self).__name__)
+        self._process.entered(held)
+        return held
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        held: Held[Awaited] = self._process.left()
+        if kind is None:
+            await held.release()
+        else:
+            await held._client.run_flow(held.undo(), "release")
+
+    def __call__(self, function: F) -> F:
+        """Decorate a function, which may be a coroutine or a generator: each call is a block."""
+        return around(self, function)
+
+    def _get(self, client: FlowRunner) -> Flow[Any]:
+        """What a block begins with; its result is held."""
+        raise NotImplementedError
+
+    def _reset(self) -> None:
+        super()._reset()
+        self._process = OpenBlocks()

@@ -1,0 +1,169 @@
+"""Bucket: how many pass when, over all clients; what is left by who gives up. And RateLimit."""
+
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from raykeeper.client.errors import BadArgumentsError, InvalidValueError, WaitTimeoutError
+from raykeeper.client.ray_tools import RateLimit
+from raykeeper.client.ray_tools.rate_limit import RELEARN_MS, Bucket
+from raykeeper.znodes.requests import Delete, SetData
+from tests.recipes.stage import STEP_MS, Member, Outcome, Stage
+
+PATH = "/limits/api"
+
+
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    stage = Stage()
+    yield stage
+    assert stage.reported == []
+
+
+def bucket(member: Member, per_second: float = 10, burst: int = 1) -> Bucket[Any]:
+    return Bucket(member, PATH, per_second, burst)
+
+
+def taken(waits: list[Outcome]) -> int:
+    return sum(wait.is_done for wait in waits)
+
+
+@pytest.mark.parametrize("burst", [1, 5])
+def test_so_many_pass_over_all_clients(stage: Stage, burst: int) -> None:
+    members = [stage.member() for _ in range(4)]
+    buckets = [bucket(member, burst=burst) for member in members]
+    waits = [
+        member.begin(each.take)
+        for _ in range(10)
+        for member, each in zip(members, buckets, strict=True)
+    ]
+    assert taken(waits) == burst
+    for tenth in range(1, 20):
+        stage.pass_time(100)
+        # The clock of the stage moves in steps.
+        assert burst + tenth - 1 <= taken(waits) <= burst + tenth
+    stage.pass_time(4_000 + STEP_MS)
+    assert taken(waits) == 40
+
+
+def test_a_pause_is_worth_a_burst_and_no_more(stage: Stage) -> None:
+    member = stage.member()
+    limited = bucket(member, burst=3)
+    limited.take(3)
+    stage.pass_time(60_000)
+    waits = [member.begin(limited.take) for _ in range(5)]
+    assert taken(waits) == 3
+
+
+def test_several_at_once_wait_for_all(stage: Stage) -> None:
+    member = stage.member()
+    limited = bucket(member, burst=5)
+    limited.take(4)
+    wait = member.begin(limited.take, 5)
+    stage.pass_time(350)
+    assert not wait.is_done
+    stage.pass_time(100)
+    assert wait.is_done
+
+
+def test_what_would_come_too_late_is_told_at_once(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    bucket(alice, per_second=1).take()
+    for timeout_s in (0, 0.9):
+        with pytest.raises(WaitTimeoutError, match="has none before 1000 ms"):
+            bucket(bob, per_second=1).take(timeout_s=timeout_s)
+    in_time = bob.begin(bucket(bob, per_second=1).take, timeout_s=1)
+    stage.pass_time(1_000)
+    assert in_time.value is None
+
+
+def test_who_gives_up_gives_back_unless_others_count_on_it(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    bucket(alice).take()
+    wait = alice.begin(bucket(alice).take)
+    wait.run.abandon()
+    stage.rest()
+    second = bob.begin(bucket(bob).take)
+    stage.pass_time(100)
+    assert second.is_done, "it did not wait for the one who gave up"
+    third, fourth = alice.begin(bucket(alice).take), bob.begin(bucket(bob).take)
+    third.run.abandon()
+    stage.pass_time(100)
+    assert not fourth.is_done
+    stage.pass_time(100)
+    assert fourth.is_done
+
+
+def test_what_it_costs(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    mine, other = bucket(alice, 1000, 100), bucket(bob, 1000, 100)
+    mine.take()
+    other.take()
+    alice.asked.clear()
+    bob.asked.clear()
+    other.take()
+    other.take()
+    assert dict(bob.asked) == {"Transaction": 2}
+    mine.take()
+    assert dict(alice.asked) == {"Transaction": 2}, "one more, as somebody was quicker"
+    assert (alice.events, bob.events) == (0, 0)
+
+
+def test_a_client_that_counted_for_long_asks_for_the_time(stage: Stage) -> None:
+    member = stage.member(session_timeout_ms=40_000)
+    limited = bucket(member)
+    limited.take()
+    stage.pass_time(RELEARN_MS)
+    member.asked.clear()
+    limited.take()
+    assert dict(member.asked) == {"Transaction": 2}
+
+
+def test_a_bucket_that_somebody_deleted_is_full(stage: Stage) -> None:
+    member = stage.member()
+    limited = bucket(member, per_second=1, burst=2)
+    limited.take(2)
+    member.ask(Delete(PATH, -1))
+    limited.take(2)
+    assert not member.begin(limited.take).is_done
+
+
+def test_something_else_in_the_znode_is_an_error(stage: Stage) -> None:
+    member = stage.member()
+    bucket(member).take()
+    member.ask(SetData(PATH, b"soon", -1))
+    with pytest.raises(InvalidValueError, match="holds no bucket"):
+        bucket(member).take()
+
+
+@pytest.mark.parametrize("count", [0, 3, True, "1"])
+def test_a_count_is_at_most_the_burst(stage: Stage, count: Any) -> None:
+    with pytest.raises(BadArgumentsError, match="from 1 to burst=2"):
+        bucket(stage.member(), burst=2).take(count)
+
+
+# The tool; in processes of Ray: tests/ray/test_ray_tools.py.
+
+
+@pytest.mark.parametrize(
+    ("per_second", "burst"),
+    [(0, 1), (-1, 1), ("1", 1), (True, 1), (2_000_000, 1), (1, 0), (1, 1.5), (1, True)],
+)
+def test_bad_settings_are_refused(per_second: Any, burst: Any) -> None:
+    with pytest.raises(BadArgumentsError):
+        RateLimit("coord", PATH, per_second, burst)
+
+
+def test_it_pickles_as_its_settings() -> None:
+    limit = RateLimit("coord", PATH, 2.5, 7, session_timeout_s=3)
+    copy = pickle.loads(pickle.dumps(limit))
+    assert (copy.ensemble, copy.path, copy.per_second, copy.burst) == ("coord", PATH, 2.5, 7)
+    assert repr(copy) == "RateLimit('coord', '/limits/api')"
+    copy.close()  # of which there is nothing
+
+
+def test_it_can_be_of_a_client_that_is_there(stage: Stage) -> None:
+    member = stage.member()
+    RateLimit("coord", PATH, 10).on(member).take()

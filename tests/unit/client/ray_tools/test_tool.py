@@ -1,0 +1,40 @@
+"""Tool: a place that pickles, and a session for each process. For real: tests/ray."""
+
+import asyncio
+import pickle
+from typing import Any
+
+import pytest
+
+from raykeeper.client.errors import BadArgumentsError, WrongContextError
+from raykeeper.client.ray_tools.tool import Entered, Tool
+
+
+@pytest.mark.parametrize(
+    ("ensemble", "path"), [("coord", "/"), ("coord", "x"), ("coord", b"/x"), (7, "/x"), ("c/", "")]
+)
+def test_bad_places_are_refused(ensemble: Any, path: Any) -> None:
+    with pytest.raises(BadArgumentsError):
+        Tool(ensemble, path)
+
+
+@pytest.mark.parametrize("kind", [Tool, Entered])
+def test_it_pickles_without_what_is_of_this_process(kind: type[Tool]) -> None:
+    tool = kind("coord/app", "/x", session_timeout_s=3)
+    copy = pickle.loads(pickle.dumps(tool))
+    assert type(copy) is kind
+    assert vars(copy).keys() == vars(tool).keys()
+    assert (copy.ensemble, copy.path, copy._session_timeout_s) == ("coord/app", "/x", 3)
+
+
+def test_an_event_loop_is_not_blocked() -> None:
+    tool = Tool("coord", "/x")
+
+    async def main() -> None:
+        with pytest.raises(WrongContextError, match="the first use of a tool"):
+            tool.client()
+        with pytest.raises(WrongContextError, match="close"):
+            tool.close()
+        await tool.aclose()
+
+    asyncio.run(main())

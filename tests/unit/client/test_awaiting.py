@@ -1,0 +1,72 @@
+"""Awaiting: flows of a blocking client, awaited in whichever loop."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from raykeeper.client.awaiting import Awaiting
+from raykeeper.client.errors import WaitTimeoutError
+from raykeeper.client.flows import Bell, Flow, Wait
+from tests.unit.client.stage import Stage
+
+
+def test_several_loops_share_a_session(stage: Stage) -> None:
+    runner = Awaiting(stage.open())
+    assert not runner.is_lost()
+
+    def answer() -> Flow[int]:
+        yield Wait((rung,))
+        return 7
+
+    rung = Bell()
+    rung.ring()
+
+    async def main() -> int:
+        value: int = await runner.run_flow(answer(), "answer")
+        return value
+
+    assert [asyncio.run(main()) for _ in range(2)] == [7, 7]
+
+
+def test_an_error_is_raised_where_it_is_awaited(stage: Stage) -> None:
+    def fail() -> Flow[None]:
+        yield Wait((rung,))
+        raise WaitTimeoutError("of the recipe")
+
+    rung = Bell()
+    rung.ring()
+
+    runner = Awaiting(stage.open())
+
+    async def main() -> None:
+        with pytest.raises(WaitTimeoutError, match="of the recipe"):
+            await runner.run_flow(fail(), "fail")
+
+    asyncio.run(main())
+
+
+def test_a_cancelled_task_abandons_its_flow(stage: Stage) -> None:
+    ends: list[str] = []
+
+    def wait() -> Flow[None]:
+        try:
+            yield Wait((Bell(),))
+        except Exception as error:
+            ends.append(type(error).__name__)
+            raise
+
+    runner = Awaiting(stage.open())
+
+    async def main() -> None:
+        async def run() -> Any:
+            return await runner.run_flow(wait(), "wait")
+
+        task = asyncio.create_task(run())
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    assert ends == ["Abandoned"]
