@@ -45,8 +45,10 @@ from raykeeper.client.recipes.election import Election, Leader, Leadership, Obse
 from raykeeper.client.recipes.group import Group, GroupChange, GroupWatch, Member, Membership
 from raykeeper.client.recipes.leader_latch import LeaderLatch
 from raykeeper.client.recipes.lock_queue import HeldElement, LockQueue
+from raykeeper.client.recipes.picking import Instance, RandomPick, RoundRobin, Sticky
 from raykeeper.client.recipes.priority_queue import PriorityQueue
 from raykeeper.client.recipes.queue import Queue
+from raykeeper.client.recipes.services import Registration, ServiceChange, ServiceDiscovery
 from raykeeper.client.results import Quota
 from raykeeper.client.states import ClientState
 from raykeeper.client.transaction import AsyncTransaction, BlockingTransaction
@@ -100,4 +102,11 @@ __all__ = [
     "GroupWatch",
     "Member",
     "Membership",
+    "ServiceDiscovery",
+    "ServiceChange",
+    "Registration",
+    "Instance",
+    "RoundRobin",
+    "RandomPick",
+    "Sticky",
 ]

@@ -1,6 +1,6 @@
 """The recipes as methods of both clients: `client.lock(path)`. What each does: docs/RECIPES.md."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Generic, cast
 
 from raykeeper.client.recipes.barrier import Barrier
@@ -20,6 +20,7 @@ from raykeeper.client.recipes.read_write_lock import ReadWriteLock
 from raykeeper.client.recipes.recipe import FlowRunner, K
 from raykeeper.client.recipes.reentrant_lock import ReentrantLock
 from raykeeper.client.recipes.semaphore import Semaphore
+from raykeeper.client.recipes.services import ServiceDiscovery
 from raykeeper.client.recipes.simple_lock import SimpleLock
 
 
@@ -103,6 +104,19 @@ class OfferedRecipes(Generic[K]):
     def lease(self, path: str, duration_s: float, identifier: bytes = b"") -> Lease[K]:
         """A lock that ends by itself. See client/recipes/lease.py."""
         return Lease(self._runner(), path, duration_s, identifier)
+
+    def services(
+        self,
+        path: str,
+        kind: Any = Any,
+        on_malformed: Callable[[str, str], object] | None = None,
+    ) -> ServiceDiscovery[K]:
+        """Instances of services, with a cache. See client/recipes/services.py.
+
+        `kind` is the type that metadata are made of, such as a msgspec Struct. `on_malformed` is
+        called with the path of what cannot be read, and why.
+        """
+        return ServiceDiscovery(self._runner(), path, kind, on_malformed)
 
     def _runner(self) -> FlowRunner:
         return cast(FlowRunner, self)

@@ -22,4 +22,6 @@ election.py     who leads, numbered; who wants to know
 leader_latch.py a candidate in the background
 followed.py     a part of the tree, kept current
 group.py        who is there
+services.py     instances of services, and a cache of them
+picking.py      which of them
 """

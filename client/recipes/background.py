@@ -67,6 +67,11 @@ class Background(Recipe[K]):
         """Whether it was closed, or is being closed."""
         return self._is_closed
 
+    @property
+    def was_begun(self) -> bool:
+        """Whether it was started, whatever has become of it."""
+        return self._run is not None
+
     @operation
     def start(self) -> Flow[None]:
         """Begin. What it needs of the ensemble is done in the background.

@@ -103,7 +103,10 @@ class Membership(Held[K]):
             LostError: it is lost, or has left.
             KeeperError: as for every call.
         """
-        data = checked_bytes("data", data)
+        yield from self.replace_data(checked_bytes("data", data))
+
+    def replace_data(self, data: bytes) -> Flow[None]:
+        """For recipes: `update` as a part of another flow."""
         self.lost.check()
         if self._is_released:
             raise LostError(f"{self.what} was left before")
@@ -189,9 +192,10 @@ class Group(Recipe[K]):
         """
         data = checked_bytes("data", data)
         if name is not None:
-            _check_name(self.path, name)
+            checked_name(self.path, name)
         yield give_up_after(timeout_s, f"{self.path} has another member {name}")
-        return (yield from become_member(self._client, self.path, name, data))
+        membership: Membership[K] = yield from become_member(self._client, self.path, name, data)
+        return membership
 
     @operation
     def members(self) -> Flow[list[Member]]:
@@ -250,19 +254,23 @@ class GroupWatch(Background[K]):
 
 
 def become_member(
-    client: FlowRunner, path: str, name: str | None, data: bytes
-) -> Flow[Membership[Any]]:
-    """`join` as a part of another flow.
+    client: FlowRunner,
+    path: str,
+    name: str | None,
+    data: bytes,
+    kind: type[Membership[Any]] = Membership,
+    prefix: str = PREFIX,
+) -> Flow[Any]:
+    """`join` as a part of another flow; a membership of this `kind`.
 
     Raises:
         KeeperError: what a request failed with.
     """
     if name is None:
-        made = yield from create(join(path, PREFIX), data, ephemeral=True, sequence=True)
+        made = yield from create(join(path, prefix), data, ephemeral=True, sequence=True)
     else:
         made = yield from _take_name(join(path, name), data)
-    membership: Membership[Any] = Membership(client, made[0], made[1].czxid, data)
-    return (yield from keep(membership))
+    return (yield from keep(kind(client, made[0], made[1].czxid, data)))
 
 
 def _take_name(own: str, data: bytes) -> Flow[tuple[str, Stat]]:
@@ -301,7 +309,13 @@ def _in_order(entries: dict[str, Entry]) -> list[Member]:
     return sorted(found, key=lambda each: (each.token, each.name))
 
 
-def _check_name(path: str, name: object) -> None:
+def checked_name(path: str, name: object) -> str:
+    """The name of a znode below `path`.
+
+    Raises:
+        BadArgumentsError: it cannot be one.
+    """
     if not isinstance(name, str) or not name or "/" in name:
-        raise BadArgumentsError("", f"the name of a member is text without a slash, not {name!r}")
+        raise BadArgumentsError("", f"a name is text without a slash, not {name!r}")
     arguments.checked_path(join(path, name))
+    return name

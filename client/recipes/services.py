@@ -1,0 +1,316 @@
+"""Service discovery: instances register with address and metadata; whoever needs one has a cache.
+
+    services = client.services("/services")
+    me = services.register("search", "10.0.0.7", 8080, {"shard": 3})
+    services.pick("search").address         # one of those that are there now
+
+An instance is a member of the group of its service (group.py): it goes with its session, and is
+made again when somebody deletes it. The cache is one lasting watch with values (followed.py), so
+that no look at it asks the ensemble for anything. The invariant of this file: the cache is what the
+server of this client has last told; what others have written wrongly is left out, and told.
+
+Curator: `ServiceDiscovery`, `ServiceCache`, `ServiceProvider`.
+"""
+
+from collections.abc import Callable
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta, Struct
+
+from raykeeper.client.errors import BadArgumentsError, KeeperError, LostError, RecipeError
+from raykeeper.client.flows import Abandoned, Flow, Tell, Wait
+from raykeeper.client.recipes.background import Background
+from raykeeper.client.recipes.followed import Entry, Followed
+from raykeeper.client.recipes.group import Membership, become_member, checked_name
+from raykeeper.client.recipes.picking import Choose, Instance, RoundRobin
+from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
+from raykeeper.client.recipes.steps import checked_root, give_up_after
+from raykeeper.zab.ids import Zxid
+from raykeeper.znodes.paths import join
+
+PREFIX = "instance-"
+
+
+class _Written(Struct, frozen=True):
+    """The value of an instance's znode, as JSON."""
+
+    address: str
+    port: Annotated[int, Meta(ge=0, le=65_535)]
+    metadata: msgspec.Raw = msgspec.Raw(b"null")
+
+
+_decode: Final = msgspec.json.Decoder(_Written).decode
+
+
+class ServiceChange(Struct, frozen=True):
+    """What a watch is told of one service."""
+
+    service: str
+    instances: list[Instance]
+    """All that are there now, in the order of registration."""
+    joined: list[Instance]
+    left: list[Instance]
+    updated: list[Instance]
+    """Those whose address, port or metadata are new."""
+
+
+class Registration(Membership[K]):
+    """An instance of this session, until `leave` or the end of the session."""
+
+    @operation
+    def announce(self, address: str, port: int, metadata: Any = None) -> Flow[None]:
+        """Replace what others see of the instance.
+
+        Raises:
+            BadArgumentsError: an argument is not acceptable; nothing has changed.
+            LostError: it is lost, or has left.
+            KeeperError: as for every call.
+        """
+        yield from self.replace_data(_encoded(address, port, metadata))
+
+
+class ServiceWatch(Recipe[K]):
+    """Tells of changes of services, until it is closed."""
+
+    def __init__(
+        self, client: FlowRunner, service: str | None, callback: Callable[[ServiceChange], object]
+    ) -> None:
+        """Use `ServiceDiscovery.watch`."""
+        super().__init__(client)
+        self.service = service
+        """None for all."""
+        self._callback = callback
+        self._is_closed = False
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed."""
+        return self._is_closed
+
+    @operation
+    def close(self) -> Flow[None]:
+        """Call nobody any more; again: nothing."""
+        yield from ()
+        self._is_closed = True
+
+    def call(self, change: ServiceChange) -> object:
+        """For the discovery: call back."""
+        return None if self._is_closed else self._callback(change)
+
+
+class ServiceDiscovery(Background[K]):
+    """Services, for instances and for those who need them. The cache starts when it is needed."""
+
+    def __init__(
+        self,
+        client: FlowRunner,
+        path: str,
+        kind: Any = Any,
+        on_malformed: Callable[[str, str], object] | None = None,
+    ) -> None:
+        """Use `Client.services`. See there for the arguments."""
+        path = checked_root(path)
+        super().__init__(client, f"the cache of {path}")
+        self.path = path
+        self._kind = kind
+        self._on_malformed = on_malformed
+        self._choose: Choose = RoundRobin()
+        self._is_loaded = False
+        self._read: dict[str, tuple[Entry, Instance | None]] = {}
+        self._services: dict[str, list[Instance]] = {}
+        self._malformed: dict[str, str] = {}
+        self._watches: list[ServiceWatch[K]] = []
+
+    @operation
+    def register(
+        self,
+        service: str,
+        address: str,
+        port: int,
+        metadata: Any = None,
+        name: str | None = None,
+        timeout_s: float | None = None,
+    ) -> Flow[Registration[K]]:
+        """Register an instance, until it leaves or the session ends.
+
+        Args:
+            service: Its name, which is a part of a path.
+            address: Where it is; any text.
+            port: 0 to 65535.
+            metadata: What msgspec can make JSON of: a Struct, a dict, ...
+            name: None for a new one. One that another session has is waited for.
+            timeout_s: How long to wait for the name; 0 not at all, None for ever.
+
+        Raises:
+            WaitTimeoutError: another instance has the name.
+            BadArgumentsError: an argument is not acceptable.
+            KeeperError: as for every call.
+        """
+        below = join(self.path, checked_name(self.path, service))
+        value = _encoded(address, port, metadata)
+        if name is not None:
+            checked_name(below, name)
+        yield give_up_after(timeout_s, f"{below} has another instance {name}")
+        made = yield from become_member(self._client, below, name, value, Registration, PREFIX)
+        registration: Registration[K] = made
+        return registration
+
+    @operation
+    def names(self) -> Flow[list[str]]:
+        """The services that have instances, sorted. From the cache.
+
+        Raises:
+            LostError: the session is over, and so nothing keeps the cache current.
+            KeeperError: it cannot be read.
+        """
+        yield from self._load()
+        return sorted(self._services)
+
+    @operation
+    def instances(self, service: str) -> Flow[list[Instance]]:
+        """The instances, in the order of registration. From the cache.
+
+        Raises:
+            LostError: the session is over, and so nothing keeps the cache current.
+            KeeperError: it cannot be read.
+        """
+        yield from self._load()
+        return list(self._services.get(service, []))
+
+    @operation
+    def pick(
+        self, service: str, choose: Choose | None = None, timeout_s: float | None = None
+    ) -> Flow[Instance]:
+        """One instance. From the cache; if there is none, one is waited for.
+
+        Args:
+            service: Its name.
+            choose: Picks one of a list, see client/recipes/picking.py. It must not use the client.
+                None for one after the other.
+            timeout_s: How long to wait; 0 not at all, None for ever.
+
+        Raises:
+            WaitTimeoutError: there was no instance.
+            LostError: the session is over, and so nothing keeps the cache current.
+            KeeperError: it cannot be read.
+        """
+        yield give_up_after(timeout_s, f"there is no instance of {service} in {self.path}")
+        yield from self._load()
+        yield from self.until(lambda: service in self._services)
+        return (choose or self._choose)(list(self._services[service]))
+
+    @operation
+    def malformed(self) -> Flow[dict[str, str]]:
+        """What others have written and nobody can read: by path, why.
+
+        Raises:
+            LostError: the session is over, and so nothing keeps the cache current.
+            KeeperError: it cannot be read.
+        """
+        yield from self._load()
+        return dict(self._malformed)
+
+    @operation
+    def watch(
+        self, callback: Callable[[ServiceChange], object], service: str | None = None
+    ) -> Flow[ServiceWatch[K]]:
+        """Have `callback` called for each service, or one, now and after each change of it.
+
+        Changes that come at once are told at once; the last call always tells what is.
+
+        Raises:
+            LostError: the session is over, and so nothing keeps the cache current.
+            KeeperError: it cannot be read.
+        """
+        yield from self._load()
+        watch: ServiceWatch[K] = ServiceWatch(self._client, service, callback)
+        self._watches.append(watch)
+        for each, instances in sorted(self._services.items()):
+            if service in (None, each):
+                yield Tell(watch.call, (ServiceChange(each, instances, instances, [], []),))
+        return watch
+
+    def work(self) -> Flow[None]:
+        """See `Background`."""
+        followed = Followed(self.path, 2)
+        try:
+            yield from followed.load()
+            while True:
+                yield from self._publish(followed.entries)
+                self._is_loaded = True
+                self.changed.ring()
+                yield Wait((followed.bell,))
+                yield from followed.catch_up()
+        except (Abandoned, KeeperError, RecipeError):
+            yield from followed.forget()
+            raise
+
+    def _load(self) -> Flow[None]:
+        if self._client.is_lost():
+            raise LostError(f"{self.what} is old: the session is over")
+        if not self.was_begun and not self.is_closed:
+            yield from self.begin()
+        yield from self.until(lambda: self._is_loaded and not self.is_closed)
+
+    def _publish(self, entries: dict[str, Entry]) -> Flow[None]:
+        """Make of the znodes what users see, and tell them of the difference."""
+        before, self._services = self._services, {}
+        for key in [key for key in self._read if key not in entries]:
+            del self._read[key]
+            self._malformed.pop(join(self.path, key), None)
+        for key, entry in entries.items():
+            if key not in self._read or self._read[key][0] is not entry:
+                self._read[key] = entry, (yield from self._instance(key, entry))
+            instance = self._read[key][1]
+            if instance is not None:
+                self._services.setdefault(instance.service, []).append(instance)
+        for instances in self._services.values():
+            instances.sort(key=lambda each: (each.token, each.name))
+        self._watches = [watch for watch in self._watches if not watch.is_closed]
+        for service in sorted(before.keys() | self._services.keys()):
+            old, new = before.get(service, []), self._services.get(service, [])
+            if old != new:
+                for watch in self._watches:
+                    if watch.service in (None, service):
+                        yield from self.tell(watch.call, _change_between(service, old, new))
+
+    def _instance(self, key: str, entry: Entry) -> Flow[Instance | None]:
+        service, _, name = key.partition("/")
+        path = join(self.path, key)
+        self._malformed.pop(path, None)
+        try:
+            written = _decode(entry.value)
+            metadata = msgspec.json.decode(written.metadata, type=self._kind)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            self._malformed[path] = str(error)
+            if self._on_malformed is not None:
+                yield from self.tell(self._on_malformed, path, str(error))
+            return None
+        return Instance(
+            service, name, written.address, written.port, metadata, Zxid(entry.stat.czxid)
+        )
+
+
+def _change_between(service: str, old: list[Instance], new: list[Instance]) -> ServiceChange:
+    before = {(each.token, each.name): each for each in old}
+    now = {(each.token, each.name): each for each in new}
+    return ServiceChange(
+        service,
+        new,
+        [each for key, each in now.items() if key not in before],
+        [each for key, each in before.items() if key not in now],
+        [each for key, each in now.items() if key in before and before[key] != each],
+    )
+
+
+def _encoded(address: object, port: object, metadata: Any) -> bytes:
+    if not isinstance(address, str):
+        raise BadArgumentsError("", f"address must be text, not {address!r}")
+    if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port <= 65_535:
+        raise BadArgumentsError("", f"port must be a number up to 65535, not {port!r}")
+    try:
+        raw = msgspec.Raw(msgspec.json.encode(metadata))
+        return msgspec.json.encode(_Written(address, port, raw))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise BadArgumentsError("", f"metadata: {error}") from None
