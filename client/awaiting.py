@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from raykeeper.client.client import Client
 from raykeeper.client.flows import Flow
+from raykeeper.zab.ids import Millis
 
 T = TypeVar("T")
 
@@ -36,6 +37,10 @@ class Awaiting:
     def is_lost(self) -> bool:
         """For recipes: whether the session is over, or may be by now."""
         return self.client.is_lost()
+
+    def now(self) -> Millis:
+        """For recipes: the time of this client, monotonic."""
+        return self.client.now()
 
     async def _run(self, flow: Flow[T]) -> T:
         session = self.client._live()

@@ -14,6 +14,7 @@ from tests.unit.client.stage import Stage
 def test_several_loops_share_a_session(stage: Stage) -> None:
     runner = Awaiting(stage.open())
     assert not runner.is_lost()
+    assert runner.now() == runner.client.now()
 
     def answer() -> Flow[int]:
         yield Wait((rung,))
