@@ -41,7 +41,7 @@ OF_OTHERS: dict[str, Callable[[Client], Any]] = {
 }
 WITHOUT_WAITING = {
     *("transaction", "run_flow", "is_lost", "add_listener", "remove_listener"),
-    *("session_id", "client_id", "ensemble_uuid", "state"),
+    *("session_id", "client_id", "ensemble_uuid", "state", "now"),
 }
 
 
