@@ -40,6 +40,7 @@ from raykeeper.client.client_id import ClientId
 from raykeeper.client.connect import connect
 from raykeeper.client.recipes.barrier import Barrier
 from raykeeper.client.recipes.configuration import Configuration, LiveConfiguration, Versioned
+from raykeeper.client.recipes.copied_tree import CachedZnode, ChangeKind, TreeChange
 from raykeeper.client.recipes.counter import Counter
 from raykeeper.client.recipes.election import Election, Leader, Leadership, Observation
 from raykeeper.client.recipes.group import Group, GroupChange, GroupWatch, Member, Membership
@@ -49,6 +50,7 @@ from raykeeper.client.recipes.picking import Instance, RandomPick, RoundRobin, S
 from raykeeper.client.recipes.priority_queue import PriorityQueue
 from raykeeper.client.recipes.queue import Queue
 from raykeeper.client.recipes.services import Registration, ServiceChange, ServiceDiscovery
+from raykeeper.client.recipes.tree_cache import ChildrenCache, TreeCache
 from raykeeper.client.results import Quota
 from raykeeper.client.states import ClientState
 from raykeeper.client.transaction import AsyncTransaction, BlockingTransaction
@@ -84,6 +86,11 @@ __all__ = [
     "Quota",
     "QuotaLimits",
     "Counter",
+    "TreeCache",
+    "ChildrenCache",
+    "TreeChange",
+    "ChangeKind",
+    "CachedZnode",
     "Barrier",
     "Queue",
     "PriorityQueue",

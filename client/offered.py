@@ -11,6 +11,7 @@ from raykeeper.client.recipes.group import Group
 from raykeeper.client.recipes.holding import Holding
 from raykeeper.client.recipes.leader_latch import LeaderLatch, Listener
 from raykeeper.client.recipes.lease import Lease
+from raykeeper.client.recipes.live import OnError
 from raykeeper.client.recipes.lock import Lock
 from raykeeper.client.recipes.lock_queue import LockQueue
 from raykeeper.client.recipes.multi_lock import MultiLock
@@ -22,6 +23,12 @@ from raykeeper.client.recipes.reentrant_lock import ReentrantLock
 from raykeeper.client.recipes.semaphore import Semaphore
 from raykeeper.client.recipes.services import ServiceDiscovery
 from raykeeper.client.recipes.simple_lock import SimpleLock
+from raykeeper.client.recipes.tree_cache import (
+    ZNODES_MAX,
+    ChildrenCache,
+    OnTreeChange,
+    TreeCache,
+)
 
 
 class OfferedRecipes(Generic[K]):
@@ -55,6 +62,26 @@ class OfferedRecipes(Generic[K]):
     ) -> Configuration[K, S]:
         """A value of a type, with a version. See client/recipes/configuration.py."""
         return Configuration(self._runner(), path, kind, default, form)
+
+    def tree_cache(
+        self,
+        path: str,
+        on_change: OnTreeChange | None = None,
+        on_error: OnError | None = None,
+        znodes_max: int = ZNODES_MAX,
+    ) -> TreeCache[K]:
+        """A copy of a subtree that is always current. See client/recipes/tree_cache.py."""
+        return TreeCache(self._runner(), path, on_change, on_error, znodes_max)
+
+    def children_cache(
+        self,
+        path: str,
+        on_change: OnTreeChange | None = None,
+        on_error: OnError | None = None,
+        znodes_max: int = ZNODES_MAX,
+    ) -> ChildrenCache[K]:
+        """A copy of the children of a znode. See client/recipes/tree_cache.py."""
+        return ChildrenCache(self._runner(), path, on_change, on_error, znodes_max)
 
     def counter(self, path: str, default: int = 0) -> Counter[K]:
         """A shared integer. See client/recipes/counter.py."""

@@ -17,6 +17,9 @@ turns.py        operations that call a function of the user's between two flows
 sight.py        one znode, watched for good: each of its states
 live.py         what is followed: its newest state, and a callback for each change
 configuration.py   a value of a type, with a version
+copied_tree.py  a copy of a part of the tree, which others read while it is changed
+subtree.py      how it is kept current
+tree_cache.py   a subtree, or the children of a znode, as a local copy
 counter.py      a shared integer
 election.py     who leads, numbered; who wants to know
 leader_latch.py a candidate in the background

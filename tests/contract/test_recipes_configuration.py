@@ -148,3 +148,84 @@ def test_a_blocking_update_is_refused_in_a_loop(room: Room) -> None:
 
     finish(wrong())
     client.close()
+
+
+def test_a_cache_shows_what_its_client_has_written(connect: Open) -> None:
+    one, other = connect(), connect()
+    one.ensure_path("/app")
+    all_told = threading.Event()
+    told: list[Any] = []
+
+    def changed(change: Any) -> None:
+        told.append((change.kind.value, change.path))
+        if change.path == "/app/last":
+            all_told.set()
+
+    with one.tree_cache("/app", changed) as cache, one.children_cache("/app") as children:
+        for number in range(20):
+            path = one.create(f"/app/{number}", b"1")
+            assert cache.get(path).value == b"1"
+            one.set(path, b"2")
+            assert cache.get(path).value == b"2"
+            assert children.get(str(number)).value == b"2"
+        one.delete("/app/0")
+        assert cache.get("/app/0") is None
+        other.create("/app/last")
+        assert all_told.wait(10)
+        assert sorted(cache.children("/app")) == sorted(one.get_children("/app"))
+        assert children.names() == cache.children("/app")
+    expected = [("added", "/app")]
+    for number in range(20):
+        expected += [("added", f"/app/{number}"), ("changed", f"/app/{number}")]
+    assert told == [*expected, ("removed", "/app/0"), ("added", "/app/last")]
+
+
+def test_a_cache_is_read_by_many_threads(connect: Open, pool: ThreadPoolExecutor) -> None:
+    one, other = connect(), connect()
+    one.ensure_path("/app/a")
+    stop = threading.Event()
+
+    def read(cache: Any) -> int:
+        count = 0
+        while not stop.is_set():
+            names = {path.rpartition("/")[2] for path in cache.snapshot()}
+            assert ("x" in names) is ("y" in names)
+            count += 1
+        return count
+
+    with one.tree_cache("/app") as cache:
+        readers = [pool.submit(read, cache) for _ in range(3)]
+        for _ in range(20):
+            with other.transaction() as both:
+                both.create("/app/x")
+                both.create("/app/y")
+            with other.transaction() as both:
+                both.delete("/app/y")
+                both.delete("/app/x")
+        stop.set()
+        assert all(reader.result(10) for reader in readers)
+
+
+def test_a_cache_below_a_chroot_knows_its_own_paths(connect: Open) -> None:
+    connect().ensure_path("/app/a")
+    below = connect(chroot="/app")
+    with below.tree_cache("/") as cache:
+        below.create("/a/b")
+        assert list(cache.snapshot()) == ["/", "/a", "/a/b"]
+
+
+def test_a_callback_may_use_the_cache_and_the_client(room: Room) -> None:
+    client: Client = open_blocking(room)()
+    client.create("/app")
+    turn = threading.Event()
+
+    def changed(change: Any) -> None:
+        if change.path == "/app/a":
+            client.create("/app/b")
+            assert "/app/b" in cache
+            turn.set()
+
+    with client.tree_cache("/app", changed) as cache:
+        client.create("/app/a")
+        assert turn.wait(10)
+    client.close()

@@ -1,0 +1,244 @@
+"""A local copy of a subtree, or of the children of a znode, that is always current.
+
+    with client.tree_cache("/app", on_change=print) as cache:
+        cache.get("/app/limits").value
+        cache.children("/app")
+
+    with client.children_cache("/services/web") as cache:
+        cache.names()
+
+Reads of the copy cost nothing and never wait. What they guarantee: they never go back, show whole
+transactions, and what this client has written before; somebody else's change shows a moment later
+(use a read of the client with `consistency="linearizable"` where that matters). The bound:
+`znodes_max`; of bytes there is none. How it is kept current: subtree.py.
+
+Curator: `TreeCache`, `PathChildrenCache`, `CuratorCache`. kazoo: `TreeCache`, `ChildrenWatch`.
+"""
+
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Any, Final, Self
+
+from raykeeper.client.arguments import checked_path
+from raykeeper.client.errors import BadArgumentsError, CacheFullError, KeeperError, RecipeError
+from raykeeper.client.flows import Flow, Fork, Tell
+from raykeeper.client.recipes.copied_tree import CachedZnode, CopiedTree, TreeChange
+from raykeeper.client.recipes.live import OnError
+from raykeeper.client.recipes.recipe import Awaited, Blocking, FlowRunner, K, Recipe, operation
+from raykeeper.client.recipes.subtree import Subtree
+from raykeeper.znodes.paths import join
+
+ZNODES_MAX: Final = 100_000
+OnTreeChange = Callable[[TreeChange], object]
+
+
+class _Cache(Recipe[K]):
+    """What both caches share: they begin, go on, and end once."""
+
+    _is_deep: bool
+
+    def __init__(
+        self,
+        client: FlowRunner,
+        path: str,
+        on_change: OnTreeChange | None = None,
+        on_error: OnError | None = None,
+        znodes_max: int = ZNODES_MAX,
+    ) -> None:
+        """Use the method of the client.
+
+        Args:
+            client: Whose it is.
+            path: Of the znode, which may be missing.
+            on_change: Is called with each TreeChange, in order, those of the first content too.
+            on_error: Is called when it can be kept current no more, unless the session is over.
+            znodes_max: So many znodes at most, that at `path` included.
+        """
+        super().__init__(client)
+        self.path = checked_path(path)
+        if type(znodes_max) is not int or znodes_max < 1:
+            raise BadArgumentsError(path, f"znodes_max must be positive, not {znodes_max!r}")
+        for callback in (on_change, on_error):
+            if callback is not None and not callable(callback):
+                raise BadArgumentsError(path, f"a callback must be callable, not {callback!r}")
+        self._on_change = on_change
+        self._on_error = on_error
+        self._copy = CopiedTree(znodes_max)
+        self._subtree: Subtree | None = None
+        self._is_open = False
+        self._error: Exception | None = None
+
+    @property
+    def is_current(self) -> bool:
+        """Whether it is kept current: it was started, is not closed, has not failed, and the
+        session is not over. While there is no connection it may be behind all the same."""
+        return self._is_open and not self._client.is_lost()
+
+    @property
+    def last_error(self) -> Exception | None:
+        """Why it is kept current no more; None if it is, or was closed."""
+        return self._error
+
+    @operation
+    def start(self) -> Flow[Self]:
+        """Read everything and keep it current from now on, once; itself. A `with` block begins so.
+
+        Raises:
+            RecipeError: it was started before.
+            CacheFullError: there are more than `znodes_max`.
+            KeeperError: as for every call.
+        """
+        return (yield from self._start())
+
+    @operation
+    def close(self) -> Flow[None]:
+        """Keep it current no more; no callback begins afterwards. The copy stays readable."""
+        yield from self.undo()
+
+    def undo(self) -> Flow[None]:
+        """For recipes: `close` as a part of another flow, or for whom nobody waited."""
+        self._is_open = False
+        if self._subtree is not None:
+            yield from self._subtree.close()
+
+    def __len__(self) -> int:
+        """How many znodes are in the copy, that at `path` included."""
+        self._check()
+        return len(self._copy)
+
+    def _start(self) -> Flow[Self]:
+        if self._subtree is not None:
+            raise RecipeError(f"the cache of {self.path} was started before; make another one")
+        self._subtree = subtree = Subtree(self.path, self._copy, is_deep=self._is_deep)
+        changes = yield from subtree.open()
+        self._is_open = True
+        yield from self._tell(changes)
+        yield Fork(self._keep(subtree))
+        return self
+
+    def _keep(self, subtree: Subtree) -> Flow[None]:
+        try:
+            while not subtree.is_closed:
+                yield from self._tell((yield from subtree.changes()))
+        except (KeeperError, CacheFullError) as error:
+            self._is_open = False
+            yield from subtree.close()
+            if not self._client.is_lost():
+                self._error = error
+                if self._on_error is not None:
+                    yield Tell(self._on_error, (error,))
+
+    def _tell(self, changes: list[TreeChange]) -> Flow[None]:
+        if self._on_change is not None:
+            for change in changes:
+                yield Tell(self._call, (change,))
+
+    def _call(self, change: TreeChange) -> object:
+        if self._on_change is None or not self._is_open or not self._shows(change.path):
+            return None
+        return self._on_change(change)
+
+    def _shows(self, path: str) -> bool:
+        return True
+
+    def _check(self) -> None:
+        if isinstance(self._error, CacheFullError):
+            raise self._error
+
+    def __enter__(self) -> Self:
+        self._client.run_flow(self._start(), type(self).__name__)
+        return self
+
+    def __exit__(
+        self: "_Cache[Blocking]",
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        await self._client.run_flow(self._start(), type(self).__name__)
+        return self
+
+    async def __aexit__(
+        self: "_Cache[Awaited]",
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("a cache is not passed on to another process: make one there")
+
+
+class TreeCache(_Cache[K]):
+    """A copy of a znode and all below it. Every method raises CacheFullError once it is full."""
+
+    _is_deep = True
+
+    def get(self, path: str) -> CachedZnode | None:
+        """Value and Stat of a znode; None if there is none, or it is not below `path`."""
+        self._check()
+        return self._copy.get(path)
+
+    def children(self, path: str) -> list[str]:
+        """The names of the children, sorted; none if there is no such znode."""
+        self._check()
+        return self._copy.children(path)
+
+    def snapshot(self) -> dict[str, CachedZnode]:
+        """Everything at one moment, by path, parents first."""
+        self._check()
+        return self._copy.snapshot()
+
+    def __contains__(self, path: object) -> bool:
+        self._check()
+        return isinstance(path, str) and self._copy.get(path) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        """The paths, parents first, of one moment."""
+        return iter(self.snapshot())
+
+
+class ChildrenCache(_Cache[K]):
+    """A copy of the children of a znode. Every method raises CacheFullError once it is full.
+
+    Events of what is below the children come to the client all the same, and are ignored.
+    """
+
+    _is_deep = False
+
+    def get(self, name: str) -> CachedZnode | None:
+        """Value and Stat of a child; None if there is none."""
+        self._check()
+        return self._copy.get(join(self.path, name)) if name else None
+
+    def names(self) -> list[str]:
+        """The names of the children, sorted."""
+        self._check()
+        return self._copy.children(self.path)
+
+    def snapshot(self) -> dict[str, CachedZnode]:
+        """All of them at one moment, by name."""
+        self._check()
+        everything = self._copy.snapshot()
+        return {
+            path.rpartition("/")[2]: znode
+            for path, znode in everything.items()
+            if path != self.path
+        }
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self.get(name) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        """The names, sorted, of one moment."""
+        return iter(self.names())
+
+    def __len__(self) -> int:
+        return len(self.names())
+
+    def _shows(self, path: str) -> bool:
+        return path != self.path
