@@ -1,24 +1,18 @@
 """Caches: always what the tree is, whatever happens to it and to the link."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from raykeeper.client.errors import (
     CacheFullError,
-    KeeperError,
     NoAuthError,
     RecipeError,
     SessionExpiredError,
 )
 from raykeeper.client.outstanding import Query, Unwatch
-from raykeeper.client.recipes.copied_tree import ChangeKind, TreeChange
 from raykeeper.client.recipes.steps import create
 from raykeeper.znodes.acl import Acl, Permission
-from raykeeper.znodes.errors import BadArgumentsError
 from raykeeper.znodes.requests import (
     Create,
     Delete,
@@ -28,79 +22,15 @@ from raykeeper.znodes.requests import (
     Transaction,
     WatchKind,
 )
-from raykeeper.znodes.tree import stat_of
+from tests.recipes.cache_watcher import ROOT, Watcher, make, truth
 from tests.recipes.server_memory import forget, watches
 from tests.recipes.stage import Member, Stage
 
-ROOT = "/app"
-SHOWN = ("czxid", "mzxid", "ctime", "mtime", "version", "ephemeral_owner", "data_length")
-
-
-def make(member: Member, *paths: str) -> None:
-    for path in paths:
-        member.ask(Create(path, path.encode(), 0, None, 0))
-
-
-def truth(stage: Stage, root: str = ROOT) -> dict[str, tuple[Any, ...]]:
-    """What the subtree is on the server, as far as caches promise to know it."""
-    znodes = stage.servers.leader.server._context.state.tree.znodes
-    return {
-        path: (znode.value, *(getattr(stat_of(znode), name) for name in SHOWN))
-        for path, znode in sorted(znodes.items())
-        if path == root or path.startswith(f"{root}/")
-    }
-
-
-class Watcher:
-    """A cache, and what its callback was told."""
-
-    def __init__(self, member: Member, root: str = ROOT, **options: Any) -> None:
-        self.told: list[TreeChange] = []
-        self.errors: list[Exception] = []
-        self.cache = member.tree_cache(root, self.told.append, self.errors.append, **options)
-
-    @property
-    def shown(self) -> dict[str, tuple[Any, ...]]:
-        """What the cache shows, which is what follows from what was told."""
-        shown = self.cache.snapshot()
-        built: dict[str, Any] = {}
-        for change in self.told:
-            assert built.get(change.path) == change.old, change
-            assert (change.new is None) is (change.kind is ChangeKind.REMOVED)
-            assert (change.old is None) is (change.kind is ChangeKind.ADDED)
-            if change.new is None:
-                del built[change.path]
-            else:
-                built[change.path] = change.new
-        assert shown == built
-        assert len(self.cache) == len(shown) == len(list(self.cache))
-        for path in shown:
-            below = f"{path}/"
-            names = [
-                each[len(below) :]
-                for each in shown
-                if each.startswith(below) and "/" not in each[len(below) :]
-            ]
-            assert self.cache.children(path) == sorted(names)
-            assert path in self.cache
-        return {
-            path: (znode.value, *(getattr(znode.stat, name) for name in SHOWN))
-            for path, znode in shown.items()
-        }
-
-    def take(self) -> list[tuple[str, str]]:
-        """What was told since it was asked last."""
-        taken = [(change.kind.value, change.path) for change in self.told[self._taken :]]
-        self._taken = len(self.told)
-        return taken
-
-    _taken = 0
-
 
 @pytest.fixture
-def pair(stage: Stage) -> Iterator[tuple[Member, Member]]:
+def pair(stage: Stage) -> tuple[Member, Member]:
     """Who caches and who changes."""
-    yield stage.member(), stage.member()
+    return stage.member(), stage.member()
 
 
 def test_it_shows_what_there_is_and_what_comes(stage: Stage, pair: tuple[Member, Member]) -> None:
@@ -398,106 +328,3 @@ def test_what_may_not_be_read_is_not_shown(stage: Stage, pair: tuple[Member, Mem
     assert "/app" in watcher.cache
     with pytest.raises(NoAuthError):
         bob.ask(Query(GetData, "/app/a"))
-
-
-def test_the_children_alone(stage: Stage, pair: tuple[Member, Member]) -> None:
-    alice, bob = pair
-    make(bob, "/app", "/app/a", "/app/a/b", "/app/c")
-    told: list[TreeChange] = []
-    with alice.children_cache(ROOT, told.append) as cache:
-        assert cache.names() == ["a", "c"] == list(cache) == list(cache.snapshot())
-        make(bob, "/app/a/d", "/app/e")
-        bob.ask(SetData("/app/c", b"1", -1))
-        bob.ask(SetData("/app", b"2", -1))
-        bob.ask(Delete("/app/a/b", -1))
-        alice.cut()
-        forget(stage)
-        make(bob, "/app/f", "/app/f/g")
-        alice.mend()
-        assert cache.names() == ["a", "c", "e", "f"]
-        found = cache.get("c")
-        assert found is not None
-        assert found.value == b"1"
-        assert (cache.get("x"), cache.get(""), len(cache)) == (None, None, 4)
-        assert "a" in cache
-        assert "a/d" not in cache
-        assert 7 not in cache
-    paths = [change.path for change in told]
-    assert paths == ["/app/a", "/app/c", "/app/e", "/app/c", "/app/f"]
-    assert watches(stage) == 0
-
-
-def test_the_children_of_the_root(stage: Stage, pair: tuple[Member, Member]) -> None:
-    alice, bob = pair
-    make(bob, "/app", "/app/a")
-    children, tree = alice.children_cache("/").start(), alice.tree_cache("/").start()
-    assert {"app", "zookeeper"} >= set(children.names()) >= {"app"}
-    make(bob, "/apple", "/apple/a")
-    assert "apple" in children
-    assert tree.children("/apple") == ["a"]
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"path": "app"},
-        {"path": ""},
-        {"path": 7},
-        {"on_change": 7},
-        {"on_error": "f"},
-        {"znodes_max": 0},
-        {"znodes_max": True},
-        {"znodes_max": 1.5},
-    ],
-)
-def test_bad_arguments_are_refused(stage: Stage, options: dict[str, Any]) -> None:
-    alice = stage.member()
-    for method in (alice.tree_cache, alice.children_cache):
-        with pytest.raises(BadArgumentsError):
-            method(**{"path": ROOT, **options})
-
-
-PATHS = st.sampled_from(
-    ["/app", *(f"/app/{a}" for a in "ab"), *(f"/app/{a}/{b}" for a in "ab" for b in "cd")]
-)
-OPS = st.one_of(
-    st.builds(lambda path, value: Create(path, value, 0), PATHS, st.binary(max_size=2)),
-    st.builds(lambda path, value: SetData(path, value, -1), PATHS, st.binary(max_size=2)),
-    st.builds(lambda path: Delete(path, -1), PATHS),
-)
-STEPS = st.one_of(
-    OPS,
-    OPS,
-    st.builds(lambda ops: Transaction([], ops, []), st.lists(OPS, min_size=2, max_size=4)),
-    st.sampled_from(["cut", "forget", "mend", "start"]),
-)
-
-
-@settings(max_examples=150, deadline=None)
-@given(st.lists(STEPS, min_size=5, max_size=30))
-def test_whatever_happens_it_is_what_the_tree_is(steps: list[Any]) -> None:
-    stage = Stage()
-    alice, bob = stage.member(session_timeout_ms=20_000), stage.member(session_timeout_ms=20_000)
-    watchers = [Watcher(alice)]
-    watchers[0].cache.start()
-    is_cut = False
-    for step in [*steps, "mend"]:
-        if step == "cut" and not is_cut:
-            alice.cut()
-            is_cut = True
-        elif step == "mend" and is_cut:
-            alice.mend()
-            is_cut = False
-        elif step == "forget":
-            forget(stage)
-        elif step == "start":
-            watchers.append(Watcher(alice))
-            alice.begin(watchers[-1].cache.start)
-        elif not isinstance(step, str):
-            try:
-                bob.ask(step)
-            except KeeperError:
-                continue
-        if not is_cut:
-            assert [watcher.shown for watcher in watchers] == [truth(stage)] * len(watchers)
-    assert stage.reported == []

@@ -1,0 +1,57 @@
+"""Caches against the tree itself, whatever happens to it and to the link."""
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from raykeeper.client.errors import KeeperError
+from raykeeper.znodes.requests import Create, Delete, SetData, Transaction
+from tests.recipes.cache_watcher import Watcher, truth
+from tests.recipes.server_memory import forget
+from tests.recipes.stage import Stage
+
+PATHS = st.sampled_from(
+    ["/app", *(f"/app/{a}" for a in "ab"), *(f"/app/{a}/{b}" for a in "ab" for b in "cd")]
+)
+OPS = st.one_of(
+    st.builds(lambda path, value: Create(path, value, 0), PATHS, st.binary(max_size=2)),
+    st.builds(lambda path, value: SetData(path, value, -1), PATHS, st.binary(max_size=2)),
+    st.builds(lambda path: Delete(path, -1), PATHS),
+)
+STEPS = st.one_of(
+    OPS,
+    OPS,
+    st.builds(lambda ops: Transaction([], ops, []), st.lists(OPS, min_size=2, max_size=4)),
+    st.sampled_from(["cut", "forget", "mend", "start"]),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(STEPS, min_size=5, max_size=30))
+def test_whatever_happens_it_is_what_the_tree_is(steps: list[Any]) -> None:
+    stage = Stage()
+    alice, bob = stage.member(session_timeout_ms=20_000), stage.member(session_timeout_ms=20_000)
+    watchers = [Watcher(alice)]
+    watchers[0].cache.start()
+    is_cut = False
+    for step in [*steps, "mend"]:
+        if step == "cut" and not is_cut:
+            alice.cut()
+            is_cut = True
+        elif step == "mend" and is_cut:
+            alice.mend()
+            is_cut = False
+        elif step == "forget":
+            forget(stage)
+        elif step == "start":
+            watchers.append(Watcher(alice))
+            alice.begin(watchers[-1].cache.start)
+        elif not isinstance(step, str):
+            try:
+                bob.ask(step)
+            except KeeperError:
+                continue
+        if not is_cut:
+            assert [watcher.shown for watcher in watchers] == [truth(stage)] * len(watchers)
+    assert stage.reported == []
