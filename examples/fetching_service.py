@@ -1,6 +1,6 @@
 """The Fetching Service of Yahoo!'s crawler: elected masters command fetchers, which report.
 
-    python -m examples.fetching_service
+    python -m examples fetching_service
 
 ZooKeeper paper, section 2.5. What is crawled is a web site that this program serves on loopback.
 
@@ -182,7 +182,3 @@ def main() -> None:
         again = len(requests) - len(pages)
         expect(again <= 4, "only what was under way at a death is fetched again")
         tell(f"{len(pages)} pages of the site are fetched, {again} of them twice")
-
-
-if __name__ == "__main__":
-    main()

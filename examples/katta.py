@@ -1,6 +1,6 @@
 """Katta: the shards of an index are assigned to workers that come and go, by an elected master.
 
-    python -m examples.katta
+    python -m examples katta
 
 ZooKeeper paper, section 2.5. The index tells how often a word occurs in the documents of this
 project, each of which is a shard.
@@ -160,7 +160,3 @@ def main() -> None:
         name, _, next_epoch = leader_of(client, MASTER)
         expect(next_epoch == epoch + 1, "the next master has the next epoch")
         tell(f"{name} is the master of epoch {next_epoch}")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
 """MapReduce: the coordinator dies half-way, another one goes on, and the old one is fenced.
 
-    python -m examples.map_reduce
+    python -m examples map_reduce
 
 The words of the documents of this project are counted: one map task for each document, three
 reduce tasks. What tasks make is in files, as in the MapReduce paper; znodes say what is done.
@@ -160,7 +160,3 @@ def main() -> None:
         plain = Counter(chain(*map(words_of, DOCUMENTS)))
         expect(counts == plain, "the counts are those of a plain loop")
         tell(f"{counts.total()} words, counted as a plain loop counts them")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
 """Yahoo! Message Broker: topics move when a broker dies, and no published message is lost.
 
-    python -m examples.message_broker
+    python -m examples message_broker
 
 ZooKeeper paper, section 2.5 and figure 3, the znodes of one broker domain:
 
@@ -113,7 +113,3 @@ def main() -> None:
         ray.get([runs["broker-2"], runs["broker-3"]], timeout=PATIENCE_S)
         expect(client.get_children(NODES) == [], "all brokers have left")
         tell("shutdown: both brokers have left")
-
-
-if __name__ == "__main__":
-    main()

@@ -14,15 +14,16 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SHARED = {"__init__", "scene", "ymb_broker"}
-EXAMPLES = sorted(p.stem for p in (ROOT / "examples").glob("*.py") if p.stem not in SHARED)
+EXAMPLES = sorted(
+    p.stem for p in (ROOT / "examples").glob("*.py") if "\ndef main() " in p.read_text()
+)
 Run = Callable[[str], list[str]]
 
 
 def run_example(name: str, environment: dict[str, str]) -> list[str]:
     """The lines it prints, without the times."""
     module = importlib.import_module(f"examples.{name}")
-    command = re.search(r"^    python (-m examples\.\w+)$", module.__doc__ or "", re.MULTILINE)
+    command = re.search(r"^    python (-m examples \w+)$", module.__doc__ or "", re.MULTILINE)
     assert command is not None
     began = time.monotonic()
     done = subprocess.run(
@@ -52,6 +53,13 @@ def test_every_example_has_a_test_and_is_in_the_index() -> None:
     tests = re.findall(r"^def test_(\w+)\(run: Run\)", Path(__file__).read_text(), re.MULTILINE)
     index = re.findall(r"^\| \[(\w+)\.py\]", (ROOT / "examples/README.md").read_text(), re.M)
     assert sorted(tests) == sorted(index) == EXAMPLES
+
+
+def test_the_command_lists_the_examples() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "examples"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert re.findall(r"^python -m examples (\w+) +\w.*:.*\.$", done.stdout, re.M) == EXAMPLES
 
 
 def test_an_example_brings_its_own_ray(bare_machine: dict[str, str]) -> None:
@@ -95,3 +103,23 @@ def test_fetching_service(run: Run) -> None:
     assert count(r"fetcher-1: its disk is full, fetched \d+ pages", story) == 1
     assert count(r"fetcher-2: gone, fetched 0 pages", story) == 1
     assert count(r"48 pages of the site are fetched, [0-4] of them twice", story) == 1
+
+
+def test_feature_flags(run: Run) -> None:
+    story = run("feature_flags")
+    assert count(r"25 percent are to get it: \d+ ms to all shops", story) == 1
+    assert "two people added 20 experiments at once, all are there" in story
+    assert "the shops go on with the last valid flags" in story
+    assert count(r"killed server \d, the leader, process \d+", story) == 1
+    assert "everybody gets the new checkout all the same" in story
+
+
+def test_load_balancer(run: Run) -> None:
+    story = run("load_balancer")
+    answered = [line.partition("answered by ")[2] for line in story if "answered by" in line]
+    assert answered[0] == "{'backend-1': 10, 'backend-2': 10, 'backend-3': 10}"
+    assert count(r"killing backend-2, process \d+", story) == 1
+    assert answered[2:] == [
+        "{'backend-1': 10, 'backend-3': 10}",
+        "{'backend-3': 10, 'backend-4': 10}",
+    ]
