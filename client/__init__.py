@@ -5,6 +5,7 @@ with_session.py, task_end.py    sessions of Ray tasks: for one call, and never l
 client.py, async_client.py      the two facades: blocking, and to await; with
     blocking_access.py, async_access.py   ACLs, identities, quotas
 transaction.py, access.py       several operations as one; ACLs as users write them
+fencing.py, turns.py            a guard that refuses stale tokens; one at a time
 offered.py, recipes/            recipes as methods of both, one file each
 flows.py, running.py            how recipes run: generators, and what drives them
 asking.py                       what both facades share: each operation described once, with
@@ -38,18 +39,27 @@ from raykeeper.client.async_client import AsyncClient
 from raykeeper.client.client import Client
 from raykeeper.client.client_id import ClientId
 from raykeeper.client.connect import connect
+from raykeeper.client.fencing import DurableFencedResource, FencedResource
 from raykeeper.client.recipes.barrier import Barrier
 from raykeeper.client.recipes.configuration import Configuration, LiveConfiguration, Versioned
 from raykeeper.client.recipes.copied_tree import CachedZnode, ChangeKind, TreeChange
 from raykeeper.client.recipes.counter import Counter
 from raykeeper.client.recipes.election import Election, Leader, Leadership, Observation
 from raykeeper.client.recipes.group import Group, GroupChange, GroupWatch, Member, Membership
+from raykeeper.client.recipes.holding import Held
 from raykeeper.client.recipes.leader_latch import LeaderLatch
+from raykeeper.client.recipes.lease import HeldLease, Lease
+from raykeeper.client.recipes.lock import Contender, Lock
 from raykeeper.client.recipes.lock_queue import HeldElement, LockQueue
+from raykeeper.client.recipes.multi_lock import MultiHeld, MultiLock
 from raykeeper.client.recipes.picking import Instance, RandomPick, RoundRobin, Sticky
 from raykeeper.client.recipes.priority_queue import PriorityQueue
 from raykeeper.client.recipes.queue import Queue
+from raykeeper.client.recipes.read_write_lock import ReadWriteLock
+from raykeeper.client.recipes.reentrant_lock import ReentrantLock
+from raykeeper.client.recipes.semaphore import Semaphore
 from raykeeper.client.recipes.services import Registration, ServiceChange, ServiceDiscovery
+from raykeeper.client.recipes.simple_lock import SimpleLock
 from raykeeper.client.recipes.tree_cache import ChildrenCache, TreeCache
 from raykeeper.client.results import Quota
 from raykeeper.client.states import ClientState
@@ -85,6 +95,19 @@ __all__ = [
     "READ_ACL_UNSAFE",
     "Quota",
     "QuotaLimits",
+    "Held",
+    "Contender",
+    "Lock",
+    "SimpleLock",
+    "ReadWriteLock",
+    "ReentrantLock",
+    "MultiLock",
+    "MultiHeld",
+    "Semaphore",
+    "Lease",
+    "HeldLease",
+    "FencedResource",
+    "DurableFencedResource",
     "Counter",
     "TreeCache",
     "ChildrenCache",

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, cast
 
+from raykeeper.client.fencing import DurableFencedResource
 from raykeeper.client.recipes.barrier import Barrier
 from raykeeper.client.recipes.configuration import Configuration, Format, S
 from raykeeper.client.recipes.counter import Counter
@@ -144,6 +145,10 @@ class OfferedRecipes(Generic[K]):
         called with the path of what cannot be read, and why.
         """
         return ServiceDiscovery(self._runner(), path, kind, on_malformed)
+
+    def fenced_resource(self, path: str) -> DurableFencedResource[K]:
+        """A guard that remembers the newest token. See client/fencing.py."""
+        return DurableFencedResource(self._runner(), path)
 
     def _runner(self) -> FlowRunner:
         return cast(FlowRunner, self)

@@ -14,6 +14,14 @@ With conditions, one of two branches is done, reads included:
         t.otherwise.get("/leader")
     print(t.succeeded, t.results)       # False, [(b"you", Stat(...))]
 
+What is written under a lock is written only while it is held, if the transaction says so, also when
+its holder stood still and does not know that it has lost it:
+
+    with client.lock("/locks/config") as held, client.transaction() as t:
+        t.when_held(held)
+        t.set("/config", b"v5")
+    assert t.succeeded
+
 An operation that fails undoes everything: its error is raised, by `commit` and so at the end of the
 `with` block (kazoo returns a list with the exceptions there, which nobody looks at). The error has
 `failed`, the index of the operation, and `results`, kazoo's list. A block that is left by an
@@ -29,7 +37,7 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
-from typing import Any, Final, Literal, Self, Unpack
+from typing import Any, Final, Literal, Protocol, Self, Unpack
 
 from raykeeper.client import arguments
 from raykeeper.client.asking import Asking, CreateOptions
@@ -38,6 +46,7 @@ from raykeeper.client.errors import BadArgumentsError
 from raykeeper.client.loop_thread import refuse_running_loop
 from raykeeper.client.results import part_of
 from raykeeper.client.rounds import Rounds, shaped
+from raykeeper.zab.ids import Zxid
 from raykeeper.znodes import requests
 from raykeeper.znodes.errors import Code, error_for
 from raykeeper.znodes.limits import VALUE_BYTES_CEILING
@@ -67,6 +76,18 @@ _RELATIONS: Final = {
     "<": Relation.LESS,
     ">": Relation.GREATER,
 }
+
+
+class Holdable(Protocol):
+    """What is held by a znode, whose czxid is the fencing token: see client/recipes/holding.py."""
+
+    @property
+    def path(self) -> str:
+        """Of the znode."""
+
+    @property
+    def token(self) -> Zxid:
+        """Its czxid."""
 
 
 class Branch:
@@ -164,6 +185,20 @@ class Transaction(Branch):
         if isinstance(number, int) and not -(1 << 63) <= number < 1 << 63:
             raise BadArgumentsError(path, f"{number} has more than 64 bits")
         self._compares.append(Compare(path, _FIELDS[field], _RELATIONS[relation], number))
+
+    def when_held(self, *holds: Holdable) -> None:
+        """Add the condition that these are held still, whatever their holder believes.
+
+        Look at `succeeded` afterwards: when one was lost, the other branch is done, or nothing.
+
+        Args:
+            holds: What a lock, an election, a permit or a lease gave; of a multi-lock its `parts`.
+
+        Raises:
+            BadArgumentsError: it is too late.
+        """
+        for held in holds:
+            self.when(held.path, "czxid", "==", held.token)
 
     def _rounds(self) -> Rounds:
         """What is sent, once.

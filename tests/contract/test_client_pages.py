@@ -34,7 +34,7 @@ def test_the_page_about_security() -> None:
 
 def test_the_transactions_of_the_docstring() -> None:
     programs = re.findall(r"((?:^    .*\n)+)", transaction.__doc__ or "", re.M)
-    assert len(programs) == 2
+    assert len(programs) == 3
     with open_blocking(Room())() as client:
         client.ensure_path("/log")
         client.create("/leader", b"you")
@@ -49,3 +49,4 @@ def test_the_transactions_of_the_docstring() -> None:
         ((none, stat, path),), (succeeded, ((value, _),)) = printed
         assert (none, stat.version, path) == (None, 4, "/log/entry-0000000000")
         assert (succeeded, value) == (False, b"you")
+        assert client.get("/config")[0] == b"v5"

@@ -6,7 +6,10 @@ What each recipe does is tested in tests/recipes, on a stage without threads.
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
+
 from raykeeper.client import AsyncClient, Client
+from raykeeper.client.errors import StaleTokenError
 from tests.contract.client_handles import Room, finish, open_awaited, open_blocking
 
 
@@ -102,3 +105,60 @@ def test_permits_and_leases_go_from_hand_to_hand() -> None:
     assert max(most) <= 2
     for client in clients:
         client.close()
+
+
+def test_a_transaction_is_done_only_while_the_lock_is_held() -> None:
+    opened = open_blocking(Room())
+    one, other = opened(), opened()
+    one.create("/config")
+    with one.multi_lock(["/locks/a", "/locks/b"]) as held:
+        with one.transaction() as t:
+            t.when_held(*held.parts)
+            t.set("/config", b"1")
+            t.otherwise.get("/config")
+        assert t.succeeded
+        stale = held.parts[0]
+    with other.lock("/locks/a") as newer:
+        for holder, is_held in ((stale, False), (newer, True)):
+            with other.transaction() as t:
+                t.when_held(holder)
+                t.set("/config", b"2")
+            assert t.succeeded is is_held
+    assert one.get("/config")[0] == b"2"
+    one.close()
+    other.close()
+
+
+def test_a_guard_that_remembers_serves_threads_and_tasks() -> None:
+    opened = open_blocking(Room())
+    one = opened()
+    guard = one.fenced_resource("/guards/disk")
+    written: list[int] = []
+
+    def write(token: int) -> None:
+        try:
+            with guard.use(token):
+                written.append(token)
+        except StaleTokenError:
+            pass
+
+    with ThreadPoolExecutor(4) as pool:
+        for each in [pool.submit(write, token) for token in range(1, 30)]:
+            each.result(30)
+    assert written == sorted(written)
+    assert written[-1] == 29
+    one.close()
+
+    client: AsyncClient = open_awaited(Room())()._thing
+
+    async def go() -> None:
+        durable = client.fenced_resource("/guards/disk")
+        async with durable.use(5):
+            assert durable.newest == 5
+        with pytest.raises(StaleTokenError):
+            async with durable.use(4):
+                pass
+        await durable.check(5)
+        await client.close()
+
+    finish(go())

@@ -1,0 +1,273 @@
+"""A guard in front of what a lock protects: it refuses tokens older than the newest it has seen.
+
+    guard = FencedResource("the disk")              # beside the disk, not beside the lock
+    guard.check(held.token)                         # StaleTokenError: a newer holder was here
+    with guard.use(held.token):                     # ... and nobody else comes in meanwhile
+        disk.write(data)
+
+A holder that stood still, for the garbage collector or a suspended machine, goes on as if it held
+the lock, whatever `lost` would say if it looked. Only what is protected can refuse it, and this is
+what it needs for that. `client.fenced_resource(path)` remembers the newest token in a znode too, by
+compare-and-set before it lets anybody pass, so that a guard that was restarted still refuses.
+
+Readers of a read/write lock and holders of permits hold at once: `shared=True` refuses only those
+who are older than a holder that was alone. The invariant of this file: after a token has passed,
+none passes that is older, two shared ones apart.
+
+What the lock protects may be the tree itself: `Transaction.when_held` (client/transaction.py) is
+such a guard without a guard.
+
+Kleppmann, "How to do distributed locking", 2016; Chubby's sequencers (Burrows, OSDI 2006).
+"""
+
+import threading
+from types import TracebackType
+from typing import Generic
+
+from msgspec import Struct
+
+from raykeeper.client.errors import (
+    BadArgumentsError,
+    BadVersionError,
+    NodeExistsError,
+    NoNodeError,
+    RecipeError,
+    StaleTokenError,
+)
+from raykeeper.client.flows import Flow
+from raykeeper.client.outstanding import Query
+from raykeeper.client.recipes.recipe import Awaited, Blocking, FlowRunner, K, Recipe, operation
+from raykeeper.client.recipes.steps import ATTEMPTS_MAX, checked_root, create, set_value
+from raykeeper.client.turns import Turns
+from raykeeper.znodes.requests import GetData
+from raykeeper.znodes.stat import Stat
+
+
+class Seen(Struct, frozen=True):
+    """The newest tokens that have passed, 0 for none."""
+
+    newest: int = 0
+    newest_alone: int = 0
+    """Of a holder that was not beside others."""
+
+    def after(self, token: int, shared: bool, what: str) -> "Seen":
+        """What is seen once this token has passed.
+
+        Raises:
+            BadArgumentsError: it is no token.
+            StaleTokenError: it is too old to pass.
+        """
+        if type(token) is not int or token < 1:
+            raise BadArgumentsError("", f"a token is a positive number, not {token!r}")
+        newer = self.newest_alone if shared else self.newest
+        if token < newer:
+            raise StaleTokenError(
+                f"token {token} is refused by {what}: {newer} was here, a later holder's"
+            )
+        return self.and_(Seen(token, 0 if shared else token))
+
+    def and_(self, other: "Seen") -> "Seen":
+        """What both have seen."""
+        return Seen(
+            max(self.newest, other.newest),
+            max(self.newest_alone, other.newest_alone),
+        )
+
+
+class FencedResource:
+    """A guard that lives as long as what it guards. Safe for threads and tasks."""
+
+    def __init__(self, what: str = "the resource") -> None:
+        """`what` is guarded, for messages."""
+        self._what = what
+        self._seen = Seen()
+        self._lock = threading.Lock()
+        self._turns = Turns()
+
+    @property
+    def newest(self) -> int:
+        """The newest token that has passed; 0 for none."""
+        return self._seen.newest
+
+    def check(self, token: int, *, shared: bool = False) -> None:
+        """Let a token pass, or refuse it. It waits for nobody, see `use`.
+
+        Args:
+            token: Of whoever wants to use the resource.
+            shared: It may hold beside others: a reader, a permit.
+
+        Raises:
+            StaleTokenError: a newer one has passed.
+            BadArgumentsError: it is no token.
+        """
+        with self._lock:
+            self._seen = self._seen.after(token, shared, self._what)
+
+    def use(self, token: int, *, shared: bool = False) -> "Use":
+        """For `with` and `async with`: check the token, and keep others out until the end.
+
+        Whoever comes meanwhile waits, so nothing is done for a token after a newer one was let in.
+        """
+        return Use(self, token, shared)
+
+
+class Use:
+    """One use of a `FencedResource`."""
+
+    def __init__(self, guard: FencedResource, token: int, shared: bool) -> None:
+        """Use `FencedResource.use`."""
+        self._guard = guard
+        self._token = token
+        self._shared = shared
+
+    def __enter__(self) -> None:
+        self._guard._turns.begin()
+        self._check()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._guard._turns.end()
+
+    async def __aenter__(self) -> None:
+        await self._guard._turns.wait()
+        self._check()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._guard._turns.end()
+
+    def _check(self) -> None:
+        try:
+            self._guard.check(self._token, shared=self._shared)
+        except BaseException:
+            self._guard._turns.end()
+            raise
+
+
+class DurableFencedResource(Recipe[K]):
+    """A guard that remembers in the znode at `path`, also for the guard that follows it."""
+
+    def __init__(self, client: FlowRunner, path: str) -> None:
+        """Use `Client.fenced_resource`."""
+        super().__init__(client)
+        self.path = checked_root(path)
+        self._seen = Seen()
+        self._turns = Turns()
+
+    @property
+    def newest(self) -> int:
+        """The newest token that has passed since this guard was made; 0 for none."""
+        return self._seen.newest
+
+    @operation
+    def check(self, token: int, *, shared: bool = False) -> Flow[None]:
+        """Let a token pass, or refuse it. One that is not newer than others costs no request.
+
+        Args:
+            token: Of whoever wants to use the resource.
+            shared: It may hold beside others: a reader, a permit.
+
+        Raises:
+            StaleTokenError: a newer one has passed here, or a guard before this one.
+            BadArgumentsError: it is no token.
+            RecipeError: the znode says something else.
+            KeeperError: it could not be remembered; nothing passes.
+        """
+        yield from self.admit(token, shared)
+
+    def use(self, token: int, *, shared: bool = False) -> "DurableUse[K]":
+        """For `with`, or `async with`: check the token, and keep others out until the end."""
+        return DurableUse(self, token, shared)
+
+    def admit(self, token: int, shared: bool) -> Flow[None]:
+        """`check` as a part of another flow."""
+        if self._seen.after(token, shared, self.path) == self._seen:
+            return
+        for _ in range(ATTEMPTS_MAX):
+            # A guard that follows another one may be connected to a server that lags behind.
+            found = yield from self._read()
+            remembered = _seen_in(found[0], self.path) if found else Seen()
+            self._seen = self._seen.and_(remembered)
+            seen = self._seen.after(token, shared, self.path)
+            if seen != remembered:
+                try:
+                    value = b"%d %d" % (seen.newest, seen.newest_alone)
+                    if found is None:
+                        yield from create(self.path, value)
+                    else:
+                        yield from set_value(self.path, value, found[1].version)
+                except (BadVersionError, NodeExistsError, NoNodeError):
+                    continue  # another guard was quicker
+            # Another call here may have got further since it was written.
+            self._seen.after(token, shared, self.path)
+            self._seen = self._seen.and_(seen)
+            return
+        raise BadVersionError(self.path, "others change it again and again")
+
+    def _read(self) -> Flow[tuple[bytes, Stat] | None]:
+        try:
+            found: tuple[bytes, Stat] = yield Query(GetData, self.path, linearizable=True)
+        except NoNodeError:
+            return None
+        return found
+
+
+class DurableUse(Generic[K]):
+    """One use of a `DurableFencedResource`."""
+
+    def __init__(self, guard: DurableFencedResource[K], token: int, shared: bool) -> None:
+        """Use `DurableFencedResource.use`."""
+        self._guard: DurableFencedResource[K] = guard
+        self._token = token
+        self._shared = shared
+
+    def __enter__(self: "DurableUse[Blocking]") -> None:
+        turns = self._guard._turns
+        turns.begin()
+        try:
+            self._guard.check(self._token, shared=self._shared)
+        except BaseException:
+            turns.end()
+            raise
+
+    def __exit__(
+        self: "DurableUse[Blocking]",
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._guard._turns.end()
+
+    async def __aenter__(self: "DurableUse[Awaited]") -> None:
+        turns = self._guard._turns
+        await turns.wait()
+        try:
+            await self._guard.check(self._token, shared=self._shared)
+        except BaseException:
+            turns.end()
+            raise
+
+    async def __aexit__(
+        self: "DurableUse[Awaited]",
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._guard._turns.end()
+
+
+def _seen_in(value: bytes, path: str) -> Seen:
+    if not value:
+        return Seen()
+    parts = value.split()
+    if len(parts) != 2 or not all(part.isdigit() for part in parts):
+        raise RecipeError(f"{path} is no guard's: its value is {value[:40]!r}")
+    return Seen(int(parts[0]), int(parts[1]))

@@ -1,0 +1,81 @@
+"""Turns: one at a time, threads and tasks alike, in the order in which they came.
+
+What `threading.Lock` is for threads and `asyncio.Lock` for the tasks of one loop. The invariant of
+this file: a turn that was given is ended exactly once, also if whoever waited for it has gone.
+"""
+
+import asyncio
+import threading
+from collections import deque
+from concurrent.futures import Future
+from typing import Any
+
+from raykeeper.client.errors import WrongContextError
+from raykeeper.client.loop_thread import in_running_loop
+
+
+class Turns:
+    """Whose turn it is."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._is_taken = False
+        self._queue: deque[Future[None]] = deque()
+
+    def begin(self) -> None:
+        """Wait for a turn, in a thread.
+
+        Raises:
+            WrongContextError: it would have to wait in an event loop.
+        """
+        turn = self._ask()
+        if turn.done():
+            return
+        try:
+            if in_running_loop():
+                raise WrongContextError("somebody else is inside: use `async with` in a loop")
+            turn.result()
+        except BaseException:
+            self._give_up(turn)
+            raise
+
+    async def wait(self) -> None:
+        """Wait for a turn, in a task."""
+        turn = self._ask()
+        if turn.done():
+            return
+        try:
+            await asyncio.wrap_future(turn)
+        except BaseException:
+            self._give_up(turn)
+            raise
+
+    def end(self) -> None:
+        """The turn is over; the next one's begins."""
+        with self._lock:
+            while self._queue:
+                turn = self._queue.popleft()
+                if turn.set_running_or_notify_cancel():
+                    break
+            else:
+                self._is_taken = False
+                return
+        turn.set_result(None)
+
+    def _ask(self) -> "Future[None]":
+        turn: Future[None] = Future()
+        with self._lock:
+            if self._is_taken:
+                self._queue.append(turn)
+                return turn
+            self._is_taken = True
+        turn.set_result(None)
+        return turn
+
+    def _give_up(self, turn: "Future[None]") -> None:
+        if not turn.cancel():
+            turn.result()  # it is being given
+            self.end()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Turns, ()  # another process has turns of its own

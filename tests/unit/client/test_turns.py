@@ -1,0 +1,103 @@
+"""Turns: in order, for threads and tasks, and none is lost."""
+
+import asyncio
+import pickle
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from raykeeper.client.errors import WrongContextError
+from raykeeper.client.turns import Turns
+
+
+def test_threads_take_turns() -> None:
+    turns, inside = Turns(), list[int]()
+
+    def work() -> None:
+        for _ in range(100):
+            turns.begin()
+            inside.append(1)
+            assert len(inside) == 1
+            inside.pop()
+            turns.end()
+
+    with ThreadPoolExecutor(4) as pool:
+        for each in [pool.submit(work) for _ in range(4)]:
+            each.result(30)
+    assert not turns._is_taken
+
+
+def test_tasks_take_turns_in_order_and_one_that_gives_up_is_left_out() -> None:
+    async def go() -> list[int]:
+        turns, order = Turns(), list[int]()
+
+        async def work(number: int) -> None:
+            await turns.wait()
+            order.append(number)
+            turns.end()
+
+        await turns.wait()
+        tasks = [asyncio.create_task(work(number)) for number in range(4)]
+        await asyncio.sleep(0)
+        tasks[1].cancel()
+        await asyncio.sleep(0)
+        turns.end()
+        tasks[2].cancel()  # its turn may have been given
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert not turns._is_taken
+        return order
+
+    order = asyncio.run(go())
+    assert order == [0, 3]
+
+
+def test_a_turn_that_was_given_to_a_cancelled_task_is_ended() -> None:
+    async def go() -> None:
+        turns = Turns()
+        await turns.wait()
+        task = asyncio.create_task(turns.wait())
+        await asyncio.sleep(0)
+        turns.end()  # it is the task's now, which does not know it yet
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert not turns._is_taken
+
+    asyncio.run(go())
+
+
+def test_threads_and_tasks_take_turns_with_each_other() -> None:
+    turns = Turns()
+    turns.begin()
+    began = threading.Event()
+
+    async def go() -> None:
+        began.set()
+        await turns.wait()
+        turns.end()
+
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(asyncio.run, go())
+        assert began.wait(10)
+        turns.end()
+        done.result(10)
+    assert not turns._is_taken
+
+
+def test_a_loop_is_not_blocked() -> None:
+    async def go() -> None:
+        turns = Turns()
+        turns.begin()  # nobody is inside
+        with pytest.raises(WrongContextError, match="async with"):
+            turns.begin()
+        turns.end()
+        assert not turns._is_taken
+
+    asyncio.run(go())
+
+
+def test_another_process_has_its_own() -> None:
+    turns = Turns()
+    turns.begin()
+    pickle.loads(pickle.dumps(turns)).begin()
