@@ -30,7 +30,7 @@ from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 from msgspec import Struct
 
 from raykeeper.client.effects import Answer
-from raykeeper.client.errors import KeeperError, WaitTimeoutError
+from raykeeper.client.errors import KeeperError, RecipeError, WaitTimeoutError
 from raykeeper.client.outstanding import Ask
 from raykeeper.client.results import result_of
 from raykeeper.client.watched_event import WatchedEvent
@@ -385,7 +385,7 @@ class Run:
         self._ended()
         if self._owner is not None:
             self._owner.fail(error)
-        elif not isinstance(error, Abandoned | KeeperError | WaitTimeoutError):
+        elif not isinstance(error, Abandoned | KeeperError | RecipeError):
             self._flows.host.report(error)
         self.done.ring()
 

@@ -413,3 +413,14 @@ def test_the_end_of_the_session_finds_flows_that_wake_each_other(desk: Desk) -> 
     desk.flows.ended(SessionExpiredError(""))
     assert ends == ["ended", "woken"]
     assert desk.reported == []
+
+
+def test_what_an_abandoned_flow_found_out_is_not_reported(desk: Desk) -> None:
+    def look() -> Flow[None]:
+        yield LIST
+        raise RecipeError("it is gone")
+
+    run, told = start(desk, look())
+    run.abandon()
+    desk.answer()
+    assert (told, desk.reported) == ([], [])
