@@ -57,6 +57,7 @@ from raykeeper.client.recipes.priority_queue import PriorityQueue
 from raykeeper.client.recipes.queue import Queue
 from raykeeper.client.recipes.read_write_lock import ReadWriteLock
 from raykeeper.client.recipes.reentrant_lock import ReentrantLock
+from raykeeper.client.recipes.rendezvous import Meeting, Participant, Rendezvous
 from raykeeper.client.recipes.semaphore import Semaphore
 from raykeeper.client.recipes.services import Registration, ServiceChange, ServiceDiscovery
 from raykeeper.client.recipes.simple_lock import SimpleLock
@@ -132,6 +133,9 @@ __all__ = [
     "GroupWatch",
     "Member",
     "Membership",
+    "Rendezvous",
+    "Meeting",
+    "Participant",
     "ServiceDiscovery",
     "ServiceChange",
     "Registration",

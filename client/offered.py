@@ -21,6 +21,7 @@ from raykeeper.client.recipes.queue import Queue
 from raykeeper.client.recipes.read_write_lock import ReadWriteLock
 from raykeeper.client.recipes.recipe import FlowRunner, K
 from raykeeper.client.recipes.reentrant_lock import ReentrantLock
+from raykeeper.client.recipes.rendezvous import Rendezvous
 from raykeeper.client.recipes.semaphore import Semaphore
 from raykeeper.client.recipes.services import ServiceDiscovery
 from raykeeper.client.recipes.simple_lock import SimpleLock
@@ -149,6 +150,10 @@ class OfferedRecipes(Generic[K]):
     def fenced_resource(self, path: str) -> DurableFencedResource[K]:
         """A guard that remembers the newest token. See client/fencing.py."""
         return DurableFencedResource(self._runner(), path)
+
+    def rendezvous(self, path: str, size: int, data: bytes = b"") -> Rendezvous[K]:
+        """A meeting of so many, with what each says. See client/recipes/rendezvous.py."""
+        return Rendezvous(self._runner(), path, size, data)
 
     def _runner(self) -> FlowRunner:
         return cast(FlowRunner, self)

@@ -27,4 +27,5 @@ followed.py     a part of the tree, kept current
 group.py        who is there
 services.py     instances of services, and a cache of them
 picking.py      which of them
+rendezvous.py   so many meet, and each gets the same list
 """
