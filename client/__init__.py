@@ -44,6 +44,7 @@ from raykeeper.client.recipes.barrier import Barrier
 from raykeeper.client.recipes.configuration import Configuration, LiveConfiguration, Versioned
 from raykeeper.client.recipes.copied_tree import CachedZnode, ChangeKind, TreeChange
 from raykeeper.client.recipes.counter import Counter
+from raykeeper.client.recipes.double_barrier import DoubleBarrier, Entered
 from raykeeper.client.recipes.election import Election, Leader, Leadership, Observation
 from raykeeper.client.recipes.group import Group, GroupChange, GroupWatch, Member, Membership
 from raykeeper.client.recipes.holding import Held
@@ -116,6 +117,8 @@ __all__ = [
     "ChangeKind",
     "CachedZnode",
     "Barrier",
+    "DoubleBarrier",
+    "Entered",
     "Queue",
     "PriorityQueue",
     "LockQueue",

@@ -8,6 +8,7 @@
         ├── WaitTimeoutError    what was waited for did not come about in time
         ├── LostError           what was held, or waited for, is not ours any more
         ├── BrokenBarrierError  a participant left a barrier before all had come
+        ├── BarrierFullError    as many have entered a barrier as it is for
         ├── StaleTokenError     somebody with a newer fencing token was here first
         ├── InvalidValueError   a znode holds what a recipe cannot make sense of
         └── CacheFullError      a subtree has more znodes than its cache may hold
@@ -54,6 +55,7 @@ __all__ = [
     "WaitTimeoutError",
     "LostError",
     "BrokenBarrierError",
+    "BarrierFullError",
     "StaleTokenError",
     "InvalidValueError",
     "CacheFullError",
@@ -117,9 +119,18 @@ class LostError(RecipeError):
 
 
 class BrokenBarrierError(RecipeError):
-    """Raised when a participant left a barrier before all had come, or somebody broke it.
+    """Raised when a participant went before all had entered a barrier, or left it.
 
-    The caller should agree with the others on what to do and begin anew, under another path.
+    It died or gave up. The round is over for everybody who waits; the caller may enter the next
+    one, for which all participants are needed again, or agree with the others on what to do.
+    """
+
+
+class BarrierFullError(RecipeError):
+    """Raised when as many have entered a round of a barrier as it is for, and not all have left.
+
+    There is a participant too many, or one came back before the others had left. The caller may
+    try again when they have, or correct the number.
     """
 
 

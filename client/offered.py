@@ -7,6 +7,7 @@ from raykeeper.client.fencing import DurableFencedResource
 from raykeeper.client.recipes.barrier import Barrier
 from raykeeper.client.recipes.configuration import Configuration, Format, S
 from raykeeper.client.recipes.counter import Counter
+from raykeeper.client.recipes.double_barrier import DoubleBarrier, OnCrash
 from raykeeper.client.recipes.election import Election
 from raykeeper.client.recipes.group import Group
 from raykeeper.client.recipes.holding import Holding
@@ -109,6 +110,12 @@ class OfferedRecipes(Generic[K]):
         `on_gained` and `on_lost` are called, in turn, with each leadership it gets and loses.
         """
         return LeaderLatch(self._runner(), path, identifier, on_gained, on_lost)
+
+    def double_barrier(
+        self, path: str, size: int, identifier: bytes = b"", on_crash: OnCrash = "abort"
+    ) -> DoubleBarrier[K]:
+        """A barrier that all enter and leave together. See client/recipes/double_barrier.py."""
+        return DoubleBarrier(self._runner(), path, size, identifier, on_crash)
 
     def queue(self, path: str, size_max: int | None = None) -> Queue[K]:
         """First in, first out. See client/recipes/queue.py."""

@@ -12,7 +12,7 @@ replacing.py    compare and set, in one request
 elements.py     elements of queues, their order and number; who waits for them
 queue.py, priority_queue.py   first in, first out; lowest number first
 lock_queue.py   elements are locked first, removed later
-barrier.py      until somebody removes it
+barrier.py, double_barrier.py   until somebody removes it; in and out together
 turns.py        operations that call a function of the user's between two flows
 sight.py        one znode, watched for good: each of its states
 live.py         what is followed: its newest state, and a callback for each change

@@ -1,0 +1,449 @@
+"""A double barrier: all begin together, and all end together, round after round.
+
+    barrier = client.double_barrier("/barriers/step", size=4)
+    barrier.enter(timeout_s=60)         # until all four have entered
+    compute()
+    barrier.leave()                     # until all four have left
+
+    PATH/round              one round: a container, gathering at version 0, open at version 1
+    PATH/round/p-NUMBER     a participant inside, ephemeral
+    PATH/left-ROUND/...     those who have left, ephemeral; only if a crash aborts
+
+The last one to enter opens the round in the same transaction, for which the number of children is
+a condition; the last one to leave ends it in the same way. Everybody watches the round alone: one
+event tells it that all have come, one that all have left. The container goes by itself if those
+inside die, which tells the others too.
+
+What happens when a participant dies is asked for, and must be the same for all:
+
+    abort       who waits, in `enter` or in `leave`, is told BrokenBarrierError. It does not matter
+                why somebody goes before all have come, or left: giving up is the same as dying.
+    continue    its place is free for another one while the round gathers; nobody waits for it
+                in an open round.
+
+The invariants of this file: nobody is let in before `size` participants were inside at once, nor
+out before all of them were outside or dead; rounds never mix, because each has a znode of its own,
+whose czxid is a condition of everything that is done to it, and none begins while another one has
+somebody inside.
+
+Paper: section 2.4, "Double Barrier", and Table 3. kazoo: `DoubleBarrier`. Curator:
+`DistributedDoubleBarrier`. In both, who dies while others wait lets them wait for ever.
+"""
+
+from typing import Any, Literal
+
+from raykeeper.client.errors import (
+    BadArgumentsError,
+    BadVersionError,
+    BarrierFullError,
+    BrokenBarrierError,
+    KeeperError,
+    LostError,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+    RecipeError,
+)
+from raykeeper.client.flows import Abandoned, Bell, Flow, Together, Wait
+from raykeeper.client.outstanding import Query
+from raykeeper.client.recipes.lock import in_line, number_of
+from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
+from raykeeper.client.recipes.steps import (
+    ATTEMPTS_MAX,
+    checked_bytes,
+    checked_root,
+    children,
+    ensure,
+    give_up_after,
+    leave,
+    look,
+    transact,
+    unwatch,
+)
+from raykeeper.client.watched_event import EventType
+from raykeeper.zab.ids import Zxid
+from raykeeper.znodes.paths import join
+from raykeeper.znodes.requests import (
+    ANY_VERSION,
+    Check,
+    Compare,
+    CompareField,
+    Create,
+    CreateMode,
+    Delete,
+    GetChildren,
+    GetData,
+    ReadChildren,
+    ReadStat,
+    Relation,
+    SetData,
+    TxnOp,
+    WatchKind,
+)
+
+SIZE_MAX = 500
+"""Participants of a round: one transaction must be able to delete them all."""
+PREFIX = "p-"
+GATHERING, OPEN = 0, 1
+_OVER = b"over"
+
+OnCrash = Literal["abort", "continue"]
+
+
+class Entered:
+    """That one has entered: which round it is."""
+
+    def __init__(self, barrier: "DoubleBarrier[Any]", seat: str, number: Zxid, bell: Bell) -> None:
+        """Use `DoubleBarrier.enter`."""
+        self.round = number
+        """The same for all participants of the round, and larger than that of any round before."""
+        self.seat = seat
+        """The znode of this participant."""
+        self.bell = bell
+        """For the barrier: the watch of the round."""
+        self._barrier = barrier
+
+    def undo(self) -> Flow[None]:
+        """Be as one that died, for somebody who did not wait for the round."""
+        yield from self._barrier.withdraw(self)
+
+
+class DoubleBarrier(Recipe[K]):
+    """One participant of the rounds at a path."""
+
+    def __init__(
+        self,
+        client: FlowRunner,
+        path: str,
+        size: int,
+        identifier: bytes = b"",
+        on_crash: OnCrash = "abort",
+    ) -> None:
+        """Use `Client.double_barrier`. `identifier` is the value of the participant's znode."""
+        super().__init__(client)
+        self.path = checked_root(path)
+        if type(size) is not int or not 1 <= size <= SIZE_MAX:
+            raise BadArgumentsError(path, f"size must be 1 to {SIZE_MAX}, not {size!r}")
+        if on_crash not in ("abort", "continue"):
+            raise BadArgumentsError(path, f'on_crash is "abort" or "continue", not {on_crash!r}')
+        self.size = size
+        self._aborts = on_crash == "abort"
+        self._identifier = checked_bytes("identifier", identifier)
+        self._terms = f"{size} {on_crash}".encode()
+        self._round = join(path, "round")
+        self._entered: Entered | None = None
+
+    @operation
+    def enter(self, timeout_s: float | None = None) -> Flow[Entered]:
+        """Wait until all have entered.
+
+        Raises:
+            WaitTimeoutError: not all came; nothing is left behind.
+            BrokenBarrierError: somebody went before all had come, and that aborts.
+            BarrierFullError: all participants of this round have come already.
+            RecipeError: this one has entered already.
+            BadArgumentsError: others have entered with another size or `on_crash`.
+            KeeperError: as for every call.
+        """
+        yield give_up_after(timeout_s, f"not all {self.size} entered {self.path}")
+        return (yield from self._enter())
+
+    @operation
+    def leave(self, timeout_s: float | None = None) -> Flow[None]:
+        """Wait until all have left. This one has left in any case.
+
+        Raises:
+            WaitTimeoutError: not all left in time.
+            BrokenBarrierError: somebody went without leaving, and that aborts.
+            LostError: somebody deleted the znode of this participant.
+            RecipeError: this one has not entered.
+            KeeperError: as for every call.
+        """
+        yield give_up_after(timeout_s, f"not all {self.size} left {self.path}")
+        yield from self._leave()
+
+    @operation
+    def cross(self, timeout_s: float | None = None) -> Flow[None]:
+        """Enter and leave: a step of several rounds in which nothing is done inside.
+
+        Raises:
+            WaitTimeoutError: not all did the same in time.
+            RecipeError: as of `enter` and `leave`.
+            KeeperError: as for every call.
+        """
+        yield give_up_after(timeout_s, f"not all {self.size} crossed {self.path}")
+        yield from self._enter()
+        yield from self._leave()
+
+    def withdraw(self, entered: Entered) -> Flow[None]:
+        """Be as one that died, as far as possible: the caller has an error to tell."""
+        self._entered = None
+        try:
+            if self._aborts:
+                yield from self._break(entered.round)
+            else:
+                yield from self._vacate(entered)
+        except (KeeperError, RecipeError):
+            pass  # there is no place any more, or it goes with the session
+        yield from leave([], [(self._round, WatchKind.DATA, entered.bell)])
+
+    # Entering.
+
+    def _enter(self) -> Flow[Entered]:
+        if self._entered is not None:
+            raise RecipeError(f"this one has entered {self.path} already")
+        while True:
+            entered, names = yield from self._join()
+            if not (self._aborts and _has_gone(names) and len(names) == 1):
+                break
+            yield from self._break(entered.round)  # nobody is left of those who came before
+        try:
+            yield from self._wait_until_open(entered, names)
+        except (Abandoned, KeeperError, RecipeError):
+            yield from self.withdraw(entered)
+            raise
+        self._entered = entered
+        return entered
+
+    def _join(self) -> Flow[tuple[Entered, list[str]]]:
+        """Sit down, and open the round if that makes all; who sits there, unless it is open."""
+        is_last = [
+            Compare(self._round, CompareField.VALUE, Relation.EQUAL, self._terms),
+            Compare(self._round, CompareField.VERSION, Relation.EQUAL, GATHERING),
+            self._inside(Relation.EQUAL, self.size - 1),
+        ]
+        flags = CreateMode.EPHEMERAL | CreateMode.SEQUENTIAL
+        sit = Create(join(self._round, PREFIX), self._identifier, flags, None, 0)
+        stat = ReadStat(self._round)
+        begin: list[TxnOp] = [sit, stat, SetData(self._round, self._terms, GATHERING)]
+        wait: list[TxnOp] = [sit, stat, Check(self._round, GATHERING), ReadChildren(self._round)]
+        for _ in range(ATTEMPTS_MAX):
+            try:
+                is_open, results = yield from transact(begin, is_last, wait)
+            except NoNodeError:
+                yield from self._make_round()
+            except BadVersionError:
+                raise BarrierFullError(
+                    f"all {self.size} have entered {self.path}, and not all have left"
+                ) from None
+            else:
+                entered = Entered(self, results[0], results[1].czxid, Bell())
+                return entered, [] if is_open else in_line(results[3], PREFIX)
+        raise NoNodeError(self._round, "somebody deletes it again and again")
+
+    def _make_round(self) -> Flow[None]:
+        creation = Create(self._round, self._terms, CreateMode.CONTAINER, None, 0)
+        try:
+            yield creation
+        except NodeExistsError:
+            return
+        except NoNodeError:
+            yield from ensure(self.path)
+
+    def _wait_until_open(self, entered: Entered, names: list[str]) -> Flow[None]:
+        """Until the round is open. Its watch is set then, for the end."""
+        near = Bell()
+        watched: str | None = None
+        has_gone = self._aborts and _has_gone(names)
+        try:
+            while not (yield from self._is_open(entered)):
+                if not has_gone and self._aborts and (watched is None or near.is_rung):
+                    watched, names = yield from self._look_around(entered, names, near)
+                    has_gone = watched is None
+                if has_gone:
+                    yield from self._break(entered.round, GATHERING)
+                else:
+                    yield Wait((entered.bell, near))
+        except (Abandoned, KeeperError, RecipeError):
+            yield from leave([], _set(watched, near))
+            raise
+        if _set(watched, near):
+            yield from leave([], _set(watched, near))
+
+    def _is_open(self, entered: Entered) -> Flow[bool]:
+        """Whether all have come. The round is watched.
+
+        Raises:
+            BrokenBarrierError: it is not there any more.
+            BadArgumentsError: it is one of other participants.
+        """
+        entered.bell.take()
+        found = yield from look(self._round, entered.bell)
+        if found is None or found[1].czxid != entered.round:
+            raise BrokenBarrierError(f"somebody left {self.path} before all had come")
+        if found[0] != self._terms:
+            raise BadArgumentsError(self.path, f"others have entered as {found[0].decode()!r}")
+        return found[1].version > GATHERING
+
+    def _look_around(
+        self, entered: Entered, names: list[str], near: Bell
+    ) -> Flow[tuple[str | None, list[str]]]:
+        """Watch the one who came right before; who came first, all others. None: one has gone."""
+        own = names.index(entered.seat.rpartition("/")[2])
+        if own == 0:
+            near.take()
+            before = set(names)
+            names = in_line((yield from children(self._round, near)), PREFIX)
+            return (self._round if before <= set(names) else None), names
+        if near.is_rung:
+            return None, names
+        neighbour = join(self._round, names[own - 1])
+        try:
+            yield Query(GetChildren, neighbour, near)  # fires only when it goes
+        except NoNodeError:
+            return None, names
+        return neighbour, names
+
+    # Leaving.
+
+    def _leave(self) -> Flow[None]:
+        entered, self._entered = self._entered, None
+        if entered is None:
+            raise RecipeError(f"this one has not entered {self.path}")
+        try:
+            is_last = yield from (self._go_out(entered) if self._aborts else self._vacate(entered))
+            while not is_last and not (yield from self._is_over(entered)):
+                yield Wait((entered.bell,))
+        except (Abandoned, KeeperError, RecipeError):
+            yield from self.withdraw(entered)
+            yield from leave([self._mark(entered)])
+            raise
+        if self._aborts and not is_last:
+            outcome, _ = yield Together(
+                [Query(GetData, self._left(entered)), Delete(self._mark(entered), ANY_VERSION)]
+            )
+            if isinstance(outcome, KeeperError) or outcome[0] != _OVER:
+                raise self._broken()
+
+    def _is_over(self, entered: Entered) -> Flow[bool]:
+        """Whether the round has ended, for the bell that has rung or not."""
+        if not entered.bell.is_rung:
+            return False
+        if any(event.type is EventType.DELETED for event in entered.bell.take()):
+            return True
+        found = yield from look(self._round, entered.bell)
+        if found is not None and found[1].czxid != entered.round:
+            yield from unwatch(self._round, WatchKind.DATA, entered.bell)
+            return True
+        return found is None
+
+    def _go_out(self, entered: Entered) -> Flow[bool]:
+        """Leave one's seat for a mark, so that those who went without one are missed.
+
+        Raises:
+            BrokenBarrierError: somebody is.
+        """
+        left, others = self._left(entered), self.size - 1
+        mark = Create(self._mark(entered), b"", CreateMode.EPHEMERAL, None, 0)
+        also: list[TxnOp] = [mark, ReadStat(self._round), ReadStat(left)]
+        at_end: list[TxnOp] = [SetData(left, _OVER, ANY_VERSION)]
+        if_all = [Compare(left, CompareField.NUM_CHILDREN, Relation.EQUAL, others)]
+        if not others:
+            at_end, if_all = [], []
+        for _ in range(ATTEMPTS_MAX):
+            try:
+                ended, results = yield from self._get_up(entered, also, at_end, if_all)
+            except LostError:
+                yield from self._break(entered.round)
+                raise self._broken() from None
+            except NoNodeError:
+                yield from ensure(left)
+            else:
+                if not ended and results[2].num_children + results[3].num_children <= others:
+                    yield from self._break(entered.round)
+                return ended
+        raise NoNodeError(left, "somebody deletes it again and again")
+
+    def _vacate(self, entered: Entered) -> Flow[bool]:
+        """Leave one's seat, and end the round with the last; whether it was that.
+
+        Raises:
+            LostError: somebody deleted it before.
+        """
+        ended, _ = yield from self._get_up(entered, [], [], [])
+        return ended
+
+    def _get_up(
+        self,
+        entered: Entered,
+        also: list[TxnOp],
+        at_end: list[TxnOp],
+        if_all: list[Compare],
+    ) -> Flow[tuple[bool, list[Any]]]:
+        """Leave one's seat; whether it was the last, and the results if not.
+
+        Args:
+            entered: Whose. Seats of another round have the same names, so that it is this round is
+                a condition of everything.
+            also: What is done too, while others sit there still.
+            at_end: What is done too when nobody does.
+            if_all: Conditions of that.
+
+        Raises:
+            LostError: somebody deleted the seat, or the conditions of the end do not hold.
+            NoNodeError: `also` met it.
+        """
+        is_it: list[Compare] = self._is_round(entered.round)
+        seat: TxnOp = Delete(entered.seat, ANY_VERSION)
+        alone: list[Compare] = [*is_it, self._inside(Relation.EQUAL, 1), *if_all]
+        end: list[TxnOp] = [seat, Delete(self._round, ANY_VERSION), *at_end]
+        with_others: list[Compare] = [*is_it, self._inside(Relation.GREATER, 1)]
+        for _ in range(ATTEMPTS_MAX):
+            try:
+                is_done, results = yield from transact([seat, *also], with_others)
+                if is_done:
+                    return False, results
+                is_done, results = yield from transact(end, alone, [ReadStat(self._round)])
+            except NoNodeError as error:
+                if error.failed:
+                    raise
+                break
+            if is_done:
+                return True, []
+            stat = results[0]
+            if stat is None or stat.czxid != entered.round or stat.num_children <= 1:
+                break
+            # Somebody has sat down in between.
+        raise LostError(f"somebody deleted {entered.seat}")
+
+    def _break(self, number: Zxid, phase: int | None = None) -> Flow[None]:
+        """End the round for everybody, unless it is in another phase by now, or over.
+
+        Raises:
+            KeeperError: what a request failed with.
+        """
+        is_it = self._is_round(number)
+        if phase is not None:
+            is_it.append(Compare(self._round, CompareField.VERSION, Relation.EQUAL, phase))
+        for _ in range(ATTEMPTS_MAX):
+            names = yield from children(self._round)
+            ops: list[TxnOp] = [Delete(join(self._round, name), ANY_VERSION) for name in names]
+            try:
+                yield from transact([*ops, Delete(self._round, ANY_VERSION)], is_it)
+            except (NoNodeError, NotEmptyError):
+                continue  # somebody came or went in between
+            return
+
+    def _is_round(self, number: Zxid) -> list[Compare]:
+        return [Compare(self._round, CompareField.CZXID, Relation.EQUAL, number)]
+
+    def _inside(self, relation: Relation, count: int) -> Compare:
+        return Compare(self._round, CompareField.NUM_CHILDREN, relation, count)
+
+    def _left(self, entered: Entered) -> str:
+        return join(self.path, f"left-{entered.round:x}")
+
+    def _mark(self, entered: Entered) -> str:
+        return join(self._left(entered), entered.seat.rpartition("/")[2])
+
+    def _broken(self) -> BrokenBarrierError:
+        return BrokenBarrierError(f"somebody went from {self.path} without leaving it")
+
+
+def _has_gone(names: list[str]) -> bool:
+    """Whether somebody has gone, of those who have come."""
+    return bool(names) and number_of(names[-1]) + 1 > len(names)
+
+
+def _set(watched: str | None, near: Bell) -> list[tuple[str, WatchKind, Bell]]:
+    return [] if watched is None or near.is_rung else [(watched, WatchKind.CHILD, near)]

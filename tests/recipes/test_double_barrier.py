@@ -1,0 +1,481 @@
+"""The double barrier: together in, together out, round after round, whoever dies."""
+
+from typing import Any
+
+import pytest
+
+from raykeeper.client.errors import (
+    BarrierFullError,
+    BrokenBarrierError,
+    LostError,
+    RecipeError,
+    SessionExpiredError,
+    WaitTimeoutError,
+)
+from raykeeper.client.recipes.double_barrier import DoubleBarrier, OnCrash
+from raykeeper.client.recipes.steps import children
+from raykeeper.znodes.errors import BadArgumentsError
+from raykeeper.znodes.requests import Delete, SetData, Transaction
+from tests.recipes.stage import Member, Outcome, Stage
+
+PATH = "/barriers/x"
+MODES: list[OnCrash] = ["abort", "continue"]
+both = pytest.mark.parametrize("mode", MODES)
+
+
+class Crew:
+    """Members, and the barrier of each."""
+
+    def __init__(self, stage: Stage, size: int, mode: OnCrash, more: int = 0) -> None:
+        self.stage = stage
+        self.members = [stage.member(session_timeout_ms=2_000) for _ in range(size + more)]
+        self.barriers: list[DoubleBarrier[Any]] = [
+            member.double_barrier(PATH, size, b"%d" % place, mode)
+            for place, member in enumerate(self.members)
+        ]
+        self.watcher = stage.member()
+
+    def enter(self, place: int, **options: Any) -> Outcome:
+        return self.members[place].begin(self.barriers[place].enter, **options)
+
+    def leave(self, place: int, **options: Any) -> Outcome:
+        return self.members[place].begin(self.barriers[place].leave, **options)
+
+    def begin(self, *places: int) -> list[Outcome]:
+        """All of these enter."""
+        return [self.enter(place) for place in places]
+
+    def end(self, *places: int) -> list[Outcome]:
+        """All of these leave."""
+        return [self.leave(place) for place in places]
+
+    def left_behind(self) -> list[str]:
+        """What there is when containers had time to go."""
+        self.stage.pass_time(500)
+        names: list[str] = self.watcher.do(children(PATH))
+        return names
+
+
+class Between:
+    """A client for whose second transaction from now on something else is quicker."""
+
+    def __init__(self, member: Member, what: Any) -> None:
+        self._member, self._what, self._left = member, what, 2
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._member, name)
+
+    def submit(self, ask: Any, token: Any) -> None:
+        if isinstance(ask, Transaction):
+            self._left -= 1
+            if not self._left:
+                self._what()
+        self._member.submit(ask, token)
+
+
+def done(waits: list[Outcome]) -> list[bool]:
+    return [wait.is_done for wait in waits]
+
+
+def errors(waits: list[Outcome]) -> list[type | None]:
+    assert all(wait.is_done for wait in waits)
+    return [None if wait.error is None else type(wait.error) for wait in waits]
+
+
+@both
+def test_all_enter_together_and_leave_together(stage: Stage, mode: OnCrash) -> None:
+    crew = Crew(stage, 3, mode)
+    rounds = []
+    for _ in range(3):
+        waits = crew.begin(0, 1)
+        assert done(waits) == [False, False]
+        waits += crew.begin(2)
+        assert errors(waits) == [None] * 3
+        rounds.append({wait.value.round for wait in waits})
+        waits = crew.end(2, 0)
+        assert done(waits) == [False, False]
+        waits += crew.end(1)
+        assert errors(waits) == [None] * 3
+    assert [len(each) for each in rounds] == [1, 1, 1]
+    assert rounds == sorted(rounds, key=min)
+    assert crew.left_behind() == []
+
+
+@both
+def test_one_alone_needs_not_wait(stage: Stage, mode: OnCrash) -> None:
+    alice = stage.member()
+    barrier = alice.double_barrier(PATH, 1, on_crash=mode)
+    for _ in range(2):
+        barrier.enter()
+        barrier.leave(timeout_s=0)
+    barrier.cross(timeout_s=0)
+
+
+def test_crossing_is_both(stage: Stage) -> None:
+    crew = Crew(stage, 2, "abort")
+    alice, bob = crew.members
+    for _ in range(3):
+        first = alice.begin(crew.barriers[0].cross)
+        assert not first.is_done
+        second = bob.begin(crew.barriers[1].cross)
+        assert errors([first, second]) == [None, None]
+
+
+def test_what_it_costs_if_others_go_on(stage: Stage) -> None:
+    crew = Crew(stage, 10, "continue")
+    crew.begin(*range(10))
+    crew.end(*range(10))
+    for member in crew.members:
+        member.asked.clear()
+        member.events = 0
+    crew.begin(*range(10))
+    first, *others, last = crew.members
+    assert dict(first.asked) == {"Transaction": 2, "Create": 1, "GetData": 2}
+    assert [dict(m.asked) for m in others] == [{"Transaction": 1, "GetData": 2}] * 8
+    assert dict(last.asked) == {"Transaction": 1, "GetData": 1}
+    assert [member.events for member in crew.members] == [1] * 9 + [0]
+    crew.end(*range(10))
+    assert [m.asked["Transaction"] for m in crew.members] == [3] + [2] * 8 + [3]
+    assert sum(m.asked.total() for m in crew.members) == 6 + 8 * 4 + 4
+    assert [member.events for member in crew.members] == [2] * 9 + [1]
+
+
+def test_what_it_costs_if_a_crash_aborts(stage: Stage) -> None:
+    crew = Crew(stage, 10, "abort")
+    crew.begin(*range(10))
+    events = [member.events for member in crew.members]
+    # The first is told of each who comes; each other one that all have come.
+    assert events[0] <= 10 + 1
+    assert all(count <= 2 for count in events[1:])
+    crew.end(*range(10))
+    assert sum(m.events for m in crew.members) <= 4 * 10
+    assert sum(m.asked.total() for m in crew.members) <= 11 * 10
+
+
+@both
+def test_one_too_many_is_refused(stage: Stage, mode: OnCrash) -> None:
+    crew = Crew(stage, 2, mode, more=1)
+    crew.begin(0, 1)
+    with pytest.raises(BarrierFullError, match="all 2 have entered /barriers/x"):
+        _ = crew.enter(2).value
+    crew.end(0)
+    with pytest.raises(BarrierFullError):
+        _ = crew.enter(2).value
+    crew.end(1)
+    wait = crew.enter(2)
+    assert not wait.is_done
+    crew.begin(0)
+    assert wait.is_done
+
+
+def test_who_is_inside_may_not_enter_and_who_is_not_may_not_leave(stage: Stage) -> None:
+    barrier = stage.member().double_barrier(PATH, 1)
+    with pytest.raises(RecipeError, match="has not entered"):
+        barrier.leave()
+    barrier.enter()
+    with pytest.raises(RecipeError, match="has entered"):
+        barrier.enter()
+    barrier.leave()
+    with pytest.raises(RecipeError, match="has not entered"):
+        barrier.leave()
+
+
+@pytest.mark.parametrize("victim", range(3))
+def test_a_death_while_they_gather_breaks_it(stage: Stage, victim: int) -> None:
+    crew = Crew(stage, 4, "abort")
+    waits = crew.begin(0, 1, 2)
+    crew.members[victim].die()
+    stage.pass_time(4_000)
+    assert errors([w for place, w in enumerate(waits) if place != victim]) == [
+        BrokenBarrierError,
+        BrokenBarrierError,
+    ]
+    assert crew.left_behind() == []
+
+
+@pytest.mark.parametrize("victim", range(3))
+def test_a_death_while_they_gather_leaves_a_place(stage: Stage, victim: int) -> None:
+    crew = Crew(stage, 4, "continue", more=1)
+    waits = crew.begin(0, 1, 2)
+    crew.members[victim].die()
+    stage.pass_time(4_000)
+    waits += crew.begin(3)
+    alive = [w for place, w in enumerate(waits) if place != victim]
+    assert done(alive) == [False] * 3
+    alive += crew.begin(4)
+    assert errors(alive) == [None] * 4
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_death_of_the_only_one_leaves_a_clean_round(stage: Stage, mode: OnCrash) -> None:
+    crew = Crew(stage, 2, mode, more=1)
+    crew.begin(0)
+    crew.members[0].die()
+    names: list[str] = ["p"]
+    while names:
+        stage.pass_time(50)
+        names = crew.watcher.do(children(f"{PATH}/round"))
+    waits = crew.begin(1, 2)
+    assert errors(waits) == [None, None]
+
+
+@pytest.mark.parametrize("outside", [0, 1, 2])
+@pytest.mark.parametrize("victim", range(3))
+def test_a_death_inside_breaks_it_for_who_leaves(stage: Stage, victim: int, outside: int) -> None:
+    """`outside` have left before."""
+    crew = Crew(stage, 3, "abort")
+    crew.begin(0, 1, 2)
+    others = [place for place in range(3) if place != victim]
+    waits = crew.end(*others[:outside])
+    crew.members[victim].die()
+    stage.pass_time(4_000)
+    waits += crew.end(*others[outside:])
+    stage.pass_time(1_000)
+    assert errors(waits) == [BrokenBarrierError] * 2
+    assert crew.left_behind() == []
+
+
+@pytest.mark.parametrize("outside", [0, 1, 2])
+@pytest.mark.parametrize("victim", range(3))
+def test_a_death_inside_keeps_nobody(stage: Stage, victim: int, outside: int) -> None:
+    crew = Crew(stage, 3, "continue")
+    crew.begin(0, 1, 2)
+    others = [place for place in range(3) if place != victim]
+    waits = crew.end(*others[:outside])
+    crew.members[victim].die()
+    assert done(waits) == [False] * outside
+    stage.pass_time(4_000)
+    waits += crew.end(*others[outside:])
+    stage.pass_time(1_000)
+    assert errors(waits) == [None] * 2
+    assert crew.left_behind() == []
+
+
+def test_a_death_outside_breaks_it_for_the_others(stage: Stage) -> None:
+    crew = Crew(stage, 3, "abort")
+    crew.begin(0, 1, 2)
+    crew.end(0)
+    crew.members[0].die()
+    stage.pass_time(4_000)
+    waits = crew.end(1, 2)
+    assert errors(waits) == [BrokenBarrierError] * 2
+    assert crew.left_behind() == []
+
+
+def test_a_death_outside_keeps_nobody(stage: Stage) -> None:
+    crew = Crew(stage, 2, "continue")
+    crew.begin(0, 1)
+    crew.end(0)
+    crew.members[0].die()
+    stage.pass_time(4_000)
+    assert errors(crew.end(1)) == [None]
+
+
+@pytest.mark.parametrize("timeout_s", [0, 1])
+def test_who_gives_up_breaks_it(stage: Stage, timeout_s: float) -> None:
+    crew = Crew(stage, 3, "abort")
+    waits = crew.begin(0)
+    hurried = crew.enter(1, timeout_s=timeout_s)
+    stage.pass_time(1_200)
+    assert errors([*waits, hurried]) == [BrokenBarrierError, WaitTimeoutError]
+    assert crew.left_behind() == []
+    assert errors(crew.begin(0, 1, 2)) == [None] * 3
+
+
+@pytest.mark.parametrize("timeout_s", [0, 1])
+def test_who_gives_up_leaves_a_place(stage: Stage, timeout_s: float) -> None:
+    crew = Crew(stage, 2, "continue")
+    hurried = crew.enter(0, timeout_s=timeout_s)
+    stage.pass_time(1_200)
+    assert errors([hurried]) == [WaitTimeoutError]
+    before = crew.members[0].events
+    assert crew.left_behind() == []
+    wait = crew.enter(1)
+    assert not wait.is_done
+    assert crew.members[0].events == before
+    assert errors([crew.enter(0), wait]) == [None, None]
+
+
+@both
+@pytest.mark.parametrize("timeout_s", [0, 1])
+def test_who_gives_up_leaving_has_left(stage: Stage, mode: OnCrash, timeout_s: float) -> None:
+    crew = Crew(stage, 2, mode)
+    crew.begin(0, 1)
+    hurried = crew.leave(0, timeout_s=timeout_s)
+    stage.pass_time(1_200)
+    with pytest.raises(WaitTimeoutError, match="not all 2 left"):
+        _ = hurried.value
+    other = crew.leave(1)
+    assert errors([other]) == [BrokenBarrierError if mode == "abort" else None]
+    assert crew.left_behind() == []
+    assert errors(crew.begin(0, 1)) == [None, None]
+
+
+@both
+def test_a_result_that_nobody_takes_is_as_a_death(stage: Stage, mode: OnCrash) -> None:
+    crew = Crew(stage, 2, mode)
+    waits = crew.begin(0)
+    crew.enter(1).run.abandon()
+    stage.rest()
+    left = crew.leave(0)
+    assert errors([*waits, left]) == [None, BrokenBarrierError if mode == "abort" else None]
+    assert crew.left_behind() == []
+    assert errors(crew.begin(0, 1)) == [None, None]
+
+
+@both
+def test_abandoned_it_leaves_nothing_behind(stage: Stage, mode: OnCrash) -> None:
+    crew = Crew(stage, 2, mode)
+    crew.enter(0).run.abandon()
+    stage.rest()
+    assert crew.left_behind() == []
+    crew.begin(0, 1)
+    crew.leave(0).run.abandon()
+    stage.rest()
+    crew.leave(1)
+    assert crew.left_behind() == []
+
+
+@both
+def test_a_slow_one_of_a_round_is_never_counted_in_the_next(stage: Stage, mode: OnCrash) -> None:
+    crew = Crew(stage, 2, mode, more=1)
+    crew.begin(0, 1)
+    crew.members[1].freeze()
+    left = crew.leave(0)
+    with pytest.raises(BarrierFullError):
+        _ = crew.enter(2).value
+    stage.pass_time(4_000)  # its session has ended
+    assert errors([left]) == [BrokenBarrierError if mode == "abort" else None]
+    waits = crew.begin(0)
+    assert done(waits) == [False]
+    crew.members[1].thaw()
+    assert done(waits) == [False]
+    with pytest.raises(SessionExpiredError):
+        _ = crew.leave(1).value
+    assert errors(waits + crew.begin(2)) == [None, None]
+
+
+def test_who_is_thawed_after_its_round_was_broken_is_told(stage: Stage) -> None:
+    crew = Crew(stage, 3, "abort")
+    waits = crew.begin(0, 1)
+    crew.members[0].freeze()
+    waits[1].run.abandon()
+    stage.rest()
+    fresh = crew.begin(1, 2)
+    assert done(fresh) == [False, False]
+    crew.members[0].thaw()
+    assert errors(waits[:1]) == [BrokenBarrierError]
+    assert errors([crew.enter(0), *fresh]) == [None] * 3
+
+
+@both
+@pytest.mark.parametrize("cut", range(3))
+def test_a_lost_link_breaks_nothing(stage: Stage, mode: OnCrash, cut: int) -> None:
+    crew = Crew(stage, 3, mode)
+    waits = crew.begin(0, 1)
+    crew.members[cut].cut()
+    waits += crew.begin(2)
+    stage.pass_time(500)
+    crew.members[cut].mend()
+    assert errors(waits) == [None] * 3
+    crew.members[cut].cut()
+    waits = crew.end(0, 1, 2)
+    stage.pass_time(500)
+    crew.members[cut].mend()
+    assert errors(waits) == [None] * 3
+
+
+def test_a_round_over_several_servers() -> None:
+    stage = Stage(3)
+    members = [stage.member(server=1 + place % 3) for place in range(6)]
+    barriers = [member.double_barrier(PATH, 6) for member in members]
+    for _ in range(3):
+        ins = [m.begin(b.enter) for m, b in zip(members, barriers, strict=True)]
+        assert errors(ins) == [None] * 6
+        outs = [m.begin(b.leave) for m, b in zip(members, barriers, strict=True)]
+        assert errors(outs) == [None] * 6
+    assert stage.reported == []
+
+
+@both
+def test_other_terms_are_refused(stage: Stage, mode: OnCrash) -> None:
+    alice, bob = stage.member(), stage.member()
+    wait = alice.begin(alice.double_barrier(PATH, 3, on_crash=mode).enter)
+    with pytest.raises(BadArgumentsError, match=f"others have entered as '3 {mode}'"):
+        bob.double_barrier(PATH, 2, on_crash=mode).enter()
+    assert wait.is_done == (mode == "abort")
+    alice.close()
+
+
+def test_a_place_that_is_deleted_is_told(stage: Stage) -> None:
+    crew = Crew(stage, 2, "continue")
+    entered = crew.begin(0, 1)[0].value
+    crew.watcher.ask(Delete(entered.seat, -1))
+    with pytest.raises(LostError):
+        _ = crew.leave(0).value
+    assert errors(crew.end(1)) == [None]
+
+
+def test_a_place_that_is_deleted_breaks_it(stage: Stage) -> None:
+    crew = Crew(stage, 2, "abort")
+    entered = crew.begin(0, 1)[0].value
+    crew.watcher.ask(Delete(entered.seat, -1))
+    assert errors(crew.end(0, 1)) == [BrokenBarrierError] * 2
+    waits = crew.begin(0)
+    (name,) = crew.watcher.do(children(f"{PATH}/round"))
+    crew.watcher.ask(Delete(f"{PATH}/round/{name}", -1))
+    assert errors(waits) == [BrokenBarrierError]
+
+
+@both
+def test_a_touched_round_ends_no_wait(stage: Stage, mode: OnCrash) -> None:
+    crew = Crew(stage, 2, mode)
+    crew.begin(0, 1)
+    waits = crew.end(0)
+    crew.watcher.ask(SetData(f"{PATH}/round", b"touched", -1))
+    assert done(waits) == [False]
+    assert errors(waits + crew.end(1)) == [None, None]
+
+
+@both
+def test_the_end_of_the_session_ends_every_wait(stage: Stage, mode: OnCrash) -> None:
+    crew = Crew(stage, 2, mode)
+    wait = crew.enter(0)
+    crew.members[0].cut()
+    stage.pass_time(3_000)
+    assert errors([wait]) == [SessionExpiredError]
+
+
+@pytest.mark.parametrize("size", [0, -1, 501, True, 1.5, "2"])
+def test_bad_arguments(stage: Stage, size: int) -> None:
+    alice = stage.member()
+    with pytest.raises(BadArgumentsError, match="size must be 1 to 500"):
+        alice.double_barrier(PATH, size)
+    with pytest.raises(BadArgumentsError, match="on_crash"):
+        alice.double_barrier(PATH, 1, on_crash="ignore")  # type: ignore[arg-type]
+    with pytest.raises(BadArgumentsError, match="identifier"):
+        alice.double_barrier(PATH, 1, "me")  # type: ignore[arg-type]
+    with pytest.raises(BadArgumentsError, match="timeout_s"):
+        alice.double_barrier(PATH, 1).enter(timeout_s=-1)
+
+
+def test_it_may_have_as_many_as_promised(stage: Stage) -> None:
+    alice: Member = stage.member()
+    waits = [alice.begin(alice.double_barrier(PATH, 500).enter) for _ in range(499)]
+    waits[7].run.abandon()
+    stage.rest()
+    assert errors(waits[:7]) == [BrokenBarrierError] * 7
+    assert errors(waits[8:]) == [BrokenBarrierError] * 491
+
+
+def test_who_gives_up_while_another_one_comes_leaves_nothing_behind(stage: Stage) -> None:
+    crew = Crew(stage, 3, "continue", more=1)
+    wait = crew.enter(0)
+    alice, bob = crew.members[:2]
+    before = alice.asked["Transaction"]
+    alice.flows.host = Between(alice, lambda: crew.enter(1))
+    wait.run.abandon()
+    stage.rest()
+    assert bob.asked["Transaction"] == 1
+    assert alice.asked["Transaction"] - before == 3
+    assert len(crew.watcher.do(children(f"{PATH}/round"))) == 1
