@@ -55,6 +55,7 @@ from raykeeper.client.recipes.lock_queue import HeldElement, LockQueue
 from raykeeper.client.recipes.multi_lock import MultiHeld, MultiLock
 from raykeeper.client.recipes.picking import Instance, RandomPick, RoundRobin, Sticky
 from raykeeper.client.recipes.priority_queue import PriorityQueue
+from raykeeper.client.recipes.published import Edition, Published
 from raykeeper.client.recipes.queue import Queue
 from raykeeper.client.recipes.read_write_lock import ReadWriteLock
 from raykeeper.client.recipes.reentrant_lock import ReentrantLock
@@ -111,6 +112,8 @@ __all__ = [
     "FencedResource",
     "DurableFencedResource",
     "Counter",
+    "Published",
+    "Edition",
     "TreeCache",
     "ChildrenCache",
     "TreeChange",

@@ -18,6 +18,7 @@ from raykeeper.client.recipes.lock import Lock
 from raykeeper.client.recipes.lock_queue import LockQueue
 from raykeeper.client.recipes.multi_lock import MultiLock
 from raykeeper.client.recipes.priority_queue import PriorityQueue
+from raykeeper.client.recipes.published import Published
 from raykeeper.client.recipes.queue import Queue
 from raykeeper.client.recipes.read_write_lock import ReadWriteLock
 from raykeeper.client.recipes.recipe import FlowRunner, K
@@ -85,6 +86,10 @@ class OfferedRecipes(Generic[K]):
     ) -> ChildrenCache[K]:
         """A copy of the children of a znode. See client/recipes/tree_cache.py."""
         return ChildrenCache(self._runner(), path, on_change, on_error, znodes_max)
+
+    def published(self, path: str) -> Published[K]:
+        """Many values, of which nobody sees a part. See client/recipes/published.py."""
+        return Published(self._runner(), path)
 
     def counter(self, path: str, default: int = 0) -> Counter[K]:
         """A shared integer. See client/recipes/counter.py."""

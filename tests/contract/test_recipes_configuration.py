@@ -229,3 +229,30 @@ def test_a_callback_may_use_the_cache_and_the_client(room: Room) -> None:
         client.create("/app/a")
         assert turn.wait(10)
     client.close()
+
+
+def test_readers_of_many_threads_see_whole_versions(
+    connect: Open, pool: ThreadPoolExecutor
+) -> None:
+    ours, theirs = connect().published("/app/routes"), connect().published("/app/routes")
+    versions = [{str(name): b"%d" % number for name in range(number)} for number in range(20)]
+    ours.publish(versions[0])
+    last = threading.Event()
+
+    def told(new: Any, old: Any) -> None:
+        assert new.values in versions
+        if new.values == versions[-1]:
+            last.set()
+
+    def read() -> None:
+        while not last.is_set():
+            assert theirs.read().values in versions
+
+    live = theirs.follow(told)
+    readers = [pool.submit(read) for _ in range(2)]
+    for values in versions[1:]:
+        ours.publish(values)
+    for reader in readers:
+        reader.result(10)
+    assert live.newest.values == versions[-1]
+    live.close()

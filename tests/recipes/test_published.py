@@ -1,0 +1,400 @@
+"""Publications: nobody ever sees a part of one, whoever dies when."""
+
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+
+import pytest
+
+from raykeeper.client.errors import (
+    InvalidValueError,
+    LostError,
+    SessionExpiredError,
+)
+from raykeeper.client.outstanding import Unwatch
+from raykeeper.client.recipes.published import OPS_AT_ONCE, Edition
+from raykeeper.client.recipes.steps import children
+from raykeeper.znodes.errors import BadArgumentsError, BadVersionError, NoNodeError
+from raykeeper.znodes.requests import Delete, SetData, WatchKind
+from tests.recipes.server_memory import forget, watches
+from tests.recipes.stage import Member, Outcome, Stage
+
+PATH = "/app/routes"
+OLD = {"a": b"old", "b": b"old", "c": b"old"}
+MANY = {f"n{number}": b"%d" % number for number in range(2 * OPS_AT_ONCE + 50)}
+NEW = {"b": b"new", "d": b"new", **MANY}
+
+
+def versions(member: Member) -> list[str]:
+    return sorted(member.do(children(f"{PATH}/versions")))
+
+
+def busy(member: Member) -> list[str]:
+    names: list[str] = member.do(children(f"{PATH}/publishing"))
+    return names
+
+
+class Reader:
+    """Who follows, and what it was told."""
+
+    def __init__(self, member: Member) -> None:
+        self.member = member
+        self.told: list[Edition | None] = []
+        self.errors: list[Exception] = []
+        self.live = member.published(PATH).follow(self._changed, self.errors.append)
+
+    def _changed(self, new: Edition | None, old: Edition | None) -> None:
+        assert old == (self.told[-1] if self.told else None)
+        self.told.append(new)
+
+    def check(self, *allowed: dict[str, bytes]) -> None:
+        """Whatever it was told, and finds, is one of these, and never goes back."""
+        read = self.member.published(PATH).read()
+        for edition in [*self.told, read, self.live.newest]:
+            assert edition is not None
+            assert edition.values in allowed
+        numbers = [edition.version for edition in self.told if edition]
+        assert numbers == sorted(set(numbers))
+        assert self.errors == []
+
+
+def before_each_ask(
+    monkeypatch: pytest.MonkeyPatch, member: Member, act: Callable[[int], bool]
+) -> None:
+    """Call `act` with the number of each request of a member; whether it is made at all."""
+    submit, numbers = member.submit, count(1)
+
+    def asked(ask: Any, token: Any) -> None:
+        if act(next(numbers)):
+            submit(ask, token)
+
+    monkeypatch.setattr(member, "submit", asked)
+
+
+def test_it_is_published_and_read(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    ours, theirs = alice.published(PATH), bob.published(PATH)
+    with pytest.raises(NoNodeError):
+        ours.read()
+    first = ours.publish(OLD)
+    assert theirs.read() == Edition(first, OLD)
+    second = theirs.publish({})
+    assert second > first
+    assert ours.read() == Edition(second, {})
+    third = ours.publish(NEW)
+    assert theirs.read() == Edition(third, NEW)
+    assert (len(versions(alice)), busy(alice)) == (1, [])
+
+
+def test_who_follows_sees_each_version_whole(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    reader = Reader(bob)
+    assert (reader.told, reader.live.newest, reader.live.is_missing) == ([], None, True)
+    for values in (OLD, NEW, {}):
+        alice.published(PATH).publish(values)
+    assert [edition and edition.values for edition in reader.told] == [OLD, NEW, {}]
+    assert reader.live.newest == reader.told[-1]
+    reader.live.close()
+    alice.published(PATH).publish(OLD)
+    assert len(reader.told) == 3
+    assert watches(stage) == 0
+
+
+def test_what_it_costs(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    ours, theirs = alice.published(PATH), bob.published(PATH)
+    ours.publish(OLD)
+    alice.asked.clear()
+    ours.publish(OLD)
+    assert dict(alice.asked) == {
+        "Create": 1,
+        "GetData": 1,
+        "Transaction": 2,
+        "MultiRead": 1,
+        "GetChildren": 1,
+        "Delete": 4,
+    }
+    bob.asked.clear()
+    theirs.read()
+    assert dict(bob.asked) == {"GetData": 5, "GetChildren": 1}
+
+
+def test_between_any_two_steps_of_a_publisher_readers_see_a_whole_version(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice, bob = stage.member(), stage.member()
+    alice.published(PATH).publish(OLD)
+    reader = Reader(bob)
+    steps: list[int] = []
+
+    def look(number: int) -> bool:
+        reader.check(OLD, NEW)
+        steps.append(number)
+        return True
+
+    before_each_ask(monkeypatch, alice, look)
+    alice.published(PATH).publish(NEW)
+    reader.check(OLD, NEW)
+    assert len(steps) > 10
+    assert [edition and edition.values for edition in reader.told] == [OLD, NEW]
+
+
+def test_between_any_two_steps_of_a_reader_others_may_publish(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice, bob = stage.member(), stage.member()
+    alice.published(PATH).publish(OLD)
+    every = [{str(number): b"%d" % number, "x": b"%d" % number} for number in range(30)]
+    left = iter(every)
+
+    def publish(number: int) -> bool:
+        stage.rest()
+        values = next(left, None)
+        if values is not None:
+            alice.published(PATH).publish(values)
+        return True
+
+    before_each_ask(monkeypatch, bob, publish)
+    reader = Reader(bob)
+    monkeypatch.undo()
+    reader.check(OLD, *every)
+    assert next(left, None) is None
+    assert reader.live.newest is not None
+    assert reader.live.newest.values == every[-1]
+
+
+def steps_of_a_publication() -> int:
+    stage = Stage()
+    alice = stage.member()
+    alice.published(PATH).publish(OLD)
+    alice.asked.clear()
+    alice.published(PATH).publish(NEW)
+    return sum(alice.asked.values())
+
+
+@pytest.mark.parametrize("is_taken", [True, False])
+@pytest.mark.parametrize("step", range(1, steps_of_a_publication() + 1))
+def test_a_publisher_may_die_at_any_step(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, step: int, is_taken: bool
+) -> None:
+    alice, bob, carol = stage.member(session_timeout_ms=2_000), stage.member(), stage.member()
+    alice.published(PATH).publish(OLD)
+    reader = Reader(bob)
+
+    def die(number: int) -> bool:
+        if number == step:
+            monkeypatch.setattr(alice, "_take", lambda: False)  # it hears nothing any more
+        return number < step + is_taken
+
+    before_each_ask(monkeypatch, alice, die)
+    publication = alice.begin(alice.published(PATH).publish, NEW)
+    assert not publication.is_done
+    reader.check(OLD, NEW)
+    alice.die()
+    reader.check(OLD, NEW)
+    stage.pass_time(3_000)
+    assert busy(bob) == []
+    reader.check(OLD, NEW)
+    last = {"e": b"last"}
+    carol.published(PATH).publish(last)
+    reader.check(OLD, NEW, last)
+    assert reader.live.newest is not None
+    assert reader.live.newest.values == last
+    assert len(versions(bob)) == 1  # whatever was left behind is cleared away
+
+
+@pytest.mark.parametrize("step", range(1, steps_of_a_publication() + 1))
+def test_a_publisher_may_lose_its_link_at_any_step(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    alice, bob = stage.member(), stage.member()
+    alice.published(PATH).publish(OLD)
+    reader = Reader(bob)
+    outcome = Outcome()
+
+    def lose(number: int) -> bool:
+        if number == step:
+            alice._is_cut = True
+            host, alice._host = alice._host, None
+            assert host is not None
+            alice.core.link_failed("cut by the test", alice.now())
+        return True
+
+    before_each_ask(monkeypatch, alice, lose)
+    outcome = alice.begin(alice.published(PATH).publish, NEW)
+    assert not outcome.is_done
+    reader.check(OLD, NEW)
+    alice.mend()
+    assert outcome.value > 0
+    reader.check(OLD, NEW)
+    assert reader.live.newest is not None
+    assert reader.live.newest.values == NEW
+    assert (len(versions(bob)), busy(bob)) == (1, [])
+
+
+@pytest.mark.parametrize("step", range(1, steps_of_a_publication() + 1))
+def test_a_publication_may_be_given_up_at_any_step(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    alice, bob = stage.member(), stage.member()
+    alice.published(PATH).publish(OLD)
+    reader = Reader(bob)
+    outcome = Outcome()
+
+    def freeze(number: int) -> bool:
+        if number == step:
+            alice.freeze()
+        return True
+
+    before_each_ask(monkeypatch, alice, freeze)
+    outcome = alice.begin(alice.published(PATH).publish, NEW)
+    outcome.run.abandon()
+    alice.thaw()
+    reader.check(OLD, NEW)
+    assert (len(versions(bob)), busy(bob)) == (1, [])
+
+
+def test_the_newer_one_of_two_publications_stays(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice, bob, carol = (stage.member() for _ in range(3))
+    alice.published(PATH).publish(OLD)
+    reader = Reader(carol)
+    taken: list[int] = []
+
+    def cross(number: int) -> bool:
+        stage.rest()
+        if number == 3:
+            taken.append(bob.published(PATH).publish(NEW))
+            assert len(versions(carol)) == 2  # what is being written is not cleared away
+        return True
+
+    before_each_ask(monkeypatch, alice, cross)
+    with pytest.raises(BadVersionError, match="newer version"):
+        alice.published(PATH).publish({"x": b"never"})
+    reader.check(OLD, NEW)
+    assert carol.published(PATH).read() == Edition(taken[0], NEW)
+    assert (len(versions(carol)), busy(carol)) == (1, [])
+
+
+@pytest.mark.parametrize("what", ["marker", "version"])
+def test_a_publication_whose_znodes_are_deleted_is_lost(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    alice, bob = stage.member(), stage.member()
+    alice.published(PATH).publish(OLD)
+
+    def delete(number: int) -> bool:
+        stage.rest()
+        if what == "marker":
+            for name in busy(bob):
+                bob.ask(Delete(f"{PATH}/publishing/{name}", -1))
+        elif len(names := versions(bob)) > 1:
+            path = f"{PATH}/versions/{names[-1]}"
+            for name in bob.do(children(path)):
+                bob.ask(Delete(f"{path}/{name}", -1))
+            bob.ask(Delete(path, -1))
+        return True
+
+    before_each_ask(monkeypatch, alice, delete)
+    with pytest.raises(LostError, match="somebody deleted"):
+        alice.published(PATH).publish(NEW)
+    monkeypatch.undo()
+    assert bob.published(PATH).read().values == OLD
+    alice.published(PATH).publish(NEW)
+    assert bob.published(PATH).read().values == NEW
+
+
+def test_what_outsiders_damage_is_told_and_the_last_whole_one_stays(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    ours = alice.published(PATH)
+    first = ours.publish(OLD)
+    reader = Reader(bob)
+    (name,) = versions(alice)
+    alice.ask(Delete(f"{PATH}/versions/{name}/a", -1))
+    with pytest.raises(InvalidValueError, match="2 values of 3"):
+        ours.read()
+    for junk in (b"", b"{}", b'{"version":"x"}'):
+        alice.ask(SetData(f"{PATH}/ready", junk, -1))
+        with pytest.raises(InvalidValueError, match="names no version"):
+            ours.read()
+    assert len(reader.errors) == 3
+    assert reader.live.newest == Edition(first, OLD)
+    assert isinstance(reader.live.last_error, InvalidValueError)
+    ours.publish(NEW)
+    assert [edition and edition.values for edition in reader.told] == [OLD, NEW]
+
+
+def test_what_is_deleted_is_told(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    alice.published(PATH).publish(OLD)
+    reader = Reader(bob)
+    alice.ask(Delete(f"{PATH}/ready", -1))
+    assert reader.told[1:] == [None]
+    assert reader.live.is_missing
+    alice.published(PATH).publish(NEW)
+    assert reader.told[-1] == reader.live.newest == alice.published(PATH).read()
+
+
+@pytest.mark.parametrize("remembers", [True, False])
+def test_a_reader_without_a_link_catches_up(stage: Stage, remembers: bool) -> None:
+    alice, bob = stage.member(), stage.member()
+    alice.published(PATH).publish(OLD)
+    reader = Reader(bob)
+    bob.cut()
+    for number in range(3):
+        alice.published(PATH).publish({"n": b"%d" % number})
+    if not remembers:
+        forget(stage)
+    bob.mend()
+    assert [edition and edition.values for edition in reader.told] == [OLD, {"n": b"2"}]
+
+
+def test_the_end_of_the_session(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member(session_timeout_ms=2_000)
+    alice.published(PATH).publish(OLD)
+    reader = Reader(bob)
+    bob.cut()
+    publication = bob.begin(bob.published(PATH).publish, NEW)
+    stage.pass_time(3_000)
+    with pytest.raises(SessionExpiredError):
+        _ = publication.value
+    assert reader.live.newest is not None
+    assert (reader.live.newest.values, reader.live.is_current) == (OLD, False)
+    assert alice.published(PATH).read().values == OLD
+
+
+def test_following_that_nobody_waited_for_leaves_no_watch(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    alice.published(PATH).publish(OLD)
+    bob.cut()
+    wait = bob.begin(bob.published(PATH).follow)
+    wait.run.abandon()
+    bob.mend()
+    assert watches(stage) == 0
+    reader = Reader(bob)
+    bob.ask(Unwatch(f"{PATH}/ready", WatchKind.ANY, None))
+    alice.published(PATH).publish(NEW)
+    reader.check(OLD, NEW)
+    assert len(reader.told) == 2
+
+
+def test_long_values_are_written_in_several_transactions(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    values = {str(number): bytes([number]) * 600_000 for number in range(5)}
+    alice.published(PATH).publish(values)
+    assert alice.asked["Transaction"] >= 6
+    assert bob.published(PATH).read().values == values
+
+
+@pytest.mark.parametrize(
+    "values",
+    [None, 7, [("a", b"")], {"": b""}, {"a/b": b""}, {".": b""}, {7: b""}, {"a": "text"}],
+)
+def test_bad_arguments_are_refused(stage: Stage, values: Any) -> None:
+    alice = stage.member()
+    with pytest.raises(BadArgumentsError):
+        alice.published(PATH).publish(values)
+    with pytest.raises(BadArgumentsError):
+        alice.published("/")
+    assert dict(alice.asked) == {}
