@@ -100,6 +100,10 @@ class Mortals:
             self._queue(path, Millis(now + ttl_ms))
         elif znode.creates and not znode.children:
             self._queue(path, now)
+        else:
+            # One of before at this path may have been due; the end of the last mortal of all is
+            # told to nobody here.
+            self._due.pop(path, None)
 
     def _gone(self, path: str, now: Millis) -> None:
         self._due.pop(path, None)

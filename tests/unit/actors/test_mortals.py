@@ -72,6 +72,20 @@ def test_a_container_goes_when_its_last_child_has_gone() -> None:
     assert "/c" not in reign.leader.state.tree.mortals
 
 
+def test_a_container_is_not_due_for_one_that_was_there_before() -> None:
+    reign = Reign()
+    reign.create("/c", CONTAINER)
+    reign.create("/c/a")
+    reign.do(Delete("/c/a", -1))
+    # The server tells of no change while there is no container, nor znode with a TTL.
+    reign.leader.do(reign.session, Delete("/c", -1))
+    reign.create("/c", CONTAINER)
+    assert reign.due(10_000) == []
+    reign.create("/c/a")
+    reign.do(Delete("/c/a", -1))
+    assert reign.due(10_000) == ["/c"]
+
+
 def test_children_that_end_with_their_session_or_in_a_transaction_count() -> None:
     reign = Reign()
     reign.create("/c", CONTAINER)
