@@ -22,6 +22,7 @@ from raykeeper.client.errors import NoNodeError
 from raykeeper.client.flows import Flow
 from raykeeper.client.recipes.elements import PRIORITY, Element, Elements
 from raykeeper.client.recipes.recipe import FlowRunner, K, operation
+from raykeeper.client.recipes.replacing import still_wanted
 from raykeeper.client.recipes.steps import give_up_after, transact
 from raykeeper.znodes.paths import join
 from raykeeper.znodes.requests import ANY_VERSION, Delete, ReadData
@@ -84,6 +85,8 @@ class Taking(Elements[K]):
         try:
             _, results = yield from transact([ReadData(path), Delete(path, ANY_VERSION)])
         except NoNodeError:
+            # What was listed may be long gone: who has given up does not try all of it.
+            yield from still_wanted()
             return None
         return Element(results[0][0], path)
 

@@ -52,6 +52,20 @@ def test_each_element_goes_to_one_of_many_who_want_it(stage: Stage) -> None:
     assert line(members[0]) == []
 
 
+def test_who_has_given_up_does_not_try_all_that_was_listed(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    queue = alice.queue(PATH)
+    queue.put_many([b"%d" % n for n in range(9)])
+    assert queue.get() == b"0"
+    for _ in range(8):
+        bob.queue(PATH).get()
+    alice.asked.clear()
+    alice.freeze()
+    alice.begin(queue.get).run.abandon()
+    alice.thaw()
+    assert alice.asked == {"Transaction": 1}
+
+
 def test_what_it_costs(stage: Stage) -> None:
     alice, bob = stage.member(), stage.member()
     alice.queue(PATH, size_max=9).put(b"0")
