@@ -18,20 +18,23 @@ class Holder(Struct, frozen=True):
 
     process: Process
     held: Held[Any]
+    whole: Any
+    """What it is a part of, and lost and released with; else the same."""
 
     @property
     def believes(self) -> bool:
         """Whether it would say that it holds it, if it looked now."""
-        if self.process.is_killed or self.held.is_released:
+        if self.process.is_killed or self.held.is_released or self.whole.is_released:
             return False
         with self.process.seen_from_outside():
-            return not self.held.lost.is_set()
+            return not self.whole.lost.is_set()
 
     @property
     def is_past(self) -> bool:
         """Whether nobody will ever look again."""
         process = self.process
-        return process.is_killed or self.held.is_released or (process.is_over and not self.believes)
+        is_released = self.held.is_released or self.whole.is_released
+        return process.is_killed or is_released or (process.is_over and not self.believes)
 
     def __str__(self) -> str:
         return f"{self.process.name} with {show_zxid(self.held.token)}"
@@ -41,21 +44,29 @@ class Holders:
     """Those who were given the same thing, of which there is one, or there are a few."""
 
     def __init__(self, schedule: Schedule, what: str, room: int = 1) -> None:
-        self.granted = 0
         self.room = room
         self._schedule = schedule
         self._what = what
         self._holders: list[Holder] = []
         self._last: Zxid = ZERO
 
-    def got(self, process: Process, held: Held[Any], *, in_order: bool = True) -> None:
-        """A script was given it; `in_order`: with a newer token than everybody before."""
-        holder = Holder(process, held)
+    @property
+    def is_held(self) -> bool:
+        """Whether anybody may believe so."""
+        return bool(self._holders)
+
+    def got(
+        self, process: Process, held: Held[Any], *, in_order: bool = True, whole: Any = None
+    ) -> bool:
+        """A script was given it; whether it was not lost before.
+
+        `in_order`: with a newer token than everybody before.
+        """
+        holder = Holder(process, held, whole if whole is not None else held)
         if self._schedule.trace is not None:
             self._schedule.say(f"client {process.member.name} holds {self._what}: {holder}")
         if not holder.believes:
-            return
-        self.granted += 1
+            return False
         if in_order:
             assert held.token > self._last, (
                 f"TokenOrder: {holder} has {self._what}, after {show_zxid(self._last)}"
@@ -63,6 +74,7 @@ class Holders:
             self._last = held.token
         self._holders.append(holder)
         self.look()
+        return True
 
     def believing(self) -> list[Holder]:
         """Who would say, if it looked now, that it holds it."""

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Final
 
+from tests.simulation.checks.truth import Truth
 from tests.simulation.plan import Fault, FaultKind
 from tests.simulation.recipes.process import Process
 from tests.simulation.recipes.script import Script
 from tests.simulation.schedule import Schedule
 
 if TYPE_CHECKING:
-    from tests.simulation.checks.truth import Truth
     from tests.simulation.recipes.member import Member
 
 ABOVE = "/recipes"
@@ -36,8 +36,10 @@ HURTFUL: Final = (
 class Scenario:
     """One run of a recipe."""
 
-    def __init__(self, schedule: Schedule) -> None:
+    def __init__(self, schedule: Schedule, truth: Truth) -> None:
         self.schedule = schedule
+        self.truth = truth
+        """What has been committed, with its past."""
         self.inject: Callable[[Fault], None] = lambda fault: None
         """Brings a fault about; nothing in a world without any."""
         self.members: list[Member] = []
@@ -68,7 +70,7 @@ class Scenario:
         """The znodes that may be there when everybody has ended."""
         return {ABOVE}
 
-    def finish(self, truth: "Truth") -> None:
+    def finish(self) -> None:
         """When everybody has ended: whether the result is right."""
 
     def tempt(self, process: Process) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from raykeeper.client.errors import KeeperError
+from raykeeper.client.errors import KeeperError, LostError
 from raykeeper.client.flows import Run
 
 if TYPE_CHECKING:
@@ -62,6 +62,9 @@ class Running:
         except KeeperError:
             # Once the session is to end, that is what every call is told.
             assert self._process.is_leaving, "Flows: a call failed, though the session lives"
+            return
+        except LostError:
+            assert not self._process.may_act, "Flows: what nobody took is lost"
             return
         if isinstance(wish, Pause):
             self._process.after(wish.ms, lambda: self.go_on(None, None))

@@ -24,7 +24,7 @@ class RecipeWorld(World):
         return super()._run()
 
     def _new_clients(self) -> list[SimClient]:
-        scenario = self.scenario = SCENARIOS[self.plan.recipe](self.schedule)
+        scenario = self.scenario = SCENARIOS[self.plan.recipe](self.schedule, self.checks.truth)
         scenario.members = [
             Member(client, self.nodes, self.schedule, self.network, self.checks, scenario)
             for client in self.plan.clients
@@ -46,8 +46,14 @@ class RecipeWorld(World):
 
     def _look_around(self) -> None:
         scenario, truth = self.scenario, self.checks.truth
-        stays = {path for path in truth.znodes if path != "/" and not path.startswith(FIXED)}
-        stays -= scenario.may_stay()
+        # A container that its maker did not live to fill stays, as in ZooKeeper.
+        stays = {
+            path
+            for path, znode in truth.znodes.items()
+            if path != "/" and not path.startswith(FIXED) and (znode.creates or not znode.ttl_ms)
+        }
+        remain = scenario.may_stay()
+        stays -= remain
         assert not stays, f"LeftBehind: the znodes {sorted(stays)}"
         for member in scenario.members:
             process = member.program
@@ -59,6 +65,9 @@ class RecipeWorld(World):
             assert not watchers, f"LeftBehind: {process.name} watches {watchers}"
         for node in self.nodes:
             assert node.server is not None
-            count = node.server._context.watches.count
-            assert not count, f"LeftBehind: server {node.server_id} has {count} watches"
-        scenario.finish(truth)
+            table = node.server._context.watches
+            for number in node._clients:
+                # Of a znode that stays a one-shot watch may wait for ever (client/watching.py).
+                watched = [path for _, path, _ in table.watches_of(number) if path not in remain]
+                assert not watched, f"LeftBehind: server {node.server_id} watches {watched}"
+        scenario.finish()

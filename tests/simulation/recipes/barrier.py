@@ -1,0 +1,48 @@
+"""The barrier: nobody passes while it is there all the time, everybody does once it is gone."""
+
+from raykeeper.client.errors import WaitTimeoutError
+from tests.simulation.recipes.process import Process
+from tests.simulation.recipes.scenario import ABOVE, Scenario, patience, span, timeout_s
+from tests.simulation.recipes.script import GaveUpError, Pause, Script, Within
+
+PATH = f"{ABOVE}/barriers/one"
+
+
+class BarrierScenario(Scenario):
+    """All of them make it, wait for it, and remove it."""
+
+    def scripts(self, process: Process) -> list[Script]:
+        """One who puts it up and takes it away, and those who wait."""
+        waiting = [self._wait(process) for _ in range(process.random.choice([1, 2]))]
+        return [self._keep(process), *waiting]
+
+    def _keep(self, process: Process) -> Script:
+        random = process.random
+        barrier = process.barrier(PATH)
+        while not self.is_ending:
+            yield Pause(span(random, 50, 500))
+            self.tempt(process)
+            yield barrier.create()
+            yield Pause(span(random, 50, 500))
+            yield barrier.remove()
+        yield barrier.remove()
+
+    def _wait(self, process: Process) -> Script:
+        random = process.random
+        barrier = process.barrier(PATH)
+        is_last = False
+        while not is_last:
+            is_last = self.is_ending
+            yield Pause(span(random, 20, 200))
+            since = self.truth.zxid
+            self.tempt(process)
+            limit_s, limit_ms = (None, None) if is_last else (timeout_s(random), patience(random))
+            try:
+                yield Within(barrier.wait(limit_s), limit_ms)
+            except (WaitTimeoutError, GaveUpError):
+                self.counts["recipe.given_up"] += 1
+                continue
+            self.counts["recipe.passed"] += 1
+            assert self.truth.is_ever_missing(PATH, since, self.truth.zxid), (
+                f"Passage: {process.name} passes a barrier that was there all the time"
+            )

@@ -1,0 +1,65 @@
+"""What members contend for: they get it, hold it for a while, and give it back.
+
+The scenarios of all locks are of this kind. They differ in what can be got, and in who may hold it
+beside whom.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from raykeeper.client.errors import WaitTimeoutError
+from tests.simulation.recipes.process import Process
+from tests.simulation.recipes.scenario import Scenario, patience, span, timeout_s
+from tests.simulation.recipes.script import GaveUpError, Pause, Script, Within
+
+Acquire = Callable[[float | None], Any]
+"""With a bound in seconds: the call that gets it."""
+Got = Callable[[Any], None]
+"""Told what a script was given."""
+Way = tuple[Acquire, Got]
+
+
+class Contended(Scenario):
+    """One or two threads of each process get it, one after the other."""
+
+    threads = (1, 1, 2)
+
+    def ways(self, process: Process) -> list[Way]:
+        """What there is to get, for all threads of a process."""
+        raise NotImplementedError
+
+    def scripts(self, process: Process) -> list[Script]:
+        """Threads share the objects of recipes, as they may."""
+        ways = self.ways(process)
+        return [self.work(process, ways) for _ in range(process.random.choice(self.threads))]
+
+    def work(self, process: Process, ways: list[Way], more: Any = None) -> Script:
+        """A thread: at the end it gets everything once more, with patience. `more` is for `use`."""
+        random = process.random
+        while not self.is_ending:
+            yield Pause(span(random, 20, 200))
+            acquire, got = random.choice(ways)
+            self.tempt(process)
+            try:
+                held = yield Within(acquire(timeout_s(random)), patience(random))
+            except (WaitTimeoutError, GaveUpError):
+                self.counts["recipe.given_up"] += 1
+                continue
+            yield from self._hold(process, held, got, more)
+        for acquire, got in ways:
+            held = yield acquire(None)
+            yield from self._hold(process, held, got, more)
+
+    def use(self, process: Process, held: Any, more: Any) -> Script:
+        """What is done while it is held."""
+        yield Pause(span(process.random, 0, 20, 300, 1_000))
+
+    def _hold(self, process: Process, held: Any, got: Got, more: Any) -> Script:
+        got(held)
+        self.counts["recipe.granted"] += 1
+        self.tempt(process)
+        yield from self.use(process, held, more)
+        if process.random.random() < 0.1:
+            held.lost.check()
+        self.tempt(process)
+        yield held.release()

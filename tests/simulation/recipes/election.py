@@ -1,0 +1,158 @@
+"""Elections: one leads, each leadership has the next number, and whoever asks is told who leads."""
+
+import itertools
+import json
+from typing import Any
+
+from raykeeper.client.recipes.election import Leader
+from raykeeper.zab.ids import ZERO
+from tests.simulation.checks.truth import Truth
+from tests.simulation.recipes.contended import Contended, Way
+from tests.simulation.recipes.holders import Holders
+from tests.simulation.recipes.process import Process
+from tests.simulation.recipes.scenario import ABOVE, span
+from tests.simulation.recipes.script import GaveUpError, Pause, Script, Within
+from tests.simulation.schedule import Schedule
+
+PATH = f"{ABOVE}/election"
+
+
+class Elected(Contended):
+    """What is judged of all who lead by an election."""
+
+    def __init__(self, schedule: Schedule, truth: Truth) -> None:
+        super().__init__(schedule, truth)
+        self.holders = Holders(schedule, "the leadership")
+        self._epoch = 0
+
+    def look(self) -> None:
+        """After each step."""
+        self.holders.look()
+
+    def leads(self, process: Process, leadership: Any) -> None:
+        """A script was given a leadership."""
+        if self.holders.got(process, leadership):
+            epoch = leadership.epoch
+            assert epoch > self._epoch, f"Epochs: {epoch} after {self._epoch}"
+            self._epoch = epoch
+
+    def may_stay(self) -> set[str]:
+        """The epoch does."""
+        return {ABOVE, PATH}
+
+    def finish(self) -> None:
+        """Every leadership raised the epoch by one."""
+        past = self.truth.between(PATH, ZERO, self.truth.zxid)
+        values = {was.stat.mzxid: was.value for _, was in past if was is not None}
+        epochs = [json.loads(value)["epoch"] for value in values.values() if value]
+        assert epochs == list(range(1, len(epochs) + 1)), f"Epochs: {epochs}"
+
+
+class ElectionScenario(Elected):
+    """Candidates, and some who ask, or have themselves told."""
+
+    def ways(self, process: Process) -> list[Way]:
+        """One."""
+        election = process.election(PATH, process.name.encode())
+        return [(election.lead, lambda held: self.leads(process, held))]
+
+    def scripts(self, process: Process) -> list[Script]:
+        """One or two candidates, and one who wants to know."""
+        return [*super().scripts(process), self._ask(process)]
+
+    def _ask(self, process: Process) -> Script:
+        random = process.random
+        election = process.election(PATH)
+        observation = None
+        told: list[Leader | None] = []
+        if random.random() < 0.5:
+            observation = yield election.observe(told.append)
+        while not self.is_ending:
+            yield Pause(span(random, 50, 500))
+            before = self.holders.believing()
+            try:
+                leader = yield Within(election.leader(), span(random, 3_000))
+            except GaveUpError:
+                continue
+            self.counts["recipe.asked"] += 1
+            if before and before == self.holders.believing():
+                leads = before[0].held
+                assert leader is not None, f"Leader: nobody leads, and {before[0]} does"
+                found = leader.token, leader.epoch
+                assert found == (leads.token, leads.epoch), f"Leader: {leader}, and {before[0]}"
+        if observation is not None:
+            yield from self._are_told(told, observation)
+
+    def _are_told(self, told: list[Leader | None], observation: Any) -> Script:
+        """In order, each once; and at last that nobody leads any more, when nobody does."""
+        while PATH in self.truth.znodes and (
+            self.truth.znodes[PATH].children or not told or told[-1] is not None
+        ):
+            yield Pause(50)
+        yield observation.close()
+        epochs = [leader.epoch for leader in told if leader is not None]
+        assert epochs == sorted(set(epochs)), f"Observed: {epochs}"
+        pairs = itertools.pairwise(told)
+        assert all(one != other for one, other in pairs), f"Observed: {told}"
+
+
+class LeaderLatchScenario(Elected):
+    """Latches, which are rivals of candidates on the same path."""
+
+    def __init__(self, schedule: Schedule, truth: Truth) -> None:
+        super().__init__(schedule, truth)
+        self._latches: list[tuple[Process, Any]] = []
+
+    def ways(self, process: Process) -> list[Way]:
+        """A candidate beside them."""
+        election = process.election(PATH)
+        return [(election.lead, lambda held: self.leads(process, held))]
+
+    def scripts(self, process: Process) -> list[Script]:
+        """One of the two."""
+        if process.random.random() < 0.25:
+            return super().scripts(process)
+        return [self._latch(process)]
+
+    def look(self) -> None:
+        """After each step: what latches say of themselves."""
+        super().look()
+        leading = []
+        for each in self._latches:
+            process, latch = each
+            if not process.is_killed:
+                with process.seen_from_outside():
+                    if latch.has_leadership:
+                        leading.append(process.name)
+        assert len(leading) <= 1, f"Exclusion: {' and '.join(leading)} lead"
+
+    def _latch(self, process: Process) -> Script:
+        random = process.random
+        is_last = False
+        while not is_last:
+            is_last = self.is_ending
+            yield Pause(span(random, 20, 200))
+            told: list[tuple[str, int]] = []
+            latch = process.leader_latch(
+                PATH,
+                process.name.encode(),
+                lambda held, told=told: told.append(("gained", held.epoch)),
+                lambda held, told=told: told.append(("lost", held.epoch)),
+            )
+            yield latch.start()
+            self._latches = [each for each in self._latches if not each[0].is_over]
+            self._latches.append((process, latch))
+            self.tempt(process)
+            try:
+                limit_ms = None if is_last else span(random, 50, 500, 3_000)
+                leadership = yield Within(latch.wait(), limit_ms)
+                self.leads(process, leadership)
+                self.counts["recipe.granted"] += 1
+                self.tempt(process)
+                yield Pause(span(random, 0, 20, 300, 1_000))
+            except GaveUpError:
+                self.counts["recipe.given_up"] += 1
+            yield latch.close()
+            self._latches.remove((process, latch))
+            kinds = [kind for kind, _ in told]
+            assert kinds == ["gained", "lost"][: len(kinds)], f"Observed: {told}"

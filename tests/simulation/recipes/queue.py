@@ -1,0 +1,133 @@
+"""Queues: each element to one consumer, none lost but with who had it, the first first."""
+
+from typing import Any, Final
+
+from raykeeper.client.errors import WaitTimeoutError
+from raykeeper.zab.ids import ZERO, Zxid
+from tests.simulation.checks.truth import Truth
+from tests.simulation.recipes.process import Process
+from tests.simulation.recipes.scenario import ABOVE, Scenario, patience, span, timeout_s
+from tests.simulation.recipes.script import GaveUpError, Pause, Script, Within
+from tests.simulation.schedule import Schedule
+
+PATH: Final = f"{ABOVE}/queue"
+ELEMENTS: Final = f"{PATH}/elements"
+ROOM: Final = 4
+
+
+class QueueScenario(Scenario):
+    """Producers and consumers; a bound now and then."""
+
+    has_priorities = False
+
+    def __init__(self, schedule: Schedule, truth: Truth) -> None:
+        super().__init__(schedule, truth)
+        self._bound = self.random.choice([None, ROOM])
+        self._put: dict[bytes, bool] = {}  # whether that was acknowledged
+        self._got: dict[bytes, str] = {}
+        self._in_doubt = 0  # calls of which nobody knows what they have taken
+        self._asking = 0
+
+    def scripts(self, process: Process) -> list[Script]:
+        """One of each, or two."""
+        queue: Any = self.queue_of(process)
+        random = process.random
+        return [self._produce(process, queue), self._consume(process, queue)] + [
+            self._consume(process, queue) for _ in range(random.choice([0, 1]))
+        ]
+
+    def queue_of(self, process: Process) -> Any:
+        """The recipe."""
+        return process.queue(PATH, self._bound)
+
+    def _produce(self, process: Process, queue: Any) -> Script:
+        random, count = process.random, 0
+        while not self.is_ending:
+            yield Pause(span(random, 20, 200))
+            self.tempt(process)
+            count += 1
+            value = f"{process.name}.{count}".encode()
+            self._put[value] = False
+            options = {"priority": random.choice([1, 100, 100])} if self.has_priorities else {}
+            call = queue.put(value, **options, timeout_s=timeout_s(random))
+            try:
+                yield Within(call, patience(random))
+            except WaitTimeoutError:
+                self.counts["recipe.full"] += 1
+            except GaveUpError:
+                self.counts["recipe.given_up"] += 1
+            else:
+                self._put[value] = True
+                self.counts["recipe.put"] += 1
+
+    def _consume(self, process: Process, queue: Any) -> Script:
+        random = process.random
+        while not self.is_done_with(process):
+            yield Pause(span(random, 0, 20, 200))
+            self.tempt(process)
+            known = process.core.last_zxid
+            self._asking += 1
+            try:
+                limit_s = 3 if self.is_ending else span(random, 100, 1_000) / 1_000
+                limit_ms = None if self.is_ending else patience(random)
+                element = yield Within(queue.get(limit_s), limit_ms)
+            except (WaitTimeoutError, GaveUpError):
+                self._asking -= 1
+                self.counts["recipe.given_up"] += 1
+                continue
+            self._asking -= 1
+            self.counts["recipe.got"] += 1
+            self._takes(process, element, known)
+
+    def is_done_with(self, process: Process) -> bool:
+        """Whether all is taken, at the end."""
+        elements = self.truth.znodes.get(ELEMENTS)
+        return self.is_ending and not (elements and elements.children)
+
+    def _takes(self, process: Process, element: Any, known: Zxid) -> None:
+        value = bytes(element)
+        assert value in self._put, f"Elements: {value!r} was never put"
+        assert value not in self._got, (
+            f"Elements: {value!r} to {process.name} and {self._got[value]}"
+        )
+        self._got[value] = process.name
+        own = element.path.rpartition("/")[2]
+        for path in list(self.truth.paths()):
+            above, _, name = path.rpartition("/")
+            if above != ELEMENTS or not name < own:
+                continue
+            past = [was for _, was in self.truth.between(path, known, self.truth.zxid)]
+            was_back = len([was for _, was in self.truth.between(path, ZERO, known)]) > 2
+            assert None in past or was_back, f"Order: {own} is taken before {name}"
+
+    def may_stay(self) -> set[str]:
+        """The place of the elements, whose numbers go on; and what came when all had gone."""
+        left = self._left()
+        return {ABOVE, PATH, ELEMENTS, *left}
+
+    def _left(self) -> dict[str, bytes]:
+        znodes = self.truth.znodes
+        found = znodes.get(ELEMENTS)
+        paths = [f"{ELEMENTS}/{name}" for name in sorted(found.children)] if found else []
+        return {path: znodes[path].value for path in paths}
+
+    def finish(self) -> None:
+        """What was put was taken by somebody, or with somebody whose session ended."""
+        lost = [
+            value for value, is_known in self._put.items() if is_known and value not in self._got
+        ]
+        assert len(lost) <= self._asking, f"Elements: {lost}, and {self._asking} ended as they took"
+        for path in self.truth.paths():
+            if path.rpartition("/")[0] == ELEMENTS:
+                was = next(was for _, was in self.truth.between(path, ZERO, self.truth.zxid) if was)
+                assert was.value in self._put, f"Elements: {was.value!r}"
+
+
+class PriorityQueueScenario(QueueScenario):
+    """The lowest number first."""
+
+    has_priorities = True
+
+    def queue_of(self, process: Process) -> Any:
+        """The recipe."""
+        return process.priority_queue(PATH, self._bound)
