@@ -140,7 +140,7 @@ class Election(Holding[K, Leadership[K]]):
         try:
             place.epoch = yield from _raise_epoch(self.path, place)
         except (KeeperError, RecipeError):
-            yield from leave([own])
+            yield from leave([place.removal()])
             raise
         return (yield from keep(place))
 
@@ -221,7 +221,7 @@ def _raise_epoch(path: str, place: Held[K]) -> Flow[int]:
         is_raised, _results = yield from transact(
             [SetData(path, _encode(record), ANY_VERSION)],
             [
-                Compare(place.path, CompareField.CZXID, Relation.EQUAL, place.token),
+                place.is_mine(),
                 Compare(path, CompareField.MZXID, Relation.EQUAL, stat.mzxid),
             ],
         )

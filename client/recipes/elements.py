@@ -211,9 +211,9 @@ class Elements(Recipe[K]):
                 if place.bell.is_rung and not (yield from place.look_again()):
                     raise LostError(f"somebody deleted {place.path} while it waited")
         except (Abandoned, KeeperError, RecipeError):
-            yield from leave([place.path], _still_set(bells))
+            yield from leave([place.removal()], _still_set(bells))
             raise
-        yield from leave([place.path], _still_set(bells))
+        yield from leave([place.removal()], _still_set(bells))
         return got
 
     def available(self, lists: list[list[str]]) -> list[str]:

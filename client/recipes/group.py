@@ -156,7 +156,7 @@ class Membership(Held[K]):
             return  # whose it is will be seen
         self.token = stat.czxid
         if self._is_released:
-            yield from leave([self.path])
+            yield from leave([self.removal()])
         elif self._data != data:
             yield from self._if_mine(SetData(self.path, self._data, ANY_VERSION))
 

@@ -15,12 +15,13 @@ from types import TracebackType
 from typing import Any, Generic, Protocol, TypeVar
 
 from raykeeper.client.errors import KeeperError, LostError, RecipeError
-from raykeeper.client.flows import Abandoned, Bell, Flow, Fork, Wait
+from raykeeper.client.flows import Abandoned, Bell, Flow, Fork, Request, Wait
 from raykeeper.client.recipes.recipe import Awaited, Blocking, FlowRunner, K, Recipe, operation
-from raykeeper.client.recipes.steps import delete, give_up_after, look, unwatch
+from raykeeper.client.recipes.steps import give_up_after, look, removal, unwatch
+from raykeeper.client.transaction import results_of
 from raykeeper.client.watched_event import EventType
 from raykeeper.zab.ids import Millis, Zxid
-from raykeeper.znodes.requests import WatchKind
+from raykeeper.znodes.requests import Compare, CompareField, Relation, Transaction, WatchKind
 
 
 class Loss(Recipe[K]):
@@ -149,12 +150,22 @@ class Held(Recipe[K]):
             raise LostError(f"{self.what} was lost before it was released")
 
     def remove(self) -> Flow[bool]:
-        """For recipes: delete the znode; whether it was there.
+        """For recipes: delete the znode if it is still that of this holder; whether it was.
 
         Raises:
             KeeperError: what the deletion failed with.
         """
-        return (yield from delete(self.path))
+        request = self.removal()
+        was_mine, _ = yield Request(request, results_of(request))
+        return bool(was_mine)
+
+    def removal(self) -> Transaction:
+        """For recipes: the request that deletes the znode, unless it is another one's by now."""
+        return removal(self.path, self.token)
+
+    def is_mine(self) -> Compare:
+        """For recipes: the condition that it is held still, for a transaction."""
+        return Compare(self.path, CompareField.CZXID, Relation.EQUAL, self.token)
 
     def undo(self) -> Flow[None]:
         """Give it back, for somebody who did not wait for it."""

@@ -27,10 +27,10 @@ from typing import Generic
 from raykeeper.client import arguments
 from raykeeper.client.errors import LostError
 from raykeeper.client.flows import Flow, Now, Wait
-from raykeeper.client.recipes.holding import Holding, keep
+from raykeeper.client.recipes.holding import Held, Holding, keep
 from raykeeper.client.recipes.lock import Contender
 from raykeeper.client.recipes.recipe import FlowRunner, K, operation
-from raykeeper.client.recipes.simple_lock import HeldAlone, holder_at, take_znode, watch_own
+from raykeeper.client.recipes.simple_lock import holder_at, take_znode, watch_own
 from raykeeper.client.recipes.steps import (
     checked_bytes,
     checked_root,
@@ -45,7 +45,7 @@ MARGIN_DIVISOR = 20
 MARGIN_MS_MIN = 50
 
 
-class HeldLease(HeldAlone[K], Generic[K]):
+class HeldLease(Held[K], Generic[K]):
     """A lease until it ends, is released or lost."""
 
     def __init__(

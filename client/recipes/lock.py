@@ -142,7 +142,7 @@ def wait_in_line(place: Held[Any], blocker: Callable[[list[str], str], str | Non
                 is_there = yield from place.look_again()
             names = yield from children(path)
     except (Abandoned, KeeperError, RecipeError):
-        yield from leave([place.path], watched)
+        yield from leave([place.removal()], watched)
         raise
 
 

@@ -29,10 +29,10 @@ from raykeeper.client.errors import (
 from raykeeper.client.flows import Flow, Together
 from raykeeper.client.outstanding import Query
 from raykeeper.client.recipes.elements import Element, in_order
-from raykeeper.client.recipes.holding import keep
+from raykeeper.client.recipes.holding import Held, keep
 from raykeeper.client.recipes.priority_queue import Prioritized
 from raykeeper.client.recipes.recipe import FlowRunner, K, operation
-from raykeeper.client.recipes.simple_lock import HeldAlone, watch_own
+from raykeeper.client.recipes.simple_lock import watch_own
 from raykeeper.client.recipes.steps import ensure, give_up_after, transact
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes.paths import join
@@ -48,7 +48,7 @@ from raykeeper.znodes.requests import (
 )
 
 
-class HeldElement(HeldAlone[K]):
+class HeldElement(Held[K]):
     """An element that this consumer has locked. `release` lets another one have it."""
 
     def __init__(self, client: FlowRunner, path: str, token: Zxid, value: Element) -> None:

@@ -43,7 +43,6 @@ from raykeeper.client.recipes.steps import (
     checked_bytes,
     checked_root,
     create,
-    delete,
     give_up_after,
     leave,
     look,
@@ -144,7 +143,7 @@ class Meeting(Held[K]):
     def remove(self) -> Flow[bool]:
         """See `Held`. It does not matter whether somebody has deleted the znode."""
         self.bell.ring()  # the guard ends
-        yield from delete(self.path)
+        yield from super().remove()
         return True
 
     def guard(self) -> Flow[None]:
@@ -212,7 +211,9 @@ class Rendezvous(Holding[K, Meeting[K]]):
         try:
             yield from self._meet(meeting, watched)
         except (Abandoned, KeeperError, RecipeError):
-            yield from leave([own], [(path, WatchKind.DATA, meeting.bell) for path in watched])
+            yield from leave(
+                [meeting.removal()], [(path, WatchKind.DATA, meeting.bell) for path in watched]
+            )
             raise
         return (yield from keep(meeting))
 

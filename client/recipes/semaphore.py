@@ -112,7 +112,7 @@ class Semaphore(Holding[K, Held[K]]):
         try:
             yield from line.wait()
         except (Abandoned, KeeperError, RecipeError):
-            yield from leave([place.path], line.watches())
+            yield from leave([place.removal()], line.watches())
             raise
         yield from leave([], line.watches())
         return (yield from keep(place))

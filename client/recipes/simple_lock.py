@@ -5,8 +5,8 @@
 
 At most one holder, in no order: whoever is quickest after a release. All others are woken by each
 release, N-1 of them for nothing, so it is for few contenders, or for `acquire(timeout_s=0)`: it
-then costs one request where the fair lock takes three. The invariant of this file: a holder removes
-only the znode that it made, though the next holder's stands at the same path.
+then costs one request where the fair lock takes three. A holder removes only the znode that it
+made (holding.py), though the next holder's stands at the same path.
 
 Paper: section 2.4, "Simple Locks", with its herd effect.
 """
@@ -25,32 +25,13 @@ from raykeeper.client.recipes.steps import (
     give_up_after,
     leave,
     look,
-    transact,
 )
 from raykeeper.zab.ids import Millis
 from raykeeper.znodes.errors import KeeperError
 from raykeeper.znodes.requests import (
-    ANY_VERSION,
-    Compare,
-    CompareField,
-    Delete,
-    Relation,
     WatchKind,
 )
 from raykeeper.znodes.stat import Stat
-
-
-class HeldAlone(Held[K]):
-    """Held by the one znode for which all contend; soon another's stands at its path."""
-
-    def remove(self) -> Flow[bool]:
-        """Delete the znode if it is still the one of this holder; whether it was."""
-        was_mine, _ = yield from transact([Delete(self.path, ANY_VERSION)], [self.is_mine()])
-        return was_mine
-
-    def is_mine(self) -> Compare:
-        """The condition that it is held still, for a transaction."""
-        return Compare(self.path, CompareField.CZXID, Relation.EQUAL, self.token)
 
 
 class SimpleLock(Holding[K, Held[K]]):
@@ -85,9 +66,7 @@ class SimpleLock(Holding[K, Held[K]]):
     def obtain(self) -> Flow[Held[K]]:
         """`get` without a bound."""
         _, stat = yield from take_znode(self.path, self._identifier)
-        held: Held[K] = HeldAlone(
-            self._client, f"the simple lock {self.path}", self.path, stat.czxid
-        )
+        held: Held[K] = Held(self._client, f"the simple lock {self.path}", self.path, stat.czxid)
         yield from watch_own(held)
         return (yield from keep(held))
 

@@ -15,17 +15,19 @@ from raykeeper.client.flows import Bell, Flow, GiveUpAfter, Request, Together
 from raykeeper.client.outstanding import Query, Unwatch
 from raykeeper.client.results import path_and_stat
 from raykeeper.client.transaction import results_of
-from raykeeper.zab.ids import Millis
+from raykeeper.zab.ids import Millis, Zxid
 from raykeeper.znodes.paths import parent_of
 from raykeeper.znodes.requests import (
     ANY_VERSION,
     Compare,
+    CompareField,
     Create,
     CreateMode,
     Delete,
     Exists,
     GetChildren,
     GetData,
+    Relation,
     SetData,
     Transaction,
     TxnOp,
@@ -199,14 +201,26 @@ def transact(
     return outcome
 
 
-def leave(paths: Iterable[str], watched: Iterable[tuple[str, WatchKind, Bell]] = ()) -> Flow[None]:
+def removal(path: str, czxid: Zxid) -> Transaction:
+    """What deletes a znode only if it is still the one that was created then.
+
+    A container that has gone with its last child, and came again, counts its children from 0: what
+    stands at the path of a sequential znode that somebody deleted may be another one's by now.
+    """
+    is_it = Compare(path, CompareField.CZXID, Relation.EQUAL, czxid)
+    return Transaction([is_it], [Delete(path, ANY_VERSION)], [])
+
+
+def leave(
+    removals: Iterable[Transaction], watched: Iterable[tuple[str, WatchKind, Bell]] = ()
+) -> Flow[None]:
     """Delete znodes and forget watches, as far as possible: the caller has an error to tell.
 
     Args:
-        paths: Of the znodes.
+        removals: Of the znodes.
         watched: Of each watch its path, its kind and its bell.
     """
-    asks: list[Any] = [Delete(path, ANY_VERSION) for path in paths]
+    asks: list[Any] = list(removals)
     asks += [Unwatch(path, kind, bell) for path, kind, bell in watched]
     yield Together(asks)
 

@@ -144,7 +144,8 @@ def test_a_session_that_ends_ends_the_wait(stage: Stage, make: Make) -> None:
     assert places(alice) == before
 
 
-def test_a_deleted_znode_is_a_loss(stage: Stage, make: Make) -> None:
+@pytest.mark.parametrize("later_ms", [0, 3_000])  # later their parent is another one too
+def test_a_deleted_znode_is_a_loss(stage: Stage, make: Make, later_ms: int) -> None:
     alice, bob = stage.member(), stage.member()
     held = make(alice).acquire()
     told = alice.begin(held.lost.wait)
@@ -154,6 +155,7 @@ def test_a_deleted_znode_is_a_loss(stage: Stage, make: Make) -> None:
     assert told.is_done
     with pytest.raises(LostError):
         held.lost.check()
+    stage.pass_time(later_ms)
     other = make(bob).acquire(timeout_s=0)
     with pytest.raises(LostError):
         held.release()

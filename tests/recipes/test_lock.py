@@ -46,7 +46,7 @@ def test_what_it_costs(stage: Stage) -> None:
     held = member.lock(PATH).acquire()
     assert dict(member.asked) == {"Create": 1, "GetChildren": 1, "GetData": 1}
     held.release()
-    assert member.asked["Delete"] == 1
+    assert member.asked["Transaction"] == 1
 
 
 def test_a_wait_that_times_out_leaves_nothing_behind(stage: Stage) -> None:
@@ -148,6 +148,24 @@ def test_a_contender_whose_place_is_deleted_is_told(stage: Stage, touch_first: b
     alice.ask(Delete(f"{PATH}/{own}", -1))
     with pytest.raises(LostError, match="while it waited"):
         _ = wait.value
+
+
+def test_who_lost_its_place_takes_that_of_nobody_else(stage: Stage) -> None:
+    """The queue begins anew with its container, and so do the names in it."""
+    alice, bob, carol = (stage.member() for _ in range(3))
+    held = alice.lock(PATH).acquire()
+    wait = bob.begin(bob.lock(PATH).acquire)
+    bob.freeze()
+    for place in alice.lock(PATH).contenders():
+        alice.ask(Delete(f"{PATH}/{place.name}", -1))
+    stage.pass_time(2_000)
+    assert alice.do(children("/locks")) == []
+    others = [carol.begin(carol.lock(PATH).acquire) for _ in range(2)]
+    bob.thaw()
+    with pytest.raises(LostError):
+        _ = wait.value
+    assert others[0].value.path == held.path
+    assert places(carol) == 2
 
 
 def test_the_middle_of_the_queue_may_go(stage: Stage) -> None:

@@ -38,7 +38,7 @@ def test_its_owner_acquires_it_again_for_nothing(stage: Stage) -> None:
         assert not alice.asked
         assert [each.identifier for each in lock.contenders()] == [b"alice"]
     assert lock.contenders() == []
-    assert alice.asked["Delete"] == 1
+    assert alice.asked["Transaction"] == 1
 
 
 def test_the_last_release_gives_it_back_whichever_it_is(stage: Stage) -> None:

@@ -88,7 +88,7 @@ def test_what_it_costs(stage: Stage) -> None:
     assert (bob.asked["Unwatch"], watches(bob)) == (PERMITS - 1, 1)
     alice.asked.clear()
     held[1].release()
-    assert dict(alice.asked) == {"Delete": 1}
+    assert dict(alice.asked) == {"Transaction": 1}
 
 
 def test_all_must_mean_the_same_number(stage: Stage) -> None:
