@@ -7,6 +7,7 @@
     └── RecipeError             a recipe could not do what was asked
         ├── WaitTimeoutError    what was waited for did not come about in time
         ├── LostError           what was held, or waited for, is not ours any more
+        ├── DeposedError        an elected actor lost its leadership while it served a call
         ├── BrokenBarrierError  a participant left a barrier before all had come
         ├── BarrierFullError    as many have entered a barrier as it is for
         ├── StaleTokenError     somebody with a newer fencing token was here first
@@ -54,6 +55,7 @@ __all__ = [
     "RecipeError",
     "WaitTimeoutError",
     "LostError",
+    "DeposedError",
     "BrokenBarrierError",
     "BarrierFullError",
     "StaleTokenError",
@@ -115,6 +117,14 @@ class LostError(RecipeError):
 
     Somebody deleted its znode, or the session ended. The caller must assume that others have acted
     in between, and must not go on with what the lock protected.
+    """
+
+
+class DeposedError(RecipeError):
+    """Raised when an elected actor died or was deposed while it served a call.
+
+    What the call did is not known: all of it, a part or nothing. The caller should find that out,
+    or call at least once if the method may be repeated.
     """
 
 

@@ -3,9 +3,15 @@
 A tool is named by an ensemble and a path, so it may be made anywhere and passed to any task or
 actor; each process that uses it has a session of its own, opened at the first use (tool.py).
 
+elected_actor.py        one acts, a standby takes over, with
+    candidate.py, leader_view.py   what runs in its actors, and what its callers know
 rate_limit.py           so many per second over all processes
+concurrency_limit.py    so many at once; permits die with their holder
+around.py               both as decorators
 """
 
+from raykeeper.client.ray_tools.concurrency_limit import ConcurrencyLimit
+from raykeeper.client.ray_tools.elected_actor import ElectedActor
 from raykeeper.client.ray_tools.rate_limit import RateLimit
 
-__all__ = ["RateLimit"]
+__all__ = ["ElectedActor", "RateLimit", "ConcurrencyLimit"]

@@ -123,7 +123,9 @@ class Tool:
         return client
 
 
-_OF_THIS_PROCESS = {"_lock", "_client", "_task", "_process"}
+_OF_THIS_PROCESS = {"_lock", "_client", "_task", "_process", "_viewing", "_view"}
+_OF_THIS_PROCESS |= {"_handles", "_started"}
+"""Attributes that `_reset` makes anew."""
 
 
 class Entered(Tool):

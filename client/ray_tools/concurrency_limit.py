@@ -1,0 +1,84 @@
+"""So many at once over all processes, with permits that die with their holder.
+
+    limit = ConcurrencyLimit("coord", "/limits/gpu-api", permits=4)
+
+    @ray.remote
+    @limit                          # or `with limit as held:`, `async with limit as held:`
+    def ask(prompt): ...
+
+It replaces a semaphore in a named actor, of which users report: permits that leaked with cancelled
+tasks until nobody got one, a `release` that starved behind a thousand blocked `acquire`s, and a
+count that began anew when the actor was restarted while others held permits.
+
+The invariants are those of the recipe (recipes/semaphore.py): never more holders than permits, and
+first come, first served. A permit belongs to the session of its process: it is given back when the
+block ends, also by an error or a cancelled task, and when the process is known to be dead, or was
+silent for the session timeout. `held.lost` is set before anybody else can have it.
+"""
+
+from typing import Any, cast
+
+from raykeeper.client.flows import Flow
+from raykeeper.client.ray_tools.tool import Entered
+from raykeeper.client.recipes.holding import Held
+from raykeeper.client.recipes.recipe import Awaited, Blocking, FlowRunner
+from raykeeper.client.recipes.semaphore import Semaphore
+
+
+class ConcurrencyLimit(Entered):
+    """A number of permits for all processes that name the same path. It pickles; see the module."""
+
+    def __init__(
+        self,
+        ensemble: str,
+        path: str,
+        permits: int,
+        identifier: bytes = b"",
+        session_timeout_s: float = 10.0,
+    ) -> None:
+        """Nothing is asked of the ensemble yet.
+
+        Args:
+            ensemble: Its name.
+            path: Of the permits; all who name it at one time must say the same number.
+            permits: How many there are: from 1 to 1000.
+            identifier: What the holders show of themselves.
+            session_timeout_s: How long a permit outlives the silence of its holder.
+
+        Raises:
+            BadArgumentsError: an argument is not acceptable.
+        """
+        super().__init__(ensemble, path, session_timeout_s)
+        self.permits = permits
+        self.identifier = identifier
+        self.on(cast(FlowRunner, None))  # which checks both
+
+    def on(self, client: FlowRunner) -> Semaphore[Any]:
+        """The same permits, of a client that the caller has."""
+        return Semaphore(client, self.path, self.permits, self.identifier)
+
+    def acquire(self, timeout_s: float | None = None) -> Held[Blocking]:
+        """Get a permit, to be given back by its `release`. See `Semaphore.acquire`.
+
+        Raises:
+            WaitTimeoutError: others had all permits; nothing is left behind.
+            WrongContextError: in an event loop.
+            KeeperError: as for every call.
+        """
+        client = self.client()
+        held: Held[Blocking] = client.run_flow(self.on(client).get(timeout_s), "acquire")
+        return held
+
+    async def acquire_async(self, timeout_s: float | None = None) -> Held[Awaited]:
+        """`acquire`, to be awaited in any event loop; so is the permit's `release`.
+
+        Raises:
+            WaitTimeoutError: others had all permits; nothing is left behind.
+            KeeperError: as for every call.
+        """
+        awaiting = await self.awaiting()
+        held: Held[Awaited] = await awaiting.run_flow(self.on(awaiting).get(timeout_s), "acquire")
+        return held
+
+    def _get(self, client: FlowRunner) -> Flow[Any]:
+        return self.on(client).get()

@@ -1,0 +1,312 @@
+"""An actor of which exactly one acts, and a standby takes over.
+
+    jobs = ElectedActor("coord", "/services/jobs", JobServer, candidates=3)
+    jobs.start()                                # actors on as many nodes as there are
+    jobs.call("submit", "a job")                # from anywhere: it pickles
+    await jobs.call_async("submit", "a job")
+
+It replaces a named actor with `get_if_exists` and `max_restarts`, of which two can be alive and
+answer at once, when the node of one only seemed to be dead, and of which nobody can tell whose
+writes are the newer ones.
+
+Who calls is told by the ensemble who leads, as soon as that changes; nobody polls named actors.
+The class may take `leadership` as an argument: its `epoch` and `token` fence what it writes
+(`Transaction.when_held`, `FencedResource`), `leadership.lost.check()` asks whether it leads still.
+
+The invariants: an instance is made for one leadership, and answers only while it lasts
+(candidate.py); a call that reaches anybody else is not begun and goes to who leads. What is
+promised of a call:
+
+-   `at_most_once`: it is sent again only if it surely was not begun. If its leader dies or is
+    deposed meanwhile, DeposedError says that nobody knows how far it came.
+-   `at_least_once`: it is sent again until it is answered; a method may have run several times,
+    each time but the last in an epoch that is over.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Any, Final, Literal
+
+import msgspec
+
+from raykeeper.client.errors import (
+    BadArgumentsError,
+    DeposedError,
+    InvalidValueError,
+    WaitTimeoutError,
+)
+from raykeeper.client.loop_thread import refuse_running_loop, shared_loop
+from raykeeper.client.ray_tools.candidate import Answer, Candidate, Identity, Post, decode_identity
+from raykeeper.client.ray_tools.leader_view import LeaderView
+from raykeeper.client.ray_tools.tool import Tool
+from raykeeper.client.recipes.election import Election, Leader
+from raykeeper.client.recipes.recipe import Blocking
+
+NAMESPACE: Final = "raykeeper-elected"
+CANDIDATES_MAX: Final = 100
+LOOK_AGAIN_S: Final = 1.0
+"""Before a call is sent again to a leader of whom Ray says that it does not answer."""
+
+Promise = Literal["at_most_once", "at_least_once"]
+
+
+class ElectedActor(Tool):
+    """A service of one elected actor, for who starts it and for who calls it. It pickles."""
+
+    _viewing: threading.Lock
+    _view: LeaderView | None
+    _handles: dict[str, Any]
+    _started: dict[str, Any]
+
+    def __init__(
+        self,
+        ensemble: str,
+        path: str,
+        make: Callable[..., Any] | None = None,
+        *args: Any,
+        candidates: int = 2,
+        promise: Promise = "at_most_once",
+        call_timeout_s: float = 30.0,
+        session_timeout_s: float = 10.0,
+        actor_options: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Nothing is started yet, and nothing asked of the ensemble.
+
+        Args:
+            ensemble: Its name.
+            path: Of the election.
+            make: The class whose instance serves; None to call only. One with coroutine methods
+                runs on an event loop, any other one in a thread, one call after the other.
+            *args: What it is made with.
+            candidates: How many actors stand for election.
+            promise: What is promised of a call, see the module.
+            call_timeout_s: How long a call may take, with finding who leads and sending it again.
+            session_timeout_s: How long a leader that was cut off holds up its successor.
+            actor_options: Ray's, of the candidates. They have `max_restarts=-1`, `num_cpus=0` and
+                are spread over the nodes; with `lifetime="detached"` they outlive who starts them.
+            **kwargs: What the instance is made with.
+
+        Raises:
+            BadArgumentsError: an argument is not acceptable.
+        """
+        super().__init__(ensemble, path, session_timeout_s)
+        if type(candidates) is not int or not 1 <= candidates <= CANDIDATES_MAX:
+            raise BadArgumentsError(path, f"candidates must be 1 to {CANDIDATES_MAX}")
+        if promise not in ("at_most_once", "at_least_once"):
+            raise BadArgumentsError(path, f"no promise of a call: {promise!r}")
+        self._made = (make, args, kwargs)
+        self._candidates = candidates
+        self._promise = promise
+        self._call_timeout_s = call_timeout_s
+        self._actor_options = dict(actor_options or {})
+
+    def start(self) -> None:
+        """Start those candidates that there are not yet. May be called again, by anybody.
+
+        Raises:
+            BadArgumentsError: it was made without a class.
+            WrongContextError: in an event loop.
+        """
+        import ray
+
+        refuse_running_loop("start")
+        make, args, kwargs = self._made
+        if make is None:
+            raise BadArgumentsError(self.path, "this ElectedActor has no class to start")
+        self.client()  # joins the cluster, and fails here rather than in the candidates
+        actor: Any = ray.remote(Candidate)
+        for name in self._names():
+            post = Post(self.ensemble, self.path, name, self._session_timeout_s, make, args, kwargs)
+            options = {
+                "num_cpus": 0,
+                "max_restarts": -1,
+                "scheduling_strategy": "SPREAD",
+                **self._actor_options,
+                "name": name,
+                "namespace": NAMESPACE,
+                "get_if_exists": True,
+                "max_task_retries": 0,
+            }
+            # A handle that is dropped ends an actor that is not detached.
+            self._started[name] = actor.options(**options).remote(post)
+
+    def stop(self) -> None:
+        """End all candidates, and this process's session. What they hold is given back soon.
+
+        Raises:
+            WrongContextError: in an event loop.
+        """
+        import ray
+
+        refuse_running_loop("stop")
+        for name in self._names():
+            try:
+                ray.kill(ray.get_actor(name, namespace=NAMESPACE))
+            except ValueError:
+                continue  # there is none
+        self._started.clear()
+        self.close()
+
+    def call(self, method: str, *args: Any, **kwargs: Any) -> Any:
+        """Call a method of who leads, as promised, and wait for its answer.
+
+        Raises:
+            DeposedError: its leader died or was deposed meanwhile; only if promised at most once.
+            WaitTimeoutError: there was no answer in time; the text says whether it was sent.
+            WrongContextError: in an event loop.
+            KeeperError: there is no session to learn who leads.
+            Exception: what the method raised, as Ray passes it on.
+        """
+        refuse_running_loop("call")
+        self._view_now()
+        calling = self.call_async(method, *args, **kwargs)
+        future: Future[Any] = asyncio.run_coroutine_threadsafe(calling, shared_loop())
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    async def call_async(self, method: str, *args: Any, **kwargs: Any) -> Any:
+        """`call`, to be awaited in any event loop. Calls may overtake each other.
+
+        Raises:
+            DeposedError: its leader died or was deposed meanwhile; only if promised at most once.
+            WaitTimeoutError: there was no answer in time; the text says whether it was sent.
+            KeeperError: there is no session to learn who leads.
+            Exception: what the method raised, as Ray passes it on.
+        """
+        call = _Call(method, args, kwargs)
+        bound = asyncio.timeout(self._call_timeout_s)
+        try:
+            async with bound:
+                return await self._until_answered(call)
+        except TimeoutError:
+            if not bound.expired():
+                raise
+        sent = "it was sent, and may have had an effect" if call.is_sent else "it was not sent"
+        raise WaitTimeoutError(f"{self.path}: no answer to {method}() in time; {sent}")
+
+    def leader(self) -> Leader | None:
+        """Who leads, None while nobody does; its `epoch` and `token`. See `Election.leader`.
+
+        Raises:
+            WrongContextError: in an event loop.
+            KeeperError: as for every call.
+        """
+        return self._election().leader()
+
+    async def _until_answered(self, call: "_Call") -> Any:
+        while True:
+            view = await self._view_soon()
+            leader = view.leader
+            if leader is None:
+                await view.change(None)
+                continue
+            answer, value = await self._ask(call, leader, view)
+            match answer:
+                case Answer.GIVEN:
+                    return value
+                case Answer.NOT_BEGUN:
+                    await view.change(leader)
+                case Answer.DEPOSED:
+                    if self._promise == "at_most_once":
+                        raise DeposedError(
+                            f"{self.path}: the leader of epoch {leader.epoch} died or was deposed "
+                            f"while it served {call.method}()"
+                        )
+                    # Unless Ray only could not reach it for a moment, somebody else will lead.
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(view.change(leader), LOOK_AGAIN_S)
+
+    async def _ask(self, call: "_Call", leader: Leader, view: LeaderView) -> tuple[Answer, Any]:
+        """Send the call to a leader, and wait for the answer, or until somebody else leads."""
+        from ray.exceptions import RayActorError
+
+        identity = _identity_of(self.path, leader)
+        handle = await asyncio.to_thread(self._handle, identity.actor)
+        if handle is None:
+            return Answer.NOT_BEGUN, None
+        call.is_sent = True
+        ref = handle.serve.remote(identity.life, leader.epoch, call.method, call.args, call.kwargs)
+        answering = asyncio.ensure_future(_result_of(ref))
+        changing = asyncio.ensure_future(view.change(leader))
+        try:
+            await asyncio.wait({answering, changing}, return_when=asyncio.FIRST_COMPLETED)
+            if not answering.done() and view.client.is_lost():
+                await asyncio.wait({answering})  # nobody tells us who leads now
+            if not answering.done():
+                return Answer.DEPOSED, None
+            answer, value = answering.result()
+            return Answer(answer), value
+        except RayActorError:
+            # Raised for calls that were sent and for calls that were not.
+            self._handles.pop(identity.actor, None)
+            return Answer.DEPOSED, None
+        finally:
+            changing.cancel()
+            answering.cancel()
+
+    def _handle(self, actor: str) -> Any:
+        """The actor of that name, None if Ray knows none."""
+        import ray
+
+        handle = self._handles.get(actor)
+        if handle is None:
+            try:
+                handle = ray.get_actor(actor, namespace=NAMESPACE)
+            except ValueError:
+                return None
+            self._handles[actor] = handle
+        return handle
+
+    async def _view_soon(self) -> LeaderView:
+        view = self._view
+        if view is not None and view.client is self._current():
+            return view
+        return await asyncio.to_thread(self._view_now)
+
+    def _view_now(self) -> LeaderView:
+        client = self.client()
+        with self._viewing:
+            if self._view is None or self._view.client is not client:
+                self._view = LeaderView(client, self.path)
+            return self._view
+
+    def _election(self) -> Election[Blocking]:
+        return Election(self.client(), self.path)
+
+    def _reset(self) -> None:
+        super()._reset()
+        self._viewing = threading.Lock()
+        self._view = None
+        self._handles = {}
+        self._started = {}
+
+    def _names(self) -> list[str]:
+        return [f"{self.ensemble}{self.path}/{n}" for n in range(self._candidates)]
+
+
+class _Call:
+    """A call under way."""
+
+    def __init__(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.method = method
+        self.args = args
+        self.kwargs = kwargs
+        self.is_sent = False
+
+
+async def _result_of(ref: Any) -> Any:
+    return await ref
+
+
+def _identity_of(path: str, leader: Leader) -> Identity:
+    try:
+        return decode_identity(leader.identifier)
+    except msgspec.MsgspecError:
+        raise InvalidValueError(f"who leads in {path} is no candidate of an actor") from None

@@ -1,0 +1,67 @@
+"""Who leads, as the ensemble tells it: for coroutines of any event loop of one process.
+
+The invariant: whoever waits for a change is woken by it, or by the end of the session, after which
+no change would be told.
+"""
+
+import asyncio
+import threading
+
+from raykeeper.client.client import Client
+from raykeeper.client.recipes.election import Election, Leader
+from raykeeper.client.states import ClientState
+
+Waiting = tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]
+
+
+class LeaderView:
+    """What one session knows of an election."""
+
+    def __init__(self, client: Client, path: str) -> None:
+        """Asks the ensemble, and blocks meanwhile.
+
+        Raises:
+            InvalidValueError: the value of the znode is not one of an election.
+            KeeperError: as for every call.
+        """
+        self.client = client
+        self.leader: Leader | None = None
+        self._lock = threading.Lock()
+        self._waiting: list[Waiting] = []
+        client.add_listener(self._state_changed)
+        self._observation = Election(client, path).observe(self._told)
+
+    async def change(self, seen: Leader | None) -> None:
+        """Return when somebody else leads than `seen`, or the session is over."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
+        with self._lock:
+            if self.leader != seen or self.client.is_lost():
+                return
+            self._waiting.append((loop, future))
+        try:
+            await future
+        finally:
+            with self._lock:
+                self._waiting = [each for each in self._waiting if each[1] is not future]
+
+    def _told(self, leader: Leader | None) -> None:
+        with self._lock:
+            self.leader = leader
+        self._wake()
+
+    def _state_changed(self, state: ClientState) -> None:
+        if state is ClientState.LOST:
+            self._wake()
+
+    def _wake(self) -> None:
+        with self._lock:
+            waiting, self._waiting = self._waiting, []
+        for loop, future in waiting:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(_settle, future)
+
+
+def _settle(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

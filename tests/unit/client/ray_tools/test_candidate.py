@@ -1,0 +1,171 @@
+"""Candidate: what it answers before, while and after it leads. In actors: tests/ray."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from typing import Any
+
+import pytest
+
+from raykeeper.client.client import Client
+from raykeeper.client.ray_tools.candidate import (
+    Answer,
+    Candidate,
+    Identity,
+    Post,
+    decode_identity,
+    encode_identity,
+)
+from raykeeper.client.recipes.election import Election
+from raykeeper.client.recipes.recipe import Blocking
+from tests.contract.client_handles import Room, finish, open_blocking, options_of
+
+PATH = "/services/x"
+
+
+class Plain:
+    """Runs in a thread of its own."""
+
+    def __init__(self, title: str, leadership: Any) -> None:
+        self.title = title
+        self.leadership = leadership
+
+    def say(self, word: str) -> tuple[str, int, str]:
+        return f"{self.title}: {word}", self.leadership.epoch, threading.current_thread().name
+
+    def fail(self) -> None:
+        raise LookupError("of the user")
+
+
+class Coroutines:
+    """Runs on the loop."""
+
+    async def say(self, word: str) -> str:
+        await asyncio.sleep(0)
+        return word
+
+    def where(self) -> str:
+        return threading.current_thread().name
+
+
+class Broken:
+    """Cannot be made."""
+
+    def __init__(self) -> None:
+        raise OSError("no disk")
+
+
+class Hall:
+    """Servers, candidates, and somebody who looks on."""
+
+    def __init__(self) -> None:
+        self.room = Room()
+        self.client: Client = open_blocking(self.room)()
+        self.election: Election[Blocking] = self.client.election(PATH)
+        self.ended = threading.Event()
+        self.candidates: list[Candidate] = []
+
+    def stand(self, make: Callable[..., Any], *args: Any) -> Candidate:
+        post = Post("here", PATH, f"actor {len(self.candidates)}", 20.0, make, args)
+
+        async def connect(*_: object) -> Any:
+            return await self.room.open_session(options_of())
+
+        async def begin() -> Candidate:
+            return Candidate(post, connect, self.ended.set)
+
+        candidate = finish(begin())
+        self.candidates.append(candidate)
+        return candidate
+
+    def leader(self) -> tuple[Identity, int]:
+        """Who leads, when somebody does."""
+        led = threading.Event()
+        with closing(self.election.observe(lambda leader: leader and led.set())):
+            assert led.wait(10)
+        leader = self.election.leader()
+        assert leader is not None
+        return decode_identity(leader.identifier), leader.epoch
+
+    def close(self) -> None:
+        async def end(candidate: Candidate) -> None:
+            candidate._standing.cancel()
+            with suppress(asyncio.CancelledError):
+                await candidate._standing
+
+        for candidate in self.candidates:
+            finish(end(candidate))
+        self.client.close()
+
+
+@pytest.fixture
+def hall() -> Iterator[Hall]:
+    hall = Hall()
+    yield hall
+    hall.close()
+
+
+def call(candidate: Candidate, life: str, epoch: int, method: str, *args: Any) -> Any:
+    return finish(candidate.serve(life, epoch, method, args, {}))
+
+
+def test_an_ordinary_class_has_a_thread(hall: Hall) -> None:
+    candidate = hall.stand(Plain, "a title")
+    identity, epoch = hall.leader()
+    assert identity.actor == "actor 0"
+    answer, value = call(candidate, identity.life, epoch, "say", "hello")
+    assert (answer, value[:2]) == (Answer.GIVEN, ("a title: hello", epoch))
+    assert value[2].startswith("raykeeper-elected")
+    with pytest.raises(LookupError, match="of the user"):
+        call(candidate, identity.life, epoch, "fail")
+
+
+def test_a_class_with_coroutines_has_the_loop(hall: Hall) -> None:
+    candidate = hall.stand(Coroutines)
+    identity, epoch = hall.leader()
+    assert call(candidate, identity.life, epoch, "say", "hi") == (Answer.GIVEN, "hi")
+    assert call(candidate, identity.life, epoch, "where")[1] == "raykeeper-client"
+
+
+def test_a_call_for_somebody_else_is_not_begun(hall: Hall) -> None:
+    candidate = hall.stand(Plain, "")
+    identity, epoch = hall.leader()
+    assert call(candidate, "another life", epoch, "say", "")[0] is Answer.NOT_BEGUN
+    assert call(candidate, identity.life, epoch - 1, "say", "")[0] is Answer.NOT_BEGUN
+    standby = hall.stand(Plain, "")
+    assert call(standby, identity.life, epoch, "say", "")[0] is Answer.NOT_BEGUN
+
+
+def test_who_is_deposed_ends_and_serves_nobody(hall: Hall) -> None:
+    candidate = hall.stand(Plain, "")
+    identity, epoch = hall.leader()
+    assert call(candidate, identity.life, epoch, "say", "")[0] is Answer.GIVEN
+    for name in hall.client.get_children(PATH):
+        hall.client.delete(f"{PATH}/{name}")
+    assert hall.ended.wait(10)
+    assert call(candidate, identity.life, epoch, "say", "")[0] is Answer.NOT_BEGUN
+
+
+def test_an_instance_that_cannot_be_made_gives_others_a_chance(
+    hall: Hall, caplog: pytest.LogCaptureFixture
+) -> None:
+    hall.stand(Broken)
+    other = hall.stand(Coroutines)
+    reigns = threading.Semaphore(0)
+
+    def told(leader: Any) -> None:
+        if leader and decode_identity(leader.identifier).actor == "actor 1":
+            reigns.release()
+
+    with closing(hall.election.observe(told)):
+        assert reigns.acquire(timeout=10)
+    identity, epoch = hall.leader()
+    assert call(other, identity.life, epoch, "say", "hi") == (Answer.GIVEN, "hi")
+    assert epoch >= 2
+    assert "no disk" in caplog.text
+
+
+def test_an_identity_is_bytes() -> None:
+    identity = Identity("actor", "life")
+    assert decode_identity(encode_identity(identity)) == identity

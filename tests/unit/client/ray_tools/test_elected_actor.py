@@ -1,0 +1,57 @@
+"""ElectedActor: its settings. What it does is in tests/ray/test_ray_tools.py."""
+
+import asyncio
+import pickle
+from typing import Any
+
+import pytest
+
+from raykeeper.client.errors import BadArgumentsError, InvalidValueError, WrongContextError
+from raykeeper.client.ray_tools import ElectedActor
+from raykeeper.client.ray_tools.candidate import Identity, encode_identity
+from raykeeper.client.ray_tools.elected_actor import _identity_of
+from raykeeper.client.recipes.election import Leader
+from raykeeper.zab.ids import Zxid
+
+
+class Service:
+    """Of a user."""
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"candidates": 0}, {"candidates": 101}, {"candidates": True}, {"promise": "exactly_once"}],
+)
+def test_bad_settings_are_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(BadArgumentsError):
+        ElectedActor("coord", "/x", Service, **settings)
+
+
+def test_it_pickles_as_its_settings() -> None:
+    service = ElectedActor("coord", "/x", Service, 1, candidates=3, b=2)
+    copy = pickle.loads(pickle.dumps(service))
+    assert vars(copy).keys() == vars(service).keys()
+    assert copy._made == (Service, (1,), {"b": 2})
+    assert copy._names() == ["coord/x/0", "coord/x/1", "coord/x/2"]
+
+
+def test_without_a_class_it_can_only_call() -> None:
+    with pytest.raises(BadArgumentsError, match="no class to start"):
+        ElectedActor("coord", "/x").start()
+
+
+def test_an_event_loop_is_not_blocked() -> None:
+    async def main() -> None:
+        service = ElectedActor("coord", "/x", Service)
+        for blocking in (service.start, service.stop, service.leader, lambda: service.call("a")):
+            with pytest.raises(WrongContextError):
+                blocking()
+
+    asyncio.run(main())
+
+
+def test_another_election_at_the_path_is_told() -> None:
+    identity = Identity("coord/x/0", "life")
+    assert _identity_of("/x", Leader(encode_identity(identity), 1, Zxid(1))) == identity
+    with pytest.raises(InvalidValueError, match="no candidate of an actor"):
+        _identity_of("/x", Leader(b"worker 1", 1, Zxid(1)))

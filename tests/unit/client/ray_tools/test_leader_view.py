@@ -1,0 +1,55 @@
+"""LeaderView: whoever waits for a change is woken by it, or by the end of the session."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from raykeeper.client.client import Client
+from raykeeper.client.ray_tools.leader_view import LeaderView
+from tests.contract.client_handles import Room, open_blocking
+
+PATH = "/services/x"
+
+
+@pytest.fixture
+def clients() -> Iterator[tuple[Client, Client]]:
+    opened = open_blocking(Room())
+    clients = opened(), opened()
+    yield clients
+    for client in clients:
+        client.close()
+
+
+def test_it_tells_who_leads_and_of_each_change(clients: tuple[Client, Client]) -> None:
+    client, other = clients
+    view = LeaderView(client, PATH)
+
+    async def main() -> None:
+        first = await asyncio.to_thread(other.election(PATH, b"first").lead)
+        await view.change(None)
+        assert view.leader is not None
+        assert (view.leader.identifier, view.leader.epoch) == (b"first", 1)
+        changing = [asyncio.create_task(view.change(view.leader)) for _ in range(3)]
+        await asyncio.sleep(0)
+        changing[0].cancel()
+        await asyncio.to_thread(first.resign)
+        await asyncio.gather(*changing[1:])
+        assert view.leader is None
+        assert view._waiting == []
+
+    asyncio.run(main())
+
+
+def test_the_end_of_the_session_wakes_too(clients: tuple[Client, Client]) -> None:
+    client, _ = clients
+    view = LeaderView(client, PATH)
+
+    async def main() -> None:
+        changing = asyncio.create_task(view.change(None))
+        await asyncio.sleep(0)
+        await asyncio.to_thread(client.close)
+        await changing
+        await view.change(None)  # at once: no change would be told
+
+    asyncio.run(main())
