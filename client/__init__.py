@@ -42,6 +42,7 @@ from raykeeper.client.connect import connect
 from raykeeper.client.fencing import DurableFencedResource, FencedResource
 from raykeeper.client.recipes.barrier import Barrier
 from raykeeper.client.recipes.configuration import Configuration, LiveConfiguration, Versioned
+from raykeeper.client.recipes.configurations import Configurations
 from raykeeper.client.recipes.copied_tree import CachedZnode, ChangeKind, TreeChange
 from raykeeper.client.recipes.counter import Counter
 from raykeeper.client.recipes.double_barrier import DoubleBarrier, Entered
@@ -133,6 +134,7 @@ __all__ = [
     "LeaderLatch",
     "Configuration",
     "LiveConfiguration",
+    "Configurations",
     "Versioned",
     "Group",
     "GroupChange",

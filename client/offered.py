@@ -1,11 +1,14 @@
 """The recipes as methods of both clients: `client.lock(path)`. What each does: docs/RECIPES.md."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, cast
+
+from msgspec import Struct
 
 from raykeeper.client.fencing import DurableFencedResource
 from raykeeper.client.recipes.barrier import Barrier
 from raykeeper.client.recipes.configuration import Configuration, Format, S
+from raykeeper.client.recipes.configurations import Configurations
 from raykeeper.client.recipes.counter import Counter
 from raykeeper.client.recipes.double_barrier import DoubleBarrier, OnCrash
 from raykeeper.client.recipes.election import Election
@@ -86,6 +89,12 @@ class OfferedRecipes(Generic[K]):
     ) -> ChildrenCache[K]:
         """A copy of the children of a znode. See client/recipes/tree_cache.py."""
         return ChildrenCache(self._runner(), path, on_change, on_error, znodes_max)
+
+    def configurations(
+        self, kinds: Mapping[str, type[Struct]], form: Format = "json"
+    ) -> Configurations[K]:
+        """Several of them, changed as one. See client/recipes/configurations.py."""
+        return Configurations(self._runner(), kinds, form)
 
     def published(self, path: str) -> Published[K]:
         """Many values, of which nobody sees a part. See client/recipes/published.py."""

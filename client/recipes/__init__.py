@@ -20,6 +20,7 @@ configuration.py   a value of a type, with a version
 copied_tree.py  a copy of a part of the tree, which others read while it is changed
 subtree.py      how it is kept current
 tree_cache.py   a subtree, or the children of a znode, as a local copy
+configurations.py  several of them, changed as one
 published.py    a configuration of many znodes of which nobody sees a part
 counter.py      a shared integer
 election.py     who leads, numbered; who wants to know

@@ -256,3 +256,28 @@ def test_readers_of_many_threads_see_whole_versions(
         reader.result(10)
     assert live.newest.values == versions[-1]
     live.close()
+
+
+def test_changes_of_several_configurations_are_seen_together(
+    connect: Open, pool: ThreadPoolExecutor
+) -> None:
+    kinds = {"/app/a": Limits, "/app/b": Limits}
+    ours, theirs = connect().configurations(kinds), connect().configurations(kinds)
+    ours.set({"/app/a": Limits(100), "/app/b": Limits(0)})
+    sums: list[int] = []
+    last = threading.Event()
+
+    def told(new: Any, old: Any) -> None:
+        sums.append(sum(each.value.rate for each in new.values()))
+        if new["/app/b"].value.rate == 20:
+            last.set()
+
+    def move(now: Any) -> Any:
+        return {"/app/a": Limits(now["/app/a"].rate - 1), "/app/b": faster(now["/app/b"])}
+
+    live = theirs.follow(told)
+    list(pool.map(lambda _: ours.update(move), range(20)))
+    assert last.wait(10)
+    assert set(sums) == {100}
+    assert [each.value.rate for each in theirs.get().values()] == [80, 20]
+    live.close()

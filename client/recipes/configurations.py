@@ -1,0 +1,319 @@
+"""Several configurations that belong together: read at one moment, changed as one.
+
+    both = client.configurations({"/app/database": Database, "/app/limits": Limits})
+    both.set({"/app/database": Database("db.prod"), "/app/limits": Limits(100)})
+    both.update(lambda now: {"/app/limits": Limits(now["/app/database"].pool * 10)})
+
+The invariant of this file: what `update` writes was made of values that were all there together and
+are all still there when it is written; and nobody who reads them here sees some of the old ones
+with some of the new ones. Each is a configuration of its own as well (configuration.py).
+
+Paper: section 2.1, the multi operation of later ZooKeeper; etcd: the transaction loops of its STM.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from msgspec import Struct
+
+from raykeeper.client.arguments import checked_version
+from raykeeper.client.effects import Answer
+from raykeeper.client.errors import (
+    BadArgumentsError,
+    BadVersionError,
+    KeeperError,
+    NoNodeError,
+)
+from raykeeper.client.flows import Abandoned, Bell, Flow, Fork, Request, Together, Wait
+from raykeeper.client.outstanding import Watch
+from raykeeper.client.recipes.configuration import NO_VERSION, Format, Kind, Versioned
+from raykeeper.client.recipes.live import Live, OnChange, OnError
+from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe
+from raykeeper.client.recipes.replacing import ATTEMPTS_MAX, MISSING, Seen, still_wanted
+from raykeeper.client.recipes.steps import ensure, leave, transact
+from raykeeper.client.recipes.turns import Turns, by_turns
+from raykeeper.client.results import part_of
+from raykeeper.client.watched_event import EventType
+from raykeeper.znodes.paths import parent_of
+from raykeeper.znodes.replies import ResultsRead
+from raykeeper.znodes.requests import (
+    Compare,
+    CompareField,
+    MultiRead,
+    ReadData,
+    Relation,
+    TxnOp,
+    WatchKind,
+    WatchMode,
+)
+from raykeeper.znodes.stat import Stat
+
+PATHS_MAX: Final = 500
+"""So that they fit into a transaction, with a condition each."""
+
+_REMOVED: Final = EventType.PERSISTENT_WATCH_REMOVED
+
+Values = dict[str, Any]
+"""By path."""
+Versions = dict[str, Versioned[Any]]
+Sights = dict[str, Seen]
+
+
+class Configurations(Recipe[K]):
+    """Values of types that the user names, by path. Safe to share between threads, or tasks."""
+
+    def __init__(
+        self, client: FlowRunner, kinds: Mapping[str, type[Struct]], form: Format = "json"
+    ) -> None:
+        """Use `Client.configurations`."""
+        super().__init__(client)
+        if not isinstance(kinds, Mapping) or not 0 < len(kinds) <= PATHS_MAX:
+            raise BadArgumentsError("", f"kinds must be up to {PATHS_MAX} types by path")
+        self._kinds = {path: Kind(path, kind, form) for path, kind in kinds.items()}
+        self.paths = tuple(self._kinds)
+
+    @by_turns
+    def get(self) -> Turns[Versions]:
+        """All values, of one moment, with their versions.
+
+        Raises:
+            NoNodeError: one of them is missing.
+            InvalidValueError: one of them is something else.
+            KeeperError: as for every call; ThrottledOpError when they are more than 4 MiB.
+        """
+        return self._versions((yield _see(self.paths)))
+
+    @by_turns
+    def set(
+        self, values: Mapping[str, Any], versions: Mapping[str, int] | None = None
+    ) -> Turns[Versions]:
+        """Replace some values, or all, as one; what is written, with the versions.
+
+        Args:
+            values: The new ones by path.
+            versions: That they, or others that they depend on, must have; NO_VERSION for none.
+                Without one any will do, or none.
+
+        Raises:
+            BadArgumentsError: a value is no valid one, or a path is none of these.
+            BadVersionError: one has another version; nothing was changed.
+            KeeperError: as for every call.
+        """
+        texts = self._encoded(values)
+        if not texts:
+            raise BadArgumentsError("", "there is nothing to set")
+        wanted = self._wanted({} if versions is None else versions)
+        stats: dict[str, Stat] = yield _set(texts, wanted)
+        return {path: Versioned(values[path], stats[path].version) for path in texts}
+
+    @by_turns
+    def update(self, change: Callable[[Values], Mapping[str, Any]]) -> Turns[Versions]:
+        """Replace some values, or all, by what `change` makes of all of them, as one.
+
+        Args:
+            change: Is called with the values by path, in the caller's thread, or task; again when
+                any of them was replaced meanwhile. It returns the new ones by path; the others
+                stay, all of them if it returns none. What it raises ends the update; nothing is
+                changed then.
+
+        Raises:
+            NoNodeError: one of them is missing.
+            InvalidValueError: one of them is something else.
+            BadArgumentsError: `change` returned what is no valid value, or for another path.
+            BadVersionError: others were quicker again and again; nothing was changed.
+            KeeperError: as for every call.
+        """
+        for _ in range(ATTEMPTS_MAX):
+            seen: Sights = yield _see(self.paths)
+            now = self._versions(seen)
+            values = change({path: each.value for path, each in now.items()})
+            texts = self._encoded(values)
+            if not texts:
+                return now
+            conditions = [seen[path].condition(path) for path in self.paths]
+            stats: dict[str, Stat] | None = yield _replace(texts, seen, conditions)
+            if stats is not None:
+                new = {path: Versioned(values[path], stats[path].version) for path in texts}
+                return now | new
+        raise BadVersionError("", f"others changed them {ATTEMPTS_MAX} times in between")
+
+    @by_turns
+    def follow(
+        self, on_change: OnChange[Versions] | None = None, on_error: OnError | None = None
+    ) -> Turns[Live[K, Versions]]:
+        """Keep all of them current from now on, each time as of one moment.
+
+        Versions that are replaced quickly may be passed over.
+
+        Args:
+            on_change: Is called with all values after and before a change, the present ones first.
+                None after: one is missing. None before: one was.
+            on_error: Is called with InvalidValueError when one of them is invalid; the values stay.
+                With a KeeperError if they can be followed no more.
+
+        Raises:
+            KeeperError: as for every call.
+        """
+        live: Live[K, Versions] = yield self._follow(on_change, on_error)
+        return live
+
+    def _follow(
+        self, on_change: OnChange[Versions] | None, on_error: OnError | None
+    ) -> Flow[Live[K, Versions]]:
+        sight = _Sight(self.paths)
+        live: Live[K, Versions] = Live(
+            self._client, self._versions, sight.close, on_change, on_error
+        )
+        try:
+            seen = yield from sight.open()
+        except (Abandoned, KeeperError):
+            yield from sight.close()
+            raise
+        yield from _show(live, seen)
+        yield Fork(_keep(live, sight, seen))
+        return live
+
+    def _versions(self, seen: Sights) -> Versions:
+        return {path: self._versioned(path, each) for path, each in seen.items()}
+
+    def _versioned(self, path: str, seen: Seen) -> Versioned[Any]:
+        if seen.value is None or seen.stat is None:
+            raise NoNodeError(path)
+        return Versioned(self._kinds[path].decode(seen.value), seen.stat.version)
+
+    def _encoded(self, values: object) -> dict[str, bytes]:
+        if not isinstance(values, Mapping):
+            raise BadArgumentsError("", f"values must be given by path, not {values!r}")
+        return {self._known(path): self._kinds[path].encode(values[path]) for path in values}
+
+    def _wanted(self, versions: object) -> dict[str, int]:
+        if not isinstance(versions, Mapping):
+            raise BadArgumentsError("", f"versions must be given by path, not {versions!r}")
+        for path, version in versions.items():
+            if checked_version(self._known(path), version) < NO_VERSION:
+                raise BadArgumentsError(path, f"there is no version {version}")
+        return dict(versions)
+
+    def _known(self, path: object) -> str:
+        if not isinstance(path, str) or path not in self._kinds:
+            raise BadArgumentsError("", f"none of these configurations: {path!r}")
+        return path
+
+
+class _Sight:
+    """Several znodes in sight for good."""
+
+    def __init__(self, paths: tuple[str, ...]) -> None:
+        self.is_closed = False
+        self._paths = paths
+        self._bell = Bell()
+
+    def open(self) -> Flow[Sights]:
+        watches = [Watch(path, WatchMode.PERSISTENT, False, self._bell) for path in self._paths]
+        for outcome in (yield Together(list(watches))):
+            if isinstance(outcome, KeeperError):
+                raise outcome
+        seen = yield from self._read()
+        yield from still_wanted()
+        return seen
+
+    def next(self) -> Flow[Sights]:
+        """Wait for a change; all as they are then."""
+        more = True
+        while more and not self.is_closed:
+            yield Wait((self._bell,))
+            events = self._bell.take()
+            are_removed = any(each.type is _REMOVED for each in events)
+            if are_removed and not self.is_closed:
+                return (yield from self.open())  # somebody of this client removed them all
+            more = not events or events[-1].more
+        return {} if self.is_closed else (yield from self._read())
+
+    def close(self) -> Flow[None]:
+        if not self.is_closed:
+            self.is_closed = True
+            self._bell.ring()
+            kind = WatchKind.PERSISTENT
+            yield from leave([], [(path, kind, self._bell) for path in self._paths])
+
+    def _read(self) -> Flow[Sights]:
+        return (yield from _see(self._paths))
+
+
+def _see(paths: Iterable[str]) -> Flow[Sights]:
+    """All of them at one moment.
+
+    Raises:
+        KeeperError: what a read failed with.
+    """
+    looked = MultiRead(0, [ReadData(path) for path in paths])
+
+    def shape(answer: Answer) -> Sights:
+        assert isinstance(answer, ResultsRead), answer
+        seen: Sights = {}
+        for op, result in zip(looked.ops, answer.results, strict=True):
+            part = part_of(result, op.path)
+            if isinstance(part, KeeperError) and not isinstance(part, NoNodeError):
+                raise part
+            seen[op.path] = MISSING if isinstance(part, KeeperError) else Seen(*part)
+        return seen
+
+    sights: Sights = yield Request(looked, shape)
+    return sights
+
+
+def _set(texts: dict[str, bytes], wanted: dict[str, int]) -> Flow[dict[str, Stat]]:
+    paths = dict.fromkeys((*texts, *wanted))
+    for _ in range(ATTEMPTS_MAX):
+        seen = yield from _see(paths)
+        for path, version in wanted.items():
+            stat = seen[path].stat
+            if version != (NO_VERSION if stat is None else stat.version):
+                raise BadVersionError(path, f"it is not at version {version}")
+        conditions = [_stands(path, seen[path], wanted.get(path)) for path in paths]
+        stats = yield from _replace(texts, seen, conditions)
+        if stats is not None:
+            return stats
+        yield from still_wanted()
+    raise BadVersionError("", f"others changed them {ATTEMPTS_MAX} times in between")
+
+
+def _stands(path: str, seen: Seen, version: int | None) -> Compare:
+    """That it has this version, or that it is there, or is not, as it was seen."""
+    if version is None or version == NO_VERSION:
+        return Compare(path, CompareField.EXISTS, Relation.EQUAL, int(seen.stat is not None))
+    return Compare(path, CompareField.VERSION, Relation.EQUAL, version)
+
+
+def _replace(
+    texts: dict[str, bytes], seen: Sights, conditions: list[Compare]
+) -> Flow[dict[str, Stat] | None]:
+    """One attempt; None if a condition does not hold, or a parent was missing and is made now."""
+    ops: list[TxnOp] = []
+    told: dict[str, int] = {}  # where the Stat of each is among the results
+    for path, text in texts.items():
+        ops += seen[path].replacement(path, text)
+        told[path] = len(ops) - 1
+    try:
+        is_done, results = yield from transact(ops, conditions)
+    except NoNodeError:
+        for path in texts:
+            if seen[path].stat is None:
+                yield from ensure(parent_of(path))
+        return None
+    return {path: results[place] for path, place in told.items()} if is_done else None
+
+
+def _keep(live: Live[Any, Versions], sight: _Sight, last: Sights) -> Flow[None]:
+    try:
+        while seen := (yield from sight.next()):
+            if any(seen[path].is_other(last[path]) for path in seen):
+                yield from _show(live, seen)
+            last = seen
+    except KeeperError as error:
+        yield from sight.close()
+        yield from live.failed(error)
+
+
+def _show(live: Live[Any, Versions], seen: Sights) -> Flow[None]:
+    yield from live.arrived(None if MISSING in seen.values() else seen)
