@@ -24,8 +24,8 @@ from raykeeper.client import Client, WatchedEvent
 from raykeeper.clusters import Ensemble, launch
 from raykeeper.clusters.local_ray import join_ray, private_ray
 
-SESSION_S = 3.0
-"""Of the sessions of processes that get killed: what they hold is free at the latest after that."""
+SESSION_S = 8.0
+"""After that what a process held is free at the latest; when it is killed, much earlier."""
 PATIENCE_S = 60.0
 T = TypeVar("T")
 Watch = Callable[[WatchedEvent], object]

@@ -123,3 +123,23 @@ def test_load_balancer(run: Run) -> None:
         "{'backend-1': 10, 'backend-3': 10}",
         "{'backend-3': 10, 'backend-4': 10}",
     ]
+
+
+def test_paused_holder(run: Run) -> None:
+    story = run("paused_holder")
+    tokens = [int(token) for token in re.findall(r"holds the lock, token (\d+)", "\n".join(story))]
+    assert len(tokens) == 2
+    assert tokens[0] < tokens[1]
+    refusal = f"token {tokens[0]} is refused by the disk: {tokens[1]} was here, a later holder's"
+    assert f"writer 1 writes 'late': refused, {refusal}" in story
+    assert story[-1] == "on the disk: one, two"
+
+
+def test_training_ranks(run: Run) -> None:
+    story = run("training_ranks")
+    assert "a rank was killed at step 37; another actor is started in its place" in story
+    assert [f"generation 1, rank {rank}: from step 0" in story for rank in range(4)] == [
+        *(True, True, False, True)  # the dead one tells nothing
+    ]
+    assert count(r"generation 2, rank [0-3]: from step 30", story) == 4
+    assert count(r"all ranks have the line .*, that of a quiet training", story) == 1
