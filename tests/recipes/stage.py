@@ -4,7 +4,7 @@ Nothing is random and nothing runs beside: `rest` carries every frame until noth
 can count requests and events, stop at any point, and let any time pass.
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from itertools import count
 from random import Random
@@ -110,6 +110,7 @@ class Member(OfferedRecipes[Blocking]):
         self._timers: dict[int, tuple[Millis, Callable[[], None]]] = {}
         self._numbers: Iterator[int] = count()
         self._begun: Outcome | None = None
+        self._calls: deque[Callable[[], object]] = deque()  # of the user, in order
         self._is_frozen = False
         self._is_dead = False
         self._is_cut = False
@@ -121,10 +122,11 @@ class Member(OfferedRecipes[Blocking]):
     # What a recipe needs.
 
     def run_flow(self, flow: Flow[Any], name: str) -> Any:
-        outcome = self._begun or Outcome()
+        begun, self._begun = self._begun, None  # a callback may run another one
+        outcome = begun or Outcome()
         outcome.run = self.flows.start(flow, outcome)
         self.stage.rest()
-        if outcome is self._begun:
+        if outcome is begun:
             return outcome
         if outcome.is_done:
             outcome.run.taken()
@@ -171,7 +173,8 @@ class Member(OfferedRecipes[Blocking]):
         return lambda: (self._timers.pop(number, None), None)[1]
 
     def tell(self, callback: Callable[..., object], *arguments: Any) -> None:
-        callback(*arguments)
+        # Later, as in a client: a callback may run flows, and no flow runs inside another one.
+        self._calls.append(lambda: callback(*arguments))
 
     def report(self, error: Exception) -> None:
         self.stage.reported.append(error)
@@ -236,6 +239,9 @@ class Member(OfferedRecipes[Blocking]):
             for effect in effects:
                 self._one(effect)
             self.core.flush(self.now())
+        while self._calls:
+            moved = True
+            self._calls.popleft()()
         return moved
 
     def _take(self) -> bool:
