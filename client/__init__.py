@@ -54,6 +54,7 @@ from raykeeper.client.recipes.lease import HeldLease, Lease
 from raykeeper.client.recipes.lock import Contender, Lock
 from raykeeper.client.recipes.lock_queue import HeldElement, LockQueue
 from raykeeper.client.recipes.multi_lock import MultiHeld, MultiLock
+from raykeeper.client.recipes.partitioner import Partition, Partitioner
 from raykeeper.client.recipes.picking import Instance, RandomPick, RoundRobin, Sticky
 from raykeeper.client.recipes.priority_queue import PriorityQueue
 from raykeeper.client.recipes.published import Edition, Published
@@ -141,6 +142,8 @@ __all__ = [
     "GroupWatch",
     "Member",
     "Membership",
+    "Partitioner",
+    "Partition",
     "Rendezvous",
     "Meeting",
     "Participant",

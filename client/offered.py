@@ -20,6 +20,8 @@ from raykeeper.client.recipes.live import OnError
 from raykeeper.client.recipes.lock import Lock
 from raykeeper.client.recipes.lock_queue import LockQueue
 from raykeeper.client.recipes.multi_lock import MultiLock
+from raykeeper.client.recipes.partitioner import Listener as PartitionListener
+from raykeeper.client.recipes.partitioner import Partitioner
 from raykeeper.client.recipes.priority_queue import PriorityQueue
 from raykeeper.client.recipes.published import Published
 from raykeeper.client.recipes.queue import Queue
@@ -175,6 +177,21 @@ class OfferedRecipes(Generic[K]):
     def rendezvous(self, path: str, size: int, data: bytes = b"") -> Rendezvous[K]:
         """A meeting of so many, with what each says. See client/recipes/rendezvous.py."""
         return Rendezvous(self._runner(), path, size, data)
+
+    def partitioner(
+        self,
+        path: str,
+        partitions: Iterable[str],
+        identifier: bytes = b"",
+        on_acquired: PartitionListener[K] | None = None,
+        on_released: PartitionListener[K] | None = None,
+    ) -> Partitioner[K]:
+        """A set divided among its members. See client/recipes/partitioner.py.
+
+        `on_acquired` is called with each partition that this member comes to own; `on_released`
+        with each that it must let go, which nobody else gets before the call has returned.
+        """
+        return Partitioner(self._runner(), path, partitions, identifier, on_acquired, on_released)
 
     def _runner(self) -> FlowRunner:
         return cast(FlowRunner, self)

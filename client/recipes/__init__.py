@@ -30,4 +30,6 @@ group.py        who is there
 services.py     instances of services, and a cache of them
 picking.py      which of them
 rendezvous.py   so many meet, and each gets the same list
+partitioner.py  a set of partitions, divided among its members
+shares.py       who is to own which of them
 """

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-from raykeeper.client.errors import KeeperError, RecipeError
+from raykeeper.client.errors import KeeperError, RecipeError, SessionExpiredError
 from raykeeper.client.flows import Abandoned, Bell, Flow, Fork, Run, Tell, Wait
 from raykeeper.client.recipes.recipe import Awaited, Blocking, FlowRunner, K, Recipe, operation
 from raykeeper.client.recipes.steps import give_up_after
@@ -97,9 +97,16 @@ class Background(Recipe[K]):
         raise NotImplementedError
 
     def begin(self) -> Flow[None]:
-        """For recipes: `start` as a part of another flow."""
+        """For recipes: `start` as a part of another flow.
+
+        Raises:
+            RecipeError: it was started, or closed, before.
+            SessionExpiredError: the session is over.
+        """
         if self._run is not None or self._is_closed:
             raise RecipeError(f"{self.what} was started before; make another one")
+        if self._client.is_lost():
+            raise SessionExpiredError("")
         self._run = yield Fork(self._go())
 
     def begin_until(self, is_so: Callable[[], object]) -> Flow[None]:

@@ -1,0 +1,289 @@
+"""A partitioner: a set of partitions divided among those who are there, each owned by at most one.
+
+    parts = client.partitioner("/shards", ["a", "b", "c"], b"worker 1", on_acquired, on_released)
+    with parts:
+        ...                                 # on_acquired(partition), on_released(partition)
+        [each.name for each in parts.owned]
+
+A member registers as in a group, and owns a partition by an ephemeral znode, whose czxid is the
+partition's fencing token. Every member follows all of this with one watch and computes who is to
+own what (shares.py). Who has too much calls `on_released`, waits until it has returned, and deletes
+the znode; only then can somebody else create it. So the invariant of this file: nobody is told that
+it owns a partition before the one before it has returned from `on_released`, or lost its session.
+
+All members must name the same partitions. If they have two views for a moment, a partition may
+move once more than needed, or be free a little longer, and never has two owners.
+
+kazoo: `SetPartitioner`, in which everybody lets go of everything at each change.
+"""
+
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from enum import Enum
+from typing import Any
+
+from raykeeper.client.errors import (
+    BadArgumentsError,
+    KeeperError,
+    NodeExistsError,
+    NoNodeError,
+    RayKeeperError,
+    RecipeError,
+)
+from raykeeper.client.flows import Bell, Flow, Tell, Together, Wait
+from raykeeper.client.recipes.background import Background
+from raykeeper.client.recipes.followed import Followed
+from raykeeper.client.recipes.group import Membership, become_member, checked_name
+from raykeeper.client.recipes.holding import Loss
+from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe
+from raykeeper.client.recipes.shares import targets
+from raykeeper.client.recipes.steps import checked_bytes, checked_root, ensure, transact
+from raykeeper.client.results import path_and_stat
+from raykeeper.zab.ids import Zxid
+from raykeeper.znodes.paths import join
+from raykeeper.znodes.requests import (
+    ANY_VERSION,
+    Compare,
+    CompareField,
+    Create,
+    CreateMode,
+    Delete,
+    Relation,
+)
+
+log = logging.getLogger("raykeeper.client")
+
+PARTITIONS_MAX = 10_000
+
+
+class _State(Enum):
+    ACQUIRED = 1  # on_acquired has not returned
+    OWNED = 2
+    RELEASING = 3  # on_released has not returned
+    RELEASED = 4
+
+
+class Partition(Recipe[K]):
+    """A partition that this member owns until it has returned from `on_released`."""
+
+    def __init__(self, client: FlowRunner, name: str, path: str, token: Zxid) -> None:
+        """Use `Client.partitioner`."""
+        super().__init__(client)
+        self.name = name
+        self.path = path
+        """The ephemeral znode that stands for it."""
+        self.token = token
+        """The fencing token: larger than that of everybody who owned the partition before."""
+        self.lost: Loss[K] = Loss(client, f"the partition {name}")
+        """Set when it is not ours any more though it was not released: somebody else may own it."""
+        self.state = _State.ACQUIRED
+        """For the partitioner."""
+
+
+Listener = Callable[[Partition[K]], object]
+
+
+class Partitioner(Background[K]):
+    """A member of those who divide the partitions among them, from `start` to `close`."""
+
+    def __init__(
+        self,
+        client: FlowRunner,
+        path: str,
+        partitions: Iterable[str],
+        identifier: bytes = b"",
+        on_acquired: Listener[K] | None = None,
+        on_released: Listener[K] | None = None,
+    ) -> None:
+        """Use `Client.partitioner`. See there for the arguments."""
+        path = checked_root(path)
+        super().__init__(client, f"the partitioner {path}")
+        self.path = path
+        self.partitions = [checked_name(path, each) for each in partitions]
+        """All there are."""
+        if not 1 <= len(self.partitions) <= PARTITIONS_MAX:
+            raise BadArgumentsError("", f"there may be 1 to {PARTITIONS_MAX} partitions")
+        if len(set(self.partitions)) < len(self.partitions):
+            raise BadArgumentsError("", "a partition is named twice")
+        self._identifier = checked_bytes("identifier", identifier)
+        self._on_acquired: Listener[K] | None = on_acquired
+        self._on_released: Listener[K] | None = on_released
+        self._mine: dict[str, Partition[K]] = {}
+        self._bell = Bell()  # a callback has returned, or it is to be closed
+        self._followed = Followed(path, 2)
+
+    @property
+    def owned(self) -> list[Partition[K]]:
+        """What this member owns and need not release, in the order of the partitions."""
+        mine = dict(self._mine)
+        owned = [mine[name] for name in self.partitions if name in mine]
+        return [
+            each
+            for each in owned
+            if each.state in (_State.ACQUIRED, _State.OWNED) and not each.lost.is_set()
+        ]
+
+    def undo(self) -> Flow[None]:
+        """See `Background`. It ends when all partitions are released."""
+        yield from ()
+        self._is_closed = True
+        self._bell.ring()
+        self.changed.ring()
+
+    def work(self) -> Flow[None]:
+        """See `Background`."""
+        failure: Exception | None = None
+        try:
+            membership: Membership[K] = yield from become_member(
+                self._client, join(self.path, "members"), None, self._identifier
+            )
+            try:
+                yield from self._followed.load()
+                while not self.is_closed:
+                    yield from self._settle(membership)
+                    if not self.is_closed:
+                        yield Wait((self._followed.bell, self._bell))
+            except (KeeperError, RecipeError) as error:
+                failure = error
+            yield from membership.undo()  # the others may have what is free from now on
+            while self._mine:
+                yield from self._settle(None)
+                if self._mine:
+                    yield Wait((self._followed.bell, self._bell))
+        except (KeeperError, RecipeError) as error:
+            failure = error
+            yield from self._lose(list(self._mine.values()))
+        yield from self._followed.forget()
+        if failure is not None:
+            raise failure
+
+    def _settle(self, membership: Membership[K] | None) -> Flow[None]:
+        """Do what can be done now. None for who is not a member any more."""
+        while True:
+            self._bell.take()
+            yield from self._followed.catch_up()
+            yield from self._lose(
+                [each for each in self._mine.values() if not self._is_there(each)]
+            )
+            me = None if membership is None else membership.name
+            wanted = self._wanted(me)
+            for each in self._mine.values():
+                if each.name not in wanted and each.state is _State.OWNED:
+                    each.state = _State.RELEASING
+                    yield from self._have_called(self._on_released, each, _State.RELEASED)
+            done = yield from self._give_back()
+            if me is not None:
+                done = (yield from self._claim(me, wanted)) or done
+            if not done and not self._bell.is_rung and not self._followed.bell.is_rung:
+                return
+
+    def _wanted(self, me: str | None) -> set[str]:
+        """What this member is to own."""
+        if me is None:
+            return set()
+        entries = self._followed.entries
+        members = {
+            name.removeprefix("members/"): entry.stat.czxid
+            for name, entry in entries.items()
+            if name.startswith("members/")
+        }
+        # If somebody has deleted our member it is about to be made again.
+        members.setdefault(me, Zxid(1 << 62))
+        in_order = sorted(members, key=lambda each: (members[each], each))
+        wanted = targets(in_order, self.partitions, self._owners())
+        return {partition for partition, owner in wanted.items() if owner == me}
+
+    def _owners(self) -> dict[str, str]:
+        return {
+            name.removeprefix("owners/"): entry.value.decode(errors="replace")
+            for name, entry in self._followed.entries.items()
+            if name.startswith("owners/")
+        }
+
+    def _is_there(self, partition: Partition[K]) -> bool:
+        entry = self._followed.entries.get(f"owners/{partition.name}")
+        return entry is not None and entry.stat.czxid == partition.token
+
+    def _lose(self, lost: list[Partition[K]]) -> Flow[None]:
+        """The znodes of these are gone, or go with the session."""
+        for each in lost:
+            del self._mine[each.name]
+            each.lost.set()
+            if each.state in (_State.ACQUIRED, _State.OWNED):
+                each.state = _State.RELEASING
+                yield from self._have_called(self._on_released, each, _State.RELEASED)
+
+    def _give_back(self) -> Flow[bool]:
+        """Delete the znodes of those for which `on_released` has returned."""
+        released = [each for each in self._mine.values() if each.state is _State.RELEASED]
+        for each in released:
+            is_ours = Compare(each.path, CompareField.CZXID, Relation.EQUAL, each.token)
+            yield from transact([Delete(each.path, ANY_VERSION)], [is_ours])
+            self._mine.pop(each.name, None)
+        return bool(released)
+
+    def _claim(self, me: str, wanted: set[str]) -> Flow[bool]:
+        """Create the znodes of those that are free; whether anything has come of it."""
+        taken = self._owners()
+        free = [
+            p for p in self.partitions if p in wanted and p not in taken and p not in self._mine
+        ]
+        if not free:
+            return False
+        root, value = join(self.path, "owners"), me.encode()
+        creations: list[Any] = [
+            Create(join(root, name), value, CreateMode.EPHEMERAL, None, 0) for name in free
+        ]
+        outcomes = yield Together(creations, path_and_stat)
+        if any(isinstance(each, NoNodeError) for each in outcomes):
+            yield from ensure(root, stays=True)
+        for name, outcome in zip(free, outcomes, strict=True):
+            if isinstance(outcome, NoNodeError | NodeExistsError):
+                continue
+            if isinstance(outcome, KeeperError):
+                raise outcome
+            partition: Partition[K] = Partition(self._client, name, outcome[0], outcome[1].czxid)
+            self._mine[name] = partition
+            yield from self._have_called(self._on_acquired, partition, _State.OWNED)
+        # Whose znode is there already will be seen, unless we may not read it.
+        return not all(isinstance(each, NodeExistsError) for each in outcomes)
+
+    def _have_called(
+        self, listener: Listener[K] | None, partition: Partition[K], after: _State
+    ) -> Flow[None]:
+        """Have `listener` called, and the partition come to a state when it has returned."""
+        if listener is None:
+            partition.state = after
+            self._bell.ring()
+        else:
+            yield Tell(self._called, (listener, partition, after))
+
+    def _called(self, listener: Listener[K], partition: Partition[K], after: _State) -> object:
+        """In the place of callbacks: call, and say so."""
+        returned: object = None
+        try:
+            returned = listener(partition)
+        except Exception:
+            log.exception("%r raised", listener)
+        if inspect.isawaitable(returned):
+            return self._awaited(returned, partition, after)
+        try:
+            return self._client.run_flow(self._returned(partition, after), "release")
+        except RayKeeperError:
+            return None  # the session is over
+
+    async def _awaited(
+        self, returned: Awaitable[object], partition: Partition[K], after: _State
+    ) -> None:
+        try:
+            await returned
+        finally:
+            with suppress(RayKeeperError):  # the session is over
+                await self._client.run_flow(self._returned(partition, after), "release")
+
+    def _returned(self, partition: Partition[K], after: _State) -> Flow[None]:
+        yield from ()
+        partition.state = after
+        self._bell.ring()
