@@ -66,6 +66,7 @@ from raykeeper.client.recipes.semaphore import Semaphore
 from raykeeper.client.recipes.services import Registration, ServiceChange, ServiceDiscovery
 from raykeeper.client.recipes.simple_lock import SimpleLock
 from raykeeper.client.recipes.tree_cache import ChildrenCache, TreeCache
+from raykeeper.client.recipes.two_phase_commit import CommitProgress, Decision, TwoPhaseCommit
 from raykeeper.client.results import Quota
 from raykeeper.client.states import ClientState
 from raykeeper.client.transaction import AsyncTransaction, BlockingTransaction
@@ -124,6 +125,9 @@ __all__ = [
     "Barrier",
     "DoubleBarrier",
     "Entered",
+    "TwoPhaseCommit",
+    "Decision",
+    "CommitProgress",
     "Queue",
     "PriorityQueue",
     "LockQueue",

@@ -38,6 +38,7 @@ from raykeeper.client.recipes.tree_cache import (
     OnTreeChange,
     TreeCache,
 )
+from raykeeper.client.recipes.two_phase_commit import TwoPhaseCommit
 
 
 class OfferedRecipes(Generic[K]):
@@ -132,6 +133,10 @@ class OfferedRecipes(Generic[K]):
     ) -> DoubleBarrier[K]:
         """A barrier that all enter and leave together. See client/recipes/double_barrier.py."""
         return DoubleBarrier(self._runner(), path, size, identifier, on_crash)
+
+    def two_phase_commit(self, path: str) -> TwoPhaseCommit[K]:
+        """One transaction of several sites. See client/recipes/two_phase_commit.py."""
+        return TwoPhaseCommit(self._runner(), path)
 
     def queue(self, path: str, size_max: int | None = None) -> Queue[K]:
         """First in, first out. See client/recipes/queue.py."""

@@ -9,6 +9,7 @@ simple_lock.py, read_write_lock.py   one znode and a herd; readers beside each o
 semaphore.py, lease.py               so many at once; for a bounded time
 reentrant_lock.py, multi_lock.py     acquired again by its holder; several as one
 replacing.py    compare and set, in one request
+two_phase_commit.py   all of several sites, or none
 elements.py     elements of queues, their order and number; who waits for them
 queue.py, priority_queue.py   first in, first out; lowest number first
 lock_queue.py   elements are locked first, removed later

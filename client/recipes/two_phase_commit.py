@@ -1,0 +1,423 @@
+"""Two-phase commit: several sites do something together, or none of them does.
+
+    trip = client.two_phase_commit("/transactions/trip-42")
+
+    trip.begin(["hotel", "flight"], b"what it is about")    # the coordinator
+    decision = trip.decide(timeout_s=30)
+
+    trip.join("hotel")                                      # each site
+    trip.vote("hotel", commit=True)     # once it can do it for sure, even after a crash
+    if trip.outcome() is Decision.COMMIT: ...
+
+    PATH                    the decision, empty while there is none
+    PATH/sites/NAME         those who must vote; the value of `sites` is what it is about
+    PATH/votes/NAME         their votes
+    PATH/present/NAME       sites that have joined and are alive, ephemeral
+    PATH/coordinator        alive, ephemeral
+
+The decision is one write to the znode at version 0, so it is made once and never again. The
+invariants of this file: COMMIT is written only under the condition that every site's vote is there
+and says so; a vote is written only while there is no decision, and never changes. So whoever finds
+the coordinator dead may decide in its place: all see the same decision, whoever was quicker.
+
+The community's seed has the table of crashes; kazoo and Curator have no such recipe. Paper: Gray,
+"Notes on Data Base Operating Systems"; without a coordination service a coordinator that dies
+blocks its sites.
+"""
+
+from collections.abc import Iterable
+from enum import Enum
+from typing import Any
+
+from msgspec import Struct
+
+from raykeeper.client.errors import (
+    BadArgumentsError,
+    InvalidValueError,
+    KeeperError,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+    RecipeError,
+)
+from raykeeper.client.flows import Abandoned, Bell, Flow, Now, Together, Wait
+from raykeeper.client.outstanding import Ask, Query
+from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
+from raykeeper.client.recipes.steps import (
+    ATTEMPTS_MAX,
+    checked_bytes,
+    checked_root,
+    ensure,
+    give_up_after,
+    leave,
+    look,
+    millis,
+    transact,
+)
+from raykeeper.zab.ids import Millis
+from raykeeper.znodes.paths import join, parent_of
+from raykeeper.znodes.requests import (
+    ANY_VERSION,
+    Compare,
+    CompareField,
+    Create,
+    CreateMode,
+    Delete,
+    Exists,
+    GetChildren,
+    GetData,
+    ReadData,
+    ReadStat,
+    Relation,
+    SetData,
+    TxnOp,
+    WatchKind,
+)
+
+SITES_MAX = 300
+"""One transaction must be able to remove all that they left."""
+_UNDECIDED = 0  # the version
+
+
+class Decision(Enum):
+    """What was decided, or voted for."""
+
+    COMMIT = b"commit"
+    ABORT = b"abort"
+
+
+class CommitProgress(Struct, frozen=True):
+    """How far a two-phase commit has come."""
+
+    decision: Decision | None
+    data: bytes
+    votes: dict[str, Decision | None]
+    """Of every site."""
+    present: list[str]
+    """Sites that have joined, and whose session lives."""
+
+
+class TwoPhaseCommit(Recipe[K]):
+    """One transaction of several sites, as its coordinator, a site or a successor sees it."""
+
+    def __init__(self, client: FlowRunner, path: str) -> None:
+        """Use `Client.two_phase_commit`."""
+        super().__init__(client)
+        self.path = checked_root(path)
+        self._sites, self._votes = join(path, "sites"), join(path, "votes")
+        self._present, self._coordinator = join(path, "present"), join(path, "coordinator")
+
+    @operation
+    def begin(self, sites: Iterable[str], data: bytes = b"") -> Flow[None]:
+        """Ask these sites for their votes, as the coordinator.
+
+        Args:
+            sites: Their names, 1 to 300.
+            data: What it is about, for them.
+
+        Raises:
+            NodeExistsError: it was begun before.
+            BadArgumentsError: an argument is not acceptable.
+            KeeperError: as for every call.
+        """
+        names: list[str] = sorted({self._checked_site(site) for site in sites})
+        if not 1 <= len(names) <= SITES_MAX:
+            raise BadArgumentsError(self.path, f"1 to {SITES_MAX} sites, not {len(names)}")
+        ops: list[TxnOp] = [
+            Create(self.path, b"", 0, None, 0),
+            Create(self._sites, checked_bytes("data", data), 0, None, 0),
+            Create(self._votes, b"", 0, None, 0),
+            Create(self._present, b"", 0, None, 0),
+            Create(self._coordinator, b"", CreateMode.EPHEMERAL, None, 0),
+            *[Create(join(self._sites, name), b"", 0, None, 0) for name in names],
+        ]
+        for _ in range(ATTEMPTS_MAX):
+            try:
+                yield from transact(ops)
+            except NoNodeError:
+                yield from ensure(parent_of(self.path), stays=True)
+            else:
+                return
+        raise NoNodeError(parent_of(self.path), "somebody deletes it again and again")
+
+    @operation
+    def join(self, site: str) -> Flow[bytes]:
+        """Be there as a site, so that the coordinator need not wait for one that died.
+
+        Returns:
+            What it is about.
+
+        Raises:
+            RecipeError: it has no such site.
+            NoNodeError: it was not begun, or is finished.
+            KeeperError: as for every call.
+        """
+        is_site, path = self._has(site), join(self._present, site)
+        come: TxnOp = Create(path, b"", CreateMode.EPHEMERAL, None, 0)
+        there, read = Compare(path, CompareField.EXISTS, Relation.EQUAL, 1), ReadData(self._sites)
+        # That of its session from before a crash may still be there, but not for long.
+        again: list[TxnOp] = [read, Delete(path, ANY_VERSION), come]
+        joined, results = yield from transact(again, [is_site, there], [read])
+        if not joined:
+            joined, results = yield from transact([read, come], [is_site], [read])
+        if not joined:
+            raise self._unknown(site)
+        data: bytes = results[0][0]
+        return data
+
+    @operation
+    def vote(self, site: str, commit: bool) -> Flow[Decision | None]:
+        """Vote as a site; again with the same vote: nothing.
+
+        Who votes to commit must be able to, whatever happens to it, until it knows the decision.
+
+        Returns:
+            The decision, if there is one by now: the vote was late, or is not the first.
+
+        Raises:
+            RecipeError: the site has voted otherwise before, or there is no such site.
+            NoNodeError: it was not begun, or is finished.
+            KeeperError: as for every call.
+        """
+        vote = Decision.COMMIT if commit else Decision.ABORT
+        path = join(self._votes, self._checked_site(site))
+        ops: list[TxnOp] = [Create(path, vote.value, 0, None, 0)]
+        otherwise: list[TxnOp] = [ReadData(self.path), ReadStat(join(self._sites, site))]
+        try:
+            is_counted, results = yield from transact(
+                ops, [self._is_undecided(), self._has(site)], otherwise
+            )
+        except NodeExistsError:
+            before = yield from look(path)
+            if before is not None and before[0] != vote.value:
+                raise RecipeError(f"{site} has voted otherwise on {self.path}") from None
+            return None
+        if is_counted:
+            return None
+        if results[1] is None:
+            raise self._unknown(site)
+        return self._read(results[0][0])
+
+    @operation
+    def decide(self, timeout_s: float | None = None) -> Flow[Decision]:
+        """Wait for the votes, as the coordinator or its successor, and decide.
+
+        It is COMMIT when all have voted so; ABORT when one has not, or dies without a vote after it
+        joined, or the time has passed. If somebody else was quicker, it is what they decided.
+
+        Args:
+            timeout_s: How long to wait for votes, None for ever.
+
+        Raises:
+            NoNodeError: it was not begun, or is finished.
+            KeeperError: as for every call; there may be a decision.
+        """
+        timeout_ms = millis("timeout_s", timeout_s)
+        until = None if timeout_ms is None else Millis((yield Now()) + timeout_ms)
+        is_successor = True
+        try:
+            yield Create(self._coordinator, b"", CreateMode.EPHEMERAL, None, 0)
+        except NodeExistsError:
+            is_successor = False
+        bells = {self._votes: Bell(), self._present: Bell(), self.path: Bell()}
+        try:
+            decision = yield from self._watch_votes(bells, until)
+        except (Abandoned, KeeperError, RecipeError):
+            yield from leave([self._coordinator] if is_successor else [], self._still_set(bells))
+            raise
+        yield from leave([], self._still_set(bells))
+        return decision
+
+    @operation
+    def abort(self) -> Flow[Decision]:
+        """Decide to abort, as anybody, unless there is a decision; what it is.
+
+        Raises:
+            NoNodeError: it was not begun, or is finished.
+            KeeperError: as for every call.
+        """
+        return (yield from self._abort())
+
+    @operation
+    def outcome(self, timeout_s: float | None = None) -> Flow[Decision]:
+        """Wait for the decision; make it, if the coordinator is dead.
+
+        Then it is COMMIT if all have voted so, else ABORT.
+
+        Raises:
+            WaitTimeoutError: there is no decision, and the coordinator lives.
+            NoNodeError: it was not begun, or is finished.
+            KeeperError: as for every call.
+        """
+        yield give_up_after(timeout_s, f"nothing was decided on {self.path}")
+        bells = {self.path: Bell(), self._coordinator: Bell()}
+        try:
+            decision = yield from self._watch_coordinator(bells)
+        except (Abandoned, KeeperError, RecipeError):
+            yield from leave([], self._still_set(bells))
+            raise
+        yield from leave([], self._still_set(bells))
+        return decision or (yield from self._decide_now())
+
+    @operation
+    def progress(self) -> Flow[CommitProgress]:
+        """How far it has come.
+
+        Raises:
+            NoNodeError: it was not begun, or is finished.
+            KeeperError: as for every call.
+        """
+        data, _ = yield Query(GetData, self._sites, linearizable=True)
+        present = yield Query(GetChildren, self._present)
+        votes = yield from self._votes_of()
+        value, _ = yield Query(GetData, self.path)
+        return CommitProgress(self._read(value), data, votes, sorted(present))
+
+    @operation
+    def finish(self) -> Flow[None]:
+        """Remove all traces. Whoever has not learned the decision by now never will.
+
+        Raises:
+            RecipeError: there is no decision.
+            NoNodeError: it was not begun, or is finished.
+            KeeperError: as for every call.
+        """
+        places: tuple[str, ...] = (self._sites, self._votes, self._present)
+        for _ in range(ATTEMPTS_MAX):
+            ops: list[TxnOp] = []
+            for place in places:
+                names = yield Query(GetChildren, place)
+                ops += [Delete(join(place, name), ANY_VERSION) for name in names]
+            if (yield Query(Exists, self._coordinator)) is not None:
+                ops.append(Delete(self._coordinator, ANY_VERSION))
+            ops += [Delete(place, ANY_VERSION) for place in (*places, self.path)]
+            is_decided = Compare(self.path, CompareField.VERSION, Relation.GREATER, _UNDECIDED)
+            try:
+                done, _ = yield from transact(ops, [is_decided], [ReadData(self.path)])
+            except (NotEmptyError, NoNodeError):
+                continue  # a site came or went in between
+            if not done:
+                raise RecipeError(f"nothing was decided on {self.path}")
+            return
+        raise NotEmptyError(self.path, "it changes again and again")
+
+    # Deciding.
+
+    def _watch_coordinator(self, bells: dict[str, Bell]) -> Flow[Decision | None]:
+        """Until there is a decision, or no coordinator (None)."""
+        watch: Bell | None = bells[self.path]
+        while True:
+            decision = self._read((yield Query(GetData, self.path, watch))[0])
+            if decision is not None:
+                return decision
+            if watch is None:  # the event was of something else
+                watch = bells[self.path]
+                watch.take()
+                continue
+            bells[self._coordinator].take()
+            if (yield from look(self._coordinator, bells[self._coordinator])) is None:
+                return None
+            yield Wait(tuple(bells.values()))
+            watch = None if bells[self.path].is_rung else watch
+
+    def _watch_votes(self, bells: dict[str, Bell], until: Millis | None) -> Flow[Decision]:
+        seen: set[str] = set()
+        votes = yield from self._votes_of()
+        while True:
+            for bell in bells.values():
+                bell.take()
+            asks: list[Ask] = [
+                Query(GetData, self.path, bells[self.path]),
+                Query(GetChildren, self._present, bells[self._present]),
+                Query(GetChildren, self._votes, bells[self._votes]),
+            ]
+            answers = yield Together(asks)
+            for answer in answers:
+                if isinstance(answer, KeeperError):
+                    raise answer
+            decision = self._read(answers[0][0])
+            present, voted = set(answers[1]), set(answers[2])
+            if any(vote is None and site in voted for site, vote in votes.items()):
+                votes = yield from self._votes_of(votes)
+            is_hopeless = any(
+                vote is Decision.ABORT or (vote is None and site in seen - present)
+                for site, vote in votes.items()
+            )
+            seen |= present
+            if decision is None and (is_hopeless or None not in votes.values()):
+                decision = yield from self._decide_now()
+            if decision is not None:
+                return decision
+            if not (yield Wait(tuple(bells.values()), until)):
+                return (yield from self._decide_now())
+
+    def _decide_now(self) -> Flow[Decision]:
+        """COMMIT if all have voted so, else ABORT; or what somebody else decided."""
+        votes = yield from self._votes_of()
+        said: list[Compare] = [
+            Compare(join(self._votes, site), CompareField.VALUE, Relation.EQUAL, _COMMIT)
+            for site in votes
+        ]
+        if all(vote is Decision.COMMIT for vote in votes.values()):
+            is_done, _ = yield from transact(
+                [SetData(self.path, _COMMIT, _UNDECIDED)], [self._is_undecided(), *said]
+            )
+            if is_done:
+                return Decision.COMMIT
+        return (yield from self._abort())
+
+    def _abort(self) -> Flow[Decision]:
+        ops: list[TxnOp] = [SetData(self.path, Decision.ABORT.value, _UNDECIDED)]
+        is_done, results = yield from transact(ops, [self._is_undecided()], [ReadData(self.path)])
+        decision = Decision.ABORT if is_done else self._read(results[0][0])
+        assert decision is not None, self.path
+        return decision
+
+    def _votes_of(
+        self, known: dict[str, Decision | None] | None = None
+    ) -> Flow[dict[str, Decision | None]]:
+        """Of every site, in order. A vote that is known is not read again: it does not change."""
+        sites: list[str] = sorted((yield Query(GetChildren, self._sites)))
+        votes = dict.fromkeys(sites) | (known or {})
+        open_ = [site for site, vote in votes.items() if vote is None]
+        asks: list[Ask] = [Query(GetData, join(self._votes, site)) for site in open_]
+        for site, found in zip(open_, (yield Together(asks)), strict=True):
+            if not isinstance(found, KeeperError):
+                votes[site] = self._read(found[0])
+            elif not isinstance(found, NoNodeError):
+                raise found
+        return votes
+
+    def _read(self, value: bytes) -> Decision | None:
+        if not value:
+            return None
+        try:
+            return Decision(value)
+        except ValueError:
+            raise InvalidValueError(f"{self.path} holds {value[:40]!r}, no decision") from None
+
+    def _is_undecided(self) -> Compare:
+        return Compare(self.path, CompareField.VERSION, Relation.EQUAL, _UNDECIDED)
+
+    def _has(self, site: str) -> Compare:
+        path = join(self._sites, self._checked_site(site))
+        return Compare(path, CompareField.EXISTS, Relation.EQUAL, 1)
+
+    def _unknown(self, site: str) -> RecipeError:
+        return RecipeError(f"{self.path} has no site {site}")
+
+    def _checked_site(self, site: object) -> str:
+        if not isinstance(site, str) or not site or "/" in site:
+            raise BadArgumentsError(self.path, f"a site is named like a znode, not {site!r}")
+        return checked_root(join(self._sites, site)).rpartition("/")[2]
+
+    def _still_set(self, bells: dict[str, Bell]) -> list[tuple[str, WatchKind, Bell]]:
+        lists = self._votes, self._present
+        return [
+            (path, WatchKind.CHILD if path in lists else WatchKind.DATA, bell)
+            for path, bell in bells.items()
+            if not bell.is_rung
+        ]
+
+
+_COMMIT: Any = Decision.COMMIT.value
