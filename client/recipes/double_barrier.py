@@ -77,6 +77,7 @@ from raykeeper.znodes.requests import (
     ReadStat,
     Relation,
     SetData,
+    Transaction,
     TxnOp,
     WatchKind,
 )
@@ -306,7 +307,7 @@ class DoubleBarrier(Recipe[K]):
                 yield Wait((entered.bell,))
         except (Abandoned, KeeperError, RecipeError):
             yield from self.withdraw(entered)
-            yield from leave([self._mark(entered)])
+            yield from leave([Transaction([], [Delete(self._mark(entered), ANY_VERSION)], [])])
             raise
         if self._aborts and not is_last:
             outcome, _ = yield Together(
