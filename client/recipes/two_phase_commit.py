@@ -40,7 +40,7 @@ from raykeeper.client.errors import (
     NotEmptyError,
     RecipeError,
 )
-from raykeeper.client.flows import Abandoned, Bell, Flow, Now, Together, Wait
+from raykeeper.client.flows import Abandoned, Bell, Flow, Now, Request, Together, Wait
 from raykeeper.client.outstanding import Ask, Query
 from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
 from raykeeper.client.recipes.steps import (
@@ -52,8 +52,10 @@ from raykeeper.client.recipes.steps import (
     leave,
     look,
     millis,
+    removal,
     transact,
 )
+from raykeeper.client.results import path_and_stat
 from raykeeper.zab.ids import Millis
 from raykeeper.znodes.paths import join, parent_of
 from raykeeper.znodes.requests import (
@@ -70,6 +72,7 @@ from raykeeper.znodes.requests import (
     ReadStat,
     Relation,
     SetData,
+    Transaction,
     TxnOp,
     WatchKind,
 )
@@ -214,16 +217,18 @@ class TwoPhaseCommit(Recipe[K]):
         """
         timeout_ms = millis("timeout_s", timeout_s)
         until = None if timeout_ms is None else Millis((yield Now()) + timeout_ms)
-        is_successor = True
+        own: list[Transaction] = []
+        creation = Create(self._coordinator, b"", CreateMode.EPHEMERAL, None, 0)
         try:
-            yield Create(self._coordinator, b"", CreateMode.EPHEMERAL, None, 0)
+            path, stat = yield Request(creation, path_and_stat)
+            own = [removal(path, stat.czxid)]
         except NodeExistsError:
-            is_successor = False
+            pass  # the coordinator's own, or it lives
         bells = {self._votes: Bell(), self._present: Bell(), self.path: Bell()}
         try:
             decision = yield from self._watch_votes(bells, until)
         except (Abandoned, KeeperError, RecipeError):
-            yield from leave([self._coordinator] if is_successor else [], self._still_set(bells))
+            yield from leave(own, self._still_set(bells))
             raise
         yield from leave([], self._still_set(bells))
         return decision
