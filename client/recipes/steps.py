@@ -212,15 +212,17 @@ def removal(path: str, czxid: Zxid) -> Transaction:
 
 
 def leave(
-    removals: Iterable[Transaction], watched: Iterable[tuple[str, WatchKind, Bell]] = ()
+    gone: Iterable[Transaction | str], watched: Iterable[tuple[str, WatchKind, Bell]] = ()
 ) -> Flow[None]:
     """Delete znodes and forget watches, as far as possible: the caller has an error to tell.
 
     Args:
-        removals: Of the znodes.
+        gone: Of each znode its `removal`; or its path, if nobody else's can stand there.
         watched: Of each watch its path, its kind and its bell.
     """
-    asks: list[Any] = list(removals)
+    asks: list[Any] = [
+        Delete(each, ANY_VERSION) if isinstance(each, str) else each for each in gone
+    ]
     asks += [Unwatch(path, kind, bell) for path, kind, bell in watched]
     yield Together(asks)
 
