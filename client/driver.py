@@ -27,6 +27,7 @@ from raykeeper.client.effects import (
     Effect,
     Fail,
     FireWatch,
+    Late,
     OpenLink,
     OpenSearch,
     SearchEffect,
@@ -54,6 +55,13 @@ class Token(Protocol):
 
     def fail(self, error: KeeperError) -> None:
         """The request failed."""
+
+
+class PatientToken(Token, Protocol):
+    """One that wants the outcome even if it comes too late."""
+
+    def late(self, error: KeeperError) -> None:
+        """There is no answer in time. It is told the outcome all the same."""
 
 
 class AwaitedToken(Token, Protocol):
@@ -299,6 +307,8 @@ class Driver:
                 self._line.send(effect.data)
             case Fail():
                 cast(Token, effect.token).fail(effect.error)
+            case Late():
+                cast(PatientToken, effect.token).late(effect.error)
             case FireWatch():
                 self._audience.watch_fired(effect.watchers, effect.event)
             case ChangeState():

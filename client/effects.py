@@ -25,6 +25,16 @@ class Fail(Struct, frozen=True, gc=False):
     error: KeeperError
 
 
+class Late(Struct, frozen=True):
+    """The request of `token` has no answer within its time. Complete or Fail follows in the end.
+
+    Only for tokens that have a method `late`; others are told by Fail, and not of the outcome.
+    """
+
+    token: object
+    error: KeeperError
+
+
 class FireWatch(Struct, frozen=True):
     """Call each of these watchers once."""
 
@@ -80,4 +90,14 @@ class ChangeState(Struct, frozen=True):
 
 
 SearchEffect = OpenSearch | SendSearch | CloseSearch | TakeSearch
-Effect = Complete | Fail | FireWatch | SendFrame | OpenLink | CloseLink | ChangeState | SearchEffect
+Effect = (
+    Complete
+    | Fail
+    | Late
+    | FireWatch
+    | SendFrame
+    | OpenLink
+    | CloseLink
+    | ChangeState
+    | SearchEffect
+)

@@ -4,7 +4,7 @@ Whoever asked is told once, and whether the operation surely had no effect.
 """
 
 from raykeeper.client.chroot import Chroot
-from raykeeper.client.effects import Effect, Fail, FireWatch
+from raykeeper.client.effects import Effect, Fail, FireWatch, Late
 from raykeeper.client.outstanding import Outstanding
 from raykeeper.client.states import ClientState
 from raykeeper.client.watched_event import WatchedEvent
@@ -35,9 +35,14 @@ def too_late(outstanding: Outstanding, chroot: Chroot, detail: str, now: Millis)
     """Of those that have timed out by now; `detail` says what is in the way."""
     ends: list[Effect] = []
     for waiting in outstanding.take_timed_out(now):
-        definite = waiting.answer is not Written
-        token, waiting.token = waiting.token, None
         path = chroot.shown(waiting.path)
+        token = waiting.token
+        if hasattr(token, "late"):
+            # What goes on when there is an answer may be anything.
+            ends.append(Late(token, OperationTimeoutError(path, detail, definite=False)))
+            continue
+        waiting.token = None
+        definite = waiting.answer is not Written
         ends.append(Fail(token, OperationTimeoutError(path, detail, definite=definite)))
     return ends
 

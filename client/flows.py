@@ -19,6 +19,8 @@ Rules of this file:
     returns before it comes to a Wait has its result undone (`Undoable`).
 -   So a flow cleans up in `except (Abandoned, RayKeeperError)`, by requests and without waiting.
     Never in `finally`: a generator that is dropped would run it anywhere, at any time.
+-   A request of a flow has an outcome as long as the session lives, however late. Whoever waits
+    for the flow is told OperationTimeoutError meanwhile, and has given up.
 -   No flow outlives the session: its end is raised at every Wait.
 
 httpx: the generators of `Auth`. kazoo and Curator write each recipe around threads and latches.
@@ -154,7 +156,10 @@ class Host(Protocol):
     """What a client, or the simulator, does for its flows."""
 
     def submit(self, ask: Ask, token: Any) -> None:
-        """Submit a request; `token.complete` or `token.fail` is called, never from in here."""
+        """Submit a request; `token.complete` or `token.fail` is called, never from in here.
+
+        And `token.late` before, if there is no answer in time.
+        """
 
     def now(self) -> Millis:
         """The client's time."""
@@ -262,6 +267,17 @@ class Run:
     def taken(self) -> None:
         """Whoever waited has the result, and looks after it from now on."""
         self._value = _UNKNOWN
+
+    def late(self, error: KeeperError) -> None:
+        """A request has no answer in time: who waits is told. The flow waits on for the answer.
+
+        It must: what the request did, or will do, somebody has to clean up. What runs in the
+        background has no hurry.
+        """
+        owner = self._owner
+        if owner is not None and not isinstance(owner, _Background):
+            self.abandon()
+            owner.fail(error)
 
     def interrupt(self, error: Exception) -> None:
         """Raise `error` where the flow waits."""
@@ -418,6 +434,9 @@ class _Answer:
     def fail(self, error: KeeperError) -> None:
         self._run.go_on(None, error)
 
+    def late(self, error: KeeperError) -> None:
+        self._run.late(error)
+
 
 class _Batch:
     """Requests of a flow that were sent together."""
@@ -427,6 +446,9 @@ class _Batch:
         self._step = step
         self._left = len(step.asks)
         self._outcomes: list[Any] = [None] * len(step.asks)
+
+    def late(self, error: KeeperError) -> None:
+        self._run.late(error)
 
     def submit(self, host: Host) -> None:
         for place, ask in enumerate(self._step.asks):
@@ -458,3 +480,6 @@ class _Part:
 
     def fail(self, error: KeeperError) -> None:
         self._batch.put(self._place, error)
+
+    def late(self, error: KeeperError) -> None:
+        self._batch.late(error)

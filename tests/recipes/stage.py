@@ -13,7 +13,15 @@ from typing import Any
 from raykeeper.actors.events import ClientFrameArrived, ClientGone
 from raykeeper.actors.server_context import ServerOptions
 from raykeeper.client.core import ClientCore
-from raykeeper.client.effects import ChangeState, CloseLink, Complete, Fail, FireWatch, OpenLink
+from raykeeper.client.effects import (
+    ChangeState,
+    CloseLink,
+    Complete,
+    Fail,
+    FireWatch,
+    Late,
+    OpenLink,
+)
 from raykeeper.client.effects import SendFrame as Send
 from raykeeper.client.flows import Bell, Flow, Flows, Run
 from raykeeper.client.limits import ClientLimits
@@ -65,9 +73,16 @@ class Stage:
         self.reported: list[Exception] = []
         """What failed in the background."""
 
-    def member(self, *, session_timeout_ms: int = 10_000, server: int = 1) -> "Member":
+    def member(
+        self,
+        *,
+        session_timeout_ms: int = 10_000,
+        server: int = 1,
+        request_timeout_ms: int = 600_000,
+    ) -> "Member":
         """A client with a session."""
-        member = Member(self, Millis(session_timeout_ms), ServerId(server))
+        limits = ClientLimits(request_timeout_ms=Millis(request_timeout_ms))
+        member = Member(self, Millis(session_timeout_ms), ServerId(server), limits)
         self.members.append(member)
         self.rest()
         return member
@@ -94,7 +109,9 @@ class Stage:
 class Member(OfferedRecipes[Blocking]):
     """A client. Operations of its recipes return, or raise, if nobody else has to act first."""
 
-    def __init__(self, stage: Stage, session_timeout_ms: Millis, server: ServerId) -> None:
+    def __init__(
+        self, stage: Stage, session_timeout_ms: Millis, server: ServerId, limits: ClientLimits
+    ) -> None:
         self.stage = stage
         self.asked: Counter[str] = Counter()
         """How many requests of each kind were made."""
@@ -115,7 +132,6 @@ class Member(OfferedRecipes[Blocking]):
         self._is_dead = False
         self._is_cut = False
         rng = Random(len(stage.members))
-        limits = ClientLimits(request_timeout_ms=Millis(600_000))
         self.core = ClientCore(rng.randbytes(16), session_timeout_ms, [server], rng, limits)
         self.core.start(self.now())
 
@@ -265,6 +281,8 @@ class Member(OfferedRecipes[Blocking]):
                 effect.token.complete(effect.answer)  # type: ignore[attr-defined]
             case Fail():
                 effect.token.fail(effect.error)  # type: ignore[attr-defined]
+            case Late():
+                effect.token.late(effect.error)  # type: ignore[attr-defined]
             case FireWatch():
                 for watcher in effect.watchers:
                     assert isinstance(watcher, Bell)

@@ -7,6 +7,7 @@ from raykeeper.client.effects import (
     Complete,
     Fail,
     FireWatch,
+    Late,
 )
 from raykeeper.client.outstanding import Query
 from raykeeper.client.states import ClientState
@@ -189,6 +190,21 @@ def test_requests_time_out_but_keep_their_place() -> None:
     assert wire.items(WatchFired(EventType.CHANGED, "/a", Z[3])) == []
     wire.at(4000).submit(SET)
     assert wire.items(done(2)) == [Complete(SET, done(2))]
+
+
+def test_a_token_that_is_patient_is_told_the_outcome_too() -> None:
+    class Patient:
+        def late(self, error: object) -> None: ...
+
+    patient = Patient()
+    wire = Wire(request_timeout_ms=2000).serving()
+    wire.core.submit(SET, patient, wire.now)
+    wire.core.flush(wire.now)
+    _, late = wire.at(3000).wake()
+    assert isinstance(late, Late)
+    assert (late.token, type(late.error)) == (patient, OperationTimeoutError)
+    assert not late.error.definite
+    assert wire.items(done(1)) == [Complete(patient, done(1))]
 
 
 def test_requests_time_out_while_no_server_is_there() -> None:

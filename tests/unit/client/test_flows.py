@@ -24,7 +24,7 @@ from raykeeper.client.outstanding import Query
 from raykeeper.client.states import ClientState
 from raykeeper.client.watched_event import EventType, WatchedEvent
 from raykeeper.zab.ids import ZERO, Millis
-from raykeeper.znodes.errors import NoNodeError, SessionExpiredError
+from raykeeper.znodes.errors import NoNodeError, OperationTimeoutError, SessionExpiredError
 from raykeeper.znodes.replies import ChildrenRead
 from raykeeper.znodes.requests import Delete, GetChildren
 
@@ -309,6 +309,28 @@ def test_who_gives_up_too_late_has_the_result_undone_unless_taken(
     run.abandon()
     run.abandon()
     assert [ask for ask, _ in desk.waiting] == [DELETE] * (not is_taken)
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_an_answer_that_is_late_ends_the_wait_but_not_the_flow(desk: Desk, together: bool) -> None:
+    def flow() -> Flow[Any]:
+        yield Together([LIST]) if together else LIST
+        return Prize()
+
+    run, told = start(desk, flow())
+    behind = desk.flows.start(flow())  # nobody waits for this one
+    for _, token in desk.waiting:
+        token.late(OperationTimeoutError())
+        token.late(OperationTimeoutError())
+    assert told == [OperationTimeoutError]
+    assert not run.is_done
+    desk.answer()
+    desk.answer()
+    assert run.is_done
+    assert behind.is_done
+    assert desk.answer() is DELETE  # the prize is undone
+    assert desk.reported == []
+    assert told == [OperationTimeoutError]
 
 
 def limited(timeout_ms: int | None, bell: Bell, log: list[str]) -> Flow[Prize]:
