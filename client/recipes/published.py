@@ -56,18 +56,23 @@ from raykeeper.client.recipes.steps import (
     children,
     create,
     leave,
+    removal,
     transact,
 )
 from raykeeper.znodes.paths import is_name, join
 from raykeeper.znodes.replies import ResultsRead
 from raykeeper.znodes.requests import (
     ANY_VERSION,
+    Compare,
+    CompareField,
     Create,
     Delete,
     GetData,
     MultiRead,
     ReadChildren,
     ReadData,
+    ReadStat,
+    Relation,
     TxnOp,
 )
 from raykeeper.znodes.txns import OpChildren, OpResult, OpValue
@@ -118,12 +123,10 @@ class Published(Recipe[K]):
                 what is left behind then, the next publication clears away.
         """
         checked = _checked(self.path, values)
+        prefix = join(self._publishing, "p-")
+        marker, stat = yield from create(prefix, ephemeral=True, sequence=True)
         made: list[str] = []
         try:
-            marker, stat = yield from create(
-                join(self._publishing, "p-"), ephemeral=True, sequence=True
-            )
-            made.append(marker)
             name = f"{stat.czxid:020d}-{marker.rpartition('/')[2]}"
             for part in _parts(join(self._versions, name), checked):
                 yield from still_wanted()
@@ -133,7 +136,9 @@ class Published(Recipe[K]):
         except (Abandoned, KeeperError, RecipeError) as error:
             # What may be named by now must stay. If it is not, others clear it away without marker.
             is_known = not isinstance(error, KeeperError) or error.definite
-            yield from leave(reversed(made) if is_known else made[:1])
+            doomed = reversed(made) if is_known else ()
+            yield Together([Delete(path, ANY_VERSION) for path in doomed])
+            yield from leave([removal(marker, stat.czxid)])
             raise
         yield from self._clear_away()
         return stat.czxid
@@ -194,18 +199,20 @@ class Published(Recipe[K]):
 
     def _name_it(self, marker: str, ready: _Ready) -> Flow[None]:
         """The end of a publication: nobody saw it before, everybody may from now on."""
+        is_ours = Compare(marker, CompareField.CZXID, Relation.EQUAL, ready.version)
         seen = yield from see(self._ready)
         for _ in range(ATTEMPTS_MAX):
             if self._version_of(seen) > ready.version:
                 raise BadVersionError(self._ready, "a newer version was published meanwhile")
             ops: list[TxnOp] = [Delete(marker, ANY_VERSION)]
             ops += seen.replacement(self._ready, msgspec.json.encode(ready))
-            try:
-                is_done, _ = yield from transact(ops, [seen.condition(self._ready)])
-            except NoNodeError as error:
-                raise LostError(f"somebody deleted {error.path} while it was published") from error
+            is_done, results = yield from transact(
+                ops, [is_ours, seen.condition(self._ready)], [ReadStat(marker)]
+            )
             if is_done:
                 return
+            if results[0] is None or results[0].czxid != ready.version:
+                raise LostError(f"somebody deleted {marker} while it was published")
             yield from still_wanted()
             seen = yield from see(self._ready)
         raise too_contended(self._ready)

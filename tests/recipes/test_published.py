@@ -11,7 +11,7 @@ from raykeeper.client.errors import (
     LostError,
     SessionExpiredError,
 )
-from raykeeper.client.outstanding import Unwatch
+from raykeeper.client.outstanding import Query, Unwatch
 from raykeeper.client.recipes.published import OPS_AT_ONCE, Edition
 from raykeeper.client.recipes.steps import children
 from raykeeper.znodes.errors import BadArgumentsError, BadVersionError, NoNodeError
@@ -67,6 +67,18 @@ def before_each_ask(
     def asked(ask: Any, token: Any) -> None:
         if act(next(numbers)):
             submit(ask, token)
+
+    monkeypatch.setattr(member, "submit", asked)
+
+
+def freeze_at_its_end(monkeypatch: pytest.MonkeyPatch, member: Member) -> None:
+    """Stop a publisher when it looks at `ready`: everything is written, and nothing published."""
+    submit = member.submit
+
+    def asked(ask: Any, token: Any) -> None:
+        submit(ask, token)
+        if type(ask) is Query:
+            member.freeze()
 
     monkeypatch.setattr(member, "submit", asked)
 
@@ -303,6 +315,32 @@ def test_a_publication_whose_znodes_are_deleted_is_lost(
     assert bob.published(PATH).read().values == OLD
     alice.published(PATH).publish(NEW)
     assert bob.published(PATH).read().values == NEW
+
+
+def test_who_lost_its_marker_takes_nobody_elses_of_that_name(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice, bob, carol = (stage.member() for _ in range(3))
+    alice.published(PATH).publish(OLD)
+    stage.pass_time(1_000)
+
+    waits = []
+    for member in (alice, bob):
+        freeze_at_its_end(monkeypatch, member)
+        waits.append(member.begin(member.published(PATH).publish, {"from": b"it"}))
+        assert not waits[-1].is_done
+        (name,) = busy(carol)
+        assert name == "p-0000000000"
+        if member is alice:
+            carol.ask(Delete(f"{PATH}/publishing/{name}", -1))
+            stage.pass_time(1_000)  # the container goes, and counts from 0 again
+    alice.thaw()
+    with pytest.raises(LostError):
+        _ = waits[0].value
+    assert len(busy(carol)) == 1
+    monkeypatch.undo()
+    bob.thaw()
+    assert carol.published(PATH).read() == Edition(waits[1].value, {"from": b"it"})
 
 
 def test_what_outsiders_damage_is_told_and_the_last_whole_one_stays(stage: Stage) -> None:
