@@ -143,3 +143,17 @@ def test_training_ranks(run: Run) -> None:
     ]
     assert count(r"generation 2, rank [0-3]: from step 30", story) == 4
     assert count(r"all ranks have the line .*, that of a quiet training", story) == 1
+
+
+def test_two_phase_commit(run: Run) -> None:
+    story = run("two_phase_commit")
+    ends = [line.partition(" to the south: ")[2] for line in story if " to the south: " in line]
+    assert ends == [
+        "COMMIT, now {'north': 70, 'south': 130}",
+        "ABORT, now {'north': 70, 'south': 130}",
+        "ABORT, now {'north': 70, 'south': 130}",
+        "COMMIT, now {'north': 60, 'south': 140}",
+        "COMMIT, now {'north': 40, 'south': 160}",
+    ]
+    assert story.count("south has died, and is opened again") == 2
+    assert count(r"both banks have voted; killed the coordinator, process \d+", story) == 1
