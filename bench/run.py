@@ -139,7 +139,7 @@ def perform(servers: Servers, shape: Shape, task: Task, processes: int) -> Measu
 
 def patience_s(task: Task) -> float:
     """How long a load may take: one that is told no time, by how much it has to do."""
-    return (task.seconds or task.count * _REQUESTS_S) + _PATIENCE_S
+    return (task.seconds or task.count * _REQUESTS_S * max(1, task.participants)) + _PATIENCE_S
 
 
 def shared(task: Task, processes: int) -> list[Task]:

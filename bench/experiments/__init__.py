@@ -1,5 +1,6 @@
 """The experiments, in the order of the paper, then those beyond it."""
 
+from raykeeper.bench.experiments.barriers import TABLE3
 from raykeeper.bench.experiments.broadcast import FIGURE7
 from raykeeper.bench.experiments.contract import AnyExperiment
 from raykeeper.bench.experiments.creations import TABLE2, ZNODES
@@ -11,7 +12,7 @@ from raykeeper.bench.experiments.throughput import FIGURE5, FIGURE6
 
 EXPERIMENTS: tuple[AnyExperiment, ...] = (
     *(FIGURE5, FIGURE6, FIGURE7, FIGURE8),
-    *(TABLE2, ZNODES, LATENCY, MILLION, FAILOVER, GROWTH),
+    *(TABLE2, TABLE3, ZNODES, LATENCY, MILLION, FAILOVER, GROWTH),
 )
 
 __all__ = ["EXPERIMENTS"]

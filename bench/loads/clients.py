@@ -50,6 +50,37 @@ class PipelinedClient(Protocol):
         """End the session."""
 
 
+class DoubleBarrier(Protocol):
+    """One participant of a double barrier."""
+
+    def enter(self) -> object:
+        """Wait until all have entered."""
+
+    def leave(self) -> object:
+        """Wait until all have left."""
+
+
+class BarrierClient(Protocol):
+    """One session of a library that has double barriers."""
+
+    def double_barrier(self, path: str, participants: int, name: str) -> DoubleBarrier:
+        """Take part, under that name."""
+
+    def close(self) -> object:
+        """End the session."""
+
+
+def open_with_barriers(task: Task) -> BarrierClient:
+    """A session of the library that the task names, which is one of those."""
+    if task.client == "kazoo":
+        from raykeeper.bench.loads.kazoo_clients import BlockingKazoo
+
+        return BlockingKazoo(task.where)
+    from raykeeper.bench.loads.raykeeper_clients import BlockingRaykeeper
+
+    return BlockingRaykeeper(task.where)
+
+
 def open_blocking(task: Task) -> BlockingClient:
     """A session of the library that the task names."""
     if task.client == "kazoo":

@@ -17,6 +17,7 @@ from raykeeper.bench.loads.clients import (
     PipelinedClient,
     open_blocking,
     open_pipelined,
+    open_with_barriers,
 )
 from raykeeper.bench.loads.task import (
     PAUSE_S,
@@ -45,6 +46,7 @@ def main() -> None:
             "one_by_one": _one_by_one,
             "latency": _latency,
             "sets": _sets,
+            "barriers": _barriers,
         }[task.kind](task)
     sys.stdout.buffer.write(encode_report(report) + b"\n")
 
@@ -309,6 +311,31 @@ def _sets(task: Task) -> Report:
         timings.append(_timed(lambda: client.set(path, value)))
     report = span.report(done=len(timings), timings={"set": timings})
     client.close()
+    return report
+
+
+def _barriers(task: Task) -> Report:
+    clients = [open_with_barriers(task) for _ in range(task.clients)]
+    root = f"/barriers-{task.participants}-{task.count}"
+
+    def work(number: int) -> None:
+        name = f"{task.number}-{number}"
+        barriers = [
+            clients[number].double_barrier(f"{root}-{index}", task.participants, name)
+            for index in range(task.count)
+        ]
+        for barrier in barriers:
+            barrier.enter()
+        for barrier in barriers:
+            barrier.leave()
+
+    span = _Span()
+    with ThreadPoolExecutor(task.clients) as pool:
+        for each in [pool.submit(work, number) for number in range(task.clients)]:
+            each.result()
+    report = span.report(done=2 * task.clients * task.count)
+    for client in clients:
+        client.close()
     return report
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from kazoo.client import KazooClient
 from kazoo.interfaces import IAsyncResult
+from kazoo.recipe.barrier import DoubleBarrier
 
 from raykeeper.bench.loads.clients import Done
 
@@ -36,6 +37,10 @@ class BlockingKazoo:
     def watch(self, path: str, told: Callable[[], object]) -> object:
         """See `BlockingClient`."""
         return self._client.get(path, watch=lambda _event: told())
+
+    def double_barrier(self, path: str, participants: int, name: str) -> DoubleBarrier:
+        """See `BarrierClient`."""
+        return DoubleBarrier(self._client, path, participants, name)
 
     def close(self) -> None:
         """See `BlockingClient`."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Self
 
-from raykeeper.bench.loads.clients import Done, call_done
+from raykeeper.bench.loads.clients import Done, DoubleBarrier, call_done
 from raykeeper.client import AsyncClient, Client
 from raykeeper.client.ensembles import dialer_of, find_servers
 from raykeeper.client.opening import SessionOptions
@@ -40,6 +40,10 @@ class BlockingRaykeeper:
     def watch(self, path: str, told: Callable[[], object]) -> object:
         """See `BlockingClient`."""
         return self._client.get(path, watch=lambda _event: told())
+
+    def double_barrier(self, path: str, participants: int, name: str) -> DoubleBarrier:
+        """See `BarrierClient`. Nobody is told of a death, as with kazoo."""
+        return self._client.double_barrier(path, participants, name.encode(), "continue")
 
 
 class PipelinedRaykeeper:

@@ -14,7 +14,7 @@ READY = "ready"
 PAUSE_S = 0.02
 """A shorter time without a write is no pause."""
 
-Kind = Literal["mixed", "creates", "one_by_one", "pipelined", "latency", "sets", "fill"]
+Kind = Literal["mixed", "creates", "one_by_one", "pipelined", "latency", "sets", "fill", "barriers"]
 
 
 class Task(Struct, frozen=True, kw_only=True):
@@ -29,6 +29,8 @@ class Task(Struct, frozen=True, kw_only=True):
     times each, one at a time.
     sets: one client sets one znode, one at a time, for `seconds`.
     fill: one client creates `count` znodes that stay, `outstanding` under way.
+    barriers: each client enters `count` double barriers one after the other, then leaves them in
+    the same order; `participants` clients of all processes are in each.
     """
     client: str
     """Which client library: kazoo, grpc, or, in Raykeeper's own, over which links."""
@@ -42,6 +44,7 @@ class Task(Struct, frozen=True, kw_only=True):
     seconds: float = 0
     count: int = 0
     value_bytes: int = 1024
+    participants: int = 0
 
 
 class Report(Struct, kw_only=True):

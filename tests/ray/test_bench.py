@@ -13,6 +13,7 @@ import pytest
 from rich.console import Console
 
 from raykeeper.bench.experiments import EXPERIMENTS
+from raykeeper.bench.experiments.barriers import clients_of
 from raykeeper.bench.experiments.contract import AnyExperiment
 from raykeeper.bench.experiments.failures import Victim
 from raykeeper.bench.experiments.throughput import FIGURE5
@@ -31,6 +32,7 @@ COLUMNS = {
     "figure7": {"txns_per_s": None},
     "figure8": {"kind": ("sample", "kill"), "victim": tuple(Victim)},
     "table2": {"workers": (1, 3), "creates_per_s": None},
+    "table3": {"clients": (2, 3), "barriers": (2, 4), "seconds": None, "ops_per_s": None},
     "znodes": {"way": ("one_by_one", "pipelined"), "seconds": None},
     "latency": {"request": ("create", "set", "get", "linearizable get", "watch notification")},
     "million": {"restart_s": None, "leader_mb": None, "set_p50_without_ms": None},
@@ -60,6 +62,8 @@ def measure(system: System, experiment: AnyExperiment, folder: Path) -> list[Row
 def check(system: System, experiment: AnyExperiment, rows: list[Row], folder: Path) -> None:
     """All columns are there, of every client that is of interest; the results are written."""
     clients = system.clients[:1] if experiment.name == "million" else system.clients
+    if experiment.name == "table3":
+        clients = clients_of(system)
     assert {row["client"] for row in rows} == set(clients)
     expected: dict[str, Any] = COLUMNS[experiment.name]
     for name, values in expected.items():
@@ -86,7 +90,7 @@ def test_an_experiment_on_raykeeper(
 
 
 # The others load these systems, and kill their servers, no differently than one of these.
-ON_ZOOKEEPER = ("figure5", "znodes", "latency", "million", "failover")
+ON_ZOOKEEPER = ("figure5", "table3", "znodes", "latency", "million", "failover")
 ON_ETCD = ("figure5", "znodes", "latency", "failover")
 
 

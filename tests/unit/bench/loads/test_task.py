@@ -2,8 +2,10 @@
 
 import msgspec
 import pytest
+from msgspec.structs import asdict
 
 from raykeeper.bench.loads.task import Task, decode_report, task_of, words_of
+from raykeeper.bench.run import patience_s, shared
 
 
 def test_a_task_is_told_in_words() -> None:
@@ -12,6 +14,18 @@ def test_a_task_is_told_in_words() -> None:
     )
     assert "where=a:1,b:2" in words_of(task)
     assert task_of(words_of(task)) == task
+
+
+def test_participants_are_those_of_all_processes() -> None:
+    task = Task(
+        kind="barriers", client="auto", where="main", number=0, clients=5, participants=5, count=9
+    )
+    shares = shared(task, 2)
+    assert [(each.number, each.clients, each.participants) for each in shares] == [
+        (0, 3, 5),
+        (1, 2, 5),
+    ]
+    assert patience_s(shares[0]) > patience_s(Task(**{**asdict(shares[0]), "participants": 0}))
 
 
 def test_words_that_tell_no_task_are_refused() -> None:

@@ -1,0 +1,96 @@
+"""Double barriers: how long many clients take to enter and leave many of them, as Table 3 does.
+
+Each client first enters all barriers, then leaves all of them, in the same order. So the clients
+go in lockstep, and nothing but the recipe and the latency of the servers is measured. Ours is
+`Client.double_barrier`, on ZooKeeper kazoo's `DoubleBarrier`; other libraries here have none.
+
+Paper: section 5.3, Table 3: 50, 100 and 200 clients, 200 to 1 600 barriers, 1 950 to 3 100 enters
+and leaves per second in all cases.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from raykeeper.bench.experiments.contract import Count, Ensembles, Experiment
+from raykeeper.bench.loads.task import Task
+from raykeeper.bench.plots import curves, plot_curves
+from raykeeper.bench.results import OURS, Row
+from raykeeper.bench.run import Run, perform
+from raykeeper.bench.systems.contract import System
+
+Counts = Annotated[tuple[Count, ...], Meta(min_length=1)]
+
+
+class BarrierSizes(Struct, frozen=True, kw_only=True):
+    """How large the load is."""
+
+    servers: Annotated[Ensembles, Meta(description="servers that vote, of each ensemble")] = (3,)
+    clients: Annotated[Counts, Meta(description="numbers of clients")] = (50, 100, 200)
+    barriers: Annotated[Counts, Meta(description="numbers of barriers")] = (20, 40, 80, 160)
+    processes: Annotated[Count, Meta(description="processes of clients")] = 4
+
+
+def clients_of(system: System) -> tuple[str, ...]:
+    """The kinds of clients of a system that have double barriers."""
+    if system.name == OURS:
+        return system.clients
+    return tuple(client for client in system.clients if client == "kazoo")
+
+
+def run_table3(run: Run, sizes: BarrierSizes) -> list[Row]:
+    """Seconds until all have left all, and enters and leaves per second."""
+    return list(_table3(run, sizes))
+
+
+def _table3(run: Run, sizes: BarrierSizes) -> Iterator[Row]:
+    loads = [(clients, barriers) for clients in sizes.clients for barriers in sizes.barriers]
+    run.systems = [system for system in run.systems if clients_of(system)]
+    run.expect(len(sizes.servers) * len(loads))
+    for system, shape, servers in run.ensembles(sizes.servers):
+        for kind in clients_of(system):
+            for clients, barriers in loads:
+                run.step(f"{system.name} ({kind}), {clients} clients, {barriers} barriers")
+                task = Task(
+                    kind="barriers",
+                    client=kind,
+                    where=servers.where(),
+                    number=0,
+                    clients=clients,
+                    participants=clients,
+                    count=barriers,
+                )
+                measured = perform(servers, shape, task, sizes.processes)
+                done = sum(report.done for report in measured.reports)
+                yield run.done(
+                    {
+                        "system": system.name,
+                        "client": kind,
+                        "servers": shape.servers,
+                        "clients": clients,
+                        "barriers": barriers,
+                        "seconds": measured.seconds,
+                        "barriers_per_s": barriers / measured.seconds,
+                        "ops_per_s": done / measured.seconds,
+                        **measured.columns(),
+                    }
+                )
+
+
+def _plot(path: Path, rows: Sequence[Row]) -> None:
+    lines = curves(rows, "barriers", "seconds", ("system", "client", "servers", "clients"))
+    plot_curves(path, "Double barriers, entered and left", lines, ("barriers", "seconds"))
+
+
+TABLE3 = Experiment(
+    name="table3",
+    title="Double barriers that many clients enter and leave in lockstep (Table 3)",
+    sizes=BarrierSizes,
+    quick=BarrierSizes(clients=(2, 3), barriers=(2, 4), processes=2),
+    run=run_table3,
+    plot=_plot,
+    by=("servers", "clients", "barriers"),
+    values=("ops_per_s",),
+)
