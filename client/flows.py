@@ -30,6 +30,7 @@ from collections.abc import Callable, Generator
 from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from raykeeper.client.effects import Answer
 from raykeeper.client.errors import KeeperError, RecipeError, WaitTimeoutError
@@ -111,6 +112,8 @@ class GiveUpAfter(Struct, frozen=True):
     timeout_ms: Millis | None
     awaited: str = ""
     """What did not come about, for the error."""
+    has_patience: bool = False
+    """Give up while the flow waits only, not during a request: for what cannot be undone."""
 
 
 class Fork(Struct, frozen=True):
@@ -382,6 +385,9 @@ class Run:
         limit, owner = self._limit, self._owner
         self._cancel_limit = None
         if limit is None or self.is_done:
+            return
+        if limit.has_patience and self._wait is None:
+            self._limit = replace(limit, timeout_ms=Millis(0))  # as soon as it has to wait again
             return
         # The flow first: what it gives back has left before the caller asks for anything else.
         self.abandon()

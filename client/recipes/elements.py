@@ -159,7 +159,8 @@ class Elements(Recipe[K]):
             raise BadArgumentsError("", f"a priority is 0 to {PRIORITY_MAX}, not {priority!r}")
         if self.size_max is not None and len(values) > self.size_max:
             raise BadArgumentsError(self.path, f"{len(values)} never fit into {self.size_max}")
-        yield give_up_after(timeout_s, f"the queue {self.path} was full")
+        # What is put may be taken at once, so who is told of a timeout must not have put it.
+        yield give_up_after(timeout_s, f"the queue {self.path} was full", has_patience=True)
         place = join(self.elements, f"{PREFIX}{priority:03}-")
         ops: list[TxnOp] = [
             Create(place, checked_bytes("value", value), CreateMode.SEQUENTIAL, None, 0)

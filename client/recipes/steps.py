@@ -52,13 +52,15 @@ def millis(name: str, seconds: float | None) -> Millis | None:
     return Millis(min(int(seconds * 1000), 1 << 53))
 
 
-def give_up_after(timeout_s: float | None, awaited: str) -> GiveUpAfter:
+def give_up_after(
+    timeout_s: float | None, awaited: str, *, has_patience: bool = False
+) -> GiveUpAfter:
     """The bound of an operation.
 
     Raises:
         BadArgumentsError: it is no number of seconds, or negative.
     """
-    return GiveUpAfter(millis("timeout_s", timeout_s), awaited)
+    return GiveUpAfter(millis("timeout_s", timeout_s), awaited, has_patience)
 
 
 def checked_bytes(name: str, value: object) -> bytes:

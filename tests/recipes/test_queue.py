@@ -10,6 +10,7 @@ from raykeeper.client.recipes.elements import Element
 from raykeeper.client.recipes.steps import children
 from raykeeper.znodes.errors import BadArgumentsError
 from raykeeper.znodes.requests import Create, Delete, SetData
+from tests.recipes.freezing import freeze_at
 from tests.recipes.stage import Member, Stage
 
 PATH = "/queues/x"
@@ -247,6 +248,42 @@ def test_a_queue_that_is_deleted_is_made_again(stage: Stage) -> None:
     assert not wait.is_done
     bob.queue(PATH, size_max=2).put(b"1")
     assert wait.value == b"1"
+
+
+@pytest.mark.parametrize("is_full", [False, True])
+def test_what_was_put_is_not_denied_by_a_timeout(stage: Stage, is_full: bool) -> None:
+    alice, bob = stage.member(session_timeout_ms=60_000), stage.member()
+    queue = bob.queue(PATH)
+    queue.put_many([b"0", b"1"])
+    if is_full:
+        wait = alice.begin(alice.queue(PATH, 2).put, b"2", timeout_s=5)
+        freeze_at(alice, 2)  # the list of elements, and the transaction
+        queue.get()
+        assert alice._is_frozen
+        alice.cut()
+        alice.thaw()
+    else:
+        alice.cut()
+        wait = alice.begin(alice.queue(PATH, 3).put, b"2", timeout_s=5)
+    stage.pass_time(6_000)
+    assert not wait.is_done
+    alice.mend()
+    assert wait.value is None
+    assert [queue.get_nowait() for _ in range(4 - is_full)][-2:] == [b"2", None]
+
+
+def test_a_put_that_is_too_late_waits_no_more(stage: Stage) -> None:
+    alice, bob = stage.member(session_timeout_ms=60_000), stage.member()
+    queue = bob.queue(PATH)
+    queue.put(b"1")
+    alice.cut()
+    wait = alice.begin(alice.queue(PATH, 1).put, b"2", timeout_s=5)
+    stage.pass_time(6_000)
+    alice.mend()
+    with pytest.raises(WaitTimeoutError):
+        _ = wait.value
+    assert line(bob) == []
+    assert [queue.get_nowait(), queue.get_nowait()] == [b"1", None]
 
 
 def test_what_is_no_element_is_left_alone(stage: Stage) -> None:
