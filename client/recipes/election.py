@@ -129,6 +129,10 @@ class Election(Holding[K, Leadership[K]]):
     def get(self, timeout_s: float | None = None) -> Flow[Leadership[K]]:
         """`lead` as a part of another flow."""
         yield give_up_after(timeout_s, f"in {self.path} others led")
+        return (yield from self.obtain())
+
+    def obtain(self) -> Flow[Leadership[K]]:
+        """`get` without a bound."""
         prefix = join(self.path, PREFIX)
         own, stat = yield from create(
             prefix, self._identifier, ephemeral=True, sequence=True, parent_stays=True
@@ -207,7 +211,7 @@ class Observation(Background[K]):
                     yield from self.tell(self._callback, leader)
                     self.changed.ring()
                 yield Wait((bell,))
-        except (Abandoned, RecipeError):
+        except (Abandoned, KeeperError, RecipeError):
             yield from leave([], [(path, WatchKind.DATA, bell) for path in sorted(watched)])
             raise
 

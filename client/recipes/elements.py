@@ -247,7 +247,9 @@ def in_order(names: list[str]) -> list[str]:
 
 def _is_element(name: str) -> bool:
     priority, _, number = name.removeprefix(PREFIX).partition("-")
-    return name.startswith(PREFIX) and priority.isdigit() and len(priority) == 3 and len(number) > 9
+    return (
+        name.startswith(PREFIX) and priority.isdecimal() and len(priority) == 3 and len(number) > 9
+    )
 
 
 def _priority(name: str) -> int:

@@ -41,6 +41,7 @@ from raykeeper.client.recipes.steps import (
     leave,
     look,
     transact,
+    unwatch,
     watch_for,
 )
 from raykeeper.zab.ids import Zxid
@@ -140,6 +141,7 @@ class Membership(Held[K]):
                 if mine is None:
                     yield from self._join_again()
                 elif mine[1].czxid != self.token:
+                    yield from unwatch(self.path, WatchKind.DATA, self.bell)
                     break  # somebody has taken the name
                 else:
                     yield Wait((self.bell,))

@@ -137,7 +137,9 @@ def wait_in_line(place: Held[Any], blocker: Callable[[list[str], str], str | Non
             if (yield from look(join(path, before), bell)) is not None:
                 watched = [(join(path, before), WatchKind.DATA, bell)]
                 yield Wait((bell, place.bell))
-                watched = [] if bell.is_rung else watched
+                if not bell.is_rung:
+                    yield from leave([], watched)
+                watched = []
             if place.bell.is_rung:
                 is_there = yield from place.look_again()
             names = yield from children(path)
@@ -149,13 +151,13 @@ def wait_in_line(place: Held[Any], blocker: Callable[[list[str], str], str | Non
 def number_of(name: str) -> int:
     """The sequence number at the end of a name, by which places are ordered."""
     digits = name[-10:]
-    return int(digits) if digits.isdigit() else -1
+    return int(digits) if digits.isdecimal() else -1
 
 
 def in_line(names: list[str], *prefixes: str) -> list[str]:
     """The places among the children, the first first."""
     return sorted(
-        (name for name in names if name.startswith(prefixes) and name[-10:].isdigit()),
+        (name for name in names if name.startswith(prefixes) and name[-10:].isdecimal()),
         key=number_of,
     )
 

@@ -124,7 +124,8 @@ class MultiLock(Holding[K, MultiHeld[K]]):
         ]
         for lock in listed:
             path = getattr(lock, "path", None)
-            if not isinstance(lock, Holding) or not isinstance(path, str):
+            is_lock = isinstance(lock, Holding) and type(lock).obtain is not Holding.obtain
+            if not is_lock or not isinstance(path, str):
                 raise BadArgumentsError("", f"{lock!r} is neither a path nor a lock")
             if lock._client is not client:
                 raise BadArgumentsError(path, "the lock is of another client")

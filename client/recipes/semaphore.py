@@ -44,7 +44,7 @@ from raykeeper.client.recipes.steps import (
     ensure,
     give_up_after,
     leave,
-    set_value,
+    transact,
 )
 from raykeeper.client.transaction import results_of
 from raykeeper.client.watched_event import EventType
@@ -60,6 +60,7 @@ from raykeeper.znodes.requests import (
     GetData,
     ReadData,
     Relation,
+    SetData,
     Transaction,
     WatchKind,
 )
@@ -144,6 +145,7 @@ class Semaphore(Holding[K, Held[K]]):
             CreateMode.EPHEMERAL | CreateMode.SEQUENTIAL,
         )
         agreed = Compare(self.path, CompareField.VALUE, Relation.EQUAL, number)
+        is_alone = Compare(self.path, CompareField.NUM_CHILDREN, Relation.EQUAL, 0)
         joining = Transaction([agreed], [creation], [ReadData(self.path)])
         for _ in range(ATTEMPTS_MAX):
             try:
@@ -152,12 +154,14 @@ class Semaphore(Holding[K, Held[K]]):
                     assert done.stat is not None, done
                     return Held(self._client, self._what, done.path, done.stat.czxid)
                 value, stat = done
-                if value:
+                if value and (stat.num_children or not value.isdigit()):
                     raise RecipeError(
                         f"{self.path} has {value[:20].decode('ascii', 'replace')} permits for "
                         f"those who are there, not {self.permits}: all must say the same"
                     )
-                yield from set_value(self.path, number, stat.version)
+                # Nobody is there, or nobody has said how many: so it is now, unless one comes.
+                change = SetData(self.path, number, stat.version)
+                yield from transact([change], [is_alone] if value else [])
             except NoNodeError:
                 yield from ensure(self.path, number)
             except BadVersionError:
@@ -206,7 +210,9 @@ class _Line:
         )
         if isinstance(names, KeeperError):
             raise names
-        is_there = not isinstance(mine, KeeperError)
+        if isinstance(mine, KeeperError) and not isinstance(mine, NoNodeError):
+            raise mine  # the session ended between the two answers, say
+        is_there = not isinstance(mine, NoNodeError)
         while True:
             if not is_there or self._own not in names:
                 raise LostError(f"somebody deleted {self._place.path} while it waited")

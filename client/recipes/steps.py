@@ -49,7 +49,7 @@ def millis(name: str, seconds: float | None) -> Millis | None:
         return None
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
         raise BadArgumentsError("", f"{name} must be seconds, 0 or more, or None, not {seconds!r}")
-    return Millis(min(int(seconds * 1000), 1 << 53))
+    return Millis(int(min(seconds * 1000, 1 << 53)))
 
 
 def give_up_after(

@@ -12,9 +12,11 @@ from raykeeper.client.errors import (
 )
 from raykeeper.client.recipes.election import Leader
 from raykeeper.client.recipes.steps import children
-from raykeeper.znodes.errors import BadArgumentsError
-from raykeeper.znodes.requests import Create, Delete, SetData
+from raykeeper.znodes.acl import Acl, Permission
+from raykeeper.znodes.errors import BadArgumentsError, NoAuthError
+from raykeeper.znodes.requests import Create, Delete, SetAcls, SetData
 from tests.recipes.freezing import abandoned_at, freeze_at
+from tests.recipes.giving_up import watches
 from tests.recipes.stage import Member, Outcome, Stage
 
 PATH = "/jobs/leader"
@@ -260,6 +262,17 @@ def test_an_observer_sees_that_a_leader_died(stage: Stage) -> None:
     assert told[-1] is not None
     with pytest.raises(RecipeError, match="before"):
         observation.start()
+
+
+def test_an_observation_that_may_not_go_on_watches_nothing(stage: Stage) -> None:
+    alice, carol = stage.member(), stage.member()
+    leadership = lead(alice).value
+    acls = [Acl(Permission.WRITE | Permission.ADMIN, "world", "anyone")]
+    alice.ask(SetAcls(leadership.path, acls, -1))
+    with pytest.raises(NoAuthError):
+        carol.election(PATH).observe(carol.called.append)
+    stage.reported.clear()
+    assert watches(carol) == 0
 
 
 def test_an_observation_given_up_at_any_point_ends(stage: Stage) -> None:

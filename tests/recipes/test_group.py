@@ -9,6 +9,7 @@ from raykeeper.client.recipes.steps import children
 from raykeeper.znodes.errors import BadArgumentsError
 from raykeeper.znodes.requests import Create, Delete, SetData, WatchKind
 from tests.recipes.freezing import abandoned_at, freeze_at
+from tests.recipes.giving_up import watches
 from tests.recipes.stage import Member, Stage
 
 PATH = "/workers"
@@ -203,6 +204,17 @@ def test_who_loses_its_name_is_lost(stage: Stage) -> None:
     with pytest.raises(LostError):
         membership.leave()
     assert [each.data for each in bob.group(PATH).members()] == [b"yours"]
+
+
+def test_who_has_lost_its_name_does_not_watch_the_next(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    mine = alice.group(PATH).join("x")
+    alice.cut()
+    bob.ask(Delete(mine.path, -1))
+    bob.group(PATH).join("x")
+    alice.mend()
+    assert mine.lost.is_set()
+    assert watches(alice) == 0
 
 
 def test_a_name_that_is_taken_is_waited_for(stage: Stage) -> None:

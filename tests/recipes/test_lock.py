@@ -7,7 +7,8 @@ import pytest
 from raykeeper.client.errors import LostError, RecipeError, SessionExpiredError, WaitTimeoutError
 from raykeeper.client.recipes.steps import children
 from raykeeper.znodes.errors import BadArgumentsError, NoNodeError
-from raykeeper.znodes.requests import Delete, SetData
+from raykeeper.znodes.requests import Create, Delete, SetData
+from tests.recipes.giving_up import watches
 from tests.recipes.stage import Member, Stage
 
 PATH = "/locks/x"
@@ -168,6 +169,30 @@ def test_who_lost_its_place_takes_that_of_nobody_else(stage: Stage) -> None:
     assert places(carol) == 2
 
 
+def test_a_contender_that_is_touched_watches_once(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    alice.lock(PATH).acquire()
+    wait = bob.begin(bob.lock(PATH).acquire)
+    own = alice.lock(PATH).contenders()[1].name
+    before = watches(bob)
+    for _ in range(3):
+        alice.ask(SetData(f"{PATH}/{own}", b"", -1))
+    assert watches(bob) == before
+    wait.run.abandon()
+    stage.rest()
+    assert watches(bob) == 0
+
+
+def test_a_name_that_is_no_place_is_left_alone(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    held = alice.lock(PATH).acquire()
+    wait = bob.begin(bob.lock(PATH).acquire)
+    for number in ("00000000²²", "", "-000000001", "1"):
+        alice.ask(Create(f"{PATH}/lock-{number}", b"", 0, None, 0))
+    held.release()
+    assert wait.value.token > held.token
+
+
 def test_the_middle_of_the_queue_may_go(stage: Stage) -> None:
     alice, bob, carol = (stage.member() for _ in range(3))
     held = alice.lock(PATH).acquire()
@@ -260,6 +285,11 @@ def test_a_timeout_that_is_none_is_refused(stage: Stage, timeout_s: float) -> No
         alice.lock(PATH, "me")  # type: ignore[arg-type]
     with pytest.raises(NoNodeError):
         alice.ask(Delete(PATH, -1))
+
+
+@pytest.mark.parametrize("timeout_s", [float("inf"), 1e308, 10**400])
+def test_any_length_of_time_is_allowed(stage: Stage, timeout_s: float) -> None:
+    stage.member().lock(PATH).acquire(timeout_s).release()
 
 
 def test_what_is_held_is_not_passed_on(stage: Stage) -> None:

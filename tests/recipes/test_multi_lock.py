@@ -166,10 +166,19 @@ def refused(alice: Member, bob: Member) -> list[tuple[list[object], str]]:
         ([alice.read_write_lock(A).read, alice.read_write_lock(A).write], "twice"),
         ([A, bob.lock(B)], "another client"),
         ([7], "neither"),
+        ([alice.rendezvous(A, 2)], "neither"),
         ([alice.multi_lock([A])], "neither"),
         ([f"/locks/{n}" for n in range(1001)], "1001 locks"),
         (["locks"], "locks"),
     ]
+
+
+def test_an_election_may_be_one_of_them(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    with alice.multi_lock([alice.election(A), B]) as held:
+        assert held.parts[0].epoch == 1
+        with pytest.raises(WaitTimeoutError):
+            bob.multi_lock([bob.election(A), B]).acquire(timeout_s=0)
 
 
 def test_bad_arguments(stage: Stage) -> None:

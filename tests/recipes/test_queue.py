@@ -290,7 +290,7 @@ def test_what_is_no_element_is_left_alone(stage: Stage) -> None:
     alice = stage.member()
     queue = alice.queue(PATH)
     queue.put(b"1")
-    for name in ("readme", "e-1-0000000000", "e-100-000", "x-100-0000000000"):
+    for name in ("readme", "e-1-0000000000", "e-²²²-0000000000", "e-100-000", "x-100-0000000000"):
         alice.ask(Create(f"{PATH}/elements/{name}", b"", 0, None, 0))
     assert [queue.get_nowait(), queue.get_nowait()] == [b"1", None]
 

@@ -6,6 +6,7 @@ from raykeeper.client.errors import LostError, RecipeError
 from raykeeper.client.recipes.steps import children, look
 from raykeeper.znodes.errors import BadArgumentsError
 from raykeeper.znodes.requests import Create, Delete, SetData
+from tests.recipes.freezing import freeze_at
 from tests.recipes.giving_up import abandoned_at, places, watches
 from tests.recipes.stage import Member, Outcome, Stage
 
@@ -101,6 +102,19 @@ def test_all_must_mean_the_same_number(stage: Stage) -> None:
     stage.pass_time(1_000)  # the znode goes with the last contender, and the number with it
     bob.semaphore(PATH, 3).acquire()
     assert bob.do(look(PATH))[0] == b"3"
+
+
+def test_nobody_there_means_any_number(stage: Stage) -> None:
+    alice, bob, carol = (stage.member() for _ in range(3))
+    alice.semaphore(PATH, 2).acquire().release()
+    freeze_at(bob, 1)  # it is told of the old number
+    wait = bob.begin(bob.semaphore(PATH, 3).acquire)
+    held = carol.semaphore(PATH, 2).acquire()
+    bob.thaw()
+    with pytest.raises(RecipeError, match="has 2 permits"):
+        _ = wait.value
+    held.release()
+    bob.semaphore(PATH, 3).acquire().release()
 
 
 def test_a_znode_that_is_there_gets_the_number(stage: Stage) -> None:
