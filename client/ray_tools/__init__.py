@@ -5,6 +5,9 @@ actor; each process that uses it has a session of its own, opened at the first u
 
 elected_actor.py        one acts, a standby takes over, with
     candidate.py, leader_view.py   what runs in its actors, and what its callers know
+gang.py                 all start or none, and again together after one dies
+rendezvous.py           who listens where, with ports that are bound before they are published
+worker_group.py         who is there
 rate_limit.py           so many per second over all processes
 concurrency_limit.py    so many at once; permits die with their holder
 around.py               both as decorators
@@ -12,6 +15,16 @@ around.py               both as decorators
 
 from raykeeper.client.ray_tools.concurrency_limit import ConcurrencyLimit
 from raykeeper.client.ray_tools.elected_actor import ElectedActor
+from raykeeper.client.ray_tools.gang import Gang
 from raykeeper.client.ray_tools.rate_limit import RateLimit
+from raykeeper.client.ray_tools.rendezvous import Rendezvous
+from raykeeper.client.ray_tools.worker_group import WorkerGroup
 
-__all__ = ["ElectedActor", "RateLimit", "ConcurrencyLimit"]
+__all__ = [
+    "ElectedActor",
+    "Gang",
+    "Rendezvous",
+    "WorkerGroup",
+    "RateLimit",
+    "ConcurrencyLimit",
+]

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -13,7 +14,17 @@ import pytest
 import ray
 
 from raykeeper.client.errors import DeposedError, WrongContextError
-from raykeeper.client.ray_tools import ConcurrencyLimit, ElectedActor, RateLimit
+from raykeeper.client.ray_tools import (
+    ConcurrencyLimit,
+    ElectedActor,
+    Gang,
+    RateLimit,
+    Rendezvous,
+    WorkerGroup,
+)
+from raykeeper.client.ray_tools.worker_group import WorkersChange
+from raykeeper.client.recipes.recipe import Awaited
+from raykeeper.client.recipes.rendezvous import Meeting
 from raykeeper.clusters import Ensemble, launch
 from tests.ray.conftest import all_serve, eventually, new_name
 
@@ -233,3 +244,108 @@ def test_a_permit_dies_with_its_holder(shared: Ensemble) -> None:
         ray.get(hold.remote(limit))
     limit.acquire(timeout_s=20).release()
     limit.close()
+
+
+@ray.remote(num_cpus=0)
+class Rank:
+    """One of a gang; the first generation works until somebody dies."""
+
+    def train(self, gang: Gang, folder: Path) -> tuple[int, int, int]:
+        def work(meeting: Meeting[Any]) -> tuple[int, int, int]:
+            (folder / f"{meeting.generation}-{os.getpid()}").touch()
+            if meeting.generation == 1:
+                meeting.wait_broken()
+                meeting.broken.check()
+            return meeting.generation, meeting.rank, len(meeting.members)
+
+        result = gang.run(work)
+        gang.close()
+        return result
+
+
+@ray.remote(num_cpus=0)
+class AsyncRank:
+    """One whose work is a coroutine."""
+
+    async def train(self, gang: Gang, folder: Path) -> tuple[int, int, int]:
+        async def work(meeting: Meeting[Awaited]) -> tuple[int, int, int]:
+            if meeting.generation == 1:
+                await meeting.wait_broken()
+                meeting.broken.check()
+            return meeting.generation, meeting.rank, len(meeting.members)
+
+        result = await gang.run_async(work)
+        await gang.aclose()
+        return result
+
+
+def test_a_gang_starts_again_together_after_one_died(shared: Ensemble, tmp_path: Path) -> None:
+    gang = Gang(shared.name, "/gangs/train", size=3)
+    ranks: list[Any] = [Rank.remote(), Rank.remote(), AsyncRank.remote()]  # type: ignore[attr-defined]
+    trained = [rank.train.remote(gang, tmp_path) for rank in ranks]
+    eventually(lambda: len(list(tmp_path.glob("1-*"))) == 2)
+    pid = int(next(tmp_path.glob("1-*")).name.partition("-")[2])
+    os.kill(pid, signal.SIGKILL)
+    replacement: Any = Rank.remote()  # type: ignore[attr-defined]
+    trained.append(replacement.train.remote(gang, tmp_path))
+    results = []
+    for each in trained:
+        try:
+            results.append(ray.get(each))
+        except ray.exceptions.ActorDiedError:
+            continue
+    assert sorted(results) == [(2, 0, 3), (2, 1, 3), (2, 2, 3)]
+
+
+@ray.remote(num_cpus=0)
+def meet(rendezvous: Rendezvous) -> tuple[int, list[tuple[str, int]], str]:
+    """Connect to the next one, whether it accepts already or not, and say who it is."""
+    with rendezvous.meet(timeout_s=30) as met:
+        places = [(each.host, each.port) for each in met.addresses]
+        with socket.create_connection(places[(met.rank + 1) % len(places)], 10) as calling:
+            calling.sendall(str(met.rank).encode())
+            called, _ = met.socket.accept()
+            with called:
+                return met.rank, places, called.recv(10).decode()
+
+
+def test_a_rendezvous_hands_out_addresses_at_which_somebody_listens(shared: Ensemble) -> None:
+    rendezvous = Rendezvous(shared.name, "/rendezvous", size=3)
+    found = sorted(ray.get([meet.remote(rendezvous) for _ in range(3)]))
+    assert [(rank, caller) for rank, _, caller in found] == [(0, "2"), (1, "0"), (2, "1")]
+    assert len({tuple(places) for _, places, _ in found}) == 1
+    assert len(set(found[0][1])) == 3
+
+
+@ray.remote(num_cpus=0)
+class Joined:
+    """A worker of a group."""
+
+    def __init__(self, workers: WorkerGroup, name: str) -> None:
+        self.membership = workers.join(name, b"data of " + name.encode())
+
+    def leave(self) -> None:
+        self.membership.leave()
+
+    def where(self) -> tuple[int, str, str | None]:
+        context = ray.get_runtime_context()
+        return os.getpid(), context.get_node_id(), context.get_actor_id()
+
+
+def test_a_group_of_workers_is_told_who_came_and_who_died(shared: Ensemble) -> None:
+    workers = WorkerGroup(shared.name, "/workers", session_timeout_s=8.0)
+    changes: list[WorkersChange] = []
+    watch = workers.watch(changes.append)
+    actors: list[Any] = [Joined.remote(workers, name) for name in ("a", "b", "c")]  # type: ignore[attr-defined]
+    where = ray.get([actor.where.remote() for actor in actors])
+    told = eventually(lambda: changes[-1].workers if len(changes[-1].workers) == 3 else None)
+    by_name = sorted(told, key=lambda each: each.name)
+    assert [(each.pid, each.node_id, each.actor_id) for each in by_name] == where
+    assert [each.data for each in by_name] == [b"data of a", b"data of b", b"data of c"]
+    ray.get(actors[0].leave.remote())
+    eventually(lambda: [each.name for each in changes[-1].left] == ["a"])
+    os.kill(where[1][0], signal.SIGKILL)
+    eventually(lambda: [each.name for each in changes[-1].left] == ["b"], patience_s=7)
+    assert [each.name for each in workers.members()] == ["c"]
+    watch.close()
+    workers.close()

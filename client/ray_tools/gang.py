@@ -1,0 +1,248 @@
+"""A gang: all start or none, and all start again together after one of them dies.
+
+    gang = Gang("coord", "/gangs/train", size=4)
+
+    def work(meeting, steps):                   # in each of four actors, or tasks
+        for step in range(steps):
+            meeting.broken.check()              # BrokenBarrierError once somebody has died
+            ...                                 # meeting.rank, meeting.generation
+
+    gang.run(work, 100)
+
+It replaces a barrier in a named actor, which counts arrivals and cannot know that one of those who
+arrived is dead: the others wait until a timeout of half an hour, or for ever. Ray's placement
+groups are all or nothing for resources, and only when they are made.
+
+The rendezvous recipe makes the generations (recipes/rendezvous.py): each is one list of members,
+all alive at one moment, and is broken when one of them leaves or dies. This file adds the end: a
+generation is finished when every member of it has said so. The invariant: `run` returns to all
+members of a generation or to none, unless one dies right at the end, after all had finished.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeVar, cast
+
+import msgspec
+from msgspec import Struct
+
+from raykeeper.client.errors import (
+    BadArgumentsError,
+    BrokenBarrierError,
+    InvalidValueError,
+    KeeperError,
+    RecipeError,
+)
+from raykeeper.client.flows import Abandoned, Bell, Flow, Wait
+from raykeeper.client.ray_tools.tool import Entered
+from raykeeper.client.recipes.recipe import Awaited, Blocking, FlowRunner
+from raykeeper.client.recipes.rendezvous import Meeting, Rendezvous
+from raykeeper.client.recipes.replacing import Seen, change, see
+from raykeeper.client.recipes.steps import leave, look
+from raykeeper.znodes.paths import join
+from raykeeper.znodes.requests import WatchKind
+
+log = logging.getLogger("raykeeper.client")
+
+FINISHED: Final = "finished"
+"""The child of the rendezvous that counts who has finished."""
+
+T = TypeVar("T")
+
+
+class _Finished(Struct, frozen=True):
+    """Its value: how many of the newest generation of which anybody has finished."""
+
+    generation: int = 0
+    count: int = 0
+
+
+_encode: Final = msgspec.json.Encoder().encode
+_decode: Final = msgspec.json.Decoder(_Finished).decode
+
+
+class Gang(Entered):
+    """A gang of so many, by name. It pickles; see the module.
+
+    As a block, `with gang as meeting:`, it is the barrier at the start alone.
+    """
+
+    def __init__(
+        self, ensemble: str, path: str, size: int, session_timeout_s: float = 10.0
+    ) -> None:
+        """Nothing is asked of the ensemble yet.
+
+        Args:
+            ensemble: Its name.
+            path: Of the gang.
+            size: How many there are: from 1 to 500. All must say the same.
+            session_timeout_s: How long the others wait for one that was cut off.
+
+        Raises:
+            BadArgumentsError: an argument is not acceptable.
+        """
+        super().__init__(ensemble, path, session_timeout_s)
+        self.size = size
+        self.on(cast(FlowRunner, None))  # which checks it
+
+    def on(self, client: FlowRunner, data: bytes = b"") -> Rendezvous[Any]:
+        """The rendezvous at the start, of a client that the caller has."""
+        return Rendezvous(client, self.path, self.size, data)
+
+    def join(self, timeout_s: float | None = None, data: bytes = b"") -> Meeting[Blocking]:
+        """Wait until all are there. See `Rendezvous.join`; to be left by `leave`.
+
+        Raises:
+            WaitTimeoutError: not all came, or the last generation went on; nothing is left behind.
+            WrongContextError: in an event loop.
+            KeeperError: as for every call.
+        """
+        client = self.client()
+        flow = self.on(client, data).get(timeout_s)
+        meeting: Meeting[Blocking] = client.run_flow(flow, "join")
+        return meeting
+
+    async def join_async(
+        self, timeout_s: float | None = None, data: bytes = b""
+    ) -> Meeting[Awaited]:
+        """`join`, to be awaited in any event loop; so is the meeting's `leave`.
+
+        Raises:
+            WaitTimeoutError: not all came, or the last generation went on; nothing is left behind.
+            KeeperError: as for every call.
+        """
+        awaiting = await self.awaiting()
+        flow = self.on(awaiting, data).get(timeout_s)
+        meeting: Meeting[Awaited] = await awaiting.run_flow(flow, "join")
+        return meeting
+
+    def run(
+        self,
+        work: Callable[..., T],
+        *args: Any,
+        restarts_max: int | None = None,
+        timeout_s: float | None = None,
+    ) -> T:
+        """Work in one generation after the other, until one is finished by all its members.
+
+        Args:
+            work: Called with the meeting and `args`. What it raises while the generation is broken
+                is taken for a consequence of that; anything else is raised here, and breaks it.
+            *args: Of `work`.
+            restarts_max: How many broken generations are too many, None for any number.
+            timeout_s: How long to wait for the others before each generation, None for ever.
+
+        Raises:
+            BrokenBarrierError: so many generations were broken.
+            WaitTimeoutError: the others did not come.
+            WrongContextError: in an event loop.
+            Exception: what `work` raised.
+        """
+        for _ in _attempts(restarts_max):
+            meeting = self.join(timeout_s)
+            try:
+                result = work(meeting, *args)
+                meeting._client.run_flow(finish(meeting), "finish")
+                return result
+            except Exception as error:
+                if not meeting.broken.is_set():
+                    raise
+                _tell_broken(self, meeting, error)
+            finally:
+                meeting._client.run_flow(meeting.undo(), "leave")
+        raise BrokenBarrierError(f"in {self.path} {restarts_max} restarts were not enough")
+
+    async def run_async(
+        self,
+        work: Callable[..., Awaitable[T]],
+        *args: Any,
+        restarts_max: int | None = None,
+        timeout_s: float | None = None,
+    ) -> T:
+        """`run` of a coroutine, to be awaited in any event loop.
+
+        Raises:
+            BrokenBarrierError: so many generations were broken.
+            WaitTimeoutError: the others did not come.
+            Exception: what `work` raised.
+        """
+        for _ in _attempts(restarts_max):
+            meeting = await self.join_async(timeout_s)
+            try:
+                result = await work(meeting, *args)
+                await meeting._client.run_flow(finish(meeting), "finish")
+                return result
+            except Exception as error:
+                if not meeting.broken.is_set():
+                    raise
+                _tell_broken(self, meeting, error)
+            finally:
+                await meeting._client.run_flow(meeting.undo(), "leave")
+        raise BrokenBarrierError(f"in {self.path} {restarts_max} restarts were not enough")
+
+    def _get(self, client: FlowRunner) -> Flow[Any]:
+        return self.on(client).get()
+
+
+def finish(meeting: Meeting[Any]) -> Flow[None]:
+    """Say that this member has finished, and wait until all of its generation have.
+
+    Raises:
+        BrokenBarrierError: one of them went before it had.
+        InvalidValueError: the value of the counting znode is not one of a gang.
+        KeeperError: as for every call; the session may be over.
+    """
+    path, own = join(meeting.root, FINISHED), meeting.generation
+    broken = BrokenBarrierError(f"generation {own} of {meeting.root} was broken unfinished")
+
+    def one_more(seen: Seen) -> bytes:
+        finished = _finished_of(path, seen.value)
+        if finished.generation > own:
+            raise broken
+        return _encode(_Finished(own, finished.count + 1 if finished.generation == own else 1))
+
+    def is_complete(value: bytes | None) -> bool:
+        return _finished_of(path, value) == _Finished(own, len(meeting.members))
+
+    yield from change(path, one_more, (yield from see(path)))
+    bell = Bell()
+    meeting.broken.tell(bell)
+    try:
+        while True:
+            bell.take()
+            found = yield from look(path, bell)
+            if is_complete(found and found[0]):
+                break
+            if meeting.broken.is_set():
+                # Who saw before us that all have finished may have left since.
+                if is_complete((yield from see(path, linearizable=True)).value):
+                    break
+                raise broken
+            yield Wait((bell,))
+    except (Abandoned, KeeperError, RecipeError):
+        meeting.broken.forget(bell)
+        yield from leave([], [(path, WatchKind.DATA, bell)])
+        raise
+    meeting.broken.forget(bell)
+    yield from leave([], [(path, WatchKind.DATA, bell)])
+
+
+def _finished_of(path: str, value: bytes | None) -> _Finished:
+    if not value:
+        return _Finished()
+    try:
+        return _decode(value)
+    except msgspec.MsgspecError as error:
+        raise InvalidValueError(f"the value of {path} is not one of a gang: {error}") from None
+
+
+def _attempts(restarts_max: int | None) -> "range":
+    if restarts_max is None:
+        return range(1 << 62)
+    if type(restarts_max) is not int or restarts_max < 0:
+        raise BadArgumentsError("", f"restarts_max must be 0 or more, or None: {restarts_max!r}")
+    return range(restarts_max + 1)
+
+
+def _tell_broken(gang: Gang, meeting: Meeting[Any], error: Exception) -> None:
+    log.warning("%r: generation %s was broken: %r", gang, meeting.generation, error)

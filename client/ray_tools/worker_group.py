@@ -1,0 +1,189 @@
+"""The workers that are there: who joins, who has left or died, as a list that is always current.
+
+    workers = WorkerGroup("coord", "/workers/app")
+    me = workers.join(data=b"10.0.0.7:4000")            # in each worker; me.leave(), or its end
+    workers.members()                                   # from anywhere
+    watch = workers.watch(lambda change: print(change.joined, change.left))
+
+It replaces a register in a named actor, in which the dead stay listed and whose name is "already
+taken" by the last run, and the polling of `ray.nodes()` or of pings, which learns late of a death
+and never of a process that is alive on a dead connection.
+
+The invariants are those of the recipe (recipes/group.py): a worker is listed from `join` to `leave`
+or to the end of its session, which comes as soon as its process is known to be dead. Each worker
+shows where Ray runs it.
+"""
+
+import os
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from raykeeper.client.errors import InvalidValueError
+from raykeeper.client.ray_tools.tool import Tool
+from raykeeper.client.recipes.group import Group, GroupChange, GroupWatch, Member, Membership
+from raykeeper.client.recipes.recipe import Awaited, Blocking, FlowRunner
+from raykeeper.client.recipes.steps import checked_bytes
+from raykeeper.zab.ids import Zxid
+
+T = TypeVar("T")
+
+
+class Whereabouts(Struct, frozen=True):
+    """What a worker says of itself."""
+
+    data: bytes
+    pid: int
+    node_id: str
+    actor_id: str | None = None
+
+
+_encode: Final = msgspec.json.Encoder().encode
+_decode: Final = msgspec.json.Decoder(Whereabouts).decode
+
+
+class Worker(Struct, frozen=True):
+    """One worker that is there."""
+
+    name: str
+    data: bytes
+    """What it said when it joined."""
+    pid: int
+    node_id: str
+    """Ray's, as `ray.nodes()` has it; "" without Ray."""
+    actor_id: str | None
+    """Ray's, None of a task or driver."""
+    token: Zxid
+    """Who joined later has a larger one."""
+
+
+class WorkersChange(Struct, frozen=True):
+    """What a watch is told."""
+
+    workers: list[Worker]
+    """All that are there now, in the order of joining."""
+    joined: list[Worker]
+    left: list[Worker]
+    """Those that have left, or died."""
+
+
+class WorkerGroup(Tool):
+    """A group of workers, by name. It pickles; see the module."""
+
+    def on(self, client: FlowRunner) -> Group[Any]:
+        """The group, of a client that the caller has. Data are a `Whereabouts` as JSON."""
+        return Group(client, self.path)
+
+    def join(
+        self, name: str | None = None, data: bytes = b"", timeout_s: float | None = None
+    ) -> Membership[Blocking]:
+        """Become a member, until `leave` or the end of this process's session.
+
+        Args:
+            name: None for a new one. If an earlier life of this worker still has it, that is waited
+                for.
+            data: What the others see.
+            timeout_s: How long to wait for the name.
+
+        Raises:
+            WaitTimeoutError: somebody has the name.
+            BadArgumentsError: an argument is not acceptable.
+            WrongContextError: in an event loop.
+            KeeperError: as for every call.
+        """
+        group: Group[Blocking] = self.on(self.client())
+        return group.join(name, _whereabouts(data), timeout_s)
+
+    async def join_async(
+        self, name: str | None = None, data: bytes = b"", timeout_s: float | None = None
+    ) -> Membership[Awaited]:
+        """`join`, to be awaited in any event loop; so is the membership's `leave`.
+
+        Raises:
+            WaitTimeoutError: somebody has the name.
+            BadArgumentsError: an argument is not acceptable.
+            KeeperError: as for every call.
+        """
+        group: Group[Awaited] = self.on(await self.awaiting())
+        return await group.join(name, _whereabouts(data), timeout_s)
+
+    def members(self) -> list[Worker]:
+        """Who is there, in the order of joining.
+
+        Raises:
+            InvalidValueError: somebody is there who is no worker.
+            WrongContextError: in an event loop.
+            KeeperError: as for every call.
+        """
+        group: Group[Blocking] = self.on(self.client())
+        return [worker_of(self.path, each) for each in group.members()]
+
+    async def members_async(self) -> list[Worker]:
+        """`members`, to be awaited in any event loop.
+
+        Raises:
+            InvalidValueError: somebody is there who is no worker.
+            KeeperError: as for every call.
+        """
+        group: Group[Awaited] = self.on(await self.awaiting())
+        return [worker_of(self.path, each) for each in await group.members()]
+
+    def watch(self, callback: Callable[[WorkersChange], object]) -> GroupWatch[Blocking]:
+        """Have `callback` called with who is there, now and after each change, until it is closed.
+
+        It is called in a thread of the client, one call after the other.
+
+        Raises:
+            WrongContextError: in an event loop.
+            KeeperError: as for every call.
+        """
+        group: Group[Blocking] = self.on(self.client())
+        return group.watch(self._telling(callback))
+
+    async def watch_async(self, callback: Callable[[WorkersChange], object]) -> GroupWatch[Awaited]:
+        """`watch`, to be awaited in any event loop; so is its `close`.
+
+        The callback is called in a thread of the client: use `loop.call_soon_threadsafe` there.
+
+        Raises:
+            KeeperError: as for every call.
+        """
+        group: Group[Awaited] = self.on(await self.awaiting())
+        return await group.watch(self._telling(callback))
+
+    def _telling(
+        self, callback: Callable[[WorkersChange], object]
+    ) -> Callable[[GroupChange], object]:
+        def workers(members: list[Member]) -> list[Worker]:
+            return [worker_of(self.path, each) for each in members]
+
+        def tell(change: GroupChange) -> object:
+            parts = change.members, change.joined, change.left
+            return callback(WorkersChange(*(workers(part) for part in parts)))
+
+        return tell
+
+
+def worker_of(path: str, member: Member) -> Worker:
+    """What a member says of itself.
+
+    Raises:
+        InvalidValueError: it is no worker.
+    """
+    try:
+        said = _decode(member.data)
+    except msgspec.MsgspecError as error:
+        raise InvalidValueError(f"{path}: {member.name} is no worker: {error}") from None
+    return Worker(member.name, said.data, said.pid, said.node_id, said.actor_id, member.token)
+
+
+def _whereabouts(data: bytes) -> bytes:
+    import ray
+
+    node_id, actor_id = "", None
+    if ray.is_initialized():
+        context = ray.get_runtime_context()
+        node_id, actor_id = context.get_node_id(), context.get_actor_id()
+    return _encode(Whereabouts(checked_bytes("data", data), os.getpid(), node_id, actor_id))

@@ -1,0 +1,48 @@
+"""WorkerGroup: what workers say of themselves. In actors: tests/ray/test_ray_tools.py."""
+
+import os
+import pickle
+
+import pytest
+
+from raykeeper.client.errors import BadArgumentsError, InvalidValueError
+from raykeeper.client.ray_tools import WorkerGroup
+from raykeeper.client.ray_tools.worker_group import WorkersChange, _whereabouts, worker_of
+from tests.recipes.stage import Stage
+
+PATH = "/workers/app"
+
+
+def test_a_watch_is_told_of_workers() -> None:
+    stage = Stage()
+    one, other = stage.member(), stage.member()
+    workers = WorkerGroup("coord", PATH)
+    told: list[WorkersChange] = []
+    workers.on(other).watch(workers._telling(told.append))
+    membership = workers.on(one).join("first", _whereabouts(b"10.0.0.7:4000"))
+    membership.leave()
+    stage.rest()
+    assert [[each.name for each in change.workers] for change in told] == [[], ["first"], []]
+    (joined,) = told[1].joined
+    assert (joined.data, joined.pid, joined.node_id) == (b"10.0.0.7:4000", os.getpid(), "")
+    assert (joined.actor_id, joined.token) == (None, membership.token)
+    assert told[2].left == [joined]
+
+
+def test_a_member_that_is_no_worker_is_an_error() -> None:
+    member = Stage().member()
+    group = WorkerGroup("coord", PATH).on(member)
+    group.join("stranger", b"hello")
+    with pytest.raises(InvalidValueError, match="stranger is no worker"):
+        worker_of(PATH, group.members()[0])
+
+
+def test_data_are_bytes() -> None:
+    with pytest.raises(BadArgumentsError, match="data"):
+        _whereabouts("text")  # type: ignore[arg-type]
+
+
+def test_it_pickles_as_its_settings() -> None:
+    workers = WorkerGroup("coord", PATH, session_timeout_s=3)
+    copy = pickle.loads(pickle.dumps(workers))
+    assert (copy.ensemble, copy.path, copy._session_timeout_s) == ("coord", PATH, 3)
