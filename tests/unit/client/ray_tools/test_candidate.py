@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import closing, suppress
 from typing import Any
 
@@ -17,7 +18,7 @@ from raykeeper.client.ray_tools.candidate import (
     decode_identity,
     encode_identity,
 )
-from raykeeper.client.recipes.election import Election
+from raykeeper.client.recipes.election import Election, Leader
 from raykeeper.client.recipes.recipe import Blocking
 from tests.contract.client_handles import Room, finish, open_blocking, options_of
 
@@ -52,7 +53,10 @@ class Coroutines:
 class Broken:
     """Cannot be made."""
 
+    tried = threading.Event()
+
     def __init__(self) -> None:
+        self.tried.set()
         raise OSError("no disk")
 
 
@@ -151,18 +155,19 @@ def test_an_instance_that_cannot_be_made_gives_others_a_chance(
     hall: Hall, caplog: pytest.LogCaptureFixture
 ) -> None:
     hall.stand(Broken)
+    assert Broken.tried.wait(10)
     other = hall.stand(Coroutines)
-    reigns = threading.Semaphore(0)
+    elected: Future[Leader] = Future()
 
-    def told(leader: Any) -> None:
+    def told(leader: Leader | None) -> None:
         if leader and decode_identity(leader.identifier).actor == "actor 1":
-            reigns.release()
+            elected.set_result(leader)
 
     with closing(hall.election.observe(told)):
-        assert reigns.acquire(timeout=10)
-    identity, epoch = hall.leader()
-    assert call(other, identity.life, epoch, "say", "hi") == (Answer.GIVEN, "hi")
-    assert epoch >= 2
+        leader = elected.result(10)
+    assert leader.epoch >= 2
+    life = decode_identity(leader.identifier).life
+    assert call(other, life, leader.epoch, "say", "hi") == (Answer.GIVEN, "hi")
     assert "no disk" in caplog.text
 
 
