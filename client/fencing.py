@@ -22,7 +22,7 @@ Kleppmann, "How to do distributed locking", 2016; Chubby's sequencers (Burrows, 
 
 import threading
 from types import TracebackType
-from typing import Generic
+from typing import Any, Generic
 
 from msgspec import Struct
 
@@ -83,6 +83,9 @@ class FencedResource:
         self._seen = Seen()
         self._lock = threading.Lock()
         self._turns = Turns()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("a guard stays beside what it guards: a copy would have seen other tokens")
 
     @property
     def newest(self) -> int:

@@ -4,9 +4,9 @@
         write(data, token=held.token)
 
 At most one holder, in no order: whoever is quickest after a release. All others are woken by each
-release, N-1 of them for nothing, so it is for few contenders, or for `acquire(timeout_s=0)`: it
-then costs one request where the fair lock takes three. A holder removes only the znode that it
-made (holding.py), though the next holder's stands at the same path.
+release, N-1 of them for nothing, so it is for few contenders, or for `acquire(timeout_s=0)`, which
+leaves no trace where the fair lock queues up and leaves again. A holder removes only the znode that
+it made (holding.py), though the next holder's stands at the same path.
 
 Paper: section 2.4, "Simple Locks", with its herd effect.
 """

@@ -1,6 +1,7 @@
 """FencedResource: who passes, who is refused, and who waits. The durable one: tests/recipes."""
 
 import asyncio
+import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -68,6 +69,11 @@ def test_a_use_keeps_later_holders_out_until_it_ends() -> None:
     with guard.use(3):  # who was refused does not keep anybody out
         written.append(3)
     assert written == [1, 2, 3]
+
+
+def test_a_guard_is_not_copied() -> None:
+    with pytest.raises(TypeError, match="beside what it guards"):
+        pickle.dumps(FencedResource())
 
 
 def test_tasks_wait_for_each_other() -> None:
