@@ -26,6 +26,7 @@ from raykeeper.client.recipes.group import Membership, become_member, checked_na
 from raykeeper.client.recipes.picking import Choose, Instance, RoundRobin
 from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
 from raykeeper.client.recipes.steps import checked_root, give_up_after
+from raykeeper.client.recipes.turns import Turns, by_turns
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes.paths import join
 
@@ -178,16 +179,15 @@ class ServiceDiscovery(Background[K]):
         yield from self._load()
         return list(self._services.get(service, []))
 
-    @operation
+    @by_turns
     def pick(
         self, service: str, choose: Choose | None = None, timeout_s: float | None = None
-    ) -> Flow[Instance]:
+    ) -> Turns[Instance]:
         """One instance. From the cache; if there is none, one is waited for.
 
         Args:
             service: Its name.
-            choose: Picks one of a list, see client/recipes/picking.py. It must not use the client.
-                None for one after the other.
+            choose: Picks one of a list, see client/recipes/picking.py. None: one after the other.
             timeout_s: How long to wait; 0 not at all, None for ever.
 
         Raises:
@@ -195,10 +195,14 @@ class ServiceDiscovery(Background[K]):
             LostError: the session is over, and so nothing keeps the cache current.
             KeeperError: it cannot be read.
         """
+        found: list[Instance] = yield self._wait_for(service, timeout_s)
+        return (choose or self._choose)(found)
+
+    def _wait_for(self, service: str, timeout_s: float | None) -> Flow[list[Instance]]:
         yield give_up_after(timeout_s, f"there is no instance of {service} in {self.path}")
         yield from self._load()
         yield from self.until(lambda: service in self._services)
-        return (choose or self._choose)(list(self._services[service]))
+        return list(self._services[service])
 
     @operation
     def malformed(self) -> Flow[dict[str, str]]:

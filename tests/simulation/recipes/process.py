@@ -4,7 +4,7 @@ It is the client that recipes are made of (`process.lock(path)`), and the host o
 it is killed nothing of it goes on; when its session ends all its flows must end.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -130,8 +130,14 @@ class Process(OfferedRecipes[Blocking]):
         return cancel
 
     def tell(self, callback: Callable[..., object], *arguments: Any) -> None:
-        """Have a callback called, in order."""
-        self.after(0, lambda: (callback(*arguments), None)[1])
+        """Have a callback called, in order. What it calls of a recipe is a flow, which is run."""
+
+        def call() -> None:
+            returned = callback(*arguments)
+            if isinstance(returned, Generator):
+                self.flows.start(returned)
+
+        self.after(0, call)
 
     def report(self, error: Exception) -> None:
         """What nobody waits for fails only because the session ends."""
