@@ -6,19 +6,19 @@
 One queue of ephemeral sequential znodes: the first `permits` of them hold a permit. A permit ends
 with the session of its holder. How many there are stands in the value of the znode above the queue,
 and every contender joins it on the condition that it means the same number; so the invariant of
-this file holds whoever comes: there are never more holders than permits. The znode is a container,
-which goes with its last contender, so that the next ones may agree on another number.
+this file holds whoever comes: there are never more holders than permits. When nobody is there, the
+next contender may mean another number; the znode is a container, and goes with the last one.
 
 Who waits watches as many of those before it as there are permits, the nearest: while all of these
 are there none is free for it. When permits are given back in the order in which they were taken, a
 release wakes exactly the one who gets the permit; in the worst order it wakes `permits` contenders,
-never all. No contender depends on another one's doing anything, as it would if only the first
-who waits watched all holders (Curator's `InterProcessSemaphoreV2`).
+never all. No contender depends on another one's doing anything, as it does where a lock lets only
+the first who waits watch the holders.
 
 Tokens grow from holder to holder, but several hold at once: a guard that takes only the newest
 would refuse holders. Use `Transaction.when_held`, or a guard with `shared=True`.
 
-kazoo: `Semaphore`, fair but woken by every change.
+kazoo: `Semaphore`. Curator: `InterProcessSemaphoreV2`. Both have a lock in front.
 """
 
 from typing import Any

@@ -4,7 +4,9 @@ What each recipe does is tested in tests/recipes, on a stage without threads.
 """
 
 import asyncio
+import contextlib
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -159,6 +161,41 @@ def test_a_guard_that_remembers_serves_threads_and_tasks() -> None:
             async with durable.use(4):
                 pass
         await durable.check(5)
+        await client.close()
+
+    finish(go())
+
+
+def test_a_task_that_is_cancelled_at_any_point_leaves_nothing() -> None:
+    client: AsyncClient = open_awaited(Room())()._thing
+
+    async def cancelled(acquire: Any, after: int) -> None:
+        task = asyncio.ensure_future(acquire())
+        for _ in range(after):
+            await asyncio.sleep(0)
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await (await task).release()  # it was quicker
+
+    async def go() -> None:
+        kinds: list[Any] = [
+            client.lock("/l/a"),
+            client.simple_lock("/l/b"),
+            client.reentrant_lock("/l/c"),
+            client.read_write_lock("/l/d").read,
+            client.read_write_lock("/l/e").write,
+            client.semaphore("/l/f", 1),
+            client.lease("/l/g", 60),
+        ]
+        kinds.append(client.multi_lock(list(kinds)))
+        for kind in kinds:
+            for after in range(30):
+                await cancelled(kind.acquire, after)
+            await client.sync()
+            held = await kind.acquire(timeout_s=10)
+            await held.release()
+        for kind in kinds[:-1]:
+            assert await kind.contenders() == []
         await client.close()
 
     finish(go())
