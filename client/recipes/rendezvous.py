@@ -203,21 +203,31 @@ class Rendezvous(Holding[K, Meeting[K]]):
     def get(self, timeout_s: float | None = None) -> Flow[Meeting[K]]:
         """`join` as a part of another flow."""
         yield give_up_after(timeout_s, f"{self.size} have not met in {self.path}")
-        own, stat = yield from create(
-            join(self.path, PREFIX), self._data, ephemeral=True, sequence=True, parent_stays=True
-        )
-        meeting: Meeting[K] = Meeting(self._client, self.path, own, stat.czxid)
-        watched = {self.path}
-        try:
-            yield from self._meet(meeting, watched)
-        except (Abandoned, KeeperError, RecipeError):
-            yield from leave(
-                [meeting.removal()], [(path, WatchKind.DATA, meeting.bell) for path in watched]
+        while True:
+            own, stat = yield from create(
+                join(self.path, PREFIX),
+                self._data,
+                ephemeral=True,
+                sequence=True,
+                parent_stays=True,
             )
-            raise
-        return (yield from keep(meeting))
+            meeting: Meeting[K] = Meeting(self._client, self.path, own, stat.czxid)
+            watched = {self.path}
+            try:
+                if (yield from self._meet(meeting, watched)):
+                    return (yield from keep(meeting))
+            except (Abandoned, KeeperError, RecipeError):
+                yield from self._go(meeting, watched)
+                raise
+            # It has met, but the meeting was over before it looked: it comes anew.
+            yield from self._go(meeting, watched)
 
-    def _meet(self, meeting: Meeting[K], watched: set[str]) -> Flow[None]:
+    def _go(self, meeting: Meeting[K], watched: set[str]) -> Flow[None]:
+        watches = [(path, WatchKind.DATA, meeting.bell) for path in sorted(watched)]
+        yield from leave([meeting.removal()], watches)
+
+    def _meet(self, meeting: Meeting[K], watched: set[str]) -> Flow[bool]:
+        """Wait for the generation; False if there is a later one than that of this one already."""
         own = meeting.path.rpartition("/")[2]
         is_watched = False  # the znode of this one
         while True:
@@ -237,9 +247,11 @@ class Rendezvous(Holding[K, Meeting[K]]):
                     raise outcome
             generation, mzxid = _generation_of(self.path, found[0]), found[1].mzxid
             if self._is_in(generation, meeting):
-                return
+                return True
             upto = number_of(generation.members[-1].name) if generation.members else -1
             waiting = [name for name in in_line(names, PREFIX) if number_of(name) > upto]
+            if own in names and own not in waiting:
+                return False
             if own not in waiting:
                 raise LostError(f"somebody deleted {meeting.path} while it waited")
             place = waiting.index(own)

@@ -329,3 +329,18 @@ def test_whatever_happens_generations_are_whole_and_go_on(stage: Stage, seed: in
     assert {each.generation for each in meetings} == {max(lists, default=0) + 1}
     members = [name for names in lists.values() for name in names]
     assert len(set(members)) == len(members)
+
+
+def test_who_misses_its_own_meeting_comes_anew(stage: Stage) -> None:
+    alice, bob, carol, dave = (stage.member() for _ in range(4))
+    late = come(alice, b"alice", 2)
+    alice.freeze()
+    with_bob = come(bob, b"bob", 2).value
+    with_bob.leave()
+    meetings = [come(each, b"x", 2) for each in (carol, dave)]
+    assert [meeting.value.generation for meeting in meetings] == [2, 2]
+    alice.thaw()
+    assert not late.is_done
+    meetings[0].value.leave()
+    come(bob, b"bob", 2)
+    assert (late.value.generation, late.value.rank) == (3, 0)
