@@ -28,6 +28,8 @@ OF_MEMBERS: Final = (
 RATES: Final = [0.0, 0.0, 0.1, 0.3, 1.0]
 """Of each kind, in a second."""
 SAFETY_MS_MIN: Final = 3_000
+COUNTER_BITS_MIN: Final = 8
+"""With fewer there are so many elections that no session that somebody left ever expires."""
 
 
 def draw_recipe_plan(seed: int, recipe: str) -> Plan:
@@ -43,7 +45,8 @@ def draw_recipe_plan(seed: int, recipe: str) -> Plan:
     faults = [
         fault
         for fault in plan.faults
-        if fault.kind not in OF_MEMBERS or fault.target <= len(members)
+        if (fault.kind not in OF_MEMBERS or fault.target <= len(members))
+        and not (recipe == "lease" and fault.kind is FaultKind.WALL_JUMP)
     ]
     if plan.faults:
         faults += _draw_faults(seed, safety_ms, len(plan.servers), len(members))
@@ -54,6 +57,7 @@ def draw_recipe_plan(seed: int, recipe: str) -> Plan:
         clients=members,
         faults=tuple(faults),
         loses_majority=False,
+        counter_bits=max(plan.counter_bits, COUNTER_BITS_MIN),
         recipe=recipe,
     )
 

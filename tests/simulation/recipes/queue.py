@@ -94,7 +94,7 @@ class QueueScenario(Scenario):
         own = element.path.rpartition("/")[2]
         for path in list(self.truth.paths()):
             above, _, name = path.rpartition("/")
-            if above != ELEMENTS or not name < own:
+            if above != ELEMENTS or not name < own or self.truth.at(path, known) is None:
                 continue
             past = [was for _, was in self.truth.between(path, known, self.truth.zxid)]
             was_back = len([was for _, was in self.truth.between(path, ZERO, known)]) > 2

@@ -1,0 +1,81 @@
+"""The double barrier: all were inside at once before one goes on, and none leaves before all do."""
+
+from typing import Any, Final, Literal
+
+from raykeeper.client.errors import BarrierFullError, BrokenBarrierError, WaitTimeoutError
+from raykeeper.zab.ids import ZERO
+from tests.simulation.checks.truth import Truth
+from tests.simulation.recipes.process import Process
+from tests.simulation.recipes.scenario import ABOVE, Scenario, patience, span, timeout_s
+from tests.simulation.recipes.script import GaveUpError, Pause, Script, Within
+from tests.simulation.schedule import Schedule
+
+PATH: Final = f"{ABOVE}/step"
+ROUND: Final = f"{PATH}/round"
+
+
+class DoubleBarrierScenario(Scenario):
+    """All members go round after round; at the end until each has done one whole one."""
+
+    def __init__(self, schedule: Schedule, truth: Truth) -> None:
+        super().__init__(schedule, truth)
+        kinds: tuple[Literal["abort"], Literal["continue"]] = ("abort", "continue")
+        self._on_crash = self.random.choice(kinds)
+        self._inside: dict[int, list[Process]] = {}
+        self._crossed: set[str] = set()
+
+    def scripts(self, process: Process) -> list[Script]:
+        """One of each process."""
+        return [self._go_round(process)]
+
+    def _go_round(self, process: Process) -> Script:
+        random = process.random
+        while not self._all_have_crossed():
+            barrier = process.double_barrier(PATH, len(self.members), b"", self._on_crash)
+            is_last = self.is_ending
+            yield Pause(span(random, 20, 200))
+            self.tempt(process)
+            limit_s, limit_ms = (8, None) if is_last else (timeout_s(random), patience(random))
+            try:
+                entered = yield Within(barrier.enter(limit_s), limit_ms)
+            except (WaitTimeoutError, GaveUpError, BrokenBarrierError, BarrierFullError):
+                self.counts["recipe.given_up"] += 1
+                continue
+            self._enters(process, entered.round)
+            self.tempt(process)
+            yield Pause(span(random, 0, 20, 300))
+            inside = self._inside[entered.round]
+            inside.remove(process)
+            try:
+                yield Within(barrier.leave(limit_s), limit_ms)
+            except (WaitTimeoutError, GaveUpError, BrokenBarrierError):
+                self.counts["recipe.broken"] += 1
+                continue
+            self.counts["recipe.crossed"] += 1
+            late = [each.name for each in inside if each.may_act]
+            assert not late, f"Passage: {process.name} has left, {late} are inside"
+            if is_last:
+                self._crossed.add(process.name)
+
+    def _all_have_crossed(self) -> bool:
+        names = [member.program.name for member in self.members if member.program is not None]
+        return self.is_ending and self._crossed.issuperset(names)
+
+    def _enters(self, process: Process, number: int) -> None:
+        self.counts["recipe.entered"] += 1
+        self._inside.setdefault(number, []).append(process)
+        past: list[Any] = list(self.truth.between(ROUND, ZERO, self.truth.zxid))
+        opened = [
+            zxid
+            for zxid, was in past
+            if was is not None and was.stat.czxid == number and was.stat.version > 0
+        ]
+        assert opened, f"Passage: {process.name} has entered a round that is not open"
+        seats = [
+            path for path, _ in self.truth.all_at(opened[0]) if path.rpartition("/")[0] == ROUND
+        ]
+        assert len(seats) == len(self.members), f"Passage: {seats} of {len(self.members)}"
+
+    def may_stay(self) -> set[str]:
+        """What rounds are made below."""
+        return {ABOVE, PATH}

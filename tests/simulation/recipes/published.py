@@ -1,0 +1,104 @@
+"""Publications: nobody ever sees a part of one, nor an older one after a newer one."""
+
+from typing import Any, Final
+
+from raykeeper.client.errors import BadVersionError, NoNodeError
+from tests.simulation.checks.truth import Truth
+from tests.simulation.recipes.process import Process
+from tests.simulation.recipes.scenario import ABOVE, Scenario, patience, span
+from tests.simulation.recipes.script import GaveUpError, Pause, Script, Within
+from tests.simulation.schedule import Schedule
+
+PATH: Final = f"{ABOVE}/routes"
+
+
+class PublishedScenario(Scenario):
+    """All publish, read and follow. Each edition has one value under several names."""
+
+    def __init__(self, schedule: Schedule, truth: Truth) -> None:
+        super().__init__(schedule, truth)
+        self._newest = 0
+        self._is_published = False
+
+    def scripts(self, process: Process) -> list[Script]:
+        """One of each kind."""
+        published = process.published(PATH)
+        return [self._publish(process, published), self._follow(process, published)]
+
+    def _publish(self, process: Process, published: Any) -> Script:
+        random, count = process.random, 0
+        while True:
+            is_last = self.is_ending
+            yield Pause(span(random, 50, 500))
+            self.tempt(process)
+            count += 1
+            value = f"{process.name}.{count}".encode()
+            values = dict.fromkeys("abc"[: random.randint(1, 3)], value)
+            before = self._newest
+            try:
+                limit_ms = None if is_last else patience(random)
+                version = yield Within(published.publish(values), limit_ms)
+            except BadVersionError:
+                self.counts["recipe.overtaken"] += 1
+            except GaveUpError:
+                self.counts["recipe.given_up"] += 1
+            else:
+                self.counts["recipe.published"] += 1
+                self._is_published = True
+                assert version > before, f"Edition: {version} is published after {before}"
+                self._newest = max(self._newest, version)
+            if is_last:
+                return
+
+    def _follow(self, process: Process, published: Any) -> Script:
+        random = process.random
+        while True:
+            is_last = self.is_ending
+            yield Pause(span(random, 20, 200))
+            seen: list[Any] = []
+
+            def on_change(new: Any, old: Any, seen: list[Any] = seen) -> None:
+                assert old == (seen[-1] if seen else None), f"Observed: {old} after {seen}"
+                _is_whole(new)
+                assert old is None or new.version > old.version, f"Edition: {new} after {old}"
+                seen.append(new)
+
+            live = yield published.follow(on_change)
+            was_there = bool(seen)
+            try:
+                read = yield published.read()
+                _is_whole(read)
+            except NoNodeError:
+                assert not was_there, "Edition: it was there, and is gone"
+            except BadVersionError:
+                self.counts["recipe.overtaken"] += 1
+            self.counts["recipe.followed"] += 1
+            if is_last:
+                while not self._is_current(live):
+                    yield Pause(50)
+            else:
+                yield Pause(span(random, 100, 1_000, 3_000))
+                self.tempt(process)
+            yield live.close()
+            if is_last:
+                return
+
+    def _is_current(self, live: Any) -> bool:
+        """Whether nobody publishes any more, and the newest is seen."""
+        for member in self.members:
+            program = member.program
+            if program is None or program.is_over or not program.scripts[0].is_done:
+                return False
+        newest = live.newest
+        return not self._is_published or (newest is not None and newest.version >= self._newest)
+
+    def may_stay(self) -> set[str]:
+        """The last edition, and what is for the next publication to clear away."""
+        paths = (path for path in self.truth.znodes if path.startswith(PATH))
+        return {ABOVE, *paths}
+
+
+def _is_whole(edition: Any) -> None:
+    assert edition is not None, "Edition: it is gone"
+    assert len(set(edition.values.values())) == 1, f"Edition: {edition} is a part"
+    assert sorted(edition.values) == list("abc"[: len(edition.values)]), f"Edition: {edition}"

@@ -1,0 +1,83 @@
+"""The rendezvous: one list for all who met, all of them there at once, one generation at a time."""
+
+import json
+from typing import Any, Final
+
+from raykeeper.client.errors import WaitTimeoutError
+from raykeeper.zab.ids import ZERO
+from tests.simulation.checks.truth import Truth
+from tests.simulation.recipes.process import Process
+from tests.simulation.recipes.scenario import ABOVE, Scenario, patience, span, timeout_s
+from tests.simulation.recipes.script import GaveUpError, Pause, Script, Within
+from tests.simulation.schedule import Schedule
+
+PATH: Final = f"{ABOVE}/train"
+SIZE: Final = 2
+
+
+class RendezvousScenario(Scenario):
+    """Two meet, whoever of them comes."""
+
+    def __init__(self, schedule: Schedule, truth: Truth) -> None:
+        super().__init__(schedule, truth)
+        self._lists: dict[int, list[str]] = {}
+        self._met: set[str] = set()
+
+    def scripts(self, process: Process) -> list[Script]:
+        """One of each process."""
+        return [self._meet(process)]
+
+    def _meet(self, process: Process) -> Script:
+        random = process.random
+        place = process.rendezvous(PATH, SIZE, process.name.encode())
+        while not self._all_have_met():
+            is_last = self.is_ending
+            yield Pause(span(random, 20, 200))
+            self.tempt(process)
+            limit_s, limit_ms = (3, None) if is_last else (timeout_s(random), patience(random))
+            try:
+                meeting = yield Within(place.join(limit_s), limit_ms)
+            except (WaitTimeoutError, GaveUpError):
+                self.counts["recipe.given_up"] += 1
+                continue
+            self._is_one_list(process, meeting)
+            self.tempt(process)
+            yield Pause(span(random, 20, 300, 1_000))
+            yield meeting.leave()
+            if is_last:
+                self._met.add(process.name)
+
+    def _all_have_met(self) -> bool:
+        names = [member.program.name for member in self.members if member.program is not None]
+        return self.is_ending and self._met.issuperset(names)
+
+    def _is_one_list(self, process: Process, meeting: Any) -> None:
+        self.counts["recipe.met"] += 1
+        names = [each.name for each in meeting.members]
+        text = f"Meeting: {process.name} is {meeting.rank} of {names}"
+        assert len(names) == SIZE, text
+        assert meeting.path.endswith(names[meeting.rank]), text
+        assert meeting.members[meeting.rank].data == process.name.encode(), text
+        known = self._lists.setdefault(meeting.generation, names)
+        assert known == names, f"{text}, and of {known} for another"
+
+    def may_stay(self) -> set[str]:
+        """The number of the last generation."""
+        return {ABOVE, PATH}
+
+    def finish(self) -> None:
+        """Of each generation all were there, and one of the last had gone."""
+        last: list[str] = []
+        number = 0
+        for zxid, was in self.truth.between(PATH, ZERO, self.truth.zxid):
+            if was is None or was.stat.mzxid != zxid or not was.value:
+                continue
+            value = json.loads(was.value)
+            if value["number"] == number:
+                continue
+            number, names = value["number"], [each["name"] for each in value["members"]]
+            here = [name for name in names if self.truth.at(f"{PATH}/{name}", zxid) is not None]
+            assert here == names, f"Meeting: {number} is {names}, of whom there are {here}"
+            stay = [name for name in last if self.truth.at(f"{PATH}/{name}", zxid) is not None]
+            assert not last or stay != last, f"Meeting: {number} begins, and all of {last} stay"
+            last = names
