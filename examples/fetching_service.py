@@ -31,7 +31,6 @@ from ray.exceptions import RayActorError
 
 from examples.scene import SESSION_S, Watch, expect, kill, leader_of, scene, start, tell, until
 from raykeeper.client import Client, WatchedEvent
-from raykeeper.client.errors import NoNodeError
 from raykeeper.clusters import Ensemble
 
 MASTER, CONFIG, FETCHERS, PAGES = "/fs/master", "/fs/config", "/fs/fetchers", "/fs/pages"
@@ -54,20 +53,20 @@ class Fetcher:
     """Fetches what a master asks for, in the way that is configured, and reports."""
 
     def __init__(self, ensemble: Ensemble, name: str, port: int) -> None:
-        self._path, self._port = f"{FETCHERS}/{name}", port
-        self._health, self._fetched = "healthy", 0
+        self._port = port
+        self._agent, self._health, self._fetched = "", "healthy", 0
         self._client = ensemble.connect(session_timeout_s=SESSION_S)
-        self._agent = ""
-        self._client.create(self._path, self._status(), ephemeral=True)
+        self._me = self._client.group(FETCHERS).join(name)
         self._configure()
 
     def _configure(self, event: WatchedEvent | None = None) -> None:
         """Read the configuration, and again when it changes."""
         self._agent = json.loads(self._client.get(CONFIG, self._configure)[0])["agent"]
-        self._client.set(self._path, self._status())
+        self._report()
 
-    def _status(self) -> bytes:
-        return json.dumps([os.getpid(), self._health, self._fetched, self._agent]).encode()
+    def _report(self) -> None:
+        report = [os.getpid(), self._health, self._fetched, self._agent]
+        self._me.update(json.dumps(report).encode())
 
     def fetch(self, page: int) -> list[int]:
         """Fetch a page; the pages that it links to."""
@@ -75,13 +74,13 @@ class Fetcher:
         site.request("GET", f"/{page}.html", headers={"User-Agent": self._agent})
         text = site.getresponse().read().decode()
         self._fetched += 1
-        self._client.set(self._path, self._status())
+        self._report()
         return [int(link) for link in re.findall(r'href="(\d+)\.html"', text)]
 
     def fall_ill(self) -> int:
         """Report that no request should come any more; how many pages were fetched."""
         self._health = "its disk is full"
-        self._client.set(self._path, self._status())
+        self._report()
         return self._fetched
 
 
@@ -98,12 +97,12 @@ class Master:
             links = {int(page): json.loads(client.get(f"{PAGES}/{page}")[0]) for page in known}
             orders: dict[Any, tuple[str, int]] = {}
             while len(links) < SITE_PAGES:
-                asked = {page for _, page in orders.values()}
-                unknown = {0, *chain(*links.values())}.difference(links, asked)
-                idle = healthy(client).difference(busy for busy, _ in orders.values())
-                for page, fetcher in zip(
-                    sorted(unknown), idle.intersection(fetchers), strict=False
-                ):
+                unknown = {0, *chain(*links.values())}.difference(links)
+                free = {name for name, report in reports(client).items() if report[1] == "healthy"}
+                for fetcher, page in orders.values():  # each has one request at a time
+                    unknown.discard(page)
+                    free.discard(fetcher)
+                for page, fetcher in zip(sorted(unknown), free & {*fetchers}, strict=False):
                     orders[fetchers[fetcher].fetch.remote(page)] = fetcher, page
                 [answer], _ = ray.wait(list(orders))
                 fetcher, page = orders.pop(answer)
@@ -113,23 +112,17 @@ class Master:
                     del fetchers[fetcher]  # it is dead; another one fetches the page
                     continue
                 with client.transaction() as t:  # nothing, if this master was replaced meanwhile
-                    t.when(leadership.path, "czxid", "==", leadership.token)
+                    t.when_held(leadership)
                     t.create(f"{PAGES}/{page}", json.dumps(links[page]).encode())
                 expect(bool(t.succeeded), "this master was replaced")
 
 
-def report(client: Client, fetcher: str, watch: Watch | None = None) -> list[Any]:
-    """Process id, health, number of pages and configured name, as the fetcher says."""
-    try:
-        status: list[Any] = json.loads(client.get(f"{FETCHERS}/{fetcher}", watch)[0])
-    except NoNodeError:
-        return [0, "gone", 0, ""]
-    return status
-
-
-def healthy(client: Client) -> set[str]:
-    """The fetchers that take requests."""
-    return {f for f in client.get_children(FETCHERS) if report(client, f)[1] == "healthy"}
+def reports(client: Client, watch: Watch | None = None) -> dict[str, list[Any]]:
+    """Of each fetcher its process id, health, number of pages, and configured name."""
+    for name in client.get_children(FETCHERS, watch):
+        client.exists(f"{FETCHERS}/{name}", watch)
+    members = client.group(FETCHERS).members()
+    return {member.name: json.loads(member.data) for member in members if member.data}
 
 
 def crawl(ensemble: Ensemble, client: Client, port: int) -> None:
@@ -139,6 +132,7 @@ def crawl(ensemble: Ensemble, client: Client, port: int) -> None:
     client.create(CONFIG, b'{"agent": "first"}')
     names = [f"fetcher-{number}" for number in range(1, 5)]
     fetchers = {name: start(Fetcher, ensemble, name, port) for name in names}
+    until(lambda watch: len(client.get_children(FETCHERS, watch)) == len(names), "the fetchers")
     for number in (1, 2):
         start(Master).run.remote(ensemble, f"master-{number}", fetchers)
 
@@ -149,20 +143,22 @@ def crawl(ensemble: Ensemble, client: Client, port: int) -> None:
     had = ray.get(fetchers["fetcher-1"].fall_ill.remote())
     tell("fetcher-1 reports that its disk is full")
     client.set(CONFIG, b'{"agent": "second"}')
-    until(lambda watch: {report(client, name, watch)[3] for name in names} == {"second"}, "names")
+    until(lambda watch: {r[3] for r in reports(client, watch).values()} == {"second"}, "reports")
     tell("all fetchers report that they are configured anew")
     fetched(SITE_PAGES // 2)
     name, pid, _ = leader_of(client, MASTER)
     kill(pid)
-    kill(report(client, "fetcher-2")[0])
+    kill(reports(client)["fetcher-2"][0])
     tell(f"half of the pages are fetched; killed {name}, the master, and fetcher-2")
     gate.set()
     fetched(SITE_PAGES)
-    reports = {name: report(client, name)[1:3] for name in names}
-    for name, (health, pages) in reports.items():
+    until(lambda watch: client.exists(f"{FETCHERS}/fetcher-2", watch) is None, "its death")
+    last = reports(client)
+    for name in names:
+        _, health, pages, _ = last.get(name, [0, "gone", 0, ""])
         tell(f"{name}: {health}, fetched {pages} pages")
     # A request may have been under way when it fell ill, or sent before the master heard of it.
-    expect(reports["fetcher-1"][1] <= had + 2, "nothing is asked of a fetcher that is ill")
+    expect(last["fetcher-1"][2] <= had + 2, "nothing is asked of a fetcher that is ill")
 
 
 def main() -> None:

@@ -10,7 +10,8 @@ project, each of which is a shard.
     /katta/assigned/<worker>     the shards that it is to serve
 
 A master writes assignments in transactions with the condition that its candidate is still there.
-So one that was paused and replaced meanwhile can assign nothing, even if it does not know yet.
+So one that was paused and replaced meanwhile can assign nothing, even if it does not know yet. Its
+successor sees all that it has written: its own first write, that of the epoch, came later.
 """
 
 import json
@@ -26,7 +27,6 @@ import ray
 
 from examples.scene import SESSION_S, Watch, expect, kill, leader_of, scene, start, tell, until
 from raykeeper.client import Client, WatchedEvent
-from raykeeper.client.errors import KeeperError
 from raykeeper.clusters import Ensemble
 
 MASTER, WORKERS, ASSIGNED = "/katta/master", "/katta/workers", "/katta/assigned"
@@ -50,14 +50,12 @@ class Worker:
         with ensemble.connect(session_timeout_s=SESSION_S) as client:
             changes: SimpleQueue[WatchedEvent] = SimpleQueue()
             client.add_watch(f"{ASSIGNED}/{name}", changes.put)
-            client.create(
-                f"{WORKERS}/{name}", json.dumps([os.getpid(), []]).encode(), ephemeral=True
-            )
+            me = client.group(WORKERS).join(name, json.dumps([os.getpid(), []]).encode())
             while True:
                 changes.get()
-                (shards,) = values(client, ASSIGNED, [name])
+                shards = json.loads(client.get(f"{ASSIGNED}/{name}")[0])
                 self._index = {shard: self._index.get(shard) or count(shard) for shard in shards}
-                client.set(f"{WORKERS}/{name}", json.dumps([os.getpid(), shards]).encode())
+                me.update(json.dumps([os.getpid(), shards]).encode())
 
     def search(self, shard: str, word: str) -> int:
         """How often the word occurs in one shard."""
@@ -75,19 +73,18 @@ class Master:
             client.election(MASTER, identifier) as leadership,
         ):
             changes: SimpleQueue[WatchedEvent] = SimpleQueue()
-            is_master = True
-            while is_master:
+            while True:
                 workers = sorted(client.get_children(WORKERS, changes.put))
-                known = client.get_children(ASSIGNED)
-                had = dict(zip(known, values(client, ASSIGNED, known), strict=True))
-                plan = spread({worker: had.get(worker) or [] for worker in workers})
+                paths = {name: f"{ASSIGNED}/{name}" for name in client.get_children(ASSIGNED)}
+                had = {name: json.loads(client.get(path)[0]) for name, path in paths.items()}
+                plan = spread({worker: had.get(worker, []) for worker in workers})
                 with client.transaction() as t:
-                    t.when(leadership.path, "czxid", "==", leadership.token)
-                    for worker in known:
+                    t.when_held(leadership)
+                    for worker in had:
                         t.delete(f"{ASSIGNED}/{worker}")
                     for worker, shards in plan.items():
                         t.create(f"{ASSIGNED}/{worker}", json.dumps(shards).encode())
-                is_master = bool(t.succeeded)
+                expect(bool(t.succeeded), "this master was replaced")
                 changes.get()
 
 
@@ -101,21 +98,15 @@ def spread(had: dict[str, list[str]]) -> dict[str, list[str]]:
     return plan
 
 
-def values(client: Client, folder: str, names: list[str]) -> list[Any]:
-    """What some znodes hold, None for those that are missing."""
-    found = client.get_many([f"{folder}/{name}" for name in names])
-    return [None if isinstance(each, KeeperError) else json.loads(each[0]) for each in found]
-
-
 def search(client: Client, workers: dict[str, Any], word: str) -> dict[str, int]:
     """Wait until `workers` serve all shards, and ask them; the process id of each."""
 
     def look(watch: Watch) -> dict[str, Any] | None:
-        names = client.get_children(WORKERS, watch)
-        for name in names:
+        for name in client.get_children(WORKERS, watch):
             client.exists(f"{WORKERS}/{name}", watch)
-        states = dict(zip(names, values(client, WORKERS, names), strict=True))
-        served = [state[1] if state else [] for state in states.values()]
+        members = client.group(WORKERS).members()
+        states = {member.name: json.loads(member.data) for member in members}
+        served = [shards for _, shards in states.values()]
         is_even = {len(shards) for shards in served} == {len(SHARDS) // len(workers)}
         return states if is_even and sorted(chain(*served)) == SHARDS else None
 
@@ -136,18 +127,16 @@ def main() -> None:
     with scene("katta") as ensemble, ensemble.connect() as client:
         for path in (MASTER, WORKERS, ASSIGNED):
             client.ensure_path(path)
-        masters = [start(Master) for _ in range(2)]
-        for number, master in enumerate(masters, 1):
-            master.run.remote(ensemble, f"master-{number}")
+        for name in ("master-1", "master-2"):
+            start(Master).run.remote(ensemble, name)
         workers = {f"worker-{number}": start(Worker) for number in range(1, 4)}
         for name, worker in workers.items():
             worker.run.remote(ensemble, name)
         pids = search(client, workers, "leader")
 
-        victim = "worker-2"
-        tell(f"killing {victim}, process {pids[victim]}")
-        kill(pids[victim])
-        del workers[victim]
+        tell(f"killing worker-2, process {pids['worker-2']}")
+        kill(pids["worker-2"])
+        del workers["worker-2"]
         search(client, workers, "quorum")
 
         name, pid, epoch = leader_of(client, MASTER)

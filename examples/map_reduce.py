@@ -42,6 +42,7 @@ PHASES = {"map": len(DOCUMENTS), "reduce": REDUCERS}
 
 
 def words_of(document: Path) -> list[str]:
+    """All of them, in lower case."""
     return re.findall(r"\w+", document.read_text().lower())
 
 
@@ -118,7 +119,7 @@ class Coordinator:
             if mine.epoch == 1 and len(client.get_children(DONE)) == HALF:
                 os.kill(os.getpid(), signal.SIGKILL)  # at a bad moment: it is done, nobody knows
             with client.transaction() as t:
-                t.when(mine.path, "czxid", "==", mine.token)
+                t.when_held(mine)
                 t.create(f"{DONE}/{task}", str(mine.epoch).encode())
             expect(bool(t.succeeded), "this coordinator was replaced")
             idle.append(worker)
@@ -134,11 +135,8 @@ def main() -> None:
             client.ensure_path(path)
         workers = [start(Worker, Path(folder)) for _ in range(4)]
         doomed = ray.get(workers[0].pid.remote())
-        coordinators = {name: start(Coordinator) for name in ("coordinator-1", "coordinator-2")}
-        runs = {
-            coordinator.run.remote(ensemble, name, workers): name
-            for name, coordinator in coordinators.items()
-        }
+        names = ("coordinator-1", "coordinator-2")
+        runs = {start(Coordinator).run.remote(ensemble, name, workers): name for name in names}
 
         until(lambda watch: len(client.get_children(DONE, watch)) >= HALF, "the first half")
         kill(doomed)

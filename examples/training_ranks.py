@@ -78,7 +78,7 @@ class Rank:
                 weights, step = step_on(weights, exchange(meeting.rank, files, mine)), step + 1
                 if meeting.rank == 0 and step % 10 == 0:
                     with client.transaction() as t:  # nothing, if this generation is over
-                        t.when(meeting.path, "czxid", "==", meeting.token)
+                        t.when_held(meeting)
                         t.set(CHECKPOINT, json.dumps([step, weights]).encode())
         return weights
 
