@@ -26,7 +26,7 @@ from raykeeper.clusters.local_ray import join_ray, private_ray
 
 SESSION_S = 8.0
 """After that what a process held is free at the latest; when it is killed, much earlier."""
-PATIENCE_S = 60.0
+PATIENCE_S = 100.0
 T = TypeVar("T")
 Watch = Callable[[WatchedEvent], object]
 

@@ -32,7 +32,7 @@ def run_example(name: str, environment: dict[str, str]) -> list[str]:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=150,
+        timeout=250,
         check=False,
     )
     print(f"{name}: {time.monotonic() - began:.1f} s")
