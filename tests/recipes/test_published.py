@@ -14,8 +14,9 @@ from raykeeper.client.errors import (
 from raykeeper.client.outstanding import Query, Unwatch
 from raykeeper.client.recipes.published import OPS_AT_ONCE, Edition
 from raykeeper.client.recipes.steps import children
-from raykeeper.znodes.errors import BadArgumentsError, BadVersionError, NoNodeError
-from raykeeper.znodes.requests import Delete, SetData, WatchKind
+from raykeeper.znodes.acl import Acl, Permission
+from raykeeper.znodes.errors import BadArgumentsError, BadVersionError, NoAuthError, NoNodeError
+from raykeeper.znodes.requests import Delete, SetAcls, SetData, WatchKind
 from tests.recipes.server_memory import forget, watches
 from tests.recipes.stage import Member, Outcome, Stage
 
@@ -423,6 +424,34 @@ def test_long_values_are_written_in_several_transactions(stage: Stage) -> None:
     alice.published(PATH).publish(values)
     assert alice.asked["Transaction"] >= 6
     assert bob.published(PATH).read().values == values
+
+
+def test_who_may_not_read_it_is_told(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    alice.published(PATH).publish(OLD)
+    (name,) = versions(alice)
+    for path in (f"{PATH}/versions/{name}/b", f"{PATH}/ready"):
+        alice.ask(SetAcls(path, [Acl(Permission.WRITE, "world", "anyone")], -1))
+        ours = bob.published(PATH)
+        for operation in (ours.read, ours.follow):
+            with pytest.raises(NoAuthError):
+                operation()
+        assert watches(stage) == 0
+
+
+def test_who_is_always_crossed_gives_up(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    alice, bob = stage.member(), stage.member()
+    monkeypatch.setattr("raykeeper.client.recipes.published.ATTEMPTS_MAX", 5)
+    alice.published(PATH).publish(OLD)
+
+    def publish(number: int) -> bool:
+        stage.rest()
+        alice.published(PATH).publish({"n": b"%d" % number})
+        return True
+
+    before_each_ask(monkeypatch, bob, publish)
+    with pytest.raises(BadVersionError, match="in between"):
+        bob.published(PATH).read()
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,21 @@
 """Caches against the tree itself, whatever happens to it and to the link."""
 
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from raykeeper.client.errors import KeeperError
+from raykeeper.client.limits import ClientLimits
+from raykeeper.client.outstanding import Ask
+from raykeeper.zab.ids import Millis, ServerId
 from raykeeper.znodes.requests import Create, Delete, SetData, Transaction
 from tests.recipes.cache_watcher import Watcher, truth
 from tests.recipes.server_memory import forget
-from tests.recipes.stage import Stage
+from tests.recipes.stage import Member, Stage
 
 PATHS = st.sampled_from(
     ["/app", *(f"/app/{a}" for a in "ab"), *(f"/app/{a}/{b}" for a in "ab" for b in "cd")]
@@ -24,17 +30,43 @@ STEPS = st.one_of(
     OPS,
     st.builds(lambda ops: Transaction([], ops, []), st.lists(OPS, min_size=2, max_size=4)),
     st.sampled_from(["cut", "forget", "mend", "start"]),
+    st.lists(OPS, min_size=1, max_size=10),  # done between the requests of the cache from now on
 )
+
+
+class Crossed(Member):
+    """A member between whose requests others act."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.acts: list[Callable[[], None]] = []
+
+    def submit(self, ask: Ask, token: Any) -> None:
+        super().submit(ask, token)
+        if self.acts:
+            self.acts.pop(0)()
+
+
+def crossed_member(stage: Stage) -> Crossed:
+    member = Crossed(stage, Millis(20_000), ServerId(1), ClientLimits())
+    stage.members.append(member)
+    stage.rest()
+    return member
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(STEPS, min_size=5, max_size=30))
 def test_whatever_happens_it_is_what_the_tree_is(steps: list[Any]) -> None:
     stage = Stage()
-    alice, bob = stage.member(session_timeout_ms=20_000), stage.member(session_timeout_ms=20_000)
+    alice, bob = crossed_member(stage), stage.member(session_timeout_ms=20_000)
     watchers = [Watcher(alice)]
     watchers[0].cache.start()
     is_cut = False
+
+    def act(op: Any) -> None:
+        with suppress(KeeperError):
+            bob.ask(op)
+
     for step in [*steps, "mend"]:
         if step == "cut" and not is_cut:
             alice.cut()
@@ -47,11 +79,10 @@ def test_whatever_happens_it_is_what_the_tree_is(steps: list[Any]) -> None:
         elif step == "start":
             watchers.append(Watcher(alice))
             alice.begin(watchers[-1].cache.start)
+        elif isinstance(step, list):
+            alice.acts += [partial(act, op) for op in step]
         elif not isinstance(step, str):
-            try:
-                bob.ask(step)
-            except KeeperError:
-                continue
+            act(step)
         if not is_cut:
             assert [watcher.shown for watcher in watchers] == [truth(stage)] * len(watchers)
     assert stage.reported == []
