@@ -13,10 +13,11 @@ too late is a loss.
 Which clock decides: the monotonic one of the leader deletes the znode, the monotonic one of the
 holder's process sets `lost`, and neither can be set. They may differ by the margin, a twentieth of
 the duration, at least 50 ms. What is not covered: a machine that is suspended, whose monotonic
-clock stands still (the holder believes in the lease when it wakes up), and a wall clock of a leader
-that jumps ahead before another server leads in its place, which takes what passed until then from
-the times of transactions (the znode goes early; the holder is told by its watch, but afterwards).
-For both there is the token: client/fencing.py.
+clock stands still (the holder believes in the lease when it wakes up); and a change of leader after
+a wall clock was ahead. A new leader takes what passed before its reign from the times of
+transactions, so if an earlier leader's wall clock jumped ahead, or was ahead of that of the leader
+before it, the znode goes early; the holder is told by its watch, but afterwards. For both there is
+the token: client/fencing.py.
 
 All who wait are woken by each end, as those for the simple lock. kazoo: `NonBlockingLease`, whose
 times are those of wall clocks. Gray and Cheriton, "Leases", SOSP 1989.

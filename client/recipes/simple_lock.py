@@ -26,11 +26,10 @@ from raykeeper.client.recipes.steps import (
     leave,
     look,
 )
+from raykeeper.client.watched_event import EventType
 from raykeeper.zab.ids import Millis
 from raykeeper.znodes.errors import KeeperError
-from raykeeper.znodes.requests import (
-    WatchKind,
-)
+from raykeeper.znodes.requests import WatchKind
 from raykeeper.znodes.stat import Stat
 
 
@@ -121,6 +120,8 @@ def _wait_until_gone(path: str, *, is_ephemeral: bool) -> Flow[None]:
             if is_ephemeral and not found[1].ephemeral_owner:
                 raise RecipeError(f"{path} is no simple lock: the znode is nobody's ephemeral")
             yield Wait((bell,))
+            if any(event.type is EventType.DELETED for event in bell.take()):
+                return
         except (Abandoned, KeeperError, RecipeError):
             yield from leave([], [(path, WatchKind.DATA, bell)])
             raise

@@ -32,6 +32,16 @@ def test_what_it_costs(stage: Stage) -> None:
     assert alice.asked["Transaction"] == 1
 
 
+def test_what_it_costs_to_be_woken_for_nothing(stage: Stage) -> None:
+    members = [stage.member() for _ in range(3)]
+    waits = [member.begin(member.simple_lock(PATH).acquire) for member in members]
+    for member in members:
+        member.asked.clear()
+    waits[0].value.release()
+    (loser,) = [m for m, wait in zip(members, waits, strict=True) if not wait.is_done]
+    assert dict(loser.asked) == {"Create": 1, "GetData": 1}
+
+
 def test_the_holder_is_listed(stage: Stage) -> None:
     alice = stage.member()
     lock = alice.simple_lock(PATH, b"me")
