@@ -22,6 +22,7 @@ from tests.simulation.recipes.semaphore import SemaphoreScenario
 from tests.simulation.recipes.services import ServicesScenario
 from tests.simulation.recipes.several_locks import MultiLockScenario, ReentrantLockScenario
 from tests.simulation.recipes.tree_cache import TreeCacheScenario
+from tests.simulation.recipes.two_phase_commit import TwoPhaseCommitScenario
 
 SCENARIOS: Final[dict[str, type[Scenario]]] = {
     "lock": LockScenario,
@@ -47,4 +48,5 @@ SCENARIOS: Final[dict[str, type[Scenario]]] = {
     "queue": QueueScenario,
     "priority_queue": PriorityQueueScenario,
     "lock_queue": LockQueueScenario,
+    "two_phase_commit": TwoPhaseCommitScenario,
 }

@@ -1,0 +1,110 @@
+"""Two-phase commit: never one site that commits and one that aborts, and nobody waits for ever."""
+
+from typing import Any, Final
+
+from raykeeper.client.errors import NoNodeError, WaitTimeoutError
+from raykeeper.client.recipes.two_phase_commit import Decision
+from tests.simulation.checks.truth import Truth
+from tests.simulation.recipes.process import Process
+from tests.simulation.recipes.scenario import ABOVE, Scenario, patience, span
+from tests.simulation.recipes.script import GaveUpError, Pause, Script, Within
+from tests.simulation.schedule import Schedule
+
+PATH: Final = f"{ABOVE}/trips"
+
+
+class Trip:
+    """What is known of one by somebody who is everywhere, and on the disks of the sites."""
+
+    def __init__(self, path: str, sites: list[str]) -> None:
+        self.path = path
+        self.sites = sites
+        self.votes: dict[str, bool] = {}
+        self.known: dict[str, Decision] = {}
+        self.is_finished = False
+
+
+class TwoPhaseCommitScenario(Scenario):
+    """Coordinators that die, sites that die, and successors who decide."""
+
+    def __init__(self, schedule: Schedule, truth: Truth) -> None:
+        super().__init__(schedule, truth)
+        self._trips: list[Trip] = []
+        self._count = 0
+
+    def scripts(self, process: Process) -> list[Script]:
+        """Each is a coordinator at times, and a site."""
+        return [self._coordinate(process), self._take_part(process)]
+
+    def _coordinate(self, process: Process) -> Script:
+        random = process.random
+        while not self.is_ending:
+            yield Pause(span(random, 100, 1_000))
+            self._count += 1
+            trip = Trip(f"{PATH}/{self._count}", [member.name for member in self.members])
+            commit = process.two_phase_commit(trip.path)
+            yield commit.begin(trip.sites, b"a trip")
+            self._trips.append(trip)
+            self.tempt(process)
+            try:
+                limit_s = random.choice([None, 0.3, 2])
+                decision = yield Within(commit.decide(limit_s), patience(random))
+            except NoNodeError:
+                continue  # others were quicker, and have finished it
+            except GaveUpError:
+                # It lives, so nobody else decides in its place.
+                self.counts["recipe.given_up"] += 1
+                try:
+                    decision = yield commit.abort()
+                except NoNodeError:
+                    continue
+            self._is_decided(trip, process, decision)
+
+    def _take_part(self, process: Process) -> Script:
+        while not (self.is_ending and process.scripts[0].is_done and not self._open(process)):
+            yield Pause(span(process.random, 20, 200))
+            for trip in self._open(process):
+                yield from self._vote(process, trip, process.two_phase_commit(trip.path))
+
+    def _open(self, process: Process) -> list[Trip]:
+        """Those whose decision this site does not know."""
+        return [trip for trip in self._trips if process.member.name not in trip.known]
+
+    def _vote(self, process: Process, trip: Trip, commit: Any) -> Script:
+        random, site = process.random, process.member.name
+        if not (yield commit.join(site)):
+            raise AssertionError("Decision: nothing is known of it")
+        self.tempt(process)
+        yield Pause(span(random, 0, 50))
+        trip.votes.setdefault(site, random.random() < 0.9)
+        decision = yield commit.vote(site, trip.votes[site])
+        self.tempt(process)
+        if decision is None:
+            try:
+                limit_s = None if self.is_ending else span(random, 300, 3_000) / 1_000
+                decision = yield commit.outcome(limit_s)
+            except WaitTimeoutError:
+                self.counts["recipe.undecided"] += 1
+                return
+        self._is_decided(trip, process, decision)
+        trip.known[site] = decision
+        if trip.known.keys() >= set(trip.sites) and not trip.is_finished:
+            trip.is_finished = True
+            try:
+                yield commit.finish()
+            except NoNodeError:
+                return  # the first answer was lost with an earlier life
+
+    def _is_decided(self, trip: Trip, process: Process, decision: Decision) -> None:
+        self.counts[f"recipe.{decision.name.lower()}"] += 1
+        others = {*trip.known.values()} - {decision}
+        assert not others, f"Decision: {process.name}, {trip.path} is {decision}, and {others}"
+        trip.known.setdefault("", decision)
+        votes = trip.votes
+        assert decision is Decision.ABORT or all(votes.get(site) for site in trip.sites), (
+            f"Decision: {process.name}, {trip.path} is {decision} by {votes}"
+        )
+
+    def may_stay(self) -> set[str]:
+        """Those that nobody came to finish."""
+        return {ABOVE, *(path for path in self.truth.znodes if path.startswith(PATH))}
