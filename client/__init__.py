@@ -63,7 +63,12 @@ from raykeeper.client.recipes.read_write_lock import ReadWriteLock
 from raykeeper.client.recipes.reentrant_lock import ReentrantLock
 from raykeeper.client.recipes.rendezvous import Meeting, Participant, Rendezvous
 from raykeeper.client.recipes.semaphore import Semaphore
-from raykeeper.client.recipes.services import Registration, ServiceChange, ServiceDiscovery
+from raykeeper.client.recipes.services import (
+    Registration,
+    ServiceChange,
+    ServiceDiscovery,
+    ServiceWatch,
+)
 from raykeeper.client.recipes.simple_lock import SimpleLock
 from raykeeper.client.recipes.tree_cache import ChildrenCache, TreeCache
 from raykeeper.client.recipes.two_phase_commit import CommitProgress, Decision, TwoPhaseCommit
@@ -153,6 +158,7 @@ __all__ = [
     "Participant",
     "ServiceDiscovery",
     "ServiceChange",
+    "ServiceWatch",
     "Registration",
     "Instance",
     "RoundRobin",

@@ -155,6 +155,7 @@ def test_an_epoch_that_was_raised_meanwhile_is_read_again(stage: Stage) -> None:
     wait = lead(alice)
     record = msgspec.json.encode({"epoch": 7, "candidate": "", "token": 0})
     bob.ask(SetData(PATH, record, -1))
+    assert bob.election(PATH).leader() is None
     alice.thaw()
     assert wait.value.epoch == 8
 

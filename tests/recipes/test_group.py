@@ -217,6 +217,17 @@ def test_who_has_lost_its_name_does_not_watch_the_next(stage: Stage) -> None:
     assert watches(alice) == 0
 
 
+def test_who_loses_its_name_as_it_joins_again_is_lost(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    membership = alice.group(PATH).join("one", b"mine")
+    freeze_at(alice, 1)  # it looks, and finds nothing
+    bob.ask(Delete(f"{PATH}/one", -1))
+    bob.group(PATH).join("one", b"yours")
+    alice.thaw()
+    assert membership.lost.is_set()
+    assert [each.data for each in bob.group(PATH).members()] == [b"yours"]
+
+
 def test_a_name_that_is_taken_is_waited_for(stage: Stage) -> None:
     alice, bob = stage.member(session_timeout_ms=2_000), stage.member()
     first = alice.group(PATH).join("one")

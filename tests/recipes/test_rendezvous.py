@@ -207,6 +207,18 @@ def test_a_participant_whose_znode_is_deleted_is_told(stage: Stage) -> None:
         _ = wait.value
 
 
+def test_who_comes_to_a_rendezvous_that_somebody_deletes_is_told(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    alice.rendezvous(PATH, 1).join().leave()
+    freeze_at(bob, 2)  # it looks whether its znode is there
+    wait = come(bob)
+    alice.ask(Delete(f"{PATH}/{places(alice)[0]}", -1))
+    alice.ask(Delete(PATH, -1))
+    bob.thaw()
+    with pytest.raises(LostError, match=f"somebody deleted {PATH}"):
+        _ = wait.value
+
+
 def test_a_lost_connection_breaks_nothing(stage: Stage) -> None:
     members, meetings = met(stage, session_timeout_ms=20_000)
     members[0].cut()
