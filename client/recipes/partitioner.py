@@ -37,9 +37,15 @@ from raykeeper.client.recipes.background import Background
 from raykeeper.client.recipes.followed import Followed
 from raykeeper.client.recipes.group import Membership, become_member, checked_name
 from raykeeper.client.recipes.holding import Loss
-from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe
+from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
 from raykeeper.client.recipes.shares import targets
-from raykeeper.client.recipes.steps import checked_bytes, checked_root, ensure, transact
+from raykeeper.client.recipes.steps import (
+    checked_bytes,
+    checked_root,
+    ensure,
+    give_up_after,
+    transact,
+)
 from raykeeper.client.results import path_and_stat
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes.paths import join
@@ -111,6 +117,7 @@ class Partitioner(Background[K]):
         self._on_acquired: Listener[K] | None = on_acquired
         self._on_released: Listener[K] | None = on_released
         self._mine: dict[str, Partition[K]] = {}
+        self._has_share = False
         self._bell = Bell()  # a callback has returned, or it is to be closed
         self._followed = Followed(path, 2)
 
@@ -124,6 +131,19 @@ class Partitioner(Background[K]):
             for each in owned
             if each.state in (_State.ACQUIRED, _State.OWNED) and not each.lost.is_set()
         ]
+
+    @operation
+    def wait(self, timeout_s: float | None = None) -> Flow[list[Partition[K]]]:
+        """Wait until this member owns its share, for all it knows of the others; `owned`.
+
+        Raises:
+            WaitTimeoutError: others have not let go of it yet.
+            RecipeError: it is not started, or closed.
+            KeeperError: it failed, or the session is over.
+        """
+        yield give_up_after(timeout_s, f"{self.what} does not own its share")
+        yield from self.until(lambda: self._has_share)
+        return self.owned
 
     def undo(self) -> Flow[None]:
         """See `Background`. It ends when all partitions are released."""
@@ -155,6 +175,7 @@ class Partitioner(Background[K]):
         except (KeeperError, RecipeError) as error:
             failure = error
             yield from self._lose(list(self._mine.values()))
+        self._has_share = False
         yield from self._followed.forget()
         if failure is not None:
             raise failure
@@ -176,7 +197,9 @@ class Partitioner(Background[K]):
             done = yield from self._give_back()
             if me is not None:
                 done = (yield from self._claim(me, wanted)) or done
+            self._has_share = me is not None and wanted == {each.name for each in self.owned}
             if not done and not self._bell.is_rung and not self._followed.bell.is_rung:
+                self.changed.ring()
                 return
 
     def _wanted(self, me: str | None) -> set[str]:

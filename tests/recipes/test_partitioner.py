@@ -107,6 +107,26 @@ def test_nobody_gets_it_before_the_release_has_returned(stage: Stage) -> None:
     assert len(bob.called) == 1
 
 
+def test_a_share_is_waited_for(stage: Stage) -> None:
+    alice, bob, carol = (stage.member() for _ in range(3))
+    one = alice.partitioner(PATH, "ab", on_released=lambda _: alice.freeze())
+    with pytest.raises(RecipeError, match="not started"):
+        one.wait()
+    one.start()
+    assert [each.name for each in one.wait()] == ["a", "b"]
+    other = bob.partitioner(PATH, "ab")
+    other.start()
+    waiting = bob.begin(other.wait)
+    with pytest.raises(WaitTimeoutError, match="its share"):
+        other.wait(timeout_s=0)
+    alice.thaw()
+    assert [each.name for each in waiting.value] == ["b"]
+    with carol.partitioner(PATH, "ab") as third:
+        assert third.wait() == []  # there are more members than partitions
+    with pytest.raises(RecipeError, match="closed"):
+        third.wait()
+
+
 def test_a_callback_that_raises_is_one_that_returned(stage: Stage) -> None:
     alice, bob = stage.member(), stage.member()
 
