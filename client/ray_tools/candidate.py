@@ -23,6 +23,7 @@ import msgspec
 from msgspec import Struct
 
 from raykeeper.client.async_client import AsyncClient
+from raykeeper.client.errors import RayKeeperError
 from raykeeper.client.recipes.election import Leadership
 from raykeeper.client.recipes.recipe import Awaited
 
@@ -128,6 +129,8 @@ class Candidate:
         while True:
             try:
                 await self._stand_once()
+            except RayKeeperError as error:
+                log.warning("candidate %s stands for election again: %s", self._post.actor, error)
             # Whatever the user's class raises, another candidate gets its chance, then we again.
             except Exception:
                 log.exception("candidate %s stands for election again", self._post.actor)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import ray
 
+from raykeeper.client import connect
 from raykeeper.client.errors import DeposedError, WrongContextError
 from raykeeper.client.ray_tools import (
     ConcurrencyLimit,
@@ -129,6 +130,54 @@ def test_who_was_frozen_and_deposed_serves_nobody(ledger: ElectedActor) -> None:
     # It finds out by its own clock, ends, and stands for election again.
     eventually(lambda: not Path(f"/proc/{pid}").exists())
     assert ledger.call("write", "three")[3] == ["two", "three"]
+
+
+class Keeper:
+    """Keeps a value in a znode, in the name of its leadership."""
+
+    def __init__(self, ensemble: str, leadership: Any) -> None:
+        self.client = connect(ensemble, session_timeout_s=30)
+        self.leadership = leadership
+
+    def put(self, value: bytes, begun: Path, may_go_on: Path) -> tuple[bool, int]:
+        begun.touch()
+        eventually(may_go_on.exists)
+        self.client.ensure_path("/kept")
+        with self.client.transaction() as t:
+            t.when_held(self.leadership)
+            t.set("/kept", value)
+        return t.succeeded, os.getpid()
+
+
+@ray.remote(num_cpus=0)
+def put_late(service: ElectedActor, begun: Path, may_go_on: Path) -> None:
+    service.call("put", b"of the deposed one", begun, may_go_on)
+
+
+def test_what_a_deposed_one_writes_is_refused(shared: Ensemble, tmp_path: Path) -> None:
+    at_once, begun, later = tmp_path / "at once", tmp_path / "begun", tmp_path / "later"
+    at_once.touch()
+    service = ElectedActor(
+        shared.name, "/services/keeper", Keeper, shared.name, session_timeout_s=SESSION_S
+    )
+    service.start()
+    was_put, pid = service.call("put", b"first", tmp_path / "first", at_once)
+    assert was_put
+    late = put_late.remote(service, begun, later)
+    eventually(begun.exists)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(DeposedError):
+            ray.get(late)
+        was_put, other = service.call("put", b"of the new one", tmp_path / "second", at_once)
+        assert was_put and other != pid
+        later.touch()
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    eventually(lambda: not Path(f"/proc/{pid}").exists())
+    with shared.connect() as client:
+        assert client.get("/kept")[0] == b"of the new one"
+    service.stop()
 
 
 def test_an_error_of_a_method_is_the_callers(ledger: ElectedActor) -> None:
