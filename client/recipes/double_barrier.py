@@ -44,7 +44,7 @@ from raykeeper.client.errors import (
     NotEmptyError,
     RecipeError,
 )
-from raykeeper.client.flows import Abandoned, Bell, Flow, Together, Wait
+from raykeeper.client.flows import Abandoned, Bell, Flow, Wait
 from raykeeper.client.outstanding import Query
 from raykeeper.client.recipes.lock import in_line, number_of
 from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
@@ -72,8 +72,8 @@ from raykeeper.znodes.requests import (
     CreateMode,
     Delete,
     GetChildren,
-    GetData,
     ReadChildren,
+    ReadData,
     ReadStat,
     Relation,
     SetData,
@@ -310,10 +310,17 @@ class DoubleBarrier(Recipe[K]):
             yield from leave([Transaction([], [Delete(self._mark(entered), ANY_VERSION)], [])])
             raise
         if self._aborts and not is_last:
-            outcome, _ = yield Together(
-                [Query(GetData, self._left(entered)), Delete(self._mark(entered), ANY_VERSION)]
-            )
-            if isinstance(outcome, KeeperError) or outcome[0] != _OVER:
+            # One transaction: a read that is repeated after a lost connection comes behind the
+            # deletion, and what it reads goes with the last mark.
+            ops: list[TxnOp] = [
+                ReadData(self._left(entered)),
+                Delete(self._mark(entered), ANY_VERSION),
+            ]
+            try:
+                _, results = yield from transact(ops)
+            except NoNodeError:
+                raise self._broken() from None
+            if results[0][0] != _OVER:
                 raise self._broken()
 
     def _is_over(self, entered: Entered) -> Flow[bool]:

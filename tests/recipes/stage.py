@@ -92,11 +92,11 @@ class Stage:
         while sum(member.move() for member in self.members):
             self.servers.run()
 
-    def pass_time(self, ms: int) -> None:
+    def pass_time(self, ms: int, step_ms: int = STEP_MS) -> None:
         """Let time go by."""
         until = self.servers.clock.now + ms
         while self.servers.clock.now < until:
-            self.servers.pass_time(min(STEP_MS, until - self.servers.clock.now))
+            self.servers.pass_time(min(step_ms, until - self.servers.clock.now))
             for member in self.members:
                 member.pass_time()
             self.rest()
@@ -227,10 +227,10 @@ class Member(OfferedRecipes[Blocking]):
         self.stage.servers.run()
         self.stage.rest()
 
-    def mend(self) -> None:
+    def mend(self, step_ms: int = STEP_MS) -> None:
         """There may be links again."""
         self._is_cut = False
-        self.stage.pass_time(2_000)
+        self.stage.pass_time(2_000, step_ms)
 
     def pass_time(self) -> None:
         """The clock has moved."""
