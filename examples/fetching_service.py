@@ -16,20 +16,16 @@ to know of the crawl is in /fs/pages, so the next master goes on where it stoppe
 import json
 import os
 import re
-import tempfile
 import threading
 from collections import Counter
-from functools import partial
-from http.client import HTTPConnection
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import ray
 from ray.exceptions import RayActorError
 
 from examples.scene import SESSION_S, Watch, expect, kill, leader_of, scene, start, tell, until
+from examples.web import fetch, serve
 from raykeeper.client import Client, WatchedEvent
 from raykeeper.clusters import Ensemble
 
@@ -39,14 +35,13 @@ requests: list[tuple[str, str]] = []  # what the site was asked for, and by whom
 gate = threading.Event()
 
 
-class Site(SimpleHTTPRequestHandler):
-    """A web server that remembers, and keeps half of its pages back until the gate opens."""
-
-    def log_request(self, code: object = "", size: object = "") -> None:
-        """Called before each answer."""
-        requests.append((self.path, self.headers["User-Agent"]))
-        if len(requests) > SITE_PAGES // 2:
-            gate.wait()
+def page_of_site(path: str, agent: str) -> str:
+    """Page n links to 2n+1 and 2n+2. Half of the pages are kept back until the gate opens."""
+    requests.append((path, agent))
+    if len(requests) > SITE_PAGES // 2:
+        gate.wait()
+    first = 2 * int(path[1:]) + 1
+    return " ".join(f'<a href="/{n}">' for n in (first, first + 1) if n < SITE_PAGES)
 
 
 class Fetcher:
@@ -70,12 +65,10 @@ class Fetcher:
 
     def fetch(self, page: int) -> list[int]:
         """Fetch a page; the pages that it links to."""
-        site = HTTPConnection("127.0.0.1", self._port)
-        site.request("GET", f"/{page}.html", headers={"User-Agent": self._agent})
-        text = site.getresponse().read().decode()
+        text = fetch(self._port, f"/{page}", self._agent)
         self._fetched += 1
         self._report()
-        return [int(link) for link in re.findall(r'href="(\d+)\.html"', text)]
+        return [int(link) for link in re.findall(r'href="/(\d+)"', text)]
 
     def fall_ill(self) -> int:
         """Report that no request should come any more; how many pages were fetched."""
@@ -162,16 +155,8 @@ def crawl(ensemble: Ensemble, client: Client, port: int) -> None:
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory(prefix="raykeeper-site-") as folder, scene("fs") as ensemble:
-        for page in range(SITE_PAGES):  # each links to two more, so all are found from the first
-            links = [link for link in (2 * page + 1, 2 * page + 2) if link < SITE_PAGES]
-            text = "".join(f'<a href="{link}.html">{link}</a>' for link in links)
-            (Path(folder) / f"{page}.html").write_text(text)
-        server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Site, directory=folder))
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        with ensemble.connect() as client:
-            crawl(ensemble, client, server.server_port)
-        server.shutdown()
+    with scene("fetching") as ensemble, ensemble.connect() as client:
+        crawl(ensemble, client, serve(page_of_site))
         pages = Counter(page for page, _ in requests)
         expect(len(pages) == SITE_PAGES, "every page is fetched")
         expect(requests[0][1] == "first" and requests[-1][1] == "second", "configuration arrives")

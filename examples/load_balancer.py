@@ -12,23 +12,20 @@ the ensemble for nothing when a request comes in, and takes one instance after t
 import os
 import threading
 from collections import Counter
-from functools import partial
-from http.client import HTTPConnection, HTTPException
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from http.client import HTTPException
 
 import ray
 from msgspec import Struct
 from msgspec.structs import replace
 
 from examples.scene import PATIENCE_S, SESSION_S, expect, kill, scene, start, tell
+from examples.web import HOST, fetch, serve
 from raykeeper.client import Client
 from raykeeper.client.recipes.picking import Instance, RoundRobin
 from raykeeper.client.recipes.services import ServiceChange
 from raykeeper.clusters import Ensemble
 
-HOST, SERVICE = "127.0.0.1", "shop"
+SERVICE = "shop"
 
 
 class About(Struct, frozen=True):
@@ -39,23 +36,12 @@ class About(Struct, frozen=True):
     is_draining: bool = False
 
 
-class Quiet(SimpleHTTPRequestHandler):
-    """Answers with the files of a folder, and writes no log."""
-
-    def log_request(self, code: object = "", size: object = "") -> None:
-        """Called before each answer."""
-
-
 class Backend:
     """A web server that says its name, registered for as long as its process lives."""
 
     def __init__(self, ensemble: Ensemble, name: str) -> None:
-        self._folder = TemporaryDirectory(prefix="raykeeper-backend-")
-        (Path(self._folder.name) / "index.html").write_text(name)
-        handler = partial(Quiet, directory=self._folder.name)
-        server = ThreadingHTTPServer((HOST, 0), handler)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        self._about, self._port = About(name, os.getpid()), server.server_port
+        self._about = About(name, os.getpid())
+        self._port = serve(lambda path, agent: name)
         self._client = ensemble.connect(session_timeout_s=SESSION_S)
         services = self._client.services("/services")
         self._me = services.register(SERVICE, HOST, self._port, self._about)
@@ -98,9 +84,7 @@ class Balancer:
         while True:
             instance = self._services.pick(SERVICE, self._pick, timeout_s=PATIENCE_S)
             try:
-                connection = HTTPConnection(instance.address, instance.port, timeout=PATIENCE_S)
-                connection.request("GET", "/")
-                return connection.getresponse().read().decode()
+                return fetch(instance.port, "/", "balancer")
             except (OSError, HTTPException):
                 tell(f"{instance.metadata.name} does not answer, the next one does")
 

@@ -81,9 +81,9 @@ class Worker:
         self._write(f"reduce-{number}", total)
 
     def _write(self, name: str, counts: Counter[str]) -> None:
-        with tempfile.NamedTemporaryFile("w", dir=self._folder, delete=False) as file:
-            json.dump(counts, file)
-        Path(file.name).rename(self._folder / name)  # whole, whoever else writes it too
+        draft = self._folder / f"draft-{name}-{os.getpid()}"
+        draft.write_text(json.dumps(counts))
+        draft.rename(self._folder / name)  # all of it, whoever else writes it too
 
 
 class Coordinator:
