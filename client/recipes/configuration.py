@@ -33,7 +33,7 @@ from raykeeper.client.errors import (
 )
 from raykeeper.client.flows import Flow, Fork
 from raykeeper.client.recipes.live import Live, OnChange, OnError
-from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe
+from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
 from raykeeper.client.recipes.replacing import (
     ATTEMPTS_MAX,
     MISSING,
@@ -204,12 +204,12 @@ class Configuration(Recipe[K], Generic[K, S]):
                 return self._as(value, seen)
         raise too_contended(self.path)
 
-    @by_turns
+    @operation
     def follow(
         self,
         on_change: OnChange[Versioned[S]] | None = None,
         on_error: OnError | None = None,
-    ) -> Turns[LiveConfiguration[K, S]]:
+    ) -> Flow[LiveConfiguration[K, S]]:
         """Keep the value current from now on, until it is closed or the session ends.
 
         Args:
@@ -221,12 +221,6 @@ class Configuration(Recipe[K], Generic[K, S]):
         Raises:
             KeeperError: as for every call.
         """
-        live: LiveConfiguration[K, S] = yield self._follow(on_change, on_error)
-        return live
-
-    def _follow(
-        self, on_change: OnChange[Versioned[S]] | None, on_error: OnError | None
-    ) -> Flow[LiveConfiguration[K, S]]:
         sight = Sight(self.path)
         live: LiveConfiguration[K, S] = LiveConfiguration(
             self._client, self._read, sight.close, on_change, on_error

@@ -28,7 +28,7 @@ from raykeeper.client.flows import Abandoned, Bell, Flow, Fork, Request, Togethe
 from raykeeper.client.outstanding import Watch
 from raykeeper.client.recipes.configuration import NO_VERSION, Format, Kind, Versioned
 from raykeeper.client.recipes.live import Live, OnChange, OnError
-from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe
+from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
 from raykeeper.client.recipes.replacing import ATTEMPTS_MAX, MISSING, Seen, still_wanted
 from raykeeper.client.recipes.steps import ensure, leave, transact
 from raykeeper.client.recipes.turns import Turns, by_turns
@@ -137,10 +137,10 @@ class Configurations(Recipe[K]):
                 return now | new
         raise BadVersionError("", f"others changed them {ATTEMPTS_MAX} times in between")
 
-    @by_turns
+    @operation
     def follow(
         self, on_change: OnChange[Versions] | None = None, on_error: OnError | None = None
-    ) -> Turns[Live[K, Versions]]:
+    ) -> Flow[Live[K, Versions]]:
         """Keep all of them current from now on, each time as of one moment.
 
         Versions that are replaced quickly may be passed over.
@@ -154,12 +154,6 @@ class Configurations(Recipe[K]):
         Raises:
             KeeperError: as for every call.
         """
-        live: Live[K, Versions] = yield self._follow(on_change, on_error)
-        return live
-
-    def _follow(
-        self, on_change: OnChange[Versions] | None, on_error: OnError | None
-    ) -> Flow[Live[K, Versions]]:
         sight = _Sight(self.paths)
         live: Live[K, Versions] = Live(
             self._client, self._versions, sight.close, on_change, on_error

@@ -352,7 +352,7 @@ def test_following_that_nobody_waited_for_leaves_no_watch(stage: Stage) -> None:
     told = Told()
     limits_of(bob).set(Limits(1))
     alice.cut()
-    wait = alice.begin(lambda: alice.run_flow(limits_of(alice)._follow(told.changed, None), "it"))
+    wait = alice.begin(limits_of(alice).follow, told.changed)
     wait.run.abandon()
     alice.mend()
     assert watches(stage) == 0

@@ -212,7 +212,7 @@ def test_a_follower_that_nobody_waited_for_leaves_no_watch(stage: Stage) -> None
     told = Told()
     begun(bob)
     alice.cut()
-    wait = alice.begin(lambda: alice.run_flow(accounts_of(alice)._follow(told.changed, None), "it"))
+    wait = alice.begin(accounts_of(alice).follow, told.changed)
     wait.run.abandon()
     alice.mend()
     assert (watches(stage), told.amounts) == (0, [])
