@@ -114,7 +114,7 @@ def ensure(path: str, value: bytes = b"", *, stays: bool = False) -> Flow[None]:
     With `stays` it is no container.
 
     Raises:
-        KeeperError: what a creation failed with.
+        KeeperError: what a creation failed with; NoNodeError if the client's own root is missing.
     """
     above = [path]
     while (upper := parent_of(above[-1])) != "/" and above[-1] != "/":
@@ -122,6 +122,8 @@ def ensure(path: str, value: bytes = b"", *, stays: bool = False) -> Flow[None]:
     asks = [Create(each, b"", 0, None, 0) for each in reversed(above[1:])]
     flags = 0 if stays else CreateMode.CONTAINER
     outcomes = yield Together([*asks, Create(path, value, flags, None, 0)])
+    if isinstance(outcomes[0], NoNodeError):
+        raise NoNodeError("/", "the root of this client, its chroot, does not exist")
     for outcome in outcomes:
         if isinstance(outcome, KeeperError) and not isinstance(outcome, NodeExistsError):
             if isinstance(outcome, NoNodeError):

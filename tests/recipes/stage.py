@@ -12,6 +12,7 @@ from typing import Any
 
 from raykeeper.actors.events import ClientFrameArrived, ClientGone
 from raykeeper.actors.server_context import ServerOptions
+from raykeeper.client.chroot import Chroot
 from raykeeper.client.core import ClientCore
 from raykeeper.client.effects import (
     ChangeState,
@@ -79,10 +80,11 @@ class Stage:
         session_timeout_ms: int = 10_000,
         server: int = 1,
         request_timeout_ms: int = 600_000,
+        chroot: str = "",
     ) -> "Member":
         """A client with a session."""
         limits = ClientLimits(request_timeout_ms=Millis(request_timeout_ms))
-        member = Member(self, Millis(session_timeout_ms), ServerId(server), limits)
+        member = Member(self, Millis(session_timeout_ms), ServerId(server), limits, Chroot(chroot))
         self.members.append(member)
         self.rest()
         return member
@@ -110,7 +112,12 @@ class Member(OfferedRecipes[Blocking]):
     """A client. Operations of its recipes return, or raise, if nobody else has to act first."""
 
     def __init__(
-        self, stage: Stage, session_timeout_ms: Millis, server: ServerId, limits: ClientLimits
+        self,
+        stage: Stage,
+        session_timeout_ms: Millis,
+        server: ServerId,
+        limits: ClientLimits,
+        chroot: Chroot,
     ) -> None:
         self.stage = stage
         self.asked: Counter[str] = Counter()
@@ -132,7 +139,8 @@ class Member(OfferedRecipes[Blocking]):
         self._is_dead = False
         self._is_cut = False
         rng = Random(len(stage.members))
-        self.core = ClientCore(rng.randbytes(16), session_timeout_ms, [server], rng, limits)
+        password = rng.randbytes(16)
+        self.core = ClientCore(password, session_timeout_ms, [server], rng, limits, chroot=chroot)
         self.core.start(self.now())
 
     # What a recipe needs.
