@@ -251,10 +251,6 @@ class Strike:
             self.is_reached = True
             self._member.freeze()
 
-    def is_over(self) -> None:
-        """What comes now happens in peace."""
-        self._left = 0
-
 
 def _give_up(stage: Stage, bob: Member, outcome: Outcome) -> None:
     outcome.run.abandon()
@@ -320,10 +316,12 @@ def _struck(case: Case, strike: Callable[[Stage, Member, Outcome], None], nth: i
     go_on()
     if blow.is_reached and bob._is_frozen:
         strike(stage, bob, outcome)
-    blow.is_over()
     stage.pass_time(200)
     is_given_up = not outcome.is_done or outcome.error is None
     outcome.run.abandon()  # its result is undone, or it still waits
+    stage.rest()
+    if bob._is_frozen:
+        strike(stage, bob, outcome)
     stage.pass_time(6_000, COARSE_MS)
     assert outcome.error is None or isinstance(outcome.error, KeeperError | RecipeError)
     if strike is _cut:
