@@ -48,6 +48,14 @@ def test_every_change_counts_once_however_many_count(stage: Stage) -> None:
     assert members[0].counter(PATH).get() == 180
 
 
+def test_clients_of_different_servers_count_together() -> None:
+    stage = Stage(3)
+    members = [stage.member(server=1 + number % 3) for number in range(9)]
+    sums = [wait.value for turn in range(3) for wait in at_once(stage, members, 1)]
+    assert sorted(sums) == list(range(1, 28))
+    assert [member.counter(PATH).add(0) for member in members] == [27] * 9
+
+
 def test_what_it_costs(stage: Stage) -> None:
     alice, bob = stage.member(), stage.member()
     ours, theirs = alice.counter(PATH), bob.counter(PATH)

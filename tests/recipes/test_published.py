@@ -375,6 +375,25 @@ def test_what_is_deleted_is_told(stage: Stage) -> None:
     assert reader.told[-1] == reader.live.newest == alice.published(PATH).read()
 
 
+def test_readers_of_other_servers_see_whole_versions(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage(3)
+    alice, *others = (stage.member(server=server) for server in (1, 2, 3))
+    alice.published(PATH).publish(OLD)
+    readers = [Reader(member) for member in others]
+
+    def look(number: int) -> bool:
+        stage.rest()
+        for reader in readers:
+            reader.check(OLD, NEW)
+        return True
+
+    before_each_ask(monkeypatch, alice, look)
+    alice.published(PATH).publish(NEW)
+    monkeypatch.undo()
+    for reader in readers:
+        assert [edition and edition.values for edition in reader.told] == [OLD, NEW]
+
+
 @pytest.mark.parametrize("remembers", [True, False])
 def test_a_reader_without_a_link_catches_up(stage: Stage, remembers: bool) -> None:
     alice, bob = stage.member(), stage.member()

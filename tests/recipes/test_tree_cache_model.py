@@ -48,16 +48,17 @@ class Crossed(Member):
 
 
 def crossed_member(stage: Stage) -> Crossed:
-    member = Crossed(stage, Millis(20_000), ServerId(1), ClientLimits())
+    server = ServerId(len(stage.servers.hosts))
+    member = Crossed(stage, Millis(20_000), server, ClientLimits())
     stage.members.append(member)
     stage.rest()
     return member
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(STEPS, min_size=5, max_size=30))
-def test_whatever_happens_it_is_what_the_tree_is(steps: list[Any]) -> None:
-    stage = Stage()
+@given(st.sampled_from([1, 1, 3]), st.lists(STEPS, min_size=5, max_size=30))
+def test_whatever_happens_it_is_what_the_tree_is(servers: int, steps: list[Any]) -> None:
+    stage = Stage(servers)
     alice, bob = crossed_member(stage), stage.member(session_timeout_ms=20_000)
     watchers = [Watcher(alice)]
     watchers[0].cache.start()
