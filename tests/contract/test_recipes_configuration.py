@@ -3,9 +3,11 @@
 What each of them does is tested in tests/recipes, on a stage without threads.
 """
 
+import asyncio
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -281,3 +283,57 @@ def test_changes_of_several_configurations_are_seen_together(
     assert set(sums) == {100}
     assert [each.value.rate for each in theirs.get().values()] == [80, 20]
     live.close()
+
+
+def watches(room: Room) -> int:
+    """How many watches are set on all servers together."""
+    hosts = room._servers.hosts.values()
+    return sum(host.server._context.watches.count for host in hosts)
+
+
+@pytest.mark.parametrize("steps", range(8))
+def test_what_a_cancelled_task_has_begun_to_follow_is_not_watched(room: Room, steps: int) -> None:
+    client: AsyncClient = open_awaited(room)()._thing
+
+    async def cancel() -> int:
+        await client.create("/app")
+        config = client.configuration("/app", Limits, Limits())
+        for begun in (config.follow(), client.tree_cache("/app").start()):
+            task = asyncio.ensure_future(begun)
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await (await task).close()  # it was there already
+        await client.sync()
+        await client.sync()
+        left = watches(room)
+        await client.close()
+        return left
+
+    assert finish(cancel()) == 0
+
+
+@pytest.mark.parametrize("name", ["follow", "start"])
+def test_what_an_interrupt_has_crossed_is_not_watched(
+    room: Room, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    client: Client = open_blocking(room)()
+    client.create("/app")
+    session = client._live()
+    real = session.wait
+
+    def interrupted(reply: Any) -> Any:
+        real(reply)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(session, "wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        if name == "follow":
+            client.configuration("/app", Limits).follow()
+        else:
+            client.tree_cache("/app").start()
+    monkeypatch.undo()
+    client.sync()
+    assert watches(room) == 0
+    client.close()
