@@ -60,7 +60,7 @@ class ConfigurationScenario(Scenario):
             is_last = self.is_ending
             yield Pause(span(random, 20, 200))
             seen: list[Versioned[Limits]] = []
-            live = yield from Configuration.follow.turns(configuration, _follower(seen))
+            live = yield configuration.follow(_follower(seen))
             self.counts["recipe.followed"] += 1
             if is_last:
                 while not self._is_current(live):
