@@ -125,7 +125,7 @@ def search(client: Client, workers: dict[str, Any], word: str) -> dict[str, int]
 
 def main() -> None:
     with scene("katta") as ensemble, ensemble.connect() as client:
-        for path in (MASTER, WORKERS, ASSIGNED):
+        for path in (WORKERS, ASSIGNED):
             client.ensure_path(path)
         for name in ("master-1", "master-2"):
             start(Master).run.remote(ensemble, name)

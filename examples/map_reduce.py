@@ -23,6 +23,7 @@ from collections import Counter
 from itertools import chain
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 from zlib import crc32
 
 import ray
@@ -81,7 +82,7 @@ class Worker:
         self._write(f"reduce-{number}", total)
 
     def _write(self, name: str, counts: Counter[str]) -> None:
-        draft = self._folder / f"draft-{name}-{os.getpid()}"
+        draft = self._folder / uuid4().hex
         draft.write_text(json.dumps(counts))
         draft.rename(self._folder / name)  # all of it, whoever else writes it too
 
@@ -131,8 +132,7 @@ def main() -> None:
         scene("map-reduce") as ensemble,
         ensemble.connect() as client,
     ):
-        for path in (COORDINATOR, DONE):
-            client.ensure_path(path)
+        client.ensure_path(DONE)
         workers = [start(Worker, Path(folder)) for _ in range(4)]
         doomed = ray.get(workers[0].pid.remote())
         names = ("coordinator-1", "coordinator-2")

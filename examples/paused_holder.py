@@ -17,8 +17,8 @@ from typing import Any
 import ray
 
 from examples.scene import PATIENCE_S, expect, scene, start, tell
+from raykeeper.client import FencedResource
 from raykeeper.client.errors import StaleTokenError
-from raykeeper.client.fencing import FencedResource
 from raykeeper.clusters import Ensemble
 
 SESSION_S = 3.0
