@@ -42,7 +42,7 @@ from raykeeper.client.outstanding import Ask
 from raykeeper.client.recipes.recipe import Awaited
 from raykeeper.client.results import result_of
 from raykeeper.client.rounds import Rounds, run_rounds
-from raykeeper.client.running import DriverHost
+from raykeeper.client.running import DriverHost, wait_left
 from raykeeper.client.states import ClientState
 from raykeeper.client.transaction import AsyncTransaction
 from raykeeper.client.watched_event import WatchedEvent
@@ -318,7 +318,10 @@ class AsyncClient(AsyncAccess, OfferedRecipes[Awaited]):
     async def close(self) -> None:
         """End the session after all requests made before; its ephemerals go. Again: nothing."""
         self._check_loop()
-        self._driver.close()
+        try:
+            await wait_left(self._flows, self._driver)
+        finally:
+            self._driver.close()
         await self._driver.wait_closed()
 
     def has_ended(self) -> bool:

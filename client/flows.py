@@ -198,6 +198,8 @@ class Flows:
         self.host = host
         self._end: KeeperError | None = None
         self._waiting: dict[Run, None] = {}
+        self._leaving: dict[Run, None] = {}
+        self._when_left: list[Callable[[], object]] = []
 
     @property
     def has_ended(self) -> bool:
@@ -212,8 +214,46 @@ class Flows:
     def start(self, flow: Flow[Any], owner: Owner | None = None) -> "Run":
         """Run `flow` up to its first request or wait, and on as these end."""
         run = Run(self, flow, owner or _Background(self))
-        run.go_on(None, None)
+        try:
+            run.go_on(None, None)
+        except BaseException:
+            run.abandon()  # Ctrl-C, most likely; nobody knows of the run
+            if getattr(flow, "gi_frame", None) is None:
+                self.remove_leaving(run)  # it struck inside of the flow
+            raise
         return run
+
+    def undo(self, result: Undoable) -> None:
+        """Give back what nobody takes."""
+        run = Run(self, result.undo(), _Background(self))
+        self._leaving[run] = None
+        run.go_on(None, None)
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether there is something that nobody waits for any more, and that is not given back."""
+        return bool(self._leaving)
+
+    def when_left(self, call: Callable[[], object]) -> None:
+        """Call `call` as soon as everything is given back that nobody waits for any more."""
+        if self._leaving:
+            self._when_left.append(call)
+        else:
+            call()
+
+    def add_leaving(self, run: "Run") -> None:
+        """For `Run`: nobody waits for it any more."""
+        self._leaving[run] = None
+
+    def remove_leaving(self, run: "Run") -> None:
+        """For `Run`: it has ended."""
+        if run not in self._leaving:
+            return
+        del self._leaving[run]
+        if not self._leaving:
+            calls, self._when_left = self._when_left, []
+            for call in calls:
+                call()
 
     def ended(self, cause: KeeperError) -> None:
         """The session is over: nobody waits any more."""
@@ -262,6 +302,7 @@ class Run:
         if self._is_abandoned:
             return
         self._is_abandoned = True
+        self._flows.add_leaving(self)
         self._lift_limit()
         if self._wait is not None:
             self._is_told = True
@@ -401,6 +442,7 @@ class Run:
         elif self._owner is not None:
             self._value = value
             self._owner.succeed(value)
+        self._flows.remove_leaving(self)
         self.done.ring()
 
     def _fail(self, error: Exception) -> None:
@@ -409,6 +451,7 @@ class Run:
             self._owner.fail(error)
         elif not isinstance(error, Abandoned | KeeperError | RecipeError):
             self._flows.host.report(error)
+        self._flows.remove_leaving(self)
         self.done.ring()
 
     def _ended(self) -> None:
@@ -417,7 +460,7 @@ class Run:
 
     def _undo(self, value: Any) -> None:
         if isinstance(value, Undoable):
-            self._flows.start(value.undo())
+            self._flows.undo(value)
 
 
 class _Answer:

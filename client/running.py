@@ -7,14 +7,18 @@ happens under its lock, in whichever thread that is.
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from raykeeper.client.asking import Asking
 from raykeeper.client.driver import Driver
+from raykeeper.client.flows import Flows
 from raykeeper.client.outstanding import Ask
 from raykeeper.zab.ids import Millis
 
 log = logging.getLogger("raykeeper.client")
+
+GIVE_BACK_S: Final = 5.0
+"""How long a session that is closed waits for that. It takes milliseconds if a server is there."""
 
 
 class DriverHost:
@@ -49,6 +53,26 @@ class DriverHost:
     def report(self, error: Exception) -> None:
         """Log it: nobody waits for what failed."""
         log.error("a recipe failed in the background", exc_info=error)
+
+
+async def wait_left(flows: Flows, driver: Driver) -> None:
+    """Return when what nobody waits for any more has been given back, or it takes too long.
+
+    What an operation got whose caller gave up goes back by further requests, and none can be made
+    behind the one that closes the session. Ephemerals go with it, but the element of a queue would
+    be lost.
+    """
+    left: asyncio.Future[None] = driver.loop.create_future()
+
+    def done() -> None:
+        if not left.done():
+            left.set_result(None)
+
+    with driver.lock:
+        if not flows.is_leaving:
+            return
+        flows.when_left(lambda: driver.loop.call_soon_threadsafe(done))
+    await asyncio.wait([left], timeout=GIVE_BACK_S)
 
 
 class _Alarm:

@@ -23,7 +23,7 @@ from raykeeper.client.opening import SessionOptions, new_asking, new_core
 from raykeeper.client.outstanding import Ask
 from raykeeper.client.reply import Reply
 from raykeeper.client.rounds import Rounds, run_rounds
-from raykeeper.client.running import DriverHost
+from raykeeper.client.running import DriverHost, wait_left
 from raykeeper.client.states import ClientState
 from raykeeper.client.watched_event import WatchedEvent
 from raykeeper.links.contract import Dialer
@@ -298,6 +298,7 @@ class Session:
         await asyncio.shield(self._driver.opened)
 
     async def _close(self) -> None:
+        await wait_left(self._flows, self._driver)
         self._driver.close()
         await asyncio.shield(self._driver.finished)
 

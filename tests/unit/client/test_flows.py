@@ -333,6 +333,48 @@ def test_an_answer_that_is_late_ends_the_wait_but_not_the_flow(desk: Desk, toget
     assert told == [OperationTimeoutError]
 
 
+def test_when_all_that_was_given_up_is_given_back(desk: Desk) -> None:
+    told: list[int] = []
+    bell = Bell()
+    run, _ = start(desk, grabbing(bell, []))
+    desk.flows.when_left(lambda: told.append(1))  # nothing is given up yet
+    desk.answer()
+    bell.ring()
+    run.abandon()
+    assert desk.flows.is_leaving
+    desk.flows.when_left(lambda: told.append(2))
+    desk.answer()
+    assert told == [1]
+    assert desk.answer() is DELETE
+    assert told == [1, 2]
+    assert not desk.flows.is_leaving
+
+
+def test_a_flow_that_is_interrupted_as_it_begins_is_given_up(desk: Desk) -> None:
+    def interrupted() -> Flow[None]:
+        raise KeyboardInterrupt
+        yield
+
+    with pytest.raises(KeyboardInterrupt):
+        start(desk, interrupted())
+    assert not desk.flows.is_leaving
+
+    log: list[str] = []
+
+    def submit(ask: Any, token: Any) -> None:
+        desk.waiting.append((ask, token))
+        raise KeyboardInterrupt
+
+    desk.submit = submit  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        start(desk, grabbing(Bell(), log))
+    del desk.submit  # type: ignore[method-assign]
+    desk.answer()
+    assert desk.answer() is DELETE
+    assert not desk.flows.is_leaving
+    assert log == ["abandoned", "cleaned"]
+
+
 def limited(timeout_ms: int | None, bell: Bell, log: list[str]) -> Flow[Prize]:
     yield GiveUpAfter(None if timeout_ms is None else Millis(timeout_ms), "the prize")
     return (yield from grabbing(bell, log))

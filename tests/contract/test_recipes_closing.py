@@ -1,0 +1,81 @@
+"""What was given up just before its client is closed: it goes back before the session ends."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from raykeeper.client import AsyncClient, Client
+from raykeeper.client.recipes.elements import Elements
+from tests.contract.client_handles import Room, finish, open_awaited, open_blocking
+from tests.contract.stream_room import StreamRoom
+
+
+@pytest.fixture(params=[Room, StreamRoom])
+def room(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """Servers, over either carrier."""
+    room = request.param()
+    yield room
+    room.close()
+
+
+def queue_with_one(room: Any) -> str:
+    """The element that the queue has."""
+    client: Client = open_blocking(room)()
+    client.queue("/q").put(b"1")
+    (name,) = client.get_children("/q/elements")
+    client.close()
+    return name
+
+
+def taken(room: Any) -> Any:
+    client: Client = open_blocking(room)()
+    try:
+        return client.queue("/q").get_nowait()
+    finally:
+        client.close()
+
+
+def test_an_element_that_nobody_took_is_put_back(room: Any) -> None:
+    name = queue_with_one(room)
+    client: Client = open_blocking(room)()
+    session = client._live()
+    _, run = session.begin_flow(client.queue("/q").take(name))
+    session.abandon_flow(run)
+    client.close()
+    assert taken(room) == b"1"
+
+
+def test_and_that_of_a_cancelled_task(room: Any) -> None:
+    name = queue_with_one(room)
+    client: AsyncClient = open_awaited(room)()._thing
+
+    async def crossed() -> None:
+        queue: Elements[Any] = client.queue("/q")
+        taking = asyncio.ensure_future(client.run_flow(queue.take(name), "take"))  # type: ignore[attr-defined]
+        await asyncio.sleep(0)
+        taking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await taking
+        await client.close()
+
+    finish(crossed())
+    assert taken(room) == b"1"
+
+
+def test_a_close_that_is_interrupted_closes(room: Any) -> None:
+    client: AsyncClient = open_awaited(room)()._thing
+
+    async def crossed() -> None:
+        run = client._flows.start(client.lock("/l").obtain())
+        run.abandon()
+        closing = asyncio.ensure_future(client.close())
+        await asyncio.sleep(0)
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        await client.close()
+
+    finish(crossed())
+    assert client.has_ended()
