@@ -34,6 +34,7 @@ from msgspec.structs import replace
 
 from raykeeper.client.effects import Answer
 from raykeeper.client.errors import KeeperError, RecipeError, WaitTimeoutError
+from raykeeper.client.flow_tokens import AnswerToken, Batch
 from raykeeper.client.outstanding import Ask
 from raykeeper.client.results import result_of
 from raykeeper.client.watched_event import WatchedEvent
@@ -363,15 +364,15 @@ class Run:
                             return
                         value = True
                 case Request():
-                    self._flows.host.submit(step.ask, _Answer(self, step.shape))
+                    self._flows.host.submit(step.ask, AnswerToken(self, step.shape))
                     return
                 case Together():
                     if step.asks:
-                        _Batch(self, step).submit(self._flows.host)
+                        Batch(self, step).submit(self._flows.host)
                         return
                     value = []
                 case _:
-                    self._flows.host.submit(step, _Answer(self, result_of))
+                    self._flows.host.submit(step, AnswerToken(self, result_of))
                     return
 
     def _reason_not_to_wait(self) -> Exception | None:
@@ -461,74 +462,3 @@ class Run:
     def _undo(self, value: Any) -> None:
         if isinstance(value, Undoable):
             self._flows.undo(value)
-
-
-class _Answer:
-    """The token of one request of a flow."""
-
-    __slots__ = ("_run", "_shape")
-
-    def __init__(self, run: Run, shape: Callable[[Answer], Any]) -> None:
-        self._run = run
-        self._shape = shape
-
-    def complete(self, answer: Answer) -> None:
-        try:
-            value = self._shape(answer)
-        except KeeperError as error:
-            self.fail(error)
-            return
-        self._run.go_on(value, None)
-
-    def fail(self, error: KeeperError) -> None:
-        self._run.go_on(None, error)
-
-    def late(self, error: KeeperError) -> None:
-        self._run.late(error)
-
-
-class _Batch:
-    """Requests of a flow that were sent together."""
-
-    def __init__(self, run: Run, step: Together) -> None:
-        self._run = run
-        self._step = step
-        self._left = len(step.asks)
-        self._outcomes: list[Any] = [None] * len(step.asks)
-
-    def late(self, error: KeeperError) -> None:
-        self._run.late(error)
-
-    def submit(self, host: Host) -> None:
-        for place, ask in enumerate(self._step.asks):
-            host.submit(ask, _Part(self, place, self._step.shape))
-
-    def put(self, place: int, outcome: Any) -> None:
-        self._outcomes[place] = outcome
-        self._left -= 1
-        if not self._left:
-            self._run.go_on(self._outcomes, None)
-
-
-class _Part:
-    """The token of one of them."""
-
-    __slots__ = ("_batch", "_place", "_shape")
-
-    def __init__(self, batch: _Batch, place: int, shape: Callable[[Answer], Any]) -> None:
-        self._batch = batch
-        self._place = place
-        self._shape = shape
-
-    def complete(self, answer: Answer) -> None:
-        try:
-            outcome = self._shape(answer)
-        except KeeperError as error:
-            outcome = error
-        self._batch.put(self._place, outcome)
-
-    def fail(self, error: KeeperError) -> None:
-        self._batch.put(self._place, error)
-
-    def late(self, error: KeeperError) -> None:
-        self._batch.late(error)
