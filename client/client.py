@@ -442,7 +442,7 @@ class Client(BlockingAccess, OfferedRecipes[Blocking]):
 
     def is_lost(self) -> bool:
         """For recipes: whether the session is over, or may be by now."""
-        return self.state is ClientState.LOST
+        return self._live().is_lost()
 
     def now(self) -> Millis:
         """For recipes: the time of this client, monotonic."""

@@ -124,6 +124,10 @@ class Session:
         """The state now. It is LOST on time even if the background thread was kept from running."""
         return ClientState.LOST if self._core.is_lost(self._driver.now()) else self._core.state
 
+    def is_lost(self) -> bool:
+        """For recipes: whether the session is over, or may be by now."""
+        return self._core.is_ending or self.state is ClientState.LOST
+
     def now(self) -> Millis:
         """The time that the core is told."""
         return self._driver.now()

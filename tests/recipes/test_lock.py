@@ -8,6 +8,7 @@ from raykeeper.client.errors import LostError, RecipeError, SessionExpiredError,
 from raykeeper.client.recipes.steps import children
 from raykeeper.znodes.errors import BadArgumentsError, NoNodeError
 from raykeeper.znodes.requests import Create, Delete, SetData
+from tests.recipes.freezing import freeze_at
 from tests.recipes.giving_up import watches
 from tests.recipes.stage import Member, Stage
 
@@ -249,6 +250,18 @@ def test_the_end_of_the_session_ends_every_wait(stage: Stage) -> None:
         _ = wait.value
     with pytest.raises(SessionExpiredError):
         bob.lock(PATH).acquire()
+
+
+def test_a_holder_whose_session_is_being_closed_has_lost_it(stage: Stage) -> None:
+    alice, bob = stage.member(), stage.member()
+    held = alice.lock(PATH).acquire()
+    wait = bob.begin(bob.lock(PATH).acquire)
+    freeze_at(alice, 1)
+    alice.begin(alice.lock(PATH).contenders)  # a last request; what comes back is not seen
+    alice.core.close(alice.now())
+    assert held.lost.is_set()  # the servers may have ended it by now
+    alice.thaw()
+    assert wait.is_done
 
 
 def test_a_block_gives_back_what_it_holds(stage: Stage) -> None:

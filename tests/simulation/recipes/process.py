@@ -61,6 +61,7 @@ class Process(OfferedRecipes[Blocking]):
         core = self.core
         return not (
             self.is_killed
+            or core.is_ending
             or core.state is ClientState.LOST
             or core._is_doomed
             or core._liveness.is_over(self.now())
@@ -99,7 +100,9 @@ class Process(OfferedRecipes[Blocking]):
 
     def is_lost(self) -> bool:
         """Whether the session is over, or may be by now."""
-        return not self.may_act if self._is_seen else self.core.is_lost(self.now())
+        if self._is_seen:
+            return not self.may_act
+        return self.core.is_ending or self.core.is_lost(self.now())
 
     # The host of its flows.
 
