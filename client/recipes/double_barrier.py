@@ -178,7 +178,8 @@ class DoubleBarrier(Recipe[K]):
 
     def withdraw(self, entered: Entered) -> Flow[None]:
         """Be as one that died, as far as possible: the caller has an error to tell."""
-        self._entered = None
+        if self._entered is entered:
+            self._entered = None
         try:
             if self._aborts:
                 yield from self._break(entered.round)
@@ -203,6 +204,9 @@ class DoubleBarrier(Recipe[K]):
         except (Abandoned, KeeperError, RecipeError):
             yield from self.withdraw(entered)
             raise
+        if self._entered is not None:  # by a call beside this one, as by one that was given up
+            yield from self.withdraw(entered)
+            raise RecipeError(f"this one has entered {self.path} already")
         self._entered = entered
         return entered
 
@@ -343,7 +347,8 @@ class DoubleBarrier(Recipe[K]):
         """
         left, others = self._left(entered), self.size - 1
         mark = Create(self._mark(entered), b"", CreateMode.EPHEMERAL, None, 0)
-        also: list[TxnOp] = [mark, ReadStat(self._round), ReadStat(left)]
+        marks: list[TxnOp] = [mark, ReadStat(self._round), ReadStat(left)]
+        also = marks
         at_end: list[TxnOp] = [SetData(left, _OVER, ANY_VERSION)]
         if_all = [Compare(left, CompareField.NUM_CHILDREN, Relation.EQUAL, others)]
         if not others:
@@ -355,9 +360,12 @@ class DoubleBarrier(Recipe[K]):
                 yield from self._break(entered.round)
                 raise self._broken() from None
             except NoNodeError:
-                yield from ensure(left)
+                # With the first mark in one: alone it would stay if this one died in between.
+                also = [Create(left, b"", CreateMode.CONTAINER, None, 0), *marks]
+            except NodeExistsError:
+                also = marks
             else:
-                if not ended and results[2].num_children + results[3].num_children <= others:
+                if not ended and results[-2].num_children + results[-1].num_children <= others:
                     yield from self._break(entered.round)
                 return ended
         raise NoNodeError(left, "somebody deletes it again and again")
@@ -389,7 +397,7 @@ class DoubleBarrier(Recipe[K]):
 
         Raises:
             LostError: somebody deleted the seat, or the conditions of the end do not hold.
-            NoNodeError: `also` met it.
+            NoNodeError, NodeExistsError: `also` met it.
         """
         is_it: list[Compare] = self._is_round(entered.round)
         seat: TxnOp = Delete(entered.seat, ANY_VERSION)

@@ -203,9 +203,10 @@ class Elements(Recipe[K]):
         place: Any = yield from take_place(self._client, self._line, prefix, b"", what)
         yield from wait_in_line(place, before_me)
         bells: dict[str, Bell] = {path: Bell() for path in self.watched}
+        found: dict[str, list[str]] = {}
         try:
             while True:
-                got = yield from attempt((yield from self._watched_names(bells)))
+                got = yield from attempt((yield from self._watched_names(bells, found)))
                 if got is not None:
                     break
                 yield Wait((*bells.values(), place.bell))
@@ -221,19 +222,27 @@ class Elements(Recipe[K]):
         """Of the children of each that is watched: the elements to be had, in order."""
         return in_order(lists[0])
 
-    def _watched_names(self, bells: dict[str, Bell]) -> Flow[list[str]]:
+    def _watched_names(
+        self, bells: dict[str, Bell], found: dict[str, list[str]]
+    ) -> Flow[list[str]]:
+        """Read anew what has changed. Only that: what is set twice may fire, and be set still."""
         while True:
-            for bell in bells.values():
-                bell.take()
-            asks: list[Ask] = [Query(GetChildren, path, bells[path]) for path in bells]
-            lists = yield Together(asks)
-            for path, names in zip(bells, lists, strict=True):
+            changed: list[str] = [
+                path for path in bells if path not in found or bells[path].is_rung
+            ]
+            for path in changed:
+                bells[path].take()
+            asks: list[Ask] = [Query(GetChildren, path, bells[path]) for path in changed]
+            for path, names in zip(changed, (yield Together(asks)), strict=True):
                 if isinstance(names, NoNodeError):
+                    found.pop(path, None)
                     yield from ensure(path, stays=True)
                 elif isinstance(names, KeeperError):
                     raise names
-            if all(isinstance(names, list) for names in lists):
-                return self.available(lists)
+                else:
+                    found[path] = names
+            if len(found) == len(bells):
+                return self.available([found[path] for path in bells])
 
 
 def _still_set(bells: dict[str, Bell]) -> list[tuple[str, WatchKind, Bell]]:

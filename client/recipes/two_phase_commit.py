@@ -310,38 +310,34 @@ class TwoPhaseCommit(Recipe[K]):
 
     def _watch_coordinator(self, bells: dict[str, Bell]) -> Flow[Decision | None]:
         """Until there is a decision, or no coordinator (None)."""
-        watch: Bell | None = bells[self.path]
+        # One that has not rung is still set, and must not be set again (see _set_again).
+        decided, dead = bells[self.path], bells[self._coordinator]
+        decision = self._read((yield Query(GetData, self.path, decided))[0])
+        if decision is not None or (yield from look(self._coordinator, dead)) is None:
+            return decision
         while True:
-            decision = self._read((yield Query(GetData, self.path, watch))[0])
-            if decision is not None:
-                return decision
-            if watch is None:  # the event was of something else
-                watch = bells[self.path]
-                watch.take()
-                continue
-            bells[self._coordinator].take()
-            if (yield from look(self._coordinator, bells[self._coordinator])) is None:
-                return None
-            yield Wait(tuple(bells.values()))
-            watch = None if bells[self.path].is_rung else watch
+            yield Wait((decided, dead))
+            if decided.is_rung:
+                decision = self._read((yield Query(GetData, self.path))[0])
+                if decision is not None:
+                    return decision
+                decided.take()
+                decision = self._read((yield Query(GetData, self.path, decided))[0])
+                if decision is not None:
+                    return decision
+            if dead.is_rung:
+                dead.take()
+                if (yield from look(self._coordinator, dead)) is None:
+                    return None
 
     def _watch_votes(self, bells: dict[str, Bell], until: Millis | None) -> Flow[Decision]:
         seen: set[str] = set()
         votes = yield from self._votes_of()
+        found: dict[str, Any] = {}
         while True:
-            for bell in bells.values():
-                bell.take()
-            asks: list[Ask] = [
-                Query(GetData, self.path, bells[self.path]),
-                Query(GetChildren, self._present, bells[self._present]),
-                Query(GetChildren, self._votes, bells[self._votes]),
-            ]
-            answers = yield Together(asks)
-            for answer in answers:
-                if isinstance(answer, KeeperError):
-                    raise answer
-            decision = self._read(answers[0][0])
-            present, voted = set(answers[1]), set(answers[2])
+            yield from self._set_again(bells, found)
+            decision = self._read(found[self.path][0])
+            present, voted = set(found[self._present]), set(found[self._votes])
             if any(vote is None and site in voted for site, vote in votes.items()):
                 votes = yield from self._votes_of(votes)
             is_hopeless = any(
@@ -355,6 +351,20 @@ class TwoPhaseCommit(Recipe[K]):
                 return decision
             if not (yield Wait(tuple(bells.values()), until)):
                 return (yield from self._decide_now())
+
+    def _set_again(self, bells: dict[str, Bell], found: dict[str, Any]) -> Flow[None]:
+        """Read anew what has changed. Only that: what is set twice may fire, and be set still."""
+        changed: list[str] = [path for path in bells if path not in found or bells[path].is_rung]
+        for path in changed:
+            bells[path].take()
+        asks: list[Ask] = [
+            Query(GetData if path == self.path else GetChildren, path, bells[path])
+            for path in changed
+        ]
+        for path, answer in zip(changed, (yield Together(asks)), strict=True):
+            if isinstance(answer, KeeperError):
+                raise answer
+            found[path] = answer
 
     def _decide_now(self) -> Flow[Decision]:
         """COMMIT if all have voted so, else ABORT; or what somebody else decided."""
