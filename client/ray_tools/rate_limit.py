@@ -9,20 +9,23 @@
 It replaces a token bucket in a named actor, which forgets its count when it is restarted, blocks
 all when its calls pile up, and has two lives when its node only seemed to be dead.
 
-The bucket is one number: when it will be full, if nothing more is taken (the virtual scheduling of
+The bucket is one moment: when it will be full, if nothing more is taken (the virtual scheduling of
 the Generic Cell Rate Algorithm, ITU-T I.371). To take is to move that moment on, by a compare and
 set; how long to wait follows from it. So a wait is one write however long it is, whoever asked
 first is served first, and who dies while it waits has only used up its share.
 
-The time is that of the leader's transactions, which never goes back: `mtime` of the bucket's znode.
-A client knows it from its own writes, and counts on by its own clock, for at most RELEARN_MS.
+The time is that of the leader's transactions, `mtime` of the bucket's znode, carried on by the
+clocks of those who take: each knows it from its own writes, for at most RELEARN_MS, and leaves what
+it knows beside the moment. So it is never behind what anybody knew who has taken before: a leader's
+wall clock that is set back, or a next leader whose clock is behind, holds nobody up.
 
 The invariant: in any T seconds at most `burst + per_second * (T + D)` are taken, where D is how
 long ago the leader stamped what the client last wrote when it heard of that: a network delay. If
-the leader's wall clock is moved forward, or the next leader's is ahead, by some time, at most one
-more `burst` passes; if back, time stands still for as long and so does the limit.
+the leader's wall clock is moved forward, or the next leader's is ahead, at most one more `burst`
+passes, once. The clocks of clients drift by less than a thousandth, and so may the rate.
 """
 
+import re
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
@@ -34,7 +37,6 @@ from raykeeper.client.ray_tools.tool import Tool
 from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
 from raykeeper.client.recipes.replacing import (
     ATTEMPTS_MAX,
-    MISSING,
     Seen,
     replace,
     see,
@@ -48,7 +50,7 @@ RELEARN_MS: Final = 60_000
 """How long a client counts on from the leader's time: two clocks drift apart."""
 PER_SECOND_MAX: Final = 1_000_000
 BURST_MAX: Final = 1_000_000
-_DIGITS_MAX: Final = 20
+_CONTENT: Final = re.compile(rb"([0-9]{1,20}) ([0-9]{1,20})")
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -64,7 +66,7 @@ class Bucket(Recipe[K]):
         self._interval_us = round(1_000_000 / checked_rate(per_second))
         self._burst = checked_burst(burst)
         self._seen: Seen | None = None
-        self._ahead_ms = 0  # what the leader's time has over ours, at least
+        self._ahead_ms = -(1 << 62)  # what the leader's time has over ours, at least
         self._learned_ms: Millis | None = None
 
     @operation
@@ -102,7 +104,7 @@ class Bucket(Recipe[K]):
                 yield Wait((), due)
         except Abandoned:
             # If nobody took any since, those who come next need not wait for us.
-            yield from replace(self.path, before.value or b"0", mine)
+            yield from replace(self.path, before.value or b"", mine)
             raise
 
     def _reserve(self, span_us: int, until: Millis | None) -> Flow[tuple[Seen, Seen, Millis]]:
@@ -113,25 +115,30 @@ class Bucket(Recipe[K]):
         assert self._seen is not None
         for _ in range(ATTEMPTS_MAX):
             before, now = self._seen, (yield Now())
-            leader_us = (now + self._ahead_ms) * 1000
-            full_us = max(self._full_us(before), leader_us) + span_us
-            wait_us = full_us - self._burst * self._interval_us - leader_us
-            due = Millis(now + max(-(-wait_us // 1000), 0))
+            leader_us = self._time_us(before, now)
+            full_us = max(self._content(before)[0], leader_us) + span_us
+            due = self._due(full_us, now)
             if until is not None and due > until:
                 raise WaitTimeoutError(f"{self.path} has none before {due - now} ms")
-            is_done, now_there = yield from replace(self.path, b"%d" % full_us, before)
+            value = b"%d %d" % (full_us, leader_us)
+            is_done, now_there = yield from replace(self.path, value, before)
             self._seen = now_there
             if is_done:
-                yield from self._take_time(now_there)
-                return before, now_there, due
+                now = yield from self._take_time(now_there)
+                return before, now_there, self._due(full_us, now)
             yield from still_wanted()
         raise too_contended(self.path)
+
+    def _due(self, full_us: int, now: Millis) -> Millis:
+        """When what was taken last is there, by our time."""
+        wait_us = full_us - self._burst * self._interval_us - (now + self._ahead_ms) * 1000
+        return Millis(now + max(-(-wait_us // 1000), 0))
 
     def _learn(self) -> Flow[None]:
         """Learn the leader's time, by a write that changes nothing."""
         seen = self._seen or (yield from see(self.path))
         for _ in range(ATTEMPTS_MAX):
-            is_done, seen = yield from replace(self.path, seen.value or b"0", seen)
+            is_done, seen = yield from replace(self.path, seen.value or b"0 0", seen)
             if is_done:
                 self._seen = seen
                 yield from self._take_time(seen)
@@ -139,19 +146,28 @@ class Bucket(Recipe[K]):
             yield from still_wanted()
         raise too_contended(self.path)
 
-    def _take_time(self, written: Seen) -> Flow[None]:
-        assert written.stat is not None
-        self._learned_ms = yield Now()
-        assert self._learned_ms is not None
-        self._ahead_ms = written.stat.mtime - self._learned_ms
+    def _take_time(self, written: Seen) -> Flow[Millis]:
+        """Learn the time of what we wrote; our own time."""
+        self._learned_ms = now = yield Now()
+        self._time_us(written, now)
+        return Millis(now)
 
-    def _full_us(self, seen: Seen) -> int:
-        value = seen.value
-        if seen is MISSING or not value:
-            return 0
-        if len(value) > _DIGITS_MAX or not value.isdigit():
-            raise InvalidValueError(f"{self.path} holds no bucket: {value[:40]!r}")
-        return int(value)
+    def _time_us(self, seen: Seen, now: Millis) -> int:
+        """The time, which is not before anything that anybody knew who wrote what was seen."""
+        known_ms = self._content(seen)[1] // 1000
+        if seen.stat is not None:
+            known_ms = max(known_ms, seen.stat.mtime)
+        self._ahead_ms = max(self._ahead_ms, known_ms - now)
+        return (now + self._ahead_ms) * 1000
+
+    def _content(self, seen: Seen) -> tuple[int, int]:
+        """When it is full, and what the time was at least, in microseconds."""
+        if not seen.value:
+            return 0, 0
+        found = _CONTENT.fullmatch(seen.value)
+        if found is None:
+            raise InvalidValueError(f"{self.path} holds no bucket: {seen.value[:40]!r}")
+        return int(found[1]), int(found[2])
 
 
 class RateLimit(Tool):

@@ -8,6 +8,7 @@ from tests.simulation.recipes.counter import CounterScenario
 from tests.simulation.recipes.double_barrier import DoubleBarrierScenario
 from tests.simulation.recipes.election import ElectionScenario, LeaderLatchScenario
 from tests.simulation.recipes.fencing import FencingScenario
+from tests.simulation.recipes.gang import GangScenario
 from tests.simulation.recipes.group import GroupScenario
 from tests.simulation.recipes.lease import LeaseScenario
 from tests.simulation.recipes.lock import LockScenario, SimpleLockScenario
@@ -15,6 +16,7 @@ from tests.simulation.recipes.lock_queue import LockQueueScenario
 from tests.simulation.recipes.partitioner import PartitionerScenario
 from tests.simulation.recipes.published import PublishedScenario
 from tests.simulation.recipes.queue import PriorityQueueScenario, QueueScenario
+from tests.simulation.recipes.rate_limit import RateLimitScenario
 from tests.simulation.recipes.read_write_lock import ReadWriteLockScenario
 from tests.simulation.recipes.rendezvous import RendezvousScenario
 from tests.simulation.recipes.scenario import Scenario
@@ -49,4 +51,6 @@ SCENARIOS: Final[dict[str, type[Scenario]]] = {
     "priority_queue": PriorityQueueScenario,
     "lock_queue": LockQueueScenario,
     "two_phase_commit": TwoPhaseCommitScenario,
+    "gang": GangScenario,
+    "rate_limit": RateLimitScenario,
 }

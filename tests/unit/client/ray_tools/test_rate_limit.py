@@ -121,6 +121,18 @@ def test_a_client_that_counted_for_long_asks_for_the_time(stage: Stage) -> None:
     assert dict(member.asked) == {"Transaction": 2}
 
 
+def test_what_somebody_else_knows_of_the_time_is_not_forgotten(stage: Stage) -> None:
+    member = stage.member()
+    bucket(member, per_second=1).take()
+    # As after a leader whose clock is an hour ahead of this one's: somebody took a share there.
+    then_us = (stage.servers.clock.times().wall + 3_600_000) * 1000
+    member.ask(SetData(PATH, b"%d %d" % (then_us + 1_000_000, then_us), -1))
+    other = stage.member()
+    wait = other.begin(bucket(other, per_second=1).take, timeout_s=5)
+    stage.pass_time(1_050)
+    assert wait.is_done and wait.error is None
+
+
 def test_a_bucket_that_somebody_deleted_is_full(stage: Stage) -> None:
     member = stage.member()
     limited = bucket(member, per_second=1, burst=2)
