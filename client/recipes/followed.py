@@ -9,9 +9,9 @@ without a value, or a server knows the past no more (RESYNC), the znodes are rea
 Curator: `CuratorCache`, without polling.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from raykeeper.client.errors import KeeperError
+from raykeeper.client.errors import KeeperError, NoAuthError, NoNodeError
 from raykeeper.client.flows import Bell, Flow, Together
 from raykeeper.client.outstanding import Query, Unwatch, Watch
 from raykeeper.client.recipes.steps import children
@@ -91,15 +91,27 @@ class Followed:
             names = [
                 f"{name}/{child}"
                 for name, below in zip(names, lists, strict=True)
-                if not isinstance(below, KeeperError)
-                for child in below
+                for child in shown(below) or ()
             ]
         yield from self._read(names)
 
     def _read(self, names: list[str]) -> Flow[None]:
         found = yield Together([Query(GetData, join(self.root, name)) for name in names])
         for name, each in zip(names, found, strict=True):
-            if isinstance(each, KeeperError):
-                self.entries.pop(name, None)  # gone, or not for us
+            if (read := shown(each)) is None:
+                self.entries.pop(name, None)
             else:
-                self.entries[name] = Entry(*each)
+                self.entries[name] = Entry(*read)
+
+
+def shown(outcome: Any) -> Any:
+    """What one of several reads says; None if the znode is gone, or not for us.
+
+    Raises:
+        KeeperError: any other error, such as the end of the session, which says nothing about it.
+    """
+    if isinstance(outcome, NoNodeError | NoAuthError):
+        return None
+    if isinstance(outcome, KeeperError):
+        raise outcome
+    return outcome

@@ -29,7 +29,7 @@ from raykeeper.client.errors import (
 from raykeeper.client.flows import Abandoned, Bell, Flow, Together, Wait
 from raykeeper.client.outstanding import Query
 from raykeeper.client.recipes.background import Background
-from raykeeper.client.recipes.followed import Entry, Followed
+from raykeeper.client.recipes.followed import Entry, Followed, shown
 from raykeeper.client.recipes.holding import Held, keep
 from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
 from raykeeper.client.recipes.steps import (
@@ -208,8 +208,8 @@ class Group(Recipe[K]):
         """
         names = yield from children(self.path)
         found = yield Together([Query(GetData, join(self.path, name)) for name in names])
-        entries = zip(names, found, strict=True)
-        return _in_order({n: Entry(*e) for n, e in entries if not isinstance(e, KeeperError)})
+        reads = zip(names, map(shown, found), strict=True)
+        return _in_order({name: Entry(*read) for name, read in reads if read is not None})
 
     @operation
     def watch(self, callback: Callable[[GroupChange], object]) -> Flow["GroupWatch[K]"]:
@@ -296,7 +296,7 @@ def change_between(before: list[Member], now: list[Member]) -> GroupChange:
     old = {(each.token, each.name): each.data for each in before}
     new = {(each.token, each.name): each.data for each in now}
     return GroupChange(
-        now,
+        list(now),  # it is the user's
         [each for each in now if (each.token, each.name) not in old],
         [each for each in before if (each.token, each.name) not in new],
         [each for each in now if old.get((each.token, each.name), each.data) != each.data],

@@ -300,3 +300,26 @@ def test_arguments_that_are_none_are_refused(stage: Stage) -> None:
         membership.update("text")  # type: ignore[arg-type]
     with pytest.raises(BadArgumentsError):
         stage.member().group("workers")
+
+
+@pytest.mark.parametrize("point", range(1, 5))
+def test_a_session_that_ends_while_they_are_read_is_no_empty_group(
+    stage: Stage, point: int
+) -> None:
+    alice, bob = stage.member(), stage.member(session_timeout_ms=2_000)
+    alice.group(PATH).join("one")
+    told: list[GroupChange] = []
+    freeze_at(bob, point)
+    listing = bob.begin(bob.group(PATH).members)
+    watching = bob.begin(bob.group(PATH).watch, told.append)
+    bob.cut()
+    stage.pass_time(5_000)
+    bob.thaw()
+    bob.mend()
+    assert bob.is_lost()
+    for outcome in (listing, watching):
+        if outcome.error is not None:
+            assert isinstance(outcome.error, SessionExpiredError)
+    assert listing.error or [each.name for each in listing.value] == ["one"]
+    assert all([each.name for each in change.members] == ["one"] for change in told)
+    assert watching.error or told
