@@ -166,7 +166,7 @@ class Background(Recipe[K]):
             yield from self.work()
         except Abandoned:
             pass
-        except (KeeperError, RecipeError) as error:
+        except Exception as error:  # whatever it is, who waits or closes must be told
             self._failure = error
         self._is_over = True
         self.changed.ring()

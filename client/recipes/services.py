@@ -92,6 +92,10 @@ class ServiceWatch(Recipe[K]):
     @operation
     def close(self) -> Flow[None]:
         """Call nobody any more; again: nothing."""
+        yield from self.undo()
+
+    def undo(self) -> Flow[None]:
+        """For recipes: `close` as a part of another flow, or for whom nobody waited."""
         yield from ()
         self._is_closed = True
 
@@ -114,7 +118,7 @@ class ServiceDiscovery(Background[K]):
         path = checked_root(path)
         super().__init__(client, f"the cache of {path}")
         self.path = path
-        self._kind = kind
+        self._kind = _decoder_of(kind)
         self._on_malformed = on_malformed
         self._choose: Choose = RoundRobin()
         self._is_loaded = False
@@ -229,10 +233,11 @@ class ServiceDiscovery(Background[K]):
         """
         yield from self._load()
         watch: ServiceWatch[K] = ServiceWatch(self._client, service, callback)
+        self._watches = self._open_watches()
         self._watches.append(watch)
         for each, instances in sorted(self._services.items()):
             if service in (None, each):
-                yield Tell(watch.call, (ServiceChange(each, instances, instances, [], []),))
+                yield Tell(watch.call, (_change_between(each, [], instances),))
         return watch
 
     def work(self) -> Flow[None]:
@@ -271,7 +276,7 @@ class ServiceDiscovery(Background[K]):
                 self._services.setdefault(instance.service, []).append(instance)
         for instances in self._services.values():
             instances.sort(key=lambda each: (each.token, each.name))
-        self._watches = [watch for watch in self._watches if not watch.is_closed]
+        self._watches = self._open_watches()
         for service in sorted(before.keys() | self._services.keys()):
             old, new = before.get(service, []), self._services.get(service, [])
             if old != new:
@@ -279,14 +284,17 @@ class ServiceDiscovery(Background[K]):
                     if watch.service in (None, service):
                         yield from self.tell(watch.call, _change_between(service, old, new))
 
+    def _open_watches(self) -> list[ServiceWatch[K]]:
+        return [watch for watch in self._watches if not watch.is_closed]
+
     def _instance(self, key: str, entry: Entry) -> Flow[Instance | None]:
         service, _, name = key.partition("/")
         path = join(self.path, key)
         self._malformed.pop(path, None)
         try:
             written = _decode(entry.value)
-            metadata = msgspec.json.decode(written.metadata, type=self._kind)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            metadata = self._kind.decode(written.metadata)
+        except Exception as error:  # a type may check itself, by whatever it raises
             self._malformed[path] = str(error)
             if self._on_malformed is not None:
                 yield from self.tell(self._on_malformed, path, str(error))
@@ -301,11 +309,18 @@ def _change_between(service: str, old: list[Instance], new: list[Instance]) -> S
     now = {(each.token, each.name): each for each in new}
     return ServiceChange(
         service,
-        new,
+        list(new),  # it is the user's
         [each for key, each in now.items() if key not in before],
         [each for key, each in before.items() if key not in now],
         [each for key, each in now.items() if key in before and before[key] != each],
     )
+
+
+def _decoder_of(kind: Any) -> msgspec.json.Decoder[Any]:
+    try:
+        return msgspec.json.Decoder(kind)
+    except TypeError as error:
+        raise BadArgumentsError("", f"kind must be a type for msgspec: {error}") from None
 
 
 def _encoded(address: object, port: object, metadata: Any) -> bytes:

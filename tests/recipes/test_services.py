@@ -252,3 +252,52 @@ def test_arguments_that_are_none_are_refused(stage: Stage) -> None:
         services.register("web", "host", 1, name="a/b")
     with pytest.raises(BadArgumentsError):
         stage.member().services("services")
+
+
+class Strict(Struct):
+    shard: int
+
+    def __post_init__(self) -> None:
+        if self.shard < 0:
+            raise KeyError(self.shard)
+
+
+def test_a_type_that_checks_itself_by_any_error_ends_nothing(stage: Stage) -> None:
+    alice = stage.member()
+    services = alice.services(PATH, Strict)
+    services.register("web", "host", 1, {"shard": -1}, name="bad")
+    services.register("web", "host", 2, {"shard": 1}, name="good")
+    assert [each.name for each in services.instances("web")] == ["good"]
+    assert list(services.malformed()) == [f"{PATH}/web/bad"]
+    services.close()
+    assert stage.reported == []
+
+
+def test_a_type_that_cannot_be_read_is_refused(stage: Stage) -> None:
+    with pytest.raises(BadArgumentsError, match="kind"):
+        stage.member().services(PATH, int | float | Struct | Meta)
+
+
+def test_watches_that_are_closed_or_that_nobody_wants_are_forgotten(stage: Stage) -> None:
+    alice = stage.member()
+    services = alice.services(PATH)
+    for _ in range(100):
+        services.watch(alice.called.append).close()
+    assert len(services._watches) <= 1
+    outcome = alice.begin(services.watch, alice.called.append)
+    outcome.run.abandon()
+    register(alice, "web", 1)
+    assert alice.called == []
+
+
+def test_what_a_callback_does_to_its_lists_does_not_matter(stage: Stage) -> None:
+    alice = stage.member()
+    services = alice.services(PATH)
+    services.watch(lambda change: change.instances.clear())
+    told: list[int] = []
+    services.watch(lambda change: told.append(len(change.instances)))
+    register(alice, "web", 1)
+    services.watch(lambda change: change.instances.clear())
+    register(alice, "web", 2)
+    assert told == [1, 2]
+    assert [each.port for each in services.instances("web")] == [1, 2]
