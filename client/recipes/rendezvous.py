@@ -285,13 +285,14 @@ class Rendezvous(Holding[K, Meeting[K]]):
     def _form(self, number: int, names: list[str], mzxid: Zxid) -> Flow[None]:
         """Try to write the next generation. If it fails somebody else was there, or is gone."""
         found = yield Together([Query(GetData, join(self.path, name)) for name in names])
-        members = [
-            Participant(name, each[0], each[1].czxid)
-            for name, each in zip(names, found, strict=True)
-            if not isinstance(each, KeeperError)
-        ]
-        if len(members) == len(names):
-            yield from _write(self.path, _Generation(number, members), mzxid, members)
+        members: list[Participant] = []
+        for name, each in zip(names, found, strict=True):
+            if isinstance(each, NoNodeError):
+                return
+            if isinstance(each, KeeperError):
+                raise each  # it may not be read, and will not be
+            members.append(Participant(name, each[0], each[1].czxid))
+        yield from _write(self.path, _Generation(number, members), mzxid, members)
 
 
 def _generation_of(path: str, value: bytes) -> _Generation:

@@ -15,8 +15,9 @@ from raykeeper.client.errors import (
 from raykeeper.client.recipes.recipe import Blocking
 from raykeeper.client.recipes.rendezvous import DATA_BYTES_MAX, SIZE_MAX, Meeting
 from raykeeper.client.recipes.steps import children
-from raykeeper.znodes.errors import BadArgumentsError
-from raykeeper.znodes.requests import Create, Delete, SetData
+from raykeeper.znodes.acl import Acl, Permission
+from raykeeper.znodes.errors import BadArgumentsError, NoAuthError
+from raykeeper.znodes.requests import Create, CreateMode, Delete, SetData
 from tests.recipes.freezing import abandoned_at, freeze_at
 from tests.recipes.stage import Member, Outcome, Stage
 
@@ -356,3 +357,16 @@ def test_who_misses_its_own_meeting_comes_anew(stage: Stage) -> None:
     meetings[0].value.leave()
     come(bob, b"bob", 2)
     assert (late.value.generation, late.value.rank) == (3, 0)
+
+
+def test_who_may_not_be_read_by_the_others_is_an_error_and_no_endless_course(
+    stage: Stage,
+) -> None:
+    one, other = stage.member(), stage.member()
+    one.ask(Create(PATH, b"", 0))
+    nobody = [Acl(Permission.ALL, "digest", "nobody:")]
+    flags = CreateMode.EPHEMERAL | CreateMode.SEQUENTIAL
+    one.ask(Create(f"{PATH}/participant-", b"", flags, nobody, 0))
+    with pytest.raises(NoAuthError):
+        _ = come(other, size=2).value
+    assert len(places(one)) == 1
