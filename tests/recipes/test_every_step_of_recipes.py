@@ -14,6 +14,7 @@ from raykeeper.client.flows import Flow
 from raykeeper.client.recipes.background import Background
 from raykeeper.client.recipes.lock_queue import HeldElement
 from raykeeper.client.recipes.steps import children
+from raykeeper.client.recipes.two_phase_commit import Decision
 from raykeeper.znodes.requests import Delete
 from tests.recipes.giving_up import watches
 from tests.recipes.stage import Member, Outcome, Stage
@@ -188,14 +189,66 @@ def _follow(member: Member) -> Any:
 
 def _pick(member: Member) -> Any:
     services = member.services(PATH)
+    return _until(member, services, lambda: "s" in services._services)
 
-    def flow() -> Flow[Any]:
-        try:
-            yield from type(services).pick.flow(services, "s")
-        finally:
-            yield from services.undo()
 
-    return lambda: member.do(flow())
+def _register(member: Member) -> Any:
+    services = member.services(PATH)
+    return lambda timeout_s=None: services.register("s", "a", 1, None, "n", timeout_s)
+
+
+def _partitioner(member: Member) -> Any:
+    partitioner = member.partitioner(PATH, "ab")
+    return _until(member, partitioner, lambda: len(partitioner.owned) == 2)
+
+
+def _shares(alice: Member) -> Callable[[], object]:
+    partitioner = alice.partitioner(PATH, "ab")
+    partitioner.start()
+    return partitioner.close
+
+
+def _has_all(carol: Member) -> None:
+    partitioner = carol.partitioner(PATH, "ab")
+    partitioner.start()
+    assert len(partitioner.wait(timeout_s=0)) == 2
+
+
+def _published(member: Member) -> Any:
+    return lambda: member.published(PATH).publish({"a": b"1", "b": b"1"})
+
+
+def _publishes(alice: Member) -> Callable[[], object]:
+    alice.published(PATH).publish({"a": b"0", "b": b"0"})
+    return _nothing
+
+
+def _reads_a_whole(carol: Member) -> None:
+    published = carol.published(PATH)
+    values = published.read().values
+    assert values["a"] == values["b"]
+    published.publish({"c": b""})
+    assert len(carol.do(children(f"{PATH}/versions"))) == 1
+
+
+def _commits(alice: Member) -> Callable[[], object]:
+    trip = alice.two_phase_commit(PATH)
+    trip.begin(["a"])
+    trip.join("a")
+
+    def decide() -> None:
+        trip.vote("a", commit=True)
+        trip.decide()
+
+    return decide
+
+
+def _knows(carol: Member) -> None:
+    assert carol.two_phase_commit(PATH).outcome(timeout_s=0) is Decision.COMMIT
+
+
+def _pass(member: Member) -> Any:
+    return member.double_barrier(PATH, 2, on_crash="continue").cross
 
 
 CASES: dict[str, Case] = {
@@ -230,6 +283,14 @@ CASES: dict[str, Case] = {
     "watch_group": Case(_watch_group, lambda alice: _name(alice)().leave),
     "cache": Case(lambda member: member.tree_cache("/recipes").start, _changes),
     "rendezvous": Case(_join, _comes(_join), _meets(_join)),
+    "register": Case(
+        _register, lambda alice: _register(alice)().leave, lambda carol: _register(carol)(0)
+    ),
+    "pick": Case(_pick, lambda alice: lambda: _register(alice)()),
+    "partitioner": Case(_partitioner, _shares, _has_all),
+    "publish": Case(_published, _publishes, _reads_a_whole),
+    "commit": Case(lambda member: member.two_phase_commit(PATH).outcome, _commits, _knows),
+    "continued": Case(_pass, _comes(_pass), _meets(_pass)),
     "double_barrier": Case(_cross, _comes(_cross), _meets(_cross)),
 }
 
