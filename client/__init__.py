@@ -8,6 +8,7 @@ transaction.py, access.py       several operations as one; ACLs as users write t
 fencing.py, turns.py            a guard that refuses stale tokens; one at a time
 offered.py, recipes/            recipes as methods of both, one file each
 flows.py, running.py            how recipes run: generators, and what drives them
+ray_tools/, awaiting.py         for Ray's tasks and actors: elected actors, gangs, limits, …
 asking.py                       what both facades share: each operation described once, with
     arguments.py, rounds.py, results.py   checks, composed operations, results
 opening.py                      what a handle wants of its session

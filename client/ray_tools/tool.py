@@ -66,6 +66,8 @@ class Tool:
         with self._lock:
             client = self._current()
             if client is None:
+                if self._client is not None:
+                    self._client._live().end_soon()  # lost, or of an earlier task
                 self._task = task_end.running_task()
                 client = connect(self.ensemble, self._session_timeout_s)
                 self._client = client

@@ -266,6 +266,10 @@ def test_a_rate_over_tasks_and_actors(shared: Ensemble) -> None:
     assert ray.get([*tasks, caller.take.remote(limit, 6)]) == [*range(6), 6]
     limit.take()
     assert time.monotonic() - begun > 12 / 20, "13 were taken after the first one"
+    lost = limit.client()
+    lost.close()
+    limit.take()
+    assert limit.client().session_id != lost.session_id
     limit.close()
 
 

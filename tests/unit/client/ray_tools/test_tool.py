@@ -6,8 +6,12 @@ from typing import Any
 
 import pytest
 
-from raykeeper.client.errors import BadArgumentsError, WrongContextError
+from raykeeper.client.errors import BadArgumentsError, LostError, WrongContextError
+from raykeeper.client.ray_tools import ConcurrencyLimit, Gang
 from raykeeper.client.ray_tools.tool import Entered, Tool
+from raykeeper.client.recipes.steps import children
+from raykeeper.znodes.requests import Delete
+from tests.recipes.stage import Stage
 
 
 @pytest.mark.parametrize(
@@ -38,3 +42,36 @@ def test_an_event_loop_is_not_blocked() -> None:
         await tool.aclose()
 
     asyncio.run(main())
+
+
+def test_a_block_holds_and_gives_back() -> None:
+    member = Stage().member()
+
+    class Here(ConcurrencyLimit):
+        def client(self) -> Any:
+            return member
+
+    limit = Here("coord", "/x", 1)
+    with limit as held:
+        assert member.do(children("/x")) == [held.path.rpartition("/")[2]]
+    assert member.do(children("/x")) == []
+    with pytest.raises(LookupError), limit:
+        raise LookupError
+    assert member.do(children("/x")) == []
+    with pytest.raises(LostError), limit as held:
+        member.ask(Delete(held.path, -1))
+    with pytest.raises(LookupError), limit as held:
+        member.ask(Delete(held.path, -1))
+        raise LookupError("which is the error that counts")
+
+
+def test_a_gang_is_a_block_too() -> None:
+    member = Stage().member()
+
+    class Here(Gang):
+        def client(self) -> Any:
+            return member
+
+    for generation in (1, 2):
+        with Here("coord", "/x", 1) as meeting:
+            assert (meeting.generation, meeting.rank) == (generation, 0)
