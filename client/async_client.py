@@ -358,6 +358,8 @@ class AsyncClient(AsyncAccess, OfferedRecipes[Awaited]):
         """For the driver: call the listeners."""
         if state is ClientState.LOST:
             self._flows.ended(self._core.end_error())
+        elif state is not ClientState.SUSPENDED:
+            self._flows.connected(read_only=state is ClientState.CONNECTED_READ_ONLY)
         for listener in tuple(self._listeners):
             if self._call(listener, state) is True:
                 self.remove_listener(listener)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from raykeeper.client.effects import Answer
 from raykeeper.client.errors import KeeperError
+from raykeeper.client.outstanding import Ask
 
 if TYPE_CHECKING:
     from raykeeper.client.flows import Host, Run, Together
@@ -16,10 +17,11 @@ if TYPE_CHECKING:
 class AnswerToken:
     """The token of one request of a flow."""
 
-    __slots__ = ("_run", "_shape")
+    __slots__ = ("_ask", "_run", "_shape")
 
-    def __init__(self, run: "Run", shape: Callable[[Answer], Any]) -> None:
+    def __init__(self, run: "Run", ask: Ask, shape: Callable[[Answer], Any]) -> None:
         self._run = run
+        self._ask = ask
         self._shape = shape
 
     def complete(self, answer: Answer) -> None:
@@ -31,7 +33,8 @@ class AnswerToken:
         self._run.go_on(value, None)
 
     def fail(self, error: KeeperError) -> None:
-        self._run.go_on(None, error)
+        if not self._run.asks_again(self._ask, self, error):
+            self._run.go_on(None, error)
 
     def late(self, error: KeeperError) -> None:
         self._run.late(error)
@@ -51,7 +54,10 @@ class Batch:
 
     def submit(self, host: "Host") -> None:
         for place, ask in enumerate(self._step.asks):
-            host.submit(ask, _Part(self, place, self._step.shape))
+            host.submit(ask, _Part(self, place, ask, self._step.shape))
+
+    def asks_again(self, ask: Ask, token: object, error: KeeperError) -> bool:
+        return self._run.asks_again(ask, token, error)
 
     def put(self, place: int, outcome: Any) -> None:
         self._outcomes[place] = outcome
@@ -63,11 +69,12 @@ class Batch:
 class _Part:
     """The token of one of them."""
 
-    __slots__ = ("_batch", "_place", "_shape")
+    __slots__ = ("_ask", "_batch", "_place", "_shape")
 
-    def __init__(self, batch: Batch, place: int, shape: Callable[[Answer], Any]) -> None:
+    def __init__(self, batch: Batch, place: int, ask: Ask, shape: Callable[[Answer], Any]) -> None:
         self._batch = batch
         self._place = place
+        self._ask = ask
         self._shape = shape
 
     def complete(self, answer: Answer) -> None:
@@ -78,7 +85,8 @@ class _Part:
         self._batch.put(self._place, outcome)
 
     def fail(self, error: KeeperError) -> None:
-        self._batch.put(self._place, error)
+        if not self._batch.asks_again(self._ask, self, error):
+            self._batch.put(self._place, error)
 
     def late(self, error: KeeperError) -> None:
         self._batch.late(error)

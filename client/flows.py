@@ -39,6 +39,7 @@ from raykeeper.client.outstanding import Ask
 from raykeeper.client.results import result_of
 from raykeeper.client.watched_event import WatchedEvent
 from raykeeper.zab.ids import Millis
+from raykeeper.znodes.errors import NotReadOnlyError
 
 T = TypeVar("T")
 
@@ -200,6 +201,8 @@ class Flows:
         self._end: KeeperError | None = None
         self._waiting: dict[Run, None] = {}
         self._leaving: dict[Run, None] = {}
+        self._takes_writes = False
+        self._refused: list[tuple[Ask, Any]] = []
         self._when_left: list[Callable[[], object]] = []
 
     @property
@@ -259,9 +262,27 @@ class Flows:
     def ended(self, cause: KeeperError) -> None:
         """The session is over: nobody waits any more."""
         self._end = cause
+        self._ask_again()
         for run in list(self._waiting):
             if run in self._waiting:  # one that was interrupted may have rung the bell of another
                 run.interrupt(cause)
+
+    def connected(self, *, read_only: bool) -> None:
+        """There is a server; if it has a leader, what one without refused is given back."""
+        self._takes_writes = not read_only
+        if self._takes_writes:
+            self._ask_again()
+
+    def add_refused(self, ask: Ask, token: Any) -> None:
+        """For `Run`: a request that is to be made again then."""
+        self._refused.append((ask, token))
+        if self._takes_writes:  # it was refused before, and is told so in its turn
+            self._ask_again()
+
+    def _ask_again(self) -> None:
+        refused, self._refused = self._refused, []
+        for ask, token in refused:
+            self.host.submit(ask, token)
 
     def add_waiting(self, run: "Run") -> None:
         """For `Run`: it came to a Wait."""
@@ -324,6 +345,18 @@ class Run:
             self.abandon()
             owner.fail(error)
 
+    def asks_again(self, ask: Ask, token: Any, error: KeeperError) -> bool:
+        """For tokens: whether a write that was refused for now is to be repeated later.
+
+        Who gives something back has nobody to tell, and else it would stay for as long as the
+        session lives: a server without a leader takes no writes (`read_only`).
+        """
+        flows = self._flows
+        if not isinstance(error, NotReadOnlyError) or self not in flows._leaving or flows._end:
+            return False
+        flows.add_refused(ask, token)
+        return True
+
     def interrupt(self, error: Exception) -> None:
         """Raise `error` where the flow waits."""
         assert self._wait is not None
@@ -364,7 +397,7 @@ class Run:
                             return
                         value = True
                 case Request():
-                    self._flows.host.submit(step.ask, AnswerToken(self, step.shape))
+                    self._flows.host.submit(step.ask, AnswerToken(self, step.ask, step.shape))
                     return
                 case Together():
                     if step.asks:
@@ -372,7 +405,7 @@ class Run:
                         return
                     value = []
                 case _:
-                    self._flows.host.submit(step, AnswerToken(self, result_of))
+                    self._flows.host.submit(step, AnswerToken(self, step, result_of))
                     return
 
     def _reason_not_to_wait(self) -> Exception | None:

@@ -288,6 +288,8 @@ class Session:
         """For the driver: queue the calls of the listeners."""
         if state is ClientState.LOST:
             self._flows.ended(self._core.end_error())
+        elif state is not ClientState.SUSPENDED:
+            self._flows.connected(read_only=state is ClientState.CONNECTED_READ_ONLY)
         for listener in tuple(self._listeners):
             self._dispatch.put(partial(self._tell, listener, state))
 

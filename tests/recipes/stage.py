@@ -314,5 +314,7 @@ class Member(OfferedRecipes[Blocking]):
             case ChangeState():
                 if effect.state is ClientState.LOST:
                     self.flows.ended(self.core.end_error())
+                elif effect.state is ClientState.CONNECTED:
+                    self.flows.connected(read_only=False)
             case _:
                 raise AssertionError(effect)

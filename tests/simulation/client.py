@@ -307,6 +307,7 @@ class SimClient:
             case ChangeState():
                 self.log.becomes(effect.state)
                 self._checks.clients.becomes(self, effect.state)
+                self._becomes(effect.state)
                 if effect.state is ClientState.LOST:
                     self._checks.clients.lost(self, effect.cause)
                     self._ended()
@@ -346,6 +347,9 @@ class SimClient:
 
     def _told(self, told: EventTold) -> None:
         pass
+
+    def _becomes(self, state: ClientState) -> None:
+        """The handle has a new state."""
 
     def _ended(self) -> None:
         """The handle is LOST."""

@@ -13,6 +13,7 @@ from raykeeper.client.effects import Answer
 from raykeeper.client.errors import KeeperError
 from raykeeper.client.flows import Bell
 from raykeeper.client.outstanding import Ask
+from raykeeper.client.states import ClientState
 from raykeeper.client.watched_event import EventType
 from raykeeper.zab.ids import Millis, ServerId
 from tests.simulation.checks.event_told import EventTold
@@ -144,6 +145,11 @@ class Member(SimClient):
                 watcher.ring(event)
             else:
                 watcher.ring(event._replace(more=watcher in told.are_told_more))
+
+    def _becomes(self, state: ClientState) -> None:
+        is_connected = state in (ClientState.CONNECTED, ClientState.CONNECTED_READ_ONLY)
+        if is_connected and self.program is not None:
+            self.program.flows.connected(read_only=state is ClientState.CONNECTED_READ_ONLY)
 
     def _ended(self) -> None:
         if self.program is not None:

@@ -1,6 +1,7 @@
 """What runs flows: steps, giving up at any point, the end of the session."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -24,7 +25,12 @@ from raykeeper.client.outstanding import Query
 from raykeeper.client.states import ClientState
 from raykeeper.client.watched_event import EventType, WatchedEvent
 from raykeeper.zab.ids import ZERO, Millis
-from raykeeper.znodes.errors import NoNodeError, OperationTimeoutError, SessionExpiredError
+from raykeeper.znodes.errors import (
+    NoNodeError,
+    NotReadOnlyError,
+    OperationTimeoutError,
+    SessionExpiredError,
+)
 from raykeeper.znodes.replies import ChildrenRead
 from raykeeper.znodes.requests import Delete, GetChildren
 
@@ -331,6 +337,39 @@ def test_an_answer_that_is_late_ends_the_wait_but_not_the_flow(desk: Desk, toget
     assert desk.answer() is DELETE  # the prize is undone
     assert desk.reported == []
     assert told == [OperationTimeoutError]
+
+
+@pytest.mark.parametrize("together", [True, False])
+@pytest.mark.parametrize("is_over", [True, False])
+def test_what_cannot_be_given_back_now_is_given_back_later(
+    desk: Desk, together: bool, is_over: bool
+) -> None:
+    def flow(bell: Bell) -> Flow[None]:
+        with suppress(NotReadOnlyError):  # who waits for it is told
+            yield DELETE
+        try:
+            yield Wait((bell,))
+        except Abandoned:
+            yield Together([DELETE]) if together else DELETE
+            raise
+
+    run, told = start(desk, flow(Bell()))
+    desk.answer(error=NotReadOnlyError())
+    run.abandon()
+    desk.answer(error=NotReadOnlyError())
+    assert desk.waiting == []
+    assert not run.is_done
+    if is_over:
+        desk.flows.ended(SessionExpiredError())
+        desk.answer(error=SessionExpiredError())
+    else:
+        desk.flows.connected(read_only=True)
+        assert desk.waiting == []
+        desk.flows.connected(read_only=False)
+        desk.answer(error=NotReadOnlyError())  # it was refused before that
+        assert desk.answer() is DELETE
+    assert run.is_done
+    assert (told, desk.reported, desk.flows.is_leaving) == ([], [], False)
 
 
 def test_when_all_that_was_given_up_is_given_back(desk: Desk) -> None:
