@@ -14,21 +14,23 @@ or to the end of its session, which comes as soon as its process is known to be 
 shows where Ray runs it.
 """
 
+import logging
 import os
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
 
 from raykeeper.client.errors import InvalidValueError
+from raykeeper.client.flows import Flow
 from raykeeper.client.ray_tools.tool import Tool
-from raykeeper.client.recipes.group import Group, GroupChange, GroupWatch, Member, Membership
-from raykeeper.client.recipes.recipe import Awaited, Blocking, FlowRunner
+from raykeeper.client.recipes.group import Group, GroupChange, GroupWatch, Listed, Member
+from raykeeper.client.recipes.recipe import Awaited, Blocking, FlowRunner, K, operation
 from raykeeper.client.recipes.steps import checked_bytes
 from raykeeper.zab.ids import Zxid
 
-T = TypeVar("T")
+log = logging.getLogger("raykeeper.client")
 
 
 class Whereabouts(Struct, frozen=True):
@@ -69,8 +71,25 @@ class WorkersChange(Struct, frozen=True):
     """Those that have left, or died."""
 
 
+class WorkerMembership(Listed[K]):
+    """A worker of this session. `lost` only if the session ends, or somebody takes the name."""
+
+    @operation
+    def update(self, data: bytes) -> Flow[None]:
+        """Replace the data, for as long as it is a member.
+
+        Raises:
+            LostError: it is lost, or has left.
+            KeeperError: as for every call.
+        """
+        yield from self.replace_data(_whereabouts(data))
+
+
 class WorkerGroup(Tool):
-    """A group of workers, by name. It pickles; see the module."""
+    """A group of workers, by name. It pickles; see the module.
+
+    Whoever is in the group and is no worker is left out, and logged.
+    """
 
     def on(self, client: FlowRunner) -> Group[Any]:
         """The group, of a client that the caller has. Data are a `Whereabouts` as JSON."""
@@ -78,7 +97,7 @@ class WorkerGroup(Tool):
 
     def join(
         self, name: str | None = None, data: bytes = b"", timeout_s: float | None = None
-    ) -> Membership[Blocking]:
+    ) -> WorkerMembership[Blocking]:
         """Become a member, until `leave` or the end of this process's session.
 
         Args:
@@ -93,12 +112,14 @@ class WorkerGroup(Tool):
             WrongContextError: in an event loop.
             KeeperError: as for every call.
         """
-        group: Group[Blocking] = self.on(self.client())
-        return group.join(name, _whereabouts(data), timeout_s)
+        client = self.client()
+        joining = self._joining(client, name, data, timeout_s)
+        membership: WorkerMembership[Blocking] = client.run_flow(joining, "join")
+        return membership
 
     async def join_async(
         self, name: str | None = None, data: bytes = b"", timeout_s: float | None = None
-    ) -> Membership[Awaited]:
+    ) -> WorkerMembership[Awaited]:
         """`join`, to be awaited in any event loop; so is the membership's `leave`.
 
         Raises:
@@ -106,29 +127,29 @@ class WorkerGroup(Tool):
             BadArgumentsError: an argument is not acceptable.
             KeeperError: as for every call.
         """
-        group: Group[Awaited] = self.on(await self.awaiting())
-        return await group.join(name, _whereabouts(data), timeout_s)
+        awaiting = await self.awaiting()
+        joining = self._joining(awaiting, name, data, timeout_s)
+        membership: WorkerMembership[Awaited] = await awaiting.run_flow(joining, "join")
+        return membership
 
     def members(self) -> list[Worker]:
         """Who is there, in the order of joining.
 
         Raises:
-            InvalidValueError: somebody is there who is no worker.
             WrongContextError: in an event loop.
             KeeperError: as for every call.
         """
         group: Group[Blocking] = self.on(self.client())
-        return [worker_of(self.path, each) for each in group.members()]
+        return workers_of(self.path, group.members())
 
     async def members_async(self) -> list[Worker]:
         """`members`, to be awaited in any event loop.
 
         Raises:
-            InvalidValueError: somebody is there who is no worker.
             KeeperError: as for every call.
         """
         group: Group[Awaited] = self.on(await self.awaiting())
-        return [worker_of(self.path, each) for each in await group.members()]
+        return workers_of(self.path, await group.members())
 
     def watch(self, callback: Callable[[WorkersChange], object]) -> GroupWatch[Blocking]:
         """Have `callback` called with who is there, now and after each change, until it is closed.
@@ -156,14 +177,27 @@ class WorkerGroup(Tool):
     def _telling(
         self, callback: Callable[[WorkersChange], object]
     ) -> Callable[[GroupChange], object]:
-        def workers(members: list[Member]) -> list[Worker]:
-            return [worker_of(self.path, each) for each in members]
-
         def tell(change: GroupChange) -> object:
             parts = change.members, change.joined, change.left
-            return callback(WorkersChange(*(workers(part) for part in parts)))
+            return callback(WorkersChange(*(workers_of(self.path, part) for part in parts)))
 
         return tell
+
+    def _joining(
+        self, client: FlowRunner, name: str | None, data: bytes, timeout_s: float | None
+    ) -> Flow[Any]:
+        return self.on(client).joining(name, _whereabouts(data), timeout_s, WorkerMembership)
+
+
+def workers_of(path: str, members: list[Member]) -> list[Worker]:
+    """What those who are workers say of themselves."""
+    workers = []
+    for member in members:
+        try:
+            workers.append(worker_of(path, member))
+        except InvalidValueError as error:
+            log.warning("%s", error)
+    return workers
 
 
 def worker_of(path: str, member: Member) -> Worker:

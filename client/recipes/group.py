@@ -83,8 +83,8 @@ class GroupChange(Struct, frozen=True):
     """Those whose data are new."""
 
 
-class Membership(Held[K]):
-    """A membership of this session. `lost` only if the session ends, or somebody takes the name."""
+class Listed(Held[K]):
+    """A member of this session. `lost` only if the session ends, or somebody takes the name."""
 
     def __init__(self, client: FlowRunner, path: str, token: Zxid, data: bytes) -> None:
         """Use `Group.join`."""
@@ -96,18 +96,13 @@ class Membership(Held[K]):
         """Of the member."""
         return self.path.rpartition("/")[2]
 
-    @operation
-    def update(self, data: bytes) -> Flow[None]:
-        """Replace the data, for as long as it is a member.
+    def replace_data(self, data: bytes) -> Flow[None]:
+        """For recipes: what others see of it is this from now on.
 
         Raises:
             LostError: it is lost, or has left.
             KeeperError: as for every call.
         """
-        yield from self.replace_data(checked_bytes("data", data))
-
-    def replace_data(self, data: bytes) -> Flow[None]:
-        """For recipes: `update` as a part of another flow."""
         self.lost.check()
         if self._is_released:
             raise LostError(f"{self.what} was left before")
@@ -167,6 +162,20 @@ class Membership(Held[K]):
         yield from transact([op], [is_mine])
 
 
+class Membership(Listed[K]):
+    """A member with data of any kind."""
+
+    @operation
+    def update(self, data: bytes) -> Flow[None]:
+        """Replace the data, for as long as it is a member.
+
+        Raises:
+            LostError: it is lost, or has left.
+            KeeperError: as for every call.
+        """
+        yield from self.replace_data(checked_bytes("data", data))
+
+
 class Group(Recipe[K]):
     """A group, for members and for those who want to know them."""
 
@@ -192,12 +201,22 @@ class Group(Recipe[K]):
             BadArgumentsError: an argument is not acceptable.
             KeeperError: as for every call.
         """
+        membership: Membership[K] = yield from self.joining(name, data, timeout_s)
+        return membership
+
+    def joining(
+        self,
+        name: str | None,
+        data: bytes,
+        timeout_s: float | None,
+        kind: type[Listed[Any]] = Membership,
+    ) -> Flow[Any]:
+        """`join` as a part of another flow; a member of this `kind`."""
         data = checked_bytes("data", data)
         if name is not None:
             checked_name(self.path, name)
         yield give_up_after(timeout_s, f"{self.path} has another member {name}")
-        membership: Membership[K] = yield from become_member(self._client, self.path, name, data)
-        return membership
+        return (yield from become_member(self._client, self.path, name, data, kind))
 
     @operation
     def members(self) -> Flow[list[Member]]:
@@ -260,10 +279,10 @@ def become_member(
     path: str,
     name: str | None,
     data: bytes,
-    kind: type[Membership[Any]] = Membership,
+    kind: type[Listed[Any]] = Membership,
     prefix: str = PREFIX,
 ) -> Flow[Any]:
-    """`join` as a part of another flow; a membership of this `kind`.
+    """`join` as a part of another flow; a member of this `kind`.
 
     Raises:
         KeeperError: what a request failed with.

@@ -22,7 +22,7 @@ from raykeeper.client.errors import BadArgumentsError, KeeperError, LostError, R
 from raykeeper.client.flows import Abandoned, Flow, Tell, Wait
 from raykeeper.client.recipes.background import Background
 from raykeeper.client.recipes.followed import Entry, Followed
-from raykeeper.client.recipes.group import Membership, become_member, checked_name
+from raykeeper.client.recipes.group import Listed, become_member, checked_name
 from raykeeper.client.recipes.picking import Choose, Instance, RoundRobin
 from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
 from raykeeper.client.recipes.steps import checked_root, give_up_after
@@ -56,7 +56,7 @@ class ServiceChange(Struct, frozen=True):
     """Those whose address, port or metadata are new."""
 
 
-class Registration(Membership[K]):
+class Registration(Listed[K]):
     """An instance of this session, until `leave` or the end of the session."""
 
     @operation

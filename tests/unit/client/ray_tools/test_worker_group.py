@@ -7,7 +7,12 @@ import pytest
 
 from raykeeper.client.errors import BadArgumentsError, InvalidValueError
 from raykeeper.client.ray_tools import WorkerGroup
-from raykeeper.client.ray_tools.worker_group import WorkersChange, _whereabouts, worker_of
+from raykeeper.client.ray_tools.worker_group import (
+    WorkersChange,
+    _whereabouts,
+    worker_of,
+    workers_of,
+)
 from tests.recipes.stage import Stage
 
 PATH = "/workers/app"
@@ -35,6 +40,32 @@ def test_a_member_that_is_no_worker_is_an_error() -> None:
     group.join("stranger", b"hello")
     with pytest.raises(InvalidValueError, match="stranger is no worker"):
         worker_of(PATH, group.members()[0])
+
+
+def test_who_is_no_worker_is_left_out() -> None:
+    stage = Stage()
+    one, other = stage.member(), stage.member()
+    workers = WorkerGroup("coord", PATH)
+    told: list[WorkersChange] = []
+    workers.on(other).watch(workers._telling(told.append))
+    stranger = workers.on(one).join("stranger", b"hello")
+    one.do(workers._joining(one, "worker", b"", None))
+    stranger.leave()
+    stage.rest()
+    assert [each.name for each in workers_of(PATH, workers.on(other).members())] == ["worker"]
+    assert [[each.name for each in change.workers] for change in told] == [
+        *([], [], ["worker"], ["worker"])
+    ]
+
+
+def test_a_worker_with_new_data_is_the_same_worker() -> None:
+    stage = Stage()
+    one, other = stage.member(), stage.member()
+    workers = WorkerGroup("coord", PATH)
+    me = one.do(workers._joining(one, "worker", b"old", None))
+    me.update(b"new")
+    (worker,) = workers_of(PATH, workers.on(other).members())
+    assert (worker.data, worker.pid, worker.token) == (b"new", os.getpid(), me.token)
 
 
 def test_data_are_bytes() -> None:
