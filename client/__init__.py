@@ -5,7 +5,7 @@ with_session.py, task_end.py    sessions of Ray tasks: for one call, and never l
 client.py, async_client.py      the two facades: blocking, and to await; with
     blocking_access.py, async_access.py   ACLs, identities, quotas
 transaction.py, access.py       several operations as one; ACLs as users write them
-fencing.py, turns.py            a guard that refuses stale tokens; one at a time
+fencing.py, fair_mutex.py       a guard that refuses stale tokens; one at a time
 offered.py, recipes/            recipes as methods of both, one file each
 flows.py, running.py            how recipes run: generators, and what drives them
 ray_tools/, awaiting.py         for Ray's tasks and actors: elected actors, gangs, limits, …

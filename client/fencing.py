@@ -34,11 +34,11 @@ from raykeeper.client.errors import (
     RecipeError,
     StaleTokenError,
 )
+from raykeeper.client.fair_mutex import FairMutex
 from raykeeper.client.flows import Flow
 from raykeeper.client.outstanding import Query
 from raykeeper.client.recipes.recipe import Awaited, Blocking, FlowRunner, K, Recipe, operation
 from raykeeper.client.recipes.steps import ATTEMPTS_MAX, checked_root, create, set_value
-from raykeeper.client.turns import Turns
 from raykeeper.znodes.requests import GetData
 from raykeeper.znodes.stat import Stat
 
@@ -82,7 +82,7 @@ class FencedResource:
         self._what = what
         self._seen = Seen()
         self._lock = threading.Lock()
-        self._turns = Turns()
+        self._turns = FairMutex()
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError("a guard stays beside what it guards: a copy would have seen other tokens")
@@ -124,7 +124,7 @@ class Use:
         self._shared = shared
 
     def __enter__(self) -> None:
-        self._guard._turns.begin()
+        self._guard._turns.acquire()
         self._check()
 
     def __exit__(
@@ -133,10 +133,10 @@ class Use:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._guard._turns.end()
+        self._guard._turns.release()
 
     async def __aenter__(self) -> None:
-        await self._guard._turns.wait()
+        await self._guard._turns.acquire_async()
         self._check()
 
     async def __aexit__(
@@ -145,13 +145,13 @@ class Use:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._guard._turns.end()
+        self._guard._turns.release()
 
     def _check(self) -> None:
         try:
             self._guard.check(self._token, shared=self._shared)
         except BaseException:
-            self._guard._turns.end()
+            self._guard._turns.release()
             raise
 
 
@@ -163,7 +163,7 @@ class DurableFencedResource(Recipe[K]):
         super().__init__(client)
         self.path = checked_root(path)
         self._seen = Seen()
-        self._turns = Turns()
+        self._turns = FairMutex()
 
     @property
     def newest(self) -> int:
@@ -234,11 +234,11 @@ class DurableUse(Generic[K]):
 
     def __enter__(self: "DurableUse[Blocking]") -> None:
         turns = self._guard._turns
-        turns.begin()
+        turns.acquire()
         try:
             self._guard.check(self._token, shared=self._shared)
         except BaseException:
-            turns.end()
+            turns.release()
             raise
 
     def __exit__(
@@ -247,15 +247,15 @@ class DurableUse(Generic[K]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._guard._turns.end()
+        self._guard._turns.release()
 
     async def __aenter__(self: "DurableUse[Awaited]") -> None:
         turns = self._guard._turns
-        await turns.wait()
+        await turns.acquire_async()
         try:
             await self._guard.check(self._token, shared=self._shared)
         except BaseException:
-            turns.end()
+            turns.release()
             raise
 
     async def __aexit__(
@@ -264,7 +264,7 @@ class DurableUse(Generic[K]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._guard._turns.end()
+        self._guard._turns.release()
 
 
 def _seen_in(value: bytes, path: str) -> Seen:

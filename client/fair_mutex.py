@@ -1,4 +1,4 @@
-"""Turns: one at a time, threads and tasks alike, in the order in which they came.
+"""A fair mutex: one at a time, threads and tasks alike, in the order in which they came.
 
 What `threading.Lock` is for threads and `asyncio.Lock` for the tasks of one loop. The invariant of
 this file: a turn that was given is ended exactly once, also if whoever waited for it has gone.
@@ -14,7 +14,7 @@ from raykeeper.client.errors import WrongContextError
 from raykeeper.client.loop_thread import in_running_loop
 
 
-class Turns:
+class FairMutex:
     """Whose turn it is."""
 
     def __init__(self) -> None:
@@ -22,7 +22,7 @@ class Turns:
         self._is_taken = False
         self._queue: deque[Future[None]] = deque()
 
-    def begin(self) -> None:
+    def acquire(self) -> None:
         """Wait for a turn, in a thread.
 
         Raises:
@@ -39,7 +39,7 @@ class Turns:
             self._give_up(turn)
             raise
 
-    async def wait(self) -> None:
+    async def acquire_async(self) -> None:
         """Wait for a turn, in a task."""
         turn = self._ask()
         if turn.done():
@@ -50,7 +50,7 @@ class Turns:
             self._give_up(turn)
             raise
 
-    def end(self) -> None:
+    def release(self) -> None:
         """The turn is over; the next one's begins."""
         with self._lock:
             while self._queue:
@@ -75,7 +75,7 @@ class Turns:
     def _give_up(self, turn: "Future[None]") -> None:
         if not turn.cancel():
             turn.result()  # it is being given
-            self.end()
+            self.release()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Turns, ()  # another process has turns of its own
+        return FairMutex, ()  # another process has turns of its own

@@ -1,4 +1,4 @@
-"""Turns: in order, for threads and tasks, and none is lost."""
+"""FairMutex: in order, for threads and tasks, and none is lost."""
 
 import asyncio
 import pickle
@@ -8,19 +8,19 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from raykeeper.client.errors import WrongContextError
-from raykeeper.client.turns import Turns
+from raykeeper.client.fair_mutex import FairMutex
 
 
 def test_threads_take_turns() -> None:
-    turns, inside = Turns(), list[int]()
+    turns, inside = FairMutex(), list[int]()
 
     def work() -> None:
         for _ in range(100):
-            turns.begin()
+            turns.acquire()
             inside.append(1)
             assert len(inside) == 1
             inside.pop()
-            turns.end()
+            turns.release()
 
     with ThreadPoolExecutor(4) as pool:
         for each in [pool.submit(work) for _ in range(4)]:
@@ -30,19 +30,19 @@ def test_threads_take_turns() -> None:
 
 def test_tasks_take_turns_in_order_and_one_that_gives_up_is_left_out() -> None:
     async def go() -> list[int]:
-        turns, order = Turns(), list[int]()
+        turns, order = FairMutex(), list[int]()
 
         async def work(number: int) -> None:
-            await turns.wait()
+            await turns.acquire_async()
             order.append(number)
-            turns.end()
+            turns.release()
 
-        await turns.wait()
+        await turns.acquire_async()
         tasks = [asyncio.create_task(work(number)) for number in range(4)]
         await asyncio.sleep(0)
         tasks[1].cancel()
         await asyncio.sleep(0)
-        turns.end()
+        turns.release()
         tasks[2].cancel()  # its turn may have been given
         await asyncio.gather(*tasks, return_exceptions=True)
         assert not turns._is_taken
@@ -54,11 +54,11 @@ def test_tasks_take_turns_in_order_and_one_that_gives_up_is_left_out() -> None:
 
 def test_a_turn_that_was_given_to_a_cancelled_task_is_ended() -> None:
     async def go() -> None:
-        turns = Turns()
-        await turns.wait()
-        task = asyncio.create_task(turns.wait())
+        turns = FairMutex()
+        await turns.acquire_async()
+        task = asyncio.create_task(turns.acquire_async())
         await asyncio.sleep(0)
-        turns.end()  # it is the task's now, which does not know it yet
+        turns.release()  # it is the task's now, which does not know it yet
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -68,36 +68,36 @@ def test_a_turn_that_was_given_to_a_cancelled_task_is_ended() -> None:
 
 
 def test_threads_and_tasks_take_turns_with_each_other() -> None:
-    turns = Turns()
-    turns.begin()
+    turns = FairMutex()
+    turns.acquire()
     began = threading.Event()
 
     async def go() -> None:
         began.set()
-        await turns.wait()
-        turns.end()
+        await turns.acquire_async()
+        turns.release()
 
     with ThreadPoolExecutor(1) as pool:
         done = pool.submit(asyncio.run, go())
         assert began.wait(10)
-        turns.end()
+        turns.release()
         done.result(10)
     assert not turns._is_taken
 
 
 def test_a_loop_is_not_blocked() -> None:
     async def go() -> None:
-        turns = Turns()
-        turns.begin()  # nobody is inside
+        turns = FairMutex()
+        turns.acquire()  # nobody is inside
         with pytest.raises(WrongContextError, match="async with"):
-            turns.begin()
-        turns.end()
+            turns.acquire()
+        turns.release()
         assert not turns._is_taken
 
     asyncio.run(go())
 
 
 def test_another_process_has_its_own() -> None:
-    turns = Turns()
-    turns.begin()
-    pickle.loads(pickle.dumps(turns)).begin()
+    turns = FairMutex()
+    turns.acquire()
+    pickle.loads(pickle.dumps(turns)).acquire()
