@@ -166,6 +166,7 @@ class Bucket(Recipe[K]):
             return 0, 0
         found = _CONTENT.fullmatch(seen.value)
         if found is None:
+            self._seen = self._learned_ms = None  # whoever comes next looks again
             raise InvalidValueError(f"{self.path} holds no bucket: {seen.value[:40]!r}")
         return int(found[1]), int(found[2])
 

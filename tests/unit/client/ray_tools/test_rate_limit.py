@@ -150,6 +150,17 @@ def test_something_else_in_the_znode_is_an_error(stage: Stage) -> None:
         bucket(member).take()
 
 
+def test_it_goes_on_as_soon_as_the_znode_holds_a_bucket_again(stage: Stage) -> None:
+    member, other = stage.member(), stage.member()
+    limited = bucket(member, burst=3)
+    limited.take()
+    other.ask(SetData(PATH, b"garbage", -1))
+    with pytest.raises(InvalidValueError, match="holds no bucket"):
+        limited.take()
+    other.ask(SetData(PATH, b"", -1))
+    limited.take()
+
+
 @pytest.mark.parametrize("count", [0, 3, True, "1"])
 def test_a_count_is_at_most_the_burst(stage: Stage, count: Any) -> None:
     with pytest.raises(BadArgumentsError, match="from 1 to burst=2"):
