@@ -7,6 +7,7 @@ process; what was held goes with it.
 """
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable
 from types import TracebackType
@@ -33,6 +34,7 @@ class Tool:
     _lock: threading.Lock
     _client: Client | None
     _task: object | None
+    _pid: int
 
     def __init__(self, ensemble: str, path: str, session_timeout_s: float = 10.0) -> None:
         """Nothing is asked of the ensemble yet.
@@ -66,10 +68,12 @@ class Tool:
         with self._lock:
             client = self._current()
             if client is None:
-                if self._client is not None:
-                    self._client._live().end_soon()  # lost, or of an earlier task
-                self._task = task_end.running_task()
+                old, self._client = self._client, None
+                if old is not None and self._pid == os.getpid():
+                    old._live().end_soon()  # lost, or of an earlier task
+                task = task_end.running_task()
                 client = connect(self.ensemble, self._session_timeout_s)
+                self._task, self._pid = task, os.getpid()
                 self._client = client
             return client
 
@@ -116,16 +120,19 @@ class Tool:
         self._lock = threading.Lock()
         self._client = None
         self._task = None
+        self._pid = 0
 
     def _current(self) -> Client | None:
         client = self._client
         # A session of an earlier task is being closed, even if it does not know yet.
         if client is None or client.is_lost() or self._task is not task_end.running_task():
             return None
+        if self._pid != os.getpid():
+            return None  # the session of who forked this process
         return client
 
 
-_OF_THIS_PROCESS = {"_lock", "_client", "_task", "_process", "_viewing", "_view"}
+_OF_THIS_PROCESS = {"_lock", "_client", "_task", "_pid", "_process", "_viewing", "_view"}
 _OF_THIS_PROCESS |= {"_handles", "_started"}
 """Attributes that `_reset` makes anew."""
 

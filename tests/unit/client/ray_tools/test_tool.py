@@ -1,6 +1,7 @@
 """Tool: a place that pickles, and a session for each process. For real: tests/ray."""
 
 import asyncio
+import os
 import pickle
 from typing import Any
 
@@ -11,6 +12,7 @@ from raykeeper.client.ray_tools import ConcurrencyLimit, Gang
 from raykeeper.client.ray_tools.tool import Entered, Tool
 from raykeeper.client.recipes.steps import children
 from raykeeper.znodes.requests import Delete
+from tests.contract.client_handles import Room, open_blocking
 from tests.recipes.stage import Stage
 
 
@@ -75,3 +77,14 @@ def test_a_gang_is_a_block_too() -> None:
     for generation in (1, 2):
         with Here("coord", "/x", 1) as meeting:
             assert (meeting.generation, meeting.rank) == (generation, 0)
+
+
+def test_a_process_that_was_forked_has_no_session_yet() -> None:
+    tool = Tool("coord", "/x")
+    with open_blocking(Room())() as client:
+        tool._client, tool._pid = client, os.getpid()
+        assert tool.client() is client
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if tool._current() is None else 1)
+        assert os.waitpid(child, 0) == (child, 0)
