@@ -225,7 +225,7 @@ class ElectedActor(Tool):
 
     async def _ask(self, call: "_Call", leader: Leader, view: LeaderView) -> tuple[Answer, Any]:
         """Send the call to a leader, and wait for the answer, or until somebody else leads."""
-        from ray.exceptions import RayActorError
+        from ray.exceptions import RayActorError, RayTaskError
 
         identity = _identity_of(self.path, leader)
         handle = await asyncio.to_thread(self._handle, identity.actor)
@@ -243,7 +243,9 @@ class ElectedActor(Tool):
                 return Answer.DEPOSED, None
             answer, value = answering.result()
             return Answer(answer), value
-        except RayActorError:
+        except RayActorError as error:
+            if isinstance(error, RayTaskError):
+                raise  # the method raised it, of another actor
             # Raised for calls that were sent and for calls that were not.
             self._handles.pop(identity.actor, None)
             return Answer.DEPOSED, None
@@ -266,14 +268,14 @@ class ElectedActor(Tool):
 
     async def _view_soon(self) -> LeaderView:
         view = self._view
-        if view is not None and view.client is self._current():
+        if view is not None and view.client is self._current() and not view.is_over:
             return view
         return await asyncio.to_thread(self._view_now)
 
     def _view_now(self) -> LeaderView:
         client = self.client()
         with self._viewing:
-            if self._view is None or self._view.client is not client:
+            if self._view is None or self._view.client is not client or self._view.is_over:
                 self._view = LeaderView(client, self.path)
             return self._view
 

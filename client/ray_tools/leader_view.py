@@ -1,13 +1,16 @@
 """Who leads, as the ensemble tells it: for coroutines of any event loop of one process.
 
-The invariant: whoever waits for a change is woken by it, or by the end of the session, after which
-no change would be told.
+The invariant: whoever waits for a change is woken by it, or by the end of the session or of the
+observation, after which no change would be told.
 """
 
 import asyncio
 import threading
+from contextlib import suppress
 
 from raykeeper.client.client import Client
+from raykeeper.client.errors import KeeperError, RecipeError
+from raykeeper.client.flows import Flow, Fork, Tell
 from raykeeper.client.recipes.election import Election, Leader
 from raykeeper.client.states import ClientState
 
@@ -28,15 +31,21 @@ class LeaderView:
         self.leader: Leader | None = None
         self._lock = threading.Lock()
         self._waiting: list[Waiting] = []
-        client.add_listener(self._state_changed)
         self._observation = Election(client, path).observe(self._told)
+        client.add_listener(self._state_changed)
+        client.run_flow(self._watch_end(), "observe")
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no change will be told: somebody else wrote into the election, for example."""
+        return self._observation.is_over or self.client.is_lost()
 
     async def change(self, seen: Leader | None) -> None:
-        """Return when somebody else leads than `seen`, or the session is over."""
+        """Return when somebody else leads than `seen`, or it is over."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
         with self._lock:
-            if self.leader != seen or self.client.is_lost():
+            if self.leader != seen or self.is_over:
                 return
             self._waiting.append((loop, future))
         try:
@@ -44,6 +53,14 @@ class LeaderView:
         finally:
             with self._lock:
                 self._waiting = [each for each in self._waiting if each[1] is not future]
+
+    def _watch_end(self) -> Flow[None]:
+        yield Fork(self._tell_end())
+
+    def _tell_end(self) -> Flow[None]:
+        with suppress(KeeperError, RecipeError):  # why it is over
+            yield from self._observation.until(lambda: self._observation.is_over)
+        yield Tell(self._wake)
 
     def _told(self, leader: Leader | None) -> None:
         with self._lock:

@@ -72,6 +72,11 @@ class Background(Recipe[K]):
         """Whether it was started, whatever has become of it."""
         return self._run is not None
 
+    @property
+    def is_over(self) -> bool:
+        """Whether it was started and goes on no more, for whatever reason."""
+        return self._is_over
+
     @operation
     def start(self) -> Flow[None]:
         """Begin. What it needs of the ensemble is done in the background.

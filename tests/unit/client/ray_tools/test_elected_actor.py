@@ -5,11 +5,12 @@ import pickle
 from typing import Any
 
 import pytest
+from ray.exceptions import ActorDiedError, RayTaskError
 
 from raykeeper.client.errors import BadArgumentsError, InvalidValueError, WrongContextError
 from raykeeper.client.ray_tools import ElectedActor
-from raykeeper.client.ray_tools.candidate import Identity, encode_identity
-from raykeeper.client.ray_tools.elected_actor import _identity_of
+from raykeeper.client.ray_tools.candidate import Answer, Identity, encode_identity
+from raykeeper.client.ray_tools.elected_actor import _Call, _identity_of
 from raykeeper.client.recipes.election import Leader
 from raykeeper.zab.ids import Zxid
 
@@ -48,6 +49,43 @@ def test_an_event_loop_is_not_blocked() -> None:
                 blocking()
 
     asyncio.run(main())
+
+
+class Dying:
+    """A handle of a candidate, whose method fails in the way of Ray."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+        self.serve = self
+
+    async def remote(self, *args: Any) -> Any:
+        raise self._error
+
+
+class View:
+    """Nobody else comes to lead."""
+
+    async def change(self, seen: object) -> None:
+        await asyncio.get_running_loop().create_future()
+
+
+@pytest.mark.parametrize("is_raised_by_the_method", [False, True])
+def test_the_death_of_an_actor_that_a_method_asked_is_no_deposition(
+    is_raised_by_the_method: bool,
+) -> None:
+    error: Exception = ActorDiedError()
+    if is_raised_by_the_method:
+        error = RayTaskError("serve", "traceback", error).as_instanceof_cause()
+        assert isinstance(error, ActorDiedError)
+    service = ElectedActor("coord", "/x", Service)
+    service._handles["coord/x/0"] = Dying(error)
+    leader = Leader(encode_identity(Identity("coord/x/0", "life")), 1, Zxid(1))
+    asking = service._ask(_Call("method", (), {}), leader, View())  # type: ignore[arg-type]
+    if is_raised_by_the_method:
+        with pytest.raises(RayTaskError):
+            asyncio.run(asking)
+    else:
+        assert asyncio.run(asking) == (Answer.DEPOSED, None)
 
 
 def test_another_election_at_the_path_is_told() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from raykeeper.client.client import Client
+from raykeeper.client.errors import InvalidValueError
 from raykeeper.client.ray_tools.leader_view import LeaderView
 from tests.contract.client_handles import Room, open_blocking
 
@@ -39,6 +40,26 @@ def test_it_tells_who_leads_and_of_each_change(clients: tuple[Client, Client]) -
         assert view._waiting == []
 
     asyncio.run(main())
+
+
+def test_it_is_over_once_it_cannot_be_told(clients: tuple[Client, Client]) -> None:
+    client, other = clients
+    view = LeaderView(client, PATH)
+    assert not view.is_over
+    first = other.election(PATH, b"first").lead()
+    other.set(PATH, b"garbage")
+
+    async def main() -> None:
+        async with asyncio.timeout(60):
+            while not view.is_over:
+                await view.change(view.leader)
+
+    asyncio.run(main())
+    with pytest.raises(InvalidValueError):
+        LeaderView(client, PATH)
+    assert client._session is not None
+    assert len(client._session._listeners) == 1  # of the first view
+    first.resign()
 
 
 def test_the_end_of_the_session_wakes_too(clients: tuple[Client, Client]) -> None:
