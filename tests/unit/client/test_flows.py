@@ -1,7 +1,6 @@
 """What runs flows: steps, giving up at any point, the end of the session."""
 
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -27,8 +26,6 @@ from raykeeper.client.watched_event import EventType, WatchedEvent
 from raykeeper.zab.ids import ZERO, Millis
 from raykeeper.znodes.errors import (
     NoNodeError,
-    NotReadOnlyError,
-    OperationTimeoutError,
     SessionExpiredError,
 )
 from raykeeper.znodes.replies import ChildrenRead
@@ -315,61 +312,6 @@ def test_who_gives_up_too_late_has_the_result_undone_unless_taken(
     run.abandon()
     run.abandon()
     assert [ask for ask, _ in desk.waiting] == [DELETE] * (not is_taken)
-
-
-@pytest.mark.parametrize("together", [True, False])
-def test_an_answer_that_is_late_ends_the_wait_but_not_the_flow(desk: Desk, together: bool) -> None:
-    def flow() -> Flow[Any]:
-        yield Together([LIST]) if together else LIST
-        return Prize()
-
-    run, told = start(desk, flow())
-    behind = desk.flows.start(flow())  # nobody waits for this one
-    for _, token in desk.waiting:
-        token.late(OperationTimeoutError())
-        token.late(OperationTimeoutError())
-    assert told == [OperationTimeoutError]
-    assert not run.is_done
-    desk.answer()
-    desk.answer()
-    assert run.is_done
-    assert behind.is_done
-    assert desk.answer() is DELETE  # the prize is undone
-    assert desk.reported == []
-    assert told == [OperationTimeoutError]
-
-
-@pytest.mark.parametrize("together", [True, False])
-@pytest.mark.parametrize("is_over", [True, False])
-def test_what_cannot_be_given_back_now_is_given_back_later(
-    desk: Desk, together: bool, is_over: bool
-) -> None:
-    def flow(bell: Bell) -> Flow[None]:
-        with suppress(NotReadOnlyError):  # who waits for it is told
-            yield DELETE
-        try:
-            yield Wait((bell,))
-        except Abandoned:
-            yield Together([DELETE]) if together else DELETE
-            raise
-
-    run, told = start(desk, flow(Bell()))
-    desk.answer(error=NotReadOnlyError())
-    run.abandon()
-    desk.answer(error=NotReadOnlyError())
-    assert desk.waiting == []
-    assert not run.is_done
-    if is_over:
-        desk.flows.ended(SessionExpiredError())
-        desk.answer(error=SessionExpiredError())
-    else:
-        desk.flows.connected(read_only=True)
-        assert desk.waiting == []
-        desk.flows.connected(read_only=False)
-        desk.answer(error=NotReadOnlyError())  # it was refused before that
-        assert desk.answer() is DELETE
-    assert run.is_done
-    assert (told, desk.reported, desk.flows.is_leaving) == ([], [], False)
 
 
 def test_when_all_that_was_given_up_is_given_back(desk: Desk) -> None:
