@@ -140,11 +140,12 @@ class LockQueue(Prioritized[K]):
         return self.available(found)
 
     def _lock_one_of(self, names: list[str]) -> Flow[HeldElement[K] | None]:
-        for name in names:
-            held: HeldElement[K] | None = yield from self._lock(name)
+        while names:
+            held: HeldElement[K] | None = yield from self._lock(names[0])
             if held is not None:
                 yield from watch_own(held)
                 return (yield from keep(held))
+            names = yield from self._free()  # the list was old; behind a write it is not
         return None
 
     def _lock(self, name: str) -> Flow[Any]:

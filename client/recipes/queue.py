@@ -69,10 +69,11 @@ class Taking(Elements[K]):
         return None
 
     def _take_of(self, names: list[str]) -> Flow[Element | None]:
-        for name in names:
-            element = yield from self.take(name)
+        while names:
+            element = yield from self.take(names[0])
             if element is not None:
                 return element
+            names = yield from self.names()  # the list was old; behind a write it is not
         return None
 
     def take(self, name: str) -> Flow[Element | None]:
@@ -139,3 +140,4 @@ class Queue(Taking[K]):
             element = yield from self.take(self._listed.popleft())
             if element is not None:
                 return element
+            self._listed.clear()  # others are taking too
