@@ -233,7 +233,7 @@ class ClientCore:
             return
         if self._close_by is not None and now >= self._close_by:
             self._finish(None)
-        elif self.is_lost(now):
+        elif self._is_over(now):
             self._finish(SessionExpiredError())
         elif self._open_by is not None and now >= self._open_by:
             self._finish(ConnectionLossError("", self.explain()))
@@ -298,8 +298,12 @@ class ClientCore:
     def is_lost(self, now: Millis) -> bool:
         """Whether the session may be over by now, though `wake` was not called yet.
 
-        Who was told so has let go, so from then on nothing can save the session any more.
+        Who was told so has let go, so from then on nothing can save the session any more. So has
+        who closes it: the servers may have ended it long before they are heard to have.
         """
+        return self._close_by is not None or self._is_over(now)
+
+    def _is_over(self, now: Millis) -> bool:
         if self._liveness.is_over(now):
             self._is_doomed = True
         return self._is_doomed or self.state is ClientState.LOST

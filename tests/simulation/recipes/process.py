@@ -63,6 +63,7 @@ class Process(OfferedRecipes[Blocking]):
             self.is_killed
             or core.is_ending
             or core.state is ClientState.LOST
+            or core._close_by is not None
             or core._is_doomed
             or core._liveness.is_over(self.now())
         )

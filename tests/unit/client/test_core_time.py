@@ -139,6 +139,16 @@ def test_who_was_told_that_it_is_lost_is_not_contradicted() -> None:
     assert isinstance(end, Fail)
 
 
+def test_who_closes_has_let_go() -> None:
+    wire = Wire().serving()
+    wire.at(5000).submit(SET)
+    wire.core.close(Millis(wire.now))
+    # The servers may have given its locks to others by now, and say so later.
+    assert wire.core.is_lost(Millis(wire.now))
+    assert wire.core.state is ClientState.CONNECTED
+    assert Complete(SET, done(1)) in wire.at(6000).items(done(1), beat=1)
+
+
 @pytest.mark.parametrize(
     ("code", "kind", "refused"),
     [
