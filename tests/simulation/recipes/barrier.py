@@ -34,6 +34,10 @@ class BarrierScenario(Scenario):
         while not is_last:
             is_last = self.is_ending
             yield Pause(span(random, 20, 200))
+            for _ in range(random.choice([0, 300])):  # until it has just been made
+                if PATH in self.truth.znodes or self.is_ending:
+                    break
+                yield Pause(1)
             since = self.truth.zxid
             self.tempt(process)
             limit_s, limit_ms = (None, None) if is_last else (timeout_s(random), patience(random))

@@ -69,6 +69,11 @@ class ElectionScenario(Elected):
             observation = yield election.observe(told.append)
         while not self.is_ending:
             yield Pause(span(random, 50, 500))
+            epoch = self._epoch
+            for _ in range(random.choice([0, 300])):  # until somebody has just come to lead
+                if self._epoch != epoch or self.is_ending:
+                    break
+                yield Pause(1)
             before = self.holders.believing()
             try:
                 leader = yield Within(election.leader(), span(random, 3_000))

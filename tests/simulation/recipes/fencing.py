@@ -45,13 +45,12 @@ class FencingScenario(Scenario):
 
     def _guard(self, process: Process, guard: Any) -> Script:
         random = process.random
-        mine = 0
         while not self.is_ending:
             yield Pause(span(random, 0, 50))
             if not self._tokens:
                 continue
             token = random.choice(self._tokens[-3:])
-            passed = mine or self._passed
+            passed = guard.newest or self._passed
             self.tempt(process)
             try:
                 yield Within(guard.check(token), patience(random))
@@ -63,7 +62,6 @@ class FencingScenario(Scenario):
                 continue
             self.counts["recipe.passed"] += 1
             assert token >= passed, f"Fencing: {token} passes after {passed}"
-            mine = token
             self._passed = max(self._passed, token)
 
     def may_stay(self) -> set[str]:

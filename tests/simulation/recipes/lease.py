@@ -27,6 +27,8 @@ class LeaseScenario(OneHolder):
         is_last = False
         while not is_last:
             is_last = self.is_ending
+            if is_last:  # a short one may be too short for a slow ensemble, for ever
+                lease = process.lease(PATH, 5)
             yield Pause(span(random, 20, 200))
             self.tempt(process)
             limit_s, limit_ms = (None, None) if is_last else (timeout_s(random), patience(random))

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from raykeeper.client.errors import NodeExistsError, NoNodeError, NotEmptyError
 from raykeeper.client.flows import Flow
+from raykeeper.client.recipes.steps import create
 from raykeeper.zab.ids import ZERO, Zxid
 from raykeeper.znodes.requests import ANY_VERSION, Create, Delete, SetData, Transaction, WriteOp
 from tests.simulation.recipes.process import Process
@@ -27,12 +28,15 @@ class TreeCacheScenario(Scenario):
         while not self.is_ending:
             yield Pause(span(random, 20, 100))
             self.tempt(process)
+            if PATH not in self.truth.znodes:
+                yield _begun()
             yield _several([self._draw(process) for _ in range(random.choice([1, 1, 2]))])
             self.counts["recipe.written"] += 1
 
     def _draw(self, process: Process) -> WriteOp:
         random = process.random
-        path, value = random.choice([PATH, *PLACES]), process.name.encode()
+        path = random.choice([PATH, *PLACES, *PLACES, *PLACES[:2]])
+        value = process.name.encode()
         kind = random.random()
         if kind < 0.5:
             return Create(path, value, 0)
@@ -90,6 +94,13 @@ class TreeCacheScenario(Scenario):
 
 def _known(cache: Any) -> dict[str, Zxid]:
     return {path: znode.stat.mzxid for path, znode in cache.snapshot().items()}
+
+
+def _begun() -> Flow[None]:
+    try:
+        yield from create(PATH)
+    except NodeExistsError:
+        return
 
 
 def _several(ops: list[WriteOp]) -> Flow[None]:
