@@ -11,4 +11,5 @@ snapshots.py     the fuzzy snapshot and its publication
 meaning.py       the tree, sessions and watches
 lasting.py       persistent watches: what is missed, values, transactions, hidden znodes
 contract.py      transactions, access control, what ends by itself, quotas, inquiries
+recipes.py       one or two of each recipe, found by its scenario (tests/simulation/recipes)
 """

@@ -16,6 +16,7 @@ from tests.simulation.mutations.mutation import Mutation
 MODULES: Final = (
     *("elections", "broadcast", "reads", "disks", "snapshots"),
     *("exactly_once", "letting_go", "departing", "meaning", "contract", "lasting"),
+    "recipes",
 )
 FOUND: Final = Path(__file__).with_name("found.json")
 LIMIT_S: Final = 12.0
@@ -44,4 +45,4 @@ def seeds_found() -> dict[str, int]:
 def failure_at(mutation: Mutation, seed: int) -> Failure | None:
     """How the simulator finds the mutation at a seed, None when it does not."""
     with mutation.applied():
-        return attempt(draw_plan(seed), LIMIT_S).failure
+        return attempt(draw_plan(seed, mutation.recipe), LIMIT_S).failure

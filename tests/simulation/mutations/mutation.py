@@ -17,6 +17,8 @@ class Mutation(Struct, frozen=True):
     what: str
     changes: list[Change]
     within: int = 50
+    recipe: str = ""
+    """Whose scenario is to find it; "" for the clients that do anything."""
 
     @property
     def name(self) -> str:

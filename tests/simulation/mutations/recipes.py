@@ -1,0 +1,324 @@
+"""Recipes: what they look at, what they give back, and what they take as said."""
+
+from typing import Any
+
+from raykeeper.client import fencing
+from raykeeper.client.flows import Flow, Run, Together
+from raykeeper.client.outstanding import Query
+from raykeeper.client.recipes import (
+    barrier,
+    election,
+    lease,
+    lock,
+    read_write_lock,
+    rendezvous,
+    semaphore,
+    two_phase_commit,
+)
+from raykeeper.client.recipes.double_barrier import DoubleBarrier
+from raykeeper.client.recipes.election import Election
+from raykeeper.client.recipes.elements import Element
+from raykeeper.client.recipes.group import Membership
+from raykeeper.client.recipes.holding import Loss
+from raykeeper.client.recipes.leader_latch import LeaderLatch
+from raykeeper.client.recipes.lock_queue import HeldElement
+from raykeeper.client.recipes.multi_lock import MultiLock
+from raykeeper.client.recipes.partitioner import Partitioner
+from raykeeper.client.recipes.published import Published
+from raykeeper.client.recipes.queue import Taking
+from raykeeper.client.recipes.replacing import Seen
+from raykeeper.client.recipes.steps import delete, look
+from raykeeper.client.recipes.subtree import Subtree
+from raykeeper.zab.ids import Millis
+from raykeeper.znodes.paths import join
+from raykeeper.znodes.requests import Compare, CompareField, Relation
+from tests.simulation.mutations.mutation import Mutation, instead
+
+
+def _nothing(*_arguments: Any) -> Flow[None]:
+    yield Together([])
+
+
+def _true(*_arguments: Any) -> Flow[bool]:
+    yield Together([])
+    return True
+
+
+def _one_too_far(names: list[str], own: str) -> str | None:
+    queue = lock.in_line(names, own[:-10])
+    place = queue.index(own)
+    return queue[place - 2] if place > 1 else None
+
+
+def _numbered(right: Any) -> Any:
+    def take_place(*arguments: Any) -> Flow[Any]:
+        place = yield from right(*arguments)
+        place.token = 1 + lock.number_of(place.path)
+        return place
+
+    return take_place
+
+
+def _writers_alone(names: list[str], own: str) -> str | None:
+    return read_write_lock.last_writer_before(names, own)
+
+
+def _as_given(right: Any) -> Any:
+    def init(self: Any, client: Any, locks: Any) -> None:
+        listed = list(locks)
+        right(self, client, listed)
+        self._locks.sort(key=lambda each: listed.index(each.path))
+        self.paths = [each.path for each in self._locks]
+
+    return init
+
+
+def _one_more(right: Any) -> Any:
+    def init(self: Any, place: Any, permits: int) -> None:
+        right(self, place, permits + 1)
+
+    return init
+
+
+def _from_the_answer_on(right: Any) -> Any:
+    def take_znode(*arguments: Any) -> Flow[Any]:
+        asked_at, stat = yield from right(*arguments)
+        return Millis(asked_at + 2_000), stat
+
+    return take_znode
+
+
+def _by_itself(self: Any, token: int, shared: bool) -> Flow[None]:
+    yield from ()
+    self._seen = self._seen.and_(self._seen.after(token, shared, self.path))
+
+
+def _whatever_holds(right: Any) -> Any:
+    def transact(ops: Any, compares: Any = (), otherwise: Any = ()) -> Flow[Any]:
+        return (yield from right(ops, [], otherwise))
+
+    return transact
+
+
+def _without_sync(self: Any) -> Flow[Any]:
+    return (yield from election._leader(self.path))
+
+
+def _anybody_s(right: Any) -> Any:
+    def write(path: str, generation: Any, mzxid: Any, there: Any = None) -> Flow[None]:
+        yield from right(path, generation, mzxid, None)
+
+    return write
+
+
+def _of_its_server(kind: Any, path: str, watcher: Any = None, linearizable: bool = False) -> Query:
+    return Query(kind, path, watcher)
+
+
+def _at_once(right: Any) -> Any:
+    def is_open(self: Any, entered: Any) -> Flow[bool]:
+        yield from right(self, entered)
+        return True
+
+    return is_open
+
+
+def _that_it_is_there(self: Seen, path: str) -> Compare:
+    return Compare(path, CompareField.EXISTS, Relation.EQUAL, 0 if self.stat is None else 1)
+
+
+def _read_then_delete(self: Any, name: str) -> Flow[Any]:
+    path = join(self.elements, name)
+    found = yield from look(path)
+    if found is None:
+        return None
+    yield from delete(path)
+    return Element(found[0], path)
+
+
+def _all_but_the_last(right: Any) -> Any:
+    def written(self: Any, events: Any, reads: Any, *, is_whole: bool) -> Any:
+        return right(self, events[:-1], reads, is_whole=is_whole)
+
+    return written
+
+
+def _left_there(self: Any) -> Flow[None]:
+    yield from self.give_back()
+
+
+MUTATIONS = [
+    Mutation(
+        "flows",
+        "what nobody takes is not undone",
+        [(Run, "_undo", instead(lambda self, value: None))],
+        recipe="lock",
+    ),
+    Mutation(
+        "holding",
+        "the loss is told by the watch alone",
+        [(Loss, "is_set", instead(lambda self: self._is_set))],
+        recipe="lock",
+    ),
+    Mutation(
+        "lock",
+        "who waits watches the one before the one before",
+        [(lock, "before_me", instead(_one_too_far))],
+        recipe="lock",
+    ),
+    Mutation(
+        "lock",
+        "the lock is granted without a look at the queue",
+        [(lock, "wait_in_line", instead(_nothing))],
+        recipe="lock",
+    ),
+    Mutation(
+        "lock",
+        "who gives up leaves its place",
+        [(lock, "leave", instead(_nothing))],
+        recipe="lock",
+    ),
+    Mutation(
+        "lock",
+        "the token is the number of the place",
+        [(lock, "take_place", _numbered)],
+        recipe="lock",
+    ),
+    Mutation(
+        "read/write lock",
+        "a writer waits for writers only",
+        [(read_write_lock, "anybody_before", instead(_writers_alone))],
+        recipe="read_write_lock",
+    ),
+    Mutation(
+        "read/write lock",
+        "a reader waits for nobody",
+        [(read_write_lock, "last_writer_before", instead(lambda names, own: None))],
+        recipe="read_write_lock",
+    ),
+    Mutation(
+        "multi-lock",
+        "locks are taken in the order given",
+        [(MultiLock, "__init__", _as_given)],
+        recipe="multi_lock",
+    ),
+    Mutation(
+        "semaphore",
+        "there is one holder more than permits",
+        [(semaphore._Line, "__init__", _one_more)],
+        recipe="semaphore",
+    ),
+    Mutation(
+        "lease",
+        "a holder counts its time from long after it asked",
+        [(lease, "take_znode", _from_the_answer_on)],
+        recipe="lease",
+    ),
+    Mutation(
+        "fencing",
+        "a guard does not ask what the one before let pass",
+        [(fencing.DurableFencedResource, "admit", instead(_by_itself))],
+        recipe="fencing",
+    ),
+    Mutation(
+        "election",
+        "who comes to lead does not ask for the last epoch",
+        [(election, "_record_of", instead(lambda path, value: election._NONE_YET))],
+        recipe="election",
+    ),
+    Mutation(
+        "election",
+        "who leads is asked of a server that may lag behind",
+        [(Election.leader, "flow", instead(_without_sync))],
+        100,
+        recipe="election",
+    ),
+    Mutation(
+        "leader latch",
+        "it leads until it is told otherwise",
+        [(LeaderLatch, "leadership", instead(property(lambda self: self._leadership)))],
+        100,
+        recipe="leader_latch",
+    ),
+    Mutation(
+        "group",
+        "who leaves stays",
+        [(Membership, "remove", instead(_true))],
+        recipe="group",
+    ),
+    Mutation(
+        "rendezvous",
+        "a meeting is written though somebody has gone",
+        [(rendezvous, "_write", _anybody_s)],
+        200,
+        recipe="rendezvous",
+    ),
+    Mutation(
+        "partitioner",
+        "what is released stays taken",
+        [(Partitioner, "_give_back", instead(_nothing))],
+        recipe="partitioner",
+    ),
+    Mutation(
+        "barrier",
+        "the first look is not linearizable",
+        [(barrier, "Query", instead(_of_its_server))],
+        100,
+        recipe="barrier",
+    ),
+    Mutation(
+        "double barrier",
+        "who enters does not wait for the others",
+        [(DoubleBarrier, "_is_open", _at_once)],
+        recipe="double_barrier",
+    ),
+    Mutation(
+        "counter",
+        "a value is replaced though it is another one by now",
+        [(Seen, "condition", instead(_that_it_is_there))],
+        recipe="counter",
+    ),
+    Mutation(
+        "configuration",
+        "a value is replaced though it is another one by now, as in the counter",
+        [(Seen, "condition", instead(_that_it_is_there))],
+        recipe="configuration",
+    ),
+    Mutation(
+        "published",
+        "an older publication may replace a newer one",
+        [(Published, "_version_of", instead(lambda self, seen: 0))],
+        recipe="published",
+    ),
+    Mutation(
+        "caches",
+        "the newest of the events that have come is passed over",
+        [(Subtree, "_written", _all_but_the_last)],
+        recipe="tree_cache",
+    ),
+    Mutation(
+        "queue",
+        "an element is read, and then deleted",
+        [(Taking, "take", instead(_read_then_delete))],
+        recipe="queue",
+    ),
+    Mutation(
+        "queue",
+        "what nobody waits for any more is not put back",
+        [(Element, "undo", instead(_nothing))],
+        100,
+        recipe="queue",
+    ),
+    Mutation(
+        "lock queue",
+        "who consumes an element gives it back",
+        [(HeldElement.consume, "flow", instead(_left_there))],
+        recipe="lock_queue",
+    ),
+    Mutation(
+        "two-phase commit",
+        "votes and decisions do not exclude each other",
+        [(two_phase_commit, "transact", _whatever_holds)],
+        recipe="two_phase_commit",
+    ),
+]
