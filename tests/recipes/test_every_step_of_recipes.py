@@ -296,21 +296,27 @@ CASES: dict[str, Case] = {
 
 
 class Strike:
-    """What happens to a member when it has sent its n-th request."""
+    """What happens to a member when it has sent its n-th request: else it stands still."""
 
-    def __init__(self, member: Member, nth: int) -> None:
+    def __init__(
+        self, member: Member, nth: int, strike: Callable[[], object] | None = None
+    ) -> None:
         self.is_reached = False
-        self._member = member
         self._left = nth
+        self._strike = strike or member.freeze
         self._real = member.submit
         member.submit = self._submit  # type: ignore[method-assign]
+
+    def is_over(self) -> None:
+        """What comes now happens in peace."""
+        self._left = 0
 
     def _submit(self, ask: Any, token: Any) -> None:
         self._real(ask, token)
         self._left -= 1
         if self._left == 0:
             self.is_reached = True
-            self._member.freeze()
+            self._strike()
 
 
 def _give_up(stage: Stage, bob: Member, outcome: Outcome) -> None:
@@ -343,7 +349,7 @@ def _expire(stage: Stage, bob: Member, outcome: Outcome) -> None:
 
 
 def _delete(stage: Stage, bob: Member, outcome: Outcome) -> None:
-    for path in list(_ephemerals(stage, bob)):
+    for path in list(ephemerals(stage, bob)):
         stage.members[-1].ask(Delete(path, -1))
     bob.thaw()
 
@@ -358,7 +364,8 @@ STRIKES: list[Callable[[Stage, Member, Outcome], None]] = [
 ]
 
 
-def _ephemerals(stage: Stage, member: Member) -> list[str]:
+def ephemerals(stage: Stage, member: Member) -> list[str]:
+    """The paths of those of its session."""
     tree = stage.servers.leader.server._context.state.tree
     return list(tree.ephemerals.get(member.core.session_id, ()))
 
@@ -387,7 +394,7 @@ def _struck(case: Case, strike: Callable[[Stage, Member, Outcome], None], nth: i
     assert outcome.error is None or isinstance(outcome.error, KeeperError | RecipeError)
     if strike is _cut:
         assert outcome.error is None or isinstance(outcome.error, LostError)
-    assert _ephemerals(stage, bob) == []
+    assert ephemerals(stage, bob) == []
     assert bob.flows._waiting == {}
     assert watches(bob) == 0
     if strike is _give_up or (strike is _cut and is_given_up):
