@@ -368,7 +368,7 @@ class TwoPhaseCommit(Recipe[K]):
 
     def _decide_now(self) -> Flow[Decision]:
         """COMMIT if all have voted so, else ABORT; or what somebody else decided."""
-        votes = yield from self._votes_of()
+        votes = yield from self._votes_of(linearizable=True)  # no vote is passed over
         said: list[Compare] = [
             Compare(join(self._votes, site), CompareField.VALUE, Relation.EQUAL, _COMMIT)
             for site in votes
@@ -389,10 +389,10 @@ class TwoPhaseCommit(Recipe[K]):
         return decision
 
     def _votes_of(
-        self, known: dict[str, Decision | None] | None = None
+        self, known: dict[str, Decision | None] | None = None, *, linearizable: bool = False
     ) -> Flow[dict[str, Decision | None]]:
         """Of every site, in order. A vote that is known is not read again: it does not change."""
-        sites: list[str] = sorted((yield Query(GetChildren, self._sites)))
+        sites: list[str] = sorted((yield Query(GetChildren, self._sites, None, linearizable)))
         votes = dict.fromkeys(sites) | (known or {})
         open_ = [site for site, vote in votes.items() if vote is None]
         asks: list[Ask] = [Query(GetData, join(self._votes, site)) for site in open_]

@@ -426,3 +426,17 @@ def test_it_may_have_as_many_as_promised(stage: Stage) -> None:
     assert alice.asked["GetData"] < 50_000
     trip.finish()
     assert alice.do(children("/transactions")) == []
+
+
+def test_a_server_that_lags_behind_hides_no_vote() -> None:
+    stage = Stage(3)
+    boss, site = stage.member(server=1), stage.member(server=3)
+    assert stage.servers.leader is stage.servers[3]
+    transaction = boss.two_phase_commit(PATH)
+    transaction.begin(["a"])
+    stage.servers.hold(3, 1)
+    assert site.two_phase_commit(PATH).vote("a", True) is None
+    decision = boss.begin(boss.run_flow, transaction._decide_now(), "as when the time has passed")
+    stage.servers.release(3, 1)
+    stage.rest()
+    assert decision.value is COMMIT
