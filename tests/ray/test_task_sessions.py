@@ -2,7 +2,6 @@
 
 import builtins
 import os
-import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -38,9 +37,7 @@ def test_a_session_that_a_task_forgot_ends_with_it(shared: Ensemble) -> None:
     path = "/locks/forgotten"
     ray.get(careless.remote(shared.name, path, "return"))
     with shared.connect() as client:
-        begun = time.monotonic()
-        client.lock(path).acquire(20).release()
-        assert time.monotonic() - begun < 5
+        client.lock(path).acquire(PATIENT_S / 2).release()
 
 
 def test_the_next_task_of_the_worker_finds_it_ended(shared: Ensemble) -> None:
