@@ -36,7 +36,7 @@ from raykeeper.client.flows import Bell, Flow, Tell, Together, Wait
 from raykeeper.client.recipes.background import Background
 from raykeeper.client.recipes.followed import Followed
 from raykeeper.client.recipes.group import Membership, become_member, checked_name
-from raykeeper.client.recipes.holding import Loss
+from raykeeper.client.recipes.holding import Loss, caller
 from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
 from raykeeper.client.recipes.shares import targets
 from raykeeper.client.recipes.steps import (
@@ -120,6 +120,7 @@ class Partitioner(Background[K]):
         self._has_share = False
         self._bell = Bell()  # a callback has returned, or it is to be closed
         self._followed = Followed(path, 2)
+        self._callers: list[object] = []  # threads, or tasks, in callbacks
 
     @property
     def owned(self) -> list[Partition[K]]:
@@ -144,6 +145,13 @@ class Partitioner(Background[K]):
         yield give_up_after(timeout_s, f"{self.what} does not own its share")
         yield from self.until(lambda: self._has_share)
         return self.owned
+
+    def end(self) -> Flow[None]:
+        """See `Background`. In its own callback it does not wait: it ends after that."""
+        if caller() in self._callers:
+            yield from self.undo()
+        else:
+            yield from super().end()
 
     def undo(self) -> Flow[None]:
         """See `Background`. It ends when all partitions are released."""
@@ -286,10 +294,13 @@ class Partitioner(Background[K]):
     def _called(self, listener: Listener[K], partition: Partition[K], after: _State) -> object:
         """In the place of callbacks: call, and say so."""
         returned: object = None
+        self._callers.append(me := caller())
         try:
             returned = listener(partition)
         except Exception:
             log.exception("%r raised", listener)
+        finally:
+            self._callers.remove(me)
         if inspect.isawaitable(returned):
             return self._awaited(returned, partition, after)
         try:
@@ -300,9 +311,11 @@ class Partitioner(Background[K]):
     async def _awaited(
         self, returned: Awaitable[object], partition: Partition[K], after: _State
     ) -> None:
+        self._callers.append(me := caller())
         try:
             await returned
         finally:
+            self._callers.remove(me)
             with suppress(RayKeeperError):  # the session is over
                 await self._client.run_flow(self._returned(partition, after), "release")
 

@@ -145,6 +145,43 @@ def test_nobody_gets_a_partition_before_a_callback_has_returned(room: Room) -> N
         each.close()
 
 
+def test_a_partitioner_may_be_closed_by_its_own_callback(
+    room: Room, pool: ThreadPoolExecutor
+) -> None:
+    one = open_blocking(room)()
+    released: SimpleQueue[str] = SimpleQueue()
+    closed: SimpleQueue[bool] = SimpleQueue()
+
+    def acquired(partition: Any) -> None:
+        parts.close()
+        closed.put(parts.is_closed)
+
+    parts = one.partitioner("/shards", "ab", b"", acquired, lambda part: released.put(part.name))
+    parts.start()
+    assert closed.get(timeout=20)
+    pool.submit(parts.close).result(20)
+    assert {released.get(timeout=20), released.get(timeout=20)} == {"a", "b"}
+    assert one.get_children("/shards/owners") == []
+    one.close()
+
+    other: AsyncClient = open_awaited(room)()._thing
+
+    async def main() -> None:
+        ended = asyncio.Event()
+
+        async def awaited(partition: Any) -> None:
+            await parts.close()
+            ended.set()
+
+        parts = other.partitioner("/shards", "a", b"", awaited)
+        await parts.start()
+        await ended.wait()
+        await parts.close()
+        await other.close()
+
+    finish(main())
+
+
 def test_nobody_gets_a_partition_before_a_coroutine_has_ended(room: Room) -> None:
     one: AsyncClient = open_awaited(room)()._thing
     other: AsyncClient = open_awaited(room)()._thing
