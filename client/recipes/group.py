@@ -13,8 +13,8 @@ once are told at once, and the last call always tells what is.
 Paper: section 2.4, "Group Membership". kazoo: `Party`. Curator: `GroupMember`, `PersistentNode`.
 """
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -70,6 +70,17 @@ class Member(Struct, frozen=True):
     session_id: int
     token: Zxid
     """When it joined: who joined later has a larger one."""
+
+
+class _Someone(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def token(self) -> Zxid: ...
+
+
+M = TypeVar("M", bound=_Someone)
 
 
 class GroupChange(Struct, frozen=True):
@@ -264,7 +275,8 @@ class GroupWatch(Background[K]):
             while True:
                 members = _in_order(followed.entries)
                 if members != told or not self.has_looked:
-                    yield from self.tell(self._callback, change_between(told, members))
+                    change = GroupChange(list(members), *difference(told, members))
+                    yield from self.tell(self._callback, change)
                     told, self.has_looked = members, True
                     self.changed.ring()
                 yield Wait((followed.bell,))
@@ -310,15 +322,17 @@ def _take_name(own: str, data: bytes) -> Flow[tuple[str, Stat]]:
             raise
 
 
-def change_between(before: list[Member], now: list[Member]) -> GroupChange:
-    """What has happened. Who joined again is one who left and one who joined."""
-    old = {(each.token, each.name): each.data for each in before}
-    new = {(each.token, each.name): each.data for each in now}
-    return GroupChange(
-        list(now),  # it is the user's
-        [each for each in now if (each.token, each.name) not in old],
-        [each for each in before if (each.token, each.name) not in new],
-        [each for each in now if old.get((each.token, each.name), each.data) != each.data],
+def difference(before: Sequence[M], now: Sequence[M]) -> tuple[list[M], list[M], list[M]]:
+    """Who has joined, who has left, and who says something else.
+
+    Who joined again is one who left and one who joined.
+    """
+    old = {(each.token, each.name): each for each in before}
+    new = {(each.token, each.name): each for each in now}
+    return (
+        [each for key, each in new.items() if key not in old],
+        [each for key, each in old.items() if key not in new],
+        [each for key, each in new.items() if old.get(key, each) != each],
     )
 
 

@@ -22,7 +22,7 @@ from raykeeper.client.errors import BadArgumentsError, KeeperError, LostError, R
 from raykeeper.client.flows import Abandoned, Flow, Tell, Wait
 from raykeeper.client.recipes.background import Background
 from raykeeper.client.recipes.followed import Entry, Followed
-from raykeeper.client.recipes.group import Listed, become_member, checked_name
+from raykeeper.client.recipes.group import Listed, become_member, checked_name, difference
 from raykeeper.client.recipes.picking import Choose, Instance, RoundRobin
 from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
 from raykeeper.client.recipes.steps import checked_root, give_up_after
@@ -305,15 +305,7 @@ class ServiceDiscovery(Background[K]):
 
 
 def _change_between(service: str, old: list[Instance], new: list[Instance]) -> ServiceChange:
-    before = {(each.token, each.name): each for each in old}
-    now = {(each.token, each.name): each for each in new}
-    return ServiceChange(
-        service,
-        list(new),  # it is the user's
-        [each for key, each in now.items() if key not in before],
-        [each for key, each in before.items() if key not in now],
-        [each for key, each in now.items() if key in before and before[key] != each],
-    )
+    return ServiceChange(service, list(new), *difference(old, new))  # the list is the user's
 
 
 def _decoder_of(kind: Any) -> msgspec.json.Decoder[Any]:
