@@ -105,7 +105,10 @@ class TaskSessions:
             "a task ended and left its session open, which ends now; "
             "use `with connect(...) as client:` or @with_session"
         )
-        ending = session.end_soon()
+        try:
+            ending = session.end_soon()
+        except RuntimeError:  # its loop is closed, since it was looked at
+            return
         if ending is not None:
             self._ending.append(ending)
 

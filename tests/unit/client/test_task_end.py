@@ -37,6 +37,14 @@ class Loopless(Opened):
         self.is_asked = True
 
 
+class Closing(Opened):
+    """A session whose loop is closed while it is asked."""
+
+    def end_soon(self) -> None:
+        self.is_asked = True
+        raise RuntimeError("Event loop is closed")
+
+
 class Worker:
     """A process, the task that it runs, and its timers."""
 
@@ -68,6 +76,18 @@ def test_it_lives_as_long_as_its_task() -> None:
     worker.look()
     assert session.is_asked
     assert worker.timers == [], "nothing is left to look after"
+
+
+def test_a_loop_that_ends_meanwhile_keeps_nobody_from_looking() -> None:
+    worker = Worker()
+    first, second = worker.open(Closing()), worker.open(Opened())
+    worker.task = "next"
+    third = worker.open(Opened())
+    worker.look()
+    assert first.is_asked and second.is_asked
+    worker.task = None
+    worker.look()
+    assert third.is_asked
 
 
 def test_of_the_next_task_too_it_is_watched() -> None:
