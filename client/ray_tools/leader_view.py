@@ -75,7 +75,7 @@ class LeaderView:
         with self._lock:
             waiting, self._waiting = self._waiting, []
         for loop, future in waiting:
-            if not loop.is_closed():
+            with suppress(RuntimeError):  # the loop is closed: nobody waits there any more
                 loop.call_soon_threadsafe(_settle, future)
 
 

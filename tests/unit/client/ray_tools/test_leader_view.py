@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -60,6 +61,30 @@ def test_it_is_over_once_it_cannot_be_told(clients: tuple[Client, Client]) -> No
     assert client._session is not None
     assert len(client._session._listeners) == 1  # of the first view
     first.resign()
+
+
+class ClosedLoop:
+    """A loop that is closed while it is asked."""
+
+    def is_closed(self) -> bool:
+        return False
+
+    def call_soon_threadsafe(self, *call: object) -> None:
+        raise RuntimeError("Event loop is closed")
+
+
+def test_a_loop_that_ends_meanwhile_keeps_nobody_asleep(clients: tuple[Client, Client]) -> None:
+    view = LeaderView(clients[0], PATH)
+
+    async def main() -> None:
+        gone: Any = ClosedLoop()
+        view._waiting.append((gone, asyncio.get_running_loop().create_future()))
+        changing = asyncio.create_task(view.change(None))
+        await asyncio.sleep(0)
+        await asyncio.to_thread(clients[1].election(PATH, b"first").lead)
+        await asyncio.wait_for(changing, 60)
+
+    asyncio.run(main())
 
 
 def test_the_end_of_the_session_wakes_too(clients: tuple[Client, Client]) -> None:
