@@ -1,5 +1,6 @@
 """Many seeds: what is summed up, what a failure looks like, how it ends."""
 
+import re
 from io import StringIO
 from pathlib import Path
 
@@ -31,6 +32,20 @@ def test_passing_seeds_are_summed_up() -> None:
     assert simulate(Options(1, 6, 2), out) == 0
     assert "6 runs passed" in text.getvalue()
     assert "election.decided" in text.getvalue()
+
+
+def test_seeds_of_a_recipe_are_one_line() -> None:
+    out, text = console()
+    assert simulate(Options(1, 3, 1, recipe="lock"), out) == 0
+    (line,) = [line for line in text.getvalue().splitlines() if line.startswith("lock: ")]
+    assert line.startswith("lock: 3 runs, 0 failed") and "granted" in line
+
+
+def test_a_failing_seed_of_a_recipe_tells_what_replays_it() -> None:
+    out, text = console()
+    options = Options(1, 50, 1, failures_max=1, is_minimizing=False, recipe="lock")
+    assert simulate(options, out, broken.break_for_good) == 1
+    assert re.search(r"python -m tests.simulation --seed \d+ --recipe lock", text.getvalue())
 
 
 def test_a_failing_seed_is_minimized_and_reported_and_the_run_goes_on(tmp_path: Path) -> None:
