@@ -48,7 +48,9 @@ class LeaderLatch(Background[K]):
     def leadership(self) -> Leadership[K] | None:
         """The present leadership, None if there is none; its epoch, token and `lost`."""
         leadership = self._leadership
-        return None if leadership is None or leadership.lost.is_set() else leadership
+        if leadership is None or leadership.is_released or leadership.lost.is_set():
+            return None  # what is being given back others may have by now
+        return leadership
 
     @property
     def has_leadership(self) -> bool:

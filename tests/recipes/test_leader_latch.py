@@ -150,3 +150,14 @@ def test_it_is_started_once(stage: Stage) -> None:
     stage.member().leader_latch(PATH).close()
     with pytest.raises(BadArgumentsError):
         stage.member().leader_latch("jobs")
+
+
+def test_it_does_not_lead_while_the_leadership_is_being_given_back(stage: Stage) -> None:
+    alice = stage.member()
+    one = Told(alice)
+    one.latch.start()
+    assert one.latch.has_leadership
+    freeze_at(alice, 1)  # its request leaves, and is not answered yet: others may lead by then
+    alice.begin(one.latch.close)
+    assert not one.latch.has_leadership
+    alice.thaw()
