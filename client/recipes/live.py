@@ -26,7 +26,36 @@ OnChange = Callable[[V | None, V | None], object]
 OnError = Callable[[Exception], object]
 
 
-class Live(Recipe[K], Generic[K, V]):
+class Following(Recipe[K]):
+    """Something that is followed until it is closed; the end of a `with` block closes it."""
+
+    @operation
+    def close(self) -> Flow[None]:
+        """Follow it no more; no callback begins afterwards. What was known stays readable."""
+        yield from self.undo()
+
+    def undo(self) -> Flow[None]:
+        """For recipes: `close` as a part of another flow, or for whom nobody waited."""
+        raise NotImplementedError
+
+    def __exit__(
+        self: "Following[Blocking]",
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    async def __aexit__(
+        self: "Following[Awaited]",
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+
+class Live(Following[K], Generic[K, V]):
     """Something that is followed until it is closed; a `with` block closes it."""
 
     def __init__(
@@ -82,13 +111,8 @@ class Live(Recipe[K], Generic[K, V]):
         While there is no connection it may be behind all the same, see the client's state."""
         return not self._is_closed and not self._has_failed and not self._client.is_lost()
 
-    @operation
-    def close(self) -> Flow[None]:
-        """Follow it no more; no callback begins afterwards. The newest state stays readable."""
-        yield from self.undo()
-
     def undo(self) -> Flow[None]:
-        """For recipes: `close` as a part of another flow, or for whom nobody waited."""
+        """See `Following`."""
         self._is_closed = True
         yield from self._end()
 
@@ -135,24 +159,8 @@ class Live(Recipe[K], Generic[K, V]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self: "Live[Blocking, V]",
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
     async def __aenter__(self) -> Self:
         return self
-
-    async def __aexit__(
-        self: "Live[Awaited, V]",
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError("what is followed is not passed on to another process: follow it there")

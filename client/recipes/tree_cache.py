@@ -16,15 +16,14 @@ Curator: `TreeCache`, `PathChildrenCache`, `CuratorCache`. kazoo: `TreeCache`, `
 """
 
 from collections.abc import Callable, Iterator
-from types import TracebackType
 from typing import Any, Final, Self
 
 from raykeeper.client.arguments import checked_path
 from raykeeper.client.errors import BadArgumentsError, CacheFullError, KeeperError, RecipeError
 from raykeeper.client.flows import Flow, Fork, Tell
 from raykeeper.client.recipes.copied_tree import CachedZnode, CopiedTree, TreeChange
-from raykeeper.client.recipes.live import OnError
-from raykeeper.client.recipes.recipe import Awaited, Blocking, FlowRunner, K, Recipe, operation
+from raykeeper.client.recipes.live import Following, OnError
+from raykeeper.client.recipes.recipe import FlowRunner, K, operation
 from raykeeper.client.recipes.subtree import Subtree
 from raykeeper.znodes.paths import join
 
@@ -32,7 +31,7 @@ ZNODES_MAX: Final = 100_000
 OnTreeChange = Callable[[TreeChange], object]
 
 
-class _Cache(Recipe[K]):
+class _Cache(Following[K]):
     """What both caches share: they begin, go on, and end once."""
 
     _is_deep: bool
@@ -90,13 +89,8 @@ class _Cache(Recipe[K]):
         """
         return (yield from self._start())
 
-    @operation
-    def close(self) -> Flow[None]:
-        """Keep it current no more; no callback begins afterwards. The copy stays readable."""
-        yield from self.undo()
-
     def undo(self) -> Flow[None]:
-        """For recipes: `close` as a part of another flow, or for whom nobody waited."""
+        """See `Following`."""
         self._is_open = False
         if self._subtree is not None:
             yield from self._subtree.close()
@@ -149,25 +143,9 @@ class _Cache(Recipe[K]):
         self._client.run_flow(self._start(), type(self).__name__)
         return self
 
-    def __exit__(
-        self: "_Cache[Blocking]",
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
     async def __aenter__(self) -> Self:
         await self._client.run_flow(self._start(), type(self).__name__)
         return self
-
-    async def __aexit__(
-        self: "_Cache[Awaited]",
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError("a cache is not passed on to another process: make one there")
