@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from raykeeper.client.chroot import Chroot
 from raykeeper.client.errors import KeeperError
 from raykeeper.client.limits import ClientLimits
 from raykeeper.client.outstanding import Ask
@@ -49,7 +50,7 @@ class Crossed(Member):
 
 def crossed_member(stage: Stage) -> Crossed:
     server = ServerId(len(stage.servers.hosts))
-    member = Crossed(stage, Millis(20_000), server, ClientLimits())
+    member = Crossed(stage, Millis(20_000), server, ClientLimits(), Chroot(""))
     stage.members.append(member)
     stage.rest()
     return member
