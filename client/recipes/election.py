@@ -40,7 +40,6 @@ from raykeeper.client.recipes.steps import (
     checked_bytes,
     checked_root,
     create,
-    give_up_after,
     leave,
     look,
     transact,
@@ -124,15 +123,14 @@ class Election(Holding[K, Leadership[K]]):
             InvalidValueError: the value of the election's znode is not one of an election.
             KeeperError: as for every call.
         """
-        return (yield from self.get(timeout_s))
+        return self.get(timeout_s)
 
-    def get(self, timeout_s: float | None = None) -> Flow[Leadership[K]]:
-        """`lead` as a part of another flow."""
-        yield give_up_after(timeout_s, f"in {self.path} others led")
-        return (yield from self.obtain())
+    def unmet(self) -> str:
+        """See `Holding`."""
+        return f"in {self.path} others led"
 
     def obtain(self) -> Flow[Leadership[K]]:
-        """`get` without a bound."""
+        """See `Holding`."""
         prefix = join(self.path, PREFIX)
         own, stat = yield from create(
             prefix, self._identifier, ephemeral=True, sequence=True, parent_stays=True

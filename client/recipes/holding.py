@@ -281,13 +281,21 @@ class Holding(Recipe[K], Generic[K, H]):
         super().__init__(client)
         self._open: OpenBlocks[H] = OpenBlocks()
 
-    def get(self, timeout_s: float | None = None) -> Flow[H]:
-        """For subclasses: what a block begins with."""
+    def obtain(self) -> Flow[H]:
+        """For subclasses: get it, however long that takes. Called where the operation is called."""
         raise NotImplementedError
 
-    def obtain(self) -> Flow[H]:
-        """`get` without a bound, for a recipe that holds several: client/recipes/multi_lock.py."""
+    def unmet(self) -> str:
+        """For subclasses: what is in the way while it cannot be had, for WaitTimeoutError."""
         raise NotImplementedError
+
+    def get(self, timeout_s: float | None = None) -> Flow[H]:
+        """`obtain` within a bound: what a block begins with, and a part of other flows."""
+        return self._bounded(timeout_s, self.obtain())
+
+    def _bounded(self, timeout_s: float | None, flow: Flow[H]) -> Flow[H]:
+        yield give_up_after(timeout_s, self.unmet())
+        return (yield from flow)
 
     def __enter__(self: "Holding[Blocking, H]") -> H:
         held: H = self._client.run_flow(self.get(), type(self).__name__)

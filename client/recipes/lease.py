@@ -35,7 +35,6 @@ from raykeeper.client.recipes.simple_lock import holder_at, take_znode, watch_ow
 from raykeeper.client.recipes.steps import (
     checked_bytes,
     checked_root,
-    give_up_after,
     transact,
 )
 from raykeeper.zab.ids import Millis, Zxid
@@ -119,15 +118,14 @@ class Lease(Holding[K, HeldLease[K]]):
                 of it.
             KeeperError: as for every call.
         """
-        return (yield from self.get(timeout_s))
+        return self.get(timeout_s)
 
-    def get(self, timeout_s: float | None = None) -> Flow[HeldLease[K]]:
-        """`acquire` as a part of another flow."""
-        yield give_up_after(timeout_s, f"the lease {self.path} was held by others")
-        return (yield from self.obtain())
+    def unmet(self) -> str:
+        """See `Holding`."""
+        return f"the lease {self.path} was held by others"
 
     def obtain(self) -> Flow[HeldLease[K]]:
-        """`get` without a bound."""
+        """See `Holding`."""
         margin_ms = max(self._duration_ms // MARGIN_DIVISOR, MARGIN_MS_MIN)
         ttl_ms = Millis(self._duration_ms + margin_ms)
         asked_at, stat = yield from take_znode(self.path, self._identifier, ttl_ms)

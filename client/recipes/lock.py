@@ -26,7 +26,6 @@ from raykeeper.client.recipes.steps import (
     checked_root,
     children,
     create,
-    give_up_after,
     leave,
     look,
 )
@@ -68,15 +67,14 @@ class Lock(Holding[K, Held[K]]):
             LostError: somebody deleted the znode of this contender.
             KeeperError: as for every call.
         """
-        return (yield from self.get(timeout_s))
+        return self.get(timeout_s)
 
-    def get(self, timeout_s: float | None = None) -> Flow[Held[K]]:
-        """`acquire` as a part of another flow."""
-        yield give_up_after(timeout_s, f"the lock {self.path} was held by others")
-        return (yield from self.obtain())
+    def unmet(self) -> str:
+        """See `Holding`."""
+        return f"the lock {self.path} was held by others"
 
     def obtain(self) -> Flow[Held[K]]:
-        """`get` without a bound."""
+        """See `Holding`."""
         place: Held[K] = yield from take_place(self._client, self.path, PREFIX, self._identifier)
         yield from wait_in_line(place, before_me)
         return (yield from keep(place))

@@ -20,7 +20,6 @@ from raykeeper.client.flows import Abandoned, Bell, Flow, Wait
 from raykeeper.client.recipes.holding import Held, Holding, Loss, keep
 from raykeeper.client.recipes.lock import Contender, Lock
 from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
-from raykeeper.client.recipes.steps import give_up_after
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes.errors import KeeperError
 
@@ -152,12 +151,12 @@ class MultiLock(Holding[K, MultiHeld[K]]):
         """
         return self.get(timeout_s)
 
-    def get(self, timeout_s: float | None = None) -> Flow[MultiHeld[K]]:
-        """`acquire` as a part of another flow, for whoever calls this, not for who runs it."""
-        return self._get(timeout_s, self.obtain())
+    def unmet(self) -> str:
+        """See `Holding`."""
+        return f"others held one of {', '.join(self.paths)}"
 
     def obtain(self) -> Flow[MultiHeld[K]]:
-        """`get` without a bound."""
+        """See `Holding`."""
         return self._collect([lock.obtain() for lock in self._locks])
 
     @operation
@@ -171,10 +170,6 @@ class MultiLock(Holding[K, MultiHeld[K]]):
         for lock in self._locks:
             listed[lock.path] = yield from type(lock).contenders.flow(lock)
         return listed
-
-    def _get(self, timeout_s: float | None, flow: Flow[MultiHeld[K]]) -> Flow[MultiHeld[K]]:
-        yield give_up_after(timeout_s, f"others held one of {', '.join(self.paths)}")
-        return (yield from flow)
 
     def _collect(self, flows: list[Flow[Held[K]]]) -> Flow[MultiHeld[K]]:
         parts: list[Held[K]] = []

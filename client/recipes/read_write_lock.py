@@ -28,7 +28,7 @@ from raykeeper.client.flows import Flow
 from raykeeper.client.recipes.holding import Held, Holding, keep
 from raykeeper.client.recipes.lock import Contender, contenders, in_line, take_place, wait_in_line
 from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
-from raykeeper.client.recipes.steps import checked_bytes, checked_root, give_up_after
+from raykeeper.client.recipes.steps import checked_bytes, checked_root
 
 READ = "read-"
 WRITE = "write-"
@@ -65,15 +65,14 @@ class Side(Holding[K, Held[K]], Generic[K]):
             LostError: somebody deleted the znode of this contender.
             KeeperError: as for every call.
         """
-        return (yield from self.get(timeout_s))
+        return self.get(timeout_s)
 
-    def get(self, timeout_s: float | None = None) -> Flow[Held[K]]:
-        """`acquire` as a part of another flow."""
-        yield give_up_after(timeout_s, f"{self._what} was held by others")
-        return (yield from self.obtain())
+    def unmet(self) -> str:
+        """See `Holding`."""
+        return f"{self._what} was held by others"
 
     def obtain(self) -> Flow[Held[K]]:
-        """`get` without a bound."""
+        """See `Holding`."""
         place: Held[K] = yield from take_place(
             self._client, self.path, self._prefix, self._identifier, self._what
         )

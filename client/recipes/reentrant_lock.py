@@ -23,7 +23,6 @@ from raykeeper.client.flows import Abandoned, Bell, Flow, Wait
 from raykeeper.client.recipes.holding import Held, Holding, caller
 from raykeeper.client.recipes.lock import PREFIX, Contender, Lock, contenders
 from raykeeper.client.recipes.recipe import FlowRunner, K, operation
-from raykeeper.client.recipes.steps import give_up_after
 from raykeeper.znodes.errors import KeeperError
 
 
@@ -128,12 +127,12 @@ class ReentrantLock(Holding[K, ReentrantHeld[K]]):
         """
         return self.get(timeout_s)
 
-    def get(self, timeout_s: float | None = None) -> Flow[ReentrantHeld[K]]:
-        """`acquire` as a part of another flow, for whoever calls this, not for who runs it."""
-        return self._get(timeout_s, caller())
+    def unmet(self) -> str:
+        """See `Holding`."""
+        return f"the lock {self.path} was held by others"
 
     def obtain(self) -> Flow[ReentrantHeld[K]]:
-        """`get` without a bound."""
+        """See `Holding`."""
         return self._enter(caller())
 
     @operation
@@ -144,10 +143,6 @@ class ReentrantLock(Holding[K, ReentrantHeld[K]]):
             KeeperError: as for every call.
         """
         return (yield from contenders(self.path, PREFIX))
-
-    def _get(self, timeout_s: float | None, owner: object) -> Flow[ReentrantHeld[K]]:
-        yield give_up_after(timeout_s, f"the lock {self.path} was held by others")
-        return (yield from self._enter(owner))
 
     def _enter(self, owner: object) -> Flow[ReentrantHeld[K]]:
         while (share := self._shares.of(owner)) is not None and share.root is None:

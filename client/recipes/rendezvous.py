@@ -198,11 +198,14 @@ class Rendezvous(Holding[K, Meeting[K]]):
             InvalidValueError: the value of the znode is not one of a rendezvous.
             KeeperError: as for every call.
         """
-        return (yield from self.get(timeout_s))
+        return self.get(timeout_s)
 
-    def get(self, timeout_s: float | None = None) -> Flow[Meeting[K]]:
-        """`join` as a part of another flow."""
-        yield give_up_after(timeout_s, f"{self.size} have not met in {self.path}")
+    def unmet(self) -> str:
+        """See `Holding`."""
+        return f"{self.size} have not met in {self.path}"
+
+    def obtain(self) -> Flow[Meeting[K]]:
+        """See `Holding`."""
         while True:
             own, stat = yield from create(
                 join(self.path, PREFIX),

@@ -42,7 +42,6 @@ from raykeeper.client.recipes.steps import (
     checked_root,
     children,
     ensure,
-    give_up_after,
     leave,
     transact,
 )
@@ -99,15 +98,14 @@ class Semaphore(Holding[K, Held[K]]):
             LostError: somebody deleted the znode of this contender.
             KeeperError: as for every call.
         """
-        return (yield from self.get(timeout_s))
+        return self.get(timeout_s)
 
-    def get(self, timeout_s: float | None = None) -> Flow[Held[K]]:
-        """`acquire` as a part of another flow."""
-        yield give_up_after(timeout_s, f"others had all {self.permits} permits of {self.path}")
-        return (yield from self.obtain())
+    def unmet(self) -> str:
+        """See `Holding`."""
+        return f"others had all {self.permits} permits of {self.path}"
 
     def obtain(self) -> Flow[Held[K]]:
-        """`get` without a bound."""
+        """See `Holding`."""
         place = yield from self._take_place()
         line = _Line(place, self.permits)
         try:

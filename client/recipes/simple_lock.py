@@ -22,7 +22,6 @@ from raykeeper.client.recipes.steps import (
     checked_bytes,
     checked_root,
     create,
-    give_up_after,
     leave,
     look,
 )
@@ -55,15 +54,14 @@ class SimpleLock(Holding[K, Held[K]]):
             RecipeError: a znode stands at the path that is no lock.
             KeeperError: as for every call.
         """
-        return (yield from self.get(timeout_s))
+        return self.get(timeout_s)
 
-    def get(self, timeout_s: float | None = None) -> Flow[Held[K]]:
-        """`acquire` as a part of another flow."""
-        yield give_up_after(timeout_s, f"the simple lock {self.path} was held by others")
-        return (yield from self.obtain())
+    def unmet(self) -> str:
+        """See `Holding`."""
+        return f"the simple lock {self.path} was held by others"
 
     def obtain(self) -> Flow[Held[K]]:
-        """`get` without a bound."""
+        """See `Holding`."""
         _, stat = yield from take_znode(self.path, self._identifier)
         held: Held[K] = Held(self._client, f"the simple lock {self.path}", self.path, stat.czxid)
         yield from watch_own(held)
