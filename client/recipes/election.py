@@ -166,6 +166,9 @@ class Election(Holding[K, Leadership[K]]):
         """
         return (yield from contenders(self.path, PREFIX))
 
+    contenders = candidates
+    """The same as locks call it, for a multi-lock that an election is part of."""
+
     @operation
     def observe(self, callback: Callable[[Leader | None], object]) -> Flow["Observation[K]"]:
         """Have `callback` called with who leads, now and after each change, until it is closed.

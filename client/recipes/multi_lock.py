@@ -123,7 +123,7 @@ class MultiLock(Holding[K, MultiHeld[K]]):
         ]
         for lock in listed:
             path = getattr(lock, "path", None)
-            is_lock = isinstance(lock, Holding) and type(lock).obtain is not Holding.obtain
+            is_lock = isinstance(lock, Holding) and hasattr(lock, "contenders")
             if not is_lock or not isinstance(path, str):
                 raise BadArgumentsError("", f"{lock!r} is neither a path nor a lock")
             if lock._client is not client:

@@ -177,6 +177,8 @@ def test_an_election_may_be_one_of_them(stage: Stage) -> None:
     alice, bob = stage.member(), stage.member()
     with alice.multi_lock([alice.election(A), B]) as held:
         assert held.parts[0].epoch == 1
+        listed = alice.multi_lock([alice.election(A), B]).contenders()
+        assert [len(listed[path]) for path in (A, B)] == [1, 1]
         with pytest.raises(WaitTimeoutError):
             bob.multi_lock([bob.election(A), B]).acquire(timeout_s=0)
 
