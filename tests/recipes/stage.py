@@ -137,6 +137,7 @@ class Member(OfferedRecipes[Blocking]):
         self._calls: deque[Callable[[], object]] = deque()  # of the user, in order
         self._is_frozen = False
         self._is_dead = False
+        self._is_carrying_out = False
         self._is_cut = False
         rng = Random(len(stage.members))
         password = rng.randbytes(16)
@@ -253,8 +254,16 @@ class Member(OfferedRecipes[Blocking]):
 
     def move(self) -> bool:
         """Take what came and carry out what there is to do; whether there was anything."""
-        if self._is_dead or self._is_frozen:
-            return False
+        if self._is_dead or self._is_frozen or self._is_carrying_out:
+            return False  # whoever carries out effects comes to the new ones too, in their order
+        moved = self._carry_out()
+        while self._calls:
+            moved = True
+            self._calls.popleft()()
+        return moved
+
+    def _carry_out(self) -> bool:
+        self._is_carrying_out = True
         moved = self._take()
         self.core.flush(self.now())
         while self.core.out:
@@ -263,9 +272,7 @@ class Member(OfferedRecipes[Blocking]):
             for effect in effects:
                 self._one(effect)
             self.core.flush(self.now())
-        while self._calls:
-            moved = True
-            self._calls.popleft()()
+        self._is_carrying_out = False
         return moved
 
     def _take(self) -> bool:
