@@ -245,9 +245,8 @@ class OpenBlocks(Generic[H]):
         """
         who = caller()
         if who not in self._blocks and len(self._blocks) == 1:
-            (who,) = (
-                self._blocks
-            )  # a fixture may end in another task, which is clear if it is alone
+            # A fixture may end in another task than it began in: no doubt, if it is alone.
+            (who,) = self._blocks
         blocks = self._blocks.get(who)
         if not blocks:
             raise RecipeError("a block must end in the thread, or task, in which it began")
