@@ -18,7 +18,7 @@ from raykeeper.client.recipes import (
 from raykeeper.client.recipes.double_barrier import DoubleBarrier
 from raykeeper.client.recipes.election import Election
 from raykeeper.client.recipes.elements import Element
-from raykeeper.client.recipes.group import Membership
+from raykeeper.client.recipes.group import Listed
 from raykeeper.client.recipes.holding import Loss
 from raykeeper.client.recipes.leader_latch import LeaderLatch
 from raykeeper.client.recipes.lock_queue import HeldElement
@@ -243,7 +243,7 @@ MUTATIONS = [
     Mutation(
         "group",
         "who leaves stays",
-        [(Membership, "remove", instead(_true))],
+        [(Listed, "remove", instead(_true))],
         recipe="group",
     ),
     Mutation(
