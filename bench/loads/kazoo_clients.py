@@ -12,10 +12,13 @@ from kazoo.recipe.barrier import DoubleBarrier
 
 from raykeeper.bench.loads.clients import Done
 
+START_S = 60.0
+"""Hundreds of clients that connect at once on a busy machine take longer than kazoo's 15 s."""
+
 
 def _connect(where: str) -> KazooClient:
     client = KazooClient(hosts=where)
-    client.start()
+    client.start(START_S)
     return client
 
 

@@ -1,7 +1,8 @@
 """Apache ZooKeeper, from Debian's package, as child processes on the loopback interface.
 
 Defaults of the project: those of its sample `zoo.cfg`, a heap of 1000 MB as in `zkEnv.sh`, a log
-forced to disk. Only what would disturb others is off: the web server for administrators.
+forced to disk. Only what would disturb is off: the web server for administrators, and the bound of
+connections from one address, where all clients are here.
 """
 
 import importlib.util
@@ -177,6 +178,7 @@ def configure(folder: Path, server: int, shape: Shape, ports: Sequence[int]) -> 
         f"clientPort={ports[3 * (server - 1)]}",
         "clientPortAddress=127.0.0.1",
         "4lw.commands.whitelist=srvr",
+        "maxClientCnxns=0",  # none; by default 60 from one address
     ]
     count = shape.servers + shape.observers
     if server > shape.servers:
