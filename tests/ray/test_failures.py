@@ -227,9 +227,8 @@ def test_a_folder_in_use_by_another_process(launch_one: Launch, tmp_path: Path) 
     assert identity is not None
     claim = claim_folder(folder, Owner(ensemble.name, identity.owner.ensemble_uuid, ServerId(3)))
     try:
-        launch_one(ensemble.name, timeout_s=5.0)
-        status = _find(ensemble, 3, "looking")
-        assert status is not None
+        launch_one(ensemble.name, timeout_s=30.0)
+        status = eventually(lambda: _find(ensemble, 3, "looking"))
         assert "in use by another process" in status.problem
     finally:
         os.close(claim.lock)
