@@ -8,7 +8,7 @@ knows from `Recipe[Blocking]` or `Recipe[Awaited]` which of the two it is.
 
 from collections.abc import Awaitable, Callable
 from functools import update_wrapper
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, overload
 
 from raykeeper.client.flows import Flow
 from raykeeper.zab.ids import Millis
@@ -50,15 +50,16 @@ class Recipe(Generic[K]):
         self._client = client
 
 
-class operation(Generic[P, T]):  # noqa: N801 (a decorator, like property)
-    """Makes a method of a recipe, which is a flow, one that runs it."""
+class RecipeMethod(Generic[P, T]):
+    """A method of a recipe: what it returns depends on the kind of the client, see the module."""
 
-    def __init__(self, flow: Callable[Concatenate[Any, P], Flow[T]]) -> None:
-        self.flow = flow
-        update_wrapper(self, flow)  # type: ignore[arg-type]
+    def __init__(self, written: Callable[Concatenate[Any, P], Any]) -> None:
+        """`written` is the method as it stands in the recipe."""
+        self._written = written
+        update_wrapper(self, written)  # type: ignore[arg-type]
 
     @overload
-    def __get__(self, recipe: None, owner: Any = None) -> "operation[P, T]": ...
+    def __get__(self, recipe: None, owner: Any = None) -> Self: ...
 
     @overload
     def __get__(self, recipe: Recipe[Blocking], owner: Any = None) -> Callable[P, T]: ...
@@ -69,9 +70,24 @@ class operation(Generic[P, T]):  # noqa: N801 (a decorator, like property)
     def __get__(self, recipe: Any, owner: Any = None) -> Any:
         if recipe is None:
             return self
-        flow, client = self.flow, recipe._client
+        written, client = self._written, recipe._client
 
         def run(*args: P.args, **kwargs: P.kwargs) -> Any:
-            return client.run_flow(flow(recipe, *args, **kwargs), flow.__name__)
+            return self._run(client, written(recipe, *args, **kwargs), written.__name__)
 
-        return update_wrapper(run, flow)
+        return update_wrapper(run, written)
+
+    def _run(self, client: FlowRunner, made: Any, name: str) -> Any:
+        """For subclasses: run what the method has made for a call."""
+        raise NotImplementedError
+
+
+class operation(RecipeMethod[P, T]):  # noqa: N801 (a decorator, like property)
+    """Makes a method of a recipe, which is a flow, one that runs it."""
+
+    def __init__(self, flow: Callable[Concatenate[Any, P], Flow[T]]) -> None:
+        super().__init__(flow)
+        self.flow = flow
+
+    def _run(self, client: FlowRunner, made: Flow[T], name: str) -> Any:
+        return client.run_flow(made, name)

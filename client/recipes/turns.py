@@ -8,42 +8,25 @@ while a flow is under way.
 
 import inspect
 from collections.abc import Awaitable, Callable, Generator
-from functools import update_wrapper
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from raykeeper.client.flows import Flow
-from raykeeper.client.recipes.recipe import Awaited, Blocking, FlowRunner, Recipe
+from raykeeper.client.recipes.recipe import FlowRunner, RecipeMethod
 
 P = ParamSpec("P")
 T = TypeVar("T")
 Turns = Generator[Flow[Any], Any, T]
 
 
-class by_turns(Generic[P, T]):  # noqa: N801 (a decorator, like `operation`)
+class by_turns(RecipeMethod[P, T]):  # noqa: N801 (a decorator, like `operation`)
     """Makes a method of a recipe, which is a generator of flows, one that runs them."""
 
     def __init__(self, turns: Callable[Concatenate[Any, P], Turns[T]]) -> None:
+        super().__init__(turns)
         self.turns = turns
-        update_wrapper(self, turns)  # type: ignore[arg-type]
 
-    @overload
-    def __get__(self, recipe: None, owner: Any = None) -> "by_turns[P, T]": ...
-
-    @overload
-    def __get__(self, recipe: Recipe[Blocking], owner: Any = None) -> Callable[P, T]: ...
-
-    @overload
-    def __get__(self, recipe: Recipe[Awaited], owner: Any = None) -> Callable[P, Awaitable[T]]: ...
-
-    def __get__(self, recipe: Any, owner: Any = None) -> Any:
-        if recipe is None:
-            return self
-        turns, client = self.turns, recipe._client
-
-        def run(*args: P.args, **kwargs: P.kwargs) -> Any:
-            return _run(client, turns(recipe, *args, **kwargs), turns.__name__)
-
-        return update_wrapper(run, turns)
+    def _run(self, client: FlowRunner, made: Turns[T], name: str) -> Any:
+        return _run(client, made, name)
 
 
 def _run(client: FlowRunner, turns: Turns[Any], name: str) -> Any:
