@@ -125,6 +125,22 @@ def test_it_is_told_again_to_the_next_leader() -> None:
     assert not is_held(servers[1])
 
 
+def test_on_a_full_disk_it_waits_for_the_reign_that_can_write_it() -> None:
+    host = OneServer(segment_bytes=1)
+    caller = holder(host)
+    host.disk.room.is_full = True
+    host.step(caller.frame(caller.create("/fills")))
+    host.pass_time(100)
+    assert not host.server.stats().has_room
+    host.step(ClientGone(1), ProcessGone(1))
+    host.pass_time(1_000)
+    assert is_held(host) and host.notes(notes.SESSION_DEPARTED) == []
+    host.disk.room.is_full = False
+    host.pass_time(3_000)
+    assert not is_held(host)
+    assert host.notes(notes.SESSION_DEPARTED) == [caller.session_id]
+
+
 def test_a_session_that_is_opened_after_its_process_died_ends() -> None:
     servers = Servers(3)
     servers.hold(3, 1)
@@ -150,6 +166,19 @@ def test_a_session_that_was_opened_before_that_is_known_ends() -> None:
     servers[1].step(ProcessGone(1))
     servers.run()
     assert servers.leader.server.state.sessions.by_id == {}
+
+
+def test_the_owner_number_that_a_second_opening_raised_is_the_one_named() -> None:
+    """A request that was forwarded twice, around a change of leader, opens the session again."""
+    servers = Servers(3)
+    caller = holder(servers[1])
+    servers[1].step(ClientGone(1))
+    departures = servers[1].server._connections.departures
+    again = servers[1].server.state.zxid
+    departures.opened(caller.session_id, again, 1)
+    assert kept(servers[1]) == 1
+    departures.process_gone(1)
+    assert departures.ended == [Touch(caller.session_id, again)]
 
 
 def test_nothing_is_kept_of_a_session_that_has_ended() -> None:
