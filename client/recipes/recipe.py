@@ -87,7 +87,11 @@ class operation(RecipeMethod[P, T]):  # noqa: N801 (a decorator, like property)
 
     def __init__(self, flow: Callable[Concatenate[Any, P], Flow[T]]) -> None:
         super().__init__(flow)
-        self.flow = flow
+
+    @property
+    def flow(self) -> Callable[Concatenate[Any, P], Flow[T]]:
+        """What makes the flow of a call, for a flow that it is a part of."""
+        return self._written
 
     def _run(self, client: FlowRunner, made: Flow[T], name: str) -> Any:
         return client.run_flow(made, name)

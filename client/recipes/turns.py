@@ -23,7 +23,11 @@ class by_turns(RecipeMethod[P, T]):  # noqa: N801 (a decorator, like `operation`
 
     def __init__(self, turns: Callable[Concatenate[Any, P], Turns[T]]) -> None:
         super().__init__(turns)
-        self.turns = turns
+
+    @property
+    def turns(self) -> Callable[Concatenate[Any, P], Turns[T]]:
+        """What makes the flows of a call, for whoever runs them in a way of its own."""
+        return self._written
 
     def _run(self, client: FlowRunner, made: Turns[T], name: str) -> Any:
         return _run(client, made, name)

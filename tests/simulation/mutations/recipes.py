@@ -229,7 +229,7 @@ MUTATIONS = [
     Mutation(
         "election",
         "who leads is asked of a server that may lag behind",
-        [(Election.leader, "flow", instead(_without_sync))],
+        [(Election.leader, "_written", instead(_without_sync))],
         100,
         recipe="election",
     ),
@@ -312,7 +312,7 @@ MUTATIONS = [
     Mutation(
         "lock queue",
         "who consumes an element gives it back",
-        [(HeldElement.consume, "flow", instead(_left_there))],
+        [(HeldElement.consume, "_written", instead(_left_there))],
         recipe="lock_queue",
     ),
     Mutation(
