@@ -8,8 +8,9 @@ from msgspec import Struct
 from raykeeper.client.recipes.configuration import Configuration, Versioned
 from raykeeper.zab.ids import ZERO
 from tests.simulation.checks.truth import Truth
+from tests.simulation.recipes.followed import FollowedScenario, follower
 from tests.simulation.recipes.process import Process
-from tests.simulation.recipes.scenario import ABOVE, Scenario, span
+from tests.simulation.recipes.scenario import ABOVE, span
 from tests.simulation.recipes.script import Pause, Script
 from tests.simulation.schedule import Schedule
 
@@ -23,7 +24,7 @@ class Limits(Struct, frozen=True):
     twice: int = 0
 
 
-class ConfigurationScenario(Scenario):
+class ConfigurationScenario(FollowedScenario):
     """All update it, and most follow it."""
 
     def __init__(self, schedule: Schedule, truth: Truth) -> None:
@@ -55,29 +56,15 @@ class ConfigurationScenario(Scenario):
                 assert read.version >= new.version, f"Sum: {read} after {new}"
 
     def _follow(self, process: Process, configuration: Any) -> Script:
-        random = process.random
-        while True:
+        is_last = False
+        while not is_last:
             is_last = self.is_ending
-            yield Pause(span(random, 20, 200))
-            seen: list[Versioned[Limits]] = []
-            live = yield configuration.follow(_follower(seen))
-            self.counts["recipe.followed"] += 1
-            if is_last:
-                while not self._is_current(live):
-                    yield Pause(50)
-            else:
-                yield Pause(span(random, 100, 1_000, 3_000))
-                self.tempt(process)
-            yield live.close()
-            if is_last:
-                return
+            yield Pause(span(process.random, 20, 200))
+            live = yield configuration.follow(follower([], _is_whole))
+            yield from self.follow_for_a_while(process, live, is_last=is_last)
 
-    def _is_current(self, live: Any) -> bool:
-        """Whether nobody updates any more, and the newest is seen."""
-        for member in self.members:
-            program = member.program
-            if program is None or program.is_over or not program.scripts[0].is_done:
-                return False
+    def is_newest(self, live: Any) -> bool:
+        """It is of the last update."""
         return bool(live.value.count == json.loads(self.truth.znodes[PATH].value)["count"])
 
     def may_stay(self) -> set[str]:
@@ -96,16 +83,6 @@ def _next(value: Limits) -> Limits:
     return Limits(value.count + 1, 2 * value.count + 2)
 
 
-def _is_whole(read: Versioned[Limits]) -> None:
+def _is_whole(read: Versioned[Limits] | None) -> None:
+    assert read is not None, "Sum: it is gone"
     assert read.value.twice == 2 * read.value.count, f"Sum: {read} is half a value"
-
-
-def _follower(seen: list[Versioned[Limits]]) -> Any:
-    def on_change(new: Versioned[Limits] | None, old: Versioned[Limits] | None) -> None:
-        assert old == (seen[-1] if seen else None), f"Observed: {old} after {seen}"
-        assert new is not None, "Observed: it is gone"
-        _is_whole(new)
-        assert old is None or new.version > old.version, f"Observed: {new} after {old}"
-        seen.append(new)
-
-    return on_change

@@ -4,15 +4,16 @@ from typing import Any, Final
 
 from raykeeper.client.errors import BadVersionError, NoNodeError
 from tests.simulation.checks.truth import Truth
+from tests.simulation.recipes.followed import FollowedScenario, follower
 from tests.simulation.recipes.process import Process
-from tests.simulation.recipes.scenario import ABOVE, Scenario, patience, span
+from tests.simulation.recipes.scenario import ABOVE, patience, span
 from tests.simulation.recipes.script import GaveUpError, Pause, Script, Within
 from tests.simulation.schedule import Schedule
 
 PATH: Final = f"{ABOVE}/routes"
 
 
-class PublishedScenario(Scenario):
+class PublishedScenario(FollowedScenario):
     """All publish, read and follow. Each edition has one value under several names."""
 
     def __init__(self, schedule: Schedule, truth: Truth) -> None:
@@ -51,19 +52,12 @@ class PublishedScenario(Scenario):
                 return
 
     def _follow(self, process: Process, published: Any) -> Script:
-        random = process.random
-        while True:
+        is_last = False
+        while not is_last:
             is_last = self.is_ending
-            yield Pause(span(random, 20, 200))
+            yield Pause(span(process.random, 20, 200))
             seen: list[Any] = []
-
-            def on_change(new: Any, old: Any, seen: list[Any] = seen) -> None:
-                assert old == (seen[-1] if seen else None), f"Observed: {old} after {seen}"
-                _is_whole(new)
-                assert old is None or new.version > old.version, f"Edition: {new} after {old}"
-                seen.append(new)
-
-            live = yield published.follow(on_change)
+            live = yield published.follow(follower(seen, _is_whole))
             was_there = bool(seen)
             try:
                 read = yield published.read()
@@ -72,23 +66,10 @@ class PublishedScenario(Scenario):
                 assert not was_there, "Edition: it was there, and is gone"
             except BadVersionError:
                 self.counts["recipe.overtaken"] += 1
-            self.counts["recipe.followed"] += 1
-            if is_last:
-                while not self._is_current(live):
-                    yield Pause(50)
-            else:
-                yield Pause(span(random, 100, 1_000, 3_000))
-                self.tempt(process)
-            yield live.close()
-            if is_last:
-                return
+            yield from self.follow_for_a_while(process, live, is_last=is_last)
 
-    def _is_current(self, live: Any) -> bool:
-        """Whether nobody publishes any more, and the newest is seen."""
-        for member in self.members:
-            program = member.program
-            if program is None or program.is_over or not program.scripts[0].is_done:
-                return False
+    def is_newest(self, live: Any) -> bool:
+        """It is the last publication, or none was done."""
         newest = live.newest
         return not self._is_published or (newest is not None and newest.version >= self._newest)
 

@@ -3,53 +3,32 @@
 import json
 from typing import Any, Final
 
-from raykeeper.client.errors import WaitTimeoutError
-from raykeeper.zab.ids import ZERO
+from raykeeper.zab.ids import ZERO, Millis
 from tests.simulation.checks.truth import Truth
+from tests.simulation.recipes.meeting import SIZE, MeetingScenario, Together
 from tests.simulation.recipes.process import Process
-from tests.simulation.recipes.scenario import ABOVE, Scenario, patience, span, timeout_s
-from tests.simulation.recipes.script import GaveUpError, Pause, Script, Within
+from tests.simulation.recipes.scenario import ABOVE, span
+from tests.simulation.recipes.script import Pause
 from tests.simulation.schedule import Schedule
 
 PATH: Final = f"{ABOVE}/train"
-SIZE: Final = 2
 
 
-class RendezvousScenario(Scenario):
+class RendezvousScenario(MeetingScenario):
     """Two meet, whoever of them comes."""
+
+    path = PATH
 
     def __init__(self, schedule: Schedule, truth: Truth) -> None:
         super().__init__(schedule, truth)
         self._lists: dict[int, list[str]] = {}
-        self._met: set[str] = set()
 
-    def scripts(self, process: Process) -> list[Script]:
-        """One of each process."""
-        return [self._meet(process)]
-
-    def _meet(self, process: Process) -> Script:
-        random = process.random
-        place = process.rendezvous(PATH, SIZE, process.name.encode())
-        while not self._all_have_met():
-            is_last = self.is_ending
-            yield Pause(span(random, 20, 200))
-            self.tempt(process)
-            limit_s, limit_ms = (3, None) if is_last else (timeout_s(random), patience(random))
-            try:
-                meeting = yield Within(place.join(limit_s), limit_ms)
-            except (WaitTimeoutError, GaveUpError):
-                self.counts["recipe.given_up"] += 1
-                continue
-            self._is_one_list(process, meeting)
-            self.tempt(process)
-            yield Pause(span(random, 20, 300, 1_000))
-            yield meeting.leave()
-            if is_last:
-                self._met.add(process.name)
-
-    def _all_have_met(self) -> bool:
-        names = [member.program.name for member in self.members if member.program is not None]
-        return self.is_ending and self._met.issuperset(names)
+    def together(self, process: Process, meeting: Any, limit_ms: Millis | None) -> Together:
+        """Stay for a moment."""
+        self._is_one_list(process, meeting)
+        self.tempt(process)
+        yield Pause(span(process.random, 20, 300, 1_000))
+        return True
 
     def _is_one_list(self, process: Process, meeting: Any) -> None:
         self.counts["recipe.met"] += 1
