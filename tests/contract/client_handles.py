@@ -5,9 +5,12 @@ serves both.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, TypeVar
+
+import pytest
 
 from raykeeper.actors.events import ClientFrameArrived, ClientGone
 from raykeeper.actors.server_context import ServerOptions
@@ -139,6 +142,21 @@ def open_awaited(room: Room) -> Open:
         return Awaited(finish(room.open_session(options_of(chroot, **options))))
 
     return open_one
+
+
+@contextmanager
+def crossed_by_an_interrupt(client: Client) -> Iterator[None]:
+    """The call in this block is interrupted just after its answer has come."""
+    session = client._live()
+    wait = session.wait
+
+    def interrupted(reply: Any) -> Any:
+        wait(reply)
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(session, "wait", interrupted)
+        yield
 
 
 def finish(coroutine: Coroutine[Any, Any, T]) -> T:

@@ -17,6 +17,7 @@ from raykeeper.client.loop_thread import shared_loop
 from tests.contract.client_handles import (
     Open,
     Room,
+    crossed_by_an_interrupt,
     finish,
     open_awaited,
     open_blocking,
@@ -134,21 +135,10 @@ def test_a_callback_may_use_recipes(room: Any) -> None:
     client.close()
 
 
-def test_an_interrupt_gives_back_what_it_crossed(
-    room: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupt_gives_back_what_it_crossed(room: Any) -> None:
     client: Client = open_blocking(room)()
-    session = client._live()
-    real = session.wait
-
-    def interrupted(reply: Any) -> Any:
-        real(reply)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(session, "wait", interrupted)
-    with pytest.raises(KeyboardInterrupt):
+    with crossed_by_an_interrupt(client):
         client.lock("/locks/a").acquire()
-    monkeypatch.undo()
     client.sync()
     assert client.lock("/locks/a").contenders() == []
     client.close()

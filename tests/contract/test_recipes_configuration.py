@@ -15,7 +15,14 @@ import pytest
 
 from raykeeper.client import AsyncClient, Client
 from raykeeper.client.errors import NoNodeError, WrongContextError
-from tests.contract.client_handles import Open, Room, finish, open_awaited, open_blocking
+from tests.contract.client_handles import (
+    Open,
+    Room,
+    crossed_by_an_interrupt,
+    finish,
+    open_awaited,
+    open_blocking,
+)
 from tests.contract.test_clients import connect, opener
 
 __all__ = ["connect", "opener"]
@@ -315,25 +322,14 @@ def test_what_a_cancelled_task_has_begun_to_follow_is_not_watched(room: Room, st
 
 
 @pytest.mark.parametrize("name", ["follow", "start"])
-def test_what_an_interrupt_has_crossed_is_not_watched(
-    room: Room, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_what_an_interrupt_has_crossed_is_not_watched(room: Room, name: str) -> None:
     client: Client = open_blocking(room)()
     client.create("/app")
-    session = client._live()
-    real = session.wait
-
-    def interrupted(reply: Any) -> Any:
-        real(reply)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(session, "wait", interrupted)
-    with pytest.raises(KeyboardInterrupt):
+    with crossed_by_an_interrupt(client):
         if name == "follow":
             client.configuration("/app", Limits).follow()
         else:
             client.tree_cache("/app").start()
-    monkeypatch.undo()
     client.sync()
     assert watches(room) == 0
     client.close()

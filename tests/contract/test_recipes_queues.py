@@ -12,7 +12,14 @@ import pytest
 
 from raykeeper.client import AsyncClient, Client, Decision
 from raykeeper.client.errors import BrokenBarrierError, WaitTimeoutError
-from tests.contract.client_handles import Open, Room, finish, open_awaited, open_blocking
+from tests.contract.client_handles import (
+    Open,
+    Room,
+    crossed_by_an_interrupt,
+    finish,
+    open_awaited,
+    open_blocking,
+)
 from tests.contract.test_clients import connect, opener
 
 __all__ = ["connect", "opener"]
@@ -119,22 +126,11 @@ def test_elements_are_worked_on_by_one_thread_at_a_time(
     assert sum(pool.map(work, range(4))) == 12
 
 
-def test_an_interrupt_puts_back_what_it_crossed(
-    room: Room, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupt_puts_back_what_it_crossed(room: Room) -> None:
     client: Client = open_blocking(room)()
     client.queue("/queues/x").put(b"1")
-    session = client._live()
-    real = session.wait
-
-    def interrupted(reply: Any) -> Any:
-        real(reply)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(session, "wait", interrupted)
-    with pytest.raises(KeyboardInterrupt):
+    with crossed_by_an_interrupt(client):
         client.queue("/queues/x").get()
-    monkeypatch.undo()
     client.sync()
     assert client.queue("/queues/x").get(timeout_s=0) == b"1"
     client.close()
