@@ -5,6 +5,7 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 import ray
 
@@ -96,8 +97,9 @@ def test_who_is_far_behind_is_sent_a_snapshot(launch_one: Launch, links: str) ->
 
     ensemble = launch_one(links=links)
     eventually(lambda: all_serve(ensemble))
-    away = role_of(ensemble, leads=False).server_id
-    ray.kill(find_replica(ensemble.name, away), no_restart=True)
+    away = role_of(ensemble, leads=False)
+    ray.kill(find_replica(ensemble.name, away.server_id), no_restart=True)
+    eventually(lambda: not psutil.pid_exists(away.pid))
     with ensemble.connect() as client:
         # More than a leader keeps in memory and reads back from its log.
         for group in range(11):
@@ -110,4 +112,4 @@ def test_who_is_far_behind_is_sent_a_snapshot(launch_one: Launch, links: str) ->
     folder = session_log_folder()
     assert folder is not None
     logs = [log.read_text() for log in folder.glob(f"raykeeper-{ensemble.name}-*.log")]
-    assert sum(f"sync.snapshot peer={away} " in log for log in logs) == 1
+    assert sum(f"sync.snapshot peer={away.server_id} " in log for log in logs) == 1
