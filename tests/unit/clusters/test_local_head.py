@@ -35,6 +35,7 @@ def test_a_living_process_is_found(record: Path) -> None:
         msgspec.json.encode(LocalHead(os.getpid(), ME.create_time() - 1, "10.0.0.1:6379")),
         msgspec.json.encode(LocalHead(2**22 + 1, ME.create_time(), "10.0.0.1:6379")),
     ],
+    ids=["empty", "no fields", "not JSON", "a later process", "no process"],
 )
 def test_nobody_is_found(record: Path, content: bytes) -> None:
     record.write_bytes(content)
