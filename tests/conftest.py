@@ -5,6 +5,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# An example that the machine was too busy for has shown nothing.
+settings.register_profile(
+    "patient", deadline=None, suppress_health_check=[HealthCheck.too_slow], parent=settings()
+)
+settings.load_profile("patient")
 
 RAY_TESTS = Path(__file__).parent / "ray"
 

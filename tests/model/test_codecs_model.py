@@ -91,25 +91,21 @@ items = st.one_of(
 )
 
 
-@settings(deadline=None)
 @given(st.builds(Txn, ints, ints, ints, ints, changes))
 def test_transactions(txn: Txn) -> None:
     assert decode_txn(encode_txn(txn)) == txn
 
 
-@settings(deadline=None)
 @given(ops)
 def test_operations(op: Create | Delete | SetData | CloseSession) -> None:
     assert decode_op(encode_op(op)) == op
 
 
-@settings(deadline=None)
 @given(st.builds(Connect, ints, data, ints, zxids) | st.builds(ClientFrame, ints, st.lists(reads)))
 def test_client_frames(frame: Connect | ClientFrame) -> None:
     assert decode_client_frame(encode_client_frame(frame)) == frame
 
 
-@settings(deadline=None)
 @given(st.builds(ServerFrame, ints, zxids, st.lists(items, max_size=5)))
 def test_server_frames(frame: ServerFrame) -> None:
     assert decode_server_frame(encode_server_frame(frame)) == frame
@@ -133,7 +129,7 @@ def is_path(path: str) -> bool:
 awkward = st.text(st.sampled_from("/./ab\0\x1f\x7f\x9f\xa0\ud7ff\ud800\uf8ff\uf900\uffef\ufff0\U0001f600"), max_size=8)  # fmt: skip  # noqa: E501
 
 
-@settings(max_examples=1_000, deadline=None)
+@settings(max_examples=1_000)
 @given(awkward | st.text(st.sampled_from("/.a"), max_size=8).map("/".__add__) | text)
 def test_paths_are_accepted_by_the_rules_one_by_one(path: str) -> None:
     assert (fault_in(path) is None) == is_path(path)

@@ -26,7 +26,7 @@ class Naive:
     judged: bool = False
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(steps, max_size=40))
 def test_against_a_tracker_that_looks_at_all(
     history: list[tuple[int, list[tuple[int, int]], list[int], str]],

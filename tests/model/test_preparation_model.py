@@ -17,7 +17,7 @@ def as_lists(value: object) -> object:
     return value
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(st.lists(st.one_of(*[commands] * 3, st.integers(1, 5)), min_size=10, max_size=60))
 def test_writes_prepared_ahead_end_as_if_done_one_by_one(steps: list[Command | int]) -> None:
     """An integer applies that many of the outstanding transactions."""
@@ -31,7 +31,7 @@ def test_writes_prepared_ahead_end_as_if_done_one_by_one(steps: list[Command | i
     assert as_lists(image(run.state)) == as_lists(naive_image(run.naive))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(histories)
 def test_every_transaction_twice_is_once(history: list[Command]) -> None:
     run = written(history)
@@ -45,7 +45,7 @@ def test_every_transaction_twice_is_once(history: list[Command]) -> None:
     assert twice.digest() == run.state.digest()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(histories)
 def test_the_digest_is_one_with_the_state(history: list[Command]) -> None:
     """Equal states have equal digests, and on these histories different ones different digests."""

@@ -105,7 +105,7 @@ def check_hard_limits(state: State, change: Change) -> None:
             assert each.hard_bytes < 0 or size <= each.hard_bytes or not change.value
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(steps, max_size=40))
 def test_usage_is_that_of_a_brute_force_count(history: list[WriteOp | str | int]) -> None:
     run = History()
@@ -121,7 +121,7 @@ def test_usage_is_that_of_a_brute_force_count(history: list[WriteOp | str | int]
     assert run.late.state.digest() == run.prompt.state.digest()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.data(), st.lists(steps, min_size=5, max_size=40))
 def test_a_replay_over_a_fuzzy_snapshot_ends_in_the_same_usage(
     data: st.DataObject, history: list[WriteOp | str | int]

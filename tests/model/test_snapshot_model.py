@@ -8,7 +8,7 @@ from itertools import combinations
 from random import Random
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from raykeeper.zab.ids import ZERO, Zxid
@@ -66,7 +66,7 @@ def walk_and_replay(log: Log, start: int, schedule: list[bool], *, twice: bool =
     return len(chunks)
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=400)
 @given(st.data(), histories)
 def test_any_walk_of_any_history(data: st.DataObject, history: list[Command]) -> None:
     log = written(history).log

@@ -78,7 +78,7 @@ def leader_of(log: list[Entry], base: int, committed: int, out: list[Effect]) ->
     return learners
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.data())
 def test_afterwards_the_logs_are_equal(data: st.DataObject) -> None:
     log, behind, committed = reigns(data)

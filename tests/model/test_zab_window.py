@@ -90,5 +90,5 @@ class WindowMachine(RuleBasedStateMachine):
 
 def test_the_window_is_a_list() -> None:
     run_state_machine_as_test(  # type: ignore[no-untyped-call]
-        WindowMachine, settings=settings(max_examples=80, stateful_step_count=20, deadline=None)
+        WindowMachine, settings=settings(max_examples=80, stateful_step_count=20)
     )

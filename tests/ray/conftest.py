@@ -23,7 +23,7 @@ from raykeeper.clusters import Ensemble, launch
 
 # Ray kills workers when the machine is short of memory, whoever uses it.
 os.environ.setdefault("RAY_memory_monitor_refresh_ms", "0")
-PATIENCE_S = 30.0
+PATIENCE_S = 90.0
 T = TypeVar("T")
 Launch = Callable[..., Ensemble]
 
@@ -47,7 +47,9 @@ def shared(
     ray_session: str, tmp_path_factory: pytest.TempPathFactory, links: str
 ) -> Iterator[Ensemble]:
     """An ensemble that the tests of a module share and leave as it is."""
-    ensemble = launch(name=new_name(), data_dir=tmp_path_factory.mktemp("data"), links=links)
+    ensemble = launch(
+        name=new_name(), data_dir=tmp_path_factory.mktemp("data"), links=links, timeout_s=PATIENCE_S
+    )
     eventually(lambda: all_serve(ensemble))
     yield ensemble
     ensemble.shutdown()
@@ -61,7 +63,12 @@ def launch_one(ray_session: str, tmp_path: Path) -> Iterator[Launch]:
     def start(name: str = "", **settings: Any) -> Ensemble:
         ensemble = launch(
             name=name or new_name(),
-            **{"data_dir": tmp_path / "data", "session_timeout_min_s": 0.5, **settings},
+            **{
+                "data_dir": tmp_path / "data",
+                "session_timeout_min_s": 0.5,
+                "timeout_s": PATIENCE_S,
+                **settings,
+            },
         )
         launched[ensemble.name] = ensemble
         return ensemble

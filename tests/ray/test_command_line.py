@@ -15,6 +15,7 @@ import ray
 from raykeeper.actors.ray_actors import find_replica
 from raykeeper.clusters import Ensemble
 from raykeeper.clusters.command_line import main
+from raykeeper.links.contract import STREAM
 from raykeeper.zab.ids import ServerId
 from tests.ray.conftest import Launch, eventually, new_name
 
@@ -41,7 +42,13 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
 
 
 def test_status(shared: Ensemble, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def is_linked() -> bool:
+        servers = shared.status().servers
+        peers = [list(server.carriers.values()) for server in servers]
+        return peers == [[STREAM] * 2] * 3 and sum(s.clients.get(STREAM, 0) for s in servers) == 1
+
     with shared.connect():
+        eventually(is_linked)
         code, out, _ = run("status", shared.name)
     assert code == 0
     assert f"ensemble {shared.name}" in out

@@ -196,7 +196,7 @@ def test_clients_on_other_nodes_and_on_nodes_that_are_lost() -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=150,
+        timeout=280,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -86,7 +86,7 @@ def test_kill_9_during_writes(launch_one: Launch, leads: bool, links: str) -> No
 @pytest.mark.parametrize("links", ["direct", "ray"])
 def test_all_killed_and_restarted(launch_one: Launch, links: str) -> None:
     ensemble = launch_one(links=links)
-    with ensemble.connect(session_timeout_s=30.0) as client:
+    with ensemble.connect(session_timeout_s=50.0, timeout_s=90.0) as client:
         writer = Writer(client, "/w")
         writer.write(200)
         for server in ensemble.status().servers:
@@ -119,7 +119,7 @@ def test_a_killed_client_loses_its_session_and_its_ephemerals(
 ) -> None:
     class Member:
         def __init__(self, ensemble: Ensemble) -> None:
-            self._client = ensemble.connect(session_timeout_s=1.0)
+            self._client = ensemble.connect(session_timeout_s=3.0)
 
         def join(self) -> int:
             self._client.create("/member", ephemeral=True)

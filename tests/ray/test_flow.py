@@ -22,10 +22,10 @@ def memory_mb(ensemble: Ensemble, what: str) -> int:
 
 def test_a_list_in_pages_is_one_list(launch_one: Launch) -> None:
     ensemble = launch_one(servers=1)
-    with ensemble.connect() as client, ensemble.connect() as other:
+    with ensemble.connect(timeout_s=200) as client, ensemble.connect() as other:
         client.create("/crowd")
         made = [client.create_async(f"/crowd/{number}") for number in range(CHILDREN)]
-        assert len({reply.result(60) for reply in made}) == CHILDREN
+        assert len({reply.result(200) for reply in made}) == CHILDREN
         fired = threading.Event()
         listing = client.get_children_async("/crowd", watch=lambda _: fired.set())
         later = client.exists_async("/crowd")

@@ -21,7 +21,7 @@ from raykeeper.zab.ids import ServerId
 from tests.contract import link_carriers
 from tests.contract.link_carriers import QUEUE_BYTES_MAX, SERVER, Calls, Recorder, Station
 from tests.contract.test_links import *  # noqa: F403  (the suite itself, collected again here)
-from tests.contract.test_links import CLIENT, Run, Scenario, dial
+from tests.contract.test_links import CLIENT, Run, Scenario
 
 GRACE_MS = 1000
 PARK_MS = 200
@@ -66,6 +66,7 @@ class DialingActor:
 
     async def dial_and_send(self, frames: list[bytes]) -> list[bytes]:
         near = Recorder()
+        await self._handle.pid.remote()  # the first call of a process takes its time
         dialer = RayCallDialer(lambda _: self._handle, CLIENT, PARK_MS, grace_ms=GRACE_MS)
         link = await dialer.dial(SERVER, near)
         received = await near.wait_received(1)
@@ -162,11 +163,14 @@ def run(ray_started: None) -> Iterator[Run]:
 
 def test_the_death_of_the_process_breaks_the_link(run: Run) -> None:
     async def scenario(carrier: Any) -> None:
-        _, near = await dial(carrier)
+        near = Recorder()
+        patient = 60_000  # what is noticed by silence would take a minute
+        dialer = RayCallDialer(lambda _: carrier.handle, CLIENT, PARK_MS, grace_ms=patient)
+        await dialer.dial(SERVER, near)
         os.kill(await carrier.handle.pid.remote(), signal.SIGKILL)
         assert "Actor" in await near.wait_closed()
         with pytest.raises(LinkUnreachable, match="server 1: Actor"):
-            await carrier.dialer(CLIENT).dial(SERVER, Recorder())
+            await dialer.dial(SERVER, Recorder())
 
     run(scenario)
 

@@ -9,8 +9,8 @@ SETTINGS = {
     "RAY_memory_monitor_refresh_ms": "0",
     "RAY_health_check_initial_delay_ms": "0",
     "RAY_health_check_period_ms": "500",
-    "RAY_health_check_timeout_ms": "500",
-    "RAY_health_check_failure_threshold": "4",
+    "RAY_health_check_timeout_ms": "1000",
+    "RAY_health_check_failure_threshold": "6",
 }
 
 

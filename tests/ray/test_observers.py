@@ -28,7 +28,8 @@ def roles(ensemble: Ensemble) -> list[str]:
 
 def connect_to(ensemble: Ensemble, server: ServerId) -> Client:
     dialer = dialer_of(ensemble.name, 10.0)
-    return Client(Session.open([server], dialer, SessionOptions()))
+    options = SessionOptions(session_timeout_s=50.0, timeout_s=90.0)  # a killed server comes back
+    return Client(Session.open([server], dialer, options))
 
 
 def observes(ensemble: Ensemble, server: ServerId) -> Any:
@@ -45,7 +46,7 @@ def test_an_observer_serves_votes_in_nothing_and_comes_back(
     """
     ensemble = launch_one(observers=1)
     status = eventually(lambda: observes(ensemble, OBSERVER))
-    assert sorted(roles(ensemble)) == ["follower", "follower", "leader", "observer"]
+    eventually(lambda: sorted(roles(ensemble)) == ["follower", "follower", "leader", "observer"])
     with pytest.raises(ConfigError, match="runs with 1 observers, not 0"):
         launch(name=ensemble.name, data_dir=tmp_path / "data")
     with connect_to(ensemble, OBSERVER) as client:

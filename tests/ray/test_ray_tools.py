@@ -352,7 +352,7 @@ def test_a_gang_starts_again_together_after_one_died(shared: Ensemble, tmp_path:
     for each in trained:
         try:
             results.append(ray.get(each))
-        except ray.exceptions.ActorDiedError:
+        except ray.exceptions.RayActorError:
             continue
     assert sorted(results) == [(2, 0, 3), (2, 1, 3), (2, 2, 3)]
 

@@ -88,7 +88,7 @@ def followers(member: Member) -> list[Follower]:
     return [one, both]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(STEPS, min_size=5, max_size=25))
 def test_who_follows_ends_with_what_there_is(steps: list[Any]) -> None:
     stage = Stage()

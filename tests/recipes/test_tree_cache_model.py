@@ -56,7 +56,7 @@ def crossed_member(stage: Stage) -> Crossed:
     return member
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.sampled_from([1, 1, 3]), st.lists(STEPS, min_size=5, max_size=30))
 def test_whatever_happens_it_is_what_the_tree_is(servers: int, steps: list[Any]) -> None:
     stage = Stage(servers)

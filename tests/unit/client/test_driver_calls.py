@@ -168,7 +168,7 @@ def test_a_link_that_breaks_under_a_call_costs_no_answer(connect: Open, room: St
 
 
 def test_a_call_that_is_not_answered_times_out(connect: Open, room: StreamRoom) -> None:
-    client = connect(timeout_s=0.3, session_timeout_s=20.0)
+    client = connect(timeout_s=2.0, session_timeout_s=20.0)
     client.create("/a")
     room.mute()
     with pytest.raises(OperationTimeoutError):

@@ -122,7 +122,7 @@ def test_a_proof_is_for_one_conversation_and_one_role() -> None:
     assert len(proofs) == 5
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.one_of(st.binary(max_size=200), st.binary(max_size=200).map(MAGIC.__add__)))
 def test_no_bytes_without_a_proof_get_in(data: bytes) -> None:
     async def talk(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
