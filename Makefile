@@ -16,9 +16,9 @@ JOBS ?= 0
 demo: $(READY)  ## Three servers, six workers, two kills: the job ends with the right counts.
 	$(BIN)/raykeeper demo
 
-test: $(READY)  ## The whole test suite: without Ray on all cores, then with Ray, one cluster after the other.
+test: $(READY)  ## The whole test suite: without Ray on all cores, then with two Ray clusters at a time.
 	$(BIN)/python -m pytest -q -n logical --ignore tests/ray
-	$(BIN)/python -m pytest -q tests/ray
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile tests/ray
 
 simulate: $(READY)  ## SEEDS runs of the simulator from seed FROM in JOBS processes, 0 for all cores.
 	$(BIN)/python -m tests.simulation simulate --seeds $(SEEDS) --from $(FROM) --jobs $(JOBS)
