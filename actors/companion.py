@@ -5,6 +5,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, TypeVar
 
+from raykeeper.links.off_loop import SharedCall
+
 T = TypeVar("T")
 
 
@@ -16,7 +18,7 @@ class Companion(Generic[T]):
 
         `work` does one piece, and sees to its own failures.
         """
-        self._find = find
+        self._find = SharedCall(find)
         self._work = work
         self._handle: Any = None
         self._waiting: deque[T] = deque()
@@ -53,7 +55,7 @@ class Companion(Generic[T]):
             TimeoutError: the lookup took longer than `limit_s`.
         """
         if self._handle is None:
-            self._handle = await asyncio.wait_for(asyncio.to_thread(self._find), limit_s)
+            self._handle = await asyncio.wait_for(self._find(), limit_s)
         return self._handle
 
     def forget(self) -> None:

@@ -47,6 +47,7 @@ from raykeeper.client.states import ClientState
 from raykeeper.client.transaction import AsyncTransaction
 from raykeeper.client.watched_event import WatchedEvent
 from raykeeper.links.contract import Dialer
+from raykeeper.links.off_loop import off_loop
 from raykeeper.zab.ids import Millis, ServerId
 from raykeeper.znodes.acl import Acl
 from raykeeper.znodes.requests import ANY_VERSION, SessionId, WatchKind
@@ -116,8 +117,8 @@ class AsyncClient(AsyncAccess, OfferedRecipes[Awaited]):
         sessions = task_end.task_sessions
         task = sessions.task()
         # They ask Ray's GCS, or wait, which would block the loop.
-        servers = await asyncio.to_thread(find_servers, ensemble)
-        await asyncio.to_thread(sessions.wait_for_forgotten, timeout_s)
+        servers = await off_loop(find_servers, ensemble)
+        await off_loop(sessions.wait_for_forgotten, timeout_s)
         client = await cls.open(servers, dialer_of(ensemble, session_timeout_s), options)
         sessions.add(task, client)
         return client

@@ -20,6 +20,7 @@ from raykeeper.links.contract import Link, LinkEvents, LinkRefused, LinkUnreacha
 from raykeeper.links.hello import Fence, Hello
 from raykeeper.links.limits import GRACE_MS, QUEUE_BYTES_MAX, STREAM_PAUSE_MS, STREAM_PAUSE_MS_MAX
 from raykeeper.links.moving import MovableLink
+from raykeeper.links.off_loop import SharedCall
 from raykeeper.links.ray_calls import RayCallDialer
 from raykeeper.links.streams import StreamAddress, StreamDialer, StreamUnavailable
 from raykeeper.zab.ids import ServerId
@@ -56,7 +57,7 @@ class AutoDialer:
         self._pause_s = pause_ms / 1000
         self._moves: set[asyncio.Task[None]] = set()
         fence = fence or Fence()
-        self._find = find
+        self._find = SharedCall(find)
         self._calls = RayCallDialer(
             find, hello, park_ms, fence=fence, queue_bytes_max=queue_bytes_max, grace_ms=grace_ms
         )
@@ -126,6 +127,6 @@ class AutoDialer:
 
     async def _address_of(self, server: ServerId) -> StreamAddress | None:
         # A lookup asks Ray's GCS and can take long when that is down.
-        handle = await asyncio.to_thread(self._find, server)
+        handle = await self._find(server)
         address: StreamAddress | None = await handle.link_address.remote()
         return address

@@ -53,6 +53,7 @@ from raykeeper.links.limits import (
     PORTIONS_MAX,
     QUEUE_BYTES_MAX,
 )
+from raykeeper.links.off_loop import SharedCall
 from raykeeper.links.silence import Silence
 from raykeeper.zab.errors import MALFORMED
 from raykeeper.zab.ids import ServerId
@@ -279,7 +280,7 @@ class RayCallDialer:
             queue_bytes_max: What may wait on a link before it breaks.
             grace_ms: How much later than that a call may be answered.
         """
-        self._find = find
+        self._find = SharedCall(find)
         self._hello = encode_hello(hello)
         self._park_ms = park_ms
         self._fence = fence or Fence()
@@ -331,7 +332,7 @@ class RayCallDialer:
 
     async def _open(self, server: ServerId, hello: bytes) -> tuple[Any, tuple[int, bytes]]:
         # A lookup asks Ray's GCS and can take long when that is down.
-        handle = await asyncio.to_thread(self._find, server)
+        handle = await self._find(server)
         return handle, await handle.link_open.remote(hello, self._park_ms)
 
 

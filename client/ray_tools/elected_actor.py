@@ -44,6 +44,7 @@ from raykeeper.client.ray_tools.leader_view import LeaderView
 from raykeeper.client.ray_tools.tool import Tool
 from raykeeper.client.recipes.election import Election, Leader
 from raykeeper.client.recipes.recipe import Blocking
+from raykeeper.links.off_loop import SharedCall, off_loop
 
 NAMESPACE: Final = "raykeeper-elected"
 CANDIDATES_MAX: Final = 100
@@ -59,6 +60,7 @@ class ElectedActor(Tool):
     _viewing: threading.Lock
     _view: LeaderView | None
     _handles: dict[str, Any]
+    _look_up: SharedCall[Any]
     _started: dict[str, Any]
 
     def __init__(
@@ -228,7 +230,9 @@ class ElectedActor(Tool):
         from ray.exceptions import RayActorError, RayTaskError
 
         identity = _identity_of(self.path, leader)
-        handle = await asyncio.to_thread(self._handle, identity.actor)
+        handle = self._handles.get(identity.actor)
+        if handle is None:
+            handle = await self._look_up(identity.actor)
         if handle is None:
             return Answer.NOT_BEGUN, None
         call.is_sent = True
@@ -257,20 +261,18 @@ class ElectedActor(Tool):
         """The actor of that name, None if Ray knows none."""
         import ray
 
-        handle = self._handles.get(actor)
-        if handle is None:
-            try:
-                handle = ray.get_actor(actor, namespace=NAMESPACE)
-            except ValueError:
-                return None
-            self._handles[actor] = handle
+        try:
+            handle = ray.get_actor(actor, namespace=NAMESPACE)
+        except ValueError:
+            return None
+        self._handles[actor] = handle
         return handle
 
     async def _view_soon(self) -> LeaderView:
         view = self._view
         if view is not None and view.client is self._current() and not view.is_over:
             return view
-        return await asyncio.to_thread(self._view_now)
+        return await off_loop(self._view_now)
 
     def _view_now(self) -> LeaderView:
         client = self.client()
@@ -287,6 +289,7 @@ class ElectedActor(Tool):
         self._viewing = threading.Lock()
         self._view = None
         self._handles = {}
+        self._look_up = SharedCall(self._handle)
         self._started = {}
 
     def _names(self) -> list[str]:

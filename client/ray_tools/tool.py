@@ -24,6 +24,7 @@ from raykeeper.client.ray_tools.around import around
 from raykeeper.client.recipes.holding import Held, OpenBlocks
 from raykeeper.client.recipes.recipe import Awaited, Blocking, FlowRunner
 from raykeeper.client.recipes.steps import checked_root
+from raykeeper.links.off_loop import off_loop
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -86,7 +87,7 @@ class Tool:
         """
         client = self._current()
         if client is None:
-            client = await asyncio.to_thread(self.client)
+            client = await off_loop(self.client)
         return Awaiting(client)
 
     def close(self) -> None:
