@@ -81,6 +81,7 @@ from raykeeper.znodes.requests import (
     TxnOp,
     WatchKind,
 )
+from raykeeper.znodes.stat import Stat
 
 SIZE_MAX = 500
 """Participants of a round: one transaction must be able to delete them all."""
@@ -251,10 +252,15 @@ class DoubleBarrier(Recipe[K]):
         watched: str | None = None
         has_gone = self._aborts and _has_gone(names)
         try:
-            while not (yield from self._is_open(entered)):
-                if not has_gone and self._aborts and (watched is None or near.is_rung):
+            while True:
+                if self._aborts and names and not has_gone and (watched is None or near.is_rung):
                     watched, names = yield from self._look_around(entered, names, near)
                     has_gone = watched is None
+                # Read behind the watch: it tells of those who went before that was set.
+                stat = yield from self._look_at_round(entered)
+                if stat.version > GATHERING:
+                    break
+                has_gone = has_gone or (self._aborts and stat.cversion > stat.num_children)
                 if has_gone:
                     yield from self._break(entered.round, GATHERING)
                 else:
@@ -265,8 +271,10 @@ class DoubleBarrier(Recipe[K]):
         if _set(watched, near):
             yield from leave([], _set(watched, near))
 
-    def _is_open(self, entered: Entered) -> Flow[bool]:
-        """Whether all have come. The round is watched.
+    def _look_at_round(self, entered: Entered) -> Flow[Stat]:
+        """The Stat of the round, which is watched.
+
+        Its version tells whether all have come. Its cversion counts all who came and all who went.
 
         Raises:
             BrokenBarrierError: it is not there any more.
@@ -278,7 +286,7 @@ class DoubleBarrier(Recipe[K]):
             raise BrokenBarrierError(f"somebody left {self.path} before all had come")
         if found[0] != self._terms:
             raise BadArgumentsError(self.path, f"others have entered as {found[0].decode()!r}")
-        return found[1].version > GATHERING
+        return found[1]
 
     def _look_around(
         self, entered: Entered, names: list[str], near: Bell
@@ -287,9 +295,8 @@ class DoubleBarrier(Recipe[K]):
         own = names.index(entered.seat.rpartition("/")[2])
         if own == 0:
             near.take()
-            before = set(names)
             names = in_line((yield from children(self._round, near)), PREFIX)
-            return (self._round if before <= set(names) else None), names
+            return (self._round if names else None), names
         if near.is_rung:
             return None, names
         neighbour = join(self._round, names[own - 1])

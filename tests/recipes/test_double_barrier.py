@@ -13,7 +13,7 @@ from raykeeper.client.errors import (
     WaitTimeoutError,
 )
 from raykeeper.client.recipes.double_barrier import DoubleBarrier, OnCrash
-from raykeeper.client.recipes.steps import children
+from raykeeper.client.recipes.steps import children, ensure
 from raykeeper.znodes.errors import BadArgumentsError
 from raykeeper.znodes.requests import Delete, SetData, Transaction
 from tests.recipes.stage import Member, Outcome, Stage
@@ -57,16 +57,16 @@ class Crew:
 
 
 class Between:
-    """A client for whose second transaction from now on something else is quicker."""
+    """A client for one of whose requests, counted from now on, something else is quicker."""
 
-    def __init__(self, member: Member, what: Any) -> None:
-        self._member, self._what, self._left = member, what, 2
+    def __init__(self, member: Member, count: int, what: Any, kind: type = object) -> None:
+        self._member, self._left, self._what, self._kind = member, count, what, kind
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._member, name)
 
     def submit(self, ask: Any, token: Any) -> None:
-        if isinstance(ask, Transaction):
+        if isinstance(ask, self._kind):
             self._left -= 1
             if not self._left:
                 self._what()
@@ -191,6 +191,30 @@ def test_a_death_while_they_gather_breaks_it(stage: Stage, victim: int) -> None:
         BrokenBarrierError,
     ]
     assert crew.left_behind() == []
+
+
+@pytest.mark.parametrize("number", range(1, 6))
+def test_who_comes_and_goes_while_the_first_sits_down_is_missed(stage: Stage, number: int) -> None:
+    crew = Crew(stage, 3, "abort")
+    alice, bob = crew.members[:2]
+    seats: list[list[str]] = []
+
+    def seen() -> None:
+        seats.append(crew.watcher.do(children(f"{PATH}/round")))
+
+    def come_and_go() -> None:
+        seen()
+        crew.enter(1)
+        seen()
+        bob.close()
+
+    crew.watcher.do(ensure(PATH))
+    alice.flows.host = Between(alice, number, come_and_go)
+    wait = crew.enter(0)
+    before, after = seats
+    assert len(after) == len(before) + 1, "bob has come"
+    assert wait.is_done == bool(before), "alice was there before him"
+    assert not before or errors([wait]) == [BrokenBarrierError]
 
 
 @pytest.mark.parametrize("victim", range(3))
@@ -473,7 +497,7 @@ def test_who_gives_up_while_another_one_comes_leaves_nothing_behind(stage: Stage
     wait = crew.enter(0)
     alice, bob = crew.members[:2]
     before = alice.asked["Transaction"]
-    alice.flows.host = Between(alice, lambda: crew.enter(1))
+    alice.flows.host = Between(alice, 2, lambda: crew.enter(1), Transaction)
     wait.run.abandon()
     stage.rest()
     assert bob.asked["Transaction"] == 1

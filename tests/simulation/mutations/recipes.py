@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from msgspec import structs
+
 from raykeeper.client import fencing
 from raykeeper.client.flows import Flow, Run, Together
 from raykeeper.client.outstanding import Query
@@ -32,6 +34,7 @@ from raykeeper.client.recipes.subtree import Subtree
 from raykeeper.zab.ids import Millis
 from raykeeper.znodes.paths import join
 from raykeeper.znodes.requests import Compare, CompareField, Relation
+from raykeeper.znodes.stat import Stat
 from tests.simulation.mutations.mutation import Mutation, instead
 
 
@@ -116,11 +119,11 @@ def _of_its_server(kind: Any, path: str, watcher: Any = None, linearizable: bool
 
 
 def _at_once(right: Any) -> Any:
-    def is_open(self: Any, entered: Any) -> Flow[bool]:
-        yield from right(self, entered)
-        return True
+    def look_at_round(self: Any, entered: Any) -> Flow[Stat]:
+        stat = yield from right(self, entered)
+        return structs.replace(stat, version=1)
 
-    return is_open
+    return look_at_round
 
 
 def _that_it_is_there(self: Seen, path: str) -> Compare:
@@ -269,7 +272,7 @@ MUTATIONS = [
     Mutation(
         "double barrier",
         "who enters does not wait for the others",
-        [(DoubleBarrier, "_is_open", _at_once)],
+        [(DoubleBarrier, "_look_at_round", _at_once)],
         recipe="double_barrier",
     ),
     Mutation(
