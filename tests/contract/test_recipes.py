@@ -37,14 +37,7 @@ def room(request: pytest.FixtureRequest) -> Iterator[Any]:
     room.close()
 
 
-@pytest.fixture
-def pool() -> Iterator[ThreadPoolExecutor]:
-    """Threads that have ended after the test."""
-    with ThreadPoolExecutor(8) as pool:
-        yield pool
-
-
-def test_a_lock_goes_from_hand_to_hand(connect: Open, pool: ThreadPoolExecutor) -> None:
+def test_a_lock_goes_from_hand_to_hand(pool: ThreadPoolExecutor, connect: Open) -> None:
     one, other = connect(), connect()
     with one.lock("/locks/a") as held:
         assert held.token > 0
@@ -68,7 +61,7 @@ def test_nothing_is_left_behind_by_a_timeout(connect: Open) -> None:
             assert len(other.get_children("/locks/a")) == 1
 
 
-def test_threads_may_share_a_lock_object(connect: Open, pool: ThreadPoolExecutor) -> None:
+def test_threads_may_share_a_lock_object(pool: ThreadPoolExecutor, connect: Open) -> None:
     lock = connect().lock("/locks/a")
     inside: list[int] = []
     tokens: list[int] = []
@@ -87,7 +80,7 @@ def test_threads_may_share_a_lock_object(connect: Open, pool: ThreadPoolExecutor
     assert len(tokens) == 40
 
 
-def test_the_end_of_the_session_is_a_loss(connect: Open, pool: ThreadPoolExecutor) -> None:
+def test_the_end_of_the_session_is_a_loss(pool: ThreadPoolExecutor, connect: Open) -> None:
     one = connect()
     held = one.lock("/locks/a").acquire()
     told = pool.submit(held.lost.wait)

@@ -5,7 +5,6 @@ What each of them does is tested in tests/recipes, on a stage without threads.
 
 import asyncio
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
@@ -38,20 +37,7 @@ def faster(now: Limits) -> Limits:
     return Limits(now.rate + 1)
 
 
-@pytest.fixture
-def room() -> Room:
-    """Servers."""
-    return Room()
-
-
-@pytest.fixture
-def pool() -> Iterator[ThreadPoolExecutor]:
-    """Threads that have ended after the test."""
-    with ThreadPoolExecutor(8) as pool:
-        yield pool
-
-
-def test_threads_and_clients_count_together(connect: Open, pool: ThreadPoolExecutor) -> None:
+def test_threads_and_clients_count_together(pool: ThreadPoolExecutor, connect: Open) -> None:
     counters = [connect().counter("/counters/x") for _ in range(2)]
 
     def work(number: int) -> list[int]:
@@ -62,7 +48,7 @@ def test_threads_and_clients_count_together(connect: Open, pool: ThreadPoolExecu
     assert counters[0].get() == 80
 
 
-def test_updates_of_threads_and_clients_all_count(connect: Open, pool: ThreadPoolExecutor) -> None:
+def test_updates_of_threads_and_clients_all_count(pool: ThreadPoolExecutor, connect: Open) -> None:
     configs = [connect().configuration("/app/limits", Limits, Limits()) for _ in range(2)]
 
     def work(number: int) -> None:
@@ -189,7 +175,7 @@ def test_a_cache_shows_what_its_client_has_written(connect: Open) -> None:
     assert told == [*expected, ("removed", "/app/0"), ("added", "/app/last")]
 
 
-def test_a_cache_is_read_by_many_threads(connect: Open, pool: ThreadPoolExecutor) -> None:
+def test_a_cache_is_read_by_many_threads(pool: ThreadPoolExecutor, connect: Open) -> None:
     one, other = connect(), connect()
     one.ensure_path("/app/a")
     stop = threading.Event()
@@ -241,7 +227,7 @@ def test_a_callback_may_use_the_cache_and_the_client(room: Room) -> None:
 
 
 def test_readers_of_many_threads_see_whole_versions(
-    connect: Open, pool: ThreadPoolExecutor
+    pool: ThreadPoolExecutor, connect: Open
 ) -> None:
     ours, theirs = connect().published("/app/routes"), connect().published("/app/routes")
     versions = [{str(name): b"%d" % number for name in range(number)} for number in range(20)]
@@ -268,7 +254,7 @@ def test_readers_of_many_threads_see_whole_versions(
 
 
 def test_changes_of_several_configurations_are_seen_together(
-    connect: Open, pool: ThreadPoolExecutor
+    pool: ThreadPoolExecutor, connect: Open
 ) -> None:
     kinds = {"/app/a": Limits, "/app/b": Limits}
     ours, theirs = connect().configurations(kinds), connect().configurations(kinds)

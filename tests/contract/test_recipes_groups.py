@@ -5,7 +5,6 @@ What each recipe does is tested in tests/recipes, on a stage without threads.
 
 import asyncio
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 from typing import Any
@@ -20,20 +19,7 @@ from tests.contract.test_clients import client, connect, opener
 __all__ = ["client", "connect", "opener"]
 
 
-@pytest.fixture
-def room() -> Room:
-    """Servers."""
-    return Room()
-
-
-@pytest.fixture
-def pool() -> Iterator[ThreadPoolExecutor]:
-    """Threads that have ended after the test."""
-    with ThreadPoolExecutor(8) as pool:
-        yield pool
-
-
-def test_a_leadership_goes_from_hand_to_hand(connect: Open, pool: ThreadPoolExecutor) -> None:
+def test_a_leadership_goes_from_hand_to_hand(pool: ThreadPoolExecutor, connect: Open) -> None:
     one, other = connect(), connect()
     told: SimpleQueue[Any] = SimpleQueue()
     observation = other.election("/jobs").observe(told.put)
@@ -52,7 +38,7 @@ def test_a_leadership_goes_from_hand_to_hand(connect: Open, pool: ThreadPoolExec
     assert one.election("/jobs").leader() is None
 
 
-def test_a_latch_leads_in_the_background(connect: Open, pool: ThreadPoolExecutor) -> None:
+def test_a_latch_leads_in_the_background(pool: ThreadPoolExecutor, connect: Open) -> None:
     one, other = connect(), connect()
     told: SimpleQueue[str] = SimpleQueue()
     with one.leader_latch(
@@ -93,7 +79,7 @@ def test_members_come_and_go(connect: Open) -> None:
     watch.close()
 
 
-def test_services_are_picked(connect: Open, pool: ThreadPoolExecutor) -> None:
+def test_services_are_picked(pool: ThreadPoolExecutor, connect: Open) -> None:
     one, other = connect(), connect()
     seen = other.services("/services")
     waiting = pool.submit(seen.pick, "web", None, 10)
@@ -106,7 +92,7 @@ def test_services_are_picked(connect: Open, pool: ThreadPoolExecutor) -> None:
     seen.close()
 
 
-def test_threads_meet(connect: Open, pool: ThreadPoolExecutor) -> None:
+def test_threads_meet(pool: ThreadPoolExecutor, connect: Open) -> None:
     handles = [connect() for _ in range(3)]
     joining = [
         pool.submit(each.rendezvous("/train", 3, f"m{n}".encode()).join, 10)

@@ -4,7 +4,6 @@ What each of them does is tested in tests/recipes, on a stage without threads.
 """
 
 import asyncio
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -25,20 +24,7 @@ from tests.contract.test_clients import connect, opener
 __all__ = ["connect", "opener"]
 
 
-@pytest.fixture
-def room() -> Room:
-    """Servers."""
-    return Room()
-
-
-@pytest.fixture
-def pool() -> Iterator[ThreadPoolExecutor]:
-    """Threads that have ended after the test."""
-    with ThreadPoolExecutor(8) as pool:
-        yield pool
-
-
-def test_who_waits_for_a_barrier_goes_on(connect: Open, pool: ThreadPoolExecutor) -> None:
+def test_who_waits_for_a_barrier_goes_on(pool: ThreadPoolExecutor, connect: Open) -> None:
     one, other = connect(), connect()
     assert one.barrier("/barriers/a").create()
     waiting = [pool.submit(other.barrier("/barriers/a").wait) for _ in range(3)]
@@ -51,7 +37,7 @@ def test_who_waits_for_a_barrier_goes_on(connect: Open, pool: ThreadPoolExecutor
 
 @pytest.mark.parametrize("on_crash", ["abort", "continue"])
 def test_threads_go_through_rounds_together(
-    connect: Open, pool: ThreadPoolExecutor, on_crash: Any
+    pool: ThreadPoolExecutor, connect: Open, on_crash: Any
 ) -> None:
     clients = [connect() for _ in range(2)]
     inside: list[list[int]] = [[] for _ in range(5)]
@@ -71,7 +57,7 @@ def test_threads_go_through_rounds_together(
     assert len(rounds[0]) == 5
 
 
-def test_a_session_that_ends_breaks_a_barrier(connect: Open, pool: ThreadPoolExecutor) -> None:
+def test_a_session_that_ends_breaks_a_barrier(pool: ThreadPoolExecutor, connect: Open) -> None:
     one, other = connect(), connect()
     waiting = pool.submit(one.double_barrier("/barriers/x", 3).enter)
     failing = pool.submit(other.double_barrier("/barriers/x", 3).enter)
@@ -83,7 +69,7 @@ def test_a_session_that_ends_breaks_a_barrier(connect: Open, pool: ThreadPoolExe
     assert failing.exception(10) is not None
 
 
-def test_each_element_goes_to_one_thread(connect: Open, pool: ThreadPoolExecutor) -> None:
+def test_each_element_goes_to_one_thread(pool: ThreadPoolExecutor, connect: Open) -> None:
     clients = [connect() for _ in range(3)]
     queues = [client.queue("/queues/x", size_max=5) for client in clients]
 
@@ -104,7 +90,7 @@ def test_each_element_goes_to_one_thread(connect: Open, pool: ThreadPoolExecutor
 
 
 def test_elements_are_worked_on_by_one_thread_at_a_time(
-    connect: Open, pool: ThreadPoolExecutor
+    pool: ThreadPoolExecutor, connect: Open
 ) -> None:
     clients = [connect() for _ in range(2)]
     clients[0].lock_queue("/queues/x").put_many([b"%d" % n for n in range(12)])
@@ -163,7 +149,7 @@ def test_a_cancelled_task_gives_back_what_it_waited_with(room: Room) -> None:
     finish(crossed())
 
 
-def test_sites_agree(connect: Open, pool: ThreadPoolExecutor) -> None:
+def test_sites_agree(pool: ThreadPoolExecutor, connect: Open) -> None:
     boss, *clients = [connect() for _ in range(3)]
     trip = boss.two_phase_commit("/transactions/x")
     names = [f"site-{number}" for number in range(6)]
