@@ -110,14 +110,16 @@ class Tool:
         return f"{type(self).__name__}({self.ensemble!r}, {self.path!r})"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in _OF_THIS_PROCESS}
+        blank = object.__new__(type(self))
+        blank._reset()
+        return {name: value for name, value in vars(self).items() if name not in vars(blank)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         self._reset()
 
     def _reset(self) -> None:
-        """Begin without anything of another process."""
+        """Begin without anything of another process: nothing of this is pickled."""
         self._lock = threading.Lock()
         self._client = None
         self._task = None
@@ -131,11 +133,6 @@ class Tool:
         if self._pid != os.getpid():
             return None  # the session of who forked this process
         return client
-
-
-_OF_THIS_PROCESS = {"_lock", "_client", "_task", "_pid", "_process", "_viewing", "_view"}
-_OF_THIS_PROCESS |= {"_handles", "_started"}
-"""Attributes that `_reset` makes anew."""
 
 
 class Entered(Tool):

@@ -2,6 +2,7 @@
 
 import asyncio
 import pickle
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
@@ -34,6 +35,12 @@ def test_it_pickles_as_its_settings() -> None:
     assert vars(copy).keys() == vars(service).keys()
     assert copy._made == (Service, (1,), {"b": 2})
     assert copy._names() == ["coord/x/0", "coord/x/1", "coord/x/2"]
+
+
+def test_it_pickles_while_it_looks_up_an_actor() -> None:
+    service = ElectedActor("coord", "/x")
+    service._look_up._under_way[("coord/x/0",)] = Future()
+    assert pickle.loads(pickle.dumps(service))._look_up._under_way == {}
 
 
 def test_without_a_class_it_can_only_call() -> None:
