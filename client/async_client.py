@@ -388,7 +388,7 @@ class AsyncClient(AsyncAccess, OfferedRecipes[Awaited]):
 
     def is_lost(self) -> bool:
         """For recipes: whether the session is over, or may be by now."""
-        return self._core.is_ending or self.state is ClientState.LOST
+        return self.state is ClientState.LOST
 
     def now(self) -> Millis:
         """For recipes: the time of this client, monotonic."""

@@ -308,11 +308,6 @@ class ClientCore:
             self._is_doomed = True
         return self._is_doomed or self.state is ClientState.LOST
 
-    @property
-    def is_ending(self) -> bool:
-        """Whether it was asked to close: the servers may end the session before we know."""
-        return self._close_by is not None
-
     def end_error(self) -> KeeperError:
         """What a request is told that comes after the end of the session."""
         return endings.end_error(self._cause, "")

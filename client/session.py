@@ -126,7 +126,7 @@ class Session:
 
     def is_lost(self) -> bool:
         """For recipes: whether the session is over, or may be by now."""
-        return self._core.is_ending or self.state is ClientState.LOST
+        return self.state is ClientState.LOST
 
     def now(self) -> Millis:
         """The time that the core is told."""

@@ -180,7 +180,7 @@ class Member(OfferedRecipes[Blocking]):
         return self.do(once())
 
     def is_lost(self) -> bool:
-        return self.core.is_ending or self.core.is_lost(self.now())
+        return self.core.is_lost(self.now())
 
     # The host of its flows.
 

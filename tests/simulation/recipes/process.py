@@ -61,7 +61,6 @@ class Process(OfferedRecipes[Blocking]):
         core = self.core
         return not (
             self.is_killed
-            or core.is_ending
             or core.state is ClientState.LOST
             or core._close_by is not None
             or core._is_doomed
@@ -103,7 +102,7 @@ class Process(OfferedRecipes[Blocking]):
         """Whether the session is over, or may be by now."""
         if self._is_seen:
             return not self.may_act
-        return self.core.is_ending or self.core.is_lost(self.now())
+        return self.core.is_lost(self.now())
 
     # The host of its flows.
 
