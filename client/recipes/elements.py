@@ -23,8 +23,8 @@ from raykeeper.client.errors import (
     NoNodeError,
     RecipeError,
 )
-from raykeeper.client.flows import Abandoned, Bell, Flow, Together, Wait
-from raykeeper.client.outstanding import Ask, Query
+from raykeeper.client.flows import Abandoned, Bell, Flow, Wait
+from raykeeper.client.outstanding import Query
 from raykeeper.client.recipes.lock import before_me, number_of, take_place, wait_in_line
 from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
 from raykeeper.client.recipes.steps import (
@@ -34,6 +34,7 @@ from raykeeper.client.recipes.steps import (
     give_up_after,
     leave,
     look,
+    look_again,
     transact,
 )
 from raykeeper.znodes.paths import join
@@ -225,15 +226,8 @@ class Elements(Recipe[K]):
     def _watched_names(
         self, bells: dict[str, Bell], found: dict[str, list[str]]
     ) -> Flow[list[str]]:
-        """Read anew what has changed. Only that: what is set twice may fire, and be set still."""
         while True:
-            changed: list[str] = [
-                path for path in bells if path not in found or bells[path].is_rung
-            ]
-            for path in changed:
-                bells[path].take()
-            asks: list[Ask] = [Query(GetChildren, path, bells[path]) for path in changed]
-            for path, names in zip(changed, (yield Together(asks)), strict=True):
+            for path, names in (yield from look_again(bells, found)):
                 if isinstance(names, NoNodeError):
                     found.pop(path, None)
                     yield from ensure(path, stays=True)

@@ -12,7 +12,7 @@ from raykeeper.client.errors import (
     NoWatcherError,
 )
 from raykeeper.client.flows import Bell, Flow, GiveUpAfter, Request, Together
-from raykeeper.client.outstanding import Query, Unwatch
+from raykeeper.client.outstanding import Ask, Query, Unwatch
 from raykeeper.client.results import path_and_stat
 from raykeeper.client.transaction import results_of
 from raykeeper.zab.ids import Millis, Zxid
@@ -142,6 +142,23 @@ def children(path: str, bell: Bell | None = None) -> Flow[list[str]]:
     except NoNodeError:
         return []
     return names
+
+
+def look_again(
+    bells: dict[str, Bell], found: dict[str, Any], *, value_of: str = ""
+) -> Flow[list[tuple[str, Any]]]:
+    """Read anew what has changed, or was not found yet, with its watch: paths and outcomes.
+
+    Only that: what is set twice may fire, and be set still. An outcome is the error of that read,
+    or the names of the children; of the path `value_of`, value and Stat.
+    """
+    changed = [path for path in bells if path not in found or bells[path].is_rung]
+    for path in changed:
+        bells[path].take()
+    asks: list[Ask] = [
+        Query(GetData if path == value_of else GetChildren, path, bells[path]) for path in changed
+    ]
+    return list(zip(changed, (yield Together(asks)), strict=True))
 
 
 def look(path: str, bell: Bell | None = None) -> Flow[tuple[bytes, Stat] | None]:

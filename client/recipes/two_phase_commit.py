@@ -51,6 +51,7 @@ from raykeeper.client.recipes.steps import (
     give_up_after,
     leave,
     look,
+    look_again,
     millis,
     removal,
     transact,
@@ -310,7 +311,7 @@ class TwoPhaseCommit(Recipe[K]):
 
     def _watch_coordinator(self, bells: dict[str, Bell]) -> Flow[Decision | None]:
         """Until there is a decision, or no coordinator (None)."""
-        # One that has not rung is still set, and must not be set again (see _set_again).
+        # One that has not rung is still set, and must not be set again (see look_again).
         decided, dead = bells[self.path], bells[self._coordinator]
         decision = self._read((yield Query(GetData, self.path, decided))[0])
         if decision is not None or (yield from look(self._coordinator, dead)) is None:
@@ -335,7 +336,10 @@ class TwoPhaseCommit(Recipe[K]):
         votes = yield from self._votes_of()
         found: dict[str, Any] = {}
         while True:
-            yield from self._set_again(bells, found)
+            for path, answer in (yield from look_again(bells, found, value_of=self.path)):
+                if isinstance(answer, KeeperError):
+                    raise answer
+                found[path] = answer
             decision = self._read(found[self.path][0])
             present, voted = set(found[self._present]), set(found[self._votes])
             if any(vote is None and site in voted for site, vote in votes.items()):
@@ -351,20 +355,6 @@ class TwoPhaseCommit(Recipe[K]):
                 return decision
             if not (yield Wait(tuple(bells.values()), until)):
                 return (yield from self._decide_now())
-
-    def _set_again(self, bells: dict[str, Bell], found: dict[str, Any]) -> Flow[None]:
-        """Read anew what has changed. Only that: what is set twice may fire, and be set still."""
-        changed: list[str] = [path for path in bells if path not in found or bells[path].is_rung]
-        for path in changed:
-            bells[path].take()
-        asks: list[Ask] = [
-            Query(GetData if path == self.path else GetChildren, path, bells[path])
-            for path in changed
-        ]
-        for path, answer in zip(changed, (yield Together(asks)), strict=True):
-            if isinstance(answer, KeeperError):
-                raise answer
-            found[path] = answer
 
     def _decide_now(self) -> Flow[Decision]:
         """COMMIT if all have voted so, else ABORT; or what somebody else decided."""
