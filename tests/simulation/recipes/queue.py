@@ -25,8 +25,7 @@ class QueueScenario(Scenario):
         self._bound = self.random.choice([None, ROOM])
         self._put: dict[bytes, bool] = {}  # whether that was acknowledged
         self._got: dict[bytes, str] = {}
-        self._in_doubt = 0  # calls of which nobody knows what they have taken
-        self._asking = 0
+        self._asking = 0  # calls of which nobody knows what they have taken
 
     def scripts(self, process: Process) -> list[Script]:
         """One of each, or two."""
@@ -72,12 +71,21 @@ class QueueScenario(Scenario):
                 limit_ms = None if self.is_ending else patience(random)
                 element = yield Within(queue.get(limit_s), limit_ms)
             except (WaitTimeoutError, GaveUpError):
-                self._asking -= 1
+                self._gives_back(process)
                 self.counts["recipe.given_up"] += 1
                 continue
             self._asking -= 1
             self.counts["recipe.got"] += 1
             self._takes(process, element, known)
+
+    def _gives_back(self, process: Process) -> None:
+        """What was taken for a call that was given up goes back, if the session lives for that."""
+
+        def all_is_back() -> None:
+            if process.may_act:
+                self._asking -= 1
+
+        process.flows.when_left(all_is_back)
 
     def is_done_with(self, process: Process) -> bool:
         """Whether all is taken, at the end."""
