@@ -56,4 +56,4 @@ def test_own_sequential_znodes_are_deleted_once() -> None:
 
 
 def test_folders_come_parents_first() -> None:
-    assert folders("/root") == ["/root", "/root/r", "/root/q", "/root/e"]
+    assert folders("/top") == ["/top", "/top/r", "/top/q", "/top/e"]
