@@ -236,10 +236,13 @@ def test_a_rule_can_fail(rule: Rule, path: str, source: str) -> None:
 def test_packages_are_the_folders() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
     folders = sorted({p.parent.relative_to(ROOT).as_posix() for p in SOURCES})
-    packages = [f"raykeeper.{folder.replace('/', '.')}" for folder in folders]
+    packages = ["raykeeper", *(f"raykeeper.{folder.replace('/', '.')}" for folder in folders)]
     assert sorted(project["setuptools"]["packages"]) == packages
-    assert project["setuptools"]["package-dir"] == {f"raykeeper.{room}": room for room in ROOMS}
+    mapped = {"raykeeper": "raykeeper", **{f"raykeeper.{room}": room for room in ROOMS}}
+    assert project["setuptools"]["package-dir"] == mapped
     checked = [*(f"raykeeper.{room}" for room in ROOMS), "examples"]
     assert project["mypy"]["packages"] == checked
     links = {p.name: p.readlink().as_posix() for p in (ROOT / "typings/raykeeper").iterdir()}
-    assert links == {room: f"../../{room}" for room in ROOMS}
+    top = {file.name: f"../../raykeeper/{file.name}" for file in (ROOT / "raykeeper").glob("*.*")}
+    assert set(top) == {"__init__.py", "py.typed"}
+    assert links == {**{room: f"../../{room}" for room in ROOMS}, **top}

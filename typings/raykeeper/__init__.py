@@ -1,0 +1,1 @@
+../../raykeeper/__init__.py
