@@ -365,8 +365,8 @@ class AsyncClient(AsyncAccess, OfferedRecipes[Awaited]):
             if self._call(listener, state) is True:
                 self.remove_listener(listener)
 
-    async def run_flow(self, flow: Flow[T], name: str) -> T:
-        """For recipes: run an operation, and wait for the outcome.
+    async def _run_flow(self, flow: Flow[T], name: str) -> T:
+        """Run an operation, and wait for the outcome.
 
         Raises:
             RecipeError: what the recipe says.
@@ -386,12 +386,12 @@ class AsyncClient(AsyncAccess, OfferedRecipes[Awaited]):
         run.taken()
         return result
 
-    def is_lost(self) -> bool:
-        """For recipes: whether the session is over, or may be by now."""
+    def _is_lost(self) -> bool:
+        """Whether the session is over, or may be by now."""
         return self.state is ClientState.LOST
 
-    def now(self) -> Millis:
-        """For recipes: the time of this client, monotonic."""
+    def _now(self) -> Millis:
+        """The time of this client, monotonic."""
         return self._driver.now()
 
     def _call_back(self, call: Callable[[], object]) -> None:

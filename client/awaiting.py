@@ -25,8 +25,8 @@ class Awaiting:
     def __init__(self, client: Client) -> None:
         self.client = client
 
-    def run_flow(self, flow: Flow[T], name: str) -> Awaitable[T]:
-        """For recipes: run an operation; await the outcome.
+    def _run_flow(self, flow: Flow[T], name: str) -> Awaitable[T]:
+        """Run an operation; await the outcome.
 
         Raises:
             RecipeError: what the recipe says.
@@ -34,13 +34,13 @@ class Awaiting:
         """
         return self._run(flow)
 
-    def is_lost(self) -> bool:
-        """For recipes: whether the session is over, or may be by now."""
-        return self.client.is_lost()
+    def _is_lost(self) -> bool:
+        """Whether the session is over, or may be by now."""
+        return self.client._is_lost()
 
-    def now(self) -> Millis:
-        """For recipes: the time of this client, monotonic."""
-        return self.client.now()
+    def _now(self) -> Millis:
+        """The time of this client, monotonic."""
+        return self.client._now()
 
     async def _run(self, flow: Flow[T]) -> T:
         session = self.client._live()

@@ -429,8 +429,8 @@ class Client(BlockingAccess, OfferedRecipes[Blocking]):
         live = self._live()
         return live.submit(live.asking.sync(path))
 
-    def run_flow(self, flow: Flow[T], name: str) -> T:
-        """For recipes: run an operation, and wait for the outcome.
+    def _run_flow(self, flow: Flow[T], name: str) -> T:
+        """Run an operation, and wait for the outcome.
 
         Raises:
             RecipeError: what the recipe says.
@@ -440,12 +440,12 @@ class Client(BlockingAccess, OfferedRecipes[Blocking]):
         refuse_running_loop(name)
         return self._live().run_flow(flow)
 
-    def is_lost(self) -> bool:
-        """For recipes: whether the session is over, or may be by now."""
+    def _is_lost(self) -> bool:
+        """Whether the session is over, or may be by now."""
         return self._live().is_lost()
 
-    def now(self) -> Millis:
-        """For recipes: the time of this client, monotonic."""
+    def _now(self) -> Millis:
+        """The time of this client, monotonic."""
         return self._live().now()
 
     def add_listener(self, listener: Listener) -> None:

@@ -184,13 +184,13 @@ class DurableFencedResource(Recipe[K]):
             RecipeError: the znode says something else.
             KeeperError: it could not be remembered; nothing passes.
         """
-        yield from self.admit(token, shared)
+        yield from self._admit(token, shared)
 
     def use(self, token: int, *, shared: bool = False) -> "DurableUse[K]":
         """For `with`, or `async with`: check the token, and keep others out until the end."""
         return DurableUse(self, token, shared)
 
-    def admit(self, token: int, shared: bool) -> Flow[None]:
+    def _admit(self, token: int, shared: bool) -> Flow[None]:
         """`check` as a part of another flow."""
         if self._seen.after(token, shared, self.path) == self._seen:
             return

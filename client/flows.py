@@ -16,7 +16,7 @@ Rules of this file:
 -   A flow is left only while it waits. Whoever asked may give up at any time, by a timeout, a
     cancelled task or an interrupt; `Abandoned` is then raised at the flow's next `Wait`, never at
     a request, because what is under way has an outcome that somebody must clean up. A flow that
-    returns before it comes to a Wait has its result undone (`Undoable`).
+    returns before it comes to a Wait has its result undone (`Releasable`).
 -   So a flow cleans up in `except (Abandoned, RayKeeperError)`, by requests and without waiting.
     Never in `finally`: a generator that is dropped would run it anywhere, at any time.
 -   A request of a flow has an outcome as long as the session lives, however late. Whoever waits
@@ -140,10 +140,10 @@ class Abandoned(Exception):
 
 
 @runtime_checkable
-class Undoable(Protocol):
+class Releasable(Protocol):
     """A result that somebody has to take, or it must be undone."""
 
-    def undo(self) -> Flow[Any]:
+    def _release(self) -> Flow[Any]:
         """What gives it back."""
 
 
@@ -227,9 +227,9 @@ class Flows:
             raise
         return run
 
-    def undo(self, result: Undoable) -> None:
+    def undo(self, result: Releasable) -> None:
         """Give back what nobody takes."""
-        run = Run(self, result.undo(), _Background(self))
+        run = Run(self, result._release(), _Background(self))
         self._leaving[run] = None
         run.go_on(None, None)
 
@@ -493,5 +493,5 @@ class Run:
         self.is_done = True
 
     def _undo(self, value: Any) -> None:
-        if isinstance(value, Undoable):
+        if isinstance(value, Releasable):
             self._flows.undo(value)

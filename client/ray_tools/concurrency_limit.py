@@ -51,9 +51,9 @@ class ConcurrencyLimit(Entered):
         super().__init__(ensemble, path, session_timeout_s)
         self.permits = permits
         self.identifier = identifier
-        self.on(cast(FlowRunner, None))  # which checks both
+        self._on(cast(FlowRunner, None))  # which checks both
 
-    def on(self, client: FlowRunner) -> Semaphore[Any]:
+    def _on(self, client: FlowRunner) -> Semaphore[Any]:
         """The same permits, of a client that the caller has."""
         return Semaphore(client, self.path, self.permits, self.identifier)
 
@@ -65,8 +65,10 @@ class ConcurrencyLimit(Entered):
             WrongContextError: in an event loop.
             KeeperError: as for every call.
         """
-        client = self.client()
-        held: Held[Blocking] = client.run_flow(self.on(client).get(timeout_s), "acquire")
+        client = self._client_now()
+        held: Held[Blocking] = client._run_flow(
+            self._on(client)._acquire_within(timeout_s), "acquire"
+        )
         return held
 
     async def acquire_async(self, timeout_s: float | None = None) -> Held[Awaited]:
@@ -76,9 +78,11 @@ class ConcurrencyLimit(Entered):
             WaitTimeoutError: others had all permits; nothing is left behind.
             KeeperError: as for every call.
         """
-        awaiting = await self.awaiting()
-        held: Held[Awaited] = await awaiting.run_flow(self.on(awaiting).get(timeout_s), "acquire")
+        awaiting = await self._client_soon()
+        held: Held[Awaited] = await awaiting._run_flow(
+            self._on(awaiting)._acquire_within(timeout_s), "acquire"
+        )
         return held
 
     def _get(self, client: FlowRunner) -> Flow[Any]:
-        return self.on(client).get()
+        return self._on(client)._acquire_within()

@@ -119,7 +119,7 @@ class ElectedActor(Tool):
         make, args, kwargs = self._made
         if make is None:
             raise BadArgumentsError(self.path, "this ElectedActor has no class to start")
-        self.client()  # joins the cluster, and fails here rather than in the candidates
+        self._client_now()  # joins the cluster, and fails here rather than in the candidates
         actor: Any = ray.remote(Candidate)
         for name in self._names():
             post = Post(self.ensemble, self.path, name, self._session_timeout_s, make, args, kwargs)
@@ -241,7 +241,7 @@ class ElectedActor(Tool):
         changing = asyncio.ensure_future(view.change(leader))
         try:
             await asyncio.wait({answering, changing}, return_when=asyncio.FIRST_COMPLETED)
-            if not answering.done() and view.client.is_lost():
+            if not answering.done() and view.client._is_lost():
                 await asyncio.wait({answering})  # nobody tells us who leads now
             if not answering.done():
                 return Answer.DEPOSED, None
@@ -275,14 +275,14 @@ class ElectedActor(Tool):
         return await off_loop(self._view_now)
 
     def _view_now(self) -> LeaderView:
-        client = self.client()
+        client = self._client_now()
         with self._viewing:
             if self._view is None or self._view.client is not client or self._view.is_over:
                 self._view = LeaderView(client, self.path)
             return self._view
 
     def _election(self) -> Election[Blocking]:
-        return Election(self.client(), self.path)
+        return Election(self._client_now(), self.path)
 
     def _reset(self) -> None:
         super()._reset()

@@ -83,9 +83,9 @@ class Gang(Entered):
         """
         super().__init__(ensemble, path, session_timeout_s)
         self.size = size
-        self.on(cast(FlowRunner, None))  # which checks it
+        self._on(cast(FlowRunner, None))  # which checks it
 
-    def on(self, client: FlowRunner, data: bytes = b"") -> Rendezvous[Any]:
+    def _on(self, client: FlowRunner, data: bytes = b"") -> Rendezvous[Any]:
         """The rendezvous at the start, of a client that the caller has."""
         return Rendezvous(client, self.path, self.size, data)
 
@@ -97,9 +97,9 @@ class Gang(Entered):
             WrongContextError: in an event loop.
             KeeperError: as for every call.
         """
-        client = self.client()
-        flow = self.on(client, data).get(timeout_s)
-        meeting: Meeting[Blocking] = client.run_flow(flow, "join")
+        client = self._client_now()
+        flow = self._on(client, data)._acquire_within(timeout_s)
+        meeting: Meeting[Blocking] = client._run_flow(flow, "join")
         return meeting
 
     async def join_async(
@@ -111,9 +111,9 @@ class Gang(Entered):
             WaitTimeoutError: not all came, or the last generation went on; nothing is left behind.
             KeeperError: as for every call.
         """
-        awaiting = await self.awaiting()
-        flow = self.on(awaiting, data).get(timeout_s)
-        meeting: Meeting[Awaited] = await awaiting.run_flow(flow, "join")
+        awaiting = await self._client_soon()
+        flow = self._on(awaiting, data)._acquire_within(timeout_s)
+        meeting: Meeting[Awaited] = await awaiting._run_flow(flow, "join")
         return meeting
 
     def run(
@@ -142,14 +142,14 @@ class Gang(Entered):
             meeting = self.join(timeout_s)
             try:
                 result = work(meeting, *args)
-                meeting._client.run_flow(finish(meeting), "finish")
+                meeting._client._run_flow(finish(meeting), "finish")
                 return result
             except Exception as error:
                 if not meeting.broken.is_set():
                     raise
                 _tell_broken(self, meeting, error)
             finally:
-                meeting._client.run_flow(meeting.undo(), "leave")
+                meeting._client._run_flow(meeting._release(), "leave")
         raise BrokenBarrierError(f"in {self.path} {restarts_max} restarts were not enough")
 
     async def run_async(
@@ -170,18 +170,18 @@ class Gang(Entered):
             meeting = await self.join_async(timeout_s)
             try:
                 result = await work(meeting, *args)
-                await meeting._client.run_flow(finish(meeting), "finish")
+                await meeting._client._run_flow(finish(meeting), "finish")
                 return result
             except Exception as error:
                 if not meeting.broken.is_set():
                     raise
                 _tell_broken(self, meeting, error)
             finally:
-                await meeting._client.run_flow(meeting.undo(), "leave")
+                await meeting._client._run_flow(meeting._release(), "leave")
         raise BrokenBarrierError(f"in {self.path} {restarts_max} restarts were not enough")
 
     def _get(self, client: FlowRunner) -> Flow[Any]:
-        return self.on(client).get()
+        return self._on(client)._acquire_within()
 
 
 def finish(meeting: Meeting[Any]) -> Flow[None]:
@@ -192,8 +192,8 @@ def finish(meeting: Meeting[Any]) -> Flow[None]:
         InvalidValueError: the value of the counting znode is not one of a gang.
         KeeperError: as for every call; the session may be over.
     """
-    path, own = join(meeting.root, FINISHED), meeting.generation
-    broken = BrokenBarrierError(f"generation {own} of {meeting.root} was broken unfinished")
+    path, own = join(meeting._root, FINISHED), meeting.generation
+    broken = BrokenBarrierError(f"generation {own} of {meeting._root} was broken unfinished")
 
     def one_more(seen: Seen) -> bytes:
         finished = _finished_of(path, seen.value)
@@ -206,7 +206,7 @@ def finish(meeting: Meeting[Any]) -> Flow[None]:
 
     yield from change(path, one_more, (yield from see(path)))
     bell = Bell()
-    meeting.broken.tell(bell)
+    meeting.broken._notify(bell)
     try:
         while True:
             bell.take()
@@ -220,10 +220,10 @@ def finish(meeting: Meeting[Any]) -> Flow[None]:
                 raise broken
             yield Wait((bell,))
     except (Abandoned, KeeperError, RecipeError):
-        meeting.broken.forget(bell)
+        meeting.broken._forget(bell)
         yield from leave([], [(path, WatchKind.DATA, bell)])
         raise
-    meeting.broken.forget(bell)
+    meeting.broken._forget(bell)
     yield from leave([], [(path, WatchKind.DATA, bell)])
 
 

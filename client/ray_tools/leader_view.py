@@ -33,12 +33,12 @@ class LeaderView:
         self._waiting: list[Waiting] = []
         self._observation = Election(client, path).observe(self._told)
         client.add_listener(self._state_changed)
-        client.run_flow(self._watch_end(), "observe")
+        client._run_flow(self._watch_end(), "observe")
 
     @property
     def is_over(self) -> bool:
         """Whether no change will be told: somebody else wrote into the election, for example."""
-        return self._observation.is_over or self.client.is_lost()
+        return self._observation.is_over or self.client._is_lost()
 
     async def change(self, seen: Leader | None) -> None:
         """Return when somebody else leads than `seen`, or it is over."""
@@ -59,7 +59,7 @@ class LeaderView:
 
     def _tell_end(self) -> Flow[None]:
         with suppress(KeeperError, RecipeError):  # why it is over
-            yield from self._observation.until(lambda: self._observation.is_over)
+            yield from self._observation._wait_until(lambda: self._observation.is_over)
         yield Tell(self._wake)
 
     def _told(self, leader: Leader | None) -> None:

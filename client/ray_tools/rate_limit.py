@@ -200,7 +200,7 @@ class RateLimit(Tool):
         self.per_second = checked_rate(per_second)
         self.burst = checked_burst(burst)
 
-    def on(self, client: FlowRunner) -> Bucket[Any]:
+    def _on(self, client: FlowRunner) -> Bucket[Any]:
         """The same bucket, of a client that the caller has."""
         return Bucket(client, self.path, self.per_second, self.burst)
 
@@ -211,8 +211,8 @@ class RateLimit(Tool):
             WaitTimeoutError: they would not be there in time; nothing was taken.
             WrongContextError: in an event loop.
         """
-        client = self.client()
-        client.run_flow(self._bucket(client).taking(count, timeout_s), "take")
+        client = self._client_now()
+        client._run_flow(self._bucket(client).taking(count, timeout_s), "take")
 
     async def take_async(self, count: int = 1, timeout_s: float | None = None) -> None:
         """`take`, to be awaited in any event loop.
@@ -220,8 +220,8 @@ class RateLimit(Tool):
         Raises:
             WaitTimeoutError: they would not be there in time; nothing was taken.
         """
-        awaiting = await self.awaiting()
-        await awaiting.run_flow(self._bucket(awaiting.client).taking(count, timeout_s), "take")
+        awaiting = await self._client_soon()
+        await awaiting._run_flow(self._bucket(awaiting.client).taking(count, timeout_s), "take")
 
     def __call__(self, function: F) -> F:
         """Decorate a function, which may be a coroutine or a generator: each call takes one."""
@@ -243,7 +243,7 @@ class RateLimit(Tool):
         """The one of this client, which knows what it has seen."""
         bucket = self._process
         if bucket is None or bucket.client is not client:
-            self._process = bucket = self.on(client)
+            self._process = bucket = self._on(client)
         return bucket
 
     def _reset(self) -> None:

@@ -68,7 +68,7 @@ class Met(Generic[K]):
             InvalidValueError: one of them brought none, so it is no tool like this one.
         """
         meeting = self.meeting
-        return [_address_of(meeting.root, each.data) for each in meeting.members]
+        return [_address_of(meeting._root, each.data) for each in meeting.members]
 
     def __enter__(self: "Met[Blocking]") -> "Met[Blocking]":
         return self
@@ -80,7 +80,7 @@ class Met(Generic[K]):
         traceback: TracebackType | None,
     ) -> None:
         self.socket.close()
-        self.meeting._client.run_flow(self.meeting.undo(), "leave")
+        self.meeting._client._run_flow(self.meeting._release(), "leave")
 
     async def __aenter__(self: "Met[Awaited]") -> "Met[Awaited]":
         return self
@@ -92,7 +92,7 @@ class Met(Generic[K]):
         traceback: TracebackType | None,
     ) -> None:
         self.socket.close()
-        await self.meeting._client.run_flow(self.meeting.undo(), "leave")
+        await self.meeting._client._run_flow(self.meeting._release(), "leave")
 
 
 class Rendezvous(Tool):
@@ -117,7 +117,7 @@ class Rendezvous(Tool):
             raise BadArgumentsError(path, f"size must be 1 to {SIZE_MAX}, not {size!r}")
         self.size = size
 
-    def on(self, client: FlowRunner, address: Address) -> Meetings[Any]:
+    def _on(self, client: FlowRunner, address: Address) -> Meetings[Any]:
         """The rendezvous with an address that the caller listens at, of a client that it has."""
         return Meetings(client, self.path, self.size, _encode(address))
 
@@ -143,11 +143,11 @@ class Rendezvous(Tool):
             WrongContextError: in an event loop.
             KeeperError: as for every call.
         """
-        client = self.client()
+        client = self._client_now()
         own, address = listen(host, port, data)
         try:
-            flow = self.on(client, address).get(timeout_s)
-            meeting: Meeting[Blocking] = client.run_flow(flow, "meet")
+            flow = self._on(client, address)._acquire_within(timeout_s)
+            meeting: Meeting[Blocking] = client._run_flow(flow, "meet")
         except BaseException:
             own.close()
             raise
@@ -168,11 +168,11 @@ class Rendezvous(Tool):
             OSError: that cannot be listened at.
             KeeperError: as for every call.
         """
-        awaiting = await self.awaiting()
+        awaiting = await self._client_soon()
         own, address = listen(host, port, data)
         try:
-            flow = self.on(awaiting, address).get(timeout_s)
-            meeting: Meeting[Awaited] = await awaiting.run_flow(flow, "meet")
+            flow = self._on(awaiting, address)._acquire_within(timeout_s)
+            meeting: Meeting[Awaited] = await awaiting._run_flow(flow, "meet")
         except BaseException:
             own.close()
             raise

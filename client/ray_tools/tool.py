@@ -54,7 +54,7 @@ class Tool:
         self._session_timeout_s = session_timeout_s
         self._reset()
 
-    def client(self) -> Client:
+    def _client_now(self) -> Client:
         """The client of this process, with a session that is not lost. Opens one if need be.
 
         Raises:
@@ -78,7 +78,7 @@ class Tool:
                 self._client = client
             return client
 
-    async def awaiting(self) -> Awaiting:
+    async def _client_soon(self) -> Awaiting:
         """The same for coroutines.
 
         Raises:
@@ -87,7 +87,7 @@ class Tool:
         """
         client = self._current()
         if client is None:
-            client = await off_loop(self.client)
+            client = await off_loop(self._client_now)
         return Awaiting(client)
 
     def close(self) -> None:
@@ -128,7 +128,7 @@ class Tool:
     def _current(self) -> Client | None:
         client = self._client
         # A session of an earlier task is being closed, even if it does not know yet.
-        if client is None or client.is_lost() or self._task is not task_end.running_task():
+        if client is None or client._is_lost() or self._task is not task_end.running_task():
             return None
         if self._pid != os.getpid():
             return None  # the session of who forked this process
@@ -144,8 +144,8 @@ class Entered(Tool):
     _process: OpenBlocks[Any]
 
     def __enter__(self) -> Any:
-        client = self.client()
-        held = client.run_flow(self._get(client), type(self).__name__)
+        client = self._client_now()
+        held = client._run_flow(self._get(client), type(self).__name__)
         self._process.entered(held)
         return held
 
@@ -159,11 +159,11 @@ class Entered(Tool):
         if kind is None:
             held.release()
         else:
-            held._client.run_flow(held.undo(), "release")
+            held._client._run_flow(held._release(), "release")
 
     async def __aenter__(self) -> Any:
-        awaiting = await self.awaiting()
-        held = await awaiting.run_flow(self._get(awaiting), type(self).__name__)
+        awaiting = await self._client_soon()
+        held = await awaiting._run_flow(self._get(awaiting), type(self).__name__)
         self._process.entered(held)
         return held
 
@@ -177,7 +177,7 @@ class Entered(Tool):
         if kind is None:
             await held.release()
         else:
-            await held._client.run_flow(held.undo(), "release")
+            await held._client._run_flow(held._release(), "release")
 
     def __call__(self, function: F) -> F:
         """Decorate a function, which may be a coroutine or a generator: each call is a block."""

@@ -82,7 +82,7 @@ class WorkerMembership(Listed[K]):
             LostError: it is lost, or has left.
             KeeperError: as for every call.
         """
-        yield from self.replace_data(_whereabouts(data))
+        yield from self._replace_data(_whereabouts(data))
 
 
 class WorkerGroup(Tool):
@@ -91,7 +91,7 @@ class WorkerGroup(Tool):
     Whoever is in the group and is no worker is left out, and logged.
     """
 
-    def on(self, client: FlowRunner) -> Group[Any]:
+    def _on(self, client: FlowRunner) -> Group[Any]:
         """The group, of a client that the caller has. Data are a `Whereabouts` as JSON."""
         return Group(client, self.path)
 
@@ -112,9 +112,9 @@ class WorkerGroup(Tool):
             WrongContextError: in an event loop.
             KeeperError: as for every call.
         """
-        client = self.client()
+        client = self._client_now()
         joining = self._joining(client, name, data, timeout_s)
-        membership: WorkerMembership[Blocking] = client.run_flow(joining, "join")
+        membership: WorkerMembership[Blocking] = client._run_flow(joining, "join")
         return membership
 
     async def join_async(
@@ -127,9 +127,9 @@ class WorkerGroup(Tool):
             BadArgumentsError: an argument is not acceptable.
             KeeperError: as for every call.
         """
-        awaiting = await self.awaiting()
+        awaiting = await self._client_soon()
         joining = self._joining(awaiting, name, data, timeout_s)
-        membership: WorkerMembership[Awaited] = await awaiting.run_flow(joining, "join")
+        membership: WorkerMembership[Awaited] = await awaiting._run_flow(joining, "join")
         return membership
 
     def members(self) -> list[Worker]:
@@ -139,7 +139,7 @@ class WorkerGroup(Tool):
             WrongContextError: in an event loop.
             KeeperError: as for every call.
         """
-        group: Group[Blocking] = self.on(self.client())
+        group: Group[Blocking] = self._on(self._client_now())
         return workers_of(self.path, group.members())
 
     async def members_async(self) -> list[Worker]:
@@ -148,7 +148,7 @@ class WorkerGroup(Tool):
         Raises:
             KeeperError: as for every call.
         """
-        group: Group[Awaited] = self.on(await self.awaiting())
+        group: Group[Awaited] = self._on(await self._client_soon())
         return workers_of(self.path, await group.members())
 
     def watch(self, callback: Callable[[WorkersChange], object]) -> GroupWatch[Blocking]:
@@ -160,7 +160,7 @@ class WorkerGroup(Tool):
             WrongContextError: in an event loop.
             KeeperError: as for every call.
         """
-        group: Group[Blocking] = self.on(self.client())
+        group: Group[Blocking] = self._on(self._client_now())
         return group.watch(self._telling(callback))
 
     async def watch_async(self, callback: Callable[[WorkersChange], object]) -> GroupWatch[Awaited]:
@@ -171,7 +171,7 @@ class WorkerGroup(Tool):
         Raises:
             KeeperError: as for every call.
         """
-        group: Group[Awaited] = self.on(await self.awaiting())
+        group: Group[Awaited] = self._on(await self._client_soon())
         return await group.watch(self._telling(callback))
 
     def _telling(
@@ -186,7 +186,7 @@ class WorkerGroup(Tool):
     def _joining(
         self, client: FlowRunner, name: str | None, data: bytes, timeout_s: float | None
     ) -> Flow[Any]:
-        return self.on(client).joining(name, _whereabouts(data), timeout_s, WorkerMembership)
+        return self._on(client)._join(name, _whereabouts(data), timeout_s, WorkerMembership)
 
 
 def workers_of(path: str, members: list[Member]) -> list[Worker]:

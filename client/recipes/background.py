@@ -11,7 +11,7 @@ Curator: the recipes with `start` and `close`, each of which has its own executo
 
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from raykeeper.client.errors import KeeperError, RecipeError, SessionExpiredError
 from raykeeper.client.flows import Abandoned, Bell, Flow, Fork, Run, Tell, Wait
@@ -48,15 +48,15 @@ class Gong:
 
 
 class Background(Recipe[K]):
-    """One flow beside its owner. It may be started once."""
+    """One flow beside its owner. It is started once; the end of a `with` block closes it."""
 
     def __init__(self, client: FlowRunner, what: str) -> None:
         """`what` it is, for errors."""
         super().__init__(client)
-        self.what = what
+        self._what = what
         """For messages: what goes on."""
-        self.changed = Gong()
-        """For recipes: rung when there is news for whoever waits."""
+        self._changed = Gong()
+        """Rung when there is news for whoever waits."""
         self._run: Run | None = None
         self._is_closed = False
         self._is_over = False
@@ -68,7 +68,7 @@ class Background(Recipe[K]):
         return self._is_closed
 
     @property
-    def was_begun(self) -> bool:
+    def _was_started(self) -> bool:
         """Whether it was started, whatever has become of it."""
         return self._run is not None
 
@@ -78,82 +78,72 @@ class Background(Recipe[K]):
         return self._is_over
 
     @operation
-    def start(self) -> Flow[None]:
-        """Begin. What it needs of the ensemble is done in the background.
-
-        Raises:
-            RecipeError: it was started, or closed, before.
-            KeeperError: the session is over.
-        """
-        yield from self.begin()
-
-    @operation
     def close(self, timeout_s: float | None = None) -> Flow[None]:
         """Give everything back and end; again: nothing. The end of the session ends it too.
 
         Raises:
             WaitTimeoutError: it goes on ending in the background.
         """
-        yield give_up_after(timeout_s, f"{self.what} is not closed yet")
-        yield from self.end()
+        yield give_up_after(timeout_s, f"{self._what} is not closed yet")
+        yield from self._close()
 
-    def work(self) -> Flow[None]:
-        """For subclasses: what goes on. `close` raises Abandoned in it, where it cleans up."""
+    def _work(self) -> Flow[None]:
+        """What goes on. `close` raises Abandoned in it, where it cleans up."""
         raise NotImplementedError
 
-    def begin(self) -> Flow[None]:
-        """For recipes: `start` as a part of another flow.
+    def _start(self) -> Flow[None]:
+        """`start` as a part of another flow.
 
         Raises:
             RecipeError: it was started, or closed, before.
             SessionExpiredError: the session is over.
         """
         if self._run is not None or self._is_closed:
-            raise RecipeError(f"{self.what} was started before; make another one")
-        if self._client.is_lost():
+            raise RecipeError(f"{self._what} was started before; make another one")
+        if self._client._is_lost():
             raise SessionExpiredError("")
         self._run = yield Fork(self._go())
 
-    def begin_until(self, is_so: Callable[[], object]) -> Flow[None]:
-        """For recipes: begin, and wait for what `changed` tells. It ends if that is given up.
+    def _start_until(self, is_so: Callable[[], object]) -> Flow[None]:
+        """Begin, and wait for what `changed` tells. It ends if that is given up.
 
         Raises:
             KeeperError: it failed.
         """
-        yield from self.begin()
+        yield from self._start()
         try:
-            yield from self.until(is_so)
+            yield from self._wait_until(is_so)
         except (Abandoned, KeeperError, RecipeError):
-            yield from self.undo()
+            yield from self._release()
             raise
 
-    def end(self) -> Flow[None]:
-        """For recipes: `close` as a part of another flow."""
-        yield from self.undo()
+    def _close(self) -> Flow[None]:
+        """`close` as a part of another flow."""
+        yield from self._release()
         try:
             while self._run is not None and not self._is_over:
-                yield from self.changed.wait()
+                yield from self._changed.wait()
         except KeeperError:
             return  # everything ended with the session
 
-    def undo(self) -> Flow[None]:
+    def _release(self) -> Flow[None]:
         """End it without waiting: nobody wants it any more."""
         yield from ()
         if not self._is_closed:
             self._is_closed = True
             if self._run is not None:
                 self._run.abandon()
-            self.changed.ring()
+            self._changed.ring()
 
-    def tell(self, callback: Callable[..., object], *arguments: Any) -> Flow[None]:
-        """For recipes: have a callback called, unless it is closed by then."""
+    def _call_user(self, callback: Callable[..., object], *arguments: Any) -> Flow[None]:
+        """Have a callback called, unless it is closed by then."""
         yield Tell(self._call, (callback, arguments))
 
     def _call(self, callback: Callable[..., object], arguments: tuple[Any, ...]) -> object:
         return None if self._is_closed else callback(*arguments)
 
-    def until(self, is_so: Callable[[], object]) -> Flow[None]:
-        """For recipes: wait for what is told by `changed`.
+    def _wait_until(self, is_so: Callable[[], object]) -> Flow[None]:
+        """Wait for what is told by `changed`.
 
         Raises:
             RecipeError: it is closed.
@@ -163,23 +153,22 @@ class Background(Recipe[K]):
             if self._failure is not None:
                 raise self._failure
             if self._run is None or self._is_closed:
-                raise RecipeError(f"{self.what} is not started, or closed")
-            yield from self.changed.wait()
+                raise RecipeError(f"{self._what} is not started, or closed")
+            yield from self._changed.wait()
 
     def _go(self) -> Flow[None]:
         try:
-            yield from self.work()
+            yield from self._work()
         except Abandoned:
             pass
         except Exception as error:  # whatever it is, who waits or closes must be told
             self._failure = error
         self._is_over = True
-        self.changed.ring()
-        if self._failure is not None and not self._client.is_lost():
+        self._changed.ring()
+        if self._failure is not None and not self._client._is_lost():
             raise self._failure  # to be reported: perhaps nobody waits
 
-    def __enter__(self: "Background[Blocking]") -> Any:
-        self._client.run_flow(self.begin(), "start")
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -188,10 +177,9 @@ class Background(Recipe[K]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._client.run_flow(self.end(), "close")
+        self._client._run_flow(self._close(), "close")
 
-    async def __aenter__(self: "Background[Awaited]") -> Any:
-        await self._client.run_flow(self.begin(), "start")
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(
@@ -200,4 +188,26 @@ class Background(Recipe[K]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self._client.run_flow(self.end(), "close")
+        await self._client._run_flow(self._close(), "close")
+
+
+class Startable(Background[K]):
+    """One that its user starts, by `start` or at the beginning of a `with` block."""
+
+    @operation
+    def start(self) -> Flow[None]:
+        """Begin. What it needs of the ensemble is done in the background.
+
+        Raises:
+            RecipeError: it was started, or closed, before.
+            KeeperError: the session is over.
+        """
+        yield from self._start()
+
+    def __enter__(self) -> Self:
+        self._client._run_flow(self._start(), "start")
+        return self
+
+    async def __aenter__(self) -> Self:
+        await self._client._run_flow(self._start(), "start")
+        return self

@@ -265,8 +265,8 @@ def _keep(live: Live[Any, Any], sight: Sight, last: Seen) -> Flow[None]:
                 last = seen
     except KeeperError as error:
         yield from sight.close()
-        yield from live.failed(error)
+        yield from live._on_failure(error)
 
 
 def _show(live: Live[Any, Any], seen: Seen) -> Flow[None]:
-    yield from live.arrived(None if seen is MISSING else seen)
+    yield from live._on_state(None if seen is MISSING else seen)

@@ -306,8 +306,8 @@ def _keep(live: Live[Any, Versions], sight: _Sight, last: Sights) -> Flow[None]:
             last = seen
     except KeeperError as error:
         yield from sight.close()
-        yield from live.failed(error)
+        yield from live._on_failure(error)
 
 
 def _show(live: Live[Any, Versions], seen: Sights) -> Flow[None]:
-    yield from live.arrived(None if MISSING in seen.values() else seen)
+    yield from live._on_state(None if MISSING in seen.values() else seen)

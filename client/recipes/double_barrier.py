@@ -99,15 +99,15 @@ class Entered:
         """Use `DoubleBarrier.enter`."""
         self.round = number
         """The same for all participants of the round, and larger than that of any round before."""
-        self.seat = seat
+        self._member_path = seat
         """The znode of this participant."""
-        self.bell = bell
+        self._bell = bell
         """For the barrier: the watch of the round."""
         self._barrier = barrier
 
-    def undo(self) -> Flow[None]:
+    def _release(self) -> Flow[None]:
         """Be as one that died, for somebody who did not wait for the round."""
-        yield from self._barrier.withdraw(self)
+        yield from self._barrier._withdraw(self)
 
 
 class DoubleBarrier(Recipe[K]):
@@ -177,7 +177,7 @@ class DoubleBarrier(Recipe[K]):
         yield from self._enter()
         yield from self._leave()
 
-    def withdraw(self, entered: Entered) -> Flow[None]:
+    def _withdraw(self, entered: Entered) -> Flow[None]:
         """Be as one that died, as far as possible: the caller has an error to tell."""
         if self._entered is entered:
             self._entered = None
@@ -188,7 +188,7 @@ class DoubleBarrier(Recipe[K]):
                 yield from self._vacate(entered)
         except (KeeperError, RecipeError):
             pass  # there is no place any more, or it goes with the session
-        yield from leave([], [(self._round, WatchKind.DATA, entered.bell)])
+        yield from leave([], [(self._round, WatchKind.DATA, entered._bell)])
 
     # Entering.
 
@@ -203,10 +203,10 @@ class DoubleBarrier(Recipe[K]):
         try:
             yield from self._wait_until_open(entered, names)
         except (Abandoned, KeeperError, RecipeError):
-            yield from self.withdraw(entered)
+            yield from self._withdraw(entered)
             raise
         if self._entered is not None:  # by a call beside this one, as by one that was given up
-            yield from self.withdraw(entered)
+            yield from self._withdraw(entered)
             raise RecipeError(f"this one has entered {self.path} already")
         self._entered = entered
         return entered
@@ -264,7 +264,7 @@ class DoubleBarrier(Recipe[K]):
                 if has_gone:
                     yield from self._break(entered.round, GATHERING)
                 else:
-                    yield Wait((entered.bell, near))
+                    yield Wait((entered._bell, near))
         except (Abandoned, KeeperError, RecipeError):
             yield from leave([], _set(watched, near))
             raise
@@ -280,8 +280,8 @@ class DoubleBarrier(Recipe[K]):
             BrokenBarrierError: it is not there any more.
             BadArgumentsError: it is one of other participants.
         """
-        entered.bell.take()
-        found = yield from look(self._round, entered.bell)
+        entered._bell.take()
+        found = yield from look(self._round, entered._bell)
         if found is None or found[1].czxid != entered.round:
             raise BrokenBarrierError(f"somebody left {self.path} before all had come")
         if found[0] != self._terms:
@@ -292,7 +292,7 @@ class DoubleBarrier(Recipe[K]):
         self, entered: Entered, names: list[str], near: Bell
     ) -> Flow[tuple[str | None, list[str]]]:
         """Watch the one who came right before; who came first, all others. None: one has gone."""
-        own = names.index(entered.seat.rpartition("/")[2])
+        own = names.index(entered._member_path.rpartition("/")[2])
         if own == 0:
             near.take()
             names = in_line((yield from children(self._round, near)), PREFIX)
@@ -315,9 +315,9 @@ class DoubleBarrier(Recipe[K]):
         try:
             is_last = yield from (self._go_out(entered) if self._aborts else self._vacate(entered))
             while not is_last and not (yield from self._is_over(entered)):
-                yield Wait((entered.bell,))
+                yield Wait((entered._bell,))
         except (Abandoned, KeeperError, RecipeError):
-            yield from self.withdraw(entered)
+            yield from self._withdraw(entered)
             yield from leave([Transaction([], [Delete(self._mark(entered), ANY_VERSION)], [])])
             raise
         if self._aborts and not is_last:
@@ -336,13 +336,13 @@ class DoubleBarrier(Recipe[K]):
 
     def _is_over(self, entered: Entered) -> Flow[bool]:
         """Whether the round has ended, for the bell that has rung or not."""
-        if not entered.bell.is_rung:
+        if not entered._bell.is_rung:
             return False
-        if any(event.type is EventType.DELETED for event in entered.bell.take()):
+        if any(event.type is EventType.DELETED for event in entered._bell.take()):
             return True
-        found = yield from look(self._round, entered.bell)
+        found = yield from look(self._round, entered._bell)
         if found is not None and found[1].czxid != entered.round:
-            yield from unwatch(self._round, WatchKind.DATA, entered.bell)
+            yield from unwatch(self._round, WatchKind.DATA, entered._bell)
             return True
         return found is None
 
@@ -407,7 +407,7 @@ class DoubleBarrier(Recipe[K]):
             NoNodeError, NodeExistsError: `also` met it.
         """
         is_it: list[Compare] = self._is_round(entered.round)
-        seat: TxnOp = Delete(entered.seat, ANY_VERSION)
+        seat: TxnOp = Delete(entered._member_path, ANY_VERSION)
         alone: list[Compare] = [*is_it, self._inside(Relation.EQUAL, 1), *if_all]
         end: list[TxnOp] = [seat, Delete(self._round, ANY_VERSION), *at_end]
         with_others: list[Compare] = [*is_it, self._inside(Relation.GREATER, 1)]
@@ -427,7 +427,7 @@ class DoubleBarrier(Recipe[K]):
             if stat is None or stat.czxid != entered.round or stat.num_children <= 1:
                 break
             # Somebody has sat down in between.
-        raise LostError(f"somebody deleted {entered.seat}")
+        raise LostError(f"somebody deleted {entered._member_path}")
 
     def _break(self, number: Zxid, phase: int | None = None) -> Flow[None]:
         """End the round for everybody, unless it is in another phase by now, or over.
@@ -457,7 +457,7 @@ class DoubleBarrier(Recipe[K]):
         return join(self.path, f"left-{entered.round:x}")
 
     def _mark(self, entered: Entered) -> str:
-        return join(self._left(entered), entered.seat.rpartition("/")[2])
+        return join(self._left(entered), entered._member_path.rpartition("/")[2])
 
     def _broken(self) -> BrokenBarrierError:
         return BrokenBarrierError(f"somebody went from {self.path} without leaving it")

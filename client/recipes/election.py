@@ -85,7 +85,7 @@ class Leadership(Held[K]):
             LostError: it was lost before.
             KeeperError: it is not known to be given up; it ends with the session.
         """
-        yield from self.give_back()
+        yield from self._release_or_raise()
 
 
 class _Record(Struct, frozen=True):
@@ -123,13 +123,13 @@ class Election(Holding[K, Leadership[K]]):
             InvalidValueError: the value of the election's znode is not one of an election.
             KeeperError: as for every call.
         """
-        return self.get(timeout_s)
+        return self._acquire_within(timeout_s)
 
-    def unmet(self) -> str:
+    def _timeout_message(self) -> str:
         """See `Holding`."""
         return f"in {self.path} others led"
 
-    def obtain(self) -> Flow[Leadership[K]]:
+    def _acquire(self) -> Flow[Leadership[K]]:
         """See `Holding`."""
         prefix = join(self.path, PREFIX)
         own, stat = yield from create(
@@ -142,7 +142,7 @@ class Election(Holding[K, Leadership[K]]):
         try:
             place.epoch = yield from _raise_epoch(self.path, place)
         except (KeeperError, RecipeError):
-            yield from leave([place.removal()])
+            yield from leave([place._removal()])
             raise
         return (yield from keep(place))
 
@@ -181,7 +181,7 @@ class Election(Holding[K, Leadership[K]]):
             KeeperError: as for every call.
         """
         observation: Observation[K] = Observation(self._client, self.path, callback)
-        yield from observation.begin_until(lambda: observation.has_looked)
+        yield from observation._start_until(lambda: observation._has_looked)
         return observation
 
 
@@ -193,12 +193,12 @@ class Observation(Background[K]):
     ) -> None:
         """Use `Election.observe`."""
         super().__init__(client, f"the observation of {path}")
-        self.has_looked = False
+        self._has_looked = False
         """For `observe`: whether the callback was told what was."""
         self._path = path
         self._callback = callback
 
-    def work(self) -> Flow[None]:
+    def _work(self) -> Flow[None]:
         """See `Background`."""
         bell = Bell()
         told: Leader | None = None
@@ -207,10 +207,10 @@ class Observation(Background[K]):
             while True:
                 bell.take()
                 leader = yield from _leader(self._path, bell, watched)
-                if leader != told or not self.has_looked:
-                    told, self.has_looked = leader, True
-                    yield from self.tell(self._callback, leader)
-                    self.changed.ring()
+                if leader != told or not self._has_looked:
+                    told, self._has_looked = leader, True
+                    yield from self._call_user(self._callback, leader)
+                    self._changed.ring()
                 yield Wait((bell,))
         except (Abandoned, KeeperError, RecipeError):
             yield from leave([], [(path, WatchKind.DATA, bell) for path in sorted(watched)])
@@ -226,7 +226,7 @@ def _raise_epoch(path: str, place: Held[K]) -> Flow[int]:
         is_raised, _results = yield from transact(
             [SetData(path, _encode(record), ANY_VERSION)],
             [
-                place.is_mine(),
+                place._is_mine(),
                 Compare(path, CompareField.MZXID, Relation.EQUAL, stat.mzxid),
             ],
         )

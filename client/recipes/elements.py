@@ -77,7 +77,7 @@ class Element(bytes):
         """What it was put with."""
         return int(self.path[-_DIGITS:][:3])
 
-    def undo(self) -> Flow[None]:
+    def _release(self) -> Flow[None]:
         """Put it back where it stood, for somebody who did not wait for it."""
         back = Create(self.path, bytes(self), 0, None, 0)
         try:
@@ -102,9 +102,9 @@ class Elements(Recipe[K]):
         if size_max is not None and (type(size_max) is not int or size_max < 1):
             raise BadArgumentsError(path, f"size_max must be 1 or more, not {size_max!r}")
         self.size_max = size_max
-        self.elements = join(path, "elements")
+        self._elements = join(path, "elements")
         """The znode below which they are."""
-        self.watched = [self.elements]
+        self._watched = [self._elements]
         """What whoever waits watches the children of."""
         self._line = join(path, "line")
 
@@ -115,7 +115,7 @@ class Elements(Recipe[K]):
         Raises:
             KeeperError: as for every call.
         """
-        stat: Stat | None = yield Query(Exists, self.elements, linearizable=True)
+        stat: Stat | None = yield Query(Exists, self._elements, linearizable=True)
         return 0 if stat is None else stat.num_children
 
     @operation
@@ -125,14 +125,14 @@ class Elements(Recipe[K]):
         Raises:
             KeeperError: as for every call.
         """
-        while names := (yield from self.names(is_newest=True)):
+        while names := (yield from self._names(is_newest=True)):
             for name in names:
-                found = yield from look(join(self.elements, name))
+                found = yield from look(join(self._elements, name))
                 if found is not None:
-                    return Element(found[0], join(self.elements, name))
+                    return Element(found[0], join(self._elements, name))
         return None
 
-    def names(self, *, is_newest: bool = False) -> Flow[list[str]]:
+    def _names(self, *, is_newest: bool = False) -> Flow[list[str]]:
         """The elements, the first to be taken first.
 
         Args:
@@ -143,12 +143,14 @@ class Elements(Recipe[K]):
             KeeperError: what the read failed with.
         """
         try:
-            names = yield Query(GetChildren, self.elements, linearizable=is_newest)
+            names = yield Query(GetChildren, self._elements, linearizable=is_newest)
         except NoNodeError:
             return []
         return in_order(names)
 
-    def append(self, values: Sequence[bytes], priority: int, timeout_s: float | None) -> Flow[None]:
+    def _append(
+        self, values: Sequence[bytes], priority: int, timeout_s: float | None
+    ) -> Flow[None]:
         """Put all of these, one behind the other, or none.
 
         Raises:
@@ -162,7 +164,7 @@ class Elements(Recipe[K]):
             raise BadArgumentsError(self.path, f"{len(values)} never fit into {self.size_max}")
         # What is put may be taken at once, so who is told of a timeout must not have put it.
         yield give_up_after(timeout_s, f"the queue {self.path} was full", has_patience=True)
-        place = join(self.elements, f"{PREFIX}{priority:03}-")
+        place = join(self._elements, f"{PREFIX}{priority:03}-")
         ops: list[TxnOp] = [
             Create(place, checked_bytes("value", value), CreateMode.SEQUENTIAL, None, 0)
             for value in values
@@ -172,23 +174,23 @@ class Elements(Recipe[K]):
             return (yield from self._put(ops)) or None
 
         if ops and not (yield from self._put(ops)):
-            yield from self.in_turn("put-", attempt)
+            yield from self._in_turn("put-", attempt)
 
     def _put(self, ops: list[TxnOp]) -> Flow[bool]:
         compares = []
         if self.size_max is not None:
             free = self.size_max - len(ops) + 1
-            compares.append(Compare(self.elements, CompareField.NUM_CHILDREN, Relation.LESS, free))
+            compares.append(Compare(self._elements, CompareField.NUM_CHILDREN, Relation.LESS, free))
         while True:
             try:
-                is_put, results = yield from transact(ops, compares, [ReadStat(self.elements)])
+                is_put, results = yield from transact(ops, compares, [ReadStat(self._elements)])
             except NoNodeError:
                 is_put, results = False, [None]
             if is_put or results[0] is not None:
                 return is_put
-            yield from ensure(self.elements, stays=True)
+            yield from ensure(self._elements, stays=True)
 
-    def in_turn(self, prefix: str, attempt: Callable[[list[str]], Flow[T | None]]) -> Flow[T]:
+    def _in_turn(self, prefix: str, attempt: Callable[[list[str]], Flow[T | None]]) -> Flow[T]:
         """Wait in the line of all who wait for the same until an attempt succeeds.
 
         Args:
@@ -203,23 +205,23 @@ class Elements(Recipe[K]):
         what = f"the place in the line of {self.path}"
         place: Any = yield from take_place(self._client, self._line, prefix, b"", what)
         yield from wait_in_line(place, before_me)
-        bells: dict[str, Bell] = {path: Bell() for path in self.watched}
+        bells: dict[str, Bell] = {path: Bell() for path in self._watched}
         found: dict[str, list[str]] = {}
         try:
             while True:
                 got = yield from attempt((yield from self._watched_names(bells, found)))
                 if got is not None:
                     break
-                yield Wait((*bells.values(), place.bell))
-                if place.bell.is_rung and not (yield from place.look_again()):
+                yield Wait((*bells.values(), place._bell))
+                if place._bell.is_rung and not (yield from place._look_again()):
                     raise LostError(f"somebody deleted {place.path} while it waited")
         except (Abandoned, KeeperError, RecipeError):
-            yield from leave([place.removal()], _still_set(bells))
+            yield from leave([place._removal()], _still_set(bells))
             raise
-        yield from leave([place.removal()], _still_set(bells))
+        yield from leave([place._removal()], _still_set(bells))
         return got
 
-    def available(self, lists: list[list[str]]) -> list[str]:
+    def _available(self, lists: list[list[str]]) -> list[str]:
         """Of the children of each that is watched: the elements to be had, in order."""
         return in_order(lists[0])
 
@@ -236,7 +238,7 @@ class Elements(Recipe[K]):
                 else:
                     found[path] = names
             if len(found) == len(bells):
-                return self.available([found[path] for path in bells])
+                return self._available([found[path] for path in bells])
 
 
 def _still_set(bells: dict[str, Bell]) -> list[tuple[str, WatchKind, Bell]]:

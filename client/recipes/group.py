@@ -107,8 +107,8 @@ class Listed(Held[K]):
         """Of the member."""
         return self.path.rpartition("/")[2]
 
-    def replace_data(self, data: bytes) -> Flow[None]:
-        """For recipes: what others see of it is this from now on.
+    def _replace_data(self, data: bytes) -> Flow[None]:
+        """What others see of it is this from now on.
 
         Raises:
             LostError: it is lost, or has left.
@@ -116,7 +116,7 @@ class Listed(Held[K]):
         """
         self.lost.check()
         if self._is_released:
-            raise LostError(f"{self.what} was left before")
+            raise LostError(f"{self._what} was left before")
         self._data = data
         # If it is not there now it is made again, with these data.
         yield from self._if_mine(SetData(self.path, data, ANY_VERSION))
@@ -129,32 +129,32 @@ class Listed(Held[K]):
             LostError: it was lost before.
             KeeperError: it is not known to have left; it leaves with the session.
         """
-        yield from self.give_back()
+        yield from self._release_or_raise()
 
-    def remove(self) -> Flow[bool]:
+    def _remove(self) -> Flow[bool]:
         """See `Held`. It does not matter whether somebody has deleted the znode."""
         yield from self._if_mine(Delete(self.path, ANY_VERSION))
         return True
 
-    def guard(self) -> Flow[None]:
+    def _guard(self) -> Flow[None]:
         """See `Held`: make the znode again when somebody deletes it."""
         try:
             while not self._is_released:
-                self.bell.take()
-                mine = yield from look(self.path, self.bell)
+                self._bell.take()
+                mine = yield from look(self.path, self._bell)
                 if self._is_released:
                     break
                 if mine is None:
                     yield from self._join_again()
                 elif mine[1].czxid != self.token:
-                    yield from unwatch(self.path, WatchKind.DATA, self.bell)
+                    yield from unwatch(self.path, WatchKind.DATA, self._bell)
                     break  # somebody has taken the name
                 else:
-                    yield Wait((self.bell,))
+                    yield Wait((self._bell,))
         except KeeperError:
             pass  # the session is over, or it may not be made again
         if not self._is_released:
-            self.lost.set()
+            self.lost._set()
 
     def _join_again(self) -> Flow[None]:
         data = self._data
@@ -164,7 +164,7 @@ class Listed(Held[K]):
             return  # whose it is will be seen
         self.token = stat.czxid
         if self._is_released:
-            yield from leave([self.removal()])
+            yield from leave([self._removal()])
         elif self._data != data:
             yield from self._if_mine(SetData(self.path, self._data, ANY_VERSION))
 
@@ -184,7 +184,7 @@ class Membership(Listed[K]):
             LostError: it is lost, or has left.
             KeeperError: as for every call.
         """
-        yield from self.replace_data(checked_bytes("data", data))
+        yield from self._replace_data(checked_bytes("data", data))
 
 
 class Group(Recipe[K]):
@@ -212,10 +212,10 @@ class Group(Recipe[K]):
             BadArgumentsError: an argument is not acceptable.
             KeeperError: as for every call.
         """
-        membership: Membership[K] = yield from self.joining(name, data, timeout_s)
+        membership: Membership[K] = yield from self._join(name, data, timeout_s)
         return membership
 
-    def joining(
+    def _join(
         self,
         name: str | None,
         data: bytes,
@@ -249,7 +249,7 @@ class Group(Recipe[K]):
             KeeperError: as for every call.
         """
         watch: GroupWatch[K] = GroupWatch(self._client, self.path, callback)
-        yield from watch.begin_until(lambda: watch.has_looked)
+        yield from watch._start_until(lambda: watch._has_looked)
         return watch
 
 
@@ -261,12 +261,12 @@ class GroupWatch(Background[K]):
     ) -> None:
         """Use `Group.watch`."""
         super().__init__(client, f"the watch of {path}")
-        self.has_looked = False
+        self._has_looked = False
         """For `watch`: whether the callback was told what was."""
         self._path = path
         self._callback = callback
 
-    def work(self) -> Flow[None]:
+    def _work(self) -> Flow[None]:
         """See `Background`."""
         followed = Followed(self._path, 1)
         told: list[Member] = []
@@ -274,11 +274,11 @@ class GroupWatch(Background[K]):
             yield from followed.load()
             while True:
                 members = _in_order(followed.entries)
-                if members != told or not self.has_looked:
+                if members != told or not self._has_looked:
                     change = GroupChange(list(members), *difference(told, members))
-                    yield from self.tell(self._callback, change)
-                    told, self.has_looked = members, True
-                    self.changed.ring()
+                    yield from self._call_user(self._callback, change)
+                    told, self._has_looked = members, True
+                    self._changed.ring()
                 yield Wait((followed.bell,))
                 yield from followed.catch_up()
         except (Abandoned, KeeperError, RecipeError):

@@ -30,16 +30,16 @@ class Loss(Recipe[K]):
     def __init__(self, client: FlowRunner, what: str) -> None:
         super().__init__(client)
         self._what = what
-        self.until: Millis | None = None
-        """For recipes: when it is lost anyway, None for never."""
+        self._until: Millis | None = None
+        """When it is lost anyway, None for never."""
         self._is_set = False
         self._bells: list[Bell] = []
 
     def is_set(self) -> bool:
         """Whether it is lost, or may be by now. True on time, even if no thread got to run."""
-        if self._is_set or (self.until is not None and self._client.now() >= self.until):
+        if self._is_set or (self._until is not None and self._client._now() >= self._until):
             return True
-        return self._client.is_lost()
+        return self._client._is_lost()
 
     @operation
     def wait(self, timeout_s: float | None = None) -> Flow[None]:
@@ -49,20 +49,20 @@ class Loss(Recipe[K]):
             WaitTimeoutError: it is held still.
         """
         yield give_up_after(timeout_s, f"{self._what} is not lost")
-        yield from self.passed()
+        yield from self._wait()
 
-    def passed(self) -> Flow[None]:
-        """For recipes: `wait` as a part of another flow."""
+    def _wait(self) -> Flow[None]:
+        """`wait` as a part of another flow."""
         if self.is_set():
             return
         bell = Bell()
-        self.tell(bell)
+        self._notify(bell)
         try:
             yield Wait((bell,))
         except KeeperError:
             pass  # the session is over, which is a loss
         except Abandoned:
-            self.forget(bell)
+            self._forget(bell)
             raise
 
     def check(self) -> None:
@@ -74,20 +74,20 @@ class Loss(Recipe[K]):
         if self.is_set():
             raise LostError(f"{self._what} is lost")
 
-    def tell(self, bell: Bell) -> None:
-        """For recipes, in a flow: ring `bell` at the loss."""
+    def _notify(self, bell: Bell) -> None:
+        """In a flow: ring `bell` at the loss."""
         if self._is_set:
             bell.ring()
         else:
             self._bells.append(bell)
 
-    def forget(self, bell: Bell) -> None:
-        """For recipes, in a flow: do not ring `bell` any more."""
+    def _forget(self, bell: Bell) -> None:
+        """Do not ring `bell` any more."""
         if bell in self._bells:
             self._bells.remove(bell)
 
-    def set(self) -> None:
-        """For recipes, in a flow: it is lost."""
+    def _set(self) -> None:
+        """It is lost."""
         self._is_set = True
         bells, self._bells = self._bells, []
         for bell in bells:
@@ -100,7 +100,7 @@ class Held(Recipe[K]):
     def __init__(self, client: FlowRunner, what: str, path: str, token: Zxid) -> None:
         """Use the recipe. `path` is the znode that says it is held, which exists already."""
         super().__init__(client)
-        self.what = what
+        self._what = what
         """For messages: what is held."""
         self.path = path
         """The ephemeral znode that stands for it."""
@@ -109,11 +109,11 @@ class Held(Recipe[K]):
         self.lost: Loss[K] = Loss(client, what)
         """Set when it is lost; see the module."""
         self._is_released = False
-        self.bell = Bell()
-        """For recipes: the watch of the znode itself."""
+        self._bell = Bell()
+        """The watch of the znode itself."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError(f"{self.what} is held by this session: pass its token on, not itself")
+        raise TypeError(f"{self._what} is held by this session: pass its token on, not itself")
 
     @property
     def is_released(self) -> bool:
@@ -128,16 +128,16 @@ class Held(Recipe[K]):
             LostError: it was lost before.
             KeeperError: it is not known to be given back; it ends with the session.
         """
-        yield from self.give_back()
+        yield from self._release_or_raise()
 
-    def give_back(self) -> Flow[None]:
-        """For recipes: `release` as a part of another flow."""
+    def _release_or_raise(self) -> Flow[None]:
+        """`release` as a part of another flow."""
         if self._is_released:
             return
         was_lost = self.lost.is_set()
         self._is_released = True
         try:
-            was_there = yield from self.remove()
+            was_there = yield from self._remove()
         except KeeperError:
             if not was_lost:
                 # A holder that believes it gave it back must be able to try again.
@@ -146,72 +146,72 @@ class Held(Recipe[K]):
         else:
             was_lost = was_lost or not was_there
         if was_lost:
-            self.lost.set()
-            raise LostError(f"{self.what} was lost before it was released")
+            self.lost._set()
+            raise LostError(f"{self._what} was lost before it was released")
 
-    def remove(self) -> Flow[bool]:
-        """For recipes: delete the znode if it is still that of this holder; whether it was.
+    def _remove(self) -> Flow[bool]:
+        """Delete the znode if it is still that of this holder; whether it was.
 
         Raises:
             KeeperError: what the deletion failed with.
         """
-        request = self.removal()
+        request = self._removal()
         was_mine, _ = yield Request(request, results_of(request))
         return bool(was_mine)
 
-    def removal(self) -> Transaction:
-        """For recipes: the request that deletes the znode, unless it is another one's by now."""
+    def _removal(self) -> Transaction:
+        """The request that deletes the znode, unless it is another one's by now."""
         return removal(self.path, self.token)
 
-    def is_mine(self) -> Compare:
-        """For recipes: the condition that it is held still, for a transaction."""
+    def _is_mine(self) -> Compare:
+        """The condition that it is held still, for a transaction."""
         return Compare(self.path, CompareField.CZXID, Relation.EQUAL, self.token)
 
-    def undo(self) -> Flow[None]:
+    def _release(self) -> Flow[None]:
         """Give it back, for somebody who did not wait for it."""
         try:
-            yield from self.give_back()
+            yield from self._release_or_raise()
         except (KeeperError, RecipeError):
             return  # it is gone already, or goes with the session
 
-    def look_again(self) -> Flow[bool]:
-        """For recipes, when the bell has rung: whether the znode is there; it is watched anew.
+    def _look_again(self) -> Flow[bool]:
+        """When the bell has rung: whether the znode is there; it is watched anew.
 
         Raises:
             KeeperError: what the read failed with.
         """
-        events = self.bell.take()
+        events = self._bell.take()
         if any(event.type in (EventType.DELETED, EventType.NONE) for event in events):
             return False
-        found = yield from look(self.path, self.bell)
+        found = yield from look(self.path, self._bell)
         if found is None or found[1].czxid == self.token:
             return found is not None
-        yield from unwatch(self.path, WatchKind.DATA, self.bell)  # it is another one's by now
+        yield from unwatch(self.path, WatchKind.DATA, self._bell)  # it is another one's by now
         return False
 
-    def guard(self) -> Flow[None]:
-        """For recipes, beside the holder: set `lost` when the znode goes."""
+    def _guard(self) -> Flow[None]:
+        """Set `lost` when the znode goes."""
         try:
             while not self._is_released:
-                yield Wait((self.bell,))
-                if self._is_released or not (yield from self.look_again()):
+                yield Wait((self._bell,))
+                if self._is_released or not (yield from self._look_again()):
                     break
         except KeeperError:
             pass  # the session is over
         if not self._is_released:
-            self.lost.set()
+            self.lost._set()
 
 
 class Returnable(Protocol):
     """What can be held: `Held`, or several of them."""
 
-    def give_back(self) -> Flow[None]:
+    def _release_or_raise(self) -> Flow[None]:
         """End it, or raise."""
 
-    def undo(self) -> Flow[None]:
+    def _release(self) -> Flow[None]:
         """End it as far as possible."""
 
-    def guard(self) -> Flow[None]:
+    def _guard(self) -> Flow[None]:
         """What runs beside the holder, until it is lost or given back."""
 
 
@@ -220,7 +220,7 @@ H = TypeVar("H", bound=Returnable)
 
 def keep(held: H) -> Flow[H]:
     """The end of a flow that gets something: look after it from now on."""
-    yield Fork(held.guard())
+    yield Fork(held._guard())
     return held
 
 
@@ -280,24 +280,24 @@ class Holding(Recipe[K], Generic[K, H]):
         super().__init__(client)
         self._open: OpenBlocks[H] = OpenBlocks()
 
-    def obtain(self) -> Flow[H]:
-        """For subclasses: get it, however long that takes. Called where the operation is called."""
+    def _acquire(self) -> Flow[H]:
+        """Get it, however long that takes. Called where the operation is called."""
         raise NotImplementedError
 
-    def unmet(self) -> str:
-        """For subclasses: what is in the way while it cannot be had, for WaitTimeoutError."""
+    def _timeout_message(self) -> str:
+        """What is in the way while it cannot be had, for WaitTimeoutError."""
         raise NotImplementedError
 
-    def get(self, timeout_s: float | None = None) -> Flow[H]:
+    def _acquire_within(self, timeout_s: float | None = None) -> Flow[H]:
         """`obtain` within a bound: what a block begins with, and a part of other flows."""
-        return self._bounded(timeout_s, self.obtain())
+        return self._bounded(timeout_s, self._acquire())
 
     def _bounded(self, timeout_s: float | None, flow: Flow[H]) -> Flow[H]:
-        yield give_up_after(timeout_s, self.unmet())
+        yield give_up_after(timeout_s, self._timeout_message())
         return (yield from flow)
 
     def __enter__(self: "Holding[Blocking, H]") -> H:
-        held: H = self._client.run_flow(self.get(), type(self).__name__)
+        held: H = self._client._run_flow(self._acquire_within(), type(self).__name__)
         self._open.entered(held)
         return held
 
@@ -309,12 +309,12 @@ class Holding(Recipe[K], Generic[K, H]):
     ) -> None:
         held = self._open.left()
         if kind is None:
-            self._client.run_flow(held.give_back(), "release")
+            self._client._run_flow(held._release_or_raise(), "release")
         else:
-            self._client.run_flow(held.undo(), "release")
+            self._client._run_flow(held._release(), "release")
 
     async def __aenter__(self: "Holding[Awaited, H]") -> H:
-        held: H = await self._client.run_flow(self.get(), type(self).__name__)
+        held: H = await self._client._run_flow(self._acquire_within(), type(self).__name__)
         self._open.entered(held)
         return held
 
@@ -326,6 +326,6 @@ class Holding(Recipe[K], Generic[K, H]):
     ) -> None:
         held = self._open.left()
         if kind is None:
-            await self._client.run_flow(held.give_back(), "release")
+            await self._client._run_flow(held._release_or_raise(), "release")
         else:
-            await self._client.run_flow(held.undo(), "release")
+            await self._client._run_flow(held._release(), "release")

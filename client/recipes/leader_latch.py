@@ -18,7 +18,7 @@ from collections.abc import Callable
 
 from raykeeper.client.errors import LostError
 from raykeeper.client.flows import Abandoned, Flow, Tell
-from raykeeper.client.recipes.background import Background
+from raykeeper.client.recipes.background import Startable
 from raykeeper.client.recipes.election import Election, Leadership
 from raykeeper.client.recipes.recipe import FlowRunner, K, operation
 from raykeeper.client.recipes.steps import give_up_after
@@ -26,7 +26,7 @@ from raykeeper.client.recipes.steps import give_up_after
 Listener = Callable[[Leadership[K]], object]
 
 
-class LeaderLatch(Background[K]):
+class LeaderLatch(Startable[K]):
     """A candidate that stands for election for as long as it is not closed."""
 
     def __init__(
@@ -66,16 +66,16 @@ class LeaderLatch(Background[K]):
             RecipeError: it is not started, or closed.
             KeeperError: its candidate cannot be made, or the session is over.
         """
-        yield give_up_after(timeout_s, f"{self.what} does not lead")
-        yield from self.until(lambda: self.has_leadership)
+        yield give_up_after(timeout_s, f"{self._what} does not lead")
+        yield from self._wait_until(lambda: self.has_leadership)
         assert self._leadership is not None
         return self._leadership
 
-    def work(self) -> Flow[None]:
+    def _work(self) -> Flow[None]:
         """See `Background`."""
-        while not self.is_closed and not self._client.is_lost():
+        while not self.is_closed and not self._client._is_lost():
             try:
-                leadership: Leadership[K] = yield from self._election.get()
+                leadership: Leadership[K] = yield from self._election._acquire_within()
             except LostError:
                 continue  # somebody deleted the candidate: it queues up again
             yield from self._lead(leadership)
@@ -83,13 +83,13 @@ class LeaderLatch(Background[K]):
     def _lead(self, leadership: Leadership[K]) -> Flow[None]:
         self._leadership = leadership
         yield from self._tell(self._on_gained, leadership)
-        self.changed.ring()
+        self._changed.ring()
         closing: Abandoned | None = None
         try:
-            yield from leadership.lost.passed()
+            yield from leadership.lost._wait()
         except Abandoned as abandoned:
             closing = abandoned
-            yield from leadership.undo()
+            yield from leadership._release()
         self._leadership = None
         yield from self._tell(self._on_lost, leadership)
         if closing is not None:

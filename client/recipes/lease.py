@@ -51,16 +51,16 @@ class HeldLease(Held[K], Generic[K]):
     def __init__(
         self, client: FlowRunner, path: str, token: Zxid, identifier: bytes, duration_ms: Millis
     ) -> None:
-        """Use the recipe, which sets `lost.until`."""
+        """Use the recipe, which sets `lost._until`."""
         super().__init__(client, f"the lease {path}", path, token)
         self._identifier = identifier
         self._duration_ms = duration_ms
 
     def left_s(self) -> float:
         """How many seconds it goes on if it is not renewed; 0 when it is lost."""
-        if self.lost.until is None or self.lost.is_set():
+        if self.lost._until is None or self.lost.is_set():
             return 0.0
-        return max(self.lost.until - self._client.now(), 0) / 1000
+        return max(self.lost._until - self._client._now(), 0) / 1000
 
     @operation
     def renew(self) -> Flow[None]:
@@ -73,24 +73,24 @@ class HeldLease(Held[K], Generic[K]):
         asked_at = yield Now()
         self.lost.check()
         setting = SetData(self.path, self._identifier, ANY_VERSION)
-        is_mine, _ = yield from transact([setting], [self.is_mine()])
+        is_mine, _ = yield from transact([setting], [self._is_mine()])
         if not is_mine or self.lost.is_set() or self._is_released:
             # The old end may have been seen by now, so it stands.
-            self.lost.set()
-            raise LostError(f"{self.what} ended before it was renewed")
-        self.lost.until = max(self.lost.until or asked_at, Millis(asked_at + self._duration_ms))
+            self.lost._set()
+            raise LostError(f"{self._what} ended before it was renewed")
+        self.lost._until = max(self.lost._until or asked_at, Millis(asked_at + self._duration_ms))
 
-    def guard(self) -> Flow[None]:
-        """For recipes, beside the holder: set `lost` when the time has come, or the znode goes."""
+    def _guard(self) -> Flow[None]:
+        """Set `lost` when the time has come, or the znode goes."""
         try:
             while not self._is_released and not self.lost.is_set():
-                is_rung = yield Wait((self.bell,), self.lost.until)
-                if self._is_released or (is_rung and not (yield from self.look_again())):
+                is_rung = yield Wait((self._bell,), self.lost._until)
+                if self._is_released or (is_rung and not (yield from self._look_again())):
                     break
         except KeeperError:
             pass  # the session is over
         if not self._is_released:
-            self.lost.set()
+            self.lost._set()
 
 
 class Lease(Holding[K, HeldLease[K]]):
@@ -118,13 +118,13 @@ class Lease(Holding[K, HeldLease[K]]):
                 of it.
             KeeperError: as for every call.
         """
-        return self.get(timeout_s)
+        return self._acquire_within(timeout_s)
 
-    def unmet(self) -> str:
+    def _timeout_message(self) -> str:
         """See `Holding`."""
         return f"the lease {self.path} was held by others"
 
-    def obtain(self) -> Flow[HeldLease[K]]:
+    def _acquire(self) -> Flow[HeldLease[K]]:
         """See `Holding`."""
         margin_ms = max(self._duration_ms // MARGIN_DIVISOR, MARGIN_MS_MIN)
         ttl_ms = Millis(self._duration_ms + margin_ms)
@@ -132,11 +132,11 @@ class Lease(Holding[K, HeldLease[K]]):
         held: HeldLease[K] = HeldLease(
             self._client, self.path, stat.czxid, self._identifier, self._duration_ms
         )
-        held.lost.until = Millis(asked_at + self._duration_ms)
+        held.lost._until = Millis(asked_at + self._duration_ms)
         yield from watch_own(held)
         if held.lost.is_set():
-            yield from held.undo()
-            raise LostError(f"{held.what} ended before its holder heard of it")
+            yield from held._release()
+            raise LostError(f"{held._what} ended before its holder heard of it")
         return (yield from keep(held))
 
     @operation

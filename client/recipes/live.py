@@ -32,10 +32,10 @@ class Following(Recipe[K]):
     @operation
     def close(self) -> Flow[None]:
         """Follow it no more; no callback begins afterwards. What was known stays readable."""
-        yield from self.undo()
+        yield from self._release()
 
-    def undo(self) -> Flow[None]:
-        """For recipes: `close` as a part of another flow, or for whom nobody waited."""
+    def _release(self) -> Flow[None]:
+        """`close` as a part of another flow, or for whom nobody waited."""
         raise NotImplementedError
 
     def __exit__(
@@ -109,24 +109,24 @@ class Live(Following[K], Generic[K, V]):
     def is_current(self) -> bool:
         """Whether it is followed still: it is not closed, has not failed, nor is the session over.
         While there is no connection it may be behind all the same, see the client's state."""
-        return not self._is_closed and not self._has_failed and not self._client.is_lost()
+        return not self._is_closed and not self._has_failed and not self._client._is_lost()
 
-    def undo(self) -> Flow[None]:
+    def _release(self) -> Flow[None]:
         """See `Following`."""
         self._is_closed = True
         yield from self._end()
 
-    def arrived(self, state: Any) -> Flow[None]:
-        """For recipes: the next state, None for that there is none, or what went wrong."""
+    def _on_state(self, state: Any) -> Flow[None]:
+        """The next state, None for that there is none, or what went wrong."""
         self._arrived.append(state)
         yield Tell(self._tell)
 
-    def failed(self, error: KeeperError) -> Flow[None]:
-        """For recipes: it can be followed no more. The end of the session is told to nobody here:
+    def _on_failure(self, error: KeeperError) -> Flow[None]:
+        """It can be followed no more. The end of the session is told to nobody here:
         listeners of the client are told that."""
         self._has_failed = True
-        if not self._client.is_lost():
-            yield from self.arrived(error)
+        if not self._client._is_lost():
+            yield from self._on_state(error)
 
     def _tell(self) -> object:
         self._settle()

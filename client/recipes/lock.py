@@ -67,13 +67,13 @@ class Lock(Holding[K, Held[K]]):
             LostError: somebody deleted the znode of this contender.
             KeeperError: as for every call.
         """
-        return self.get(timeout_s)
+        return self._acquire_within(timeout_s)
 
-    def unmet(self) -> str:
+    def _timeout_message(self) -> str:
         """See `Holding`."""
         return f"the lock {self.path} was held by others"
 
-    def obtain(self) -> Flow[Held[K]]:
+    def _acquire(self) -> Flow[Held[K]]:
         """See `Holding`."""
         place: Held[K] = yield from take_place(self._client, self.path, PREFIX, self._identifier)
         yield from wait_in_line(place, before_me)
@@ -118,7 +118,7 @@ def wait_in_line(place: Held[Any], blocker: Callable[[list[str], str], str | Non
     try:
         # The watch of one's own znode is set once and stays for as long as the lock is held.
         names, mine = yield Together(
-            [Query(GetChildren, path), Query(GetData, place.path, place.bell)]
+            [Query(GetChildren, path), Query(GetData, place.path, place._bell)]
         )
         if isinstance(names, KeeperError):
             raise names
@@ -134,15 +134,15 @@ def wait_in_line(place: Held[Any], blocker: Callable[[list[str], str], str | Non
             bell = Bell()
             if (yield from look(join(path, before), bell)) is not None:
                 watched = [(join(path, before), WatchKind.DATA, bell)]
-                yield Wait((bell, place.bell))
+                yield Wait((bell, place._bell))
                 if not bell.is_rung:
                     yield from leave([], watched)
                 watched = []
-            if place.bell.is_rung:
-                is_there = yield from place.look_again()
+            if place._bell.is_rung:
+                is_there = yield from place._look_again()
             names = yield from children(path)
     except (Abandoned, KeeperError, RecipeError):
-        yield from leave([place.removal()], watched)
+        yield from leave([place._removal()], watched)
         raise
 
 

@@ -67,21 +67,21 @@ class HeldElement(Held[K]):
             KeeperError: as for every call. The element may be removed, or another one gets it.
         """
         if self.is_released:
-            raise RecipeError(f"{self.what} was released or consumed before")
+            raise RecipeError(f"{self._what} was released or consumed before")
         self.lost.check()
         self._is_released = True
         removal = [Delete(self.path, ANY_VERSION), Delete(self.value.path, ANY_VERSION)]
         try:
-            is_mine, _ = yield from transact(removal, [self.is_mine()])
+            is_mine, _ = yield from transact(removal, [self._is_mine()])
         except NoNodeError:  # the element, which nobody else may remove
-            yield from self.remove()
+            yield from self._remove()
             raise LostError(f"somebody deleted {self.value.path}") from None
         except KeeperError:
             self._is_released = False
             raise
         if not is_mine:
-            self.lost.set()
-            raise LostError(f"{self.what} was lost before it was consumed")
+            self.lost._set()
+            raise LostError(f"{self._what} was lost before it was consumed")
 
 
 class LockQueue(Prioritized[K]):
@@ -91,7 +91,7 @@ class LockQueue(Prioritized[K]):
         """Use `Client.lock_queue`."""
         super().__init__(client, path, size_max)
         self._locks = join(path, "locks")
-        self.watched.append(self._locks)
+        self._watched.append(self._locks)
 
     @operation
     def get(self, timeout_s: float | None = None) -> Flow[HeldElement[K]]:
@@ -108,7 +108,7 @@ class LockQueue(Prioritized[K]):
         yield give_up_after(timeout_s, f"the queue {self.path} had nothing that nobody holds")
         held = yield from self._lock_one_of((yield from self._free()))
         if held is None:
-            held = yield from self.in_turn("get-", self._lock_one_of)
+            held = yield from self._in_turn("get-", self._lock_one_of)
         return held
 
     @operation
@@ -124,20 +124,20 @@ class LockQueue(Prioritized[K]):
             return 0
         return len(names)
 
-    def available(self, lists: list[list[str]]) -> list[str]:
+    def _available(self, lists: list[list[str]]) -> list[str]:
         """Elements that nobody has locked."""
         elements, locks = lists
         taken = set(locks)
         return [name for name in in_order(elements) if name not in taken]
 
     def _free(self) -> Flow[list[str]]:
-        lists = yield Together([Query(GetChildren, path) for path in self.watched])
+        lists = yield Together([Query(GetChildren, path) for path in self._watched])
         found: list[list[str]] = []
         for names in lists:
             if isinstance(names, KeeperError) and not isinstance(names, NoNodeError):
                 raise names
             found.append([] if isinstance(names, KeeperError) else names)
-        return self.available(found)
+        return self._available(found)
 
     def _lock_one_of(self, names: list[str]) -> Flow[HeldElement[K] | None]:
         while names:
@@ -149,7 +149,7 @@ class LockQueue(Prioritized[K]):
         return None
 
     def _lock(self, name: str) -> Flow[Any]:
-        lock, path = join(self._locks, name), join(self.elements, name)
+        lock, path = join(self._locks, name), join(self._elements, name)
         ops: list[TxnOp] = [
             Create(lock, b"", CreateMode.EPHEMERAL, None, 0),
             ReadData(path),

@@ -72,10 +72,10 @@ class MultiHeld(Recipe[K]):
             LostError: one was lost before; the others are given back.
             KeeperError: one is not known to be given back; it ends with the session.
         """
-        yield from self.give_back()
+        yield from self._release_or_raise()
 
-    def give_back(self) -> Flow[None]:
-        """For recipes: `release` as a part of another flow."""
+    def _release_or_raise(self) -> Flow[None]:
+        """`release` as a part of another flow."""
         if self._is_released:
             return
         self._is_released = True
@@ -83,7 +83,7 @@ class MultiHeld(Recipe[K]):
         errors: list[KeeperError | RecipeError] = []
         for part in reversed(self.parts):
             try:
-                yield from part.give_back()
+                yield from part._release_or_raise()
             except LostError as error:
                 errors.append(error)
             except KeeperError as error:
@@ -92,24 +92,24 @@ class MultiHeld(Recipe[K]):
         if errors:
             raise errors[0]
 
-    def undo(self) -> Flow[None]:
+    def _release(self) -> Flow[None]:
         """Give them back, for somebody who did not wait for them."""
         try:
-            yield from self.give_back()
+            yield from self._release_or_raise()
         except (KeeperError, RecipeError):
             return
 
-    def guard(self) -> Flow[None]:
-        """For recipes, beside the holder: set `lost` when one of them is."""
+    def _guard(self) -> Flow[None]:
+        """Set `lost` when one of them is."""
         bell = Bell()
         for part in self.parts:
-            part.lost.tell(bell)
+            part.lost._notify(bell)
         with suppress(KeeperError):  # the session is over
             yield Wait((bell, self._released))
         for part in self.parts:
-            part.lost.forget(bell)
+            part.lost._forget(bell)
         if not self._is_released:
-            self.lost.set()
+            self.lost._set()
 
 
 class MultiLock(Holding[K, MultiHeld[K]]):
@@ -149,15 +149,15 @@ class MultiLock(Holding[K, MultiHeld[K]]):
             LostError: somebody deleted the znode of this contender, or of a lock it had got.
             KeeperError: as for every call.
         """
-        return self.get(timeout_s)
+        return self._acquire_within(timeout_s)
 
-    def unmet(self) -> str:
+    def _timeout_message(self) -> str:
         """See `Holding`."""
         return f"others held one of {', '.join(self.paths)}"
 
-    def obtain(self) -> Flow[MultiHeld[K]]:
+    def _acquire(self) -> Flow[MultiHeld[K]]:
         """See `Holding`."""
-        return self._collect([lock.obtain() for lock in self._locks])
+        return self._collect([lock._acquire() for lock in self._locks])
 
     @operation
     def contenders(self) -> Flow[dict[str, list[Contender]]]:
@@ -180,6 +180,6 @@ class MultiLock(Holding[K, MultiHeld[K]]):
                     part.lost.check()
         except (Abandoned, KeeperError, RecipeError):
             for part in reversed(parts):
-                yield from part.undo()
+                yield from part._release()
             raise
         return (yield from keep(MultiHeld(self._client, parts, self.paths)))

@@ -33,7 +33,7 @@ from raykeeper.client.errors import (
     RecipeError,
 )
 from raykeeper.client.flows import Bell, Flow, Tell, Together, Wait
-from raykeeper.client.recipes.background import Background
+from raykeeper.client.recipes.background import Startable
 from raykeeper.client.recipes.followed import Followed
 from raykeeper.client.recipes.group import Membership, become_member, checked_name
 from raykeeper.client.recipes.holding import Loss, caller
@@ -84,14 +84,14 @@ class Partition(Recipe[K]):
         """The fencing token: larger than that of everybody who owned the partition before."""
         self.lost: Loss[K] = Loss(client, f"the partition {name}")
         """Set when it is not ours any more though it was not released: somebody else may own it."""
-        self.state = _State.ACQUIRED
+        self._state = _State.ACQUIRED
         """For the partitioner."""
 
 
 Listener = Callable[[Partition[K]], object]
 
 
-class Partitioner(Background[K]):
+class Partitioner(Startable[K]):
     """A member of those who divide the partitions among them, from `start` to `close`."""
 
     def __init__(
@@ -130,7 +130,7 @@ class Partitioner(Background[K]):
         return [
             each
             for each in owned
-            if each.state in (_State.ACQUIRED, _State.OWNED) and not each.lost.is_set()
+            if each._state in (_State.ACQUIRED, _State.OWNED) and not each.lost.is_set()
         ]
 
     @operation
@@ -142,25 +142,25 @@ class Partitioner(Background[K]):
             RecipeError: it is not started, or closed.
             KeeperError: it failed, or the session is over.
         """
-        yield give_up_after(timeout_s, f"{self.what} does not own its share")
-        yield from self.until(lambda: self._has_share)
+        yield give_up_after(timeout_s, f"{self._what} does not own its share")
+        yield from self._wait_until(lambda: self._has_share)
         return self.owned
 
-    def end(self) -> Flow[None]:
+    def _close(self) -> Flow[None]:
         """See `Background`. In its own callback it does not wait: it ends after that."""
         if caller() in self._callers:
-            yield from self.undo()
+            yield from self._release()
         else:
-            yield from super().end()
+            yield from super()._close()
 
-    def undo(self) -> Flow[None]:
+    def _release(self) -> Flow[None]:
         """See `Background`. It ends when all partitions are released."""
         yield from ()
         self._is_closed = True
         self._bell.ring()
-        self.changed.ring()
+        self._changed.ring()
 
-    def work(self) -> Flow[None]:
+    def _work(self) -> Flow[None]:
         """See `Background`."""
         failure: Exception | None = None
         try:
@@ -175,7 +175,7 @@ class Partitioner(Background[K]):
                         yield Wait((self._followed.bell, self._bell))
             except (KeeperError, RecipeError) as error:
                 failure = error
-            yield from membership.undo()  # the others may have what is free from now on
+            yield from membership._release()  # the others may have what is free from now on
             while self._mine:
                 yield from self._settle(None)
                 if self._mine:
@@ -199,15 +199,15 @@ class Partitioner(Background[K]):
             me = None if membership is None else membership.name
             wanted = self._wanted(me)
             for each in self._mine.values():
-                if each.name not in wanted and each.state is _State.OWNED:
-                    each.state = _State.RELEASING
+                if each.name not in wanted and each._state is _State.OWNED:
+                    each._state = _State.RELEASING
                     yield from self._have_called(self._on_released, each, _State.RELEASED)
             done = yield from self._give_back()
             if me is not None:
                 done = (yield from self._claim(me, wanted)) or done
             self._has_share = me is not None and wanted == {each.name for each in self.owned}
             if not done and not self._bell.is_rung and not self._followed.bell.is_rung:
-                self.changed.ring()
+                self._changed.ring()
                 return
 
     def _wanted(self, me: str | None) -> set[str]:
@@ -241,14 +241,14 @@ class Partitioner(Background[K]):
         """The znodes of these are gone, or go with the session."""
         for each in lost:
             del self._mine[each.name]
-            each.lost.set()
-            if each.state in (_State.ACQUIRED, _State.OWNED):
-                each.state = _State.RELEASING
+            each.lost._set()
+            if each._state in (_State.ACQUIRED, _State.OWNED):
+                each._state = _State.RELEASING
                 yield from self._have_called(self._on_released, each, _State.RELEASED)
 
     def _give_back(self) -> Flow[bool]:
         """Delete the znodes of those for which `on_released` has returned."""
-        released = [each for each in self._mine.values() if each.state is _State.RELEASED]
+        released = [each for each in self._mine.values() if each._state is _State.RELEASED]
         for each in released:
             is_ours = Compare(each.path, CompareField.CZXID, Relation.EQUAL, each.token)
             yield from transact([Delete(each.path, ANY_VERSION)], [is_ours])
@@ -286,7 +286,7 @@ class Partitioner(Background[K]):
     ) -> Flow[None]:
         """Have `listener` called, and the partition come to a state when it has returned."""
         if listener is None:
-            partition.state = after
+            partition._state = after
             self._bell.ring()
         else:
             yield Tell(self._called, (listener, partition, after))
@@ -304,7 +304,7 @@ class Partitioner(Background[K]):
         if inspect.isawaitable(returned):
             return self._awaited(returned, partition, after)
         try:
-            return self._client.run_flow(self._returned(partition, after), "release")
+            return self._client._run_flow(self._returned(partition, after), "release")
         except RayKeeperError:
             return None  # the session is over
 
@@ -317,9 +317,9 @@ class Partitioner(Background[K]):
         finally:
             self._callers.remove(me)
             with suppress(RayKeeperError):  # the session is over
-                await self._client.run_flow(self._returned(partition, after), "release")
+                await self._client._run_flow(self._returned(partition, after), "release")
 
     def _returned(self, partition: Partition[K], after: _State) -> Flow[None]:
         yield from ()
-        partition.state = after
+        partition._state = after
         self._bell.ring()

@@ -38,7 +38,7 @@ class Prioritized(Elements[K]):
             BadArgumentsError: the value is too large, or no bytes, or there is no such priority.
             KeeperError: as for every call.
         """
-        yield from self.append([value], priority, timeout_s)
+        yield from self._append([value], priority, timeout_s)
 
     @operation
     def put_many(
@@ -61,7 +61,7 @@ class Prioritized(Elements[K]):
                 such priority.
             KeeperError: as for every call.
         """
-        yield from self.append(values, priority, timeout_s)
+        yield from self._append(values, priority, timeout_s)
 
 
 class PriorityQueue(Prioritized[K], Taking[K]):

@@ -297,16 +297,16 @@ class Published(Recipe[K]):
                     last = yield from self._show(live, states[-1])
         except KeeperError as error:
             yield from sight.close()
-            yield from live.failed(error)
+            yield from live._on_failure(error)
 
     def _show(self, live: Live[Any, Edition], seen: Seen) -> Flow[Seen]:
         """Show what `ready` names; what it said when that was read."""
         try:
             edition, seen = yield from self._read(seen)
         except InvalidValueError as error:
-            yield from live.arrived(error)
+            yield from live._on_state(error)
         else:
-            yield from live.arrived(edition)
+            yield from live._on_state(edition)
         return seen
 
 

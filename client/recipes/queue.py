@@ -46,7 +46,7 @@ class Taking(Elements[K]):
         yield give_up_after(timeout_s, f"the queue {self.path} was empty")
         element = yield from self._first()
         if element is None:
-            element = yield from self.in_turn("get-", self._take_of)
+            element = yield from self._in_turn("get-", self._take_of)
         return element
 
     @operation
@@ -58,11 +58,11 @@ class Taking(Elements[K]):
         """
         element = yield from self._first()
         if element is None:
-            element = yield from self._take_of((yield from self.names(is_newest=True)))
+            element = yield from self._take_of((yield from self._names(is_newest=True)))
         return element
 
     def _first(self) -> Flow[Element | None]:
-        while names := (yield from self.names()):
+        while names := (yield from self._names()):
             element = yield from self._take_of(names)
             if element is not None:
                 return element
@@ -70,19 +70,19 @@ class Taking(Elements[K]):
 
     def _take_of(self, names: list[str]) -> Flow[Element | None]:
         while names:
-            element = yield from self.take(names[0])
+            element = yield from self._take(names[0])
             if element is not None:
                 return element
-            names = yield from self.names()  # the list was old; behind a write it is not
+            names = yield from self._names()  # the list was old; behind a write it is not
         return None
 
-    def take(self, name: str) -> Flow[Element | None]:
+    def _take(self, name: str) -> Flow[Element | None]:
         """Take this one, unless it is gone.
 
         Raises:
             KeeperError: what the transaction failed with.
         """
-        path = join(self.elements, name)
+        path = join(self._elements, name)
         try:
             _, results = yield from transact([ReadData(path), Delete(path, ANY_VERSION)])
         except NoNodeError:
@@ -114,7 +114,7 @@ class Queue(Taking[K]):
             BadArgumentsError: the value is too large, or no bytes.
             KeeperError: as for every call.
         """
-        yield from self.append([value], PRIORITY, timeout_s)
+        yield from self._append([value], PRIORITY, timeout_s)
 
     @operation
     def put_many(self, values: Sequence[bytes], *, timeout_s: float | None = None) -> Flow[None]:
@@ -129,15 +129,15 @@ class Queue(Taking[K]):
             BadArgumentsError: there are too many, or one is too large, or no bytes.
             KeeperError: as for every call.
         """
-        yield from self.append(values, PRIORITY, timeout_s)
+        yield from self._append(values, PRIORITY, timeout_s)
 
     def _first(self) -> Flow[Element | None]:
         while True:
             if not self._listed:
-                self._listed.extend((yield from self.names()))
+                self._listed.extend((yield from self._names()))
             if not self._listed:
                 return None
-            element = yield from self.take(self._listed.popleft())
+            element = yield from self._take(self._listed.popleft())
             if element is not None:
                 return element
             self._listed.clear()  # others are taking too

@@ -65,13 +65,13 @@ class Side(Holding[K, Held[K]], Generic[K]):
             LostError: somebody deleted the znode of this contender.
             KeeperError: as for every call.
         """
-        return self.get(timeout_s)
+        return self._acquire_within(timeout_s)
 
-    def unmet(self) -> str:
+    def _timeout_message(self) -> str:
         """See `Holding`."""
         return f"{self._what} was held by others"
 
-    def obtain(self) -> Flow[Held[K]]:
+    def _acquire(self) -> Flow[Held[K]]:
         """See `Holding`."""
         place: Held[K] = yield from take_place(
             self._client, self.path, self._prefix, self._identifier, self._what

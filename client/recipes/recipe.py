@@ -32,13 +32,13 @@ K = TypeVar("K", Blocking, Awaited)
 class FlowRunner(Protocol):
     """A client, as its recipes need it."""
 
-    def run_flow(self, flow: Flow[Any], name: str) -> Any:
+    def _run_flow(self, flow: Flow[Any], name: str) -> Any:
         """Run it; its result for a blocking client, an awaitable of it for one to await."""
 
-    def is_lost(self) -> bool:
+    def _is_lost(self) -> bool:
         """Whether the session is over, or may be by now. Always on time."""
 
-    def now(self) -> Millis:
+    def _now(self) -> Millis:
         """The client's time, monotonic: that of the step `Now`."""
 
 
@@ -78,7 +78,7 @@ class RecipeMethod(Generic[P, T]):
         return update_wrapper(run, written)
 
     def _run(self, client: FlowRunner, made: Any, name: str) -> Any:
-        """For subclasses: run what the method has made for a call."""
+        """Run what the method has made for a call."""
         raise NotImplementedError
 
 
@@ -94,4 +94,4 @@ class operation(RecipeMethod[P, T]):  # noqa: N801 (a decorator, like property)
         return self._written
 
     def _run(self, client: FlowRunner, made: Flow[T], name: str) -> Any:
-        return client.run_flow(made, name)
+        return client._run_flow(made, name)

@@ -31,12 +31,12 @@ class ReentrantHeld(Held[K]):
 
     def __init__(self, client: FlowRunner, share: "_Share[K]", root: Held[K]) -> None:
         """Use the recipe."""
-        super().__init__(client, root.what, root.path, root.token)
+        super().__init__(client, root._what, root.path, root.token)
         self.lost = root.lost
         self._share: _Share[K] = share
         self._root: Held[K] = root
 
-    def give_back(self) -> Flow[None]:
+    def _release_or_raise(self) -> Flow[None]:
         """Give this hold back; the last one of its owner gives the lock back."""
         if self._is_released:
             return
@@ -72,11 +72,11 @@ class _Share(Generic[K]):
         if self.holds > 1:
             self.holds -= 1
             if root.lost.is_set():
-                raise LostError(f"{root.what} was lost before it was released")
+                raise LostError(f"{root._what} was lost before it was released")
             return
         # Before the request: an acquire that comes meanwhile must queue up.
         self._forget()
-        yield from root.give_back()
+        yield from root._release_or_raise()
 
 
 class _Shares(Generic[K]):
@@ -125,13 +125,13 @@ class ReentrantLock(Holding[K, ReentrantHeld[K]]):
             LostError: the caller had the lock, but it is lost; or somebody deleted its place.
             KeeperError: as for every call.
         """
-        return self.get(timeout_s)
+        return self._acquire_within(timeout_s)
 
-    def unmet(self) -> str:
+    def _timeout_message(self) -> str:
         """See `Holding`."""
         return f"the lock {self.path} was held by others"
 
-    def obtain(self) -> Flow[ReentrantHeld[K]]:
+    def _acquire(self) -> Flow[ReentrantHeld[K]]:
         """See `Holding`."""
         return self._enter(caller())
 
@@ -152,7 +152,7 @@ class ReentrantLock(Holding[K, ReentrantHeld[K]]):
         if share is None:
             share = self._shares.begin(owner)
             try:
-                share.settled((yield from self._lock.obtain()))
+                share.settled((yield from self._lock._acquire()))
             except (Abandoned, KeeperError, RecipeError):
                 share.settled(None)
                 raise

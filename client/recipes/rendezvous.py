@@ -109,7 +109,7 @@ class Meeting(Held[K]):
     def __init__(self, client: FlowRunner, root: str, path: str, token: Zxid) -> None:
         """Use `Rendezvous.join`."""
         super().__init__(client, f"the place in the rendezvous {root}", path, token)
-        self.root = root
+        self._root = root
         """The path of the rendezvous."""
         self.generation = 0
         """1, 2, 3, ..."""
@@ -127,8 +127,8 @@ class Meeting(Held[K]):
         Raises:
             WaitTimeoutError: all are there still.
         """
-        yield give_up_after(timeout_s, f"the meeting in {self.root} is not broken")
-        yield from self.broken.passed()
+        yield give_up_after(timeout_s, f"the meeting in {self._root} is not broken")
+        yield from self.broken._wait()
 
     @operation
     def leave(self) -> Flow[None]:
@@ -138,34 +138,34 @@ class Meeting(Held[K]):
             LostError: the session ended before.
             KeeperError: it is not known to have left; it leaves with the session.
         """
-        yield from self.give_back()
+        yield from self._release_or_raise()
 
-    def remove(self) -> Flow[bool]:
+    def _remove(self) -> Flow[bool]:
         """See `Held`. It does not matter whether somebody has deleted the znode."""
-        self.bell.ring()  # the guard ends
-        yield from super().remove()
+        self._bell.ring()  # the guard ends
+        yield from super()._remove()
         return True
 
-    def guard(self) -> Flow[None]:
+    def _guard(self) -> Flow[None]:
         """See `Held`: watch the value and the next in the list; write down that it is gone."""
         following = self.members[(self.rank + 1) % len(self.members)]
-        beside = join(self.root, following.name)
+        beside = join(self._root, following.name)
         try:
             while not self._is_released:
-                self.bell.take()
-                found = yield from _read(self.root, self.bell)
+                self._bell.take()
+                found = yield from _read(self._root, self._bell)
                 if found is None or found[0].number != self.generation or found[0].is_broken:
                     break
-                there = yield from look(beside, self.bell)
+                there = yield from look(beside, self._bell)
                 if there is None or there[1].czxid != following.token:
-                    yield from _write(self.root, replace(found[0], is_broken=True), found[1])
+                    yield from _write(self._root, replace(found[0], is_broken=True), found[1])
                 elif not self._is_released:
-                    yield Wait((self.bell,))
+                    yield Wait((self._bell,))
         except (KeeperError, InvalidValueError):
             pass  # the session is over, or somebody else writes here
         if not self._is_released:
-            self.broken.set()
-        watches = [(path, WatchKind.DATA, self.bell) for path in (self.root, beside)]
+            self.broken._set()
+        watches = [(path, WatchKind.DATA, self._bell) for path in (self._root, beside)]
         yield from leave([], watches)
 
 
@@ -198,13 +198,13 @@ class Rendezvous(Holding[K, Meeting[K]]):
             InvalidValueError: the value of the znode is not one of a rendezvous.
             KeeperError: as for every call.
         """
-        return self.get(timeout_s)
+        return self._acquire_within(timeout_s)
 
-    def unmet(self) -> str:
+    def _timeout_message(self) -> str:
         """See `Holding`."""
         return f"{self.size} have not met in {self.path}"
 
-    def obtain(self) -> Flow[Meeting[K]]:
+    def _acquire(self) -> Flow[Meeting[K]]:
         """See `Holding`."""
         while True:
             own, stat = yield from create(
@@ -226,22 +226,22 @@ class Rendezvous(Holding[K, Meeting[K]]):
             yield from self._go(meeting, watched)
 
     def _go(self, meeting: Meeting[K], watched: set[str]) -> Flow[None]:
-        watches = [(path, WatchKind.DATA, meeting.bell) for path in sorted(watched)]
-        yield from leave([meeting.removal()], watches)
+        watches = [(path, WatchKind.DATA, meeting._bell) for path in sorted(watched)]
+        yield from leave([meeting._removal()], watches)
 
     def _meet(self, meeting: Meeting[K], watched: set[str]) -> Flow[bool]:
         """Wait for the generation; False if there is a later one than that of this one already."""
         own = meeting.path.rpartition("/")[2]
         is_watched = False  # the znode of this one
         while True:
-            events = meeting.bell.take()
+            events = meeting._bell.take()
             if not is_watched or any(event.path == meeting.path for event in events):
-                mine = yield from look(meeting.path, meeting.bell)
+                mine = yield from look(meeting.path, meeting._bell)
                 if mine is None or mine[1].czxid != meeting.token:
                     raise LostError(f"somebody deleted {meeting.path} while it waited")
                 is_watched = True
             found, names = yield Together(
-                [Query(GetData, self.path, meeting.bell), Query(GetChildren, self.path)]
+                [Query(GetData, self.path, meeting._bell), Query(GetChildren, self.path)]
             )
             for outcome in (found, names):
                 if isinstance(outcome, NoNodeError):
@@ -271,9 +271,9 @@ class Rendezvous(Holding[K, Meeting[K]]):
                 before = waiting[place - 1]
             if before is not None:
                 watched.add(join(self.path, before))
-                if (yield from look(join(self.path, before), meeting.bell)) is None:
+                if (yield from look(join(self.path, before), meeting._bell)) is None:
                     continue
-            yield Wait((meeting.bell,))
+            yield Wait((meeting._bell,))
 
     def _is_in(self, generation: _Generation, meeting: Meeting[K]) -> bool:
         for rank, each in enumerate(generation.members):

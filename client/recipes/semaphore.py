@@ -98,20 +98,20 @@ class Semaphore(Holding[K, Held[K]]):
             LostError: somebody deleted the znode of this contender.
             KeeperError: as for every call.
         """
-        return self.get(timeout_s)
+        return self._acquire_within(timeout_s)
 
-    def unmet(self) -> str:
+    def _timeout_message(self) -> str:
         """See `Holding`."""
         return f"others had all {self.permits} permits of {self.path}"
 
-    def obtain(self) -> Flow[Held[K]]:
+    def _acquire(self) -> Flow[Held[K]]:
         """See `Holding`."""
         place = yield from self._take_place()
         line = _Line(place, self.permits)
         try:
             yield from line.wait()
         except (Abandoned, KeeperError, RecipeError):
-            yield from leave([place.removal()], line.watches())
+            yield from leave([place._removal()], line.watches())
             raise
         yield from leave([], line.watches())
         return (yield from keep(place))
@@ -203,7 +203,7 @@ class _Line:
         names, mine = yield Together(
             [
                 Query(GetChildren, self._path),
-                Query(GetData, self._place.path, self._place.bell),
+                Query(GetData, self._place.path, self._place._bell),
             ]
         )
         if isinstance(names, KeeperError):
@@ -219,10 +219,10 @@ class _Line:
             if len(before) < self._permits:
                 return
             if (yield from self._watch(before[-self._permits :])):
-                yield Wait((self._bell, self._place.bell))
+                yield Wait((self._bell, self._place._bell))
                 self._forget_fired()
-            if self._place.bell.is_rung:
-                is_there = yield from self._place.look_again()
+            if self._place._bell.is_rung:
+                is_there = yield from self._place._look_again()
             names = yield from children(self._path)
 
     def _watch(self, nearest: list[str]) -> Flow[bool]:

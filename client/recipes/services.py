@@ -20,7 +20,7 @@ from msgspec import Meta, Struct
 
 from raykeeper.client.errors import BadArgumentsError, KeeperError, LostError, RecipeError
 from raykeeper.client.flows import Abandoned, Flow, Tell, Wait
-from raykeeper.client.recipes.background import Background
+from raykeeper.client.recipes.background import Startable
 from raykeeper.client.recipes.followed import Entry, Followed
 from raykeeper.client.recipes.group import Listed, become_member, checked_name, difference
 from raykeeper.client.recipes.picking import Choose, Instance, RoundRobin
@@ -68,7 +68,7 @@ class Registration(Listed[K]):
             LostError: it is lost, or has left.
             KeeperError: as for every call.
         """
-        yield from self.replace_data(_encoded(address, port, metadata))
+        yield from self._replace_data(_encoded(address, port, metadata))
 
 
 class ServiceWatch(Recipe[K]):
@@ -92,19 +92,19 @@ class ServiceWatch(Recipe[K]):
     @operation
     def close(self) -> Flow[None]:
         """Call nobody any more; again: nothing."""
-        yield from self.undo()
+        yield from self._release()
 
-    def undo(self) -> Flow[None]:
-        """For recipes: `close` as a part of another flow, or for whom nobody waited."""
+    def _release(self) -> Flow[None]:
+        """`close` as a part of another flow, or for whom nobody waited."""
         yield from ()
         self._is_closed = True
 
-    def call(self, change: ServiceChange) -> object:
+    def _call(self, change: ServiceChange) -> object:
         """For the discovery: call back."""
         return None if self._is_closed else self._callback(change)
 
 
-class ServiceDiscovery(Background[K]):
+class ServiceDiscovery(Startable[K]):
     """Services, for instances and for those who need them. The cache starts when it is needed."""
 
     def __init__(
@@ -205,7 +205,7 @@ class ServiceDiscovery(Background[K]):
     def _wait_for(self, service: str, timeout_s: float | None) -> Flow[list[Instance]]:
         yield give_up_after(timeout_s, f"there is no instance of {service} in {self.path}")
         yield from self._load()
-        yield from self.until(lambda: service in self._services)
+        yield from self._wait_until(lambda: service in self._services)
         return list(self._services[service])
 
     @operation
@@ -237,10 +237,10 @@ class ServiceDiscovery(Background[K]):
         self._watches.append(watch)
         for each, instances in sorted(self._services.items()):
             if service in (None, each):
-                yield Tell(watch.call, (_change_between(each, [], instances),))
+                yield Tell(watch._call, (_change_between(each, [], instances),))
         return watch
 
-    def work(self) -> Flow[None]:
+    def _work(self) -> Flow[None]:
         """See `Background`."""
         followed = Followed(self.path, 2)
         try:
@@ -248,7 +248,7 @@ class ServiceDiscovery(Background[K]):
             while True:
                 yield from self._publish(followed.entries)
                 self._is_loaded = True
-                self.changed.ring()
+                self._changed.ring()
                 yield Wait((followed.bell,))
                 yield from followed.catch_up()
         except (Abandoned, KeeperError, RecipeError):
@@ -256,11 +256,11 @@ class ServiceDiscovery(Background[K]):
             raise
 
     def _load(self) -> Flow[None]:
-        if self._client.is_lost():
-            raise LostError(f"{self.what} is old: the session is over")
-        if not self.was_begun and not self.is_closed:
-            yield from self.begin()
-        yield from self.until(lambda: self._is_loaded and not self.is_closed)
+        if self._client._is_lost():
+            raise LostError(f"{self._what} is old: the session is over")
+        if not self._was_started and not self.is_closed:
+            yield from self._start()
+        yield from self._wait_until(lambda: self._is_loaded and not self.is_closed)
 
     def _publish(self, entries: dict[str, Entry]) -> Flow[None]:
         """Make of the znodes what users see, and tell them of the difference."""
@@ -282,7 +282,7 @@ class ServiceDiscovery(Background[K]):
             if old != new:
                 for watch in self._watches:
                     if watch.service in (None, service):
-                        yield from self.tell(watch.call, _change_between(service, old, new))
+                        yield from self._call_user(watch._call, _change_between(service, old, new))
 
     def _open_watches(self) -> list[ServiceWatch[K]]:
         return [watch for watch in self._watches if not watch.is_closed]
@@ -297,7 +297,7 @@ class ServiceDiscovery(Background[K]):
         except Exception as error:  # a type may check itself, by whatever it raises
             self._malformed[path] = str(error)
             if self._on_malformed is not None:
-                yield from self.tell(self._on_malformed, path, str(error))
+                yield from self._call_user(self._on_malformed, path, str(error))
             return None
         return Instance(
             service, name, written.address, written.port, metadata, Zxid(entry.stat.czxid)

@@ -54,13 +54,13 @@ class SimpleLock(Holding[K, Held[K]]):
             RecipeError: a znode stands at the path that is no lock.
             KeeperError: as for every call.
         """
-        return self.get(timeout_s)
+        return self._acquire_within(timeout_s)
 
-    def unmet(self) -> str:
+    def _timeout_message(self) -> str:
         """See `Holding`."""
         return f"the simple lock {self.path} was held by others"
 
-    def obtain(self) -> Flow[Held[K]]:
+    def _acquire(self) -> Flow[Held[K]]:
         """See `Holding`."""
         _, stat = yield from take_znode(self.path, self._identifier)
         held: Held[K] = Held(self._client, f"the simple lock {self.path}", self.path, stat.czxid)
@@ -132,11 +132,11 @@ def watch_own(held: Held[Any]) -> Flow[None]:
         LostError: the znode is gone by now.
         KeeperError: what the request failed with.
     """
-    held.bell.ring()  # it has never been looked at
+    held._bell.ring()  # it has never been looked at
     try:
-        is_there = yield from held.look_again()
+        is_there = yield from held._look_again()
     except KeeperError:
-        yield from held.undo()
+        yield from held._release()
         raise
     if not is_there:
         raise LostError(f"somebody deleted {held.path} at once")

@@ -71,7 +71,7 @@ class _Cache(Following[K]):
     def is_current(self) -> bool:
         """Whether it is kept current: it was started, is not closed, has not failed, and the
         session is not over. While there is no connection it may be behind all the same."""
-        return self._is_open and not self._client.is_lost()
+        return self._is_open and not self._client._is_lost()
 
     @property
     def last_error(self) -> Exception | None:
@@ -89,7 +89,7 @@ class _Cache(Following[K]):
         """
         return (yield from self._start())
 
-    def undo(self) -> Flow[None]:
+    def _release(self) -> Flow[None]:
         """See `Following`."""
         self._is_open = False
         if self._subtree is not None:
@@ -117,7 +117,7 @@ class _Cache(Following[K]):
         except (KeeperError, CacheFullError) as error:
             self._is_open = False
             yield from subtree.close()
-            if not self._client.is_lost():
+            if not self._client._is_lost():
                 self._error = error
                 if self._on_error is not None:
                     yield Tell(self._on_error, (error,))
@@ -140,11 +140,11 @@ class _Cache(Following[K]):
             raise self._error
 
     def __enter__(self) -> Self:
-        self._client.run_flow(self._start(), type(self).__name__)
+        self._client._run_flow(self._start(), type(self).__name__)
         return self
 
     async def __aenter__(self) -> Self:
-        await self._client.run_flow(self._start(), type(self).__name__)
+        await self._client._run_flow(self._start(), type(self).__name__)
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -36,7 +36,7 @@ class by_turns(RecipeMethod[P, T]):  # noqa: N801 (a decorator, like `operation`
 def _run(client: FlowRunner, turns: Turns[Any], name: str) -> Any:
     flow = next(turns)  # there is always one: it shows which kind of client it is
     try:
-        result = client.run_flow(flow, name)
+        result = client._run_flow(flow, name)
     except Exception as error:
         result = error
     if inspect.isawaitable(result):
@@ -47,7 +47,7 @@ def _run(client: FlowRunner, turns: Turns[Any], name: str) -> Any:
         except StopIteration as end:
             return end.value
         try:
-            result = client.run_flow(flow, name)
+            result = client._run_flow(flow, name)
         except Exception as error:
             result = error
 
@@ -65,7 +65,7 @@ async def _awaited(
             flow = _next(turns, result)
         except StopIteration as end:
             return end.value
-        awaitable = client.run_flow(flow, name)
+        awaitable = client._run_flow(flow, name)
 
 
 def _next(turns: Turns[Any], result: Any) -> Flow[Any]:

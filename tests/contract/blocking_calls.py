@@ -40,8 +40,8 @@ OF_OTHERS: dict[str, Callable[[Client], Any]] = {
     "with recipe": lambda client: _in_block(client.lock("/lock")),
 }
 WITHOUT_WAITING = {
-    *("transaction", "run_flow", "is_lost", "add_listener", "remove_listener"),
-    *("session_id", "client_id", "ensemble_uuid", "state", "now"),
+    *("transaction", "add_listener", "remove_listener"),
+    *("session_id", "client_id", "ensemble_uuid", "state"),
 }
 
 

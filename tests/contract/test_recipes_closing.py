@@ -41,7 +41,7 @@ def test_an_element_that_nobody_took_is_put_back(room: Any) -> None:
     name = queue_with_one(room)
     client: Client = open_blocking(room)()
     session = client._live()
-    _, run = session.begin_flow(client.queue("/q").take(name))
+    _, run = session.begin_flow(client.queue("/q")._take(name))
     session.abandon_flow(run)
     client.close()
     assert taken(room) == b"1"
@@ -53,7 +53,7 @@ def test_and_that_of_a_cancelled_task(room: Any) -> None:
 
     async def crossed() -> None:
         queue: Elements[Any] = client.queue("/q")
-        taking = asyncio.ensure_future(client.run_flow(queue.take(name), "take"))  # type: ignore[attr-defined]
+        taking = asyncio.ensure_future(client._run_flow(queue._take(name), "take"))  # type: ignore[attr-defined]
         await asyncio.sleep(0)
         taking.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -68,7 +68,7 @@ def test_a_close_that_is_interrupted_closes(room: Any) -> None:
     client: AsyncClient = open_awaited(room)()._thing
 
     async def crossed() -> None:
-        run = client._flows.start(client.lock("/l").obtain())
+        run = client._flows.start(client.lock("/l")._acquire())
         run.abandon()
         closing = asyncio.ensure_future(client.close())
         await asyncio.sleep(0)

@@ -266,17 +266,17 @@ def test_a_rate_over_tasks_and_actors(shared: Ensemble) -> None:
         return number
 
     caller: Any = AsyncCaller.remote()  # type: ignore[attr-defined]
-    limit.client()
+    limit._client_now()
     begun = time.monotonic()
     limit.take()
     tasks = [task.remote(number) for number in range(6)]
     assert ray.get([*tasks, caller.take.remote(limit, 6)]) == [*range(6), 6]
     limit.take()
     assert time.monotonic() - begun > 12 / 20, "13 were taken after the first one"
-    lost = limit.client()
+    lost = limit._client_now()
     lost.close()
     limit.take()
-    assert limit.client().session_id != lost.session_id
+    assert limit._client_now().session_id != lost.session_id
     limit.close()
 
 
@@ -286,7 +286,7 @@ def test_permits_over_tasks_and_actors(shared: Ensemble) -> None:
     assert ray.get(caller.crowd.remote(limit, 8)) == 2
     with limit as held:
         held.lost.check()
-        assert [each.name for each in limit.on(limit.client()).holders()] == [
+        assert [each.name for each in limit._on(limit._client_now()).holders()] == [
             held.path.rpartition("/")[2]
         ]
     limit.close()

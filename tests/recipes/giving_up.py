@@ -41,7 +41,7 @@ def abandoned_at(member: Member, answers: int, operation: Callable[..., Any]) ->
         submit(ask, Told(token))
 
     member.submit = counted  # type: ignore[method-assign]
-    run_flow = member.run_flow
+    run_flow = member._run_flow
 
     def started(flow: Any, name: str) -> Any:
         outcome.run = member.flows.start(flow, outcome)
@@ -49,12 +49,12 @@ def abandoned_at(member: Member, answers: int, operation: Callable[..., Any]) ->
             outcome.run.abandon()
         member.stage.rest()
 
-    member.run_flow = started  # type: ignore[method-assign]
+    member._run_flow = started  # type: ignore[method-assign]
     try:
         operation()
     finally:
         member.submit = submit  # type: ignore[method-assign]
-        member.run_flow = run_flow  # type: ignore[method-assign]
+        member._run_flow = run_flow  # type: ignore[method-assign]
     return outcome
 
 

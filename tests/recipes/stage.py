@@ -146,7 +146,7 @@ class Member(OfferedRecipes[Blocking]):
 
     # What a recipe needs.
 
-    def run_flow(self, flow: Flow[Any], name: str) -> Any:
+    def _run_flow(self, flow: Flow[Any], name: str) -> Any:
         begun, self._begun = self._begun, None  # a callback may run another one
         outcome = begun or Outcome()
         outcome.run = self.flows.start(flow, outcome)
@@ -169,7 +169,7 @@ class Member(OfferedRecipes[Blocking]):
 
     def do(self, flow: Flow[Any]) -> Any:
         """Run a flow."""
-        return self.run_flow(flow, "the flow")
+        return self._run_flow(flow, "the flow")
 
     def ask(self, ask: Ask) -> Any:
         """One request."""
@@ -179,7 +179,7 @@ class Member(OfferedRecipes[Blocking]):
 
         return self.do(once())
 
-    def is_lost(self) -> bool:
+    def _is_lost(self) -> bool:
         return self.core.is_lost(self.now())
 
     # The host of its flows.
@@ -191,6 +191,8 @@ class Member(OfferedRecipes[Blocking]):
 
     def now(self) -> Millis:
         return self._clock.now
+
+    _now = now
 
     def later(self, at: Millis, wake: Callable[[], None]) -> Callable[[], None]:
         number = next(self._numbers)

@@ -382,7 +382,7 @@ def test_other_terms_are_refused(stage: Stage, mode: OnCrash) -> None:
 def test_a_place_that_is_deleted_is_told(stage: Stage) -> None:
     crew = Crew(stage, 2, "continue")
     entered = crew.begin(0, 1)[0].value
-    crew.watcher.ask(Delete(entered.seat, -1))
+    crew.watcher.ask(Delete(entered._member_path, -1))
     with pytest.raises(LostError):
         _ = crew.leave(0).value
     assert errors(crew.end(1)) == [None]
@@ -391,7 +391,7 @@ def test_a_place_that_is_deleted_is_told(stage: Stage) -> None:
 def test_a_place_that_is_deleted_breaks_it(stage: Stage) -> None:
     crew = Crew(stage, 2, "abort")
     entered = crew.begin(0, 1)[0].value
-    crew.watcher.ask(Delete(entered.seat, -1))
+    crew.watcher.ask(Delete(entered._member_path, -1))
     assert errors(crew.end(0, 1)) == [BrokenBarrierError] * 2
     waits = crew.begin(0)
     (name,) = crew.watcher.do(children(f"{PATH}/round"))

@@ -57,7 +57,7 @@ def _until(member: Member, background: Background[Any], is_so: Callable[[], obje
     """Begin something in the background and end it when it has come so far."""
 
     def flow() -> Flow[Background[Any]]:
-        yield from background.begin_until(is_so)
+        yield from background._start_until(is_so)
         return background
 
     return lambda: member.do(flow())
@@ -72,8 +72,8 @@ def _loss(member: Member) -> Any:
     lock = member.lock(PATH)
 
     def flow() -> Flow[None]:
-        held = yield from lock.obtain()
-        yield from held.lost.passed()
+        held = yield from lock._acquire()
+        yield from held.lost._wait()
 
     return lambda: member.do(flow())
 

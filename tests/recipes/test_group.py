@@ -316,7 +316,7 @@ def test_a_session_that_ends_while_they_are_read_is_no_empty_group(
     stage.pass_time(5_000)
     bob.thaw()
     bob.mend()
-    assert bob.is_lost()
+    assert bob._is_lost()
     for outcome in (listing, watching):
         if outcome.error is not None:
             assert isinstance(outcome.error, SessionExpiredError)

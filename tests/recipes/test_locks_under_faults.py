@@ -149,7 +149,7 @@ class Course:
             if done is not None and done.is_done and done.error is not None:
                 assert isinstance(done.error, MAY_FAIL), done.error
         holders = [player.held for player in self.players if player.holds]
-        writers = [held for held in holders if "read lock" not in getattr(held, "what", "")]
+        writers = [held for held in holders if "read lock" not in getattr(held, "_what", "")]
         if self.kind == "semaphore":
             assert len(holders) <= PERMITS
         elif writers:
@@ -184,7 +184,7 @@ class Course:
                 assert token > self.newest.get(path, 0)
                 self.newest[path] = token
             return
-        is_reader = "read lock" in held.what
+        is_reader = "read lock" in held._what
         if self.kind == "semaphore":
             return  # a permit may be heard of late, when a later one has been taken
         assert held.token > self.newest.get("writer", 0)

@@ -128,7 +128,7 @@ def test_a_release_that_fails_may_be_tried_again(
         raise NoAuthError(first.path)
         yield
 
-    monkeypatch.setattr(first, "remove", refused)
+    monkeypatch.setattr(first, "_remove", refused)
     with pytest.raises(NoAuthError):
         held.release()
     assert places(alice) == [first.path]

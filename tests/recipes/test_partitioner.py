@@ -328,7 +328,7 @@ def test_whatever_happens_there_is_one_owner_and_in_the_end_all_are_owned(
     for member in frozen:
         member.thaw()
     stage.pass_time(6_000)
-    live = [(member, one) for member, one in live if not member.is_lost()]
+    live = [(member, one) for member, one in live if not member._is_lost()]
     live.append((outsider, ledger.join(outsider)))
     owned = shares(*(one for _, one in live))
     assert sorted("".join(owned)) == ledger.names

@@ -136,7 +136,7 @@ def test_a_release_that_fails_may_be_tried_again(
         raise NoAuthError(held.path)
         yield
 
-    monkeypatch.setattr(type(held._root), "remove", refused)
+    monkeypatch.setattr(type(held._root), "_remove", refused)
     with pytest.raises(NoAuthError):
         held.release()
     monkeypatch.undo()

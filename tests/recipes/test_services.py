@@ -152,7 +152,7 @@ def test_picking_waits_for_an_instance(stage: Stage) -> None:
     services = bob.services(PATH)
     with pytest.raises(WaitTimeoutError, match="no instance of web"):
         services.pick("web", timeout_s=0)
-    waiting = bob.begin(lambda: bob.run_flow(services._wait_for("web", None), "pick"))
+    waiting = bob.begin(lambda: bob._run_flow(services._wait_for("web", None), "pick"))
     register(alice, "db", 1)
     assert not waiting.is_done
     register(alice, "web", 2)
@@ -213,7 +213,7 @@ def test_the_cache_is_refused_after_the_session(stage: Stage) -> None:
     alice, bob = stage.member(), stage.member(session_timeout_ms=2_000)
     register(alice, "web", 1)
     services = bob.services(PATH)
-    waiting = bob.begin(lambda: bob.run_flow(services._wait_for("db", None), "pick"))
+    waiting = bob.begin(lambda: bob._run_flow(services._wait_for("db", None), "pick"))
     assert services.names() == ["web"]
     bob.cut()
     stage.pass_time(3_000)

@@ -96,7 +96,7 @@ def test_a_client_finds_its_own_writes(stage: Stage) -> None:
     make(alice, "/app")
     cache = alice.tree_cache(ROOT).start()
     seen: list[object] = []
-    outcome = alice.begin(lambda: alice.run_flow(create("/app/a", b"1"), "create"))
+    outcome = alice.begin(lambda: alice._run_flow(create("/app/a", b"1"), "create"))
     outcome_value = outcome.value
     seen.append(cache.get("/app/a"))
     assert outcome_value[0] == "/app/a"

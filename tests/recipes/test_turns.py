@@ -24,7 +24,7 @@ class Runner:
     def __init__(self) -> None:
         self.names: list[str] = []
 
-    def run_flow(self, flow: Flow[Any], name: str) -> Any:
+    def _run_flow(self, flow: Flow[Any], name: str) -> Any:
         self.names.append(name)
         try:
             next(flow)
@@ -32,16 +32,16 @@ class Runner:
             return end.value
         raise AssertionError("it would wait")
 
-    def is_lost(self) -> bool:
+    def _is_lost(self) -> bool:
         return False
 
 
 class AwaitedRunner(Runner):
     """The same, to be awaited."""
 
-    async def run_flow(self, flow: Flow[Any], name: str) -> Any:
+    async def _run_flow(self, flow: Flow[Any], name: str) -> Any:
         await asyncio.sleep(0)
-        return super().run_flow(flow, name)
+        return super()._run_flow(flow, name)
 
 
 class Talk(Recipe[Any]):

@@ -131,7 +131,7 @@ def _that_it_is_there(self: Seen, path: str) -> Compare:
 
 
 def _read_then_delete(self: Any, name: str) -> Flow[Any]:
-    path = join(self.elements, name)
+    path = join(self._elements, name)
     found = yield from look(path)
     if found is None:
         return None
@@ -147,7 +147,7 @@ def _all_but_the_last(right: Any) -> Any:
 
 
 def _left_there(self: Any) -> Flow[None]:
-    yield from self.give_back()
+    yield from self._release_or_raise()
 
 
 MUTATIONS = [
@@ -220,7 +220,7 @@ MUTATIONS = [
     Mutation(
         "fencing",
         "a guard does not ask what the one before let pass",
-        [(fencing.DurableFencedResource, "admit", instead(_by_itself))],
+        [(fencing.DurableFencedResource, "_admit", instead(_by_itself))],
         recipe="fencing",
     ),
     Mutation(
@@ -246,7 +246,7 @@ MUTATIONS = [
     Mutation(
         "group",
         "who leaves stays",
-        [(Listed, "remove", instead(_true))],
+        [(Listed, "_remove", instead(_true))],
         recipe="group",
     ),
     Mutation(
@@ -302,13 +302,13 @@ MUTATIONS = [
     Mutation(
         "queue",
         "an element is read, and then deleted",
-        [(Taking, "take", instead(_read_then_delete))],
+        [(Taking, "_take", instead(_read_then_delete))],
         recipe="queue",
     ),
     Mutation(
         "queue",
         "what nobody waits for any more is not put back",
-        [(Element, "undo", instead(_nothing))],
+        [(Element, "_release", instead(_nothing))],
         100,
         recipe="queue",
     ),

@@ -94,11 +94,11 @@ class Process(OfferedRecipes[Blocking]):
 
     # A client, as recipes need it.
 
-    def run_flow(self, flow: Flow[Any], name: str) -> Any:
+    def _run_flow(self, flow: Flow[Any], name: str) -> Any:
         """A call, for a script to yield."""
         return flow
 
-    def is_lost(self) -> bool:
+    def _is_lost(self) -> bool:
         """Whether the session is over, or may be by now."""
         if self._is_seen:
             return not self.may_act
@@ -113,6 +113,8 @@ class Process(OfferedRecipes[Blocking]):
     def now(self) -> Millis:
         """The time of this machine."""
         return self.member.clock.mono()
+
+    _now = now
 
     def later(self, at: Millis, wake: Callable[[], None]) -> Callable[[], None]:
         """Call `wake` at that time."""

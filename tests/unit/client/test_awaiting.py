@@ -13,8 +13,8 @@ from tests.unit.client.stage import Stage
 
 def test_several_loops_share_a_session(stage: Stage) -> None:
     runner = Awaiting(stage.open())
-    assert not runner.is_lost()
-    assert runner.now() == runner.client.now()
+    assert not runner._is_lost()
+    assert runner._now() == runner.client._now()
 
     def answer() -> Flow[int]:
         yield Wait((rung,))
@@ -24,7 +24,7 @@ def test_several_loops_share_a_session(stage: Stage) -> None:
     rung.ring()
 
     async def main() -> int:
-        value: int = await runner.run_flow(answer(), "answer")
+        value: int = await runner._run_flow(answer(), "answer")
         return value
 
     assert [asyncio.run(main()) for _ in range(2)] == [7, 7]
@@ -42,7 +42,7 @@ def test_an_error_is_raised_where_it_is_awaited(stage: Stage) -> None:
 
     async def main() -> None:
         with pytest.raises(WaitTimeoutError, match="of the recipe"):
-            await runner.run_flow(fail(), "fail")
+            await runner._run_flow(fail(), "fail")
 
     asyncio.run(main())
 
@@ -61,7 +61,7 @@ def test_a_cancelled_task_abandons_its_flow(stage: Stage) -> None:
 
     async def main() -> None:
         async def run() -> Any:
-            return await runner.run_flow(wait(), "wait")
+            return await runner._run_flow(wait(), "wait")
 
         task = asyncio.create_task(run())
         await asyncio.sleep(0)

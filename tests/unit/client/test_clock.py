@@ -47,4 +47,4 @@ def test_a_client_that_slept_does_not_believe_in_its_session(stage: Stage) -> No
     assert client.state is ClientState.CONNECTED
     slept_s = 60.0  # no timer of the loop has noticed
     assert client.state is ClientState.LOST
-    assert client.is_lost()
+    assert client._is_lost()

@@ -247,7 +247,7 @@ def test_a_bug_in_a_flow_that_was_abandoned_is_reported(desk: Desk) -> None:
 class Prize:
     """A result that must be given back if nobody takes it."""
 
-    def undo(self) -> Flow[None]:
+    def _release(self) -> Flow[None]:
         yield DELETE
 
 

@@ -30,7 +30,7 @@ def test_it_pickles_as_its_settings() -> None:
 def test_it_can_be_of_a_client_that_is_there() -> None:
     stage = Stage()
     member = stage.member()
-    with ConcurrencyLimit("coord", PATH, 1).on(member) as held:
-        assert [each.name for each in ConcurrencyLimit("coord", PATH, 1).on(member).holders()] == [
+    with ConcurrencyLimit("coord", PATH, 1)._on(member) as held:
+        assert [each.name for each in ConcurrencyLimit("coord", PATH, 1)._on(member).holders()] == [
             held.path.rpartition("/")[2]
         ]

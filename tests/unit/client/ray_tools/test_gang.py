@@ -28,12 +28,12 @@ def stage() -> Stage:
 def met(members: list[Member]) -> list[Meeting[Any]]:
     """All of them, in a new generation."""
     gang = Gang("coord", PATH, len(members))
-    joins = [each.begin(gang.on(each).join) for each in members]
+    joins = [each.begin(gang._on(each).join) for each in members]
     return [each.value for each in joins]
 
 
 def finishing(member: Member, meeting: Meeting[Any]) -> Outcome:
-    return member.begin(lambda: member.run_flow(finish(meeting), "finish"))
+    return member.begin(lambda: member._run_flow(finish(meeting), "finish"))
 
 
 def test_all_finish_together(stage: Stage) -> None:

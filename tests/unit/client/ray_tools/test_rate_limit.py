@@ -189,4 +189,4 @@ def test_it_pickles_as_its_settings() -> None:
 
 def test_it_can_be_of_a_client_that_is_there(stage: Stage) -> None:
     member = stage.member()
-    RateLimit("coord", PATH, 10).on(member).take()
+    RateLimit("coord", PATH, 10)._on(member).take()

@@ -20,7 +20,7 @@ def test_everybody_can_be_reached_before_it_serves() -> None:
     rendezvous = Rendezvous("coord", PATH, 2)
     brought = [listen("127.0.0.1", 0, data) for data in (b"a", b"b")]
     joins = [
-        member.begin(rendezvous.on(member, address).join)
+        member.begin(rendezvous._on(member, address).join)
         for member, (_, address) in zip(members, brought, strict=True)
     ]
     all_met = [Met(each.value, own) for each, (own, _) in zip(joins, brought, strict=True)]
@@ -42,7 +42,7 @@ def test_one_without_an_address_is_an_error() -> None:
     stage = Stage()
     member, stranger = stage.member(), stage.member()
     own, address = listen("127.0.0.1", 0)
-    join = member.begin(Rendezvous("coord", PATH, 2).on(member, address).join)
+    join = member.begin(Rendezvous("coord", PATH, 2)._on(member, address).join)
     stranger.begin(stranger.rendezvous(PATH, 2, b"hello").join)
     with own, pytest.raises(InvalidValueError, match="no address"):
         _ = Met(join.value, own).addresses

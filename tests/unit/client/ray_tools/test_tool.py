@@ -38,7 +38,7 @@ def test_an_event_loop_is_not_blocked() -> None:
 
     async def main() -> None:
         with pytest.raises(WrongContextError, match="the first use of a tool"):
-            tool.client()
+            tool._client_now()
         with pytest.raises(WrongContextError, match="close"):
             tool.close()
         await tool.aclose()
@@ -50,7 +50,7 @@ def test_a_block_holds_and_gives_back() -> None:
     member = Stage().member()
 
     class Here(ConcurrencyLimit):
-        def client(self) -> Any:
+        def _client_now(self) -> Any:
             return member
 
     limit = Here("coord", "/x", 1)
@@ -71,7 +71,7 @@ def test_a_gang_is_a_block_too() -> None:
     member = Stage().member()
 
     class Here(Gang):
-        def client(self) -> Any:
+        def _client_now(self) -> Any:
             return member
 
     for generation in (1, 2):
@@ -83,7 +83,7 @@ def test_a_process_that_was_forked_has_no_session_yet() -> None:
     tool = Tool("coord", "/x")
     with open_blocking(Room())() as client:
         tool._client, tool._pid = client, os.getpid()
-        assert tool.client() is client
+        assert tool._client_now() is client
         child = os.fork()
         if child == 0:
             os._exit(0 if tool._current() is None else 1)

@@ -23,8 +23,8 @@ def test_a_watch_is_told_of_workers() -> None:
     one, other = stage.member(), stage.member()
     workers = WorkerGroup("coord", PATH)
     told: list[WorkersChange] = []
-    workers.on(other).watch(workers._telling(told.append))
-    membership = workers.on(one).join("first", _whereabouts(b"10.0.0.7:4000"))
+    workers._on(other).watch(workers._telling(told.append))
+    membership = workers._on(one).join("first", _whereabouts(b"10.0.0.7:4000"))
     membership.leave()
     stage.rest()
     assert [[each.name for each in change.workers] for change in told] == [[], ["first"], []]
@@ -36,7 +36,7 @@ def test_a_watch_is_told_of_workers() -> None:
 
 def test_a_member_that_is_no_worker_is_an_error() -> None:
     member = Stage().member()
-    group = WorkerGroup("coord", PATH).on(member)
+    group = WorkerGroup("coord", PATH)._on(member)
     group.join("stranger", b"hello")
     with pytest.raises(InvalidValueError, match="stranger is no worker"):
         worker_of(PATH, group.members()[0])
@@ -47,12 +47,12 @@ def test_who_is_no_worker_is_left_out() -> None:
     one, other = stage.member(), stage.member()
     workers = WorkerGroup("coord", PATH)
     told: list[WorkersChange] = []
-    workers.on(other).watch(workers._telling(told.append))
-    stranger = workers.on(one).join("stranger", b"hello")
+    workers._on(other).watch(workers._telling(told.append))
+    stranger = workers._on(one).join("stranger", b"hello")
     one.do(workers._joining(one, "worker", b"", None))
     stranger.leave()
     stage.rest()
-    assert [each.name for each in workers_of(PATH, workers.on(other).members())] == ["worker"]
+    assert [each.name for each in workers_of(PATH, workers._on(other).members())] == ["worker"]
     assert [[each.name for each in change.workers] for change in told] == [
         *([], [], ["worker"], ["worker"])
     ]
@@ -64,7 +64,7 @@ def test_a_worker_with_new_data_is_the_same_worker() -> None:
     workers = WorkerGroup("coord", PATH)
     me = one.do(workers._joining(one, "worker", b"old", None))
     me.update(b"new")
-    (worker,) = workers_of(PATH, workers.on(other).members())
+    (worker,) = workers_of(PATH, workers._on(other).members())
     assert (worker.data, worker.pid, worker.token) == (b"new", os.getpid(), me.token)
 
 
