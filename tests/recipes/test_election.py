@@ -6,7 +6,6 @@ import pytest
 from raykeeper.client.errors import (
     InvalidValueError,
     LostError,
-    RecipeError,
     SessionExpiredError,
     WaitTimeoutError,
 )
