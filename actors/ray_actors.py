@@ -5,29 +5,31 @@ Ray makes them again when their process dies; `max_task_retries=0`, because a ca
 by Ray would break the order that links keep; and without task events, which cost as much as a
 small call. `scheduling_strategy` is always given, so that none ends up in a placement group of
 whoever called.
+
+The classes are imported where they are started: a process that only looks actors up, such as
+`raykeeper status`, does not load the server.
 """
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from raykeeper.actors.replica import Replica
-from raykeeper.actors.replica_config import ReplicaConfig
-from raykeeper.actors.session_tracker import SessionTracker
-from raykeeper.actors.snapshotter import Snapshotter
 from raykeeper.links.processes import is_running
 from raykeeper.links.ray_names import NAMESPACE, replica_name, snapshotter_name, tracker_name
 from raykeeper.zab.ids import ServerId
+
+if TYPE_CHECKING:
+    from raykeeper.actors.replica_config import ReplicaConfig
 
 CALLS_RESERVE = 256
 """Slots for calls of peers, of operators, and of links that are being refused."""
 
 
 def start_replica(
-    config: ReplicaConfig, node_id: str | None = None, placement: Mapping[str, Any] | None = None
+    config: "ReplicaConfig", node_id: str | None = None, placement: Mapping[str, Any] | None = None
 ) -> Any:
     """The Replica actor of a server, made if there is none; it may not have started yet.
 
@@ -36,6 +38,8 @@ def start_replica(
         node_id: The Ray node to run on for good; None leaves it to Ray.
         placement: More options of Ray that place it, such as `resources` or `label_selector`.
     """
+    from raykeeper.actors.replica import Replica
+
     # Two calls of each client are under way, one of them parked, and two of each peer.
     calls = 2 * config.clients_max + 2 * len(config.others) + CALLS_RESERVE
     name = replica_name(config.ensemble, config.server_id)
@@ -43,14 +47,18 @@ def start_replica(
     return ray.remote(**options)(Replica).remote(config)
 
 
-def start_tracker(config: ReplicaConfig, node_id: str | None = None) -> Any:
+def start_tracker(config: "ReplicaConfig", node_id: str | None = None) -> Any:
     """The SessionTracker beside a server, made if there is none."""
+    from raykeeper.actors.session_tracker import SessionTracker
+
     options = _options(tracker_name(config.ensemble, config.server_id), node_id)
     return ray.remote(**options)(SessionTracker).remote()
 
 
-def start_snapshotter(config: ReplicaConfig, node_id: str | None = None) -> Any:
+def start_snapshotter(config: "ReplicaConfig", node_id: str | None = None) -> Any:
     """The Snapshotter beside a server, made if there is none. It must share the server's disk."""
+    from raykeeper.actors.snapshotter import Snapshotter
+
     options = _options(snapshotter_name(config.ensemble, config.server_id), node_id)
     return ray.remote(**options)(Snapshotter).remote(config.folder)
 

@@ -1,4 +1,4 @@
-"""Placing: what an ensemble is made of, where its servers run, and how people handle it.
+"""Placing: what an ensemble is made of, where its servers run, and their handle.
 
 config.py                        settings, their defaults and the file they come from
 launch.py                        start, complete or attach an ensemble
@@ -6,7 +6,6 @@ launch.py                        start, complete or attach an ensemble
     survey.py                    what the nodes hold, and the formatting of folders
 ensemble.py                      the handle: connect, status, wait for a leader, shut down
 local_ray.py, local_head.py      find Ray, start it, keep it running
-command_line.py, shell.py        the command `raykeeper`
 demo/                            the job of `raykeeper demo`
 """
 

@@ -9,7 +9,7 @@ import logging
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import ray
@@ -17,7 +17,6 @@ import ray.util
 
 from raykeeper.actors.disk.storage_errors import StorageError
 from raykeeper.actors.ray_actors import find_replica, start_replica
-from raykeeper.actors.replica_config import ReplicaConfig
 from raykeeper.actors.replica_status import ReplicaDescription
 from raykeeper.client.ensembles import servers_among
 from raykeeper.client.errors import EnsembleNotFoundError
@@ -41,6 +40,9 @@ from raykeeper.clusters.placement import (
 from raykeeper.clusters.survey import ask_nodes, on_node, prepare_folder
 from raykeeper.zab.ids import Millis, ServerId
 from raykeeper.znodes.acl import Identity
+
+if TYPE_CHECKING:
+    from raykeeper.actors.replica_config import ReplicaConfig
 
 _PIN_SHARE = 0.001
 _GRACE_S = 2.0
@@ -247,7 +249,10 @@ def _problem_of(server: ServerId, ready: "ray.ObjectRef[Any]") -> StorageError |
     return None
 
 
-def _replica_config(config: EnsembleConfig, uuid: str, server_id: ServerId) -> ReplicaConfig:
+def _replica_config(config: EnsembleConfig, uuid: str, server_id: ServerId) -> "ReplicaConfig":
+    # It brings the server with it, which only a launch needs.
+    from raykeeper.actors.replica_config import ReplicaConfig
+
     return ReplicaConfig(
         ensemble=config.name,
         ensemble_uuid=uuid,

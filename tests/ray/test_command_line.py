@@ -14,12 +14,23 @@ import ray
 
 from raykeeper.actors.ray_actors import find_replica
 from raykeeper.clusters import Ensemble
-from raykeeper.clusters.command_line import main
+from raykeeper.commands.command_line import main
 from raykeeper.links.contract import STREAM
 from raykeeper.zab.ids import ServerId
 from tests.ray.conftest import Launch, eventually, new_name
 
 _PAIRS = ("1, 2", "1, 3", "2, 3")
+# Ray itself leaves half a second after the interpreter wanted to end.
+_LEAVES_RAY = """
+import sys
+from raykeeper.commands.command_line import main
+sys.argv = ["raykeeper", "status"]
+try:
+    main()
+finally:
+    import ray
+    print(ray.is_initialized())
+"""
 Run = Callable[..., tuple[int, str, str]]
 
 
@@ -221,6 +232,15 @@ def test_up_on_a_machine_without_ray(bare_machine: dict[str, str]) -> None:
     assert (home / ".raykeeper/data/coord/1/identity").is_file()
     assert command("shell", "create", "/a", "kept").stdout == "/a\n"
     assert command("shell", "get", "/a").stdout == "kept\n"
+    done = subprocess.run(
+        [sys.executable, "-c", _LEAVES_RAY],
+        env=bare_machine,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.stdout.splitlines()[-1] == "False", done.stderr
     done = command("down", "--ray")
     assert (done.returncode, done.stderr) == (0, "")
     _, alive = psutil.wait_procs(processes, timeout=10)

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("actors", "bench", "client", "clusters", "links", "zab", "znodes")
+ROOMS = ("actors", "bench", "client", "clusters", "commands", "links", "zab", "znodes")
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 TEST_NAME = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 PROMISE = re.compile(r'(?<=")([A-Z][A-Za-z]+)(?=: )')
@@ -81,7 +81,7 @@ def test_every_link_leads_somewhere() -> None:
 
 
 def test_every_command_is_documented() -> None:
-    source = (ROOT / "clusters/command_line.py").read_text()
+    source = (ROOT / "commands/command_line.py").read_text()
     commands = re.findall(r"@app\.command\([^)]*\)\ndef (\w+)\(", source)
     readme = (ROOT / "README.md").read_text()
     assert commands

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("actors", "bench", "client", "clusters", "links", "zab", "znodes")
+ROOMS = ("actors", "bench", "client", "clusters", "commands", "links", "zab", "znodes")
 LINES_MAX, FUNCTION_LINES_MAX = 500, 60
 VAGUE = {"common", "helper", "helpers", "manager", "managers", "misc", "util", "utils"}
 
@@ -89,7 +89,8 @@ SHELLS = {
         *("raykeeper", "msgspec", "psutil", "ray", "rich", "typer"),
         *("grpc", "kazoo", "matplotlib", "uvloop"),
     ],
-    "clusters/*": ["raykeeper", "msgspec", "psutil", "ray", "rich", "typer", "yaml"],
+    "clusters/*": ["raykeeper", "msgspec", "psutil", "ray", "rich", "yaml"],
+    "commands/*": ["raykeeper", "msgspec", "ray", "rich", "typer"],
 }
 BANNED_CALLS = {"open", "print", "input", "id", "hash", "float", "eval", "exec", "globals"}
 

@@ -3,7 +3,7 @@
 import pytest
 
 from raykeeper.client import Stat
-from raykeeper.clusters.shell import shown_stat, shown_value
+from raykeeper.commands.shell import shown_stat, shown_value
 from raykeeper.zab.ids import Epoch, Millis, make_zxid
 
 

@@ -1,0 +1,81 @@
+"""What a command loads, which is most of the time it takes: no more than it needs."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from raykeeper.clusters.config import ConfigError
+from raykeeper.clusters.ensemble import EnsembleNotFoundError, NoLeaderError
+from raykeeper.commands.command_line import code_of
+from raykeeper.commands.shell import ShellUsageError
+from raykeeper.zab.errors import RayKeeperError
+
+_MODULES_OF = """
+import json, sys
+from raykeeper.commands.command_line import main
+sys.argv = ["raykeeper", *sys.argv[1:]]
+try:
+    main()
+except SystemExit as ended:
+    code = ended.code
+print("\\n" + json.dumps([code, sorted(sys.modules)]))
+"""
+
+
+def modules_of(*words: str, environment: dict[str, str] | None = None) -> tuple[int, set[str]]:
+    """The exit code of a command, and what its process has loaded."""
+    done = subprocess.run(
+        [sys.executable, "-c", _MODULES_OF, *words],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+        env=environment,
+    )
+    code, modules = json.loads(done.stdout.splitlines()[-1])
+    return code, set(modules)
+
+
+def rooms(modules: set[str]) -> set[str]:
+    return {name for name in modules if name.count(".") == 1 and name.startswith("raykeeper.")}
+
+
+@pytest.mark.parametrize("words", [["--help"], ["status", "--help"], ["no-such-command"]])
+def test_help_loads_neither_ray_nor_the_library(words: list[str]) -> None:
+    _, modules = modules_of(*words)
+    assert rooms(modules) == {"raykeeper.commands", "raykeeper.zab"}
+    assert modules & {"ray", "yaml", "asyncio"} == set()
+
+
+def test_status_loads_neither_server_nor_experiments() -> None:
+    code, modules = modules_of("status", "--address", "127.0.0.1:1")
+    assert code == 3
+    assert "raykeeper.clusters.ensemble" in modules
+    assert modules & {"raykeeper.actors.server", "raykeeper.actors.replica"} == set()
+    assert not any(name.startswith("raykeeper.bench") for name in modules)
+    assert not any(
+        name.startswith("raykeeper.clusters.") and name.count(".") > 2 for name in modules
+    )
+
+
+def test_experiments_are_listed_without_a_plot() -> None:
+    code, modules = modules_of("bench", "--help")
+    assert code == 0
+    assert "raykeeper.bench.experiments" in modules
+    assert modules & {"matplotlib", "kazoo", "grpc"} == set()
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (ConfigError("wrong"), 2),
+        (ShellUsageError("wrong"), 2),
+        (EnsembleNotFoundError("nowhere"), 3),
+        (NoLeaderError("none"), 4),
+        (RayKeeperError("else"), 1),
+    ],
+)
+def test_an_error_has_its_exit_code(error: RayKeeperError, code: int) -> None:
+    assert code_of(error) == code
