@@ -88,7 +88,10 @@ class EnsembleConfig(Struct, frozen=True, kw_only=True):
         int,
         Meta(ge=1, le=SERVER_ID_MAX, description=f"a whole number from 1 to {SERVER_ID_MAX}"),
     ] = 3
-    """Voting servers, numbered from 1. A majority must be up: 3 bear the loss of 1, 5 of 2."""
+    """Voting servers, numbered from 1. A majority must be up: 3 bear the loss of 1, 5 of 2.
+
+    An even number bears no more losses than one server less; `launch` warns of it.
+    """
 
     observers: Annotated[
         int,
@@ -256,6 +259,18 @@ def resolve_config(
     else:
         base = DEFAULTS if source is None else load_config(source)
     return _rooted(make_config(settings, base), Path.cwd())
+
+
+def warnings_about(config: EnsembleConfig) -> list[str]:
+    """What is allowed, but hardly meant, in settings that contradict nothing."""
+    if config.servers % 2:
+        return []
+    losses = (config.servers - 1) // 2
+    return [
+        f"ensemble {config.name!r} has an even number of voting servers: {config.servers} bear the "
+        f"loss of {losses or 'none'}, as {config.servers - 1} would; "
+        f"{config.servers + 1} bear the loss of {losses + 1}"
+    ]
 
 
 def _rooted(config: EnsembleConfig, folder: Path) -> EnsembleConfig:

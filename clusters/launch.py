@@ -26,6 +26,7 @@ from raykeeper.clusters.config import (
     LabelPin,
     ResourcePin,
     resolve_config,
+    warnings_about,
 )
 from raykeeper.clusters.ensemble import Ensemble, NoLeaderError, ask
 from raykeeper.clusters.local_ray import join_or_start_ray
@@ -79,6 +80,8 @@ def launch(
     deadline = time.monotonic() + timeout_s
     given = {key: value for key, value in settings.items() if value is not None}
     resolved = resolve_config(config, given)
+    for warning in warnings_about(resolved):
+        _log.warning(warning)
     join_or_start_ray()
     running = _running(resolved)
     if len(running) < resolved.servers + resolved.observers:

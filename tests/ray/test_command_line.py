@@ -73,8 +73,11 @@ def test_status(shared: Ensemble, run: Run, monkeypatch: pytest.MonkeyPatch) -> 
     assert "…" not in run("status")[1]
 
 
-def test_status_without_a_leader_tells_why(launch_one: Launch, run: Run) -> None:
+def test_status_without_a_leader_tells_why(
+    launch_one: Launch, run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
     ensemble = launch_one(servers=2)
+    assert "an even number of voting servers: 2 bear the loss of none" in caplog.text
     ray.kill(find_replica(ensemble.name, ServerId(1)), no_restart=True)
     eventually(lambda: ensemble.status().leader is None)
     code, out, _ = run("status", ensemble.name)

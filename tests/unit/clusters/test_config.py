@@ -15,6 +15,7 @@ from raykeeper.clusters.config import (
     load_config,
     make_config,
     resolve_config,
+    warnings_about,
 )
 from raykeeper.zab.settings import Timing
 
@@ -163,6 +164,26 @@ def test_refuses_arguments(settings: dict[str, object], words: str) -> None:
     with pytest.raises(ConfigError, match=words) as caught:
         make_config(settings)
     assert (caught.value.file, caught.value.line) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("servers", "words"),
+    [
+        (1, None),
+        (2, "2 bear the loss of none, as 1 would; 3 bear the loss of 1"),
+        (3, None),
+        (4, "4 bear the loss of 1, as 3 would; 5 bear the loss of 2"),
+        (6, "6 bear the loss of 2, as 5 would; 7 bear the loss of 3"),
+    ],
+)
+def test_an_even_number_of_servers_is_warned_of(servers: int, words: str | None) -> None:
+    warnings = warnings_about(make_config({"name": "even", "servers": servers, "observers": 0}))
+    assert len(warnings) == (words is not None)
+    for warning in warnings:
+        assert warning.startswith("ensemble 'even' has an even number of voting servers")
+        assert words is not None
+        assert words in warning
+    assert warnings_about(make_config({"observers": 1})) == []
 
 
 def test_the_error_travels_between_processes() -> None:
