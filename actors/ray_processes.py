@@ -1,7 +1,7 @@
 """What is known of the death of a client's process: by this machine, or by Ray.
 
 Ray keeps a table of its workers, drivers among them, and notes why each has ended. That table is
-not public: only this file reads it, and without it nothing is known. Most of what it says is no
+not public (links/ray_internals.py), and without it nothing is known. Most of what it says is no
 proof. Ray writes down that a worker "exits" when it has told it to: also for an actor whose last
 handle is gone, and which runs on, and after some seconds for one that stands still; for a driver
 that has called `ray.shutdown()`; for whatever was on a node that is lost. So one cause alone is
@@ -12,11 +12,10 @@ Invariant: nothing here says that a process is dead while it could still run; in
 """
 
 from collections.abc import Callable
-from typing import Any, Final
-
-from msgspec import Struct
+from typing import Final
 
 from raykeeper.links.processes import Process, is_running
+from raykeeper.links.ray_internals import WorkerExit, worker_exit
 
 LOOK_S: Final = 2.0
 """How long a task may take that looks for a process."""
@@ -25,26 +24,18 @@ _CRASH: Final = 0
 """`WorkerExitType.SYSTEM_ERROR`."""
 
 
-class Exit(Struct, frozen=True):
-    """What Ray has written down of a worker that has ended."""
-
-    pid: int
-    type: int
-    detail: str
-
-
 def is_gone(own_node: str, process: Process, *, link_is_over: bool) -> bool:
     """Whether a process is dead beyond doubt, as far as can be known on Ray's node `own_node`.
 
     May block for seconds; never raises. See `is_known_gone`.
     """
-    return is_known_gone(own_node, process, exit_of, _runs_there, link_is_over=link_is_over)
+    return is_known_gone(own_node, process, worker_exit, _runs_there, link_is_over=link_is_over)
 
 
 def is_known_gone(
     own_node: str,
     process: Process,
-    exited: Callable[[str], Exit | None],
+    exited: Callable[[str], WorkerExit | None],
     runs_there: Callable[[Process], bool | None],
     *,
     link_is_over: bool,
@@ -74,28 +65,9 @@ def is_known_gone(
         return False
 
 
-def is_proof(found: Exit) -> bool:
+def is_proof(found: WorkerExit) -> bool:
     """Whether the raylet itself has met the end of that process, rather than asked for it."""
     return found.type == _CRASH and _END_OF_SOCKET in found.detail
-
-
-def exit_of(worker: str) -> Exit | None:
-    """How a worker has ended, None if it has not as far as Ray knows.
-
-    Raises:
-        Exception: this Ray has no such table, or does not answer.
-    """
-    import ray
-    from ray._private import state
-    from ray.core.generated import gcs_pb2
-
-    table: Any = gcs_pb2
-    accessor: Any = state.state._connect_and_get_accessor()
-    raw = accessor.get_worker_info(ray.WorkerID(bytes.fromhex(worker)))
-    if not raw:
-        return None
-    record = table.WorkerTableData.FromString(raw)
-    return None if record.is_alive else Exit(record.pid, record.exit_type, record.exit_detail)
 
 
 def _runs_there(process: Process) -> bool | None:

@@ -8,12 +8,12 @@ import logging
 import os
 import re
 from logging.handlers import RotatingFileHandler
-from pathlib import Path
 from typing import Any, Final
 
 from raykeeper.actors import server_notes
 from raykeeper.actors.disk import storage_notes
 from raykeeper.actors.note_fields import fields_of
+from raykeeper.links.ray_internals import session_log_folder
 from raykeeper.zab import notes
 from raykeeper.zab.effects import Note
 
@@ -99,17 +99,6 @@ class ReplicaLog:
         self._logger.critical("%s", what, exc_info=error)
         for handler in self._logger.handlers:
             handler.flush()
-
-
-def session_log_folder() -> Path | None:
-    """Where the logs of this Ray session lie; None when that cannot be told."""
-    from ray._private import worker  # as Ray Serve does: there is no public way
-
-    node = getattr(worker, "_global_node", None)
-    if node is None:
-        return None
-    folder = Path(node.get_logs_dir_path())
-    return folder if folder.is_dir() else None
 
 
 def _show(value: object) -> str:

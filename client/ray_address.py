@@ -9,6 +9,8 @@ import os
 import socket
 from typing import Final
 
+from raykeeper.links.ray_internals import last_started_address
+
 CONNECT_TIMEOUT_S: Final = 2.0
 
 
@@ -17,7 +19,7 @@ def running_address() -> str | None:
     from_environment = os.environ.get("RAY_ADDRESS")
     if from_environment:
         return from_environment
-    known = _last_started()
+    known = last_started_address()
     return known if known is not None and answers_at(known) else None
 
 
@@ -32,11 +34,3 @@ def answers_at(address: str) -> bool:
     except (OSError, ValueError, OverflowError):
         return False
     return True
-
-
-def _last_started() -> str | None:
-    """What the last `ray start` on this machine left behind. Ray has no public way to ask."""
-    from ray._private import utils
-
-    address = utils.read_ray_address()
-    return address if isinstance(address, str) else None

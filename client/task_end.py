@@ -15,10 +15,9 @@ What is guaranteed, of tasks of Ray (not of actors, not of drivers):
 -   A thread that outlives its task loses the session all the same, and so does a later task that
     was left one in a global variable.
 
-Ray has no call for the end of a task. `ray._raylet.current_task_id` is the task that the process
-runs, an object of its own for each execution, so two attempts of one task differ, and it is seen by
-every thread, unlike `get_runtime_context().get_task_id()`. Without it a session ends with its
-worker, as before.
+Ray has no call for the end of a task, so the task that the process runs is looked at
+(`links/ray_internals.py`): an object of its own for each execution, so two attempts of one task
+differ. With a Ray that does not tell it a session ends with its worker.
 """
 
 import logging
@@ -30,6 +29,7 @@ from concurrent.futures import Future, wait
 from typing import Any, Final, Protocol
 
 from raykeeper.client.loop_thread import shared_loop
+from raykeeper.links.ray_internals import current_task
 
 log = logging.getLogger("raykeeper.client")
 
@@ -121,8 +121,7 @@ def running_task() -> object | None:
 
     if not ray.is_initialized() or ray.get_runtime_context().get_actor_id() is not None:
         return None
-    task: object | None = getattr(ray._raylet, "current_task_id", None)
-    return task
+    return current_task()
 
 
 def _call_later(delay_s: float, call: Callable[[], None]) -> None:

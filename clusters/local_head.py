@@ -20,6 +20,7 @@ import msgspec
 import psutil
 from msgspec import Struct
 
+from raykeeper.links.ray_internals import forget_started_address
 from raykeeper.zab.errors import MALFORMED, RayKeeperError
 
 _STARTED = re.compile(r"ray start --address='([^']+)'")
@@ -109,7 +110,7 @@ def stop_head(head: LocalHead) -> None:
         if alive:
             raise LocalHeadError(f"processes {[p.pid for p in alive]} of Ray did not end")
     (folder() / "head.json").unlink(missing_ok=True)
-    _forget_address(head.address)
+    forget_started_address(head.address)
 
 
 def _ray() -> list[str]:
@@ -126,12 +127,3 @@ def _ensure_token() -> None:
             stderr=subprocess.DEVNULL,
             check=False,
         )
-
-
-def _forget_address(address: str) -> None:
-    """Remove Ray's note of its last cluster if it is this one: Ray would wait for it."""
-    from ray._common.utils import get_ray_address_file
-    from ray._private.utils import read_ray_address
-
-    if read_ray_address() == address:
-        Path(get_ray_address_file(None)).unlink(missing_ok=True)

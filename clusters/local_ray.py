@@ -16,6 +16,7 @@ import ray
 import ray.exceptions
 
 from raykeeper.client.ray_address import answers_at, running_address
+from raykeeper.links.ray_internals import enable_token
 from raykeeper.zab.errors import RayKeeperError
 
 _QUIET: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
@@ -56,7 +57,7 @@ def join_ray(
     if is_quiet:
         logging.getLogger("ray").setLevel(logging.ERROR)
     if uses_token:
-        _enable_token()
+        enable_token()
     try:
         # "auto" and not what it stands for: only then Ray enables the token by itself.
         ray.init(address=address or "auto", **(_QUIET if is_quiet else {}))
@@ -91,10 +92,3 @@ def private_ray() -> Iterator[None]:
 def is_ray_here() -> bool:
     """Whether `join_ray` without an address would find a cluster."""
     return ray.is_initialized() or running_address() is not None
-
-
-def _enable_token() -> None:
-    """Have Ray send the token, which it reads when it is loaded. It has no public way to ask."""
-    from ray._private.authentication import authentication_token_setup
-
-    authentication_token_setup.maybe_enable_token_auth_if_token_available(warn_if_disabled=False)

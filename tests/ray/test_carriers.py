@@ -10,11 +10,11 @@ import pytest
 import ray
 
 from raykeeper.actors.ray_actors import find_replica
-from raykeeper.actors.replica_log import session_log_folder
 from raykeeper.client import ClientState, connect
 from raykeeper.client.errors import ConnectionLossError
 from raykeeper.clusters import Ensemble
 from raykeeper.links.contract import STREAM
+from raykeeper.links.ray_internals import session_log_folder
 from raykeeper.zab.ids import ServerId
 from tests.ray.conftest import Launch, all_serve, eventually, role_of
 

@@ -76,6 +76,7 @@ PURE = {
 }
 SHELLS = {
     "links/ray_calls.py": [*CORE, "raykeeper.links", "ray"],
+    "links/ray_internals.py": [*CORE, "ray"],
     "links/*": [*CORE, "raykeeper.links"],
     "actors/*": [
         *(f"raykeeper.{room}" for room in ("zab", "znodes", "links", "actors")),
@@ -92,6 +93,7 @@ SHELLS = {
     "clusters/*": ["raykeeper", "msgspec", "psutil", "ray", "rich", "yaml"],
     "commands/*": ["raykeeper", "msgspec", "ray", "rich", "typer"],
 }
+RAY_PRIVATE = re.compile(r"ray(\.\w+)*\.(_(?!_)\w*|core\.generated)(\.\w+)*")
 BANNED_CALLS = {"open", "print", "input", "id", "hash", "float", "eval", "exec", "globals"}
 
 
@@ -168,6 +170,26 @@ def prints(path: str, tree: ast.Module) -> Iterator[str]:
             yield f"{path}:{node.lineno}: print outside the command line"
 
 
+def public_ray(path: str, tree: ast.Module) -> Iterator[str]:
+    """Only one file uses what Ray keeps private, so that one file says what is done without it."""
+    if path == "links/ray_internals.py":
+        return
+    lines: set[int] = set()
+    for node in ast.walk(tree):
+        used: list[str] = []
+        if isinstance(node, ast.Import):
+            used = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            used = [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Attribute):
+            used = [ast.unparse(node)]
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            used = [node.value]  # the name of a module, for importlib
+        lines |= {node.lineno for name in used if RAY_PRIVATE.fullmatch(name)}  # type: ignore[attr-defined]
+    for line in sorted(lines):
+        yield f"{path}:{line}: private to Ray; only links/ray_internals.py takes such"
+
+
 def documented(path: str, tree: ast.Module) -> Iterator[str]:
     """Every module says what it is, except an empty `__init__`."""
     if tree.body and not ast.get_docstring(tree):
@@ -175,7 +197,7 @@ def documented(path: str, tree: ast.Module) -> Iterator[str]:
 
 
 Rule = Callable[[str, ast.Module], Iterator[str]]
-RULES: list[Rule] = [imports, purity, sizes, prints, documented]
+RULES: list[Rule] = [imports, purity, sizes, prints, public_ray, documented]
 SOURCES = sorted(p for room in ROOMS for p in (ROOT / room).rglob("*.py"))
 
 
@@ -227,6 +249,12 @@ def test_everything_else_keeps_the_sizes() -> None:
         (sizes, "zab/a.py", "def f():\n" + "    x = 1\n" * 60),
         (sizes, "links/utils.py", ""),
         (prints, "actors/replica.py", "print(1)"),
+        (public_ray, "client/a.py", "def f():\n    import ray._private.worker"),
+        (public_ray, "clusters/a.py", "from ray._common.utils import get_ray_address_file"),
+        (public_ray, "actors/a.py", "from ray import _raylet"),
+        (public_ray, "actors/a.py", "import ray\nx = ray._raylet.current_task_id"),
+        (public_ray, "actors/a.py", "from ray.core.generated import gcs_pb2"),
+        (public_ray, "actors/a.py", "x = import_module('ray._raylet')"),
         (documented, "zab/a.py", "x = 1"),
     ],
 )

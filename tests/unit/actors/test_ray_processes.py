@@ -3,8 +3,9 @@
 import pytest
 from msgspec import structs
 
-from raykeeper.actors.ray_processes import Exit, is_gone, is_known_gone, is_proof
+from raykeeper.actors.ray_processes import is_gone, is_known_gone, is_proof
 from raykeeper.links.processes import Process, this_process
+from raykeeper.links.ray_internals import WorkerExit
 
 EOF = "Worker unexpectedly exits with a connection error code 2. End of file. Some common causes"
 REMOTE = Process("there", "ab" * 28, 7, 1, "elsewhere")
@@ -37,24 +38,24 @@ def test_without_ray_there_is_doubt(worker: str) -> None:
     ],
 )
 def test_one_cause_is_proof(type_: int, detail: str, proof: bool) -> None:
-    assert is_proof(Exit(7, type_, detail)) is proof
+    assert is_proof(WorkerExit(7, type_, detail)) is proof
 
 
 @pytest.mark.parametrize(
     ("found", "looked", "link_is_over", "dead"),
     [
         (None, False, True, False),  # it lives, as far as Ray knows
-        (Exit(7, 0, EOF), True, True, True),
-        (Exit(7, 0, EOF), True, False, False),  # only Ray says so; somebody must look
-        (Exit(7, 0, EOF), False, False, True),
-        (Exit(7, 1, "killed"), None, True, False),
-        (Exit(7, 1, "killed"), True, True, False),
-        (Exit(7, 1, "killed"), False, True, True),
-        (Exit(8, 0, EOF), False, True, False),  # that was another one
+        (WorkerExit(7, 0, EOF), True, True, True),
+        (WorkerExit(7, 0, EOF), True, False, False),  # only Ray says so; somebody must look
+        (WorkerExit(7, 0, EOF), False, False, True),
+        (WorkerExit(7, 1, "killed"), None, True, False),
+        (WorkerExit(7, 1, "killed"), True, True, False),
+        (WorkerExit(7, 1, "killed"), False, True, True),
+        (WorkerExit(8, 0, EOF), False, True, False),  # that was another one
     ],
 )
 def test_what_ray_and_whoever_looks_say(
-    found: Exit | None, looked: bool | None, link_is_over: bool, dead: bool
+    found: WorkerExit | None, looked: bool | None, link_is_over: bool, dead: bool
 ) -> None:
     for own_node in ("here", REMOTE.node):  # where it may be in another container
         answer = is_known_gone(
@@ -67,6 +68,6 @@ def test_whatever_fails_leaves_doubt() -> None:
     def fails(_: object) -> None:
         raise RuntimeError("no such table")
 
-    ended = Exit(7, 1, "killed")
+    ended = WorkerExit(7, 1, "killed")
     assert not is_known_gone("here", REMOTE, fails, lambda _: False, link_is_over=True)
     assert not is_known_gone("here", REMOTE, lambda _: ended, fails, link_is_over=True)

@@ -1,0 +1,114 @@
+"""What Raykeeper takes from Ray's private modules, and what it does where Ray lacks it.
+
+Ray has no public way to ask any of this, and gives no promise about it. So every access is here,
+and each has an answer for a Ray that lacks the thing or has changed it: the docstring says which.
+`tests/tidy` forbids private modules of Ray elsewhere; `make test-oldest-ray` runs the oldest Ray.
+
+Ray is imported inside the functions only, so that the client loads without it.
+"""
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+
+class WorkerExit(Struct, frozen=True):
+    """What Ray has written down of a worker that has ended."""
+
+    pid: int
+    type: int
+    detail: str
+
+
+def last_started_address() -> str | None:
+    """The address of the cluster that the last `ray start` on this machine left behind.
+
+    Without Ray's function: None, as if nothing had been started; RAY_ADDRESS names a cluster then.
+    """
+    read = _find("ray._private.utils", "read_ray_address")
+    address = read() if read is not None else None
+    return address if isinstance(address, str) else None
+
+
+def forget_started_address(address: str) -> None:
+    """Remove Ray's note of its last cluster if it is this one: Ray would wait for it.
+
+    Without Ray's function: the note stays, until the next `ray start` writes another.
+    """
+    locate = _find("ray._common.utils", "get_ray_address_file")
+    if locate is not None and last_started_address() == address:
+        Path(locate(None)).unlink(missing_ok=True)
+
+
+def worker_exit(worker: str) -> WorkerExit | None:
+    """How a worker has ended, by its id in hexadecimal; None if it has not as far as Ray knows.
+
+    Ray keeps a table of its workers, drivers among them, and notes why each has ended.
+
+    Raises:
+        LookupError: this Ray has no such table.
+        Exception: Ray does not answer, or is not as in the versions that this was written for.
+    """
+    import ray
+
+    state = _find("ray._private.state", "state")
+    record_type = _find("ray.core.generated.gcs_pb2", "WorkerTableData")
+    if state is None or record_type is None:
+        raise LookupError(f"Ray {ray.__version__} does not tell how a worker has ended")
+    raw = _state_accessor(state).get_worker_info(ray.WorkerID(bytes.fromhex(worker)))
+    if not raw:
+        return None
+    record = record_type.FromString(raw)
+    return None if record.is_alive else WorkerExit(record.pid, record.exit_type, record.exit_detail)
+
+
+def current_task() -> object | None:
+    """The task that this process runs; an object of its own for each execution. None outside.
+
+    Unlike `get_runtime_context().get_task_id()` it is seen by every thread. Without it: None, as
+    outside of any task.
+    """
+    task: object | None = _find("ray._raylet", "current_task_id")
+    return task
+
+
+def session_log_folder() -> Path | None:
+    """Where the logs of this Ray session lie; None when that cannot be told."""
+    node = _find("ray._private.worker", "_global_node")  # as Ray Serve does
+    locate = getattr(node, "get_logs_dir_path", None)
+    if locate is None:
+        return None
+    folder = Path(locate())
+    return folder if folder.is_dir() else None
+
+
+def enable_token() -> None:
+    """Have Ray send this user's token, if there is one: it reads the setting when it is loaded.
+
+    Without Ray's function, which is new in 2.59: nothing, because an older Ray asks for a token
+    only where RAY_AUTH_MODE is set, which is in the environment then.
+    """
+    enable = _find(
+        "ray._private.authentication.authentication_token_setup",
+        "maybe_enable_token_auth_if_token_available",
+    )
+    if enable is not None:
+        enable(warn_if_disabled=False)
+
+
+def _state_accessor(state: Any) -> Any:
+    """Ray's way to the tables of its GCS."""
+    if hasattr(state, "_connect_and_get_accessor"):
+        return state._connect_and_get_accessor()
+    state._check_connected()  # Ray 2.50 and 2.51
+    return state.global_state_accessor
+
+
+def _find(module: str, name: str) -> Any:
+    """What a private module of Ray's has by that name; None if Ray lacks either."""
+    try:
+        return getattr(importlib.import_module(module), name, None)
+    except ImportError:
+        return None
