@@ -4,13 +4,14 @@
     ├── KeeperError             the answer to a request; one class per ZooKeeper code
     ├── EnsembleNotFoundError   there is no ensemble of that name
     ├── WrongContextError       a call that cannot work where it was made
+    ├── LostError               what was held, or waited for, is gone
+    │   ├── SessionExpiredError, SessionMovedError     with the session; KeeperErrors too
+    │   └── StaleTokenError     somebody with a newer fencing token was here first
     └── RecipeError             a recipe could not do what was asked
         ├── WaitTimeoutError    what was waited for did not come about in time
-        ├── LostError           what was held, or waited for, is not ours any more
         ├── DeposedError        an elected actor lost its leadership while it served a call
         ├── BrokenBarrierError  a participant left a barrier before all had come
         ├── BarrierFullError    as many have entered a barrier as it is for
-        ├── StaleTokenError     somebody with a newer fencing token was here first
         ├── InvalidValueError   a znode holds what a recipe cannot make sense of
         └── CacheFullError      a subtree has more znodes than its cache may hold
 
@@ -26,6 +27,7 @@ from raykeeper.znodes.errors import (
     ConnectionLossError,
     InvalidAclError,
     KeeperError,
+    LostError,
     MarshallingError,
     NoAuthError,
     NoChildrenForEphemeralsError,
@@ -52,9 +54,9 @@ __all__ = [
     "error_for",
     "EnsembleNotFoundError",
     "WrongContextError",
+    "LostError",
     "RecipeError",
     "WaitTimeoutError",
-    "LostError",
     "DeposedError",
     "BrokenBarrierError",
     "BarrierFullError",
@@ -112,14 +114,6 @@ class WaitTimeoutError(RecipeError, TimeoutError):
     """
 
 
-class LostError(RecipeError):
-    """Raised when what was held is not held any more, or a place among those who wait is gone.
-
-    Somebody deleted its znode, or the session ended. The caller must assume that others have acted
-    in between, and must not go on with what the lock protected.
-    """
-
-
 class DeposedError(RecipeError):
     """Raised when an elected actor died or was deposed while it served a call.
 
@@ -144,7 +138,7 @@ class BarrierFullError(RecipeError):
     """
 
 
-class StaleTokenError(RecipeError):
+class StaleTokenError(LostError):
     """Raised when somebody with a newer fencing token has used what is guarded.
 
     The caller lost its lock some time ago; nothing was done. It must stop.

@@ -33,7 +33,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from raykeeper.client.effects import Answer
-from raykeeper.client.errors import KeeperError, RecipeError, WaitTimeoutError
+from raykeeper.client.errors import KeeperError, RayKeeperError, WaitTimeoutError
 from raykeeper.client.flow_tokens import AnswerToken, Batch
 from raykeeper.client.outstanding import Ask
 from raykeeper.client.results import result_of
@@ -483,7 +483,7 @@ class Run:
         self._ended()
         if self._owner is not None:
             self._owner.fail(error)
-        elif not isinstance(error, Abandoned | KeeperError | RecipeError):
+        elif not isinstance(error, Abandoned | RayKeeperError):
             self._flows.host.report(error)
         self._flows.remove_leaving(self)
         self.done.ring()

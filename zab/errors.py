@@ -2,6 +2,7 @@
 
     RayKeeperError
     ├── KeeperError           what a client sees, one class per ZooKeeper code (znodes/errors.py)
+    ├── LostError             what a client held is gone (znodes/errors.py)
     ├── EnsembleNotFoundError, WrongContextError           before a request (client/errors.py)
     ├── ConfigError, PlacementError, NoLeaderError, …      of launching and running (clusters/)
     ├── StorageError          a data folder cannot be used (actors/disk/storage_errors.py)

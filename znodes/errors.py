@@ -72,6 +72,15 @@ class KeeperError(RayKeeperError):
         return (_rebuild, (type(self), self.path, self.detail, self.definite), self.__dict__)
 
 
+class LostError(RayKeeperError):
+    """Raised when what was held is held no more, or a place among those who wait is gone.
+
+    Its znode was deleted, or the session ended: SessionExpiredError and SessionMovedError are
+    LostErrors too. The caller must assume that others have acted in between, and must not go on
+    with what the lock protected.
+    """
+
+
 def _rebuild(kind: type[KeeperError], path: str, detail: str, definite: bool) -> KeeperError:
     return kind(path, detail, definite=definite)
 
@@ -160,7 +169,7 @@ class NotEmptyError(KeeperError):
     meaning = "znode has children"
 
 
-class SessionExpiredError(KeeperError):
+class SessionExpiredError(KeeperError, LostError):
     """The session has ended; its ephemerals are gone and the handle is of no more use."""
 
     code = Code.SESSION_EXPIRED
@@ -181,7 +190,7 @@ class AuthFailedError(KeeperError):
     meaning = "authentication failed"
 
 
-class SessionMovedError(KeeperError):
+class SessionMovedError(KeeperError, LostError):
     """The session has been taken over by another connection."""
 
     code = Code.SESSION_MOVED

@@ -30,8 +30,7 @@ from raykeeper.client.errors import (
     BadArgumentsError,
     BrokenBarrierError,
     InvalidValueError,
-    KeeperError,
-    RecipeError,
+    RayKeeperError,
 )
 from raykeeper.client.flows import Abandoned, Bell, Flow, Wait
 from raykeeper.client.ray_tools.tool import Entered
@@ -219,7 +218,7 @@ def finish(meeting: Meeting[Any]) -> Flow[None]:
                     break
                 raise broken
             yield Wait((bell,))
-    except (Abandoned, KeeperError, RecipeError):
+    except (Abandoned, RayKeeperError):
         meeting.broken._forget(bell)
         yield from leave([], [(path, WatchKind.DATA, bell)])
         raise

@@ -9,7 +9,7 @@ import threading
 from contextlib import suppress
 
 from raykeeper.client.client import Client
-from raykeeper.client.errors import KeeperError, RecipeError
+from raykeeper.client.errors import RayKeeperError
 from raykeeper.client.flows import Flow, Fork, Tell
 from raykeeper.client.recipes.election import Election, Leader
 from raykeeper.client.states import ClientState
@@ -58,7 +58,7 @@ class LeaderView:
         yield Fork(self._tell_end())
 
     def _tell_end(self) -> Flow[None]:
-        with suppress(KeeperError, RecipeError):  # why it is over
+        with suppress(RayKeeperError):  # why it is over
             yield from self._observation._wait_until(lambda: self._observation.is_over)
         yield Tell(self._wake)
 

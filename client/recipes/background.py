@@ -13,7 +13,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
-from raykeeper.client.errors import KeeperError, RecipeError, SessionExpiredError
+from raykeeper.client.errors import KeeperError, RayKeeperError, RecipeError, SessionExpiredError
 from raykeeper.client.flows import Abandoned, Bell, Flow, Fork, Run, Tell, Wait
 from raykeeper.client.recipes.recipe import Awaited, Blocking, FlowRunner, K, Recipe, operation
 from raykeeper.client.recipes.steps import give_up_after
@@ -113,7 +113,7 @@ class Background(Recipe[K]):
         yield from self._start()
         try:
             yield from self._wait_until(is_so)
-        except (Abandoned, KeeperError, RecipeError):
+        except (Abandoned, RayKeeperError):
             yield from self._release()
             raise
 

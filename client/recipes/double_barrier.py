@@ -37,11 +37,11 @@ from raykeeper.client.errors import (
     BadVersionError,
     BarrierFullError,
     BrokenBarrierError,
-    KeeperError,
     LostError,
     NodeExistsError,
     NoNodeError,
     NotEmptyError,
+    RayKeeperError,
     RecipeError,
 )
 from raykeeper.client.flows import Abandoned, Bell, Flow, Wait
@@ -186,7 +186,7 @@ class DoubleBarrier(Recipe[K]):
                 yield from self._break(entered.round)
             else:
                 yield from self._vacate(entered)
-        except (KeeperError, RecipeError):
+        except RayKeeperError:
             pass  # there is no place any more, or it goes with the session
         yield from leave([], [(self._round, WatchKind.DATA, entered._bell)])
 
@@ -202,7 +202,7 @@ class DoubleBarrier(Recipe[K]):
             yield from self._break(entered.round)  # nobody is left of those who came before
         try:
             yield from self._wait_until_open(entered, names)
-        except (Abandoned, KeeperError, RecipeError):
+        except (Abandoned, RayKeeperError):
             yield from self._withdraw(entered)
             raise
         if self._entered is not None:  # by a call beside this one, as by one that was given up
@@ -265,7 +265,7 @@ class DoubleBarrier(Recipe[K]):
                     yield from self._break(entered.round, GATHERING)
                 else:
                     yield Wait((entered._bell, near))
-        except (Abandoned, KeeperError, RecipeError):
+        except (Abandoned, RayKeeperError):
             yield from leave([], _set(watched, near))
             raise
         if _set(watched, near):
@@ -316,7 +316,7 @@ class DoubleBarrier(Recipe[K]):
             is_last = yield from (self._go_out(entered) if self._aborts else self._vacate(entered))
             while not is_last and not (yield from self._is_over(entered)):
                 yield Wait((entered._bell,))
-        except (Abandoned, KeeperError, RecipeError):
+        except (Abandoned, RayKeeperError):
             yield from self._withdraw(entered)
             yield from leave([Transaction([], [Delete(self._mark(entered), ANY_VERSION)], [])])
             raise

@@ -25,8 +25,8 @@ from msgspec import Struct
 
 from raykeeper.client.errors import (
     InvalidValueError,
-    KeeperError,
     LostError,
+    RayKeeperError,
     RecipeError,
 )
 from raykeeper.client.flows import Abandoned, Bell, Flow, Wait
@@ -141,7 +141,7 @@ class Election(Holding[K, Leadership[K]]):
         yield from wait_in_line(place, before_me)
         try:
             place.epoch = yield from _raise_epoch(self.path, place)
-        except (KeeperError, RecipeError):
+        except RayKeeperError:
             yield from leave([place._removal()])
             raise
         return (yield from keep(place))
@@ -212,7 +212,7 @@ class Observation(Background[K]):
                     yield from self._call_user(self._callback, leader)
                     self._changed.ring()
                 yield Wait((bell,))
-        except (Abandoned, KeeperError, RecipeError):
+        except (Abandoned, RayKeeperError):
             yield from leave([], [(path, WatchKind.DATA, bell) for path in sorted(watched)])
             raise
 

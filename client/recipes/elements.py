@@ -21,7 +21,7 @@ from raykeeper.client.errors import (
     LostError,
     NodeExistsError,
     NoNodeError,
-    RecipeError,
+    RayKeeperError,
 )
 from raykeeper.client.flows import Abandoned, Bell, Flow, Wait
 from raykeeper.client.outstanding import Query
@@ -215,7 +215,7 @@ class Elements(Recipe[K]):
                 yield Wait((*bells.values(), place._bell))
                 if place._bell.is_rung and not (yield from place._look_again()):
                     raise LostError(f"somebody deleted {place.path} while it waited")
-        except (Abandoned, KeeperError, RecipeError):
+        except (Abandoned, RayKeeperError):
             yield from leave([place._removal()], _still_set(bells))
             raise
         yield from leave([place._removal()], _still_set(bells))

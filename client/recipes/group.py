@@ -24,7 +24,7 @@ from raykeeper.client.errors import (
     KeeperError,
     LostError,
     NodeExistsError,
-    RecipeError,
+    RayKeeperError,
 )
 from raykeeper.client.flows import Abandoned, Bell, Flow, Together, Wait
 from raykeeper.client.outstanding import Query
@@ -281,7 +281,7 @@ class GroupWatch(Background[K]):
                     self._changed.ring()
                 yield Wait((followed.bell,))
                 yield from followed.catch_up()
-        except (Abandoned, KeeperError, RecipeError):
+        except (Abandoned, RayKeeperError):
             yield from followed.forget()
             raise
 

@@ -14,7 +14,7 @@ import threading
 from types import TracebackType
 from typing import Any, Generic, Protocol, TypeVar
 
-from raykeeper.client.errors import KeeperError, LostError, RecipeError
+from raykeeper.client.errors import KeeperError, LostError, RayKeeperError, RecipeError
 from raykeeper.client.flows import Abandoned, Bell, Flow, Fork, Request, Wait
 from raykeeper.client.recipes.recipe import Awaited, Blocking, FlowRunner, K, Recipe, operation
 from raykeeper.client.recipes.steps import give_up_after, look, removal, unwatch
@@ -171,7 +171,7 @@ class Held(Recipe[K]):
         """Give it back, for somebody who did not wait for it."""
         try:
             yield from self._release_or_raise()
-        except (KeeperError, RecipeError):
+        except RayKeeperError:
             return  # it is gone already, or goes with the session
 
     def _look_again(self) -> Flow[bool]:

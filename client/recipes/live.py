@@ -16,7 +16,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
-from raykeeper.client.errors import KeeperError, RecipeError
+from raykeeper.client.errors import KeeperError, RayKeeperError
 from raykeeper.client.flows import Flow, Tell
 from raykeeper.client.recipes.recipe import Awaited, Blocking, FlowRunner, K, Recipe, operation
 
@@ -144,7 +144,7 @@ class Live(Following[K], Generic[K, V]):
             if isinstance(state, Exception):
                 raise state
             made = None if state is None else self._made_of(state)
-        except (RecipeError, KeeperError) as error:
+        except RayKeeperError as error:
             self._error = error
             return partial(self._on_error, error) if self._on_error else _nothing
         before, self._told = self._told, made

@@ -16,7 +16,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from raykeeper.client.errors import LostError, RecipeError
+from raykeeper.client.errors import LostError, RayKeeperError
 from raykeeper.client.flows import Abandoned, Bell, Flow, Together, Wait
 from raykeeper.client.outstanding import Query
 from raykeeper.client.recipes.holding import Held, Holding, keep
@@ -141,7 +141,7 @@ def wait_in_line(place: Held[Any], blocker: Callable[[list[str], str], str | Non
             if place._bell.is_rung:
                 is_there = yield from place._look_again()
             names = yield from children(path)
-    except (Abandoned, KeeperError, RecipeError):
+    except (Abandoned, RayKeeperError):
         yield from leave([place._removal()], watched)
         raise
 

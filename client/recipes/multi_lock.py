@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from raykeeper.client.errors import BadArgumentsError, LostError, RecipeError
+from raykeeper.client.errors import BadArgumentsError, LostError, RayKeeperError
 from raykeeper.client.flows import Abandoned, Bell, Flow, Wait
 from raykeeper.client.recipes.holding import Held, Holding, Loss, keep
 from raykeeper.client.recipes.lock import Contender, Lock
@@ -80,7 +80,7 @@ class MultiHeld(Recipe[K]):
             return
         self._is_released = True
         self._released.ring()
-        errors: list[KeeperError | RecipeError] = []
+        errors: list[RayKeeperError] = []
         for part in reversed(self.parts):
             try:
                 yield from part._release_or_raise()
@@ -96,7 +96,7 @@ class MultiHeld(Recipe[K]):
         """Give them back, for somebody who did not wait for them."""
         try:
             yield from self._release_or_raise()
-        except (KeeperError, RecipeError):
+        except RayKeeperError:
             return
 
     def _guard(self) -> Flow[None]:
@@ -178,7 +178,7 @@ class MultiLock(Holding[K, MultiHeld[K]]):
                 parts.append((yield from flow))
                 for part in parts:
                     part.lost.check()
-        except (Abandoned, KeeperError, RecipeError):
+        except (Abandoned, RayKeeperError):
             for part in reversed(parts):
                 yield from part._release()
             raise

@@ -30,7 +30,6 @@ from raykeeper.client.errors import (
     NodeExistsError,
     NoNodeError,
     RayKeeperError,
-    RecipeError,
 )
 from raykeeper.client.flows import Bell, Flow, Tell, Together, Wait
 from raykeeper.client.recipes.background import Startable
@@ -173,14 +172,14 @@ class Partitioner(Startable[K]):
                     yield from self._settle(membership)
                     if not self.is_closed:
                         yield Wait((self._followed.bell, self._bell))
-            except (KeeperError, RecipeError) as error:
+            except RayKeeperError as error:
                 failure = error
             yield from membership._release()  # the others may have what is free from now on
             while self._mine:
                 yield from self._settle(None)
                 if self._mine:
                     yield Wait((self._followed.bell, self._bell))
-        except (KeeperError, RecipeError) as error:
+        except RayKeeperError as error:
             failure = error
             yield from self._lose(list(self._mine.values()))
         self._has_share = False

@@ -35,7 +35,7 @@ from raykeeper.client.errors import (
     KeeperError,
     LostError,
     NoNodeError,
-    RecipeError,
+    RayKeeperError,
 )
 from raykeeper.client.flows import Abandoned, Flow, Fork, Request, Together
 from raykeeper.client.outstanding import Query
@@ -133,7 +133,7 @@ class Published(Recipe[K]):
                 yield from self._write(part)
                 made += [each.path for each in part]
             yield from self._name_it(marker, _Ready(stat.czxid, name, len(checked)))
-        except (Abandoned, KeeperError, RecipeError) as error:
+        except (Abandoned, RayKeeperError) as error:
             # What may be named by now must stay. If it is not, others clear it away without marker.
             is_known = not isinstance(error, KeeperError) or error.definite
             doomed = reversed(made) if is_known else ()
@@ -232,7 +232,7 @@ class Published(Recipe[K]):
             for name in versions.names:
                 if name != ready.znode and name.partition("-")[2] not in at_work:
                     yield from self._delete(join(self._versions, name))
-        except (KeeperError, RecipeError):
+        except RayKeeperError:
             return  # what is left, the next publication clears away
 
     def _delete(self, version: str) -> Flow[None]:

@@ -18,7 +18,7 @@ Python: `threading.RLock`. Curator: `InterProcessMutex`, which is always reentra
 from collections.abc import Callable
 from typing import Any, Generic
 
-from raykeeper.client.errors import LostError, RecipeError
+from raykeeper.client.errors import LostError, RayKeeperError
 from raykeeper.client.flows import Abandoned, Bell, Flow, Wait
 from raykeeper.client.recipes.holding import Held, Holding, caller
 from raykeeper.client.recipes.lock import PREFIX, Contender, Lock, contenders
@@ -153,7 +153,7 @@ class ReentrantLock(Holding[K, ReentrantHeld[K]]):
             share = self._shares.begin(owner)
             try:
                 share.settled((yield from self._lock._acquire()))
-            except (Abandoned, KeeperError, RecipeError):
+            except (Abandoned, RayKeeperError):
                 share.settled(None)
                 raise
         root = share.root

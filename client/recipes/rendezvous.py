@@ -32,6 +32,7 @@ from raykeeper.client.errors import (
     KeeperError,
     LostError,
     NoNodeError,
+    RayKeeperError,
     RecipeError,
 )
 from raykeeper.client.flows import Abandoned, Flow, Together, Wait
@@ -97,8 +98,11 @@ class Break(Loss[K]):
         """Do nothing while nobody has left.
 
         Raises:
-            BrokenBarrierError: somebody has left or died, or the session of this one is over.
+            LostError: the session of this one is over.
+            BrokenBarrierError: somebody has left or died.
         """
+        if self._client._is_lost():
+            raise LostError(f"{self._what} is lost with the session")
         if self.is_set():
             raise BrokenBarrierError(f"{self._what} is broken")
 
@@ -219,7 +223,7 @@ class Rendezvous(Holding[K, Meeting[K]]):
             try:
                 if (yield from self._meet(meeting, watched)):
                     return (yield from keep(meeting))
-            except (Abandoned, KeeperError, RecipeError):
+            except (Abandoned, RayKeeperError):
                 yield from self._go(meeting, watched)
                 raise
             # It has met, but the meeting was over before it looked: it comes anew.

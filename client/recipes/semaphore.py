@@ -29,6 +29,7 @@ from raykeeper.client.errors import (
     BadVersionError,
     LostError,
     NoNodeError,
+    RayKeeperError,
     RecipeError,
 )
 from raykeeper.client.flows import Abandoned, Bell, Flow, Request, Together, Wait
@@ -110,7 +111,7 @@ class Semaphore(Holding[K, Held[K]]):
         line = _Line(place, self.permits)
         try:
             yield from line.wait()
-        except (Abandoned, KeeperError, RecipeError):
+        except (Abandoned, RayKeeperError):
             yield from leave([place._removal()], line.watches())
             raise
         yield from leave([], line.watches())

@@ -18,7 +18,11 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta, Struct
 
-from raykeeper.client.errors import BadArgumentsError, KeeperError, LostError, RecipeError
+from raykeeper.client.errors import (
+    BadArgumentsError,
+    LostError,
+    RayKeeperError,
+)
 from raykeeper.client.flows import Abandoned, Flow, Tell, Wait
 from raykeeper.client.recipes.background import Startable
 from raykeeper.client.recipes.followed import Entry, Followed
@@ -251,7 +255,7 @@ class ServiceDiscovery(Startable[K]):
                 self._changed.ring()
                 yield Wait((followed.bell,))
                 yield from followed.catch_up()
-        except (Abandoned, KeeperError, RecipeError):
+        except (Abandoned, RayKeeperError):
             yield from followed.forget()
             raise
 

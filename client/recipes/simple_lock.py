@@ -13,7 +13,7 @@ Paper: section 2.4, "Simple Locks", with its herd effect.
 
 from typing import Any
 
-from raykeeper.client.errors import LostError, NodeExistsError, RecipeError
+from raykeeper.client.errors import LostError, NodeExistsError, RayKeeperError, RecipeError
 from raykeeper.client.flows import Abandoned, Bell, Flow, Now, Wait
 from raykeeper.client.recipes.holding import Held, Holding, keep
 from raykeeper.client.recipes.lock import Contender
@@ -120,7 +120,7 @@ def _wait_until_gone(path: str, *, is_ephemeral: bool) -> Flow[None]:
             yield Wait((bell,))
             if any(event.type is EventType.DELETED for event in bell.take()):
                 return
-        except (Abandoned, KeeperError, RecipeError):
+        except (Abandoned, RayKeeperError):
             yield from leave([], [(path, WatchKind.DATA, bell)])
             raise
 

@@ -38,6 +38,7 @@ from raykeeper.client.errors import (
     NodeExistsError,
     NoNodeError,
     NotEmptyError,
+    RayKeeperError,
     RecipeError,
 )
 from raykeeper.client.flows import Abandoned, Bell, Flow, Now, Request, Together, Wait
@@ -228,7 +229,7 @@ class TwoPhaseCommit(Recipe[K]):
         bells = {self._votes: Bell(), self._present: Bell(), self.path: Bell()}
         try:
             decision = yield from self._watch_votes(bells, until)
-        except (Abandoned, KeeperError, RecipeError):
+        except (Abandoned, RayKeeperError):
             yield from leave(own, self._still_set(bells))
             raise
         yield from leave([], self._still_set(bells))
@@ -259,7 +260,7 @@ class TwoPhaseCommit(Recipe[K]):
         bells = {self.path: Bell(), self._coordinator: Bell()}
         try:
             decision = yield from self._watch_coordinator(bells)
-        except (Abandoned, KeeperError, RecipeError):
+        except (Abandoned, RayKeeperError):
             yield from leave([], self._still_set(bells))
             raise
         yield from leave([], self._still_set(bells))

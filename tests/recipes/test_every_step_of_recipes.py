@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from raykeeper.client.errors import KeeperError, LostError, RecipeError
+from raykeeper.client.errors import LostError, RayKeeperError
 from raykeeper.client.flows import Flow
 from raykeeper.client.recipes.background import Background
 from raykeeper.client.recipes.lock_queue import HeldElement
@@ -391,7 +391,7 @@ def _struck(case: Case, strike: Callable[[Stage, Member, Outcome], None], nth: i
     if bob._is_frozen:
         strike(stage, bob, outcome)
     stage.pass_time(6_000, COARSE_MS)
-    assert outcome.error is None or isinstance(outcome.error, KeeperError | RecipeError)
+    assert outcome.error is None or isinstance(outcome.error, RayKeeperError)
     if strike is _cut:
         assert outcome.error is None or isinstance(outcome.error, LostError)
     assert ephemerals(stage, bob) == []
