@@ -44,7 +44,8 @@ class Log:
             files: The file operations.
             folder: Where the segments are.
             base: The zxid before the first transaction, when there is none yet.
-            spare: What segments are made of. They have its size, unless one transaction needs more.
+            spare: What segments are made of. They have its size, which grows with each that is
+                filled, unless one transaction needs more.
             salt: Unknown to clients, so that a value cannot be taken for a batch.
         """
         self.last = base
@@ -220,6 +221,7 @@ class Log:
         salt = zlib.crc32(first.to_bytes(8, "little"), zlib.crc32(self._salt))
         self._segments.append(SegmentHeader(salt, first, previous, 0))
         self._make_tail(b"", length)
+        self._spare.grow()
 
     def _make_tail(self, content: bytes, length: int = 0) -> None:
         """Make the last segment anew with `content`, and with space for `length` bytes more."""

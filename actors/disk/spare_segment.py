@@ -1,9 +1,12 @@
 """The spare: an allocated file beside the log, from which its next segment is made.
 
 Rule D6: a full disk is met where the next spare is allocated, and then the segment that was made
-from the last one has all its space for what was accepted before. Invariants: there is at most
-one spare; a disk that is full is told (`has_room`), anything else that fails raises. ZooKeeper's
-`FilePadding` reserves nothing, and a full disk ends the server in the middle of a write.
+from the last one has all its space for what was accepted before. The first spare is small, so that
+an ensemble without load takes little; each one is twice as large as the one before, up to a bound.
+Until then the disk must have left what the largest one would take, or it counts as full: what is
+under way may be more than a small segment holds. Invariants: there is at most one spare; a disk
+that is full is told (`has_room`), anything else that fails raises. ZooKeeper's `FilePadding`
+reserves nothing, and a full disk ends the server in the middle of a write.
 
 A spare that was written to, while the log lacks the segment that its header names, is a segment
 that was acknowledged and whose new name was lost.
@@ -31,14 +34,18 @@ _LARGE = "large" + TEMP_SUFFIX
 
 
 class SpareSegment:
-    """The spare in the data folder `folder`, of `size` bytes."""
+    """The spare in the data folder `folder`."""
 
-    def __init__(self, files: FileLayer, folder: Path, size: int) -> None:
-        """There is none before `replenish`."""
+    def __init__(self, files: FileLayer, folder: Path, size: int, size_max: int) -> None:
+        """There is none before `replenish`; `grow` takes it from `size` to `size_max` bytes."""
+        assert size <= size_max, (size, size_max)
         self.size = size
+        """Of the one that is there, or else of the next one."""
         self.has_room = True
-        """Whether the last try to allocate a spare succeeded."""
+        """Whether there was a spare, and room for the largest one, when this was last tried."""
+        self._size_max = size_max
         self._files = files
+        self._folder = folder
         self._path = folder / SPARE_FILE
         self._large = folder / _LARGE
         self._fd: int | None = None
@@ -85,8 +92,24 @@ class SpareSegment:
                     self._files.remove(self._path)
                 self.has_room = False
                 return False
-        self.has_room = True
-        return True
+        self.has_room = (
+            self.size == self._size_max
+            or self._files.free_bytes(self._folder) >= self._size_max - self.size
+        )
+        return self.has_room
+
+    def grow(self) -> None:
+        """Make the next one twice as large; one that is there is given up for it.
+
+        Raises:
+            OSError: that one cannot be removed.
+        """
+        if self.size == self._size_max:
+            return
+        self.size = min(2 * self.size, self._size_max)
+        if self._fd is not None:
+            self.close()
+            self._files.remove(self._path)
 
     def take(self, size: int) -> tuple[int, Path]:
         """An allocated file of `size` bytes or that of a spare, and its path; it is the caller's.

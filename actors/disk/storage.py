@@ -90,7 +90,10 @@ class StorageLimits(Struct, frozen=True):
     """Sizes and counts of a store."""
 
     segment_bytes: int = 64 << 20
+    """Of the largest segments of the log."""
     snapshots_kept: int = 3
+    first_segment_bytes: int = 1 << 20
+    """Of the first segment after a start, if that is less; the next ones grow."""
 
 
 DEFAULT_LIMITS = StorageLimits()
@@ -112,7 +115,8 @@ class Storage:
         self._files = files
         self._promises: EpochsFile | None = None
         self._generations: Generations
-        self._spare = SpareSegment(files, folder, limits.segment_bytes)
+        first = min(limits.first_segment_bytes, limits.segment_bytes)
+        self._spare = SpareSegment(files, folder, first, limits.segment_bytes)
         self._had_room = True  # as the server was told
         self._log: Log | None = None
         self._snapshots: dict[Zxid, Zxid] = {}  # valid ones: zxid -> consistent_at

@@ -31,6 +31,8 @@ from tests.contract.store_model import (
 )
 from tests.contract.stores import FOLDER, IDENTITY, LIMITS, OWNER, DiskStore, do, prepare
 
+GROWING = StorageLimits(segment_bytes=8192, first_segment_bytes=512)
+
 
 def z(counter: int, epoch: int = 1) -> Zxid:
     return make_zxid(Epoch(epoch), counter)
@@ -112,13 +114,14 @@ def breaks(step: int) -> range:
     return range(1, 2000, step)
 
 
+@pytest.mark.parametrize("limits", [LIMITS, GROWING], ids=["fixed", "growing"])
 @pytest.mark.parametrize("loss", Loss)
-def test_power_lost_at_every_operation(loss: Loss) -> None:
+def test_power_lost_at_every_operation(loss: Loss, limits: StorageLimits) -> None:
     for number in breaks(1):
         rng = random.Random(number)
         files = formatted()
         files.on_operation = crash_at(files.operations + number)
-        possible, complete = run_until_it_breaks(files, EVERYTHING)
+        possible, complete = run_until_it_breaks(files, EVERYTHING, limits)
         if complete:
             return
         after = files.crash(loss, rng)

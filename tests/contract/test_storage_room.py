@@ -112,6 +112,57 @@ def test_without_any_room_the_store_stops_and_loses_nothing() -> None:
     storage.close()
 
 
+GROWING = StorageLimits(segment_bytes=8 * SEGMENT, first_segment_bytes=SEGMENT)
+
+
+def test_a_store_is_small_until_it_is_written_to() -> None:
+    files = FaultyFiles()
+    format_folder(FOLDER, IDENTITY, files)
+    storage, _ = open_store(FOLDER, OWNER, GROWING, has_peers=True, wall_s=1, files=files)
+    storage.perform([EPOCH_1])
+
+    def sizes() -> list[int]:
+        log = [file for file in files.paths(FOLDER) if file.name.startswith("log.")]
+        spare = FOLDER / "spare"
+        return [len(files.content(file)) // SEGMENT for file in [*log, spare] if files.exists(file)]
+
+    assert sizes() == [1]
+    seen = []
+    for counter in range(1, 99):
+        storage.perform([append(counter)])
+        if sizes() != (seen[-1] if seen else None):
+            seen.append(sizes())
+    assert seen == [[1, 2], [1, 2, 4], [1, 2, 4, 8], [1, 2, 4, 8, 8], [1, 2, 4, 8, 8, 8]]
+    storage.close()
+    # A start begins small again, with what the last segment holds.
+    storage, recovered = open_store(FOLDER, OWNER, GROWING, has_peers=True, wall_s=1, files=files)
+    assert log_of(recovered) == [z(n) for n in range(1, 99)]
+    assert sizes()[:4] == [1, 2, 4, 8]
+    assert (sizes()[-1], recovered.has_room) == (1, True)
+    storage.close()
+
+
+def test_a_store_of_small_segments_is_full_before_the_largest_would_not_fit() -> None:
+    files = FaultyFiles()
+    format_folder(FOLDER, IDENTITY, files)
+    storage, _ = open_store(FOLDER, OWNER, GROWING, has_peers=True, wall_s=1, files=files)
+    storage.perform([EPOCH_1])
+    files.capacity -= files.free_bytes(FOLDER) - 8 * SEGMENT  # beside a spare of one
+    told = storage.perform([append(1)])
+    assert told == [LogSynced(z(1))]
+    counter = 1
+    while not any(isinstance(event, RoomChanged) for event in told):
+        counter += 1
+        told = storage.perform([append(counter)])
+    assert told == [LogSynced(z(counter)), RoomChanged(False)]
+    # What was under way fits, although it is more than the segment that is written to holds.
+    more = [append(counter + n) for n in range(1, 17)]
+    assert storage.perform(more)[0] == LogSynced(z(counter + 16))
+    files.capacity += 16 * SEGMENT
+    assert storage.perform([CheckRoom()]) == [RoomChanged(True)]
+    storage.close()
+
+
 def test_a_start_with_a_spare_needs_no_more_room() -> None:
     files, storage = almost_full(segments=1)
     storage.perform([append(1)])

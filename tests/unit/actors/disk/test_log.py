@@ -37,7 +37,7 @@ def new_spare(files: FaultyFiles) -> SpareSegment:
     if not files.exists(SPARES):
         files.make_folder(SPARES)
         files.sync_folder(SPARES.parent)
-    spare = SpareSegment(files, SPARES, SEGMENT_BYTES)
+    spare = SpareSegment(files, SPARES, SEGMENT_BYTES, SEGMENT_BYTES)
     spare.remove_old(FOLDER)
     return spare
 

@@ -21,7 +21,7 @@ HEADER = encode_segment_header(SegmentHeader(7, Zxid(0x101), ZERO, 1000))
 def with_room(size: int) -> tuple[FaultyFiles, SpareSegment]:
     files = FaultyFiles()
     files.capacity = size
-    return files, SpareSegment(files, FOLDER, 1000)
+    return files, SpareSegment(files, FOLDER, 1000, 1000)
 
 
 def test_there_is_one_at_a_time() -> None:
@@ -68,6 +68,45 @@ def test_what_is_larger_than_a_spare_leaves_it_alone() -> None:
     spare.close()
     files.close(fd)
     assert files.open_files() == 0
+
+
+def test_each_is_twice_as_large_as_the_one_before() -> None:
+    files = FaultyFiles()
+    spare = SpareSegment(files, FOLDER, 100, 700)
+    sizes = []
+    for name in ("a", "b", "c", "d", "e"):
+        assert spare.replenish()
+        fd, path = spare.take(spare.size)
+        sizes.append(files.size(fd))
+        files.rename(path, FOLDER / name)
+        spare.grow()
+    assert sizes == [100, 200, 400, 700, 700]
+
+
+def test_one_that_is_too_small_gives_way_to_a_larger_one() -> None:
+    files = FaultyFiles()
+    spare = SpareSegment(files, FOLDER, 100, 700)
+    spare.replenish()
+    files.close(spare.take(150)[0])
+    spare.grow()
+    assert (spare.size, files.exists(SPARE)) == (200, False)
+    assert spare.replenish()
+    fd, path = spare.take(150)
+    assert (files.size(fd), path) == (200, SPARE)
+    spare.close()
+    files.close(fd)
+    assert files.open_files() == 0
+
+
+def test_a_small_one_needs_room_for_the_largest() -> None:
+    files = FaultyFiles()
+    files.capacity = 699
+    spare = SpareSegment(files, FOLDER, 100, 700)
+    assert not spare.replenish() and not spare.has_room
+    # It is there all the same, for what is under way.
+    assert files.content(SPARE) == bytes(100)
+    files.capacity = 700
+    assert spare.replenish() and spare.has_room
 
 
 @pytest.mark.parametrize(
