@@ -11,6 +11,8 @@ behind `self`. A coroutine function and an async generator get an `AsyncClient`.
 closed when the call ends, normally or by an error; that of a generator when it is exhausted, closed
 or dropped. An actor that is called often is better off with one session, opened in its `__init__`.
 
+With `restart_on_loss` the function is a loop that survives a lost session: see client/restart.py.
+
 contextlib: `ContextDecorator`, which can give the function nothing.
 """
 
@@ -24,6 +26,7 @@ from raykeeper.client.async_client import AsyncClient
 from raykeeper.client.client import Client
 from raykeeper.client.connect import connect
 from raykeeper.client.errors import BadArgumentsError
+from raykeeper.client.restart import checked_delay, restarted, restarted_async
 
 R = TypeVar("R")
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
@@ -36,6 +39,8 @@ def with_session(
     timeout_s: float = 30.0,
     *,
     parameter: str = "client",
+    restart_on_loss: bool = False,
+    restart_delay_max_s: float = 5.0,
     **options: Any,
 ) -> Callable[[Callable[..., R]], Callable[..., R]]:
     """Open a session with the ensemble `name` for each call of a function, which gets the client.
@@ -47,20 +52,35 @@ def with_session(
         session_timeout_s: How long the session outlives silence.
         timeout_s: How long the opening, and each request, may take.
         parameter: That of the function which is the client's. Callers do not see it.
+        restart_on_loss: Call the function again, with a new session and the same arguments, when it
+            raises LostError, or the ensemble does not answer: ConnectionLossError,
+            OperationTimeoutError. Whatever else it raises is raised, and so is the
+            EnsembleNotFoundError of the first call.
+        restart_delay_max_s: Of the pauses between calls, which grow from 0.1 s to this.
         **options: The others of `connect`.
 
     Raises:
-        BadArgumentsError: when it decorates: the function has no such parameter.
+        BadArgumentsError: when it decorates: the function has no such parameter, or is a generator
+            that is to be called again.
     """
+    delay_max_s = checked_delay(restart_delay_max_s)
     settings = {"session_timeout_s": session_timeout_s, "timeout_s": timeout_s, **options}
 
     def decorate(function: Callable[..., R]) -> Callable[..., R]:
         place = _place_of(parameter, function)
-        if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        is_async = inspect.iscoroutinefunction(function)
+        if restart_on_loss and (
+            inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
+        ):
+            raise BadArgumentsError("", f"{function!r} is a generator, which is not called again")
+        if is_async or inspect.isasyncgenfunction(function):
             call = _awaited(function, place, lambda: AsyncClient.connect(name, **settings))
         else:
             call = _blocking(function, place, lambda: connect(name, **settings))
         functools.update_wrapper(call, function)
+        if restart_on_loss:
+            again = restarted_async if is_async else restarted
+            call = functools.update_wrapper(again(call, delay_max_s), function)
         # Ray checks arguments against this, in a class against what is wrapped if that is known.
         signature = inspect.signature(function)
         seen = [each for each in signature.parameters.values() if each.name != parameter]
