@@ -7,7 +7,7 @@ repeated by another launch at the same time: folders are formatted once, actors 
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -38,7 +38,7 @@ from raykeeper.clusters.placement import (
     Seat,
     place,
 )
-from raykeeper.clusters.survey import ask_nodes, on_node, prepare_folder
+from raykeeper.clusters.survey import ask_nodes, on_node, prepare_folder, write_record
 from raykeeper.zab.ids import Millis, ServerId
 from raykeeper.znodes.acl import Identity
 
@@ -62,7 +62,9 @@ def launch(
 
     An ensemble that runs is attached, one that is partly dead is completed. A server starts where
     its disk is. Folders are formatted only for an ensemble that no node holds anything of; a
-    single folder that is missing is made anew, and its server gets its vote from the others. Ray
+    single folder that is missing is made anew, and its server gets its vote from the others. While
+    a node or a folder cannot be read, nothing is formatted: the others start if they are a
+    majority, and the log names what was not read. Ray
     is started, for as long as this process lives, if the process has none and none runs here.
 
     Args:
@@ -84,10 +86,11 @@ def launch(
         _log.warning(warning)
     join_or_start_ray()
     running = _running(resolved)
+    refused: dict[ServerId, str] = {}
     if len(running) < resolved.servers + resolved.observers:
-        _start_missing(resolved, running)
+        refused = _start_missing(resolved, running)
     ensemble = Ensemble(resolved.name)
-    _wait_until_ready(resolved, deadline)
+    _wait_until_ready(resolved, refused, deadline)
     ensemble.wait_for_leader(max(0.0, deadline - time.monotonic()))
     return ensemble
 
@@ -128,7 +131,8 @@ def _running(config: EnsembleConfig) -> dict[ServerId, ReplicaDescription | None
 
 def _start_missing(
     config: EnsembleConfig, running: dict[ServerId, ReplicaDescription | None]
-) -> None:
+) -> dict[ServerId, str]:
+    """Start what is found or may be formatted; returns why each of the others is not started."""
     described = [answer for answer in running.values() if answer is not None]
     nodes = ask_nodes(config.data_dir, config.name)
     at = {server: "" if a is None else a.node_id for server, a in running.items()}
@@ -136,10 +140,14 @@ def _start_missing(
     plan = place(config, nodes, at, uuid)
     for warning in plan.warnings:
         _log.warning(warning)
+    if not plan.seats and not plan.records:
+        return plan.refused
     uuid = _format(config, plan, nodes)
+    _rewrite_records(config, plan, uuid)
     for seat in plan.seats:
         node_id, pin = _location(config, seat, nodes)
         start_replica(_replica_config(config, uuid, seat.server_id), node_id, pin)
+    return plan.refused
 
 
 def _format(config: EnsembleConfig, plan: Plan, nodes: Sequence[NodeReport]) -> str:
@@ -183,6 +191,16 @@ def _prepare(
     return uuid
 
 
+def _rewrite_records(config: EnsembleConfig, plan: Plan, uuid: str) -> None:
+    record = EnsembleRecord(uuid, config.servers)
+    for node_id in plan.records:
+        try:
+            ray.get(on_node(node_id, write_record, config.data_dir, config.name, record))
+        except (StorageError, ray.exceptions.RayError) as error:
+            # The servers do without it; the next launch tries again.
+            _log.warning("the record was not written: %s", getattr(error, "cause", error))
+
+
 def _location(
     config: EnsembleConfig, seat: Seat, nodes: Sequence[NodeReport]
 ) -> tuple[str | None, dict[str, Any] | None]:
@@ -197,10 +215,12 @@ def _location(
     return seat.node_id, None
 
 
-def _wait_until_ready(config: EnsembleConfig, deadline: float) -> None:
+def _wait_until_ready(
+    config: EnsembleConfig, refused: Mapping[ServerId, str], deadline: float
+) -> None:
     """Wait until a majority has read its disk, and a little longer for the others, observers too.
 
-    A server that cannot start is told in the log: the others may do without it.
+    A server that cannot start, or is `refused`, is told in the log: the others may do without it.
 
     Raises:
         StorageError: so many cannot start that there is no majority.
@@ -215,7 +235,7 @@ def _wait_until_ready(config: EnsembleConfig, deadline: float) -> None:
         try:
             waiting[find_replica(config.name, server).ready.remote()] = server
         except ValueError:  # somebody has stopped the ensemble, or killed the server for good
-            problems[server] = _STOPPED
+            problems[server] = refused.get(server, _STOPPED)
     while waiting and len(voters & (started | set(waiting.values()))) >= majority:
         is_enough = len(voters & started) >= majority
         left_s = max(0.0, deadline - time.monotonic())

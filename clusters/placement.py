@@ -2,13 +2,14 @@
 
 A server goes where its disk is. One without a disk gets an empty folder, a founding one only when
 no server of the ensemble was ever started: any other may have promised something that is now
-forgotten. Nodes that share a file system report the same disks, known by their uuid; such a server
+forgotten. What cannot be read may hold anything: then what is found is started, and nothing is
+formatted. Nodes that share a file system report the same disks, known by their uuid; such a server
 may run on any of them. The same reports give the same plan, so that two launches at the same time
 work towards the same end.
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from enum import Enum
 
 from msgspec import Struct
@@ -48,6 +49,13 @@ class Holding(Struct, frozen=True):
     """What is wrong with the identity."""
 
 
+class UnreadableFolder(Struct, frozen=True):
+    """A folder of a server of which nobody can tell what it holds."""
+
+    server_id: ServerId
+    reason: str
+
+
 class NodeReport(Struct, frozen=True):
     """What one node says of itself and of this ensemble."""
 
@@ -56,9 +64,12 @@ class NodeReport(Struct, frozen=True):
     labels: dict[str, str]
     resources: list[str]
     record: EnsembleRecord | None = None
+    record_damage: str = ""
+    """Why the record that is there cannot be read."""
     holdings: list[Holding] = []
+    unreadable: list[UnreadableFolder] = []
     problem: str | None = None
-    """Why the rest is unknown: no answer, or an unreadable folder."""
+    """Why the rest is unknown: no answer, or the folder of the ensemble is unreadable."""
 
 
 class Format(Enum):
@@ -84,6 +95,10 @@ class Plan(Struct, frozen=True):
     seats: list[Seat]
     ensemble_uuid: str | None
     warnings: list[str]
+    refused: dict[ServerId, str] = {}
+    """Why a server is not started: it is found nowhere, and must not be formatted."""
+    records: list[str] = []
+    """Nodes whose damaged record is to be written anew."""
 
 
 def place(
@@ -100,7 +115,8 @@ def place(
         ForeignFolder: a folder belongs to another ensemble or server.
         StorageError: a server has two disks, or no identity is whole.
         ConfigError: the ensemble on the disks has another number of servers.
-        PlacementError: the nodes do not suffice, or one that may hold data did not answer.
+        PlacementError: the nodes do not suffice, or less than a majority is found and something
+            that may hold the rest cannot be read.
     """
     nodes = sorted(nodes, key=lambda node: node.node_id)
     uuid = _ensemble_uuid(config, nodes, uuid)
@@ -116,7 +132,10 @@ def place(
         for i in range(1, config.servers + config.observers + 1)
         if ServerId(i) not in running and ServerId(i) not in disks
     ]
-    _check_silent(nodes, missing)
+    found = {*running, *disks}
+    refused = _refuse(config, nodes, missing, found)
+    if refused:
+        missing = []
     loads = Counter(running.values())
     seats = []
     # Servers with a disk first: they have the least choice.
@@ -127,7 +146,10 @@ def place(
         fresh = Format.LATER if was_started else Format.FOUNDING
         seats.append(Seat(server_id, node_id, Format.KEEP if server_id in disks else fresh))
     seats.sort(key=lambda seat: seat.server_id)
-    return Plan(seats, uuid, _check_spread(config, nodes, loads, seats))
+    records = _records_to_rewrite(config, nodes, found)
+    warnings = _check_spread(config, nodes, loads, seats)
+    warnings += _unread(nodes, refused, records)
+    return Plan(seats, uuid, warnings, refused, records)
 
 
 def _ensemble_uuid(
@@ -196,14 +218,61 @@ def _disks(nodes: Sequence[NodeReport]) -> dict[ServerId, list[str]]:
     return disks
 
 
-def _check_silent(nodes: Sequence[NodeReport], missing: Sequence[ServerId]) -> None:
-    """Before anything is formatted, every node must have told what it holds."""
-    silent = [f"{node.name}: {node.problem}" for node in nodes if node.problem is not None]
-    if missing and silent:
+def _refuse(
+    config: EnsembleConfig,
+    nodes: Sequence[NodeReport],
+    missing: Sequence[ServerId],
+    found: Set[ServerId],
+) -> dict[ServerId, str]:
+    """Why each of the `missing` is not formatted; nothing when all nodes told what they hold.
+
+    Raises:
+        PlacementError: the others are no majority.
+    """
+    unknown = [f"{node.name}: {node.problem}" for node in nodes if node.problem is not None]
+    for node in nodes:
+        unknown += [f"{node.name}: {folder.reason}" for folder in node.unreadable]
+    if not any(holding.identity for node in nodes for holding in node.holdings):
+        # No identity says what the record did: something was formatted here.
+        unknown += [f"{node.name}: {node.record_damage}" for node in nodes if node.record_damage]
+    if not missing or not unknown:
+        return {}
+    why = f"but not all could tell: {'; '.join(unknown)}"
+    count = len(found & set(config.voter_ids))
+    if count <= config.servers // 2:
         raise PlacementError(
-            f"no node that answered holds server {missing[0]}, but not all could tell: "
-            + "; ".join(silent)
+            f"no node that answered holds server {', '.join(map(str, missing))}, {why}; found "
+            f"{count} of {config.servers} voting servers, which is no majority"
         )
+    return dict.fromkeys(missing, f"was not started: no node that answered holds it, {why}")
+
+
+def _records_to_rewrite(
+    config: EnsembleConfig, nodes: Sequence[NodeReport], found: Set[ServerId]
+) -> list[str]:
+    """The nodes whose record is damaged, if it is certain what it must have said."""
+    is_told = any(node.record is not None and node.holdings for node in nodes)
+    if not is_told and not found >= set(config.voter_ids):
+        return []
+    return [node.node_id for node in nodes if node.record_damage and node.holdings]
+
+
+def _unread(
+    nodes: Sequence[NodeReport], refused: Collection[ServerId], records: Collection[str]
+) -> list[str]:
+    """Warnings of what nobody could read and nobody needs now."""
+    warnings = []
+    for node in nodes:
+        warnings += [
+            f"server {folder.server_id} is found elsewhere, but not all could be read: "
+            f"{node.name}: {folder.reason}"
+            for folder in node.unreadable
+            if folder.server_id not in refused
+        ]
+        if node.record_damage:
+            outcome = "is written anew" if node.node_id in records else "counts as absent"
+            warnings.append(f"{node.name}: {node.record_damage}; it {outcome}")
+    return warnings
 
 
 def _allowed(config: EnsembleConfig, nodes: Sequence[NodeReport], server_id: ServerId) -> list[str]:

@@ -4,7 +4,6 @@ The functions run on the nodes; a task that cannot be placed on its node within 
 reported as a node that does not answer.
 """
 
-import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +12,7 @@ from uuid import uuid4
 
 import msgspec
 import ray
+from msgspec import Struct
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from raykeeper.actors.disk.file_layer import OS_FILES
@@ -23,7 +23,12 @@ from raykeeper.actors.disk.storage_errors import (
     StorageError,
     storage_errors,
 )
-from raykeeper.clusters.placement import EnsembleRecord, Holding, NodeReport
+from raykeeper.clusters.placement import (
+    EnsembleRecord,
+    Holding,
+    NodeReport,
+    UnreadableFolder,
+)
 from raykeeper.zab.errors import MALFORMED, RayKeeperError
 from raykeeper.zab.ids import ServerId
 
@@ -31,6 +36,15 @@ RECORD_FILE = "ensemble.json"
 _TIMEOUT_S = 30.0
 _FORMAT_TIMEOUT_S = 10.0
 _POLL_S = 0.02
+
+
+class DiskContents(Struct, frozen=True):
+    """What the disk of a node says of an ensemble; the fields are those of `NodeReport`."""
+
+    record: EnsembleRecord | None
+    record_damage: str
+    holdings: list[Holding]
+    unreadable: list[UnreadableFolder]
 
 
 def server_folder(data_dir: str, ensemble: str, server_id: ServerId) -> Path:
@@ -59,7 +73,7 @@ def _report(node: dict[str, Any], ref: "ray.ObjectRef[Any]") -> NodeReport:
         resources=sorted(node["Resources"]),
     )
     try:
-        record, holdings = ray.get(ref, timeout=0)
+        found: DiskContents = ray.get(ref, timeout=0)
     except RayKeeperError as error:
         problem = str(getattr(error, "cause", error))
     except ray.exceptions.GetTimeoutError:
@@ -68,7 +82,7 @@ def _report(node: dict[str, Any], ref: "ray.ObjectRef[Any]") -> NodeReport:
     except ray.exceptions.RayError as error:
         problem = type(error).__name__
     else:
-        return msgspec.structs.replace(empty, record=record, holdings=holdings)
+        return msgspec.structs.replace(empty, **msgspec.structs.asdict(found))
     return msgspec.structs.replace(empty, problem=problem)
 
 
@@ -83,29 +97,42 @@ def on_node(node_id: str, function: Callable[..., Any], *args: object) -> "ray.O
     return ref
 
 
-def look_around(data_dir: str, ensemble: str) -> tuple[EnsembleRecord | None, list[Holding]]:
-    """On a node: what its disk says of the ensemble.
+def look_around(data_dir: str, ensemble: str) -> DiskContents:
+    """On a node: what its disk says of the ensemble; what cannot be read is told for each folder.
 
     Raises:
-        StorageError: a folder cannot be read.
+        StorageError: the folder of the ensemble itself cannot be read.
     """
     home = Path(data_dir).expanduser() / ensemble
     with storage_errors(home):
-        folders = sorted(home.iterdir()) if home.is_dir() else []
-    holdings = []
+        folders = _folders_in(home)
+    holdings, unreadable = [], []
     for folder in folders:
         if not folder.name.isdecimal() or str(int(folder.name)) != folder.name:
             continue
         server_id = ServerId(int(folder.name))
         try:
             identity = peek_identity(folder)
+            if identity is None:
+                _check_is_absent(folder)
         except CorruptRecord as error:
             holdings.append(Holding(server_id, str(folder), None, str(error)))
+        except StorageError as error:
+            unreadable.append(UnreadableFolder(server_id, str(error)))
         else:
             if identity is not None:
                 holdings.append(Holding(server_id, str(folder), identity))
-    record = home / RECORD_FILE
-    return _read_record(record) if record.exists() else None, holdings
+    record, damage = _peek_record(home / RECORD_FILE)
+    return DiskContents(record, damage, holdings, unreadable)
+
+
+def write_record(data_dir: str, ensemble: str, record: EnsembleRecord) -> None:
+    """On a node: note `record` in place of one that is damaged.
+
+    Raises:
+        StorageError: it cannot be written.
+    """
+    _write_record(Path(data_dir).expanduser() / ensemble / RECORD_FILE, record)
 
 
 def prepare_folder(
@@ -125,7 +152,7 @@ def prepare_folder(
     identity = _format(folder, Identity(owner, uuid4().hex, is_founding, incarnation, reason))
     record = EnsembleRecord(identity.owner.ensemble_uuid, record.servers)
     file = folder.parent / RECORD_FILE
-    if not file.exists() or _read_record(file) != record:
+    if _peek_record(file)[0] != record:
         _write_record(file, record)
     return identity
 
@@ -144,12 +171,38 @@ def _format(folder: Path, identity: Identity) -> Identity:
     return found
 
 
-def _read_record(file: Path) -> EnsembleRecord | None:
+def _folders_in(home: Path) -> list[Path]:
+    try:
+        return sorted(home.iterdir())
+    except FileNotFoundError:
+        _check_is_absent(home)
+        return []
+
+
+def _check_is_absent(path: Path) -> None:
+    """Make sure that what is not found is not behind a link: its disk may not be mounted.
+
+    Raises:
+        StorageError: the path, or a folder above it, is a link that leads nowhere.
+    """
+    for each in (path, *path.parents):
+        if each.exists():
+            return
+        if each.is_symlink():
+            raise StorageError(f"{each} is a link to {each.readlink()}, which is not there")
+
+
+def _peek_record(file: Path) -> tuple[EnsembleRecord | None, str]:
+    """The record, and why one that is there cannot be read."""
     try:
         with storage_errors(file):
-            return msgspec.json.decode(file.read_bytes(), type=EnsembleRecord)
+            content = file.read_bytes()
+    except StorageError as error:
+        return None, "" if isinstance(error.__cause__, FileNotFoundError) else str(error)
+    try:
+        return msgspec.json.decode(content, type=EnsembleRecord), ""
     except MALFORMED as error:
-        raise CorruptRecord(f"{file} on {socket.gethostname()} is damaged: {error}") from error
+        return None, f"{file} is damaged: {error}"
 
 
 def _write_record(file: Path, record: EnsembleRecord) -> None:

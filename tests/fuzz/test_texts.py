@@ -13,7 +13,6 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from raykeeper.actors.disk.storage_errors import StorageError
 from raykeeper.client import ray_address
 from raykeeper.clusters import local_head, survey
 from raykeeper.clusters.config import (
@@ -165,11 +164,9 @@ def test_records_of_ensembles(folder: Path, data: bytes) -> None:
     home.mkdir(exist_ok=True)
     (home / survey.RECORD_FILE).write_bytes(data)
     with bounded(len(data)):
-        try:
-            record, holdings = survey.look_around(str(folder), "coord")
-        except StorageError:
-            return
-    assert isinstance(record, EnsembleRecord) and holdings == []
+        found = survey.look_around(str(folder), "coord")
+    assert isinstance(found.record, EnsembleRecord) is not bool(found.record_damage)
+    assert found.holdings == [] == found.unreadable
 
 
 @examples(150)

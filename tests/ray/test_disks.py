@@ -79,12 +79,31 @@ def test_a_follower_whose_disk_fails_gets_its_vote_back(
         assert len(client.get_children("/")) >= 25
 
 
-def test_disks_that_fail_while_all_is_down(launch_one: Launch, tmp_path: Path) -> None:
+def test_disks_that_fail_while_all_is_down(
+    launch_one: Launch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     ensemble = launch_one()
     with ensemble.connect() as client:
         written(client, 0, 5)
     ensemble.shutdown()
     data = tmp_path / "data" / ensemble.name
+    # One folder that nobody can read, and what was noted beside it: the majority starts.
+    record = data / "ensemble.json"
+    record.write_text("{")
+    (data / "3").rename(data / "kept")
+    (data / "3").write_text("not a folder")
+    launch_one(ensemble.name)
+    assert "server 3 of ensemble" in caplog.text
+    assert f"{data}/3/identity: Not a directory" in caplog.text
+    with ensemble.connect() as client:
+        assert client.get("/w4")[0] == bytes(200)
+    (data / "3").unlink()
+    (data / "kept").rename(data / "3")
+    assert record.read_text() == "{"
+    launch_one(ensemble.name)
+    eventually(lambda: serves_with_its_vote(ensemble, ServerId(3)))
+    assert '"servers":3' in record.read_text()
+    ensemble.shutdown()
     identity = data / "2/identity"
     identity.write_bytes(identity.read_bytes().replace(b"disk", b"disc"))
     launch_one(ensemble.name)

@@ -19,6 +19,7 @@ from raykeeper.actors.replica_config import ReplicaConfig
 from raykeeper.client import Client, ClientState
 from raykeeper.client.errors import OperationTimeoutError
 from raykeeper.clusters import ConfigError, Ensemble, NoLeaderError
+from raykeeper.clusters.placement import PlacementError
 from raykeeper.zab.ids import ServerId
 from tests.ray.conftest import Launch, eventually, new_name, role_of
 
@@ -236,8 +237,11 @@ def test_a_folder_in_use_by_another_process(launch_one: Launch, tmp_path: Path) 
 
 
 def test_a_data_folder_that_cannot_be_written(launch_one: Launch, tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match=r"/proc/data.*\(node .*\)"):
+        launch_one(new_name(), data_dir="/proc/data")
+    # What nobody can look into may hold anything.
     (tmp_path / "file").write_text("not a folder")
-    with pytest.raises(StorageError, match=r"file.*\(node .*\)"):
+    with pytest.raises(PlacementError, match=r"not all could tell: .*/file/data.*Not a directory"):
         launch_one(new_name(), data_dir=tmp_path / "file" / "data")
 
 

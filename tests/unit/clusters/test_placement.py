@@ -17,6 +17,7 @@ from raykeeper.clusters.placement import (
     Holding,
     NodeReport,
     PlacementError,
+    UnreadableFolder,
     place,
 )
 from raykeeper.zab.ids import ServerId
@@ -143,6 +144,110 @@ def test_sharing_a_node_is_told_or_refused() -> None:
         place(EnsembleConfig(placement="spread"), two, {})
 
 
+TWO = ServerId(2)
+NOT_A_FOLDER = UnreadableFolder(TWO, "/data/coord/2: Not a directory")
+SILENT = node("z", problem="does not answer")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "expected", "reasons"),
+    [
+        # A healthy majority starts; what is missing is not formatted, whoever may hold it.
+        (
+            [node("a", hold(1), hold(3), unreadable=[NOT_A_FOLDER])],
+            [(1, "a", KEEP), (3, "a", KEEP)],
+            {TWO: ["host-a: /data/coord/2: Not a directory"]},
+        ),
+        (
+            [node("a", hold(1)), node("b", hold(3)), SILENT],
+            [(1, "a", KEEP), (3, "b", KEEP)],
+            {TWO: ["host-z: does not answer"]},
+        ),
+        (
+            [node("a", hold(1)), node("b", hold(3)), node("c", unreadable=[NOT_A_FOLDER]), SILENT],
+            [(1, "a", KEEP), (3, "b", KEEP)],
+            {TWO: ["host-c: /data/coord/2: Not a directory", "host-z: does not answer"]},
+        ),
+        # No founding disk either, although no server was ever started, as far as can be seen.
+        (
+            [node("a", hold(1, started=False), hold(3, started=False), unreadable=[NOT_A_FOLDER])],
+            [(1, "a", KEEP), (3, "a", KEEP)],
+            {TWO: ["Not a directory"]},
+        ),
+        # Found elsewhere, or nothing missing: nothing is refused.
+        (
+            [node("a", hold(1), hold(2), hold(3)), node("b", unreadable=[NOT_A_FOLDER]), SILENT],
+            [(1, "a", KEEP), (2, "a", KEEP), (3, "a", KEEP)],
+            {},
+        ),
+    ],
+)
+def test_what_is_found_starts_and_what_may_be_unread_is_not_formatted(
+    nodes: list[NodeReport],
+    expected: list[tuple[int, str, Format]],
+    reasons: dict[ServerId, list[str]],
+) -> None:
+    plan = place(EnsembleConfig(), nodes, {})
+    assert [(seat.server_id, seat.node_id, seat.format) for seat in plan.seats] == expected
+    assert set(plan.refused) == set(reasons)
+    for server, words in reasons.items():
+        assert "was not started: no node that answered holds it" in plan.refused[server]
+        for each in words:
+            assert each in plan.refused[server]
+
+
+def test_servers_that_run_count_as_found() -> None:
+    broken = node("a", unreadable=[NOT_A_FOLDER])
+    plan = place(EnsembleConfig(), [broken], {ServerId(1): "a", ServerId(3): "a"}, "u")
+    assert (plan.seats, list(plan.refused)) == ([], [TWO])
+    plan = place(EnsembleConfig(), [broken], {ServerId(i): "a" for i in (1, 2, 3)}, "u")
+    assert plan.refused == {}
+    assert plan.warnings[-1] == (
+        "server 2 is found elsewhere, but not all could be read: "
+        "host-a: /data/coord/2: Not a directory"
+    )
+
+
+def test_an_observer_is_refused_like_the_others_and_needs_no_majority() -> None:
+    config = EnsembleConfig(servers=1, observers=1)
+    plan = place(config, [node("a", hold(1)), SILENT], {})
+    assert ([seat.server_id for seat in plan.seats], list(plan.refused)) == ([1], [TWO])
+
+
+DAMAGED = "ensemble.json is damaged"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "records", "outcome"),
+    [
+        # All voters are there, or another node remembers how many there are.
+        ([node("a", hold(1), hold(2), hold(3), record_damage=DAMAGED)], ["a"], "is written anew"),
+        (
+            [
+                node("a", hold(1), record_damage=DAMAGED),
+                node("b", hold(2), record=EnsembleRecord("u", 3)),
+                SILENT,
+            ],
+            ["a"],
+            "is written anew",
+        ),
+        # Nobody can say how many there are.
+        (
+            [node("a", hold(1), hold(2), record_damage=DAMAGED), SILENT],
+            [],
+            "counts as absent",
+        ),
+    ],
+)
+def test_a_damaged_record_counts_as_absent(
+    nodes: list[NodeReport], records: list[str], outcome: str
+) -> None:
+    plan = place(EnsembleConfig(), nodes, {})
+    assert {1, 2} <= {seat.server_id for seat in plan.seats}
+    assert plan.records == records
+    assert f"host-a: {DAMAGED}; it {outcome}" in plan.warnings
+
+
 RECORD = EnsembleRecord("u", 5)
 
 
@@ -177,10 +282,22 @@ def test_a_server_whose_identity_is_damaged_is_started_where_its_disk_is() -> No
         ),
         ([node("a", hold(4))], ConfigError, "cannot have only 3 servers"),
         ([node("a", hold(1), record=RECORD)], ConfigError, "has 5 servers (as host-a remembers)"),
+        # While something cannot be read, nothing is formatted; without a majority nothing starts.
         (
-            [node("a", hold(1), hold(2)), node("b", problem="does not answer")],
+            [node("a", hold(1)), node("b", problem="does not answer")],
             PlacementError,
-            "no node that answered holds server 3, but not all could tell: host-b: does not answer",
+            "no node that answered holds server 2, 3, but not all could tell: host-b: does not "
+            "answer; found 1 of 3 voting servers, which is no majority",
+        ),
+        (
+            [node("a", unreadable=[UnreadableFolder(TWO, "/data/coord/2: Not a directory")])],
+            PlacementError,
+            "holds server 1, 2, 3, but not all could tell: host-a: /data/coord/2: Not a directory",
+        ),
+        (
+            [node("a", record_damage="ensemble.json is damaged")],
+            PlacementError,
+            "not all could tell: host-a: ensemble.json is damaged",
         ),
     ],
 )
