@@ -26,6 +26,8 @@ from raykeeper.bench.systems.etcd import Etcd
 from raykeeper.bench.systems.raykeeper import Raykeeper
 from raykeeper.bench.systems.zookeeper import ZooKeeper
 from raykeeper.clusters.config import DEFAULTS, ConfigError, make_config
+from raykeeper.commands.consoles import make_console, print_table
+from raykeeper.commands.documents import AsJson, print_document
 
 DEFAULT_FOLDER = Path("build/bench")
 PEERS: dict[str, Callable[[], System]] = {"zookeeper": ZooKeeper, "etcd": Etcd}
@@ -52,6 +54,7 @@ COMMON: dict[str, tuple[Any, Any]] = {
     "out": (Out, DEFAULT_FOLDER),
     "scratch": (Scratch, None),
     "quick": (Quick, False),
+    "as_json": (AsJson, False),
 }
 
 
@@ -80,19 +83,31 @@ def perform(experiment: AnyExperiment, console: Console, given: Mapping[str, Any
     with Run(systems, console, scratch) as run:
         facts = results.machine_facts(run.folder)
         rows = experiment.run(run, sizes)
-    results.write_csv(out / f"{experiment.name}.csv", rows)
+    written = [out / f"{experiment.name}.csv", out / f"{experiment.name}-machine.csv"]
+    results.write_csv(written[0], rows)
+    circumstances = {**facts, **_told(sizes)}
     results.write_csv(
-        out / f"{experiment.name}-machine.csv",
-        [{"fact": name, "value": value} for name, value in {**facts, **_told(sizes)}.items()],
+        written[1], [{"fact": name, "value": value} for name, value in circumstances.items()]
     )
-    _show(console, experiment, rows)
-    written = f"{experiment.name}.csv"
     if plots.can_plot():
-        experiment.plot(out / f"{experiment.name}.png", rows)
-        written += f" and {experiment.name}.png"
+        written.append(out / f"{experiment.name}.png")
+        experiment.plot(written[-1], rows)
     else:
         console.print("no plot: matplotlib is not installed (pip install 'raykeeper[bench]')")
-    console.print(f"{written} are in {out}", highlight=False, soft_wrap=True)
+    found = list(results.ratios(rows, experiment.by, experiment.values))
+    if given["as_json"]:
+        print_document(
+            {
+                "experiment": experiment.name,
+                "circumstances": circumstances,
+                "rows": rows,
+                "ratios": [ratio._asdict() for ratio in found],
+                "files": [str(path) for path in written],
+            }
+        )
+        return
+    _show(console, experiment, rows, found)
+    console.print(f"{', '.join(path.name for path in written)} are in {out}")
 
 
 def sizes_of(experiment: AnyExperiment, given: Mapping[str, Any], *, is_quick: bool) -> Struct:
@@ -131,7 +146,7 @@ def systems_of(against: Sequence[str], links: Sequence[str], console: Console) -
             raise ConfigError(f"--against: expected {' or '.join(PEERS)}, not {name[:80]!r}")
         system = PEERS[name]()
         if reason := system.missing():
-            console.print(f"{name} is left out: {reason}", markup=False, soft_wrap=True)
+            console.print(f"{name} is left out: {reason}")
         else:
             systems.append(system)
     return systems
@@ -144,7 +159,12 @@ def _told(sizes: Struct) -> Mapping[str, results.Value]:
     }
 
 
-def _show(console: Console, experiment: AnyExperiment, rows: Sequence[Row]) -> None:
+def _show(
+    console: Console,
+    experiment: AnyExperiment,
+    rows: Sequence[Row],
+    found: Sequence[results.Ratio],
+) -> None:
     shown = [row for row in rows if row.get("kind") != "sample"]
     columns = list(dict.fromkeys(name for row in shown for name in row))
     table = Table(box=None, pad_edge=False)
@@ -152,8 +172,7 @@ def _show(console: Console, experiment: AnyExperiment, rows: Sequence[Row]) -> N
         table.add_column(column, no_wrap=True)
     for row in shown:
         table.add_row(*(_text(row.get(column, "")) for column in columns))
-    _print(console, table)
-    found = list(results.ratios(rows, experiment.by, experiment.values))
+    print_table(console, table)
     if found:
         better = "less is better" if experiment.is_less_better else "more is better"
         ratios = Table(box=None, pad_edge=False, title=f"ours in units of theirs ({better})")
@@ -162,13 +181,7 @@ def _show(console: Console, experiment: AnyExperiment, rows: Sequence[Row]) -> N
         for each in found:
             numbers = (_text(each.our_value), _text(each.their_value), f"{each.ratio:.2f}")
             ratios.add_row(each.of, each.value, each.ours, each.theirs, *numbers)
-        _print(console, ratios)
-
-
-def _print(console: Console, table: Table) -> None:
-    # Numbers that are cut off would mislead; a narrow terminal wraps the lines.
-    table.width = console.measure(table, options=console.options.update(max_width=500)).maximum
-    console.print(table, soft_wrap=True)
+        print_table(console, ratios)
 
 
 def _text(value: results.Value) -> str:
@@ -183,7 +196,7 @@ def _command_of(experiment: AnyExperiment) -> Callable[..., None]:
     """A function with an argument for each option, which is how Typer is told of them."""
 
     def command(**given: Any) -> None:
-        perform(experiment, Console(), given)
+        perform(experiment, make_console(stderr=given["as_json"]), given)
 
     hints = get_type_hints(experiment.sizes, include_extras=True)
     options = {

@@ -68,9 +68,9 @@ class Run:
         self._open = ExitStack()
         self._scratch = scratch
         self._progress = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
-            TextColumn("{task.completed}/{task.total}"),
+            TextColumn("{task.completed}/{task.total}", markup=False),
             TimeElapsedColumn(),
             console=console,
             transient=True,

@@ -1,8 +1,10 @@
 """Commanding: the command `raykeeper`.
 
-command_line.py   its commands and exit codes; loads what a command needs when it runs
-status_table.py   what `status` and `up` print
-shell.py          `raykeeper shell`
+command_line.py     its commands and exit codes
+status_report.py, demo_report.py, chaos_report.py   what they tell: a table, or a document
+shell.py            `raykeeper shell`
+consoles.py         printing texts as they are
+documents.py        printing JSON
 
-Its other commands are beside what they do: bench/command.py, clusters/demo/, clusters/chaos/.
+The experiments of `raykeeper bench` are declared in bench/command.py.
 """

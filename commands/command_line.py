@@ -1,8 +1,8 @@
 """The command `raykeeper`: up, status, down, demo, chaos, shell and bench.
 
-Exit codes: 0 it is done; 1 it failed; 2 wrong usage or settings; 3 no such ensemble, or no Ray
-cluster; 4 the ensemble does not answer or has no leader; 130 interrupted. An error is one line on
-stderr, never a traceback.
+docs/COMMAND_LINE.md lists the exit codes and the documents of `--json`. An error is one line on
+stderr, never a traceback. A command imports what it needs when it runs: Ray alone takes longer to
+load than most commands to run.
 """
 
 import gc
@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 from typer.core import TyperGroup
 
+from raykeeper.commands.consoles import make_console, print_error
+from raykeeper.commands.documents import AsJson, print_document
 from raykeeper.zab.errors import RayKeeperError
 
 if TYPE_CHECKING:
-    from raykeeper.clusters.ensemble import Ensemble, EnsembleStatus
+    from raykeeper.clusters.ensemble import Ensemble
 
 OK, FAILED, USAGE, NOT_FOUND, NO_QUORUM, INTERRUPTED = 0, 1, 2, 3, 4, 130
 
@@ -57,8 +57,8 @@ app.add_typer(
     name="bench",
     help="Measure: the paper's evaluation, and more.",
 )
-out = Console()
-err = Console(stderr=True)
+out = make_console()
+err = make_console(stderr=True)
 
 Address = Annotated[
     str | None,
@@ -78,7 +78,7 @@ def main() -> None:
     try:
         app()
     except RayKeeperError as error:
-        err.print(f"[red]error:[/red] {escape(str(error))}", highlight=False, soft_wrap=True)
+        print_error(err, error)
         sys.exit(code_of(error))
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
@@ -98,31 +98,49 @@ def up(
     observers: Annotated[int | None, typer.Option(help="Overrules the file.")] = None,
     data_dir: Annotated[str | None, typer.Option(help="Overrules the file.")] = None,
     address: Address = None,
+    as_json: AsJson = False,
 ) -> None:
     """Launch an ensemble, or complete it; start Ray on this machine if there is none."""
     from raykeeper.clusters.config import resolve_config
     from raykeeper.clusters.launch import launch
     from raykeeper.clusters.local_head import find_head, start_head
     from raykeeper.clusters.local_ray import is_ray_here
+    from raykeeper.commands.status_report import show_status, status_document
 
     given = {"name": name, "servers": servers, "observers": observers, "data_dir": data_dir}
     config = resolve_config(file, {k: v for k, v in given.items() if v is not None})
+    told = err if as_json else out
+    started_ray = None
     if address is None and find_head() is None and not is_ray_here():
-        out.print("no Ray cluster runs here; starting a head on this machine …")
-        head = start_head()
-        out.print(f"Ray runs at {head.address} until `raykeeper down --ray`", highlight=False)
+        told.print("no Ray cluster runs here; starting a head on this machine …")
+        started_ray = start_head().address
+        told.print(f"Ray runs at {started_ray} until `raykeeper down --ray`")
     _join(address)
     ensemble = launch(config)
-    _show_status(ensemble.status())
-    _tell_folder(ensemble)
+    report = ensemble.status()
+    # An ensemble that ran before need not have the folder of the settings.
+    described = ensemble.describe()
+    folder = None if described is None else str(Path(described.folder).parent)
+    if as_json:
+        document = {"started_ray": started_ray, "folder": folder, **status_document(report)}
+        print_document(document)
+        return
+    show_status(out, report)
+    if folder is not None:
+        out.print(f"data in {folder}")
 
 
 @app.command()
-def status(name: Name = None, address: Address = None) -> None:
+def status(name: Name = None, address: Address = None, as_json: AsJson = False) -> None:
     """Show the servers of an ensemble. Exits with 4 when it has no leader."""
+    from raykeeper.commands.status_report import show_status, status_document
+
     _join(address)
     report = _find(name).status()
-    _show_status(report)
+    if as_json:
+        print_document(status_document(report))
+    else:
+        show_status(out, report)
     if report.leader is None:
         raise typer.Exit(NO_QUORUM)
 
@@ -134,24 +152,31 @@ def down(
         bool, typer.Option("--ray", help="Also end the Ray that `raykeeper up` started.")
     ] = False,
     address: Address = None,
+    as_json: AsJson = False,
 ) -> None:
     """Stop an ensemble and keep its data."""
     from raykeeper.clusters.ensemble import attach, list_ensembles
     from raykeeper.clusters.local_head import find_head, stop_head
     from raykeeper.clusters.local_ray import RayNotFoundError
 
-    head = find_head()
-    if not ray:
-        _join(address)
-        _stop(_find(name))
-        return
-    if head is None:
+    head = find_head() if ray else None
+    if ray and head is None:
         raise RayNotFoundError("no Ray started by `raykeeper up` runs here")
-    _join(head.address)
-    for each in [name] if name is not None else list_ensembles():
-        _stop(attach(each))
-    stop_head(head)
-    out.print(f"ended Ray at {head.address}", highlight=False)
+    _join(address if head is None else head.address)
+    if head is None:
+        ensembles = [_find(name)]
+    else:
+        ensembles = [attach(each) for each in ([name] if name is not None else list_ensembles())]
+    told = err if as_json else out
+    for ensemble in ensembles:
+        ensemble.shutdown()
+        told.print(f"stopped ensemble {ensemble.name!r}; its data is kept")
+    if head is not None:
+        stop_head(head)
+        told.print(f"ended Ray at {head.address}")
+    if as_json:
+        ended_ray = None if head is None else head.address
+        print_document({"stopped": [each.name for each in ensembles], "ended_ray": ended_ray})
 
 
 @app.command()
@@ -160,11 +185,18 @@ def demo(
         Path | None,
         typer.Option("--input", help="Folder with text files; else the project's own documents."),
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Count words with six workers while a coordinator and a leader are killed."""
     from raykeeper.clusters.demo.run import run_demo
+    from raykeeper.commands.demo_report import counts_document, show_counts
 
-    if not run_demo(folder, out):
+    report = run_demo(folder, err if as_json else out)
+    if as_json:
+        print_document(counts_document(report))
+    else:
+        show_counts(out, report)
+    if report.wrong_files:
         raise typer.Exit(FAILED)
 
 
@@ -176,21 +208,34 @@ def chaos(
         Path | None,
         typer.Option(help="Run nothing: judge the records that a run kept in this folder."),
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Kill and freeze the processes of a throw-away ensemble under load, and judge the answers.
 
     Exits with 1 when an acknowledged write was lost or a promise broken.
     """
+    from raykeeper.clusters.chaos.run import check_settings, run_chaos
+    from raykeeper.clusters.chaos.verdict import judge_records
+    from raykeeper.commands.chaos_report import show_verdict, verdict_document
+
     if judge is not None:
-        from raykeeper.clusters.chaos.verdict import judge_records, show_verdict
-
         judgement = judge_records(judge)
-        show_verdict(out, judgement, {"records": str(judge)})
+        document = verdict_document(judgement, records=judge)
+        circumstances = {"records": str(judge)}
     else:
-        from raykeeper.clusters.chaos.run import check_settings, run_chaos
-
         settings = check_settings(minutes, random.randrange(1_000_000) if seed is None else seed)
-        judgement = run_chaos(settings, out)
+        report = run_chaos(settings, err if as_json else out)
+        judgement = report.judgement
+        document = verdict_document(
+            judgement, seed=settings.seed, faults=report.faults, records=report.records
+        )
+        each = ", ".join(f"{kind} {number}" for kind, number in sorted(report.faults.items()))
+        inflicted = f"{sum(report.faults.values())}: {each}" if each else "0"
+        circumstances = {"seed": str(settings.seed), "faults": inflicted}
+    if as_json:
+        print_document(document)
+    else:
+        show_verdict(out, judgement, circumstances)
     if not judgement.is_clean:
         raise typer.Exit(FAILED)
 
@@ -203,15 +248,18 @@ def shell(
     name: Annotated[str | None, typer.Option("--name", "-n", help="Ensemble.")] = None,
     timeout_s: Annotated[float, typer.Option(help="How long a command may take.")] = 10.0,
     address: Address = None,
+    as_json: AsJson = False,
 ) -> None:
     """Look at znodes and change them: one COMMAND, or a prompt."""
     from raykeeper.client import ClientState
-    from raykeeper.commands.shell import Shell
+    from raykeeper.commands.shell import Shell, ShellUsageError
 
+    if as_json and not command:
+        raise ShellUsageError("--json needs a COMMAND")
     _join(address)
     ensemble = _find(name)
     with ensemble.connect(timeout_s=timeout_s) as client:
-        prompt = Shell(client, out)
+        prompt = Shell(client, out, as_json=as_json)
         try:
             if not command:
                 import readline  # noqa: F401  # gives input() its history and editing
@@ -252,25 +300,6 @@ def _find(name: str | None) -> "Ensemble":
         known = list_ensembles()
         name = known[0] if len(known) == 1 else DEFAULTS.name
     return attach(name)
-
-
-def _stop(ensemble: "Ensemble") -> None:
-    ensemble.shutdown()
-    out.print(f"stopped ensemble {ensemble.name!r}; its data is kept", highlight=False)
-
-
-def _tell_folder(ensemble: "Ensemble") -> None:
-    """Where the data is: an ensemble that ran before need not have the folder of the settings."""
-    described = ensemble.describe()
-    if described is not None:
-        folder = Path(described.folder).parent
-        out.print(f"data in {folder}", markup=False, highlight=False, soft_wrap=True)
-
-
-def _show_status(report: "EnsembleStatus") -> None:
-    from raykeeper.commands.status_table import show_status
-
-    show_status(out, report)
 
 
 def code_of(error: RayKeeperError) -> int:

@@ -3,16 +3,18 @@
 ZooKeeper: `zkCli.sh`. Values are shown as text when they are UTF-8, else as Python bytes.
 """
 
+import base64
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from raykeeper.client import Client, EventType, Stat, WatchedEvent
 from raykeeper.client.errors import KeeperError, NoNodeError
+from raykeeper.commands.consoles import print_table
+from raykeeper.commands.documents import Document, print_document
 from raykeeper.zab.errors import RayKeeperError
 from raykeeper.zab.ids import Zxid, show_zxid
 
@@ -38,9 +40,10 @@ class ShellUsageError(RayKeeperError):
 class Shell:
     """Runs commands with one client. The commands are the methods `_do_<name>`."""
 
-    def __init__(self, client: Client, console: Console) -> None:
+    def __init__(self, client: Client, console: Console, *, as_json: bool = False) -> None:
         self._client = client
         self._console = console
+        self._as_json = as_json
         self._is_over = False
 
     def interact(self, read_line: Callable[[], str]) -> None:
@@ -81,7 +84,7 @@ class Shell:
         """
         name, *arguments = words
         if name == "help":
-            self._console.print("\n".join([*USAGE.values(), "quit"]), markup=False, soft_wrap=True)
+            self._console.print("\n".join([*USAGE.values(), "quit"]))
         elif name in USAGE:
             getattr(self, f"_do_{name}")(arguments)
         else:
@@ -89,13 +92,14 @@ class Shell:
 
     def _do_ls(self, arguments: list[str]) -> None:
         (path,) = _positional("ls", arguments or ["/"], 1, 1)
-        for name in sorted(self._client.get_children(path)):
-            self._console.print(name, markup=False, highlight=False, soft_wrap=True)
+        names = sorted(self._client.get_children(path))
+        self._tell({"path": path, "children": names}, *names)
 
     def _do_get(self, arguments: list[str]) -> None:
         (path,) = _positional("get", arguments, 1, 1)
-        value, _ = self._client.get(path)
-        self._console.print(shown_value(value), markup=False, highlight=False, soft_wrap=True)
+        value, stat = self._client.get(path)
+        document = {"path": path, **value_fields(value), "stat": stat_document(stat)}
+        self._tell(document, shown_value(value))
 
     def _do_stat(self, arguments: list[str]) -> None:
         (path,) = _positional("stat", arguments, 1, 1)
@@ -103,14 +107,14 @@ class Shell:
         if stat is None:
             raise NoNodeError(path)
         table = Table(box=None, show_header=False)
-        for field, value in shown_stat(stat):
-            table.add_row(field, value)
-        self._console.print(table)
+        for field, value in stat_document(stat).items():
+            table.add_row(field, "none" if value is None else str(value))
+        self._tell({"path": path, "stat": stat_document(stat)}, table)
 
     def _do_set(self, arguments: list[str]) -> None:
         path, value, *version = _positional("set", arguments, 2, 3)
         stat = self._client.set(path, value.encode(), _version("set", version))
-        self._console.print(f"version {stat.version}", highlight=False)
+        self._tell({"path": path, "stat": stat_document(stat)}, f"version {stat.version}")
 
     def _do_create(self, arguments: list[str]) -> None:
         flags, rest = _flags("create", arguments, "esp")
@@ -122,12 +126,13 @@ class Shell:
             sequence="s" in flags,
             makepath="p" in flags,
         )
-        self._console.print(real, markup=False, highlight=False, soft_wrap=True)
+        self._tell({"path": real}, real)
 
     def _do_delete(self, arguments: list[str]) -> None:
         flags, rest = _flags("delete", arguments, "r")
         path, *version = _positional("delete", rest, 1, 2)
         self._client.delete(path, _version("delete", version), recursive="r" in flags)
+        self._tell({"path": path})
 
     def _do_watch(self, arguments: list[str]) -> None:
         (path,) = _positional("watch", arguments, 1, 1)
@@ -136,12 +141,26 @@ class Shell:
     def _tell_event(self, event: WatchedEvent) -> None:
         if self._is_over:
             return  # the end of the session, which the user asked for
-        kind = event.type.name.lower() if event.type != EventType.NONE else "session lost"
-        told = f"{kind} {event.path} at {show_zxid(event.zxid)}"
-        self._console.print(told, markup=False, highlight=False, soft_wrap=True)
+        kind = event.type.name.lower() if event.type != EventType.NONE else "session_lost"
+        zxid = show_zxid(event.zxid)
+        if self._as_json:
+            print_document({"type": kind, "path": event.path, "zxid": zxid}, in_one_line=True)
+        else:
+            self._console.print(f"{kind.replace('_', ' ')} {event.path} at {zxid}")
+
+    def _tell(self, document: Document, *shown: str | Table) -> None:
+        """Print the document, or what else is shown of it."""
+        if self._as_json:
+            print_document(document)
+            return
+        for each in shown:
+            if isinstance(each, Table):
+                print_table(self._console, each)
+            else:
+                self._console.print(each)
 
     def _complain(self, text: str) -> None:
-        self._console.print(f"[red]{escape(text)}[/red]", highlight=False, soft_wrap=True)
+        self._console.print(text, style="red")
 
 
 class _Watcher:
@@ -195,21 +214,27 @@ def shown_value(value: bytes) -> str:
         return repr(value)
 
 
-def shown_stat(stat: Stat) -> Iterator[tuple[str, str]]:
+def value_fields(value: bytes) -> Document:
+    """A value in a document: a text, or base64 if it is none."""
+    try:
+        return {"value": value.decode(), "value_base64": None}
+    except UnicodeDecodeError:
+        return {"value": None, "value_base64": base64.b64encode(value).decode()}
+
+
+def stat_document(stat: Stat) -> Document:
     """The fields of a Stat with zxids as epoch:counter and times in ISO form."""
-    for field in stat.__struct_fields__:
-        value = getattr(stat, field)
-        if field in ("czxid", "mzxid", "pzxid"):
-            yield field, show_zxid(Zxid(value))
-        elif field in ("ctime", "mtime"):
-            yield (
-                field,
-                datetime.fromtimestamp(value / 1000, UTC).isoformat(timespec="milliseconds"),
-            )
-        elif field == "ephemeral_owner":
-            yield field, f"{value:#x}" if value else "none"
-        else:
-            yield field, str(value)
+    return {field: _shown_field(field, getattr(stat, field)) for field in stat.__struct_fields__}
+
+
+def _shown_field(field: str, value: int) -> str | int | None:
+    if field in ("czxid", "mzxid", "pzxid"):
+        return show_zxid(Zxid(value))
+    if field in ("ctime", "mtime"):
+        return datetime.fromtimestamp(value / 1000, UTC).isoformat(timespec="milliseconds")
+    if field == "ephemeral_owner":
+        return f"{value:#x}" if value else None
+    return value
 
 
 def _flags(command: str, arguments: list[str], known: str) -> tuple[set[str], list[str]]:

@@ -1,4 +1,4 @@
-"""`raykeeper chaos`: an ensemble of its own, a load, faults for as long as wanted, the verdict."""
+"""`raykeeper chaos`: an ensemble of its own, a load, faults for as long as wanted."""
 
 import math
 import shutil
@@ -17,7 +17,6 @@ from raykeeper.clusters.chaos.judgement import Judgement
 from raykeeper.clusters.chaos.load import LoadSettings
 from raykeeper.clusters.chaos.plan import Deed, Fault, Victim, draw_faults
 from raykeeper.clusters.chaos.round import Round
-from raykeeper.clusters.chaos.verdict import show_verdict
 from raykeeper.clusters.chaos.victims import Victims
 from raykeeper.clusters.config import ConfigError
 from raykeeper.clusters.ensemble import Ensemble
@@ -30,6 +29,16 @@ ROUND_S: Final = 120.0
 MINUTES_MAX: Final = 10_000.0
 SNAPSHOT_EVERY_TXNS: Final = 1_000
 _POLL_S = 0.1
+
+
+class ChaosReport(Struct, frozen=True):
+    """What a run came to."""
+
+    judgement: Judgement
+    faults: dict[str, int]
+    """How often each kind of fault was inflicted."""
+    records: Path | None
+    """Where records and data are kept; None when nothing is wrong."""
 
 
 class ChaosSettings(Struct, frozen=True):
@@ -53,8 +62,8 @@ def check_settings(minutes: float, seed: int) -> ChaosSettings:
     return ChaosSettings(minutes, seed)
 
 
-def run_chaos(settings: ChaosSettings, console: Console) -> Judgement:
-    """Run, print the verdict, and return it. Records are kept when it is not clean.
+def run_chaos(settings: ChaosSettings, console: Console) -> ChaosReport:
+    """Run, and show the progress on `console`. Records are kept when the verdict is not clean.
 
     Raises:
         ChaosError: the load or the ensemble failed in a way that no fault excuses.
@@ -77,16 +86,15 @@ def run_chaos(settings: ChaosSettings, console: Console) -> Judgement:
             finally:
                 ensemble.shutdown()
         keeps_records = not run.total.is_clean
-        _report(console, settings, run)
     except KeyboardInterrupt:
         keeps_records = False
         raise
     finally:
         if keeps_records:
-            console.print(f"records and data are kept in {folder}", highlight=False, soft_wrap=True)
+            console.print(f"records and data are kept in {folder}")
         else:
             shutil.rmtree(folder, ignore_errors=True)
-    return run.total
+    return ChaosReport(run.total, dict(run.faults), folder if keeps_records else None)
 
 
 class _Run:
@@ -100,7 +108,7 @@ class _Run:
         self._plan = draw_faults(settings.seed)
         self._seconds = settings.minutes * 60
         self._progress = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
@@ -168,9 +176,3 @@ class _Run:
         answers = self.total.operations + this.crowd.answers()
         text = f"{answers} operations, {self.faults.total()} faults"
         self._progress.update(self._task, description=f"{text}; {doing}" if doing else text)
-
-
-def _report(console: Console, settings: ChaosSettings, run: _Run) -> None:
-    faults = ", ".join(f"{kind} {number}" for kind, number in sorted(run.faults.items()))
-    inflicted = f"{run.faults.total()}: {faults}" if faults else "0"
-    show_verdict(console, run.total, {"seed": str(settings.seed), "faults": inflicted})

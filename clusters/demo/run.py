@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import ray
+from msgspec import Struct
 from rich.console import Console
-from rich.table import Table
 
 from raykeeper.client import Client, WatchedEvent
 from raykeeper.client.errors import KeeperError
@@ -45,8 +45,37 @@ class DemoError(RayKeeperError):
     """
 
 
-def run_demo(folder: Path | None, console: Console) -> bool:
-    """Run the job on the text files of `folder`, or on the project's own; True if it counts right.
+class FileCount(Struct, frozen=True):
+    """The words of one file, as the workers counted them."""
+
+    file: str
+    words: int
+    different: int
+    plain_words: int
+    """What a plain loop counts."""
+    is_right: bool
+    """Whether both counted each word as often."""
+
+
+class DemoReport(Struct, frozen=True):
+    """What the job came to."""
+
+    files: list[FileCount]
+    seconds: float
+
+    @property
+    def words(self) -> int:
+        """Of all files."""
+        return sum(count.words for count in self.files)
+
+    @property
+    def wrong_files(self) -> list[str]:
+        """Whose words were not counted right."""
+        return [count.file for count in self.files if not count.is_right]
+
+
+def run_demo(folder: Path | None, console: Console) -> DemoReport:
+    """Run the job on the text files of `folder`, or on the project's own; tell it on `console`.
 
     Raises:
         InputError: there is no text to count.
@@ -66,7 +95,7 @@ def run_demo(folder: Path | None, console: Console) -> bool:
             results = _Job(ensemble, folder, texts, story).run()
         finally:
             ensemble.shutdown()
-    return _report(console, texts, results, story.elapsed_s)
+    return DemoReport(list(_counts(texts, results)), story.elapsed_s)
 
 
 class _Story:
@@ -81,7 +110,7 @@ class _Story:
         return time.monotonic() - self._began
 
     def tell(self, text: str) -> None:
-        self._console.print(f"{self.elapsed_s:6.2f} s  {text}", highlight=False, soft_wrap=True)
+        self._console.print(f"{self.elapsed_s:6.2f} s  {text}")
 
 
 class _Job:
@@ -199,7 +228,7 @@ class _Job:
         os.kill(member.pid, signal.SIGKILL)
         os.kill(leader.pid, signal.SIGKILL)
         self._story.tell(
-            f"[red]killed[/red] {name}, process {member.pid}, "
+            f"killed {name}, process {member.pid}, "
             f"and server {leader.server_id}, the leader, process {leader.pid}"
         )
         killed_at = self._story.elapsed_s
@@ -220,36 +249,14 @@ class _Job:
         return found
 
 
-def _report(
-    console: Console,
-    texts: dict[str, str],
-    results: list[tuple[Task, Result]],
-    elapsed_s: float,
-) -> bool:
-    """Print the counts beside those of a plain loop over the same files; True if they agree."""
+def _counts(texts: dict[str, str], results: list[tuple[Task, Result]]) -> Iterator[FileCount]:
+    """The counts of the workers beside those of a plain loop over the same files."""
     counts: dict[str, Counter[str]] = {name: Counter() for name in texts}
     for task, result in results:
         counts[task.piece.file].update(result.words)
-    table = Table(box=None, pad_edge=False)
-    for heading in ("file", "words", "different", "plain count"):
-        table.add_column(heading, justify="left" if heading == "file" else "right")
-    wrong = []
     for name, text in texts.items():
-        plain = Counter(count_words(text))
-        if counts[name] != plain:
-            wrong.append(name)
-        verdict = "the same" if counts[name] == plain else f"[red]{plain.total()}[/red]"
-        table.add_row(name, str(counts[name].total()), str(len(counts[name])), verdict)
-    console.print(table)
-    total = sum((count.total() for count in counts.values()), 0)
-    if wrong:
-        console.print(f"[red]wrong counts[/red] in {', '.join(wrong)}", highlight=False)
-    else:
-        console.print(
-            f"{total} words, counted right in {elapsed_s:.1f} s although two processes were killed",
-            highlight=False,
-        )
-    return not wrong
+        counted, plain = counts[name], Counter(count_words(text))
+        yield FileCount(name, counted.total(), len(counted), plain.total(), counted == plain)
 
 
 @contextmanager

@@ -82,7 +82,11 @@ def test_status_without_a_leader_tells_why(
     eventually(lambda: ensemble.status().leader is None)
     code, out, _ = run("status", ensemble.name)
     assert code == 4
-    assert "no leader: heard server 2; 2 of 2 voters are needed, 1 can vote" in out
+    reason = "heard server 2; 2 of 2 voters are needed, 1 can vote"
+    assert f"no leader: {reason}" in out
+    code, out, _ = run("status", "--json", ensemble.name)
+    assert (code, json.loads(out)["leader"]) == (4, None)
+    assert json.loads(out)["reason"].startswith(reason)
     code, _, err = run("shell", "--timeout-s", "1", "-n", ensemble.name, "ls", "/")
     assert (code, len(err.splitlines())) == (4, 1)
 
@@ -118,6 +122,46 @@ def test_shell_commands(shared: Ensemble, run: Run) -> None:
     assert shell("delete", long)[0] == 0
     assert shell("delete", "-r", "/a")[0] == 0
     assert shell("ls")[1] == "zookeeper\n"
+
+
+def test_texts_are_printed_as_they_are(shared: Ensemble, run: Run) -> None:
+    text = "'raykeeper[bench]' [red]no markup[/] :smile:"
+    path = "/[red]a:smile:"
+    words = ("shell", "-n", shared.name)
+    assert run(*words, "create", path, text) == (0, f"{path}\n", "")
+    assert run(*words, "get", path)[:2] == (0, f"{text}\n")
+    assert path[1:] in run(*words, "ls")[1].splitlines()
+    assert run(*words, "ls", "[/]")[2].startswith("error: [/]: bad arguments")
+    assert run(*words, "delete", path)[0] == 0
+    code, _, err = run("status", "[bench]")
+    assert code == 3
+    assert err.startswith('error: there is no ensemble "[bench]"; ')
+
+
+def test_json(shared: Ensemble, run: Run) -> None:
+    """One document on standard output, and nothing else."""
+
+    def document(*words: str) -> Any:
+        code, out, _ = run(*words)
+        assert code == 0
+        return json.loads(out)
+
+    shell = ("shell", "--json", "-n", shared.name)
+    status = document("status", "--json", shared.name)
+    assert (status["name"], status["leader"] in (1, 2, 3)) == (shared.name, True)
+    assert [re.fullmatch(r"\d+:\d+", s["last_zxid"]) is None for s in status["servers"]] == [
+        False
+    ] * 3
+    assert document(*shell, "create", "/j", "text") == {"path": "/j"}
+    assert document(*shell, "ls", "/j") == {"path": "/j", "children": []}
+    told = document(*shell, "get", "/j")
+    assert (told["value"], told["value_base64"], told["stat"]["version"]) == ("text", None, 0)
+    assert document(*shell, "stat", "/j") == {"path": "/j", "stat": told["stat"]}
+    changed = document(*shell, "set", "/j", "more")
+    assert (changed["path"], changed["stat"]["version"]) == ("/j", 1)
+    assert document(*shell, "delete", "/j") == {"path": "/j"}
+    assert run(*shell, "get", "/j") == (1, "", "error: /j: no such znode\n")
+    assert run("shell", "--json")[:2] == (2, "")
 
 
 @pytest.mark.parametrize(
@@ -188,8 +232,13 @@ def test_up_and_down(ray_session: str, run: Run, tmp_path: Path) -> None:
     # It runs already, and where its data is.
     code, again, _ = run("up", "--name", name, "--servers", "1", "--data-dir", str(tmp_path / "e"))
     assert (code, again.splitlines()[-1]) == (0, out.splitlines()[-1])
-    code, out, _ = run("down", name)
-    assert (code, out) == (0, f"stopped ensemble '{name}'; its data is kept\n")
+    code, out, _ = run("up", "--json", "--name", name, "--servers", "1")
+    document = json.loads(out)
+    assert (code, document["name"], document["leader"]) == (0, name, 1)
+    assert (document["started_ray"], document["folder"]) == (None, f"{tmp_path}/d/{name}")
+    code, out, err = run("down", "--json", name)
+    assert (code, json.loads(out)) == (0, {"stopped": [name], "ended_ray": None})
+    assert err == f"stopped ensemble '{name}'; its data is kept\n"
     assert run("status", name)[0] == 3
 
 

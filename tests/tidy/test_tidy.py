@@ -190,14 +190,25 @@ def public_ray(path: str, tree: ast.Module) -> Iterator[str]:
         yield f"{path}:{line}: private to Ray; only links/ray_internals.py takes such"
 
 
+def plain_texts(path: str, tree: ast.Module) -> Iterator[str]:
+    """No text is read as Rich's markup: one console for all, and colors as a style."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "Console":
+            if path != "commands/consoles.py":
+                yield f"{path}:{node.lineno}: a console of its own; take make_console"
+        elif isinstance(node, ast.Constant) and MARKUP.search(str(node.value)):
+            yield f"{path}:{node.lineno}: markup in a text; give a style"
+
+
 def documented(path: str, tree: ast.Module) -> Iterator[str]:
     """Every module says what it is, except an empty `__init__`."""
     if tree.body and not ast.get_docstring(tree):
         yield f"{path}: no module docstring"
 
 
+MARKUP = re.compile(r"\[(red|green|yellow)\]")
 Rule = Callable[[str, ast.Module], Iterator[str]]
-RULES: list[Rule] = [imports, purity, sizes, prints, public_ray, documented]
+RULES: list[Rule] = [imports, purity, sizes, prints, public_ray, plain_texts, documented]
 SOURCES = sorted(p for room in ROOMS for p in (ROOT / room).rglob("*.py"))
 
 
@@ -255,6 +266,8 @@ def test_everything_else_keeps_the_sizes() -> None:
         (public_ray, "actors/a.py", "import ray\nx = ray._raylet.current_task_id"),
         (public_ray, "actors/a.py", "from ray.core.generated import gcs_pb2"),
         (public_ray, "actors/a.py", "x = import_module('ray._raylet')"),
+        (plain_texts, "bench/command.py", "console = Console()"),
+        (plain_texts, "clusters/launch.py", "x = f'[red]{y}[/red]'"),
         (documented, "zab/a.py", "x = 1"),
     ],
 )

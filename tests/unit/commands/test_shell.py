@@ -1,9 +1,10 @@
 """What the shell shows of values and Stats. Its commands run in tests/ray/test_command_line.py."""
 
 import pytest
+from msgspec.structs import replace
 
 from raykeeper.client import Stat
-from raykeeper.commands.shell import shown_stat, shown_value
+from raykeeper.commands.shell import shown_value, stat_document, value_fields
 from raykeeper.zab.ids import Epoch, Millis, make_zxid
 
 
@@ -15,19 +16,27 @@ def test_value(value: bytes, shown: str) -> None:
     assert shown_value(value) == shown
 
 
-def test_stat() -> None:
+@pytest.mark.parametrize(
+    ("value", "text", "base64"), [(b"", "", None), (b"text", "text", None), (b"\xff", None, "/w==")]
+)
+def test_a_value_in_a_document(value: bytes, text: str | None, base64: str | None) -> None:
+    assert value_fields(value) == {"value": text, "value_base64": base64}
+
+
+def test_a_stat_in_a_document() -> None:
     first, last = make_zxid(Epoch(1), 2), make_zxid(Epoch(3), 4)
     stat = Stat(first, last, Millis(0), Millis(1_500), 1, 2, 0, 255, 3, 4, last)
-    assert list(shown_stat(stat)) == [
-        ("czxid", "1:2"),
-        ("mzxid", "3:4"),
-        ("ctime", "1970-01-01T00:00:00.000+00:00"),
-        ("mtime", "1970-01-01T00:00:01.500+00:00"),
-        ("version", "1"),
-        ("cversion", "2"),
-        ("aversion", "0"),
-        ("ephemeral_owner", "0xff"),
-        ("data_length", "3"),
-        ("num_children", "4"),
-        ("pzxid", "3:4"),
-    ]
+    assert stat_document(stat) == {
+        "czxid": "1:2",
+        "mzxid": "3:4",
+        "ctime": "1970-01-01T00:00:00.000+00:00",
+        "mtime": "1970-01-01T00:00:01.500+00:00",
+        "version": 1,
+        "cversion": 2,
+        "aversion": 0,
+        "ephemeral_owner": "0xff",
+        "data_length": 3,
+        "num_children": 4,
+        "pzxid": "3:4",
+    }
+    assert stat_document(replace(stat, ephemeral_owner=0))["ephemeral_owner"] is None

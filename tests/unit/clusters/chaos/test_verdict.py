@@ -1,14 +1,11 @@
 """The verdict: what it says of a history that is sound, and of others."""
 
-from io import StringIO
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from raykeeper.clusters.chaos.history import HistoryError
-from raykeeper.clusters.chaos.judgement import Judgement
-from raykeeper.clusters.chaos.verdict import judge_records, show_verdict
+from raykeeper.clusters.chaos.verdict import judge_records
 from raykeeper.clusters.config import ConfigError
 from tests.unit.clusters.chaos.story import A, B, Story, X
 
@@ -19,12 +16,6 @@ def created() -> Story:
 
 SOUND = created().get("end", 90, 91, "u", 1, synced=True)
 LOST = created().set(B, 5, 6, "v", 5).get("end", 90, 91, "u", 1, synced=True)
-
-
-def shown(judgement: Judgement) -> str:
-    text = StringIO()
-    show_verdict(Console(file=text, width=120), judgement, {"seed": "7"})
-    return text.getvalue()
 
 
 def test_every_round_is_judged_by_itself(tmp_path: Path) -> None:
@@ -48,24 +39,3 @@ def test_damaged_records_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(b"{\n{\n")
     with pytest.raises(HistoryError, match=r"a\.jsonl:1: "):
         judge_records(tmp_path)
-
-
-def test_numbers_come_with_their_circumstances() -> None:
-    told = shown(Judgement(operations=3, unknown=1, acked_writes=2, longest_gap_ns=1_500_000_000))
-    rows = [tuple(part.strip() for part in line.split("  ", 1)) for line in told.splitlines()]
-    assert rows == [
-        ("seed", "7"),
-        ("operations", "3, 1 of them with an unknown outcome"),
-        ("acknowledged writes", "2"),
-        ("sessions", "0"),
-        ("longest gap in writes", "1.5 s"),
-        ("lost acknowledged writes", "0"),
-        ("violations", "0"),
-    ]
-
-
-def test_what_is_wrong_is_told_but_not_without_end() -> None:
-    many = [f"violation [{number}]" for number in range(100)]
-    told = shown(Judgement(lost=["lost: /x"], violations=many, undecided=["/y"]))
-    assert "undecided znodes          1, judged by all other checks only" in told
-    assert told.splitlines()[-20:] == ["lost: /x", *many[:19]]

@@ -1,28 +1,30 @@
-"""The table of `raykeeper status`."""
+"""What `status` and `up` tell of an ensemble: a table, or a document."""
 
 from collections.abc import Mapping
 
+import msgspec
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from raykeeper.clusters.ensemble import EnsembleStatus, problems_of
+from raykeeper.commands.consoles import print_table
+from raykeeper.commands.documents import Document
 from raykeeper.zab.ids import ServerId, show_zxid
 
-_WIDTH_MAX = 500
+_COLORS = {"leader": "green", "down": "red", "looking": "yellow"}
 
 
-def show_status(out: Console, report: EnsembleStatus) -> None:
+def show_status(console: Console, report: EnsembleStatus) -> None:
     """Print a table of the servers, and below it what is wrong with them."""
-    out.print(f"ensemble {report.name}", highlight=False)
+    console.print(f"ensemble {report.name}")
     table = Table(box=None, pad_edge=False)
     for heading in ("server", "role", "epoch", "zxid", "pid", "Ray node", "linked to", "clients"):
         table.add_column(heading, no_wrap=True)
     for heading in ("sessions", "znodes", "watches", "waiting"):
         table.add_column(heading, justify="right", no_wrap=True)
     for server in report.servers:
-        color = {"leader": "green", "down": "red", "looking": "yellow"}.get(server.role, "")
-        role = f"[{color}]{server.role}[/]" if color else server.role
+        role = Text(server.role, style=_COLORS.get(server.role, ""))
         if server.role == "down":
             table.add_row(str(server.server_id), role)
             continue
@@ -38,14 +40,20 @@ def show_status(out: Console, report: EnsembleStatus) -> None:
             ", ".join(f"{number} by {by}" for by, number in sorted(server.clients.items())) or "0",
             *(str(number) for number in numbers),
         )
-    # Numbers that are cut off would mislead; a narrow terminal wraps the lines.
-    table.width = out.measure(table, options=out.options.update(max_width=_WIDTH_MAX)).maximum
-    out.print(table, soft_wrap=True)
+    print_table(console, table)
     if report.leader is None:
-        out.print(f"[yellow]no leader:[/yellow] {escape(report.reason or '')}", soft_wrap=True)
+        console.print(Text("no leader:", style="yellow"), report.reason or "")
     else:
         for problem in problems_of(report.servers):
-            out.print(escape(problem), style="yellow", highlight=False, soft_wrap=True)
+            console.print(problem, style="yellow")
+
+
+def status_document(report: EnsembleStatus) -> Document:
+    """The fields of `EnsembleStatus` and `ServerStatus`; server ids as keys are texts."""
+    document = msgspec.to_builtins(report, str_keys=True)
+    for shown, server in zip(document["servers"], report.servers, strict=True):
+        shown["last_zxid"] = show_zxid(server.last_zxid)
+    return dict(document)
 
 
 def _linked_to(carriers: Mapping[ServerId, str]) -> str:

@@ -1,0 +1,42 @@
+"""Texts that look like markup or emoji are printed as they are."""
+
+import pytest
+from rich.table import Table
+
+from raykeeper.commands.consoles import make_console, print_error, print_table
+from raykeeper.zab.errors import RayKeeperError
+from tests.unit.commands.printed import printed
+
+TEXTS = [
+    "pip install 'raykeeper[bench]'",
+    "/a/[/]",
+    "[red]",
+    "[/red] closed, never opened",
+    ":smile:",
+    "a backslash \\[red]\\",
+    "[link=https://a.example]x[/link]",
+    "long " * 30,
+]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_a_text_is_printed_as_it_is(text: str) -> None:
+    assert printed(lambda console: console.print(text)) == f"{text}\n"
+    assert printed(lambda console: console.print(text, style="red")) == f"{text}\n"
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_the_message_of_an_error_is_printed_as_it_is(text: str) -> None:
+    assert printed(lambda console: print_error(console, RayKeeperError(text))) == f"error: {text}\n"
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_a_cell_is_printed_as_it_is(text: str) -> None:
+    table = Table(box=None, show_header=False, padding=0)
+    table.add_row(text, "next")
+    assert printed(lambda console: print_table(console, table)) == f"{text}next\n"
+
+
+def test_errors_have_a_console_of_their_own() -> None:
+    assert make_console(stderr=True).stderr
+    assert not make_console().stderr
