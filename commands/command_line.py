@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from raykeeper import __version__
 from raykeeper.commands.consoles import make_console, print_error
 from raykeeper.commands.documents import AsJson, print_document
+from raykeeper.commands.shell_usage import USAGE as SHELL_USAGE
 from raykeeper.zab.errors import RayKeeperError
 
 if TYPE_CHECKING:
@@ -47,9 +49,7 @@ class _Experiments(TyperGroup):
 
 
 app = typer.Typer(
-    help="ZooKeeper's coordination kernel for Ray.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 app.add_typer(
@@ -86,6 +86,24 @@ def main() -> None:
         if _is_in_ray() and not belongs_to_caller:
             # Left to the end of the interpreter, Ray sleeps for half a second before it does this.
             sys.modules["ray"].shutdown()
+
+
+def _print_version(is_wanted: bool) -> None:
+    if is_wanted:
+        out.print(f"raykeeper {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """ZooKeeper's coordination kernel for Ray."""
 
 
 @app.command()
@@ -240,10 +258,17 @@ def chaos(
         raise typer.Exit(FAILED)
 
 
+def _complete_shell(ctx: typer.Context, incomplete: str) -> list[str]:
+    """The names of its commands; paths of znodes would need a session at each press of a key."""
+    is_first = not ctx.params.get("command")
+    return [name for name in SHELL_USAGE if name.startswith(incomplete)] if is_first else []
+
+
 @app.command(context_settings={"allow_interspersed_args": False})
 def shell(
     command: Annotated[
-        list[str] | None, typer.Argument(help="ls, get, stat, set, create, delete or watch.")
+        list[str] | None,
+        typer.Argument(help=f"{', '.join(SHELL_USAGE)}.", autocompletion=_complete_shell),
     ] = None,
     name: Annotated[str | None, typer.Option("--name", "-n", help="Ensemble.")] = None,
     timeout_s: Annotated[float, typer.Option(help="How long a command may take.")] = 10.0,

@@ -15,18 +15,10 @@ from raykeeper.client import Client, EventType, Stat, WatchedEvent
 from raykeeper.client.errors import KeeperError, NoNodeError
 from raykeeper.commands.consoles import print_table
 from raykeeper.commands.documents import Document, print_document
+from raykeeper.commands.shell_usage import USAGE
 from raykeeper.zab.errors import RayKeeperError
 from raykeeper.zab.ids import Zxid, show_zxid
 
-USAGE = {
-    "ls": "ls [PATH]                        names of the children",
-    "get": "get PATH                         the value",
-    "stat": "stat PATH                        the eleven fields of the Stat",
-    "set": "set PATH VALUE [VERSION]         replace the value, if it is at that version",
-    "create": "create [-e] [-s] [-p] PATH [VALUE]   -e ephemeral, -s sequential, -p with parents",
-    "delete": "delete [-r] PATH [VERSION]       -r with everything below it",
-    "watch": "watch PATH                       tell changes of the znode and of its children",
-}
 _ENDINGS = ("quit", "exit")
 
 

@@ -1,14 +1,17 @@
 """What a command loads, which is most of the time it takes: no more than it needs."""
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import raykeeper
 from raykeeper.clusters.config import ConfigError
 from raykeeper.clusters.ensemble import EnsembleNotFoundError, NoLeaderError
-from raykeeper.commands.command_line import code_of
+from raykeeper.commands.command_line import code_of, main
 from raykeeper.commands.shell import ShellUsageError
 from raykeeper.zab.errors import RayKeeperError
 
@@ -24,7 +27,7 @@ print("\\n" + json.dumps([code, sorted(sys.modules)]))
 """
 
 
-def modules_of(*words: str, environment: dict[str, str] | None = None) -> tuple[int, set[str]]:
+def modules_of(*words: str) -> tuple[int, set[str]]:
     """The exit code of a command, and what its process has loaded."""
     done = subprocess.run(
         [sys.executable, "-c", _MODULES_OF, *words],
@@ -32,7 +35,6 @@ def modules_of(*words: str, environment: dict[str, str] | None = None) -> tuple[
         text=True,
         timeout=60,
         check=True,
-        env=environment,
     )
     code, modules = json.loads(done.stdout.splitlines()[-1])
     return code, set(modules)
@@ -40,6 +42,56 @@ def modules_of(*words: str, environment: dict[str, str] | None = None) -> tuple[
 
 def rooms(modules: set[str]) -> set[str]:
     return {name for name in modules if name.count(".") == 1 and name.startswith("raykeeper.")}
+
+
+def completed(words: str) -> tuple[list[str], set[str]]:
+    """What is offered for the last word in bash, and what has been loaded for it."""
+    environment = {
+        **os.environ,
+        "_RAYKEEPER_COMPLETE": "complete_bash",
+        "COMP_WORDS": f"raykeeper {words}",
+        "COMP_CWORD": str(len(words.split(" "))),
+    }
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", Path(sys.executable).parent / "raykeeper"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env=environment,
+    )
+    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    return done.stdout.split(), loaded
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("sta", ["status"]),
+        ("d", ["down", "demo"]),
+        ("status --js", ["--json"]),
+        ("shell s", ["stat", "set"]),
+        ("shell ls /", []),
+    ],
+)
+def test_completion_loads_neither_ray_nor_the_library(words: str, offered: list[str]) -> None:
+    found, modules = completed(words)
+    assert found == offered
+    assert "raykeeper.commands.command_line" in modules
+    assert rooms(modules) <= {"raykeeper.commands", "raykeeper.zab"}
+    assert "ray" not in modules
+
+
+def test_the_experiments_are_completed() -> None:
+    assert completed("bench fig")[0] == ["figure5", "figure6", "figure7", "figure8"]
+
+
+def test_version(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["raykeeper", "--version"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"raykeeper {raykeeper.__version__}\n"
 
 
 @pytest.mark.parametrize("words", [["--help"], ["status", "--help"], ["no-such-command"]])
