@@ -44,7 +44,7 @@ from raykeeper.client.connect import connect
 from raykeeper.client.fencing import DurableFencedResource, FencedResource
 from raykeeper.client.recipes.barrier import Barrier
 from raykeeper.client.recipes.configuration import Configuration, LiveConfiguration, Versioned
-from raykeeper.client.recipes.configurations import Configurations
+from raykeeper.client.recipes.configurations import Configurations, LiveConfigurations
 from raykeeper.client.recipes.copied_tree import CachedZnode, ChangeKind, TreeChange
 from raykeeper.client.recipes.counter import Counter
 from raykeeper.client.recipes.double_barrier import DoubleBarrier, Entered
@@ -146,6 +146,7 @@ __all__ = [
     "LeaderLatch",
     "Configuration",
     "LiveConfiguration",
+    "LiveConfigurations",
     "Configurations",
     "Versioned",
     "Group",

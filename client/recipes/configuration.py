@@ -118,7 +118,10 @@ class LiveConfiguration(Live[K, Versioned[S]], Generic[K, S]):
 
     @property
     def value(self) -> S | None:
-        """The newest valid value; the default, or None, if there never was one."""
+        """The newest valid value; the default, or None, if there never was one.
+
+        `newest` is the value together with its version.
+        """
         newest = self.newest
         return self._default if newest is None else newest.value
 
@@ -127,6 +130,10 @@ class LiveConfiguration(Live[K, Versioned[S]], Generic[K, S]):
         """Its version; NO_VERSION if there never was a valid one."""
         newest = self.newest
         return NO_VERSION if newest is None else newest.version
+
+    def _shown(self, state: Versioned[S] | None) -> S | None:
+        """See `Live`: the value alone, as `value` is."""
+        return None if state is None else state.value
 
 
 class Configuration(Recipe[K], Generic[K, S]):
@@ -207,7 +214,7 @@ class Configuration(Recipe[K], Generic[K, S]):
     @operation
     def follow(
         self,
-        on_change: OnChange[Versioned[S]] | None = None,
+        on_change: OnChange[S] | None = None,
         on_error: OnError | None = None,
     ) -> Flow[LiveConfiguration[K, S]]:
         """Keep the value current from now on, until it is closed or the session ends.

@@ -59,6 +59,25 @@ Versions = dict[str, Versioned[Any]]
 Sights = dict[str, Seen]
 
 
+class LiveConfigurations(Live[K, Versions]):
+    """Several configurations that are followed. `newest` has the values with their versions."""
+
+    @property
+    def values(self) -> Values | None:
+        """The newest valid values by path, of one moment; None if they never were all there."""
+        return self._shown(self.newest)
+
+    @property
+    def versions(self) -> dict[str, int] | None:
+        """Their versions by path; None if they never were all there."""
+        newest = self.newest
+        return None if newest is None else {path: each.version for path, each in newest.items()}
+
+    def _shown(self, state: Versions | None) -> Values | None:
+        """See `Live`: the values alone, as `values` are."""
+        return None if state is None else _values(state)
+
+
 class Configurations(Recipe[K]):
     """Values of types that the user names, by path. Safe to share between threads, or tasks."""
 
@@ -126,7 +145,7 @@ class Configurations(Recipe[K]):
         for _ in range(ATTEMPTS_MAX):
             seen: Sights = yield _see(self.paths)
             now = self._versions(seen)
-            values = change({path: each.value for path, each in now.items()})
+            values = change(_values(now))
             texts = self._encoded(values)
             if not texts:
                 return now
@@ -139,8 +158,8 @@ class Configurations(Recipe[K]):
 
     @operation
     def follow(
-        self, on_change: OnChange[Versions] | None = None, on_error: OnError | None = None
-    ) -> Flow[Live[K, Versions]]:
+        self, on_change: OnChange[Values] | None = None, on_error: OnError | None = None
+    ) -> Flow[LiveConfigurations[K]]:
         """Keep all of them current from now on, each time as of one moment.
 
         Versions that are replaced quickly may be passed over.
@@ -155,7 +174,7 @@ class Configurations(Recipe[K]):
             KeeperError: as for every call.
         """
         sight = _Sight(self.paths)
-        live: Live[K, Versions] = Live(
+        live: LiveConfigurations[K] = LiveConfigurations(
             self._client, self._versions, sight.close, on_change, on_error
         )
         try:
@@ -232,6 +251,10 @@ class _Sight:
 
     def _read(self) -> Flow[Sights]:
         return (yield from _see(self._paths))
+
+
+def _values(versions: Versions) -> Values:
+    return {path: each.value for path, each in versions.items()}
 
 
 def _see(paths: Iterable[str]) -> Flow[Sights]:

@@ -63,7 +63,7 @@ class Live(Following[K], Generic[K, V]):
         client: FlowRunner,
         made_of: Callable[[Any], V],
         end: Callable[[], Flow[None]],
-        on_change: OnChange[V] | None,
+        on_change: OnChange[Any] | None,
         on_error: OnError | None,
     ) -> None:
         """Use the recipe. `made_of` may raise RecipeError; it runs outside of flows."""
@@ -154,7 +154,11 @@ class Live(Following[K], Generic[K, V]):
             self._newest = made
         if self._on_change is None or (before is None and made is None):
             return _nothing
-        return partial(self._on_change, made, before)
+        return partial(self._on_change, self._shown(made), self._shown(before))
+
+    def _shown(self, state: V | None) -> Any:
+        """What callbacks get of a state."""
+        return state
 
     def __enter__(self) -> Self:
         return self

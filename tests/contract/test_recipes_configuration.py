@@ -77,8 +77,8 @@ def test_callbacks_come_in_order_and_the_value_is_there_at_once(connect: Open) -
     all_told = threading.Event()
 
     def told(new: Any, old: Any) -> None:
-        rates.append((new.value.rate, old and old.value.rate))
-        if new.value.rate == 20:
+        rates.append((new.rate, old and old.rate))
+        if new.rate == 20:
             all_told.set()
 
     live = one.configuration("/app/limits", Limits).follow(told)
@@ -100,7 +100,7 @@ def test_a_callback_may_ask_and_change(room: Room) -> None:
     values: list[Limits | None] = []
 
     def told(new: Any, old: Any) -> None:
-        if new.value.rate < 3:
+        if new.rate < 3:
             config.update(faster)
             values.append(live.value)  # newer than what this call is about
         else:
@@ -121,7 +121,7 @@ def test_a_task_is_called_back_in_order(room: Room) -> None:
         rates: list[int] = []
 
         async def told(new: Any, old: Any) -> None:
-            rates.append(new.value.rate)
+            rates.append(new.rate)
 
         async with await config.follow(told) as live:
             for _ in range(5):
@@ -263,8 +263,8 @@ def test_changes_of_several_configurations_are_seen_together(
     last = threading.Event()
 
     def told(new: Any, old: Any) -> None:
-        sums.append(sum(each.value.rate for each in new.values()))
-        if new["/app/b"].value.rate == 20:
+        sums.append(sum(each.rate for each in new.values()))
+        if new["/app/b"].rate == 20:
             last.set()
 
     def move(now: Any) -> Any:

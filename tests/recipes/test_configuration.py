@@ -64,7 +64,7 @@ class Told:
         self.errors: list[Exception] = []
 
     def changed(self, new: Any, old: Any) -> None:
-        self.rates.append((new and new.value.rate, old and old.value.rate))
+        self.rates.append((new and new.rate, old and old.rate))
 
     def failed(self, error: Exception) -> None:
         self.errors.append(error)
@@ -324,7 +324,7 @@ def test_who_follows_may_close_it_in_the_callback(stage: Stage) -> None:
     seen: list[int | None] = []
 
     def once(new: Any, old: Any) -> None:
-        seen.append(new.value.rate)
+        seen.append(new.rate)
         alice.begin(lives[0].close)
 
     lives.append(limits_of(alice).follow(once))

@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from raykeeper.client.recipes.configuration import Configuration, Versioned
+from raykeeper.client.recipes.configuration import Configuration
 from raykeeper.zab.ids import ZERO
 from tests.simulation.checks.truth import Truth
 from tests.simulation.recipes.followed import FollowedScenario, follower
@@ -52,7 +52,7 @@ class ConfigurationScenario(FollowedScenario):
             self._told.add(new.value.count)
             if random.random() < 0.3:
                 read = yield from Configuration.get.turns(configuration)
-                _is_whole(read)
+                _is_whole(read.value)
                 assert read.version >= new.version, f"Sum: {read} after {new}"
 
     def _follow(self, process: Process, configuration: Any) -> Script:
@@ -60,7 +60,7 @@ class ConfigurationScenario(FollowedScenario):
         while not is_last:
             is_last = self.is_ending
             yield Pause(span(process.random, 20, 200))
-            live = yield configuration.follow(follower([], _is_whole))
+            live = yield configuration.follow(follower([], _is_whole, lambda limits: limits.count))
             yield from self.follow_for_a_while(process, live, is_last=is_last)
 
     def is_newest(self, live: Any) -> bool:
@@ -83,6 +83,6 @@ def _next(value: Limits) -> Limits:
     return Limits(value.count + 1, 2 * value.count + 2)
 
 
-def _is_whole(read: Versioned[Limits] | None) -> None:
+def _is_whole(read: Limits | None) -> None:
     assert read is not None, "Sum: it is gone"
-    assert read.value.twice == 2 * read.value.count, f"Sum: {read} is half a value"
+    assert read.twice == 2 * read.count, f"Sum: {read} is half a value"

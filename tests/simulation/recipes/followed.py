@@ -34,13 +34,15 @@ class FollowedScenario(Scenario):
         )
 
 
-def follower(seen: list[Any], is_whole: Callable[[Any], object]) -> Any:
-    """What notes in `seen` what it is called with, each newer than the one before."""
+def follower(
+    seen: list[Any], is_whole: Callable[[Any], object], number_of: Callable[[Any], int]
+) -> Any:
+    """A callback that notes in `seen` what it gets, whose numbers must rise."""
 
     def on_change(new: Any, old: Any) -> None:
         assert old == (seen[-1] if seen else None), f"Observed: {old} after {seen}"
         is_whole(new)
-        assert old is None or new.version > old.version, f"Observed: {new} after {old}"
+        assert old is None or number_of(new) > number_of(old), f"Observed: {new} after {old}"
         seen.append(new)
 
     return on_change

@@ -57,7 +57,9 @@ class PublishedScenario(FollowedScenario):
             is_last = self.is_ending
             yield Pause(span(process.random, 20, 200))
             seen: list[Any] = []
-            live = yield published.follow(follower(seen, _is_whole))
+            live = yield published.follow(
+                follower(seen, _is_whole, lambda edition: edition.version)
+            )
             was_there = bool(seen)
             try:
                 read = yield published.read()
