@@ -29,7 +29,7 @@ from raykeeper.clusters.config import DEFAULTS, ConfigError, make_config
 from raykeeper.commands.consoles import make_console, print_table
 from raykeeper.commands.documents import AsJson, print_document
 
-DEFAULT_FOLDER = Path("build/bench")
+DEFAULT_FOLDER = Path("~/.raykeeper/bench")
 PEERS: dict[str, Callable[[], System]] = {"zookeeper": ZooKeeper, "etcd": Etcd}
 
 app = typer.Typer(no_args_is_help=True, help="Measure: the paper's evaluation, and more.")
@@ -72,7 +72,7 @@ def perform(experiment: AnyExperiment, console: Console, given: Mapping[str, Any
     systems: list[System] = []
     if not experiment.is_alone:
         systems = systems_of(given["against"] or [], given["links"] or [], console)
-    scratch, out = given["scratch"], given["out"]
+    scratch, out = given["scratch"], given["out"].expanduser()
     for folder in (out, scratch):
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)

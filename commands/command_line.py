@@ -149,6 +149,18 @@ def up(
 
 
 @app.command()
+def init(
+    file: Annotated[Path, typer.Argument(help="Where to write it.")] = Path("ray-config.yaml"),
+    force: Annotated[bool, typer.Option("--force", help="Overwrite it if it exists.")] = False,
+) -> None:
+    """Write a settings file for `up`: every setting with its default and what it does."""
+    from raykeeper.commands.settings_file import write_settings
+
+    write_settings(file, overwrites=force)
+    out.print(f"wrote {file}; launch an ensemble with `raykeeper up {file}`")
+
+
+@app.command()
 def status(name: Name = None, address: Address = None, as_json: AsJson = False) -> None:
     """Show the servers of an ensemble. Exits with 4 when it has no leader."""
     from raykeeper.commands.status_report import show_status, status_document
@@ -201,7 +213,7 @@ def down(
 def demo(
     folder: Annotated[
         Path | None,
-        typer.Option("--input", help="Folder with text files; else the project's own documents."),
+        typer.Option("--input", help="Folder with text files; else Raykeeper's own documents."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

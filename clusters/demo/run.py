@@ -22,10 +22,10 @@ from raykeeper.client.errors import KeeperError
 from raykeeper.clusters.demo import job
 from raykeeper.clusters.demo.job import JobConfig, Progress, Reign, Result, Task
 from raykeeper.clusters.demo.words import (
+    OWN_TEXTS,
     InputError,
     count_words,
     cut,
-    default_folder,
     find_texts,
 )
 from raykeeper.clusters.demo.worker import DemoWorker
@@ -81,7 +81,7 @@ def run_demo(folder: Path | None, console: Console) -> DemoReport:
         InputError: there is no text to count.
         DemoError: the job did not finish in time.
     """
-    folder = (folder or default_folder() or Path()).expanduser().absolute()
+    folder = (folder or OWN_TEXTS).expanduser().absolute()
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder; name one with --input")
     texts = find_texts(folder)

@@ -15,6 +15,8 @@ PIECES_WANTED = 48
 PIECE_CHARS_MIN = 500
 PIECE_CHARS_MAX = 200_000
 PIECES_MAX = 200
+OWN_TEXTS = Path(__file__).parents[2] / "docs"
+"""The project's own documents, which are in the package, too."""
 _WORD = re.compile(r"\w+")
 _GAP = re.compile(r"\s")
 
@@ -32,12 +34,6 @@ class Piece(Struct, frozen=True):
     file: str
     start: int
     end: int
-
-
-def default_folder() -> Path | None:
-    """The project this code was installed from, if its documents are there."""
-    root = Path(__file__).parents[2]
-    return root if (root / "docs").is_dir() and (root / "README.md").is_file() else None
 
 
 def find_texts(folder: Path) -> dict[str, str]:

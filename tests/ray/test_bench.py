@@ -118,10 +118,14 @@ def test_links_are_measured_side_by_side(ray_session: str, tmp_path: Path) -> No
     assert found == {(links, reads) for links in ("ray", "direct") for reads in (0, 100)}
 
 
-def bench(*words: str) -> "subprocess.CompletedProcess[str]":
+def bench(
+    *words: str, cwd: Path | None = None, environment: dict[str, str] | None = None
+) -> "subprocess.CompletedProcess[str]":
+    kept = {k: v for k, v in os.environ.items() if k != "RAY_ADDRESS"}
     return subprocess.run(
         [Path(sys.executable).parent / "raykeeper", "bench", *words],
-        env={k: v for k, v in os.environ.items() if k != "RAY_ADDRESS"} | {"COLUMNS": "200"},
+        cwd=cwd,
+        env={**kept, "COLUMNS": "200", **(environment or {})},
         capture_output=True,
         text=True,
         timeout=200,
@@ -140,10 +144,17 @@ def test_the_command_writes_and_shows_the_results(tmp_path: Path) -> None:
 
 
 def test_the_core_is_measured_alone(tmp_path: Path) -> None:
-    done = bench("growth", "--quick", "--counts", "100,200", "--out", str(tmp_path))
+    """Without an option, its results are in the user's folder, and nothing is left here."""
+    home, here = tmp_path / "home", tmp_path / "here"
+    for folder in (home, here):
+        folder.mkdir()
+    words = ("growth", "--quick", "--counts", "100,200")
+    done = bench(*words, cwd=here, environment={"HOME": str(home)})
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"^raykeeper +core +watches +200 +add_watch ", done.stdout, re.MULTILINE)
-    names = {path.name for path in tmp_path.iterdir()}
+    assert f" are in {home}/.raykeeper/bench\n" in done.stdout
+    assert list(here.iterdir()) == []
+    names = {path.name for path in (home / ".raykeeper/bench").iterdir()}
     assert {"growth.csv", "growth-machine.csv"} <= names
     assert ("growth.png" in names) == can_plot()
 

@@ -10,9 +10,10 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 
-def demo(folder: Path) -> "subprocess.CompletedProcess[str]":
+def demo(here: Path, *words: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [Path(sys.executable).parent / "raykeeper", "demo", "--input", str(folder)],
+        [Path(sys.executable).parent / "raykeeper", "demo", *words],
+        cwd=here,
         env={k: v for k, v in os.environ.items() if k != "RAY_ADDRESS"} | {"COLUMNS": "150"},
         capture_output=True,
         text=True,
@@ -21,9 +22,11 @@ def demo(folder: Path) -> "subprocess.CompletedProcess[str]":
     )
 
 
-def test_the_job_ends_with_the_right_counts() -> None:
+def test_the_job_ends_with_the_right_counts(tmp_path: Path) -> None:
+    """It counts the project's own documents, wherever it runs, and leaves nothing there."""
+    (tmp_path / "mine.txt").write_text("of the user")
     began = time.monotonic()
-    done = demo(ROOT)
+    done = demo(tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert time.monotonic() - began < 60
     coordinators = re.findall(r"(worker-\d) coordinates, epoch (\d)", done.stdout)
@@ -32,11 +35,13 @@ def test_the_job_ends_with_the_right_counts() -> None:
     killed = re.search(r"killed (worker-\d), .* and server \d, the leader", done.stdout)
     assert killed is not None
     assert killed.group(1) == coordinators[0][0]
-    assert re.search(r"README.md +\d+ +\d+ +the same", done.stdout)
+    counted = re.findall(r"^(\S+) +\d+ +\d+ +the same$", done.stdout, re.MULTILINE)
+    assert counted == sorted(path.name for path in (ROOT / "docs").glob("*.md"))
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
     assert "counted right" in done.stdout
 
 
 def test_a_folder_without_text_is_refused(tmp_path: Path) -> None:
-    done = demo(tmp_path)
+    done = demo(tmp_path, "--input", str(tmp_path))
     assert done.returncode == 1
     assert done.stderr == f"error: no text (.md, .rst, .txt) in {tmp_path}\n"
