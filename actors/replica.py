@@ -34,6 +34,7 @@ from raykeeper.actors.effects import (
     TrackSessions,
 )
 from raykeeper.actors.events import DiskEvent, Event
+from raykeeper.actors.fate_sharing import share_fate_with_raylet
 from raykeeper.actors.gone_processes import GoneProcesses
 from raykeeper.actors.peer_messages import PeerMessage
 from raykeeper.actors.ray_processes import is_gone
@@ -69,6 +70,7 @@ class Replica:
         self._loop = asyncio.get_running_loop()
         self._log = ReplicaLog(config.ensemble, config.server_id)
         self._log.attach_to_ray()
+        share_fate_with_raylet(lambda: self._log.line("replica.orphaned"))
         self._node_id = _node_id()
         self._failure: RayKeeperError | None = None
         self._waits_for: RayKeeperError | None = None

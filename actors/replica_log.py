@@ -38,6 +38,7 @@ WARNINGS: Final = frozenset(
         server_notes.PROPOSAL_SLOW,
         server_notes.CLIENT_OVERRUN,
         "replica.failed",
+        "replica.orphaned",
         "replica.waits",
         "replica.restarts",
     }

@@ -7,6 +7,7 @@ a report that does not follow what it knows is answered with None, and the leade
 import os
 import time
 
+from raykeeper.actors.fate_sharing import share_fate_with_raylet
 from raykeeper.zab.ids import Millis
 from raykeeper.znodes.expiry import Expiry, SessionReport, Verdict
 
@@ -15,6 +16,7 @@ class SessionTracker:
     """The actor. Its only caller has one call under way at a time."""
 
     def __init__(self) -> None:
+        share_fate_with_raylet()
         self._expiry = Expiry()
 
     def track(self, report: SessionReport) -> list[Verdict] | None:

@@ -13,6 +13,7 @@ from raykeeper.actors.disk.snapshot_files import (
     temp_snapshot_path,
 )
 from raykeeper.actors.disk.storage_errors import StorageError
+from raykeeper.actors.fate_sharing import share_fate_with_raylet
 from raykeeper.zab.ids import Zxid
 
 
@@ -21,6 +22,7 @@ class Snapshotter:
 
     def __init__(self, folder: str) -> None:
         """`folder` is the data folder of the server on this machine."""
+        share_fate_with_raylet()
         self._folder = Path(folder).expanduser()
         self._writer: SnapshotWriter | None = None
         self._finished: SnapshotWriter | None = None

@@ -5,7 +5,8 @@ looking up the named actors of the ensemble in the Ray cluster.
 """
 
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import ray
@@ -46,11 +47,12 @@ class NoLeaderError(RayKeeperError):
 
 
 class ServerStatus(Struct, frozen=True):
-    """One server, as it said itself; everything but the id is empty when its role is down."""
+    """One server, as it said itself; when it did not, everything but id and problem is empty."""
 
     server_id: ServerId
     role: str
-    """leader, follower, observer, looking (also while it starts) or down."""
+    """leader, follower, observer, looking (also while it starts), down, or unreached: it leads, as
+    those that follow it say, and Ray does not reach it."""
     epoch: Epoch = Epoch(0)
     last_zxid: Zxid = Zxid(0)
     pid: int = 0
@@ -73,6 +75,7 @@ class EnsembleStatus(Struct, frozen=True):
     name: str
     servers: list[ServerStatus]
     leader: ServerId | None
+    """As it said itself, or else as a majority says that follows it."""
     reason: str | None
     """Why there is no leader; None when there is one."""
 
@@ -136,6 +139,8 @@ class Ensemble:
     def status(self) -> EnsembleStatus:
         """Ask every server how it is; one that does not answer within two seconds is down.
 
+        A leader that does not answer, while a majority follows it, is unreached.
+
         Raises:
             EnsembleNotFoundError: no server of the ensemble runs any more.
         """
@@ -149,6 +154,11 @@ class Ensemble:
                 servers.update(answer.voters, answer.observers)
                 observers.update(answer.observers)
         every = {server: heard.get(server, "not started") for server in sorted(servers)}
+        leader = followed_leader(every, observers)
+        if leader is not None:
+            # They may have answered before they saw its end, of which Ray has told meanwhile.
+            again = [server for server in handles if server != leader]
+            every.update(zip(again, ask([handles[s] for s in again], "status"), strict=True))
         return summarize(self.name, every, observers)
 
     def wait_for_leader(self, timeout_s: float = 10.0) -> ServerId:
@@ -260,17 +270,61 @@ def summarize(
     `observers` are those of them that have no vote.
     """
     voters = {server: answer for server, answer in heard.items() if server not in observers}
-    servers = [_server_status(server, answer, voters) for server, answer in heard.items()]
-    leading = [
+    leader = followed_leader(heard, observers)
+    servers = [
+        _unreached(_server_status(server, answer, voters))
+        if server == leader
+        else _server_status(server, answer, voters)
+        for server, answer in heard.items()
+    ]
+    leading = _leading(heard)
+    if leading:
+        # One that was deposed may not know yet; the newest epoch is right.
+        leader = max(leading, key=lambda answer: answer.epoch).server_id
+    reason = None if leader is not None else _why_no_leader(voters, servers)
+    return EnsembleStatus(name, servers, leader, reason)
+
+
+def followed_leader(
+    heard: Mapping[ServerId, ReplicaStatus | str], observers: Collection[ServerId]
+) -> ServerId | None:
+    """The leader of which others tell and it does not itself; None if there is no such leader.
+
+    Ray may have no way to the process that leads: it holds its node for dead, or has started the
+    actor anew. A majority of the voters, with it, must be linked to it and follow it. What a server
+    says of itself goes before what others say, unless it is still starting.
+    """
+    if _leading(heard):
+        return None
+    voters = {server for server in heard if server not in observers}
+    followed = Counter(
+        (answer.epoch, answer.leader)
+        for server, answer in heard.items()
+        if isinstance(answer, ReplicaStatus)
+        and server in voters
+        and answer.is_active
+        and answer.leader is not None
+        and answer.links.get(answer.leader) == "linked"
+    )
+    for (_, leader), count in sorted(followed.items(), reverse=True):
+        answer = heard.get(leader)
+        is_silent = not isinstance(answer, ReplicaStatus) or answer.role in (STARTING, FAILED)
+        if is_silent and leader in voters and count + 1 > len(voters) // 2:
+            return leader
+    return None
+
+
+def _leading(heard: Mapping[ServerId, ReplicaStatus | str]) -> list[ReplicaStatus]:
+    return [
         answer
         for answer in heard.values()
         if isinstance(answer, ReplicaStatus) and answer.role == "leader" and answer.is_active
     ]
-    if leading:
-        # One that was deposed may not know yet; the newest epoch is right.
-        leader = max(leading, key=lambda answer: answer.epoch).server_id
-        return EnsembleStatus(name, servers, leader, None)
-    return EnsembleStatus(name, servers, None, _why_no_leader(voters, servers))
+
+
+def _unreached(status: ServerStatus) -> ServerStatus:
+    problem = f"leads, but Ray does not reach it: {status.problem}"
+    return ServerStatus(status.server_id, "unreached", problem=problem)
 
 
 def _server_status(

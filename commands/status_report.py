@@ -12,7 +12,7 @@ from raykeeper.commands.consoles import print_table
 from raykeeper.commands.documents import Document
 from raykeeper.zab.ids import ServerId, show_zxid
 
-_COLORS = {"leader": "green", "down": "red", "looking": "yellow"}
+_COLORS = {"leader": "green", "down": "red", "looking": "yellow", "unreached": "yellow"}
 
 
 def show_status(console: Console, report: EnsembleStatus) -> None:
@@ -25,7 +25,7 @@ def show_status(console: Console, report: EnsembleStatus) -> None:
         table.add_column(heading, justify="right", no_wrap=True)
     for server in report.servers:
         role = Text(server.role, style=_COLORS.get(server.role, ""))
-        if server.role == "down":
+        if server.role in ("down", "unreached"):
             table.add_row(str(server.server_id), role)
             continue
         numbers = (server.sessions, server.znodes, server.watches, server.outstanding)

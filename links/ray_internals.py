@@ -8,6 +8,7 @@ Ray is imported inside the functions only, so that the client loads without it.
 """
 
 import importlib
+import os
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,15 @@ def current_task() -> object | None:
     """
     task: object | None = _find("ray._raylet", "current_task_id")
     return task
+
+
+def raylet_pid() -> int | None:
+    """The process of the raylet that has started this worker, as Ray tells its workers.
+
+    Without it: None, as in a driver.
+    """
+    told = os.environ.get("RAY_RAYLET_PID", "")
+    return int(told) if told.isdecimal() else None
 
 
 def session_log_folder() -> Path | None:

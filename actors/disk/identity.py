@@ -5,9 +5,7 @@ and raised at each start, so that of two live instances of one server the newer 
 Rule D2: formatting is an act of its own; opening never formats. ZooKeeper has only `myid`, and
 takes an emptied folder for a new server with a vote (ZOOKEEPER-261).
 
-The lock is on a file beside the identity, made once and never replaced. A lock belongs to an
-inode, and the identity gets a new one each time it is replaced atomically: a process that opened
-the old file would hold a lock that nobody else meets.
+The lock is on a file beside the identity (folder_lock.py).
 
 The file is a line with a checksum and a line of JSON, which an operator can read. It also says how
 far a repair has come (repair.py, rule D4).
@@ -24,7 +22,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from raykeeper.actors.disk.atomic_file import (
-    TEMP_SUFFIX,
     make_folders,
     read_file,
     remove_leftovers,
@@ -32,6 +29,7 @@ from raykeeper.actors.disk.atomic_file import (
 )
 from raykeeper.actors.disk.epochs import Epochs, make_epochs
 from raykeeper.actors.disk.file_layer import OS_FILES, FileLayer
+from raykeeper.actors.disk.folder_lock import lock_folder
 from raykeeper.actors.disk.generations import holds_data, make_first_generation
 from raykeeper.actors.disk.storage_errors import (
     CorruptRecord,
@@ -46,7 +44,6 @@ from raykeeper.zab.errors import MALFORMED
 from raykeeper.zab.ids import FOUNDING, DiskId, Epoch, ServerId
 
 IDENTITY_FILE = "identity"
-LOCK_FILE = "lock"
 FORMAT_VERSION = 2
 
 _MAGIC = b"RKIDENTITY"
@@ -124,7 +121,7 @@ def format_folder(folder: Path, identity: Identity, files: FileLayer = OS_FILES)
         for parent in (folder.parent, folder.parent.parent):
             with suppress(PermissionError):  # where we may not look, none of us made a name
                 files.sync_folder(parent)
-        lock = _lock(files, folder)
+        lock = lock_folder(files, folder)
         try:
             if files.exists(folder / IDENTITY_FILE):
                 raise StorageError(f"{folder} is formatted already")
@@ -170,7 +167,7 @@ def claim_folder(
     with storage_errors(folder):
         if _read(files, folder) is None:  # checked first: leave no lock file behind
             raise NotFormatted(f"{folder} on {socket.gethostname()} has no identity")
-        lock = _lock(files, folder)
+        lock = lock_folder(files, folder)
         try:
             identity = _read(files, folder)
             if identity is None:
@@ -197,7 +194,7 @@ def reclaim_folder(folder: Path, identity: Identity, files: FileLayer = OS_FILES
         StorageError: it cannot be written.
     """
     with storage_errors(folder):
-        lock = _lock(files, folder)
+        lock = lock_folder(files, folder)
         try:
             if not _is_damaged(files, folder):
                 # It was, before the lock: a disk that was repaired since may have its vote back.
@@ -221,13 +218,6 @@ def write_identity(files: FileLayer, folder: Path, identity: Identity) -> None:
     data = msgspec.json.encode(identity) + b"\n"
     assert len(data) < _BYTES_MAX // 2, len(data)
     replace_file(files, folder / IDENTITY_FILE, _head(data) + data)
-
-
-def _lock(files: FileLayer, folder: Path) -> int:
-    lock = files.lock(folder / LOCK_FILE)
-    if lock is None:
-        raise FolderInUse(f"{folder} on {socket.gethostname()} is in use by another process")
-    return lock
 
 
 def _is_damaged(files: FileLayer, folder: Path) -> bool:
@@ -267,6 +257,3 @@ def _head(data: bytes) -> bytes:
 
 def _name(owner: Owner) -> str:
     return f"server {owner.server_id} of ensemble {owner.ensemble!r} ({owner.ensemble_uuid})"
-
-
-assert not LOCK_FILE.endswith(TEMP_SUFFIX), "or it would be removed as a leftover"

@@ -19,9 +19,10 @@ from raykeeper.actors.replica_config import ReplicaConfig
 from raykeeper.client import Client, ClientState
 from raykeeper.client.errors import OperationTimeoutError
 from raykeeper.clusters import ConfigError, Ensemble, NoLeaderError
+from raykeeper.clusters.ensemble import problems_of
 from raykeeper.clusters.placement import PlacementError
 from raykeeper.zab.ids import ServerId
-from tests.ray.conftest import Launch, eventually, new_name, role_of
+from tests.ray.conftest import Launch, all_serve, eventually, new_name, role_of
 
 
 class Writer:
@@ -230,10 +231,27 @@ def test_a_folder_in_use_by_another_process(launch_one: Launch, tmp_path: Path) 
     try:
         launch_one(ensemble.name, timeout_s=30.0)
         status = eventually(lambda: _find(ensemble, 3, "looking"))
-        assert "in use by another process" in status.problem
+        assert f"is in use by process {os.getpid()} on {os.uname().nodename}" in status.problem
     finally:
         os.close(claim.lock)
     eventually(lambda: _find(ensemble, 3, "follower"))
+
+
+def test_a_leader_that_does_not_answer_is_told_by_its_followers(launch_one: Launch) -> None:
+    # Patient followers: they follow it for 16 s after its last word.
+    ensemble = launch_one(tick_ms=4_000)
+    eventually(lambda: all_serve(ensemble))
+    leader = role_of(ensemble, leads=True)
+    os.kill(leader.pid, signal.SIGSTOP)
+    try:
+        report = ensemble.status()
+    finally:
+        os.kill(leader.pid, signal.SIGCONT)
+    assert (report.leader, report.reason) == (leader.server_id, None)
+    assert problems_of(report.servers) == [
+        f"server {leader.server_id} leads, but Ray does not reach it: no answer within 2 s"
+    ]
+    eventually(lambda: _find(ensemble, leader.server_id, "leader"))
 
 
 def test_a_data_folder_that_cannot_be_written(launch_one: Launch, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import ray
 from ray.cluster_utils import Cluster
 
@@ -36,6 +37,20 @@ class Nodes:
         self.cluster.remove_node(node, allow_graceful=False)
         eventually(lambda: node.node_id not in alive())
 
+    def leave_unreaped(self, slot: int, servers: list[int]) -> float:
+        """Kill the raylet alone and leave it a zombie until the processes `servers` have ended.
+
+        Returns how long these took.
+        """
+        raylet = psutil.Process(self.by_slot[slot].all_processes["raylet"][0].process.pid)
+        began = time.monotonic()
+        raylet.kill()
+        eventually(lambda: all(map(has_ended, servers)))
+        took = time.monotonic() - began
+        assert raylet.status() == psutil.STATUS_ZOMBIE
+        self.kill(slot)
+        return took
+
     def _arguments(self, slot: int) -> dict[str, Any]:
         home = self._home / f"node-{slot}"
         home.mkdir(exist_ok=True)
@@ -45,6 +60,14 @@ class Nodes:
             "resources": {f"slot_{slot}": 1.0},
             "env_vars": {"HOME": str(home)},
         }
+
+
+def has_ended(pid: int) -> bool:
+    """Whether a process has ended, if nobody has reaped it too."""
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 def alive() -> set[str]:
@@ -92,8 +115,15 @@ def main(home: Path) -> None:
         launch(name="affine", data_dir="~/data")
         assert homes(affine) == before
 
-        # A node is lost: the others go on.
-        nodes.kill(3)
+        # A node is lost, by a raylet that nobody reaps: its servers end, and the others go on.
+        on_3 = [
+            server.pid
+            for ensemble in (affine, pinned)
+            for server in ensemble.status().servers
+            if slots[server.node_id] == 3
+        ]
+        assert len(on_3) == 2, on_3
+        took = nodes.leave_unreaped(3, on_3)
         client.create("/without-3", b"1")
         other.create("/without-3", b"2")
 
@@ -112,7 +142,7 @@ def main(home: Path) -> None:
     pinned.shutdown()
     ray.shutdown()
     nodes.cluster.shutdown()
-    sys.stdout.write("all is well\n")
+    sys.stdout.write(f"servers ended {took:.1f} s after their raylet\nall is well\n")
 
 
 if __name__ == "__main__":

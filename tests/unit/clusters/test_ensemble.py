@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from raykeeper.actors.replica_status import FAILED, STARTING, ReplicaStatus
-from raykeeper.clusters.ensemble import Ensemble, ServerStatus, summarize
+from raykeeper.clusters.ensemble import Ensemble, ServerStatus, problems_of, summarize
 from raykeeper.zab.ids import Epoch, ServerId, Zxid
 
 LINKED = "linked"
@@ -56,6 +56,72 @@ def test_the_carriers_of_links_and_why_there_are_no_streams() -> None:
 def test_of_two_leaders_the_newer_epoch_is_right() -> None:
     old, new = said(1, "leader", epoch=Epoch(1)), said(3, "leader", epoch=Epoch(2))
     assert summarize("coord", heard(old, said(2, "follower"), new)).leader == 3
+
+
+def follows(server: int, leader: int = 2, **more: object) -> ReplicaStatus:
+    return said(server, "follower", **{"leader": ServerId(leader), "epoch": Epoch(3), **more})
+
+
+BROKEN = {ServerId(2): "no answer"}
+IN_USE = "/d/2 is in use by process 7 on host-b"
+
+
+@pytest.mark.parametrize(
+    ("answers", "problem"),
+    [
+        # The others follow it, and it cannot be asked.
+        (heard(follows(1), "its process is gone", follows(3)), "its process is gone"),
+        (heard(follows(1), "not started", "gone"), "not started"),
+        # Another process of it waits for the folder that it has.
+        (
+            heard(follows(1), said(2, STARTING, failure=IN_USE), follows(3)),
+            f"is reading its disk, or waiting for it: {IN_USE}",
+        ),
+        (heard(follows(1), said(2, FAILED, failure=IN_USE), follows(3)), IN_USE),
+        # A part of the others has not noticed yet that there is a newer one.
+        (heard(follows(1), "gone", follows(3), follows(4), follows(5, 1, epoch=Epoch(2))), "gone"),
+    ],
+)
+def test_a_leader_that_ray_does_not_reach(
+    answers: dict[ServerId, ReplicaStatus | str], problem: str
+) -> None:
+    report = summarize("coord", answers)
+    assert (report.leader, report.reason) == (2, None)
+    unreached = f"leads, but Ray does not reach it: {problem}"
+    assert report.servers[1] == ServerStatus(ServerId(2), "unreached", problem=unreached)
+    assert f"server 2 {unreached}" in problems_of(report.servers)
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        # It says itself that it does not lead.
+        heard(follows(1), said(2, "looking"), follows(3)),
+        heard(follows(1), said(2, "follower"), follows(3)),
+        heard(follows(1), said(2, "leader", is_active=False), follows(3)),
+        # Those that say so are not linked to it any more, or do not serve.
+        heard(follows(1, links=BROKEN), "gone", follows(3, links=BROKEN)),
+        heard(follows(1, is_active=False), "gone", follows(3, is_active=False)),
+        # With it they are no majority.
+        heard(follows(1), "gone", "gone", "gone"),
+        heard(follows(1), "gone", follows(3, 4), "gone", "gone"),
+        heard(follows(1), "gone", follows(3, epoch=Epoch(2)), "gone", "gone"),
+        heard("gone", "gone", said(3, "looking")),
+        # It is none of the ensemble.
+        heard(follows(1, 9, links={ServerId(9): LINKED}), "gone", "gone"),
+    ],
+)
+def test_what_does_not_make_a_leader(answers: dict[ServerId, ReplicaStatus | str]) -> None:
+    report = summarize("coord", answers)
+    assert report.leader is None
+    assert report.reason is not None
+    assert "unreached" not in {server.role for server in report.servers}
+
+
+def test_an_observer_that_follows_makes_no_leader() -> None:
+    answers = heard("gone", follows(2, 1), follows(3, 1), "gone", "gone")
+    assert summarize("coord", answers).leader == 1
+    assert summarize("coord", answers, {ServerId(3)}).leader is None
 
 
 @pytest.mark.parametrize(

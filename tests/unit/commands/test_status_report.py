@@ -39,6 +39,13 @@ def test_a_table_of_the_servers_is_as_wide_as_it_is() -> None:
     assert problem == "server 2 is down: no folder [red]/data[/]"
 
 
+def test_a_leader_that_ray_does_not_reach() -> None:
+    problem = "leads, but Ray does not reach it: no answer within 2 s"
+    unreached = ServerStatus(ServerId(2), "unreached", problem=problem)
+    _, _, row, told = shown(ServerId(2), None, unreached)
+    assert (row.split(), told) == (["2", "unreached"], f"server 2 {problem}")
+
+
 def test_a_reason_is_printed_as_it_is() -> None:
     assert shown(None, "heard [/] nobody", DOWN)[-1] == "no leader: heard [/] nobody"
 

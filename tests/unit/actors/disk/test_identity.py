@@ -1,6 +1,7 @@
 """The identity of a folder: formatting, claiming, and who may not."""
 
 import random
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -9,9 +10,9 @@ import pytest
 from msgspec.structs import replace
 
 from raykeeper.actors.disk.file_layer import OS_FILES
+from raykeeper.actors.disk.folder_lock import LOCK_FILE
 from raykeeper.actors.disk.identity import (
     IDENTITY_FILE,
-    LOCK_FILE,
     Identity,
     Owner,
     claim_folder,
@@ -215,7 +216,9 @@ def test_two_processes_on_one_folder(tmp_path: Path) -> None:
         assert other.stdout is not None
         assert other.stdout.readline() == b"held\n"
         for attempt in (claim_folder, format_folder):
-            with pytest.raises(FolderInUse, match="in use by another process"):
+            with pytest.raises(
+                FolderInUse, match=f"in use by process {other.pid} on {socket.gethostname()} si"
+            ):
                 attempt(tmp_path, OWNER if attempt is claim_folder else IDENTITY)  # type: ignore[operator]
         other.kill()
         other.wait()

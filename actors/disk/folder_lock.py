@@ -1,0 +1,77 @@
+"""The lock of a data folder, and who holds it (rule D1).
+
+The lock is that of the system (`flock`) on a file of its own, made once and never replaced. A lock
+belongs to an inode, and the identity gets a new one each time it is replaced atomically: a process
+that opened the old file would hold a lock that nobody else meets.
+
+Into the file its holder writes who it is, for the message that others give: in a folder that
+machines share the holder may be elsewhere. Nothing is decided by it, and it is not forced.
+"""
+
+import os
+import socket
+import time
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from raykeeper.actors.disk.atomic_file import TEMP_SUFFIX
+from raykeeper.actors.disk.file_layer import FileLayer
+from raykeeper.actors.disk.storage_errors import FolderInUse, is_full
+from raykeeper.zab.errors import MALFORMED
+
+LOCK_FILE = "lock"
+_HOLDER_BYTES = 512
+"""Always the same length, so that nothing of an earlier holder is left."""
+_HOST_CHARS_MAX = 255
+
+
+class _Holder(Struct, frozen=True):
+    pid: int
+    host: str
+    since: str
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host} since {self.since}"
+
+
+def lock_folder(files: FileLayer, folder: Path) -> int:
+    """Lock `folder` and return the open file that holds the lock.
+
+    Raises:
+        FolderInUse: another process has it; the message names it.
+        OSError: the lock cannot be had.
+    """
+    path = folder / LOCK_FILE
+    lock = files.lock(path)
+    if lock is None:
+        raise FolderInUse(f"{folder} on {socket.gethostname()} is in use by {_holder(files, path)}")
+    try:
+        since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
+        holder = _Holder(os.getpid(), socket.gethostname()[:_HOST_CHARS_MAX], since)
+        text = msgspec.json.encode(holder).ljust(_HOLDER_BYTES - 1) + b"\n"
+        files.write(lock, [text], 0)
+    except OSError as error:
+        if not is_full(error):  # a full disk must not keep the name of a holder from starting
+            files.close(lock)
+            raise
+    except BaseException:
+        files.close(lock)
+        raise
+    return lock
+
+
+def _holder(files: FileLayer, path: Path) -> str:
+    """Who holds the lock, as far as it has said so."""
+    try:
+        fd = files.open(path)
+        try:
+            return str(msgspec.json.decode(files.read(fd, _HOLDER_BYTES, 0), type=_Holder))
+        finally:
+            files.close(fd)
+    except (OSError, *MALFORMED):
+        return "another process"
+
+
+assert not LOCK_FILE.endswith(TEMP_SUFFIX), "or it would be removed as a leftover"
