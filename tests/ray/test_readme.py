@@ -1,4 +1,4 @@
-"""The program at the top of the README does what the README says it does."""
+"""The program at the top of the README does what the README says, as often as it runs."""
 
 import re
 import subprocess
@@ -8,7 +8,17 @@ from pathlib import Path
 README = Path(__file__).parents[2] / "README.md"
 
 
+def run(environment: dict[str, str], *words: str | Path) -> list[str]:
+    """The lines that a command prints."""
+    done = subprocess.run(
+        words, env=environment, capture_output=True, text=True, timeout=100, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
 def test_the_program_of_the_readme(bare_machine: dict[str, str], tmp_path: Path) -> None:
+    """Twice in a Ray of its own, on the data that is kept, and beside an ensemble that runs."""
     text = README.read_text()
     programs = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     assert len(programs) == 1
@@ -16,15 +26,12 @@ def test_the_program_of_the_readme(bare_machine: dict[str, str], tmp_path: Path)
     assert len(lines) <= 15
     file = tmp_path / "program.py"
     file.write_text(programs[0])
-    done = subprocess.run(
-        [sys.executable, file],
-        env=bare_machine,
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    printed = re.search(r"It prints (.*?):", text, re.DOTALL)
-    assert printed is not None
-    assert done.stdout.splitlines() == re.findall(r"`(.*?)`", printed.group(1))
+    said = re.search(r"It prints (.*?):", text, re.DOTALL)
+    assert said is not None
+    expected = re.findall(r"`(.*?)`", said.group(1))
+    assert run(bare_machine, sys.executable, file) == expected
+    assert run(bare_machine, sys.executable, file) == expected
+    raykeeper = Path(sys.executable).parent / "raykeeper"
+    run(bare_machine, raykeeper, "up")
+    assert run(bare_machine, sys.executable, file) == expected
+    run(bare_machine, raykeeper, "down", "--ray")
