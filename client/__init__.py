@@ -2,6 +2,7 @@
 
 connect.py, ensembles.py        find an ensemble by name
 with_session.py, task_end.py    sessions of Ray tasks: for one call, and never longer than the task
+identity.py                     what a session shows of its process
 restart.py                      a call that is made again when its session is lost
 client.py, async_client.py      the two facades: blocking, and to await; with
     blocking_access.py, async_access.py   ACLs, identities, quotas

@@ -18,6 +18,8 @@ from collections.abc import Callable, Generator, Iterable
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
+from msgspec import structs
+
 from raykeeper.client import task_end
 from raykeeper.client.arguments import Consistency
 from raykeeper.client.asking import Asking, CreateOptions
@@ -69,8 +71,10 @@ class AsyncClient(AsyncAccess, OfferedRecipes[Awaited]):
         dialer: Dialer,
         asking: Asking,
         clock: Callable[[], float],
+        identity: bytes = b"",
     ) -> None:
         """Use `connect`."""
+        self._shown = identity
         self._core = core
         self._asking = asking
         self._listeners: list[AsyncListener] = []
@@ -103,6 +107,7 @@ class AsyncClient(AsyncAccess, OfferedRecipes[Awaited]):
         """
         # Imported here: a process may use the client without Ray.
         from raykeeper.client.ensembles import dialer_of, find_servers
+        from raykeeper.client.identity import identity_of_process
 
         ensemble, chroot = place_of(name)
         options = SessionOptions(
@@ -119,6 +124,7 @@ class AsyncClient(AsyncAccess, OfferedRecipes[Awaited]):
         # They ask Ray's GCS, or wait, which would block the loop.
         servers = await off_loop(find_servers, ensemble)
         await off_loop(sessions.wait_for_forgotten, timeout_s)
+        options = structs.replace(options, identity=identity_of_process())
         client = await cls.open(servers, dialer_of(ensemble, session_timeout_s), options)
         sessions.add(task, client)
         return client
@@ -140,7 +146,8 @@ class AsyncClient(AsyncAccess, OfferedRecipes[Awaited]):
             SessionExpiredError: the session to take over is over.
             AuthFailedError: its password is wrong, or not its password any more.
         """
-        client = cls(new_core(servers, options), dialer, new_asking(options), clock)
+        core, asking = new_core(servers, options), new_asking(options)
+        client = cls(core, dialer, asking, clock, options.identity)
         client._driver.start()
         try:
             await asyncio.shield(client._driver.opened)
@@ -389,6 +396,10 @@ class AsyncClient(AsyncAccess, OfferedRecipes[Awaited]):
     def _is_lost(self) -> bool:
         """Whether the session is over, or may be by now."""
         return self.state is ClientState.LOST
+
+    def _identity(self) -> bytes:
+        """What its session shows of this process."""
+        return self._shown
 
     def _now(self) -> Millis:
         """The time of this client, monotonic."""

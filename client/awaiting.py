@@ -38,6 +38,10 @@ class Awaiting:
         """Whether the session is over, or may be by now."""
         return self.client._is_lost()
 
+    def _identity(self) -> bytes:
+        """What its session shows of this process."""
+        return self.client._identity()
+
     def _now(self) -> Millis:
         """The time of this client, monotonic."""
         return self.client._now()

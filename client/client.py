@@ -430,19 +430,17 @@ class Client(BlockingAccess, OfferedRecipes[Blocking]):
         return live.submit(live.asking.sync(path))
 
     def _run_flow(self, flow: Flow[T], name: str) -> T:
-        """Run an operation, and wait for the outcome.
-
-        Raises:
-            RecipeError: what the recipe says.
-            KeeperError: a request of it failed.
-            WrongContextError: the caller runs in an event loop, or after a fork.
-        """
+        """Run an operation, and wait for the outcome; see `FlowRunner`."""
         refuse_running_loop(name)
         return self._live().run_flow(flow)
 
     def _is_lost(self) -> bool:
         """Whether the session is over, or may be by now."""
         return self._live().is_lost()
+
+    def _identity(self) -> bytes:
+        """What its session shows of this process."""
+        return self._live().identity
 
     def _now(self) -> Millis:
         """The time of this client, monotonic."""

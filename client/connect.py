@@ -9,6 +9,7 @@ from raykeeper.client import task_end
 from raykeeper.client.client import Client
 from raykeeper.client.client_id import ClientId
 from raykeeper.client.ensembles import dialer_of, find_servers
+from raykeeper.client.identity import identity_of_process
 from raykeeper.client.loop_thread import refuse_running_loop
 from raykeeper.client.opening import (
     VALUE_BYTES_MAX,
@@ -82,6 +83,7 @@ def _open(ensemble: str, options: SessionOptions) -> Session:
     sessions = task_end.task_sessions
     task = sessions.task()
     sessions.wait_for_forgotten(options.timeout_s)
+    options = structs.replace(options, identity=identity_of_process())
     session = Session.open(servers, dialer_of(ensemble, options.session_timeout_s), options)
     sessions.add(task, session)
     return session

@@ -47,15 +47,15 @@ class OfferedRecipes(Generic[K]):
     Every method raises BadArgumentsError when an argument is not acceptable.
     """
 
-    def lock(self, path: str, identifier: bytes = b"") -> Lock[K]:
+    def lock(self, path: str, identifier: bytes | None = None) -> Lock[K]:
         """A fair lock. See client/recipes/lock.py."""
         return Lock(self._runner(), path, identifier)
 
-    def simple_lock(self, path: str, identifier: bytes = b"") -> SimpleLock[K]:
+    def simple_lock(self, path: str, identifier: bytes | None = None) -> SimpleLock[K]:
         """A lock without a queue. See client/recipes/simple_lock.py."""
         return SimpleLock(self._runner(), path, identifier)
 
-    def reentrant_lock(self, path: str, identifier: bytes = b"") -> ReentrantLock[K]:
+    def reentrant_lock(self, path: str, identifier: bytes | None = None) -> ReentrantLock[K]:
         """A fair lock that its holder may acquire again. See client/recipes/reentrant_lock.py."""
         return ReentrantLock(self._runner(), path, identifier)
 
@@ -63,7 +63,7 @@ class OfferedRecipes(Generic[K]):
         """Several locks, or paths of fair ones, as one. See client/recipes/multi_lock.py."""
         return MultiLock(self._runner(), locks)
 
-    def read_write_lock(self, path: str, identifier: bytes = b"") -> ReadWriteLock[K]:
+    def read_write_lock(self, path: str, identifier: bytes | None = None) -> ReadWriteLock[K]:
         """A fair lock for readers and writers. See client/recipes/read_write_lock.py."""
         return ReadWriteLock(self._runner(), path, identifier)
 
@@ -111,14 +111,14 @@ class OfferedRecipes(Generic[K]):
         """A barrier that somebody removes. See client/recipes/barrier.py."""
         return Barrier(self._runner(), path)
 
-    def election(self, path: str, identifier: bytes = b"") -> Election[K]:
+    def election(self, path: str, identifier: bytes | None = None) -> Election[K]:
         """A leader election with epochs. See client/recipes/election.py."""
         return Election(self._runner(), path, identifier)
 
     def leader_latch(
         self,
         path: str,
-        identifier: bytes = b"",
+        identifier: bytes | None = None,
         on_gained: Listener[K] | None = None,
         on_lost: Listener[K] | None = None,
     ) -> LeaderLatch[K]:
@@ -129,7 +129,7 @@ class OfferedRecipes(Generic[K]):
         return LeaderLatch(self._runner(), path, identifier, on_gained, on_lost)
 
     def double_barrier(
-        self, path: str, size: int, identifier: bytes = b"", on_crash: OnCrash = "abort"
+        self, path: str, size: int, identifier: bytes | None = None, on_crash: OnCrash = "abort"
     ) -> DoubleBarrier[K]:
         """A barrier that all enter and leave together. See client/recipes/double_barrier.py."""
         return DoubleBarrier(self._runner(), path, size, identifier, on_crash)
@@ -154,11 +154,11 @@ class OfferedRecipes(Generic[K]):
         """A group of members. See client/recipes/group.py."""
         return Group(self._runner(), path)
 
-    def semaphore(self, path: str, permits: int, identifier: bytes = b"") -> Semaphore[K]:
+    def semaphore(self, path: str, permits: int, identifier: bytes | None = None) -> Semaphore[K]:
         """So many may hold it at once. See client/recipes/semaphore.py."""
         return Semaphore(self._runner(), path, permits, identifier)
 
-    def lease(self, path: str, duration_s: float, identifier: bytes = b"") -> Lease[K]:
+    def lease(self, path: str, duration_s: float, identifier: bytes | None = None) -> Lease[K]:
         """A lock that ends by itself. See client/recipes/lease.py."""
         return Lease(self._runner(), path, duration_s, identifier)
 
@@ -187,7 +187,7 @@ class OfferedRecipes(Generic[K]):
         self,
         path: str,
         partitions: Iterable[str],
-        identifier: bytes = b"",
+        identifier: bytes | None = None,
         on_acquired: PartitionListener[K] | None = None,
         on_released: PartitionListener[K] | None = None,
     ) -> Partitioner[K]:

@@ -33,6 +33,8 @@ class SessionOptions(Struct, frozen=True, kw_only=True):
     chroot: str = ""
     """The path of the znode that is the root of the handle, "" for the root of the ensemble."""
     read_only: bool = False
+    identity: bytes = b""
+    """What the session shows of its process; see client/identity.py."""
 
 
 def place_of(name: str) -> tuple[str, str]:

@@ -56,14 +56,16 @@ class Session:
         self,
         core: ClientCore,
         asking: Asking,
-        timeout_s: float,
+        options: SessionOptions,
         loop: asyncio.AbstractEventLoop,
         clock: Callable[[], float],
     ) -> None:
         """Use `open`."""
         self.asking = asking
+        self.identity = options.identity
+        """What it shows of its process."""
         self._core = core
-        self._timeout_s = timeout_s
+        self._timeout_s = options.timeout_s
         self._loop = loop
         self._clock = clock
         self._forks = _forks
@@ -94,7 +96,7 @@ class Session:
         """
         refuse_running_loop("connect")
         core, asking = new_core(servers, options), new_asking(options)
-        session = cls(core, asking, options.timeout_s, loop or shared_loop(), clock)
+        session = cls(core, asking, options, loop or shared_loop(), clock)
         opening = asyncio.run_coroutine_threadsafe(session._open(dialer), session._loop)
         try:
             opening.result()

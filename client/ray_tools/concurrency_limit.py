@@ -21,6 +21,7 @@ from typing import Any, cast
 from raykeeper.client.flows import Flow
 from raykeeper.client.ray_tools.tool import Entered
 from raykeeper.client.recipes.holding import Held
+from raykeeper.client.recipes.lock import Contender
 from raykeeper.client.recipes.recipe import Awaited, Blocking, FlowRunner
 from raykeeper.client.recipes.semaphore import Semaphore
 
@@ -33,7 +34,7 @@ class ConcurrencyLimit(Entered):
         ensemble: str,
         path: str,
         permits: int,
-        identifier: bytes = b"",
+        identifier: bytes | None = None,
         session_timeout_s: float = 10.0,
     ) -> None:
         """Nothing is asked of the ensemble yet.
@@ -42,7 +43,8 @@ class ConcurrencyLimit(Entered):
             ensemble: Its name.
             path: Of the permits; all who name it at one time must say the same number.
             permits: How many there are: from 1 to 1000.
-            identifier: What the holders show of themselves.
+            identifier: What the holders show of themselves; None for a line that names the actor or
+                task, the process and its node (client/identity.py).
             session_timeout_s: How long a permit outlives the silence of its holder.
 
         Raises:
@@ -83,6 +85,25 @@ class ConcurrencyLimit(Entered):
             self._on(awaiting)._acquire_within(timeout_s), "acquire"
         )
         return held
+
+    def holders(self) -> list[Contender]:
+        """Who has a permit. See `Semaphore.holders`.
+
+        Raises:
+            WrongContextError: in an event loop.
+            KeeperError: as for every call.
+        """
+        semaphore: Semaphore[Blocking] = self._on(self._client_now())
+        return semaphore.holders()
+
+    async def holders_async(self) -> list[Contender]:
+        """`holders`, to be awaited in any event loop.
+
+        Raises:
+            KeeperError: as for every call.
+        """
+        semaphore: Semaphore[Awaited] = self._on(await self._client_soon())
+        return await semaphore.holders()
 
     def _get(self, client: FlowRunner) -> Flow[Any]:
         return self._on(client)._acquire_within()

@@ -50,11 +50,12 @@ from raykeeper.client.recipes.lock import in_line, number_of
 from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
 from raykeeper.client.recipes.steps import (
     ATTEMPTS_MAX,
-    checked_bytes,
+    checked_identifier,
     checked_root,
     children,
     ensure,
     give_up_after,
+    identifier_of,
     leave,
     look,
     transact,
@@ -118,7 +119,7 @@ class DoubleBarrier(Recipe[K]):
         client: FlowRunner,
         path: str,
         size: int,
-        identifier: bytes = b"",
+        identifier: bytes | None = None,
         on_crash: OnCrash = "abort",
     ) -> None:
         """Use `Client.double_barrier`. `identifier` is the value of the participant's znode."""
@@ -130,7 +131,7 @@ class DoubleBarrier(Recipe[K]):
             raise BadArgumentsError(path, f'on_crash is "abort" or "continue", not {on_crash!r}')
         self.size = size
         self._aborts = on_crash == "abort"
-        self._identifier = checked_bytes("identifier", identifier)
+        self._identifier = checked_identifier(identifier)
         self._terms = f"{size} {on_crash}".encode()
         self._round = join(path, "round")
         self._entered: Entered | None = None
@@ -219,7 +220,9 @@ class DoubleBarrier(Recipe[K]):
             self._inside(Relation.EQUAL, self.size - 1),
         ]
         flags = CreateMode.EPHEMERAL | CreateMode.SEQUENTIAL
-        sit = Create(join(self._round, PREFIX), self._identifier, flags, None, 0)
+        sit = Create(
+            join(self._round, PREFIX), identifier_of(self._client, self._identifier), flags, None, 0
+        )
         stat = ReadStat(self._round)
         begin: list[TxnOp] = [sit, stat, SetData(self._round, self._terms, GATHERING)]
         wait: list[TxnOp] = [sit, stat, Check(self._round, GATHERING), ReadChildren(self._round)]

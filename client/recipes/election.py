@@ -37,9 +37,10 @@ from raykeeper.client.recipes.lock import Contender, before_me, contenders, wait
 from raykeeper.client.recipes.recipe import FlowRunner, K, operation
 from raykeeper.client.recipes.steps import (
     ATTEMPTS_MAX,
-    checked_bytes,
+    checked_identifier,
     checked_root,
     create,
+    identifier_of,
     leave,
     look,
     transact,
@@ -104,11 +105,11 @@ _decode: Final = msgspec.json.Decoder(_Record).decode
 class Election(Holding[K, Leadership[K]]):
     """An election, for candidates and for those who want to know who leads."""
 
-    def __init__(self, client: FlowRunner, path: str, identifier: bytes = b"") -> None:
+    def __init__(self, client: FlowRunner, path: str, identifier: bytes | None = None) -> None:
         """Use `Client.election`. `identifier` is shown to whoever asks who leads."""
         super().__init__(client)
         self.path = checked_root(path)
-        self._identifier = checked_bytes("identifier", identifier)
+        self._identifier = checked_identifier(identifier)
 
     @operation
     def lead(self, timeout_s: float | None = None) -> Flow[Leadership[K]]:
@@ -133,7 +134,11 @@ class Election(Holding[K, Leadership[K]]):
         """See `Holding`."""
         prefix = join(self.path, PREFIX)
         own, stat = yield from create(
-            prefix, self._identifier, ephemeral=True, sequence=True, parent_stays=True
+            prefix,
+            identifier_of(self._client, self._identifier),
+            ephemeral=True,
+            sequence=True,
+            parent_stays=True,
         )
         place: Leadership[K] = Leadership(
             self._client, f"the leadership of {self.path}", own, stat.czxid

@@ -33,7 +33,7 @@ class LeaderLatch(Startable[K]):
         self,
         client: FlowRunner,
         path: str,
-        identifier: bytes = b"",
+        identifier: bytes | None = None,
         on_gained: Listener[K] | None = None,
         on_lost: Listener[K] | None = None,
     ) -> None:

@@ -33,8 +33,9 @@ from raykeeper.client.recipes.lock import Contender
 from raykeeper.client.recipes.recipe import FlowRunner, K, operation
 from raykeeper.client.recipes.simple_lock import holder_at, take_znode, watch_own
 from raykeeper.client.recipes.steps import (
-    checked_bytes,
+    checked_identifier,
     checked_root,
+    identifier_of,
     transact,
 )
 from raykeeper.zab.ids import Millis, Zxid
@@ -97,13 +98,13 @@ class Lease(Holding[K, HeldLease[K]]):
     """A lock whose znode is `path` itself, and which ends by itself."""
 
     def __init__(
-        self, client: FlowRunner, path: str, duration_s: float, identifier: bytes = b""
+        self, client: FlowRunner, path: str, duration_s: float, identifier: bytes | None = None
     ) -> None:
         """Use `Client.lease`. `identifier` is shown to whoever asks for the holder."""
         super().__init__(client)
         self.path = checked_root(path)
         self._duration_ms = arguments.milliseconds("duration_s", duration_s)
-        self._identifier = checked_bytes("identifier", identifier)
+        self._identifier = checked_identifier(identifier)
 
     @operation
     def acquire(self, timeout_s: float | None = None) -> Flow[HeldLease[K]]:
@@ -126,11 +127,12 @@ class Lease(Holding[K, HeldLease[K]]):
 
     def _acquire(self) -> Flow[HeldLease[K]]:
         """See `Holding`."""
+        identifier = identifier_of(self._client, self._identifier)
         margin_ms = max(self._duration_ms // MARGIN_DIVISOR, MARGIN_MS_MIN)
         ttl_ms = Millis(self._duration_ms + margin_ms)
-        asked_at, stat = yield from take_znode(self.path, self._identifier, ttl_ms)
+        asked_at, stat = yield from take_znode(self.path, identifier, ttl_ms)
         held: HeldLease[K] = HeldLease(
-            self._client, self.path, stat.czxid, self._identifier, self._duration_ms
+            self._client, self.path, stat.czxid, identifier, self._duration_ms
         )
         held.lost._until = Millis(asked_at + self._duration_ms)
         yield from watch_own(held)

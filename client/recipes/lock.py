@@ -22,10 +22,11 @@ from raykeeper.client.outstanding import Query
 from raykeeper.client.recipes.holding import Held, Holding, keep
 from raykeeper.client.recipes.recipe import FlowRunner, K, operation
 from raykeeper.client.recipes.steps import (
-    checked_bytes,
+    checked_identifier,
     checked_root,
     children,
     create,
+    identifier_of,
     leave,
     look,
 )
@@ -49,11 +50,11 @@ class Contender(Struct, frozen=True):
 class Lock(Holding[K, Held[K]]):
     """A fair lock on a path. Not reentrant; safe to share between threads, or tasks."""
 
-    def __init__(self, client: FlowRunner, path: str, identifier: bytes = b"") -> None:
+    def __init__(self, client: FlowRunner, path: str, identifier: bytes | None = None) -> None:
         """Use `Client.lock`. `identifier` is shown to whoever lists the contenders."""
         super().__init__(client)
         self.path = checked_root(path)
-        self._identifier = checked_bytes("identifier", identifier)
+        self._identifier = checked_identifier(identifier)
 
     @operation
     def acquire(self, timeout_s: float | None = None) -> Flow[Held[K]]:
@@ -75,7 +76,8 @@ class Lock(Holding[K, Held[K]]):
 
     def _acquire(self) -> Flow[Held[K]]:
         """See `Holding`."""
-        place: Held[K] = yield from take_place(self._client, self.path, PREFIX, self._identifier)
+        identifier = identifier_of(self._client, self._identifier)
+        place: Held[K] = yield from take_place(self._client, self.path, PREFIX, identifier)
         yield from wait_in_line(place, before_me)
         return (yield from keep(place))
 

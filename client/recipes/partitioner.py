@@ -39,10 +39,11 @@ from raykeeper.client.recipes.holding import Loss, caller
 from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
 from raykeeper.client.recipes.shares import targets
 from raykeeper.client.recipes.steps import (
-    checked_bytes,
+    checked_identifier,
     checked_root,
     ensure,
     give_up_after,
+    identifier_of,
     transact,
 )
 from raykeeper.client.results import path_and_stat
@@ -98,7 +99,7 @@ class Partitioner(Startable[K]):
         client: FlowRunner,
         path: str,
         partitions: Iterable[str],
-        identifier: bytes = b"",
+        identifier: bytes | None = None,
         on_acquired: Listener[K] | None = None,
         on_released: Listener[K] | None = None,
     ) -> None:
@@ -112,7 +113,7 @@ class Partitioner(Startable[K]):
             raise BadArgumentsError("", f"there may be 1 to {PARTITIONS_MAX} partitions")
         if len(set(self.partitions)) < len(self.partitions):
             raise BadArgumentsError("", "a partition is named twice")
-        self._identifier = checked_bytes("identifier", identifier)
+        self._identifier = checked_identifier(identifier)
         self._on_acquired: Listener[K] | None = on_acquired
         self._on_released: Listener[K] | None = on_released
         self._mine: dict[str, Partition[K]] = {}
@@ -164,7 +165,10 @@ class Partitioner(Startable[K]):
         failure: Exception | None = None
         try:
             membership: Membership[K] = yield from become_member(
-                self._client, join(self.path, "members"), None, self._identifier
+                self._client,
+                join(self.path, "members"),
+                None,
+                identifier_of(self._client, self._identifier),
             )
             try:
                 yield from self._followed.load()

@@ -28,7 +28,7 @@ from raykeeper.client.flows import Flow
 from raykeeper.client.recipes.holding import Held, Holding, keep
 from raykeeper.client.recipes.lock import Contender, contenders, in_line, take_place, wait_in_line
 from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
-from raykeeper.client.recipes.steps import checked_bytes, checked_root
+from raykeeper.client.recipes.steps import checked_identifier, checked_root, identifier_of
 
 READ = "read-"
 WRITE = "write-"
@@ -41,7 +41,7 @@ class Side(Holding[K, Held[K]], Generic[K]):
         self,
         client: FlowRunner,
         path: str,
-        identifier: bytes,
+        identifier: bytes | None,
         prefix: str,
         blocker: Callable[[list[str], str], str | None],
     ) -> None:
@@ -74,7 +74,11 @@ class Side(Holding[K, Held[K]], Generic[K]):
     def _acquire(self) -> Flow[Held[K]]:
         """See `Holding`."""
         place: Held[K] = yield from take_place(
-            self._client, self.path, self._prefix, self._identifier, self._what
+            self._client,
+            self.path,
+            self._prefix,
+            identifier_of(self._client, self._identifier),
+            self._what,
         )
         yield from wait_in_line(place, self._blocker)
         return (yield from keep(place))
@@ -92,11 +96,11 @@ class Side(Holding[K, Held[K]], Generic[K]):
 class ReadWriteLock(Recipe[K]):
     """A fair read/write lock on a path. Not reentrant, on neither side."""
 
-    def __init__(self, client: FlowRunner, path: str, identifier: bytes = b"") -> None:
+    def __init__(self, client: FlowRunner, path: str, identifier: bytes | None = None) -> None:
         """Use `Client.read_write_lock`. `identifier` is shown to who lists the contenders."""
         super().__init__(client)
         self.path = checked_root(path)
-        checked_bytes("identifier", identifier)
+        checked_identifier(identifier)
         self.read: Side[K] = Side(client, path, identifier, READ, last_writer_before)
         """To share it with other readers."""
         self.write: Side[K] = Side(client, path, identifier, WRITE, anybody_before)

@@ -38,6 +38,9 @@ class FlowRunner(Protocol):
     def _is_lost(self) -> bool:
         """Whether the session is over, or may be by now. Always on time."""
 
+    def _identity(self) -> bytes:
+        """What is shown of this process; see client/identity.py."""
+
     def _now(self) -> Millis:
         """The client's time, monotonic: that of the step `Now`."""
 

@@ -106,7 +106,7 @@ class _Shares(Generic[K]):
 class ReentrantLock(Holding[K, ReentrantHeld[K]]):
     """A fair lock that its owner may acquire again, through this object."""
 
-    def __init__(self, client: FlowRunner, path: str, identifier: bytes = b"") -> None:
+    def __init__(self, client: FlowRunner, path: str, identifier: bytes | None = None) -> None:
         """Use `Client.reentrant_lock`. `identifier` is shown to who lists the contenders."""
         super().__init__(client)
         self._lock: Lock[K] = Lock(client, path, identifier)

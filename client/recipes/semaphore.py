@@ -39,10 +39,11 @@ from raykeeper.client.recipes.lock import Contender, contenders, in_line
 from raykeeper.client.recipes.recipe import FlowRunner, K, operation
 from raykeeper.client.recipes.steps import (
     ATTEMPTS_MAX,
-    checked_bytes,
+    checked_identifier,
     checked_root,
     children,
     ensure,
+    identifier_of,
     leave,
     transact,
 )
@@ -75,7 +76,7 @@ class Semaphore(Holding[K, Held[K]]):
     """So many may hold it at once. Not reentrant: who acquires twice has two permits."""
 
     def __init__(
-        self, client: FlowRunner, path: str, permits: int, identifier: bytes = b""
+        self, client: FlowRunner, path: str, permits: int, identifier: bytes | None = None
     ) -> None:
         """Use `Client.semaphore`. `identifier` is shown to who lists the contenders."""
         super().__init__(client)
@@ -83,7 +84,7 @@ class Semaphore(Holding[K, Held[K]]):
         if type(permits) is not int or not 1 <= permits <= PERMITS_MAX:
             raise BadArgumentsError(path, f"permits must be 1 to {PERMITS_MAX}, not {permits!r}")
         self.permits = permits
-        self._identifier = checked_bytes("identifier", identifier)
+        self._identifier = checked_identifier(identifier)
         self._what = f"a permit of {path}"
 
     @operation
@@ -140,7 +141,7 @@ class Semaphore(Holding[K, Held[K]]):
         number = str(self.permits).encode()
         creation = Create(
             join(self.path, PREFIX),
-            self._identifier,
+            identifier_of(self._client, self._identifier),
             CreateMode.EPHEMERAL | CreateMode.SEQUENTIAL,
         )
         agreed = Compare(self.path, CompareField.VALUE, Relation.EQUAL, number)

@@ -19,9 +19,10 @@ from raykeeper.client.recipes.holding import Held, Holding, keep
 from raykeeper.client.recipes.lock import Contender
 from raykeeper.client.recipes.recipe import FlowRunner, K, operation
 from raykeeper.client.recipes.steps import (
-    checked_bytes,
+    checked_identifier,
     checked_root,
     create,
+    identifier_of,
     leave,
     look,
 )
@@ -35,11 +36,11 @@ from raykeeper.znodes.stat import Stat
 class SimpleLock(Holding[K, Held[K]]):
     """A lock whose znode is `path` itself. Not reentrant, not fair."""
 
-    def __init__(self, client: FlowRunner, path: str, identifier: bytes = b"") -> None:
+    def __init__(self, client: FlowRunner, path: str, identifier: bytes | None = None) -> None:
         """Use `Client.simple_lock`. `identifier` is shown to whoever asks for the holder."""
         super().__init__(client)
         self.path = checked_root(path)
-        self._identifier = checked_bytes("identifier", identifier)
+        self._identifier = checked_identifier(identifier)
 
     @operation
     def acquire(self, timeout_s: float | None = None) -> Flow[Held[K]]:
@@ -62,7 +63,7 @@ class SimpleLock(Holding[K, Held[K]]):
 
     def _acquire(self) -> Flow[Held[K]]:
         """See `Holding`."""
-        _, stat = yield from take_znode(self.path, self._identifier)
+        _, stat = yield from take_znode(self.path, identifier_of(self._client, self._identifier))
         held: Held[K] = Held(self._client, f"the simple lock {self.path}", self.path, stat.czxid)
         yield from watch_own(held)
         return (yield from keep(held))

@@ -13,6 +13,7 @@ from raykeeper.client.errors import (
 )
 from raykeeper.client.flows import Bell, Flow, GiveUpAfter, Request, Together
 from raykeeper.client.outstanding import Ask, Query, Unwatch
+from raykeeper.client.recipes.recipe import FlowRunner
 from raykeeper.client.results import path_and_stat
 from raykeeper.client.transaction import results_of
 from raykeeper.zab.ids import Millis, Zxid
@@ -72,6 +73,20 @@ def checked_bytes(name: str, value: object) -> bytes:
     if not isinstance(value, bytes):
         raise BadArgumentsError("", f"{name} must be bytes, not {type(value).__name__}")
     return value
+
+
+def checked_identifier(identifier: object) -> bytes | None:
+    """What a contender shows of itself; None for that of its process.
+
+    Raises:
+        BadArgumentsError: it is neither.
+    """
+    return None if identifier is None else checked_bytes("identifier", identifier)
+
+
+def identifier_of(client: FlowRunner, identifier: bytes | None) -> bytes:
+    """What a contender shows of itself, in the process that contends."""
+    return client._identity() if identifier is None else identifier
 
 
 def create(

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import signal
 import socket
 import threading
@@ -15,6 +16,7 @@ import ray
 
 from raykeeper.client import Client, connect, with_session
 from raykeeper.client.errors import DeposedError, LostError, WrongContextError
+from raykeeper.client.identity import identity_of_process
 from raykeeper.client.ray_tools import (
     ConcurrencyLimit,
     ElectedActor,
@@ -286,10 +288,49 @@ def test_permits_over_tasks_and_actors(shared: Ensemble) -> None:
     assert ray.get(caller.crowd.remote(limit, 8)) == 2
     with limit as held:
         held.lost.check()
-        assert [each.name for each in limit._on(limit._client_now()).holders()] == [
-            held.path.rpartition("/")[2]
-        ]
+        (holder,) = limit.holders()
+        assert holder.name == held.path.rpartition("/")[2]
+        assert holder.identifier == identity_of_process()
+        assert re.match(rb"driver \S+ \w{8} pid \d+ on \S+/\w{12}$", holder.identifier)
     limit.close()
+
+
+@ray.remote(num_cpus=0)
+class Trainer:
+    """An actor with a session, which it opens in its first method."""
+
+    def hold(self, limit: ConcurrencyLimit) -> tuple[bytes, int, str]:
+        with limit:
+            context = ray.get_runtime_context()
+            return limit.holders()[0].identifier, os.getpid(), context.get_actor_id()
+
+
+@ray.remote(num_cpus=0)
+class AsyncTrainer:
+    """The same with coroutines."""
+
+    async def hold(self, limit: ConcurrencyLimit) -> bytes:
+        async with limit:
+            return (await limit.holders_async())[0].identifier
+
+
+@ray.remote(num_cpus=0)
+def train_one(limit: ConcurrencyLimit) -> tuple[bytes, int, str]:
+    with limit:
+        context = ray.get_runtime_context()
+        return limit.holders()[0].identifier, os.getpid(), context.get_task_id()
+
+
+def test_holders_tell_which_actor_or_task_they_are(shared: Ensemble) -> None:
+    limit = ConcurrencyLimit(shared.name, "/limits/who", permits=1)
+    (line, pid, actor), other = (
+        ray.get(Trainer.options(name=name).remote().hold.remote(limit)) for name in ("main", None)
+    )
+    assert line.startswith(b'actor Trainer "main" %s pid %d on ' % (actor[:12].encode(), pid))
+    assert other[0].startswith(b"actor Trainer %s pid" % other[2][:12].encode())
+    line, pid, task = ray.get(train_one.options(name="train 7").remote(limit))
+    assert line.startswith(b"task train 7 %s pid %d on " % (task[:12].encode(), pid))
+    assert ray.get(AsyncTrainer.remote().hold.remote(limit)).startswith(b"actor AsyncTrainer ")
 
 
 @ray.remote(num_cpus=0, max_retries=0)

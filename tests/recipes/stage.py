@@ -194,6 +194,9 @@ class Member(OfferedRecipes[Blocking]):
 
     _now = now
 
+    def _identity(self) -> bytes:
+        return b""
+
     def later(self, at: Millis, wake: Callable[[], None]) -> Callable[[], None]:
         number = next(self._numbers)
         self._timers[number] = (at, wake)

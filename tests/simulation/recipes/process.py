@@ -116,6 +116,9 @@ class Process(OfferedRecipes[Blocking]):
 
     _now = now
 
+    def _identity(self) -> bytes:
+        return b""
+
     def later(self, at: Millis, wake: Callable[[], None]) -> Callable[[], None]:
         """Call `wake` at that time."""
         alarm = [wake]
