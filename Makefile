@@ -10,7 +10,11 @@ SEEDS ?= 1000
 FROM ?= 1
 JOBS ?= 0
 
-.PHONY: demo test simulate check bench format clean
+# The same package with the oldest Ray that pyproject.toml allows.
+OLDEST := .venv-oldest-ray
+OLDEST_RAY := $(shell sed -n 's/^ *"ray>=\([0-9.]*\)",$$/\1/p' pyproject.toml)
+
+.PHONY: demo test test-oldest-ray simulate check bench format clean
 .DELETE_ON_ERROR:
 
 demo: $(READY)  ## Three servers, six workers, two kills: the job ends with the right counts.
@@ -19,6 +23,10 @@ demo: $(READY)  ## Three servers, six workers, two kills: the job ends with the 
 test: $(READY)  ## The whole test suite: without Ray on all cores, then with two Ray clusters at a time.
 	$(BIN)/python -m pytest -q -n logical --ignore tests/ray
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile tests/ray
+	$(MAKE) test-oldest-ray
+
+test-oldest-ray: $(OLDEST)/.ready  ## The smoke tests with the oldest Ray, whose own warnings are no errors.
+	$(OLDEST)/bin/python -m pytest -q -W default --disable-warnings -m smoke -n 2 --dist loadfile tests/ray
 
 simulate: $(READY)  ## SEEDS runs of the simulator from seed FROM in JOBS processes, 0 for all cores.
 	$(BIN)/python -m tests.simulation simulate --seeds $(SEEDS) --from $(FROM) --jobs $(JOBS)
@@ -38,10 +46,16 @@ format: $(READY)
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[fast,bench,dev]'
 	touch $(READY)
+
+$(OLDEST)/.ready: pyproject.toml $(READY)
+	test -n "$(OLDEST_RAY)"
+	$(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' 'ray==$(OLDEST_RAY)'
+	touch $@

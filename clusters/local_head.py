@@ -9,20 +9,26 @@ The ports are Ray's own: as with any head they listen on all interfaces, and Ray
 made when there is none, guards them.
 """
 
+import logging
 import os
 import re
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 import psutil
+import ray
 from msgspec import Struct
 
+from raykeeper.clusters.ensemble import list_ensembles
 from raykeeper.links.ray_internals import forget_started_address
 from raykeeper.zab.errors import MALFORMED, RayKeeperError
 
+_log = logging.getLogger("raykeeper.clusters")
 _STARTED = re.compile(r"ray start --address='([^']+)'")
 _POLL_S = 0.05
 _START_TIMEOUT_S = 60.0
@@ -80,15 +86,14 @@ def start_head() -> LocalHead:
             cwd=Path.home(),
             start_new_session=True,  # a ^C in the terminal of the command is not meant for it
         )
-    deadline = time.monotonic() + _START_TIMEOUT_S
-    while (found := _STARTED.search(log.read_text(errors="replace"))) is None:
-        if process.poll() is not None or time.monotonic() > deadline:
-            process.terminate()
-            raise LocalHeadError(f"Ray did not start; see {log}")
-        time.sleep(_POLL_S)
-    create_time = psutil.Process(process.pid).create_time()
-    head = LocalHead(process.pid, create_time, found.group(1))
-    (folder() / "head.json").write_bytes(msgspec.json.encode(head))
+    try:
+        address = _wait_for_address(process, log)
+        create_time = psutil.Process(process.pid).create_time()
+        head = LocalHead(process.pid, create_time, address)
+        (folder() / "head.json").write_bytes(msgspec.json.encode(head))
+    except BaseException:
+        process.terminate()
+        raise
     return head
 
 
@@ -111,6 +116,37 @@ def stop_head(head: LocalHead) -> None:
             raise LocalHeadError(f"processes {[p.pid for p in alive]} of Ray did not end")
     (folder() / "head.json").unlink(missing_ok=True)
     forget_started_address(head.address)
+
+
+@contextmanager
+def ended_if_unused(head: LocalHead | None) -> Iterator[None]:
+    """End a head that was just started for the block, if that fails and left no ensemble there.
+
+    Whoever called would else keep a Ray that they did not ask for and that does nothing. Where an
+    ensemble runs, perhaps without a leader yet, it is kept: a second try completes it.
+    """
+    try:
+        yield
+    except BaseException:
+        if head is not None and not _has_ensembles():
+            _log.warning("nothing was launched, so the Ray that was started for it ends again")
+            ray.shutdown()
+            stop_head(head)
+        raise
+
+
+def _has_ensembles() -> bool:
+    """Whether this process is in a Ray in which some ensemble runs."""
+    return ray.is_initialized() and bool(list_ensembles())
+
+
+def _wait_for_address(process: subprocess.Popen[bytes], log: Path) -> str:
+    deadline = time.monotonic() + _START_TIMEOUT_S
+    while (found := _STARTED.search(log.read_text(errors="replace"))) is None:
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise LocalHeadError(f"Ray did not start; see {log}")
+        time.sleep(_POLL_S)
+    return found.group(1)
 
 
 def _ray() -> list[str]:

@@ -7,6 +7,7 @@ that `ray.init()` would choose too (client/ray_address.py).
 import logging
 import os
 import signal
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
@@ -38,7 +39,7 @@ def join_ray(
 
     Args:
         address: Of the cluster.
-        is_quiet: Show neither Ray's own messages nor what its workers print.
+        is_quiet: Show neither Ray's own messages and warnings nor what its workers print.
         uses_token: The cluster at `address` is known to want the token of this user.
 
     Raises:
@@ -59,8 +60,11 @@ def join_ray(
     if uses_token:
         enable_token()
     try:
-        # "auto" and not what it stands for: only then Ray enables the token by itself.
-        ray.init(address=address or "auto", **(_QUIET if is_quiet else {}))
+        with warnings.catch_warnings():
+            if is_quiet:
+                warnings.simplefilter("ignore", FutureWarning)
+            # "auto" and not what it stands for: only then Ray enables the token by itself.
+            ray.init(address=address or "auto", **(_QUIET if is_quiet else {}))
     except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         raise RayNotFoundError(f"cannot join the Ray cluster at {found}: {error}") from error
 

@@ -121,25 +121,27 @@ def up(
     """Launch an ensemble, or complete it; start Ray on this machine if there is none."""
     from raykeeper.clusters.config import resolve_config
     from raykeeper.clusters.launch import launch
-    from raykeeper.clusters.local_head import find_head, start_head
+    from raykeeper.clusters.local_head import ended_if_unused, find_head, start_head
     from raykeeper.clusters.local_ray import is_ray_here
     from raykeeper.commands.status_report import show_status, status_document
 
     given = {"name": name, "servers": servers, "observers": observers, "data_dir": data_dir}
     config = resolve_config(file, {k: v for k, v in given.items() if v is not None})
     told = err if as_json else out
-    started_ray = None
+    head = None
     if address is None and find_head() is None and not is_ray_here():
         told.print("no Ray cluster runs here; starting a head on this machine …")
-        started_ray = start_head().address
-        told.print(f"Ray runs at {started_ray} until `raykeeper down --ray`")
-    _join(address)
-    ensemble = launch(config)
+        head = start_head()
+        told.print(f"Ray runs at {head.address} until `raykeeper down --ray`")
+    with ended_if_unused(head):
+        _join(address)
+        ensemble = launch(config)
     report = ensemble.status()
     # An ensemble that ran before need not have the folder of the settings.
     described = ensemble.describe()
     folder = None if described is None else str(Path(described.folder).parent)
     if as_json:
+        started_ray = None if head is None else head.address
         document = {"started_ray": started_ray, "folder": folder, **status_document(report)}
         print_document(document)
         return

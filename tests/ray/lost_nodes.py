@@ -28,6 +28,10 @@ REFERENCE_S = 6.0
 PATIENCE_S = 40.0
 
 
+TELLS_ACTORS = tuple(int(part) for part in ray.__version__.split(".")[:2]) >= (2, 52)
+"""Whether Ray tells an actor that it is to exit; before, it just ends it, without any doubt."""
+
+
 class Gone:
     """When each of some ephemeral znodes went."""
 
@@ -82,9 +86,11 @@ def main(home: Path) -> None:
         pids = {path: ray.get(actor.pid.remote()) for path, actor in actors.items()}
         doubtful_pid = ray.get(doubtful.pid.remote())
 
-        # Ray says that it has ended, and it stands still.
-        ray.get(doubtful.freeze_at_the_end.remote())
-        del doubtful
+        if TELLS_ACTORS:  # Ray says that it has ended, and it stands still.
+            ray.get(doubtful.freeze_at_the_end.remote())
+            del doubtful
+        else:
+            os.kill(doubtful_pid, signal.SIGSTOP)
         eventually(lambda: psutil.Process(doubtful_pid).status() == "stopped")
 
         # The raylet itself has met their end; or it has told it to come, and a task looks.

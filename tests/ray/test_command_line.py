@@ -260,8 +260,11 @@ def test_observers_of_a_file_and_of_the_command_line(
     assert run("down", name)[0] == 0
 
 
-def test_up_on_a_machine_without_ray(bare_machine: dict[str, str]) -> None:
-    def command(*words: str) -> Any:
+@pytest.fixture
+def command(bare_machine: dict[str, str]) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run a command in a process of its own, on a machine without Ray."""
+
+    def run_command(*words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [Path(sys.executable).parent / "raykeeper", *words],
             env=bare_machine,
@@ -272,6 +275,37 @@ def test_up_on_a_machine_without_ray(bare_machine: dict[str, str]) -> None:
             check=False,
         )
 
+    return run_command
+
+
+@pytest.mark.smoke
+def test_an_up_that_fails_leaves_no_ray(
+    bare_machine: dict[str, str], command: Callable[..., Any], tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    done = command("up", "--servers", "1", "--data-dir", str(tmp_path / "file/data"))
+    assert done.returncode == 1, done.stderr
+    *_, told, error = done.stderr.splitlines()
+    assert told == "nothing was launched, so the Ray that was started for it ends again"
+    assert error.startswith("error: ") and str(tmp_path) in error
+    home = Path(bare_machine["HOME"])
+    assert not (home / ".raykeeper/head.json").exists()
+    ours = [p for p in psutil.process_iter() if _home_of(p) == str(home)]
+    assert ours == []
+    assert command("status").returncode == 3
+
+
+def _home_of(process: psutil.Process) -> str:
+    try:
+        return process.environ().get("HOME", "")
+    except psutil.Error:
+        return ""
+
+
+@pytest.mark.smoke
+def test_up_on_a_machine_without_ray(
+    bare_machine: dict[str, str], command: Callable[..., Any]
+) -> None:
     done = command("status")
     assert done.returncode == 3
     assert "no Ray cluster runs here: start one with `raykeeper up`" in done.stderr

@@ -75,6 +75,7 @@ def pids(actors: list[Any]) -> list[int]:
 # Dead beyond doubt.
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("carrier", ["shared", "over_calls"])
 def test_an_actor_that_does_not_restart(request: pytest.FixtureRequest, carrier: str) -> None:
     """By SIGKILL and by `ray.kill`, with either client."""
@@ -188,6 +189,7 @@ def test_in_doubt_only_the_timeout_ends_a_session(doubtful: dict[str, Doubtful],
     assert doubtful[path].has_session
 
 
+@pytest.mark.smoke
 def test_clients_on_other_nodes_and_on_nodes_that_are_lost() -> None:
     kept = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
     done = subprocess.run(

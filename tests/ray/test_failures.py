@@ -57,6 +57,7 @@ def check_complete(writer: Writer, client: Client, parent: str) -> None:
     assert sorted(client.get_children(parent)) == names
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("links", ["direct", "ray"])
 @pytest.mark.parametrize("leads", [True, False], ids=["leader", "follower"])
 def test_kill_9_during_writes(launch_one: Launch, leads: bool, links: str) -> None:

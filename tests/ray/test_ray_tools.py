@@ -94,6 +94,7 @@ def ledger(shared: Ensemble, request: pytest.FixtureRequest) -> Iterator[Elected
     service.stop()
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("max_restarts", [0, -1])
 def test_a_standby_takes_over_from_one_that_is_killed(shared: Ensemble, max_restarts: int) -> None:
     service = ElectedActor(

@@ -40,6 +40,7 @@ def test_a_session_that_a_task_forgot_ends_with_it(shared: Ensemble) -> None:
         client.lock(path).acquire(PATIENT_S / 2).release()
 
 
+@pytest.mark.smoke
 def test_the_next_task_of_the_worker_finds_it_ended(shared: Ensemble) -> None:
     # Ray gives a worker that it has leased the next of equal tasks at once.
     found = ray.get([careless.remote(shared.name, "/locks/next", "return") for _ in range(6)])
@@ -123,6 +124,7 @@ def decorated(ensemble: str) -> tuple[Any, Any, Any, Any]:
     return task, stream, Plain, Async
 
 
+@pytest.mark.smoke
 def test_each_call_of_a_decorated_function_has_its_session(shared: Ensemble) -> None:
     task, stream, plain, awaited = decorated(shared.name)
     actor, async_actor = plain.remote(), awaited.remote()
