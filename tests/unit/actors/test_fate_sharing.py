@@ -25,6 +25,13 @@ assert share_fate_with_raylet(lambda: os.write(1, b"last words"))
 os.write(1, b"x")
 threading.Event().wait()
 """
+_IS_AN_ACTOR = """
+import os, threading
+from raykeeper.actors.{module} import {name}
+actor = {name}({arguments})
+os.write(1, b"x")
+threading.Event().wait()
+"""
 _TELLS_OF_EACH_LOOK = """
 import os, threading
 from raykeeper.actors.fate_sharing import wait_for_end_of_parent
@@ -49,13 +56,21 @@ def read(raylet: "subprocess.Popen[bytes]", count: int) -> bytes:
     return data
 
 
-def test_a_raylet_that_nobody_reaps_takes_its_worker_along() -> None:
-    with started(_SHARES_FATE) as raylet:
+@pytest.mark.parametrize(
+    ("program", "last_words"),
+    [
+        (_SHARES_FATE, b"last words"),
+        (_IS_AN_ACTOR.format(module="session_tracker", name="SessionTracker", arguments=""), b""),
+        (_IS_AN_ACTOR.format(module="snapshotter", name="Snapshotter", arguments="'.'"), b""),
+    ],
+)
+def test_a_raylet_that_nobody_reaps_takes_its_worker_along(program: str, last_words: bytes) -> None:
+    with started(program) as raylet:
         assert read(raylet, 1) == b"x"
         (worker,) = psutil.Process(raylet.pid).children()
         raylet.kill()
         # The end of what it writes is the end of the worker.
-        assert read(raylet, 99) == b"last words"
+        assert read(raylet, 99) == last_words
         assert psutil.Process(raylet.pid).status() == psutil.STATUS_ZOMBIE
         worker.wait(PATIENCE_S)
 
