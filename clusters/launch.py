@@ -64,8 +64,8 @@ def launch(
     its disk is. Folders are formatted only for an ensemble that no node holds anything of; a
     single folder that is missing is made anew, and its server gets its vote from the others. While
     a node or a folder cannot be read, nothing is formatted: the others start if they are a
-    majority, and the log names what was not read. Ray
-    is started, for as long as this process lives, if the process has none and none runs here.
+    majority, and the log names what was not read. Ray is started, for as long as this process
+    lives, if the process has none and none runs here.
 
     Args:
         config: A settings file such as ray-config.yaml; None for the defaults.

@@ -191,6 +191,9 @@ def _check_servers(
                 f"remembers), not {config.servers}; this version cannot change that"
             )
     held = {holding.server_id for node in nodes for holding in node.holdings}
+    if held and not _is_told(nodes):
+        # What cannot be read may be a server of a larger ensemble.
+        held |= {folder.server_id for node in nodes for folder in node.unreadable}
     count = config.servers + config.observers
     beyond = [server_id for server_id in held | set(running) if server_id > count]
     if beyond:
@@ -199,6 +202,11 @@ def _check_servers(
             f"ensemble {config.name!r} has a server {max(beyond)}, so it cannot have only "
             f"{config.servers} servers{observers}; this version cannot change that"
         )
+
+
+def _is_told(nodes: Sequence[NodeReport]) -> bool:
+    """Whether some node remembers how many servers the ensemble has."""
+    return any(node.record is not None and node.holdings for node in nodes)
 
 
 def _disks(nodes: Sequence[NodeReport]) -> dict[ServerId, list[str]]:
@@ -251,8 +259,7 @@ def _records_to_rewrite(
     config: EnsembleConfig, nodes: Sequence[NodeReport], found: Set[ServerId]
 ) -> list[str]:
     """The nodes whose record is damaged, if it is certain what it must have said."""
-    is_told = any(node.record is not None and node.holdings for node in nodes)
-    if not is_told and not found >= set(config.voter_ids):
+    if not _is_told(nodes) and not found >= set(config.voter_ids):
         return []
     return [node.node_id for node in nodes if node.record_damage and node.holdings]
 
@@ -264,8 +271,7 @@ def _unread(
     warnings = []
     for node in nodes:
         warnings += [
-            f"server {folder.server_id} is found elsewhere, but not all could be read: "
-            f"{node.name}: {folder.reason}"
+            f"{node.name}: {folder.reason}; server {folder.server_id} is not started there"
             for folder in node.unreadable
             if folder.server_id not in refused
         ]

@@ -114,7 +114,8 @@ def look_around(data_dir: str, ensemble: str) -> DiskContents:
         try:
             identity = peek_identity(folder)
             if identity is None:
-                _check_is_absent(folder)
+                with storage_errors(folder):
+                    _check_is_absent(folder)
         except CorruptRecord as error:
             holdings.append(Holding(server_id, str(folder), None, str(error)))
         except StorageError as error:

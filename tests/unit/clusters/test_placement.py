@@ -203,8 +203,7 @@ def test_servers_that_run_count_as_found() -> None:
     plan = place(EnsembleConfig(), [broken], {ServerId(i): "a" for i in (1, 2, 3)}, "u")
     assert plan.refused == {}
     assert plan.warnings[-1] == (
-        "server 2 is found elsewhere, but not all could be read: "
-        "host-a: /data/coord/2: Not a directory"
+        "host-a: /data/coord/2: Not a directory; server 2 is not started there"
     )
 
 
@@ -305,6 +304,16 @@ def test_refuses(nodes: list[NodeReport], error: type[Exception], words: str) ->
     with pytest.raises(error) as caught:
         seats(nodes)
     assert words in str(caught.value)
+
+
+def test_a_folder_that_cannot_be_read_may_be_one_of_a_larger_ensemble() -> None:
+    unreadable = [UnreadableFolder(ServerId(4), "/data/coord/4: Not a directory")]
+    found = [hold(1), hold(2), hold(3)]
+    with pytest.raises(ConfigError, match="has a server 4, so it cannot have only 3 servers"):
+        seats([node("a", *found, unreadable=unreadable)])
+    # Unless it is noted that there is none.
+    of_three = node("a", *found, unreadable=unreadable, record=EnsembleRecord("u", 3))
+    assert len(seats([of_three])) == 3
 
 
 def test_observers_are_seated_like_the_others() -> None:
