@@ -125,8 +125,9 @@ class Gang(Entered):
         """Work in one generation after the other, until one is finished by all its members.
 
         Args:
-            work: Called with the meeting and `args`. What it raises while the generation is broken
-                is taken for a consequence of that; anything else is raised here, and breaks it.
+            work: Called with the meeting and `args`. It starts again when it raises
+                BrokenBarrierError, or anything while the generation is broken. Any other error is
+                raised here, and breaks the generation for the others.
             *args: Of `work`.
             restarts_max: How many broken generations are too many, None for any number.
             timeout_s: How long to wait for the others before each generation, None for ever.
@@ -144,7 +145,7 @@ class Gang(Entered):
                 meeting._client._run_flow(finish(meeting), "finish")
                 return result
             except Exception as error:
-                if not meeting.broken.is_set():
+                if not _breaks_generation(meeting, error):
                     raise
                 _tell_broken(self, meeting, error)
             finally:
@@ -172,7 +173,7 @@ class Gang(Entered):
                 await meeting._client._run_flow(finish(meeting), "finish")
                 return result
             except Exception as error:
-                if not meeting.broken.is_set():
+                if not _breaks_generation(meeting, error):
                     raise
                 _tell_broken(self, meeting, error)
             finally:
@@ -241,6 +242,14 @@ def _attempts(restarts_max: int | None) -> "range":
     if type(restarts_max) is not int or restarts_max < 0:
         raise BadArgumentsError("", f"restarts_max must be 0 or more, or None: {restarts_max!r}")
     return range(restarts_max + 1)
+
+
+def _breaks_generation(meeting: Meeting[Any], error: Exception) -> bool:
+    """Whether what the work raised only says that another member is gone.
+
+    The work may see that sooner than the gang: a barrier of its own breaks, a connection is reset.
+    """
+    return isinstance(error, BrokenBarrierError) or meeting.broken.is_set()
 
 
 def _tell_broken(gang: Gang, meeting: Meeting[Any], error: Exception) -> None:

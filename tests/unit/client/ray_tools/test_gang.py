@@ -12,7 +12,7 @@ from raykeeper.client.errors import (
     SessionExpiredError,
 )
 from raykeeper.client.ray_tools import Gang
-from raykeeper.client.ray_tools.gang import _attempts, finish
+from raykeeper.client.ray_tools.gang import _attempts, _breaks_generation, finish
 from raykeeper.client.recipes.rendezvous import Meeting
 from raykeeper.znodes.requests import SetData
 from tests.recipes.stage import Member, Outcome, Stage
@@ -85,6 +85,16 @@ def test_who_is_of_an_older_generation_cannot_finish(stage: Stage) -> None:
     assert [each.value for each in ends] == [None, None]
     with pytest.raises(BrokenBarrierError):
         _ = finishing(old, meetings[0]).value
+
+
+def test_the_work_may_learn_of_a_death_sooner_than_the_gang(stage: Stage) -> None:
+    members = [stage.member() for _ in range(2)]
+    meetings = met(members)
+    assert _breaks_generation(meetings[0], BrokenBarrierError("a barrier of the work's own"))
+    assert not _breaks_generation(meetings[0], ConnectionResetError())
+    members[1].die()
+    stage.pass_time(15_000)
+    assert _breaks_generation(meetings[0], ConnectionResetError())
 
 
 def test_a_wait_that_nobody_wants_any_more(stage: Stage) -> None:
