@@ -1,5 +1,4 @@
-"""Systems that ZooKeeper is known for, small, on Ray.
+"""Programs to begin with, written as users write them; systems/ holds larger ones.
 
-README.md lists them. scene.py and web.py are what they share; ymb_broker.py belongs to
-message_broker.py.
+README.md lists them. Each is a script by itself: it imports nothing from this package.
 """

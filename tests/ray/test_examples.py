@@ -1,6 +1,7 @@
-"""Each example, run by the command in its docstring: it ends well and tells the story it is for.
+"""Each larger system of examples/systems, run by the command in its docstring: it ends well and
+tells the story it is for. (The programs to begin with run from a wheel, in tests/wheel.)
 
-They share a Ray, as examples do that find RAY_ADDRESS set; one of them also starts its own.
+They share a Ray, as systems do that find RAY_ADDRESS set; one of them also starts its own.
 """
 
 import importlib
@@ -14,16 +15,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = sorted(
-    p.stem for p in (ROOT / "examples").glob("*.py") if "\ndef main() " in p.read_text()
-)
+SYSTEMS = ROOT / "examples/systems"
+EXAMPLES = sorted(p.stem for p in SYSTEMS.glob("*.py") if "\ndef main() " in p.read_text())
 Run = Callable[[str], list[str]]
 
 
 def run_example(name: str, environment: dict[str, str]) -> list[str]:
     """The lines it prints, without the times."""
-    module = importlib.import_module(f"examples.{name}")
-    command = re.search(r"^    python (-m examples \w+)$", module.__doc__ or "", re.MULTILINE)
+    module = importlib.import_module(f"raykeeper.examples.systems.{name}")
+    command = re.search(
+        r"^    python (-m raykeeper\.examples\.systems \w+)$", module.__doc__ or "", re.MULTILINE
+    )
     assert command is not None
     began = time.monotonic()
     done = subprocess.run(
@@ -51,15 +53,21 @@ def count(pattern: str, story: list[str]) -> int:
 
 def test_every_example_has_a_test_and_is_in_the_index() -> None:
     tests = re.findall(r"^def test_(\w+)\(run: Run\)", Path(__file__).read_text(), re.MULTILINE)
-    index = re.findall(r"^\| \[(\w+)\.py\]", (ROOT / "examples/README.md").read_text(), re.M)
+    index = re.findall(r"^\| \[(\w+)\.py\]", (SYSTEMS / "README.md").read_text(), re.M)
     assert sorted(tests) == sorted(index) == EXAMPLES
 
 
 def test_the_command_lists_the_examples() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "examples"], cwd=ROOT, capture_output=True, text=True, check=True
+        [sys.executable, "-m", "raykeeper.examples.systems"],
+        capture_output=True,
+        text=True,
+        check=True,
     )
-    assert re.findall(r"^python -m examples (\w+) +\w.*:.*\.$", done.stdout, re.M) == EXAMPLES
+    assert (
+        re.findall(r"^python -m raykeeper\.examples\.systems (\w+) +\w.*:.*\.$", done.stdout, re.M)
+        == EXAMPLES
+    )
 
 
 def test_an_example_brings_its_own_ray(bare_machine: dict[str, str]) -> None:

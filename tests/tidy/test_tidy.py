@@ -277,14 +277,15 @@ def test_a_rule_can_fail(rule: Rule, path: str, source: str) -> None:
 
 def test_packages_are_the_folders() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
-    folders = sorted({p.parent.relative_to(ROOT).as_posix() for p in SOURCES})
+    tops = sorted([*ROOMS, "examples"])
+    sources = [*SOURCES, *(ROOT / "examples").rglob("*.py")]
+    folders = sorted({p.parent.relative_to(ROOT).as_posix() for p in sources})
     packages = ["raykeeper", *(f"raykeeper.{folder.replace('/', '.')}" for folder in folders)]
     packages.append("raykeeper.docs")  # without code; the demo counts its words
     assert sorted(project["setuptools"]["packages"]) == sorted(packages)
-    mapped = {"raykeeper": "raykeeper", **{f"raykeeper.{room}": room for room in (*ROOMS, "docs")}}
+    mapped = {"raykeeper": "raykeeper", **{f"raykeeper.{top}": top for top in (*tops, "docs")}}
     assert project["setuptools"]["package-dir"] == mapped
-    checked = [*(f"raykeeper.{room}" for room in ROOMS), "examples"]
-    assert project["mypy"]["packages"] == checked
+    assert project["mypy"]["packages"] == [f"raykeeper.{top}" for top in tops]
     links = {p.name: p.readlink().as_posix() for p in (ROOT / "typings/raykeeper").iterdir()}
     top = {
         file.name: f"../../raykeeper/{file.name}"
@@ -292,4 +293,4 @@ def test_packages_are_the_folders() -> None:
         if file.name != "ray-config.yaml"
     }
     assert set(top) == {"__init__.py", "py.typed"}
-    assert links == {**{room: f"../../{room}" for room in ROOMS}, **top}
+    assert links == {**{folder: f"../../{folder}" for folder in tops}, **top}

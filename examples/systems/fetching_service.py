@@ -1,6 +1,6 @@
 """The Fetching Service of Yahoo!'s crawler: elected masters command fetchers, which report.
 
-    python -m examples fetching_service
+    python -m raykeeper.examples.systems fetching_service
 
 ZooKeeper paper, section 2.5. What is crawled is a web site that this program serves on loopback.
 
@@ -24,10 +24,20 @@ from typing import Any
 import ray
 from ray.exceptions import RayActorError
 
-from examples.scene import SESSION_S, Watch, expect, kill, leader_of, scene, start, tell, until
-from examples.web import fetch, serve
 from raykeeper.client import Client, WatchedEvent
 from raykeeper.clusters import Ensemble
+from raykeeper.examples.systems.scene import (
+    SESSION_S,
+    Watch,
+    expect,
+    kill,
+    leader_of,
+    scene,
+    start,
+    tell,
+    until,
+)
+from raykeeper.examples.systems.web import fetch, serve
 
 MASTER, CONFIG, FETCHERS, PAGES = "/fs/master", "/fs/config", "/fs/fetchers", "/fs/pages"
 SITE_PAGES = 48

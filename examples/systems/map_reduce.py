@@ -1,6 +1,6 @@
 """MapReduce: the coordinator dies half-way, another one goes on, and the old one is fenced.
 
-    python -m examples map_reduce
+    python -m raykeeper.examples.systems map_reduce
 
 The words of the documents of this project are counted: one map task for each document, three
 reduce tasks. What tasks make is in files, as in the MapReduce paper; znodes say what is done.
@@ -29,11 +29,11 @@ from zlib import crc32
 import ray
 from ray.exceptions import RayActorError
 
-from examples.scene import SESSION_S, expect, kill, scene, start, tell, until
 from raykeeper.client import Client
 from raykeeper.client.recipes.election import Leadership
 from raykeeper.client.recipes.recipe import Blocking
 from raykeeper.clusters import Ensemble
+from raykeeper.examples.systems.scene import SESSION_S, expect, kill, scene, start, tell, until
 
 COORDINATOR, DONE, FINISHED = "/mr/coordinator", "/mr/done", "/mr/finished"
 DOCUMENTS = sorted((Path(__file__).parents[1] / "docs").glob("*.md"))

@@ -1,6 +1,6 @@
 """Distributed training: when a rank dies, all ranks meet again and go on from the checkpoint.
 
-    python -m examples training_ranks
+    python -m raykeeper.examples.systems training_ranks
 
 Four actors fit a line to their shares of the data, and add their gradients up after each step, over
 sockets: rank 0 listens. Who is rank 0, and at which port, they learn from a rendezvous. Whoever
@@ -22,12 +22,12 @@ from typing import Any
 import ray
 from ray.exceptions import RayActorError
 
-from examples.scene import PATIENCE_S, SESSION_S, expect, scene, start, tell
 from raykeeper.client import Client
 from raykeeper.client.errors import BrokenBarrierError
 from raykeeper.client.recipes.recipe import Blocking
 from raykeeper.client.recipes.rendezvous import Meeting
 from raykeeper.clusters import Ensemble
+from raykeeper.examples.systems.scene import PATIENCE_S, SESSION_S, expect, scene, start, tell
 
 SIZE, STEPS, CHECKPOINT = 4, 60, "/checkpoint"
 DEATH = 37  # the step at which one rank of the first generation dies

@@ -1,6 +1,6 @@
 """A load balancer: web servers that come, go, die and are drained, found by service discovery.
 
-    python -m examples load_balancer
+    python -m raykeeper.examples.systems load_balancer
 
 Each backend is an actor with a web server on a port that the system picks. It registers that port
 as an instance of the service "shop". The balancer keeps a cache that is always current, so it asks
@@ -18,12 +18,12 @@ import ray
 from msgspec import Struct
 from msgspec.structs import replace
 
-from examples.scene import PATIENCE_S, SESSION_S, expect, kill, scene, start, tell
-from examples.web import HOST, fetch, serve
 from raykeeper.client import Client
 from raykeeper.client.recipes.picking import Instance, RoundRobin
 from raykeeper.client.recipes.services import ServiceChange
 from raykeeper.clusters import Ensemble
+from raykeeper.examples.systems.scene import PATIENCE_S, SESSION_S, expect, kill, scene, start, tell
+from raykeeper.examples.systems.web import HOST, fetch, serve
 
 SERVICE = "shop"
 

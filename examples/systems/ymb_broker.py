@@ -1,4 +1,4 @@
-"""A broker of examples/message_broker.py: an actor that takes topics as the znodes say.
+"""A broker of message_broker.py: an actor that takes topics as the znodes say.
 
 It is the primary of a topic, or the backup. A message is acknowledged once both have it; they agree
 on the epoch, so a primary that was frozen and replaced meanwhile acknowledges nothing any more.
@@ -13,10 +13,10 @@ from typing import Any
 import ray
 from ray.exceptions import RayActorError
 
-from examples.scene import SESSION_S
 from raykeeper.client import Stat, WatchedEvent
 from raykeeper.client.errors import KeeperError
 from raykeeper.clusters import Ensemble
+from raykeeper.examples.systems.scene import SESSION_S
 
 ROOT, NODES, TOPICS = "/ymb", "/ymb/nodes", "/ymb/topics"
 SHUTDOWN, PROHIBITED = "/ymb/shutdown", "/ymb/migration_prohibited"

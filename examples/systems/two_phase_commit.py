@@ -1,6 +1,6 @@
 """Two-phase commit: two banks move money, or neither does, whoever dies in between.
 
-    python -m examples two_phase_commit
+    python -m raykeeper.examples.systems two_phase_commit
 
 Each bank is an actor with a file. Before it votes to commit it writes down what it has promised,
 and a bank that is started again reads that, asks for the decision and keeps the promise. The
@@ -20,9 +20,18 @@ from typing import Any
 import ray
 from ray.exceptions import RayActorError
 
-from examples.scene import PATIENCE_S, SESSION_S, expect, kill, scene, start, tell, until
 from raykeeper.client import Client, Decision
 from raykeeper.clusters import Ensemble
+from raykeeper.examples.systems.scene import (
+    PATIENCE_S,
+    SESSION_S,
+    expect,
+    kill,
+    scene,
+    start,
+    tell,
+    until,
+)
 
 ROOT = "/transfers"
 BEFORE_VOTE, AFTER_VOTE = "before it votes", "after its vote"

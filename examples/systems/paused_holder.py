@@ -1,6 +1,6 @@
 """A paused lock holder: it wakes up too late, and the resource refuses what it writes.
 
-    python -m examples paused_holder
+    python -m raykeeper.examples.systems paused_holder
 
 Writer 1 holds the lock, and its process is stopped (SIGSTOP), as a long collection of garbage or a
 suspended machine would stop it. Its session ends, writer 2 gets the lock and writes. Then writer 1
@@ -16,10 +16,10 @@ from typing import Any
 
 import ray
 
-from examples.scene import PATIENCE_S, expect, scene, start, tell
 from raykeeper.client import FencedResource
 from raykeeper.client.errors import StaleTokenError
 from raykeeper.clusters import Ensemble
+from raykeeper.examples.systems.scene import PATIENCE_S, expect, scene, start, tell
 
 SESSION_S = 3.0
 """Nobody can tell a stopped process from a slow one, so its session ends only after that."""

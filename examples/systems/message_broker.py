@@ -1,6 +1,6 @@
 """Yahoo! Message Broker: topics move when a broker dies, and no published message is lost.
 
-    python -m examples message_broker
+    python -m raykeeper.examples.systems message_broker
 
 ZooKeeper paper, section 2.5 and figure 3, the znodes of one broker domain:
 
@@ -22,9 +22,16 @@ from typing import Any
 import ray
 from ray.exceptions import RayActorError
 
-from examples.scene import PATIENCE_S, expect, kill, scene, start, tell, until
-from examples.ymb_broker import NODES, PROHIBITED, SHUTDOWN, TOPICS, Broker, value_of
 from raykeeper.client import Client
+from raykeeper.examples.systems.scene import PATIENCE_S, expect, kill, scene, start, tell, until
+from raykeeper.examples.systems.ymb_broker import (
+    NODES,
+    PROHIBITED,
+    SHUTDOWN,
+    TOPICS,
+    Broker,
+    value_of,
+)
 
 BROKERS = [f"broker-{number}" for number in range(4)]
 NAMES = [f"topic-{number}" for number in range(8)]

@@ -1,6 +1,6 @@
 """Katta: the shards of an index are assigned to workers that come and go, by an elected master.
 
-    python -m examples katta
+    python -m raykeeper.examples.systems katta
 
 ZooKeeper paper, section 2.5. The index tells how often a word occurs in the documents of this
 project, each of which is a shard.
@@ -25,9 +25,19 @@ from typing import Any
 
 import ray
 
-from examples.scene import SESSION_S, Watch, expect, kill, leader_of, scene, start, tell, until
 from raykeeper.client import Client, WatchedEvent
 from raykeeper.clusters import Ensemble
+from raykeeper.examples.systems.scene import (
+    SESSION_S,
+    Watch,
+    expect,
+    kill,
+    leader_of,
+    scene,
+    start,
+    tell,
+    until,
+)
 
 MASTER, WORKERS, ASSIGNED = "/katta/master", "/katta/workers", "/katta/assigned"
 DOCUMENTS = Path(__file__).parents[1] / "docs"

@@ -1,6 +1,6 @@
 """Feature flags: pushed to running actors, which never see a half-written or invalid one.
 
-    python -m examples feature_flags
+    python -m raykeeper.examples.systems feature_flags
 
 ZooKeeper paper, section 2.4, "Configuration Management". One znode, /flags, holds all flags as
 JSON. Each shop follows it: a lasting watch brings every new value, nobody asks for it.
@@ -15,8 +15,8 @@ import ray
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from examples.scene import PATIENCE_S, expect, kill, scene, start, tell
 from raykeeper.clusters import Ensemble
+from raykeeper.examples.systems.scene import PATIENCE_S, expect, kill, scene, start, tell
 
 PATH = "/flags"
 
