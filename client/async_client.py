@@ -413,7 +413,7 @@ class AsyncClient(AsyncAccess, OfferedRecipes[Awaited]):
             returned = callback(argument)
         # Whatever a callback raises must not keep the others from running.
         except Exception:
-            log.exception("%r raised", callback)
+            log.exception("a callback raised")
             return None
         if inspect.isawaitable(returned):
             # Its first step is scheduled here, before a later reply wakes anybody.

@@ -3,6 +3,7 @@
 ZooKeeper: the event thread of `ClientCnxn`.
 """
 
+import inspect
 import logging
 import threading
 from collections.abc import Callable
@@ -80,7 +81,14 @@ class Dispatch:
 
     def _make(self, call: Call) -> None:
         try:
-            call()
+            returned = call()
         # Whatever a callback raises, SystemExit too, must not keep the next ones from running.
         except BaseException:
-            log.exception("%r raised", call)
+            log.exception("a callback raised")
+            return
+        if inspect.iscoroutine(returned):
+            returned.close()
+            log.error(
+                "a Client does not await callbacks: %s did nothing, use an AsyncClient",
+                returned.__qualname__,
+            )

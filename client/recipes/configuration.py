@@ -223,7 +223,8 @@ class Configuration(Recipe[K], Generic[K, S]):
             on_change: Is called with each new valid value and the one before, the present one
                 first. None after: the znode was deleted. None before: there was none.
             on_error: Is called when the znode holds something invalid, with InvalidValueError; the
-                value stays as it was. With a KeeperError if it can be followed no more.
+                value stays as it was. With a KeeperError if it can be followed no more. With what
+                `on_change` raises. Without `on_error` the client logs all of these.
 
         Raises:
             KeeperError: as for every call.

@@ -168,7 +168,8 @@ class Configurations(Recipe[K]):
             on_change: Is called with all values after and before a change, the present ones first.
                 None after: one is missing. None before: one was.
             on_error: Is called with InvalidValueError when one of them is invalid; the values stay.
-                With a KeeperError if they can be followed no more.
+                With a KeeperError if they can be followed no more. With what `on_change` raises.
+                Without `on_error` the client logs all of these.
 
         Raises:
             KeeperError: as for every call.

@@ -9,9 +9,11 @@ the znode is deleted or holds something invalid.
 Curator: `NodeCache`, `CuratorCache`.
 """
 
+import inspect
+import logging
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
@@ -20,10 +22,43 @@ from raykeeper.client.errors import KeeperError, RayKeeperError
 from raykeeper.client.flows import Flow, Tell
 from raykeeper.client.recipes.recipe import Awaited, Blocking, FlowRunner, K, Recipe, operation
 
+log = logging.getLogger("raykeeper.client")
+
 V = TypeVar("V")
 OnChange = Callable[[V | None, V | None], object]
 """Called with the state after and before; None for none."""
 OnError = Callable[[Exception], object]
+"""Called with what is wrong with what is followed, and with what `on_change` raises."""
+
+
+def call_guarded(
+    callback: Callable[..., object], arguments: tuple[Any, ...], on_error: OnError | None
+) -> object:
+    """Call a callback; give what it raises, now or when it is awaited, to `on_error`.
+
+    Without `on_error`, and what that raises itself, is for the client's log.
+    """
+    if on_error is None:
+        return callback(*arguments)
+    try:
+        returned = callback(*arguments)
+    except Exception as error:
+        return on_error(error)
+    return _await_guarded(returned, on_error) if inspect.isawaitable(returned) else returned
+
+
+async def _await_guarded(returned: Awaitable[object], on_error: OnError) -> None:
+    try:
+        await returned
+    except Exception as error:
+        handled = on_error(error)
+        if inspect.isawaitable(handled):
+            await handled
+
+
+def log_failure(error: Exception) -> None:
+    """What happens to an error for which nobody has given an `on_error`."""
+    log.error("what is followed: %s: %s", type(error).__name__, error)
 
 
 class Following(Recipe[K]):
@@ -146,7 +181,7 @@ class Live(Following[K], Generic[K, V]):
             made = None if state is None else self._made_of(state)
         except RayKeeperError as error:
             self._error = error
-            return partial(self._on_error, error) if self._on_error else _nothing
+            return partial(self._on_error or log_failure, error)
         before, self._told = self._told, made
         self._is_missing = made is None
         self._error = None
@@ -154,7 +189,8 @@ class Live(Following[K], Generic[K, V]):
             self._newest = made
         if self._on_change is None or (before is None and made is None):
             return _nothing
-        return partial(self._on_change, self._shown(made), self._shown(before))
+        states = (self._shown(made), self._shown(before))
+        return partial(call_guarded, self._on_change, states, self._on_error)
 
     def _shown(self, state: V | None) -> Any:
         """What callbacks get of a state."""

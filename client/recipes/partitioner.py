@@ -301,7 +301,7 @@ class Partitioner(Startable[K]):
         try:
             returned = listener(partition)
         except Exception:
-            log.exception("%r raised", listener)
+            log.exception("a callback raised")
         finally:
             self._callers.remove(me)
         if inspect.isawaitable(returned):

@@ -170,7 +170,8 @@ class Published(Recipe[K]):
             on_change: Is called with each version and the one before, the present one first. None
                 after: somebody deleted the ready znode. None before: there was none.
             on_error: Is called with InvalidValueError when outsiders have damaged the version; the
-                last whole one stays. With a KeeperError if it can be followed no more.
+                last whole one stays. With a KeeperError if it can be followed no more. With what
+                `on_change` raises. Without `on_error` the client logs all of these.
 
         Raises:
             KeeperError: as for every call.

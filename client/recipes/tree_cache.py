@@ -22,7 +22,7 @@ from raykeeper.client.arguments import checked_path
 from raykeeper.client.errors import BadArgumentsError, CacheFullError, KeeperError, RecipeError
 from raykeeper.client.flows import Flow, Fork, Tell
 from raykeeper.client.recipes.copied_tree import CachedZnode, CopiedTree, TreeChange
-from raykeeper.client.recipes.live import Following, OnError
+from raykeeper.client.recipes.live import Following, OnError, call_guarded, log_failure
 from raykeeper.client.recipes.recipe import FlowRunner, K, operation
 from raykeeper.client.recipes.subtree import Subtree
 from raykeeper.znodes.paths import join
@@ -50,7 +50,8 @@ class _Cache(Following[K]):
             client: Whose it is.
             path: Of the znode, which may be missing.
             on_change: Is called with each TreeChange, in order, those of the first content too.
-            on_error: Is called when it can be kept current no more, unless the session is over.
+            on_error: Is called when it can be kept current no more, unless the session is over, and
+                with what `on_change` raises. Without it the client logs both.
             znodes_max: So many znodes at most, that at `path` included.
         """
         super().__init__(client)
@@ -119,8 +120,7 @@ class _Cache(Following[K]):
             yield from subtree.close()
             if not self._client._is_lost():
                 self._error = error
-                if self._on_error is not None:
-                    yield Tell(self._on_error, (error,))
+                yield Tell(self._on_error or log_failure, (error,))
 
     def _tell(self, changes: list[TreeChange]) -> Flow[None]:
         if self._on_change is not None:
@@ -130,7 +130,7 @@ class _Cache(Following[K]):
     def _call(self, change: TreeChange) -> object:
         if self._on_change is None or not self._is_open or not self._shows(change.path):
             return None
-        return self._on_change(change)
+        return call_guarded(self._on_change, (change,), self._on_error)
 
     def _shows(self, path: str) -> bool:
         return True
