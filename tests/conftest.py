@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import lost_workers
+
 # An example that the machine was too busy for has shown nothing.
 settings.register_profile(
     "patient", deadline=None, suppress_health_check=[HealthCheck.too_slow], parent=settings()
@@ -14,6 +16,10 @@ settings.register_profile(
 settings.load_profile("patient")
 
 RAY_TESTS = Path(__file__).parent / "ray"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    lost_workers.watch(config)
 
 
 @pytest.fixture(autouse=True)
