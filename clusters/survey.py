@@ -4,6 +4,8 @@ The functions run on the nodes; a task that cannot be placed on its node within 
 reported as a node that does not answer.
 """
 
+import os
+import platform
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -36,6 +38,8 @@ RECORD_FILE = "ensemble.json"
 _TIMEOUT_S = 30.0
 _FORMAT_TIMEOUT_S = 10.0
 _POLL_S = 0.02
+_SYSTEM_CALLS = ("posix_fallocate", "fdatasync")
+"""What a log is written with and not every system has."""
 
 
 class DiskContents(Struct, frozen=True):
@@ -145,8 +149,12 @@ def prepare_folder(
     clock, beyond those of the disk it may replace.
 
     Raises:
-        StorageError: it cannot be written, or holds data without an identity.
+        StorageError: it cannot be written, or holds data without an identity; or this is not Linux.
     """
+    missing = [call for call in _SYSTEM_CALLS if not hasattr(os, call)]
+    if missing:
+        lacks = " and no ".join(missing)
+        raise StorageError(f"a server needs Linux: {platform.system()} has no {lacks}")
     folder = server_folder(data_dir, ensemble, server_id)
     owner = Owner(ensemble, record.ensemble_uuid, server_id)
     incarnation, reason = (0, "") if is_founding else (int(time.time()), "its disk is a new one")

@@ -1,5 +1,6 @@
 """What a node finds on its disk, and how it formats a folder."""
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -187,6 +188,15 @@ def test_a_folder_without_permission_hides_no_other() -> None:
     told = [UnreadableFolder(TWO, reason)]
     damage = f"{home / RECORD_FILE}: Permission denied"
     assert done.stdout == f"[1] {told} {damage}\n", done.stderr
+
+
+def test_a_system_without_the_calls_of_the_disk_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "fdatasync")
+    with pytest.raises(StorageError, match=r"a server needs Linux: .* has no fdatasync"):
+        prepare_folder(str(tmp_path), "app", RECORD, ONE, is_founding=True)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_data_without_an_identity_is_left_alone(tmp_path: Path) -> None:
