@@ -32,9 +32,9 @@ def test_it_ends_with_an_error(tmp_path: Path, options: tuple[str, ...], signal:
     for name, text in SUITE.items():
         (tmp_path / name).write_text(text.replace("{signal}", signal))
     project = ("-c", str(ROOT / "pyproject.toml"), "-p", "no:cacheprovider")
+    bound = ("--timeout", str(TIMEOUT_S))
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", *project, *options]
-        + ["--timeout", str(TIMEOUT_S), str(tmp_path)],
+        [sys.executable, "-m", "pytest", "-q", *project, *options, *bound, str(tmp_path)],
         cwd=ROOT,
         capture_output=True,
         text=True,
