@@ -5,8 +5,17 @@ kazoo: `kazoo.security`.
 
 from typing import Final, TypedDict, Unpack
 
-from raykeeper.client.errors import BadArgumentsError
-from raykeeper.znodes.acl import Acl, Identity, Permission, digest_id, scrypt_id, scrypt_key
+from raykeeper.client.errors import AuthFailedError, BadArgumentsError
+from raykeeper.znodes.acl import (
+    PROVEN_SCHEMES,
+    USER_BYTES_MAX,
+    Acl,
+    Identity,
+    Permission,
+    digest_id,
+    scrypt_id,
+    scrypt_key,
+)
 
 __all__ = [
     "CREATOR_ALL_ACL",
@@ -84,21 +93,28 @@ def proof_of(ensemble: str, scheme: str, credential: str | bytes) -> bytes:
     """What is sent to prove "user:password": of `scrypt` a key made of it, else itself.
 
     Raises:
-        BadArgumentsError: the credential is no text of that form.
+        BadArgumentsError: the credential is no text.
+        AuthFailedError: it proves nothing: there is no such scheme, or it has another form.
     """
     if not isinstance(credential, str | bytes):
         raise BadArgumentsError("", f"a credential is text, not {type(credential).__name__}")
+    if scheme not in PROVEN_SCHEMES:
+        raise AuthFailedError("", f'a scheme is "scrypt" or "digest", not {scheme!r}')
+    if isinstance(credential, str):
+        credential = credential.encode(errors="surrogatepass")
     try:
-        text = credential if isinstance(credential, str) else credential.decode()
-        raw = text.encode()
-    except UnicodeError:
-        raise BadArgumentsError("", "a credential must be valid UTF-8") from None
+        text = credential.decode()
+    except UnicodeDecodeError:
+        raise AuthFailedError("", "a credential must be valid UTF-8") from None
     user, colon, password = text.partition(":")
     if not colon:
-        raise BadArgumentsError("", 'a credential has the form "user:password"')
+        raise AuthFailedError("", 'a credential has the form "user:password"')
+    name = user.encode()
+    if len(name) > USER_BYTES_MAX:
+        raise AuthFailedError("", f"a user has at most {USER_BYTES_MAX} bytes, not {len(name)}")
     if scheme != "scrypt":
-        return raw
-    return f"{user}:".encode() + scrypt_key(ensemble, user, password)
+        return credential
+    return name + b":" + scrypt_key(ensemble, user, password)
 
 
 def _user(name: str) -> str:

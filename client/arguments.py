@@ -13,7 +13,14 @@ from raykeeper.zab.ids import Millis
 from raykeeper.znodes.acl import Acl, Acls, Identity, Permission, normalized
 from raykeeper.znodes.errors import BadArgumentsError, InvalidAclError
 from raykeeper.znodes.paths import check_path
-from raykeeper.znodes.quotas import NO_LIMIT, QuotaLimits
+from raykeeper.znodes.quotas import (
+    NO_LIMIT,
+    QUOTA_PREFIX,
+    QuotaLimits,
+    is_acceptable,
+    limited_by,
+    text_of,
+)
 from raykeeper.znodes.requests import (
     PASSWORD_BYTES,
     Create,
@@ -223,6 +230,20 @@ def checked_limits(path: str, limits: object) -> QuotaLimits:
                 path, f"{name} must be a number up to 10**18 - 1, or -1 for none, not {limit!r}"
             )
     return limits
+
+
+def check_quota(path: str, value: bytes) -> None:
+    """Accept a value for the znode at `path`; of one that keeps a quota it must be the text of one.
+
+    Raises:
+        BadArgumentsError: it is not, or the znode would be the quota of what cannot have one.
+    """
+    if not path.startswith(QUOTA_PREFIX) or is_acceptable(path, value):
+        return
+    if limited_by(path) is None:
+        raise BadArgumentsError(path, "it cannot have a quota")
+    example = text_of(QuotaLimits(5, 100, 9, 200))
+    raise BadArgumentsError(path, f"a quota is such as {example!r}, not {value[:80]!r}")
 
 
 def checked_client_id(client_id: object) -> ClientId:

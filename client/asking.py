@@ -69,7 +69,7 @@ class CreateOptions(TypedDict, total=False):
 
 
 class Asking:
-    """What one handle asks for. Each method raises BadArgumentsError before anything is sent."""
+    """What one handle asks for. Each method refuses what is malformed before anything is sent."""
 
     def __init__(
         self, value_bytes_max: int, default_acl: Acls | None = None, *, has_chroot: bool = False
@@ -106,7 +106,7 @@ class Asking:
         acl: Iterable[Acl] | None = None,
     ) -> Create:
         """The request of a creation alone."""
-        return arguments.creation(
+        request = arguments.creation(
             path,
             value,
             ephemeral=ephemeral,
@@ -116,6 +116,9 @@ class Asking:
             acls=self._default_acl if acl is None else arguments.checked_acls(path, acl),
             bytes_max=self._bytes_max,
         )
+        if not self._has_chroot and not sequence:
+            arguments.check_quota(path, request.value)
+        return request
 
     def own(self, ask: Ask) -> Ask:
         """A request of a recipe: what it creates without an ACL has the default one."""
@@ -142,7 +145,10 @@ class Asking:
 
     def set(self, path: str, value: bytes, version: int) -> SetData:
         """A new value."""
-        return arguments.setting(path, value, version, bytes_max=self._bytes_max)
+        request = arguments.setting(path, value, version, bytes_max=self._bytes_max)
+        if not self._has_chroot:
+            arguments.check_quota(path, request.value)
+        return request
 
     def delete(self, path: str, version: int, recursive: bool = False) -> Ask | Rounds:
         """No znode; `recursive`: and nothing below it."""

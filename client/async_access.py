@@ -54,7 +54,9 @@ class AsyncAccess(ABC):
         """Prove an identity. See `Client.add_auth`; `scrypt` holds up the loop for some 50 ms.
 
         Raises:
-            BadArgumentsError: the credential has another form; nothing was sent.
+            BadArgumentsError: scheme or credential is no text; nothing was sent.
+            AuthFailedError: there is no such scheme, or the credential has another form; nothing
+                was sent.
         """
         return self._start(self._asking.add_auth(self.ensemble_uuid, scheme, credential))
 

@@ -76,13 +76,16 @@ class BlockingAccess(ABC):
     def add_auth(self, scheme: str, credential: str | bytes) -> None:
         """Prove an identity, which the session then has until its end, wherever it is served.
 
+        If it fails, only that has failed: the session goes on with the identities it has.
+
         Args:
             scheme: "scrypt" (recommended; it takes some 50 ms) or "digest". See docs/SECURITY.md.
             credential: "user:password".
 
         Raises:
-            BadArgumentsError: the credential has another form; nothing was sent.
-            AuthFailedError: there is no such scheme, or the session has too many identities.
+            BadArgumentsError: scheme or credential is no text; nothing was sent.
+            AuthFailedError: there is no such scheme, the credential has another form, or the
+                session has too many identities.
             KeeperError: as for every call.
         """
         refuse_running_loop("add_auth")
@@ -93,7 +96,9 @@ class BlockingAccess(ABC):
         """`add_auth` without waiting for the answer.
 
         Raises:
-            BadArgumentsError: the credential has another form; nothing was sent.
+            BadArgumentsError: scheme or credential is no text; nothing was sent.
+            AuthFailedError: there is no such scheme, or the credential has another form; nothing
+                was sent.
         """
         live = self._live()
         return live.submit(live.asking.add_auth(live.ensemble_uuid, scheme, credential))

@@ -69,10 +69,13 @@ READ_ONLY: Final[Acls] = (Acl(Permission.READ, *("world", "anyone")),)
 
 ENTRIES_MAX: Final = 64
 ID_CHARS_MAX: Final = 512
+USER_BYTES_MAX: Final = 128
+"""Of the name before the ":" of a credential, in UTF-8."""
 IDENTITIES_MAX: Final = 64
 """Of one session."""
 
-_PROVEN: Final = ("digest", "scrypt")
+PROVEN_SCHEMES: Final = ("digest", "scrypt")
+"""Those of which a session proves an identity with a credential."""
 _KEY_BYTES: Final = 32
 
 
@@ -111,7 +114,7 @@ def normalized(acls: Iterable[Acl] | None, identities: Identities) -> Acls | Cod
         if not 0 <= acl.permissions <= Permission.ALL:
             return Code.INVALID_ACL
         if acl.scheme == "auth":
-            proven = [each for each in identities if each.scheme in _PROVEN]
+            proven = [each for each in identities if each.scheme in PROVEN_SCHEMES]
             if not proven:
                 return Code.INVALID_ACL
             entries.update((Acl(acl.permissions, x.scheme, x.id), None) for x in proven)
@@ -130,8 +133,9 @@ def _is_id(scheme: str, text: str) -> bool:
         return False
     if scheme == "world":
         return text == "anyone"
-    if scheme in _PROVEN:
-        return text.count(":") == 1
+    if scheme in PROVEN_SCHEMES:
+        hashed = text.partition(":")[2]
+        return hashed != "" and ":" not in hashed
     if scheme == "ip":
         try:
             ip_network(text, strict=False)
@@ -149,7 +153,7 @@ def masked(acls: Acls | None, identities: Identities) -> Acls:
         return acls
     return tuple(
         Acl(each.permissions, each.scheme, f"{each.id.partition(':')[0]}:x")
-        if each.scheme in _PROVEN
+        if each.scheme in PROVEN_SCHEMES
         else each
         for each in acls
     )
@@ -166,7 +170,7 @@ def proven_identity(scheme: str, credential: bytes) -> Identity | None:
     `digest`: b"user:password". `scrypt`: b"user:" and the key.
     """
     user, colon, secret = credential.partition(b":")
-    if not colon or len(user) > ID_CHARS_MAX // 4:
+    if not colon or len(user) > USER_BYTES_MAX:
         return None
     try:
         name = user.decode()

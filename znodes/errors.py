@@ -184,7 +184,7 @@ class InvalidAclError(KeeperError):
 
 
 class AuthFailedError(KeeperError):
-    """The session's password, or a credential, is wrong."""
+    """The password of a session is wrong, or a credential proves nothing."""
 
     code = Code.AUTH_FAILED
     meaning = "authentication failed"

@@ -11,8 +11,8 @@ from raykeeper.client.access import (
     make_scrypt_acl,
     proof_of,
 )
-from raykeeper.client.errors import BadArgumentsError
-from raykeeper.znodes.acl import Acl, proven_identity
+from raykeeper.client.errors import AuthFailedError, BadArgumentsError
+from raykeeper.znodes.acl import USER_BYTES_MAX, Acl, proven_identity
 
 
 def test_entries() -> None:
@@ -41,6 +41,37 @@ def test_neither_the_password_nor_what_opens_another_ensemble_travels() -> None:
     assert proof != proof_of("other", "scrypt", "ann:secret")
     kept = make_scrypt_acl("uuid", "ann", "secret").id
     assert b64encode(proof[4:]).decode() not in kept
+
+
+# ZooKeeper 3.8.0 answers AuthFailed to the schemes of the first line but `ip`, which it takes and
+# which changes nothing; of `digest` it takes all, also a user without a password.
+@pytest.mark.parametrize(
+    ("scheme", "credential", "text"),
+    [
+        *((scheme, "ann:x", "a scheme is") for scheme in ("", "Digest", "world", "auth", "super")),
+        *((scheme, "x", f"not {scheme!r}") for scheme in ("ip", "sasl", "x509", "kerberos")),
+        ("kerberos", b"\xff", "not 'kerberos'"),
+        ("digest", "", 'has the form "user:password"'),
+        ("digest", "ann", 'has the form "user:password"'),
+        ("scrypt", b"ann", 'has the form "user:password"'),
+        ("digest", b"ann:\xff", "must be valid UTF-8"),
+        ("scrypt", "\ud800:x", "must be valid UTF-8"),
+        ("digest", "u" * (USER_BYTES_MAX + 1) + ":x", "at most 128 bytes, not 129"),
+        ("scrypt", "\u00fc" * 65 + ":x", "at most 128 bytes, not 130"),
+    ],
+)
+def test_what_proves_nothing_is_not_sent(scheme: str, credential: str | bytes, text: str) -> None:
+    with pytest.raises(AuthFailedError) as caught:
+        proof_of("uuid", scheme, credential)
+    assert text in str(caught.value) and caught.value.definite
+
+
+@pytest.mark.parametrize(
+    ("scheme", "credential"),
+    [("digest", ":"), ("digest", ":x"), ("digest", "ann:"), ("scrypt", "u" * USER_BYTES_MAX + ":")],
+)
+def test_what_is_sent_proves_something(scheme: str, credential: str) -> None:
+    assert proven_identity(scheme, proof_of("uuid", scheme, credential)) is not None
 
 
 def test_refuses_what_is_no_entry() -> None:

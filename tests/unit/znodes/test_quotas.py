@@ -47,6 +47,10 @@ MALFORMED = [
     *(b"5", b"count", b"count=x", b"count=-2", b"count=5,count=5", b"other=1", b"count=5,"),
     *(b"count=1.5", b"count= 5", b"count=5===", b"=5", b",", b"\xff", b"count=1234567890123456789"),
     "count=٣".encode(),
+    # ZooKeeper 3.8.0 takes any value. Of these it makes limits; with `garbage` and most of those
+    # above it answers MarshallingError to each change of the subtree.
+    *(b"other=1,countHardLimit=3", b"countHardLimit=3,countHardLimit=9", b"countHardLimit=3=more"),
+    *(b"countHardLimit=+3", b"countHardLimit=3,", b"countHardLimit=-5", b"garbage"),
 ]
 A = limits_path("/a")
 
@@ -343,12 +347,49 @@ def test_no_quota_of_the_root_nor_of_what_is_below_zookeeper(leader: Limited) ->
     assert leader.code(Create(path, b"count=1", 0)) == Code.BAD_ARGUMENTS
 
 
-def test_other_znodes_there_hold_anything(leader: Limited) -> None:
-    leader.limit("/a", hard_znodes=9)
-    stats = "/zookeeper/quota/a/zookeeper_stats"
-    assert leader.code(Create(stats, b"anything", 0)) == Code.OK
-    assert leader.code(SetData(stats, b"else", -1)) == Code.OK
-    assert leader.code(SetData("/zookeeper/quota/a", b"else", -1)) == Code.OK
+@pytest.mark.parametrize("stats", [b"garbage", b"", b"count=-50,bytes=-50", b"count=100,bytes=0"])
+def test_other_znodes_there_hold_anything(leader: Limited, stats: bytes) -> None:
+    """In ZooKeeper 3.8.0 numbers there change what is refused; after `garbage` the next creation or
+    deletion in the subtree ends the server, and whatever replays its log.
+    """
+    leader.limit("/a", hard_znodes=3)
+    path = "/zookeeper/quota/a/zookeeper_stats"
+    assert leader.code(Create(path, b"count=1,bytes=0", 0)) == Code.OK
+    assert leader.code(SetData(path, stats, -1)) == Code.OK
+    assert leader.code(SetData("/zookeeper/quota/a", stats, -1)) == Code.OK
+    codes = [leader.code(Create(f"/a/{name}", b"", 0)) for name in "xyz"]
+    assert codes == [Code.OK, Code.OK, Code.QUOTA_EXCEEDED]
+    assert leader.code(Delete("/a/x", -1)) == Code.OK
+    leader.apply()
+    assert leader.usage("/a") == (2, 0)
+    assert leader.state.tree.znodes[path].value == stats
+
+
+def test_what_keeps_a_quota_is_a_znode_like_any_other(leader: Limited) -> None:
+    leader.limit("/a", hard_znodes=2)
+    for child in (
+        f"{A}/child",
+        f"{A}/zookeeper_limits",
+    ):  # the second one limits /a/zookeeper_limits
+        assert leader.code(Create(child, b"count=1", 0)) == Code.OK
+        assert leader.code(Delete(A, -1)) == Code.NOT_EMPTY
+        assert leader.code(Delete("/zookeeper/quota/a", -1)) == Code.NOT_EMPTY
+        assert leader.code(Delete(child, -1)) == Code.OK
+    assert leader.code(Create(A, b"", CreateMode.SEQUENTIAL)) == Code.OK
+    assert leader.code(Create("/a/x", b"", 0)) == Code.OK
+    assert leader.code(Create("/a/y", b"", 0)) == Code.QUOTA_EXCEEDED
+
+
+def test_a_quota_ends_with_the_session_that_made_it(leader: Limited) -> None:
+    other = leader.open(2)
+    assert leader.code(Create("/zookeeper/quota/a", b"", 0)) == Code.OK
+    ephemeral = Create(A, b"countHardLimit=1", CreateMode.EPHEMERAL)
+    assert isinstance(leader.prepare(other, ephemeral), Created)
+    assert leader.code(Create("/a/x", b"", 0)) == Code.QUOTA_EXCEEDED
+    leader.prepare(other, CloseSession())
+    assert leader.code(Create("/a/x", b"", 0)) == Code.OK
+    leader.apply()
+    assert leader.ask("/a") == ReadFailed(1, leader.state.zxid, Code.NO_NODE)
 
 
 # Soft limits.
