@@ -3,11 +3,9 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, cast
 
-from msgspec import Struct
-
 from raykeeper.client.fencing import DurableFencedResource
 from raykeeper.client.recipes.barrier import Barrier
-from raykeeper.client.recipes.configuration import Configuration, Format, S
+from raykeeper.client.recipes.configuration import Configuration, S
 from raykeeper.client.recipes.configurations import Configurations
 from raykeeper.client.recipes.counter import Counter
 from raykeeper.client.recipes.double_barrier import DoubleBarrier, OnCrash
@@ -39,6 +37,7 @@ from raykeeper.client.recipes.tree_cache import (
     TreeCache,
 )
 from raykeeper.client.recipes.two_phase_commit import TwoPhaseCommit
+from raykeeper.client.recipes.value_types import Format
 
 
 class OfferedRecipes(Generic[K]):
@@ -93,9 +92,7 @@ class OfferedRecipes(Generic[K]):
         """A copy of the children of a znode. See client/recipes/tree_cache.py."""
         return ChildrenCache(self._runner(), path, on_change, on_error, znodes_max)
 
-    def configurations(
-        self, kinds: Mapping[str, type[Struct]], form: Format = "json"
-    ) -> Configurations[K]:
+    def configurations(self, kinds: Mapping[str, Any], form: Format = "json") -> Configurations[K]:
         """Several of them, changed as one. See client/recipes/configurations.py."""
         return Configurations(self._runner(), kinds, form)
 
@@ -170,8 +167,8 @@ class OfferedRecipes(Generic[K]):
     ) -> ServiceDiscovery[K]:
         """Instances of services, with a cache. See client/recipes/services.py.
 
-        `kind` is the type that metadata are made of, such as a msgspec Struct. `on_malformed` is
-        called with the path of what cannot be read, and why.
+        `kind` is the type that metadata are made of, such as a dataclass or a Struct.
+        `on_malformed` is called with the path of what cannot be read, and why.
         """
         return ServiceDiscovery(self._runner(), path, kind, on_malformed)
 

@@ -1,10 +1,11 @@
 """A configuration: one value of a type that the user names, with a version, changed and followed.
 
-    class Limits(msgspec.Struct):
+    @dataclass
+    class Limits:                       # or a msgspec.Struct, a TypedDict, dict, ...
         per_second: int = 100
 
     limits = client.configuration("/app/limits", Limits)
-    limits.update(lambda now: msgspec.structs.replace(now, per_second=200))     # atomic
+    limits.update(lambda now: replace(now, per_second=200))     # atomic
     with limits.follow(lambda new, old: print(new)) as live:
         live.value                                  # always the newest valid one
 
@@ -17,7 +18,8 @@ Paper: section 2.4, "Configuration Management". Curator: `NodeCache`, `ModeledFr
 """
 
 from collections.abc import Callable
-from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
+from dataclasses import is_dataclass
+from typing import Any, Final, Generic, NamedTuple, TypeVar, get_origin
 
 import msgspec
 from msgspec import Struct
@@ -46,9 +48,9 @@ from raykeeper.client.recipes.replacing import (
 from raykeeper.client.recipes.sight import Sight
 from raykeeper.client.recipes.steps import checked_root, create, set_value
 from raykeeper.client.recipes.turns import Turns, by_turns
+from raykeeper.client.recipes.value_types import Format, decoder_of, name_of
 
-S = TypeVar("S", bound=Struct)
-Format = Literal["json", "msgpack"]
+S = TypeVar("S")
 
 NO_VERSION: Final = -1
 """The version of a default: there is no such znode."""
@@ -69,15 +71,17 @@ class Kind(Generic[S]):
         """`path` is for messages.
 
         Raises:
-            BadArgumentsError: the type is no Struct, or there is no such format.
+            BadArgumentsError: msgspec does not know the type, it has lost fields on its way to this
+                process, None is a value of it, or there is no such format.
         """
         self.path = checked_root(path)
-        self.kind = kind
-        if not isinstance(kind, type) or not issubclass(kind, Struct):
-            raise BadArgumentsError(path, f"kind must be a msgspec.Struct, not {kind!r}")
-        if form not in ("json", "msgpack"):
-            raise BadArgumentsError(path, f'format must be "json" or "msgpack", not {form!r}')
-        self._code = msgspec.json if form == "json" else msgspec.msgpack
+        self.name = name_of(kind)
+        self._decoder = decoder_of(path, kind, form)
+        self._encode = msgspec.json.encode if form == "json" else msgspec.msgpack.encode
+        self._class = _class_of(kind)
+        if self._reads(self._encode(None)):
+            detail = f"None is no value, but that there is none: {self.name} allows it"
+            raise BadArgumentsError(path, detail)
 
     def decode(self, text: bytes) -> S:
         """The value.
@@ -86,11 +90,9 @@ class Kind(Generic[S]):
             InvalidValueError: it is none.
         """
         try:
-            value: S = self._code.decode(text, type=self.kind)
-        except Exception as error:  # a Struct may check itself, by whatever it raises
-            raise InvalidValueError(
-                f"{self.path} holds no valid {self.kind.__name__}: {error}"
-            ) from error
+            value: S = self._decoder.decode(text)
+        except Exception as error:  # a class may check itself, by whatever it raises
+            raise InvalidValueError(f"{self.path} holds no valid {self.name}: {error}") from error
         return value
 
     def encode(self, value: object) -> bytes:
@@ -99,16 +101,33 @@ class Kind(Generic[S]):
         Raises:
             BadArgumentsError: it is none.
         """
-        if not isinstance(value, self.kind):
+        if not isinstance(value, self._class):
             raise BadArgumentsError(
-                self.path, f"a value must be a {self.kind.__name__}, not {type(value).__name__}"
+                self.path, f"a value must be a {self.name}, not {type(value).__name__}"
             )
         try:
-            text: bytes = self._code.encode(value)
-            self._code.decode(text, type=self.kind)
+            text: bytes = self._encode(value)
+            self._decoder.decode(text)
         except Exception as error:
-            raise BadArgumentsError(self.path, f"no valid {self.kind.__name__}: {error}") from error
+            raise BadArgumentsError(self.path, f"no valid {self.name}: {error}") from error
         return text
+
+    def _reads(self, text: bytes) -> bool:
+        try:
+            self._decoder.decode(text)
+        except Exception:
+            return False
+        return True
+
+
+def _class_of(kind: Any) -> type:
+    """What every value is an instance of: more than `object` only where the class says it all."""
+    found: Any = get_origin(kind) or kind
+    is_class = isinstance(found, type)
+    is_object = is_class and (
+        issubclass(found, Struct) or is_dataclass(found) or hasattr(found, "__attrs_attrs__")
+    )
+    return found if is_object else object
 
 
 class LiveConfiguration(Live[K, Versioned[S]], Generic[K, S]):

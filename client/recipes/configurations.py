@@ -14,8 +14,6 @@ Paper: section 2.1, the multi operation of later ZooKeeper; etcd: the transactio
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from msgspec import Struct
-
 from raykeeper.client.arguments import checked_version
 from raykeeper.client.effects import Answer
 from raykeeper.client.errors import (
@@ -26,12 +24,13 @@ from raykeeper.client.errors import (
 )
 from raykeeper.client.flows import Abandoned, Bell, Flow, Fork, Request, Together, Wait
 from raykeeper.client.outstanding import Watch
-from raykeeper.client.recipes.configuration import NO_VERSION, Format, Kind, Versioned
+from raykeeper.client.recipes.configuration import NO_VERSION, Kind, Versioned
 from raykeeper.client.recipes.live import Live, OnChange, OnError
 from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
 from raykeeper.client.recipes.replacing import ATTEMPTS_MAX, MISSING, Seen, still_wanted
 from raykeeper.client.recipes.steps import ensure, leave, transact
 from raykeeper.client.recipes.turns import Turns, by_turns
+from raykeeper.client.recipes.value_types import Format
 from raykeeper.client.results import part_of
 from raykeeper.client.watched_event import EventType
 from raykeeper.znodes.paths import parent_of
@@ -81,9 +80,7 @@ class LiveConfigurations(Live[K, Versions]):
 class Configurations(Recipe[K]):
     """Values of types that the user names, by path. Safe to share between threads, or tasks."""
 
-    def __init__(
-        self, client: FlowRunner, kinds: Mapping[str, type[Struct]], form: Format = "json"
-    ) -> None:
+    def __init__(self, client: FlowRunner, kinds: Mapping[str, Any], form: Format = "json") -> None:
         """Use `Client.configurations`."""
         super().__init__(client)
         if not isinstance(kinds, Mapping) or not 0 < len(kinds) <= PATHS_MAX:

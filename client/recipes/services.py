@@ -31,6 +31,7 @@ from raykeeper.client.recipes.picking import Choose, Instance, RoundRobin
 from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
 from raykeeper.client.recipes.steps import checked_root, give_up_after
 from raykeeper.client.recipes.turns import Turns, by_turns
+from raykeeper.client.recipes.value_types import decoder_of, whole_classes
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes.paths import join
 
@@ -122,7 +123,7 @@ class ServiceDiscovery(Startable[K]):
         path = checked_root(path)
         super().__init__(client, f"the cache of {path}")
         self.path = path
-        self._kind = _decoder_of(kind)
+        self._metadata = decoder_of(path, kind)
         self._on_malformed = on_malformed
         self._choose: Choose = RoundRobin()
         self._is_loaded = False
@@ -297,7 +298,7 @@ class ServiceDiscovery(Startable[K]):
         self._malformed.pop(path, None)
         try:
             written = _decode(entry.value)
-            metadata = self._kind.decode(written.metadata)
+            metadata = self._metadata.decode(written.metadata)
         except Exception as error:  # a type may check itself, by whatever it raises
             self._malformed[path] = str(error)
             if self._on_malformed is not None:
@@ -312,18 +313,13 @@ def _change_between(service: str, old: list[Instance], new: list[Instance]) -> S
     return ServiceChange(service, list(new), *difference(old, new))  # the list is the user's
 
 
-def _decoder_of(kind: Any) -> msgspec.json.Decoder[Any]:
-    try:
-        return msgspec.json.Decoder(kind)
-    except TypeError as error:
-        raise BadArgumentsError("", f"kind must be a type for msgspec: {error}") from None
-
-
 def _encoded(address: object, port: object, metadata: Any) -> bytes:
     if not isinstance(address, str):
         raise BadArgumentsError("", f"address must be text, not {address!r}")
     if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port <= 65_535:
         raise BadArgumentsError("", f"port must be a number up to 65535, not {port!r}")
+    if isinstance(metadata, Struct):
+        whole_classes("metadata", type(metadata))
     try:
         raw = msgspec.Raw(msgspec.json.encode(metadata))
         return msgspec.json.encode(_Written(address, port, raw))

@@ -1,5 +1,8 @@
-"""docs/RECIPES.md: the examples that need Ray run as they stand."""
+"""docs/RECIPES.md: the examples that need Ray run as they stand, and types cross to workers."""
 
+import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,6 +10,7 @@ import pytest
 
 from raykeeper.clusters import Ensemble, launch
 from tests.recipes.test_recipes_document import examples
+from tests.recipes.test_value_types import LEFT_OUT, ROOT, check_outcomes
 
 
 @pytest.fixture(scope="module")
@@ -21,3 +25,22 @@ def coord(ray_session: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 @pytest.mark.parametrize(("title", "code"), list(examples(with_ray=True)))
 def test_an_example_runs(coord: Ensemble, title: str, code: str) -> None:
     exec(compile(code, f"RECIPES.md: {title}", "exec"), {"__name__": "__main__"})
+
+
+def test_types_of_a_drivers_script_are_whole_in_a_worker_or_refused(
+    coord: Ensemble, driver_environment: dict[str, str]
+) -> None:
+    command = [sys.executable, "-m", "tests.recipes.driver_types"]
+    done = subprocess.run(
+        [*command, "ray", coord.name],
+        cwd=ROOT,
+        env=driver_environment,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    here, there, left_out = json.loads(done.stdout.splitlines()[-1])
+    check_outcomes(here, there)
+    assert left_out == LEFT_OUT

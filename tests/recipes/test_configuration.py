@@ -402,9 +402,12 @@ def test_what_others_could_not_read_is_not_written(stage: Stage, value: Limits) 
 
 def test_bad_arguments_are_refused(stage: Stage) -> None:
     alice = stage.member()
-    for kind in (dict, int, Limits(), None):
-        with pytest.raises(BadArgumentsError, match="kind"):
-            alice.configuration(PATH, kind)  # type: ignore[type-var, arg-type]
+    for kind in (Limits(), 7, Limits | Told, Limits | list[int] | tuple[int, ...]):
+        with pytest.raises(BadArgumentsError, match="kind must be a type for msgspec"):
+            alice.configuration(PATH, kind)  # type: ignore[arg-type]
+    for kind in (None, object, Limits | None, Any):
+        with pytest.raises(BadArgumentsError, match="None is no value"):
+            alice.configuration(PATH, kind)  # type: ignore[arg-type]
     with pytest.raises(BadArgumentsError, match="format"):
         alice.configuration(PATH, Limits, form="xml")  # type: ignore[arg-type]
     with pytest.raises(BadArgumentsError):

@@ -274,7 +274,9 @@ def test_a_set_that_always_crosses_others_gives_up(
         accounts_of(alice).set({TO: Account(9)})
 
 
-@pytest.mark.parametrize("kinds", [None, {}, [FROM], {FROM: int}, {"x": Account}, {7: Account}])
+@pytest.mark.parametrize(
+    "kinds", [None, {}, [FROM], {FROM: int | None}, {"x": Account}, {7: Account}]
+)
 def test_bad_kinds_are_refused(stage: Stage, kinds: Any) -> None:
     with pytest.raises(BadArgumentsError):
         stage.member().configurations(kinds)

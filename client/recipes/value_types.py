@@ -1,0 +1,117 @@
+"""The types that users name for values, and whether they are whole in this process.
+
+A class that the driver's script defines comes to a Ray worker by cloudpickle, which takes it apart
+and makes it anew there. What gets lost on the way:
+
+    msgspec.Struct       its fields, and its settings such as `rename` or `tag`
+    dataclass            which fields have no default, and the default factories: mended here
+    text annotations     the names that they mean (`from __future__ import annotations`)
+    TypedDict, NamedTuple, attrs, Enum, dict, ...       nothing
+
+A Struct without fields reads every value as empty, and so would write `{}` over it. The invariant
+of this file: no value is read or written by a type that has lost a field. What nobody can see is
+whether a Struct that defines no field of its own has lost its settings.
+"""
+
+import dataclasses
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any, Final, Literal, get_origin
+
+import msgspec
+from msgspec import Struct, inspect
+
+from raykeeper.client.errors import BadArgumentsError
+
+Format = Literal["json", "msgpack"]
+Decoder = msgspec.json.Decoder[Any] | msgspec.msgpack.Decoder[Any]
+
+_ADVICE: Final = (
+    "A Struct that the driver's script defines comes to Ray workers without its fields, and an "
+    "annotation that is text without the names that it means: put the class into a module that "
+    "workers import, or use a dataclass"
+)
+_MISSING_TYPE: Final = type(dataclasses.MISSING)
+
+
+def decoder_of(path: str, kind: Any, form: Format = "json") -> Decoder:
+    """What reads values of this type.
+
+    Args:
+        path: For messages.
+        kind: A class or another type that msgspec knows.
+        form: How values are written down.
+
+    Raises:
+        BadArgumentsError: there is no such format, msgspec does not know the type, or a part of
+            the type has lost fields.
+    """
+    if form not in ("json", "msgpack"):
+        raise BadArgumentsError(path, f'format must be "json" or "msgpack", not {form!r}')
+    classes = whole_classes(path, kind)
+    decoder = msgspec.json.Decoder(kind) if form == "json" else msgspec.msgpack.Decoder(kind)
+    for each in classes:
+        # What msgspec keeps there cannot be pickled, and the class is to be sent to workers still.
+        if "__msgspec_cache__" in vars(each):
+            with suppress(AttributeError):  # another thread was quicker
+                delattr(each, "__msgspec_cache__")
+    return decoder
+
+
+def whole_classes(path: str, kind: Any) -> list[type]:
+    """The classes of which a type is made, all of which are whole.
+
+    Raises:
+        BadArgumentsError: msgspec does not know the type, or a part of it has lost fields.
+    """
+    try:
+        info = inspect.type_info(kind)
+    except Exception as error:  # a TypeError, or NameError of an annotation that is text
+        detail = f"kind must be a type for msgspec, not {name_of(kind)}: {error}. {_ADVICE}"
+        raise BadArgumentsError(path, detail) from error
+    classes = list(_classes_of(info))
+    for each in classes:
+        if issubclass(each, Struct):
+            _check(path, each)
+        elif dataclasses.is_dataclass(each):
+            _mend(each)
+    return classes
+
+
+def name_of(kind: Any) -> str:
+    """A type's name for messages."""
+    return kind.__name__ if isinstance(kind, type) else str(kind)
+
+
+def _classes_of(info: inspect.Type) -> Iterator[type]:
+    seen: set[int] = set()
+    todo: list[Any] = [info]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, tuple):
+            todo.extend(node)
+        elif isinstance(node, inspect.Type | inspect.Field) and id(node) not in seen:
+            seen.add(id(node))  # types may be recursive
+            todo.extend(getattr(node, name) for name in node.__struct_fields__)
+            if hasattr(node, "cls"):
+                yield get_origin(node.cls) or node.cls
+
+
+def _check(path: str, kind: type[Struct]) -> None:
+    for each in kind.__mro__:
+        slots = vars(each).get("__slots__", ()) if issubclass(each, Struct) else ()
+        names = {name for name in slots if not (name.startswith("__") and name.endswith("__"))}
+        if lost := sorted(names.difference(kind.__struct_fields__)):
+            detail = f"{each.__name__} has lost its fields here: {', '.join(lost)}. {_ADVICE}"
+            raise BadArgumentsError(path, detail)
+
+
+def _mend(kind: type) -> None:
+    """Have the fields say again by `dataclasses.MISSING` itself what they do not have.
+
+    Pickled and unpickled, that object is another one, which is taken for a default.
+    """
+    for field in dataclasses.fields(kind):
+        for name in ("default", "default_factory"):
+            if type(getattr(field, name)) is _MISSING_TYPE:
+                setattr(field, name, dataclasses.MISSING)
