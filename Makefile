@@ -51,7 +51,7 @@ clean:
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[fast,bench,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench,dev]'
 	touch $(READY)
 
 $(OLDEST)/.ready: pyproject.toml $(READY)

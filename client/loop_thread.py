@@ -13,7 +13,7 @@ _loops: dict[int, asyncio.AbstractEventLoop] = {}  # by process: a fork inherits
 
 
 def shared_loop() -> asyncio.AbstractEventLoop:
-    """The loop, which runs for as long as the process. It is uvloop's where that is installed."""
+    """The loop, which runs for as long as the process. It is uvloop's where that exists."""
     with _lock:
         loop = _loops.get(os.getpid())
         if loop is None:
@@ -49,6 +49,6 @@ def refuse_running_loop(method: str) -> None:
 def _new_loop() -> asyncio.AbstractEventLoop:
     try:
         import uvloop
-    except ImportError:
+    except ImportError:  # pyproject.toml says where there is none
         return asyncio.new_event_loop()
     return uvloop.new_event_loop()

@@ -127,6 +127,9 @@ def test_an_async_actor_awaits_its_client(shared: Ensemble) -> None:
                 paths = [client.create("/async/n-", sequence=True) for _ in range(count)]
                 return list(await asyncio.gather(*paths))
 
+        async def loop(self) -> str:
+            return type(asyncio.get_running_loop()).__module__
+
         async def block(self, name: str) -> str:
             try:
                 connect(name)
@@ -139,6 +142,7 @@ def test_an_async_actor_awaits_its_client(shared: Ensemble) -> None:
     written = ray.get(actor.write.remote(shared.name, 50))
     assert written == [f"/async/n-{number:010d}" for number in range(50)]
     assert "AsyncClient" in ray.get(actor.block.remote(shared.name))
+    assert ray.get(actor.loop.remote()) == "uvloop", "Ray's actors take it by themselves"
 
 
 def test_connect_joins_ray_by_itself(shared: Ensemble, driver_environment: dict[str, str]) -> None:

@@ -9,6 +9,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("actors", "bench", "client", "clusters", "commands", "links", "zab", "znodes")
@@ -273,6 +274,31 @@ def test_everything_else_keeps_the_sizes() -> None:
 )
 def test_a_rule_can_fail(rule: Rule, path: str, source: str) -> None:
     assert len(list(rule(path, ast.parse(source)))) == 1
+
+
+def test_what_is_imported_is_installed() -> None:
+    """The bench alone has imports that its users must ask for."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    required = [Requirement(each) for each in project["dependencies"]]
+    imported = set()
+    for source in (*SOURCES, *(ROOT / "examples").rglob("*.py")):
+        if source.is_relative_to(ROOT / "bench"):
+            continue
+        for node in ast.walk(ast.parse(source.read_text())):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                imported.add(str(node.module).partition(".")[0])
+    ours = {"raykeeper", *sys.stdlib_module_names}
+    assert imported - ours == {each.name.replace("pyyaml", "yaml") for each in required}
+    (uvloop,) = (each for each in required if each.marker)
+    for is_there, system, python in (
+        *((True, "linux", "CPython"), (True, "darwin", "CPython")),
+        *((False, "win32", "CPython"), (False, "linux", "PyPy")),
+    ):
+        where = {"sys_platform": system, "platform_python_implementation": python}
+        assert uvloop.name == "uvloop" and uvloop.marker is not None
+        assert uvloop.marker.evaluate(where) is is_there
 
 
 def test_packages_are_the_folders() -> None:

@@ -7,6 +7,7 @@ import threading
 from typing import Any
 
 import pytest
+import uvloop
 
 from raykeeper.client import loop_thread
 from raykeeper.client.errors import WrongContextError
@@ -34,6 +35,10 @@ def test_a_forked_process_has_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     del loop_thread._loops[-1]
     monkeypatch.setattr(os, "getpid", lambda: pid)
     assert shared_loop() is loop
+
+
+def test_it_is_uvloops() -> None:
+    assert isinstance(shared_loop(), uvloop.Loop)
 
 
 def test_without_uvloop_it_is_asyncios(monkeypatch: pytest.MonkeyPatch) -> None:
