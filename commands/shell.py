@@ -98,10 +98,11 @@ class Shell:
         stat = self._client.exists(path)
         if stat is None:
             raise NoNodeError(path)
+        fields = stat_document(stat)
         table = Table(box=None, show_header=False)
-        for field, value in stat_document(stat).items():
+        for field, value in fields.items():
             table.add_row(field, "none" if value is None else str(value))
-        self._tell({"path": path, "stat": stat_document(stat)}, table)
+        self._tell({"path": path, "stat": fields}, table)
 
     def _do_set(self, arguments: list[str]) -> None:
         path, value, *version = _positional("set", arguments, 2, 3)

@@ -1,5 +1,6 @@
 """Processes and nodes are killed, frozen and removed under load: nothing is lost or told wrong."""
 
+import json
 import os
 import re
 import subprocess
@@ -74,6 +75,10 @@ def test_a_lost_write_is_told_in_words_and_by_the_exit_code(
     told = dict(re.findall(r"^(\w[\w ]+?)  +(\d+)", done.stdout, re.MULTILINE))
     assert told["lost acknowledged writes"] == str(len(lost))
     assert re.findall(rf"^lost: .* set {X} '(\w)'", done.stdout, re.MULTILINE) == lost
+    done = run_chaos("--judge", str(tmp_path), "--json")
+    assert (done.returncode, done.stderr) == (code, "")
+    document = json.loads(done.stdout)
+    assert (document["is_clean"], len(document["lost_writes"])) == (not lost, len(lost))
 
 
 @pytest.mark.parametrize(

@@ -119,6 +119,29 @@ def test_experiments_are_listed_without_a_plot() -> None:
     assert modules & {"matplotlib", "kazoo", "grpc"} == set()
 
 
+def test_an_experiment_as_a_document(tmp_path: Path) -> None:
+    """One document on standard output and nothing else; nothing is left in the current folder."""
+    words = ("bench", "growth", "--quick", "--counts", "100", "--json")
+    here = tmp_path / "here"
+    here.mkdir()
+    done = subprocess.run(
+        [Path(sys.executable).parent / "raykeeper", *words],
+        cwd=here,
+        env={**os.environ, "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    document = json.loads(done.stdout)
+    assert document["experiment"] == "growth"
+    assert document["circumstances"]["counts"] == "100"
+    assert {row["count"] for row in document["rows"]} == {100}
+    files = [tmp_path / ".raykeeper/bench" / f"growth{rest}.csv" for rest in ("", "-machine")]
+    assert document["files"][:2] == [str(file) for file in files if file.is_file()]
+    assert list(here.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("error", "code"),
     [
