@@ -14,7 +14,11 @@ JOBS ?= 0
 OLDEST := .venv-oldest-ray
 OLDEST_RAY := $(shell sed -n 's/^ *"ray>=\([0-9.]*\)",$$/\1/p' pyproject.toml)
 
-.PHONY: demo test test-oldest-ray simulate check bench format clean
+# Interpreters for `make test-wheel`, when they are not found by their version.
+PYTHON_OLDEST ?=
+PYTHON_NEWEST ?=
+
+.PHONY: demo test test-oldest-ray test-wheel simulate check bench format clean
 .DELETE_ON_ERROR:
 
 demo: $(READY)  ## Three servers, six workers, two kills: the job ends with the right counts.
@@ -24,9 +28,14 @@ test: $(READY)  ## The whole test suite: without Ray on all cores, then with two
 	$(BIN)/python -m pytest -q -n logical --ignore tests/ray
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile tests/ray
 	$(MAKE) test-oldest-ray
+	$(MAKE) test-wheel
 
 test-oldest-ray: $(OLDEST)/.ready  ## The smoke tests with the oldest Ray, whose own warnings are no errors.
 	$(OLDEST)/bin/python -m pytest -q -W default --disable-warnings -m smoke -n 2 --dist loadfile tests/ray
+
+test-wheel: $(READY)  ## Installs the wheel with the oldest and the newest Python and Ray, and runs the first programs.
+	PYTHON_OLDEST=$(PYTHON_OLDEST) PYTHON_NEWEST=$(PYTHON_NEWEST) \
+		$(BIN)/python -m pytest -q -m wheel -n 2 --dist loadgroup tests/wheel
 
 simulate: $(READY)  ## SEEDS runs of the simulator from seed FROM in JOBS processes, 0 for all cores.
 	$(BIN)/python -m tests.simulation simulate --seeds $(SEEDS) --from $(FROM) --jobs $(JOBS)

@@ -1,0 +1,153 @@
+"""Environments as users have them: a wheel in a virtual environment, and an empty home.
+
+Which Python and which Ray is what pyproject.toml claims: its oldest of both, and the newest Python
+that it names with the newest Ray there is.
+"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PYTHONS = sorted(
+    (found[1] for each in PROJECT["classifiers"] if (found := re.search(r":: (3\.\d+)$", each))),
+    key=lambda version: int(version.partition(".")[2]),
+)
+(OLDEST_RAY,) = (each.partition(">=")[2] for each in PROJECT["dependencies"] if each[:4] == "ray>")
+
+NOT_IN_REGISTRY = "No matching distribution found for"
+INSTALL_TIMEOUT_S = 600.0
+RUN_TIMEOUT_S = 200.0
+
+
+class NoSuchRelease(Exception):
+    """Raised when the registry has no such package for this Python."""
+
+
+@dataclass(frozen=True)
+class Combination:
+    """A Python and a Ray to be tried together."""
+
+    name: str
+    python: str
+    """Its version, such as 3.11."""
+    variable: str
+    """The environment variable that names another interpreter."""
+    ray: str
+    """What pip is asked for."""
+
+
+COMBINATIONS = [
+    Combination("oldest", PYTHONS[0], "PYTHON_OLDEST", f"ray=={OLDEST_RAY}"),
+    Combination("newest", PYTHONS[-1], "PYTHON_NEWEST", "ray"),
+]
+
+
+def find_python(combination: Combination) -> str | None:
+    """An interpreter that can make virtual environments, None if there is none of that version."""
+    named = os.environ.get(combination.variable)
+    if named:
+        return named
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    candidates = [f"python{combination.python}"]
+    candidates += map(str, sorted(pyenv.glob(f"{combination.python}.*/bin/python"), reverse=True))
+    # Without ensurepip, which Debian leaves out, a virtual environment has no pip.
+    program = "import ensurepip, sys; print(*sys.version_info[:2], sep='.')"
+    for candidate in filter(shutil.which, candidates):
+        asked = subprocess.run(
+            [candidate, "-c", program], capture_output=True, text=True, check=False
+        )
+        if asked.stdout.strip() == combination.python:
+            return candidate
+    return None
+
+
+def build_wheel(python: str, folder: Path) -> Path:
+    """The wheel of the checkout, built from a copy, so that no older build is in it."""
+    ignored = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pycache__", "tests")
+    copy = folder / "checkout"
+    shutil.copytree(ROOT, copy, symlinks=True, ignore=ignored)
+    command = [python, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", str(folder), str(copy)]
+    subprocess.run(command, check=True, timeout=INSTALL_TIMEOUT_S)
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+class Installed:
+    """A virtual environment with the wheel, and a home in which nothing was done yet.
+
+    RAY_TMPDIR keeps other Rays of this machine out of sight, and this one out of theirs. That is
+    all that a user would not set.
+    """
+
+    def __init__(self, python: str) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="rk", dir="/tmp"))  # short: it has unix sockets
+        self.python = python
+        self.bin = self.folder / "venv/bin"
+        self.home = self.folder / "home"
+        self.home.mkdir()
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("RAY_", "PYTHON", "VIRTUAL_ENV", "COV_"))
+        }
+        self._environment = {
+            **kept,
+            "PATH": f"{self.bin}:{kept['PATH']}",
+            "HOME": str(self.home),
+            "RAY_TMPDIR": str(self.folder),
+            "RAY_memory_monitor_refresh_ms": "0",  # who is short of memory here is somebody else
+        }
+
+    def install(self, *packages: str) -> None:
+        """Make the virtual environment.
+
+        Raises:
+            NoSuchRelease: the registry has none of the packages for this Python.
+        """
+        subprocess.run([self.python, "-m", "venv", self.bin.parent], check=True)
+        pip = subprocess.run(
+            [self.bin / "python", "-m", "pip", "install", "--quiet", *packages],
+            capture_output=True,
+            text=True,
+            timeout=INSTALL_TIMEOUT_S,
+            check=False,
+        )
+        if NOT_IN_REGISTRY in pip.stderr:
+            raise NoSuchRelease(pip.stderr.strip().splitlines()[-1])
+        assert pip.returncode == 0, pip.stderr
+
+    def run(self, *command: str | Path) -> str:
+        """What a command prints to standard output; it must succeed."""
+        folder = tempfile.mkdtemp(dir=self.folder)
+        process = subprocess.Popen(
+            [self.bin / command[0], *command[1:]],
+            cwd=folder,
+            env=self._environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            output, errors = process.communicate(timeout=RUN_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()  # a Ray that it has started ends with it
+            output, errors = process.communicate()
+            raise AssertionError(f"{command} does not end:\n{output}\n{errors}") from None
+        assert process.returncode == 0, f"{command}:\n{output}\n{errors}"
+        return output
+
+    def remove(self) -> None:
+        """Leave nothing behind, not even a head that a failed test left running."""
+        record = self.home / ".raykeeper/head.json"
+        if record.exists():
+            os.kill(json.loads(record.read_text())["pid"], signal.SIGTERM)
+        shutil.rmtree(self.folder, ignore_errors=True)

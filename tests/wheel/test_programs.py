@@ -1,0 +1,165 @@
+"""What users do first, from an installed wheel, outside of the repository.
+
+Each combination of Python and Ray has an environment of its own (environments.py): the program of
+the README starts its own Ray; the programs of examples/ share one that `raykeeper up` started.
+"""
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.wheel.environments import (
+    COMBINATIONS,
+    OLDEST_RAY,
+    ROOT,
+    Combination,
+    Installed,
+    NoSuchRelease,
+    build_wheel,
+    find_python,
+)
+
+pytestmark = [pytest.mark.wheel, pytest.mark.timeout(900)]
+
+EXPECTED = {
+    "elected_service": r"""
+tea: taken by process \d+ in epoch \d+
+milk: taken by process (\d+) in epoch (\d+)
+killing process \1, the leader
+bread: taken by process (?!\1\b)\d+ in epoch (?!\2\b)\d+
+salt: taken by process \d+ in epoch \d+
+all orders: bread, milk, salt, tea
+""",
+    "cron": r"""
+first holds the lock, token (\d+)
+run 1 by first: done
+process (\d+) stops in the middle of run 2
+second holds the lock, token \d+; it is larger: True
+run 2 by second: done
+process \2 goes on
+run 2 by first: refused, token \1 is an old one
+second has gone, first holds the lock again
+run 3 by first: done
+the report: run 1 by first, run 2 by second, run 3 by first
+""",
+    "work_queue": r"""
+a consumer was killed while it held a scene
+anna rendered \d scenes, ben \d
+all are done: True, 0 are left
+""",
+    "gang": r"""
+rank 1 is going to be killed at step 13; every fifth step is a checkpoint
+rank 0, generation (\d+): steps (11|16) to 20
+rank 1, generation \1: steps \2 to 20
+rank 2, generation \1: steps \2 to 20
+""",
+    "limits": r"""
+8 tasks, 1 of them killed: at most 2 calls at once
+30 calls in \d+\.\d s: (\d|10)\.\d a second
+""",
+}
+"""What each program prints, as a pattern of all its lines."""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_wheel(sys.executable, tmp_path_factory.mktemp("wheel"))
+
+
+def unavailable(reason: str, *, is_excused: bool) -> None:
+    """Leave the tests of a combination out, which continuous integration must not do."""
+    if os.environ.get("CI") == "true" and not is_excused:
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(each, id=each.name, marks=pytest.mark.xdist_group(each.name))
+        for each in COMBINATIONS
+    ],
+)
+def combination(request: pytest.FixtureRequest) -> Combination:
+    made: Combination = request.param
+    return made
+
+
+@pytest.fixture(scope="module")
+def installed(combination: Combination, wheel: Path) -> Iterator[Installed]:
+    python = find_python(combination)
+    if python is None:
+        reason = f"there is no Python {combination.python} here; name one: make test-wheel "
+        unavailable(f"{reason}{combination.variable}=...", is_excused=False)
+    environment = Installed(str(python))
+    try:
+        environment.install(str(wheel), combination.ray)
+        yield environment
+    except NoSuchRelease as error:
+        unavailable(f"Python {combination.python}: {error}", is_excused=True)
+    finally:
+        environment.remove()
+
+
+@pytest.fixture(scope="module")
+def cluster(installed: Installed) -> Iterator[str]:
+    """What `raykeeper up` printed; the Ray that it started lasts as long as the module."""
+    yield installed.run("raykeeper", "up")
+    installed.run("raykeeper", "down", "--ray")
+
+
+@pytest.fixture(scope="module")
+def copies(installed: Installed) -> Path:
+    """The programs, as a user gets them from the package."""
+    folder = installed.folder / "programs"
+    installed.run("python", "-m", "raykeeper.examples", folder)
+    return folder
+
+
+def test_the_package_is_the_installed_one(installed: Installed, combination: Combination) -> None:
+    program = "import raykeeper as r, ray; print(r.__version__, ray.__version__, r.__file__)"
+    version, ray_version, file = installed.run("python", "-c", program).split()
+    assert Path(file).is_relative_to(installed.folder)
+    assert (Path(file).parent / "py.typed").exists()
+    assert version in installed.run("raykeeper", "--version")
+    if combination.name == "oldest":
+        assert ray_version.startswith(OLDEST_RAY)
+
+
+def test_the_program_of_the_readme(installed: Installed) -> None:
+    program = re.search(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text(), re.M | re.S)
+    assert program is not None
+    script = installed.folder / "readme.py"
+    script.write_text(program[1])
+    lines = installed.run("python", script).splitlines()
+    told = ["['worker-1']", "CHANGED /config", "b'v2' []"]
+    assert [line for line in lines if line in told] == told
+
+
+def test_up_says_what_runs(installed: Installed, cluster: str) -> None:
+    assert len(re.findall("leader|follower", installed.run("raykeeper", "status"))) == 3
+
+
+def test_every_program_is_expected() -> None:
+    programs = {p.stem for p in (ROOT / "examples").glob("[!_]*.py")}
+    assert programs == set(EXPECTED)
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_a_program(installed: Installed, cluster: str, copies: Path, name: str) -> None:
+    assert_story(name, installed.run("python", copies / f"{name}.py"))
+
+
+def test_a_program_runs_out_of_the_package(installed: Installed, cluster: str) -> None:
+    assert_story("work_queue", installed.run("python", "-m", "raykeeper.examples.work_queue"))
+
+
+def assert_story(name: str, output: str) -> None:
+    # What Ray tells of itself, and of its workers, begins with who says it, in parentheses.
+    lines = [line for line in output.splitlines() if not re.match(r"(\x1b\[\d+m)?\(", line)]
+    told = "\n".join(lines)
+    assert re.fullmatch(EXPECTED[name].strip(), told), f"{told}\n\nof\n\n{output}"
