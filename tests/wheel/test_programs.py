@@ -57,6 +57,14 @@ rank 0, generation (\d+): steps (11|16) to 20
 rank 1, generation \1: steps \2 to 20
 rank 2, generation \1: steps \2 to 20
 """,
+    "configuration": r"""
+anna was told Settings\(rate=5, message='hello'\)
+ben was told Settings\(rate=5, message='hello'\)
+anna was told Settings\(rate=10, message='good morning'\)
+ben was told Settings\(rate=10, message='good morning'\)
+anna has Settings\(rate=40, message='good morning'\)
+ben has Settings\(rate=40, message='good morning'\)
+""",
     "limits": r"""
 8 tasks, 1 of them killed: at most 2 calls at once
 30 calls in \d+\.\d s: (\d|10)\.\d a second
