@@ -8,12 +8,14 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import tempfile
 import tomllib
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+import psutil
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -23,7 +25,7 @@ PYTHONS = sorted(
 )
 (OLDEST_RAY,) = (each.partition(">=")[2] for each in PROJECT["dependencies"] if each[:4] == "ray>")
 
-NOT_IN_REGISTRY = "No matching distribution found for"
+NOT_IN_REGISTRY, NO_REGISTRY = "No matching distribution found for", "Retrying ("
 INSTALL_TIMEOUT_S = 600.0
 RUN_TIMEOUT_S = 200.0
 
@@ -81,6 +83,15 @@ def build_wheel(python: str, folder: Path) -> Path:
     return wheel
 
 
+def end(process: psutil.Process) -> None:
+    """Kill a process that was started here, and what it has started itself."""
+    processes = [*process.children(recursive=True), process]
+    for each in processes:
+        with suppress(psutil.NoSuchProcess):
+            each.kill()
+    psutil.wait_procs(processes, timeout=30)
+
+
 class Installed:
     """A virtual environment with the wheel, and a home in which nothing was done yet.
 
@@ -121,7 +132,7 @@ class Installed:
             timeout=INSTALL_TIMEOUT_S,
             check=False,
         )
-        if NOT_IN_REGISTRY in pip.stderr:
+        if NOT_IN_REGISTRY in pip.stderr and NO_REGISTRY not in pip.stderr:
             raise NoSuchRelease(pip.stderr.strip().splitlines()[-1])
         assert pip.returncode == 0, pip.stderr
 
@@ -139,7 +150,7 @@ class Installed:
         try:
             output, errors = process.communicate(timeout=RUN_TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            process.kill()  # a Ray that it has started ends with it
+            end(psutil.Process(process.pid))
             output, errors = process.communicate()
             raise AssertionError(f"{command} does not end:\n{output}\n{errors}") from None
         assert process.returncode == 0, f"{command}:\n{output}\n{errors}"
@@ -149,5 +160,6 @@ class Installed:
         """Leave nothing behind, not even a head that a failed test left running."""
         record = self.home / ".raykeeper/head.json"
         if record.exists():
-            os.kill(json.loads(record.read_text())["pid"], signal.SIGTERM)
+            with suppress(psutil.NoSuchProcess):
+                end(psutil.Process(json.loads(record.read_text())["pid"]))
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -134,6 +134,7 @@ def test_the_package_is_the_installed_one(installed: Installed, combination: Com
     assert Path(file).is_relative_to(installed.folder)
     assert (Path(file).parent / "py.typed").exists()
     assert version in installed.run("raykeeper", "--version")
+    assert "katta" in installed.run("python", "-m", "raykeeper.examples.systems")
     if combination.name == "oldest":
         assert ray_version.startswith(OLDEST_RAY)
 
