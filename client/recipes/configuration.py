@@ -48,7 +48,8 @@ from raykeeper.client.recipes.replacing import (
 from raykeeper.client.recipes.sight import Sight
 from raykeeper.client.recipes.steps import checked_root, create, set_value
 from raykeeper.client.recipes.turns import Turns, by_turns
-from raykeeper.client.recipes.value_types import Format, decoder_of, name_of
+from raykeeper.client.recipes.unknown_fields import UnknownFields
+from raykeeper.client.recipes.value_types import Format, decoder_of, name_of, whole_classes
 
 S = TypeVar("S")
 
@@ -76,7 +77,11 @@ class Kind(Generic[S]):
         """
         self.path = checked_root(path)
         self.name = name_of(kind)
-        self._decoder = decoder_of(path, kind, form)
+        if form not in ("json", "msgpack"):
+            raise BadArgumentsError(path, f'format must be "json" or "msgpack", not {form!r}')
+        classes = whole_classes(path, kind)
+        self._decoder = decoder_of(kind, classes, form)
+        self._unknown = UnknownFields(classes, form, self._decoder.decode)
         self._encode = msgspec.json.encode if form == "json" else msgspec.msgpack.encode
         self._class = _class_of(kind)
         if self._reads(self._encode(None)):
@@ -111,6 +116,14 @@ class Kind(Generic[S]):
         except Exception as error:
             raise BadArgumentsError(self.path, f"no valid {self.name}: {error}") from error
         return text
+
+    def encode_over(self, value: object, seen: Seen, known: bytes) -> bytes:
+        """The bytes of a value with the fields of what was seen that this type does not know.
+
+        `known` is what was seen, read and written again; before somebody changed it in its place.
+        """
+        text = self.encode(value)
+        return text if seen.value is None else self._unknown.keep(seen.value, known, text)
 
     def _reads(self, text: bytes) -> bool:
         try:
@@ -170,9 +183,7 @@ class Configuration(Recipe[K], Generic[K, S]):
         super().__init__(client)
         self._kind = Kind(path, kind, form)
         self.path = path
-        self._default = default
-        if default is not None:
-            self._kind.encode(default)
+        self._default_text = None if default is None else self._kind.encode(default)
 
     @by_turns
     def get(self) -> Turns[Versioned[S]]:
@@ -187,7 +198,7 @@ class Configuration(Recipe[K], Generic[K, S]):
 
     @by_turns
     def set(self, value: S, version: int | None = None) -> Turns[Versioned[S]]:
-        """Replace the value.
+        """Replace the value, all of it: fields that this type does not know go, see `update`.
 
         Args:
             value: The new one.
@@ -210,6 +221,9 @@ class Configuration(Recipe[K], Generic[K, S]):
     def update(self, change: Callable[[S], S]) -> Turns[Versioned[S]]:
         """Replace the value by what `change` makes of it, unless somebody else was quicker.
 
+        Fields that a newer program has written and this type does not know stay, see
+        client/recipes/unknown_fields.py.
+
         Args:
             change: Is called in the caller's thread, or task, again for each newer value. It
                 returns a new value; what it raises ends the update, and nothing is changed.
@@ -223,8 +237,10 @@ class Configuration(Recipe[K], Generic[K, S]):
         """
         seen: Seen = yield see(self.path)
         for _ in range(ATTEMPTS_MAX):
-            value = change(self._versioned(seen).value)
-            text = self._kind.encode(value)
+            now = self._versioned(seen).value
+            known = self._kind.encode(now)
+            value = change(now)
+            text = self._kind.encode_over(value, seen, known)
             is_done, seen = yield replace(self.path, text, seen)
             if is_done:
                 return self._as(value, seen)
@@ -252,7 +268,7 @@ class Configuration(Recipe[K], Generic[K, S]):
         live: LiveConfiguration[K, S] = LiveConfiguration(
             self._client, self._read, sight.close, on_change, on_error
         )
-        live._default = self._default
+        live._default = self._default()
         seen = yield from sight.open()
         yield from _show(live, seen)
         yield Fork(_keep(live, sight, seen))
@@ -268,9 +284,12 @@ class Configuration(Recipe[K], Generic[K, S]):
         return Seen(text, stat)
 
     def _versioned(self, seen: Seen) -> Versioned[S]:
-        if seen is MISSING and self._default is not None:
-            return Versioned(self._default, NO_VERSION)
-        return self._read(seen)
+        default = self._default() if seen is MISSING else None
+        return self._read(seen) if default is None else Versioned(default, NO_VERSION)
+
+    def _default(self) -> S | None:
+        """A new one each time: an update may change it in its place."""
+        return None if self._default_text is None else self._kind.decode(self._default_text)
 
     def _read(self, seen: Seen) -> Versioned[S]:
         if seen.value is None or seen.stat is None:

@@ -105,6 +105,8 @@ class Configurations(Recipe[K]):
     ) -> Turns[Versions]:
         """Replace some values, or all, as one; what is written, with the versions.
 
+        Each is replaced with all its fields, those too that its type does not know.
+
         Args:
             values: The new ones by path.
             versions: That they, or others that they depend on, must have; NO_VERSION for none.
@@ -115,7 +117,7 @@ class Configurations(Recipe[K]):
             BadVersionError: one has another version; nothing was changed.
             KeeperError: as for every call.
         """
-        texts = self._encoded(values)
+        texts = self._encoded(values, {}, {})
         if not texts:
             raise BadArgumentsError("", "there is nothing to set")
         wanted = self._wanted({} if versions is None else versions)
@@ -125,6 +127,9 @@ class Configurations(Recipe[K]):
     @by_turns
     def update(self, change: Callable[[Values], Mapping[str, Any]]) -> Turns[Versions]:
         """Replace some values, or all, by what `change` makes of all of them, as one.
+
+        Fields that a newer program has written and a type does not know stay, as in an update of
+        one configuration.
 
         Args:
             change: Is called with the values by path, in the caller's thread, or task; again when
@@ -142,8 +147,9 @@ class Configurations(Recipe[K]):
         for _ in range(ATTEMPTS_MAX):
             seen: Sights = yield _see(self.paths)
             now = self._versions(seen)
+            known = {path: self._kinds[path].encode(each.value) for path, each in now.items()}
             values = change(_values(now))
-            texts = self._encoded(values)
+            texts = self._encoded(values, seen, known)
             if not texts:
                 return now
             conditions = [seen[path].condition(path) for path in self.paths]
@@ -192,10 +198,18 @@ class Configurations(Recipe[K]):
             raise NoNodeError(path)
         return Versioned(self._kinds[path].decode(seen.value), seen.stat.version)
 
-    def _encoded(self, values: object) -> dict[str, bytes]:
+    def _encoded(
+        self, values: object, seen: Sights, known: Mapping[str, bytes]
+    ) -> dict[str, bytes]:
+        """The bytes of values over what was seen, see `Kind.encode_over`."""
         if not isinstance(values, Mapping):
             raise BadArgumentsError("", f"values must be given by path, not {values!r}")
-        return {self._known(path): self._kinds[path].encode(values[path]) for path in values}
+        return {
+            self._known(path): self._kinds[path].encode_over(
+                values[path], seen.get(path, MISSING), known.get(path, b"")
+            )
+            for path in values
+        }
 
     def _wanted(self, versions: object) -> dict[str, int]:
         if not isinstance(versions, Mapping):

@@ -123,7 +123,7 @@ class ServiceDiscovery(Startable[K]):
         path = checked_root(path)
         super().__init__(client, f"the cache of {path}")
         self.path = path
-        self._metadata = decoder_of(path, kind)
+        self._metadata = decoder_of(kind, whole_classes(path, kind))
         self._on_malformed = on_malformed
         self._choose: Choose = RoundRobin()
         self._is_loaded = False

@@ -14,7 +14,7 @@ whether a Struct that defines no field of its own has lost its settings.
 """
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any, Final, Literal, get_origin
 
@@ -34,21 +34,8 @@ _ADVICE: Final = (
 _MISSING_TYPE: Final = type(dataclasses.MISSING)
 
 
-def decoder_of(path: str, kind: Any, form: Format = "json") -> Decoder:
-    """What reads values of this type.
-
-    Args:
-        path: For messages.
-        kind: A class or another type that msgspec knows.
-        form: How values are written down.
-
-    Raises:
-        BadArgumentsError: there is no such format, msgspec does not know the type, or a part of
-            the type has lost fields.
-    """
-    if form not in ("json", "msgpack"):
-        raise BadArgumentsError(path, f'format must be "json" or "msgpack", not {form!r}')
-    classes = whole_classes(path, kind)
+def decoder_of(kind: Any, classes: Iterable[type], form: Format = "json") -> Decoder:
+    """What reads values of a type, which is made of these whole classes."""
     decoder = msgspec.json.Decoder(kind) if form == "json" else msgspec.msgpack.Decoder(kind)
     for each in classes:
         # What msgspec keeps there cannot be pickled, and the class is to be sent to workers still.
