@@ -24,7 +24,7 @@ from raykeeper.client.arguments import Consistency
 from raykeeper.client.asking import CreateOptions
 from raykeeper.client.blocking_access import BlockingAccess
 from raykeeper.client.client_id import ClientId
-from raykeeper.client.errors import ConnectionLossError, KeeperError
+from raykeeper.client.errors import ClosedError, KeeperError
 from raykeeper.client.flows import Flow
 from raykeeper.client.loop_thread import refuse_running_loop
 from raykeeper.client.offered import OfferedRecipes
@@ -492,6 +492,6 @@ class Client(BlockingAccess, OfferedRecipes[Blocking]):
         with self._lock:
             if self._session is None:
                 if self._reopen is None:
-                    raise ConnectionLossError("", "the handle is closed")
+                    raise ClosedError("", "the client was closed")
                 self._session = self._reopen()
             return self._session

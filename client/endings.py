@@ -11,7 +11,7 @@ from raykeeper.client.watched_event import WatchedEvent
 from raykeeper.client.watchers import Watchers
 from raykeeper.zab.ids import ZERO, Millis
 from raykeeper.znodes.errors import (
-    ConnectionLossError,
+    ClosedError,
     KeeperError,
     NotReadOnlyError,
     OperationTimeoutError,
@@ -67,5 +67,5 @@ def with_session(
 def end_error(cause: KeeperError | None, path: str, *, definite: bool = True) -> KeeperError:
     """Why a request has no answer and never will; see `with_session`."""
     if cause is None:
-        return ConnectionLossError(path, "the handle is closed", definite=definite)
+        return ClosedError(path, "the client was closed", definite=definite)
     return type(cause)(path, cause.detail, definite=definite)

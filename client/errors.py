@@ -15,6 +15,7 @@
         ├── InvalidValueError   a znode holds what a recipe cannot make sense of
         └── CacheFullError      a subtree has more znodes than its cache may hold
 
+ClosedError is a KeeperError that no server answers: a call came after `close` or `stop`.
 `KeeperError` and its children have `code`, `path` and `definite` (znodes/errors.py).
 """
 
@@ -23,6 +24,7 @@ from raykeeper.znodes.errors import (
     AuthFailedError,
     BadArgumentsError,
     BadVersionError,
+    ClosedError,
     Code,
     ConnectionLossError,
     InvalidAclError,
@@ -66,6 +68,7 @@ __all__ = [
     "AuthFailedError",
     "BadArgumentsError",
     "BadVersionError",
+    "ClosedError",
     "ConnectionLossError",
     "MarshallingError",
     "NoAuthError",

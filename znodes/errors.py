@@ -93,7 +93,7 @@ class RuntimeInconsistencyError(KeeperError):
 
 
 class ConnectionLossError(KeeperError):
-    """No server could be reached, or the handle was closed while the operation waited."""
+    """No server could be reached."""
 
     code = Code.CONNECTION_LOSS
     meaning = "connection to the ensemble lost"
@@ -234,6 +234,17 @@ class ThrottledOpError(KeeperError):
 
 _KINDS: list[type[KeeperError]] = [KeeperError, *KeeperError.__subclasses__()]
 _BY_CODE: dict[int, type[KeeperError]] = {kind.code: kind for kind in _KINDS}
+
+
+class ClosedError(KeeperError):
+    """Raised when a call comes after `close` or `stop`, or `close` did not wait for its answer.
+
+    No server answers so, and ZooKeeper has no code of its own for it. If the error is `definite`
+    nothing was sent. The caller must not go on with what it has closed.
+    """
+
+    code = Code.CONNECTION_LOSS
+    meaning = "not open any more"
 
 
 def error_for(code: int, path: str = "", *, definite: bool = True) -> KeeperError:

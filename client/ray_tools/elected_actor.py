@@ -34,6 +34,7 @@ import msgspec
 
 from raykeeper.client.errors import (
     BadArgumentsError,
+    ClosedError,
     DeposedError,
     InvalidValueError,
     WaitTimeoutError,
@@ -62,6 +63,7 @@ class ElectedActor(Tool):
     _handles: dict[str, Any]
     _look_up: SharedCall[Any]
     _started: dict[str, Any]
+    _is_stopped: bool
 
     def __init__(
         self,
@@ -107,9 +109,11 @@ class ElectedActor(Tool):
         self._actor_options = dict(actor_options or {})
 
     def start(self) -> None:
-        """Start those candidates that there are not yet. May be called again, by anybody.
+        """Start those candidates that there are not yet. May be called again, by anybody, and
+        after `stop`.
 
         Raises:
+            ClosedError: it was closed in this process, and not by `stop`.
             BadArgumentsError: it was made without a class.
             WrongContextError: in an event loop.
         """
@@ -119,6 +123,7 @@ class ElectedActor(Tool):
         make, args, kwargs = self._made
         if make is None:
             raise BadArgumentsError(self.path, "this ElectedActor has no class to start")
+        self._reopen()
         self._client_now()  # joins the cluster, and fails here rather than in the candidates
         actor: Any = ray.remote(Candidate)
         for name in self._names():
@@ -139,6 +144,8 @@ class ElectedActor(Tool):
     def stop(self) -> None:
         """End all candidates, and this process's session. What they hold is given back soon.
 
+        Every later call of this object is ClosedError, until `start`.
+
         Raises:
             WrongContextError: in an event loop.
         """
@@ -152,6 +159,7 @@ class ElectedActor(Tool):
                 continue  # there is none
         self._started.clear()
         self.close()
+        self._is_stopped = True
 
     def call(self, method: str, *args: Any, **kwargs: Any) -> Any:
         """Call a method of who leads, as promised, and wait for its answer.
@@ -291,6 +299,17 @@ class ElectedActor(Tool):
         self._handles = {}
         self._look_up = SharedCall(self._handle)
         self._started = {}
+        self._is_stopped = False
+
+    def _reopen(self) -> None:
+        """It is started again after `stop`, which has closed it."""
+        if self._is_stopped:
+            self._is_stopped = self._is_closed = False
+
+    def _check_open(self) -> None:
+        if self._is_stopped:
+            raise ClosedError(self.path, "the elected actor was stopped")
+        super()._check_open()
 
     def _names(self) -> list[str]:
         return [f"{self.ensemble}{self.path}/{n}" for n in range(self._candidates)]

@@ -3,7 +3,7 @@
 A tool is a value: the names of an ensemble and a path, and settings. It pickles as that. A process
 opens a session when it uses the tool first, from plain code or from a coroutine, and again when
 that session was lost. The session ends with `close`, with the Ray task that opened it, or with the
-process; what was held goes with it.
+process; what was held goes with it. After `close` the tool is of no more use in that process.
 """
 
 import asyncio
@@ -17,6 +17,7 @@ from raykeeper.client import task_end
 from raykeeper.client.awaiting import Awaiting
 from raykeeper.client.client import Client
 from raykeeper.client.connect import connect
+from raykeeper.client.errors import ClosedError
 from raykeeper.client.flows import Flow
 from raykeeper.client.loop_thread import refuse_running_loop
 from raykeeper.client.opening import place_of
@@ -36,6 +37,7 @@ class Tool:
     _client: Client | None
     _task: object | None
     _pid: int
+    _is_closed: bool
 
     def __init__(self, ensemble: str, path: str, session_timeout_s: float = 10.0) -> None:
         """Nothing is asked of the ensemble yet.
@@ -58,6 +60,7 @@ class Tool:
         """The client of this process, with a session that is not lost. Opens one if need be.
 
         Raises:
+            ClosedError: the tool was closed in this process.
             WrongContextError: in an event loop, while there is none.
             EnsembleNotFoundError: there is no such ensemble.
             KeeperError: it cannot be opened, see `connect`.
@@ -65,8 +68,10 @@ class Tool:
         client = self._current()
         if client is not None:
             return client
+        self._check_open()
         refuse_running_loop("the first use of a tool")
         with self._lock:
+            self._check_open()
             client = self._current()
             if client is None:
                 old, self._client = self._client, None
@@ -82,22 +87,27 @@ class Tool:
         """The same for coroutines.
 
         Raises:
+            ClosedError: the tool was closed in this process.
             EnsembleNotFoundError: there is no such ensemble.
             KeeperError: it cannot be opened, see `connect`.
         """
         client = self._current()
         if client is None:
+            self._check_open()
             client = await off_loop(self._client_now)
         return Awaiting(client)
 
     def close(self) -> None:
         """End this process's session, if there is one; what it holds is given back.
 
+        Every later call of this object is ClosedError. A copy in another process is its own.
+
         Raises:
             WrongContextError: in an event loop; use `aclose`.
         """
         refuse_running_loop("close")
         with self._lock:
+            self._is_closed = True
             client, self._client = self._client, None
         if client is not None:
             client.close()
@@ -124,6 +134,11 @@ class Tool:
         self._client = None
         self._task = None
         self._pid = 0
+        self._is_closed = False
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise ClosedError(self.path, f"this {type(self).__name__} was closed in this process")
 
     def _current(self) -> Client | None:
         client = self._client

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
-from raykeeper.client.errors import KeeperError, RayKeeperError, RecipeError, SessionExpiredError
+from raykeeper.client.errors import ClosedError, KeeperError, RayKeeperError, RecipeError
 from raykeeper.client.flows import Abandoned, Bell, Flow, Fork, Run, Tell, Wait
 from raykeeper.client.recipes.recipe import Awaited, Blocking, FlowRunner, K, Recipe, operation
 from raykeeper.client.recipes.steps import give_up_after
@@ -95,13 +95,15 @@ class Background(Recipe[K]):
         """`start` as a part of another flow.
 
         Raises:
-            RecipeError: it was started, or closed, before.
+            RecipeError: it was started before.
+            ClosedError: it, or its client, was closed.
             SessionExpiredError: the session is over.
         """
-        if self._run is not None or self._is_closed:
+        self._check_open()
+        if self._run is not None:
             raise RecipeError(f"{self._what} was started before; make another one")
         if self._client._is_lost():
-            raise SessionExpiredError("")
+            yield Wait((Bell(),))  # which raises why
         self._run = yield Fork(self._go())
 
     def _start_until(self, is_so: Callable[[], object]) -> Flow[None]:
@@ -146,15 +148,21 @@ class Background(Recipe[K]):
         """Wait for what is told by `changed`.
 
         Raises:
-            RecipeError: it is closed.
+            RecipeError: it is not started.
+            ClosedError: it, or its client, is closed.
             KeeperError: it failed, or the session is over.
         """
         while not is_so():
             if self._failure is not None:
                 raise self._failure
-            if self._run is None or self._is_closed:
-                raise RecipeError(f"{self._what} is not started, or closed")
+            self._check_open()
+            if self._run is None:
+                raise RecipeError(f"{self._what} is not started")
             yield from self._changed.wait()
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise ClosedError("", f"{self._what} was closed")
 
     def _go(self) -> Flow[None]:
         try:
@@ -199,7 +207,8 @@ class Startable(Background[K]):
         """Begin. What it needs of the ensemble is done in the background.
 
         Raises:
-            RecipeError: it was started, or closed, before.
+            RecipeError: it was started before.
+            ClosedError: it, or its client, was closed.
             KeeperError: the session is over.
         """
         yield from self._start()

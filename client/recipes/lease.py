@@ -68,9 +68,11 @@ class HeldLease(Held[K], Generic[K]):
         """Hold it for its whole duration from now on.
 
         Raises:
-            LostError: it has ended, or ended while this was under way.
+            LostError: it has ended, or was released, or ended while this was under way.
             KeeperError: it is not known to be renewed; it ends when it would have.
         """
+        if self._is_released:
+            raise LostError(f"{self._what} was released before")
         asked_at = yield Now()
         self.lost.check()
         setting = SetData(self.path, self._identifier, ANY_VERSION)

@@ -24,7 +24,7 @@ from raykeeper.client.errors import (
     AuthFailedError,
     BadArgumentsError,
     BadVersionError,
-    ConnectionLossError,
+    ClosedError,
     InvalidAclError,
     NoAuthError,
     NoChildrenForEphemeralsError,
@@ -461,7 +461,7 @@ def test_a_session_is_taken_over(connect: Open, client: Any, top: str) -> None:
     assert heir.client_id != client.client_id
     assert heir.get_ephemerals() == [f"{top}/mine"]
     heir.set(f"{top}/mine", b"by the heir")
-    with pytest.raises((SessionMovedError, ConnectionLossError)):
+    with pytest.raises((SessionMovedError, ClosedError)):
         client.get(top, consistency="linearizable")
     with pytest.raises(AuthFailedError):
         connect(client_id=client.client_id)

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import ray
 
-from raykeeper.client import Client, connect, with_session
-from raykeeper.client.errors import DeposedError, LostError, WrongContextError
+from raykeeper.client import connect
+from raykeeper.client.errors import ClosedError, DeposedError, WrongContextError
 from raykeeper.client.identity import identity_of_process
 from raykeeper.client.ray_tools import (
     ConcurrencyLimit,
@@ -120,6 +120,11 @@ def test_a_standby_takes_over_from_one_that_is_killed(shared: Ensemble, max_rest
     assert gap_s < PATIENT_S / 2
     leader = service.leader()
     assert leader is not None and leader.epoch == 2
+    service.stop()
+    with pytest.raises(ClosedError, match="the elected actor was stopped"):
+        service.call("write", "four")
+    service.start()
+    assert service.call("write", "five")[3] == ["five"]
     service.stop()
 
 
@@ -451,48 +456,3 @@ def test_a_group_of_workers_is_told_who_came_and_who_died(shared: Ensemble) -> N
     assert [each.name for each in workers.members()] == ["c"]
     watch.close()
     workers.close()
-
-
-@ray.remote(num_cpus=0)
-class Service:
-    """Leads again and again, and writes down each epoch; between two it may be stopped."""
-
-    def by_hand(self, ensemble: str, path: str, folder: Path) -> list[int]:
-        epochs: list[int] = []
-        while True:
-            try:
-                with connect(ensemble, session_timeout_s=1) as client:
-                    return _lead(client, path, folder, epochs)
-            except LostError:
-                continue
-
-    def by_helper(self, ensemble: str, path: str, folder: Path) -> list[int]:
-        serve = with_session(ensemble, session_timeout_s=1, restart_on_loss=True)(_lead)
-        return serve(path=path, folder=folder, epochs=[])
-
-
-def _lead(client: Client, path: str, folder: Path, epochs: list[int]) -> list[int]:
-    with client.election(path) as leadership:
-        epochs.append(leadership.epoch)
-        (folder / f"{len(epochs)}.new").write_text(str(os.getpid()))
-        (folder / f"{len(epochs)}.new").rename(folder / str(len(epochs)))
-        while len(epochs) == 1:
-            client.exists("/")  # tells of the end of the session, as `lost` would
-        return epochs
-
-
-@pytest.mark.parametrize("way", ["by_hand", "by_helper"])
-def test_a_service_that_stood_still_longer_than_its_session_leads_again(
-    shared: Ensemble, tmp_path: Path, way: str
-) -> None:
-    path = f"/services/{way}"
-    running = getattr(Service.remote(), way).remote(shared.name, path, tmp_path)
-    eventually((tmp_path / "1").exists)
-    pid = int((tmp_path / "1").read_text())
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        with shared.connect() as client, client.election(path) as leadership:
-            assert leadership.epoch == 2
-    finally:
-        os.kill(pid, signal.SIGCONT)
-    assert ray.get(running, timeout=60) == [1, 3]

@@ -2,14 +2,16 @@
 
 import builtins
 import os
+import signal
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import ray
 
 from raykeeper.client import AsyncClient, Client, connect, with_session
-from raykeeper.client.errors import WaitTimeoutError
+from raykeeper.client.errors import LostError, WaitTimeoutError
 from raykeeper.clusters import Ensemble
 from tests.contract.blocking_calls import not_refused
 from tests.ray.conftest import eventually
@@ -178,3 +180,48 @@ def test_blocking_calls_in_an_async_actor_are_refused(shared: Ensemble) -> None:
 def links() -> str:
     """One carrier will do."""
     return "direct"
+
+
+@ray.remote(num_cpus=0)
+class Service:
+    """Leads again and again, and writes down each epoch; between two it may be stopped."""
+
+    def by_hand(self, ensemble: str, path: str, folder: Path) -> list[int]:
+        epochs: list[int] = []
+        while True:
+            try:
+                with connect(ensemble, session_timeout_s=1) as client:
+                    return _lead(client, path, folder, epochs)
+            except LostError:
+                continue
+
+    def by_helper(self, ensemble: str, path: str, folder: Path) -> list[int]:
+        serve = with_session(ensemble, session_timeout_s=1, restart_on_loss=True)(_lead)
+        return serve(path=path, folder=folder, epochs=[])
+
+
+def _lead(client: Client, path: str, folder: Path, epochs: list[int]) -> list[int]:
+    with client.election(path) as leadership:
+        epochs.append(leadership.epoch)
+        (folder / f"{len(epochs)}.new").write_text(str(os.getpid()))
+        (folder / f"{len(epochs)}.new").rename(folder / str(len(epochs)))
+        while len(epochs) == 1:
+            client.exists("/")  # tells of the end of the session, as `lost` would
+        return epochs
+
+
+@pytest.mark.parametrize("way", ["by_hand", "by_helper"])
+def test_a_service_that_stood_still_longer_than_its_session_leads_again(
+    shared: Ensemble, tmp_path: Path, way: str
+) -> None:
+    path = f"/services/{way}"
+    running = getattr(Service.remote(), way).remote(shared.name, path, tmp_path)
+    eventually((tmp_path / "1").exists)
+    pid = int((tmp_path / "1").read_text())
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        with shared.connect() as client, client.election(path) as leadership:
+            assert leadership.epoch == 2
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert ray.get(running, timeout=60) == [1, 3]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from raykeeper.client.errors import RecipeError, SessionExpiredError, WaitTimeoutError
+from raykeeper.client.errors import ClosedError, RecipeError, SessionExpiredError, WaitTimeoutError
 from raykeeper.client.recipes.leader_latch import LeaderLatch
 from raykeeper.client.recipes.recipe import Blocking
 from raykeeper.client.recipes.steps import children
@@ -119,7 +119,7 @@ def test_closed_while_it_waits_it_leaves_nothing_behind(stage: Stage) -> None:
         other.latch.close(timeout_s=0)
     bob.mend()
     assert len(places(alice)) == 1
-    with pytest.raises(RecipeError, match="closed"):
+    with pytest.raises(ClosedError, match="was closed"):
         _ = waiting.value
     other.latch.close()
     assert other.events == []
@@ -145,8 +145,9 @@ def test_it_is_started_once(stage: Stage) -> None:
     with pytest.raises(RecipeError, match="before"):
         latch.start()
     latch.close()
-    with pytest.raises(RecipeError, match="before"):
-        latch.start()
+    for call in (latch.start, latch.wait):
+        with pytest.raises(ClosedError, match="the leader latch /jobs/leader was closed"):
+            call()
     stage.member().leader_latch(PATH).close()
     with pytest.raises(BadArgumentsError):
         stage.member().leader_latch("jobs")

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from raykeeper.client.errors import RecipeError, SessionExpiredError, WaitTimeoutError
+from raykeeper.client.errors import ClosedError, RecipeError, SessionExpiredError, WaitTimeoutError
 from raykeeper.client.recipes.partitioner import PARTITIONS_MAX, Partition, Partitioner
 from raykeeper.client.recipes.recipe import Blocking
 from raykeeper.client.recipes.steps import children
@@ -123,7 +123,7 @@ def test_a_share_is_waited_for(stage: Stage) -> None:
     assert [each.name for each in waiting.value] == ["b"]
     with carol.partitioner(PATH, "ab") as third:
         assert third.wait() == []  # there are more members than partitions
-    with pytest.raises(RecipeError, match="closed"):
+    with pytest.raises(ClosedError, match="closed"):
         third.wait()
 
 
@@ -240,7 +240,7 @@ def test_close_waits_for_the_releases(stage: Stage) -> None:
     alice.thaw()
     one.close()
     assert shares(other) == ["ab"]
-    with pytest.raises(RecipeError):
+    with pytest.raises(ClosedError):
         one.start()
 
 

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 from msgspec import Struct
 
-from raykeeper.client.errors import LostError, RecipeError, WaitTimeoutError
+from raykeeper.client.errors import ClosedError, LostError, WaitTimeoutError
 from raykeeper.client.recipes.picking import Instance, RandomPick
 from raykeeper.client.recipes.services import ServiceChange
 from raykeeper.client.recipes.steps import children
@@ -144,7 +144,7 @@ def test_a_watch_is_told_of_each_change(stage: Stage) -> None:
     events = bob.events
     register(alice, "db", 5)
     assert (len(of_db), bob.events) == (2, events)
-    with pytest.raises(RecipeError, match="closed"):
+    with pytest.raises(ClosedError, match="closed"):
         services.instances("db")
 
 

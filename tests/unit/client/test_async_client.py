@@ -10,6 +10,7 @@ from raykeeper.client.async_client import AsyncClient
 from raykeeper.client.errors import (
     BadArgumentsError,
     BadVersionError,
+    ClosedError,
     ConnectionLossError,
     NoNodeError,
     NotReadOnlyError,
@@ -67,7 +68,7 @@ def test_serves_the_operations() -> None:
             assert await client.exists("/a") is None
             assert await client.create("/x/y/z", makepath=True) == "/x/y/z"
         assert client.state is ClientState.LOST
-        with pytest.raises(ConnectionLossError, match="closed"):
+        with pytest.raises(ClosedError, match="the client was closed"):
             await client.get("/x")
         await client.close()
 

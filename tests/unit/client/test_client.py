@@ -13,7 +13,7 @@ from raykeeper.client.client import Client
 from raykeeper.client.errors import (
     BadArgumentsError,
     BadVersionError,
-    ConnectionLossError,
+    ClosedError,
     NodeExistsError,
     NoNodeError,
     NotEmptyError,
@@ -174,7 +174,7 @@ def test_a_handle_that_was_passed_on_connects_when_it_is_used(passed_on: Client)
     assert Reopened.count == 1
     copy = pickle.loads(pickle.dumps(passed_on))
     copy.close()
-    with pytest.raises(ConnectionLossError, match="closed"):
+    with pytest.raises(ClosedError, match="the client was closed"):
         copy.get("/")
 
 

@@ -9,8 +9,8 @@ from raykeeper.client.effects import (
 from raykeeper.client.outstanding import Query
 from raykeeper.zab.ids import ZERO, Millis
 from raykeeper.znodes.errors import (
+    ClosedError,
     Code,
-    ConnectionLossError,
 )
 from raykeeper.znodes.replies import (
     Connected,
@@ -31,7 +31,7 @@ def test_close_waits_for_what_was_submitted() -> None:
     wire.submit(SET)
     assert wire.close() == [ClientFrame(2, [write(2, CloseSession())])]
     (refused,) = wire.submit(SET)
-    assert isinstance(refused.error, ConnectionLossError)
+    assert isinstance(refused.error, ClosedError)
     assert "closed" in str(refused.error)
     completed, closing, lost = wire.items(done(1), done(2), Done(77, Z[2]))[:3]
     assert completed == Complete(SET, done(1))
@@ -73,7 +73,7 @@ def test_close_gives_up() -> None:
     assert wire.core.deadline() == 1500
     _, lost, end = wire.at(1500).wake()
     assert lost == CLOSED
-    assert (type(end.error), end.error.definite) == (ConnectionLossError, False)
+    assert (type(end.error), end.error.definite) == (ClosedError, False)
 
 
 @pytest.mark.parametrize("steps", [0, 1, 2])
@@ -85,7 +85,7 @@ def test_close_before_the_session_is_open(steps: int) -> None:
     *before, lost, end = wire.close()
     assert [type(effect) for effect in before] == ([CloseLink] if steps else [])
     assert lost == CLOSED
-    assert (type(end.error), end.error.definite) == (ConnectionLossError, True)
+    assert (type(end.error), end.error.definite) == (ClosedError, True)
 
 
 def test_close_while_it_pauses() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from raykeeper.client import session as session_module
 from raykeeper.client.errors import (
+    ClosedError,
     ConnectionLossError,
     OperationTimeoutError,
     SessionExpiredError,
@@ -212,7 +213,7 @@ def test_close_ends_the_session(stage: Stage) -> None:
         client.create_async("/a")
     assert isinstance(stage.ensemble.requests[-1], CloseSession)
     assert client.state is ClientState.LOST
-    with pytest.raises(ConnectionLossError, match="the handle is closed"):
+    with pytest.raises(ClosedError, match="the client was closed"):
         client.get("/a")
     client.close()
 
