@@ -8,7 +8,7 @@ from typing import Any
 
 from raykeeper.client import arguments
 from raykeeper.client.errors import EnsembleNotFoundError, WrongContextError
-from raykeeper.client.ray_address import answers_at, running_address
+from raykeeper.client.ray_address import join_problem, running_address
 from raykeeper.links.contract import Dialer
 from raykeeper.links.hello import client_hello
 from raykeeper.links.limits import CLIENT_PARK_MS
@@ -88,11 +88,14 @@ def join_cluster() -> None:
         if ray.is_initialized():
             return
         address = running_address()
-        if address is None or not answers_at(address):
+        if address is None:
             raise WrongContextError(
                 "no Ray cluster runs on this machine: call ray.init() or start one "
                 "(ray start --head, raykeeper up) before connect()"
             )
+        problem = join_problem(address)
+        if problem is not None:
+            raise WrongContextError(problem)
         try:
             ray.init(address="auto")
         except ConnectionError as error:

@@ -6,7 +6,8 @@ SIGTERM, so the head is stopped by the one process id we started: never with `ra
 ends every Ray on the machine.
 
 The ports are Ray's own: as with any head they listen on all interfaces, and Ray's token, which is
-made when there is none, guards them.
+made when there is none, guards them. Ray before 2.52 has no token, and before 2.59 it wants one
+only where RAY_AUTH_MODE=token is set: there anybody who reaches this machine can use the head.
 """
 
 import logging
@@ -24,8 +25,7 @@ import psutil
 import ray
 from msgspec import Struct
 
-from raykeeper.clusters.ensemble import list_ensembles
-from raykeeper.links.ray_internals import forget_started_address
+from raykeeper.links.ray_internals import forget_started_address, is_refused
 from raykeeper.zab.errors import MALFORMED, RayKeeperError
 
 _log = logging.getLogger("raykeeper.clusters")
@@ -49,6 +49,12 @@ class LocalHead(Struct, frozen=True):
     create_time: float
     """Tells the process from a later one with the same id."""
     address: str
+    wants_token: bool = False
+    """Whether whoever joins has to set RAY_AUTH_MODE=token. Ray finds that out only for itself."""
+
+    def export_line(self) -> str:
+        """What a shell is told, so that programs which it starts join this head."""
+        return f"export RAY_ADDRESS={self.address}" + " RAY_AUTH_MODE=token" * self.wants_token
 
 
 def folder() -> Path:
@@ -89,7 +95,7 @@ def start_head() -> LocalHead:
     try:
         address = _wait_for_address(process, log)
         create_time = psutil.Process(process.pid).create_time()
-        head = LocalHead(process.pid, create_time, address)
+        head = LocalHead(process.pid, create_time, address, _wants_token(address))
         (folder() / "head.json").write_bytes(msgspec.json.encode(head))
     except BaseException:
         process.terminate()
@@ -137,6 +143,8 @@ def ended_if_unused(head: LocalHead | None) -> Iterator[None]:
 
 def _has_ensembles() -> bool:
     """Whether this process is in a Ray in which some ensemble runs."""
+    from raykeeper.clusters.ensemble import list_ensembles  # which joins a head as found here
+
     return ray.is_initialized() and bool(list_ensembles())
 
 
@@ -152,6 +160,12 @@ def _wait_for_address(process: subprocess.Popen[bytes], log: Path) -> str:
 def _ray() -> list[str]:
     """The `ray` command of this interpreter's own installation."""
     return [sys.executable, "-m", "ray.scripts.scripts"]
+
+
+def _wants_token(address: str) -> bool:
+    """What Ray makes of the settings differs from version to version, so the head is asked."""
+    mode = os.environ.get("RAY_AUTH_MODE")
+    return mode.lower() == "token" if mode is not None else is_refused(address)
 
 
 def _ensure_token() -> None:

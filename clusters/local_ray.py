@@ -16,8 +16,8 @@ from typing import Any
 import ray
 import ray.exceptions
 
-from raykeeper.client.ray_address import answers_at, running_address
-from raykeeper.links.ray_internals import enable_token
+from raykeeper.client.ray_address import join_problem, running_address
+from raykeeper.clusters.local_head import find_head
 from raykeeper.zab.errors import RayKeeperError
 
 _QUIET: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
@@ -30,9 +30,7 @@ class RayNotFoundError(RayKeeperError):
     """
 
 
-def join_ray(
-    address: str | None = None, *, is_quiet: bool = False, uses_token: bool = False
-) -> None:
+def join_ray(address: str | None = None, *, is_quiet: bool = False) -> None:
     """Connect this process to the Ray cluster at `address`, or to the one a Ray user expects.
 
     Does nothing when the process is connected already and no address is given.
@@ -40,10 +38,9 @@ def join_ray(
     Args:
         address: Of the cluster.
         is_quiet: Show neither Ray's own messages and warnings nor what its workers print.
-        uses_token: The cluster at `address` is known to want the token of this user.
 
     Raises:
-        RayNotFoundError: there is none. The process is as it was.
+        RayNotFoundError: there is none, or it wants a token that this user does not have.
     """
     if ray.is_initialized() and address is None:
         return
@@ -53,17 +50,16 @@ def join_ray(
             "no Ray cluster runs here: start one with `raykeeper up` or `ray start --head`, "
             "or name one in RAY_ADDRESS"
         )
-    if not answers_at(found):
-        raise RayNotFoundError(f"no Ray cluster answers at {found}")
+    head = find_head()
+    problem = join_problem(found, is_own=head is not None and found == head.address)
+    if problem is not None:
+        raise RayNotFoundError(problem)
     if is_quiet:
         logging.getLogger("ray").setLevel(logging.ERROR)
-    if uses_token:
-        enable_token()
     try:
         with warnings.catch_warnings():
             if is_quiet:
                 warnings.simplefilter("ignore", FutureWarning)
-            # "auto" and not what it stands for: only then Ray enables the token by itself.
             ray.init(address=address or "auto", **(_QUIET if is_quiet else {}))
     except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         raise RayNotFoundError(f"cannot join the Ray cluster at {found}: {error}") from error

@@ -24,7 +24,10 @@ from raykeeper.commands.shell_usage import USAGE as SHELL_USAGE
 from raykeeper.zab.errors import RayKeeperError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from raykeeper.clusters.ensemble import Ensemble
+    from raykeeper.clusters.local_head import LocalHead
 
 OK, FAILED, USAGE, NOT_FOUND, NO_QUORUM, INTERRUPTED = 0, 1, 2, 3, 4, 130
 
@@ -113,27 +116,28 @@ def up(
     servers: Annotated[int | None, typer.Option(help="Overrules the file.")] = None,
     observers: Annotated[int | None, typer.Option(help="Overrules the file.")] = None,
     data_dir: Annotated[str | None, typer.Option(help="Overrules the file.")] = None,
+    own_ray: Annotated[
+        bool, typer.Option("--own-ray", help="Start a Ray of your own though another one runs.")
+    ] = False,
     address: Address = None,
     as_json: AsJson = False,
 ) -> None:
     """Launch an ensemble, or complete it; start Ray on this machine if there is none."""
     from raykeeper.clusters.config import resolve_config
     from raykeeper.clusters.launch import launch
-    from raykeeper.clusters.local_head import ended_if_unused, find_head, start_head
-    from raykeeper.clusters.local_ray import is_ray_here
+    from raykeeper.clusters.local_head import ended_if_unused
     from raykeeper.commands.status_report import show_status, status_document
 
     given = {"name": name, "servers": servers, "observers": observers, "data_dir": data_dir}
     config = resolve_config(file, {k: v for k, v in given.items() if v is not None})
+    if own_ray and address is not None:
+        raise typer.BadParameter("--own-ray starts a Ray, and --address names one")
     told = err if as_json else out
-    head = None
-    if address is None and find_head() is None and not is_ray_here():
-        told.print("no Ray cluster runs here; starting a head on this machine …")
-        head = start_head()
-        told.print(f"Ray runs at {head.address} until `raykeeper down --ray`")
+    head = _start_ray(told, own_ray) if address is None else None
     with ended_if_unused(head):
-        _join(address)
+        _join_for_up(address, own_ray)
         ensemble = launch(config)
+    _tell_exports(told)
     report = ensemble.status()
     # An ensemble that ran before need not have the folder of the settings.
     described = ensemble.describe()
@@ -312,16 +316,56 @@ def shell(
             err.print("the session ends with this command, and the ephemeral znode with it")
 
 
+def _start_ray(told: "Console", own_ray: bool) -> "LocalHead | None":
+    """The head that `up` starts: one's own if that is wanted, else one if no Ray runs here."""
+    from raykeeper.clusters.local_head import find_head, start_head
+    from raykeeper.clusters.local_ray import is_ray_here
+
+    if find_head() is not None or not (own_ray or not is_ray_here()):
+        return None
+    told.print("starting a Ray head on this machine …")
+    head = start_head()
+    told.print(f"Ray runs at {head.address} until `raykeeper down --ray`")
+    return head
+
+
+def _join_for_up(address: str | None, own_ray: bool) -> None:
+    """Join the cluster that `up` launches in, and say how to have another one than is found."""
+    from raykeeper.clusters.local_head import find_head
+    from raykeeper.clusters.local_ray import RayNotFoundError
+
+    if own_ray:
+        head = find_head()
+        address = head.address if head is not None else None
+    try:
+        _join(address)
+    except RayNotFoundError as error:
+        if address is not None:
+            raise
+        advice = "start a Ray of your own with `raykeeper up --own-ray`"
+        raise RayNotFoundError(f"{error}; or {advice}") from None
+
+
+def _tell_exports(told: "Console") -> None:
+    """How programs join this Ray, if it is one that `up` started."""
+    import ray
+
+    from raykeeper.clusters.local_head import find_head
+
+    head = find_head()
+    if head is not None and head.address == ray.get_runtime_context().gcs_address:
+        told.print(f"for your programs: {head.export_line()}")
+
+
 def _join(address: str | None) -> None:
     """Join a cluster: the one named, RAY_ADDRESS, our own head, or the last one started."""
     from raykeeper.clusters.local_head import find_head
     from raykeeper.clusters.local_ray import join_ray
 
-    head = find_head()
-    if address is None and head is not None and not os.environ.get("RAY_ADDRESS"):
-        address = head.address
-    is_ours = head is not None and address == head.address
-    join_ray(address, is_quiet=True, uses_token=is_ours)
+    if address is None and not os.environ.get("RAY_ADDRESS"):
+        head = find_head()
+        address = head.address if head is not None else None
+    join_ray(address, is_quiet=True)
 
 
 def _is_in_ray() -> bool:

@@ -9,10 +9,15 @@ Ray is imported inside the functions only, so that the client loads without it.
 
 import importlib
 import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
+
+_MODE: Final = "RAY_AUTH_MODE"
 
 
 class WorkerExit(Struct, frozen=True):
@@ -94,18 +99,65 @@ def session_log_folder() -> Path | None:
     return folder if folder.is_dir() else None
 
 
-def enable_token() -> None:
-    """Have Ray send this user's token, if there is one: it reads the setting when it is loaded.
+def has_token() -> bool:
+    """Whether this user has a token for Ray, of the cluster or not. Ray before 2.52 has none."""
+    loader = _find("ray._raylet", "AuthenticationTokenLoader")
+    if loader is None:
+        return False
+    try:
+        return bool(loader.instance().has_token(ignore_auth_mode=True))
+    except TypeError:  # Ray 2.52, which looks only where RAY_AUTH_MODE is set
+        return bool(loader.instance().has_token())
 
-    Without Ray's function, which is new in 2.59: nothing, because an older Ray asks for a token
-    only where RAY_AUTH_MODE is set, which is in the environment then.
+
+def enable_token() -> None:
+    """Have Ray send this user's token, if there is one and RAY_AUTH_MODE does not say otherwise.
+
+    Ray reads that setting when it is loaded, and has it read again as below when it finds a cluster
+    by itself. With a Ray that cannot: nothing, and the cluster refuses whoever sends no token.
     """
-    enable = _find(
-        "ray._private.authentication.authentication_token_setup",
-        "maybe_enable_token_auth_if_token_available",
-    )
-    if enable is not None:
-        enable(warn_if_disabled=False)
+    config = _find("ray._raylet", "Config")
+    if config is None or _MODE in os.environ:
+        return
+    os.environ[_MODE] = "token"
+    config.initialize("")
+    if not has_token():
+        del os.environ[_MODE]
+        config.initialize("")
+
+
+def is_refused(address: str) -> bool:
+    """Whether the cluster at `host:port` refuses this process for want of the right token.
+
+    Takes milliseconds, where `ray.init` goes on trying for twenty seconds and says so in twenty
+    lines. The process must have a token if it is to send one: without, Ray aborts it.
+
+    With a Ray that cannot tell: False; `ray.init` finds out.
+    """
+    client = _find("ray._raylet", "GcsClient")
+    if client is None or _find("ray._raylet", "AuthenticationTokenLoader") is None:
+        return False
+    with _without_lines_of("gcs_client.cc"):
+        try:
+            client(address=address)
+        except Exception as error:
+            return "InvalidAuthToken" in str(error)
+    return False
+
+
+@contextmanager
+def _without_lines_of(source: str) -> Iterator[None]:
+    """Leave out what Ray's C++ says there on this process's stderr; all else follows at the end."""
+    with tempfile.TemporaryFile() as kept:
+        stderr = os.dup(2)
+        os.dup2(kept.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(stderr, 2)
+            kept.seek(0)
+            os.write(stderr, b"".join(line for line in kept if source.encode() not in line))
+            os.close(stderr)
 
 
 def _state_accessor(state: Any) -> Any:

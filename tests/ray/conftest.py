@@ -8,6 +8,8 @@ import json
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import tempfile
 import time
 import uuid
@@ -121,6 +123,24 @@ def role_of(ensemble: Ensemble, *, leads: bool) -> Any:
 def driver_environment(ray_session: str) -> dict[str, str]:
     """For a process that shall find the Ray of this module."""
     return {**os.environ, "RAY_ADDRESS": ray_session, "RAY_AUTH_MODE": "token"}
+
+
+@pytest.fixture
+def command(bare_machine: dict[str, str]) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run a command in a process of its own, on a machine without Ray, with more environment."""
+
+    def run_command(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [Path(sys.executable).parent / "raykeeper", *words],
+            env={**bare_machine, **environment},
+            cwd=bare_machine["HOME"],
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
+        )
+
+    return run_command
 
 
 @pytest.fixture

@@ -260,24 +260,6 @@ def test_observers_of_a_file_and_of_the_command_line(
     assert run("down", name)[0] == 0
 
 
-@pytest.fixture
-def command(bare_machine: dict[str, str]) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Run a command in a process of its own, on a machine without Ray."""
-
-    def run_command(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [Path(sys.executable).parent / "raykeeper", *words],
-            env=bare_machine,
-            cwd=bare_machine["HOME"],
-            capture_output=True,
-            text=True,
-            timeout=100,
-            check=False,
-        )
-
-    return run_command
-
-
 @pytest.mark.smoke
 def test_an_up_that_fails_leaves_no_ray(
     bare_machine: dict[str, str], command: Callable[..., Any], tmp_path: Path
@@ -312,8 +294,10 @@ def test_up_on_a_machine_without_ray(
     done = command("up", "--servers", "1")
     assert done.returncode == 0, done.stderr
     assert "until `raykeeper down --ray`" in done.stdout
+    printed = dict(word.split("=") for word in re.findall(r"RAY_\w+=\S+", done.stdout))
     home = Path(bare_machine["HOME"])
-    head = psutil.Process(json.loads((home / ".raykeeper/head.json").read_text())["pid"])
+    record = json.loads((home / ".raykeeper/head.json").read_text())
+    head = psutil.Process(record["pid"])
     processes = [head, *head.children(recursive=True)]
     assert (home / ".raykeeper/data/coord/1/identity").is_file()
     assert command("shell", "create", "/a", "kept").stdout == "/a\n"
@@ -327,6 +311,13 @@ def test_up_on_a_machine_without_ray(
         check=False,
     )
     assert done.stdout.splitlines()[-1] == "False", done.stderr
+    # A program that is told what `up` prints, and a command that is told the address alone.
+    assert printed["RAY_ADDRESS"] == record["address"]
+    program = "import ray, raykeeper.client as c; ray.init(); c.connect('coord').create('/b')"
+    exported = {**bare_machine, **printed}
+    subprocess.run([sys.executable, "-c", program], env=exported, check=True, timeout=100)
+    named = command("status", RAY_ADDRESS=record["address"])
+    assert (named.returncode, named.stderr) == (0, "")
     done = command("down", "--ray")
     assert (done.returncode, done.stderr) == (0, "")
     _, alive = psutil.wait_procs(processes, timeout=10)

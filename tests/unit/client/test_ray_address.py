@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from raykeeper.client import ensembles
+from raykeeper.client import ensembles, ray_address
 from raykeeper.client.errors import WrongContextError
-from raykeeper.client.ray_address import answers_at, running_address
+from raykeeper.client.ray_address import answers_at, join_problem, running_address
 
 
 @pytest.fixture
@@ -62,5 +62,16 @@ def test_connect_does_not_wait_for_a_cluster_that_is_gone(
     with pytest.raises(WrongContextError, match="no Ray cluster runs"):
         ensembles.join_cluster()
     monkeypatch.setenv("RAY_ADDRESS", gone)
-    with pytest.raises(WrongContextError, match="no Ray cluster runs"):
+    with pytest.raises(WrongContextError, match="no Ray cluster answers at"):
         ensembles.join_cluster()
+
+
+def test_a_mode_without_a_token_is_told_before_ray_aborts(
+    ray_note: Path, listening: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    monkeypatch.delenv("RAY_AUTH_TOKEN", raising=False)
+    monkeypatch.setattr(ray_address, "has_token", lambda: False)  # Ray keeps what it has read
+    told = join_problem(listening)
+    assert told is not None and told.startswith("RAY_AUTH_MODE is token, but there is none: put")

@@ -1,9 +1,10 @@
 """What a Ray that lacks a private thing means: never a traceback, and what each docstring says."""
 
+import os
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -33,6 +34,8 @@ def test_what_is_lacking_has_an_answer() -> None:
     assert ray_internals.current_task() is None
     assert ray_internals.session_log_folder() is None
     ray_internals.enable_token()
+    assert not ray_internals.has_token()
+    assert not ray_internals.is_refused("10.0.0.1:6379"), "ray.init finds out"
 
 
 @pytest.mark.usefixtures("lacking_ray")
@@ -95,6 +98,75 @@ def test_the_table_of_workers_is_read_in_two_ways(
 def test_without_the_table_of_workers_the_caller_is_told() -> None:
     with pytest.raises(LookupError, match="does not tell how a worker has ended"):
         ray_internals.worker_exit(WORKER)
+
+
+@pytest.mark.parametrize("of_cluster", ["", "the token"])
+def test_a_cluster_that_refuses_is_not_told_by_ray(
+    of_cluster: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """One line of Ray's is left out, and nothing that somebody else wrote meanwhile."""
+    import ray
+
+    class Client:
+        def __init__(self, address: str) -> None:
+            os.write(2, b"[W] gcs_client.cc:210: InvalidAuthToken\nmine\n")
+            if of_cluster:
+                raise ConnectionError("RPC error: InvalidAuthToken: it is missing or incorrect")
+
+    monkeypatch.setattr(ray._raylet, "GcsClient", Client)
+    monkeypatch.setattr(ray._raylet, "AuthenticationTokenLoader", object, raising=False)
+    assert ray_internals.is_refused("10.0.0.1:6379") is bool(of_cluster)
+    assert capfd.readouterr().err == "mine\n"
+
+
+class _Loader:
+    """Ray's way to the token of this user, who has one or not."""
+
+    has_one = True
+
+    @classmethod
+    def instance(cls) -> "_Loader":
+        return cls()
+
+    def has_token(self) -> bool:
+        return self.has_one and os.environ.get("RAY_AUTH_MODE") == "token"
+
+
+class _Config:
+    """What Ray has read of the setting."""
+
+    read: ClassVar[list[str | None]] = []
+
+    @classmethod
+    def initialize(cls, _settings: str) -> None:
+        cls.read.append(os.environ.get("RAY_AUTH_MODE"))
+
+
+@pytest.mark.parametrize(
+    ("mode", "has_one", "read"),
+    [
+        (None, True, ["token"]),
+        (None, False, ["token", None]),  # Ray would abort a process that has none to send
+        ("disabled", True, []),
+        ("token", True, []),
+    ],
+)
+def test_the_token_is_sent_if_there_is_one(
+    mode: str | None, has_one: bool, read: list[str | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import ray
+
+    monkeypatch.setenv("RAY_AUTH_MODE", "")  # so that it is as before after the test
+    monkeypatch.delenv("RAY_AUTH_MODE")
+    if mode is not None:
+        monkeypatch.setenv("RAY_AUTH_MODE", mode)
+    monkeypatch.setattr(_Loader, "has_one", has_one)
+    monkeypatch.setattr(_Config, "read", [])
+    monkeypatch.setattr(ray._raylet, "AuthenticationTokenLoader", _Loader, raising=False)
+    monkeypatch.setattr(ray._raylet, "Config", _Config)
+    ray_internals.enable_token()
+    assert _Config.read == read
+    assert os.environ.get("RAY_AUTH_MODE") == [mode, *read][-1]
 
 
 def _note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -1,0 +1,68 @@
+"""Beside somebody else's Ray, which wants a token: one line that says what to do, in seconds."""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import ray
+
+SOON_S = 15.0
+"""Far more than a command takes that is refused, and less than `ray.init` tries."""
+WANTS = "wants a token: export RAY_AUTH_MODE=token"
+PUT = "put the token of the cluster into ~/.ray/auth_token or RAY_AUTH_TOKEN"
+
+
+@pytest.fixture
+def stranger() -> Iterator[dict[str, str]]:
+    """What differs for another user of that machine."""
+    home = tempfile.mkdtemp(prefix="rk", dir="/tmp")
+    yield {"HOME": home}
+    shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest.mark.skipif(
+    tuple(map(int, ray.__version__.split(".")[:2])) < (2, 59), reason="Ray wants no token by itself"
+)
+def test_who_has_no_token_is_told_and_may_have_a_ray_of_their_own(
+    command: Callable[..., Any], stranger: dict[str, str], bare_machine: dict[str, str]
+) -> None:
+    done = command("up", "--servers", "1")
+    assert "RAY_AUTH_MODE=token" in done.stdout, done.stderr
+
+    def refused(*words: str, **environment: str) -> str:
+        began = time.monotonic()
+        done = command(*words, **stranger, **environment)
+        assert time.monotonic() - began < SOON_S
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (3, "", 1), done.stderr
+        error: str = done.stderr
+        return error
+
+    assert f"{WANTS}; {PUT}" in refused("status")
+    assert f"RAY_AUTH_MODE is token, but there is none: {PUT}" in refused(
+        "status", RAY_AUTH_MODE="token"
+    )
+    wrong = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0" * 64}
+    assert f"wants another token than this user's: {PUT}" in refused("status", **wrong)
+    assert "or start a Ray of your own with `raykeeper up --own-ray`" in refused("up")
+    program = "import raykeeper.client as c; c.connect('coord')"
+    joined = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**bare_machine, **stranger},
+        capture_output=True,
+        text=True,
+        timeout=SOON_S,
+        check=False,
+    )
+    assert "gcs_client" not in joined.stderr
+    *_, last = joined.stderr.splitlines()
+    assert "WrongContextError" in last and WANTS in last
+
+    done = command("up", "--own-ray", "--servers", "1", **stranger)
+    assert done.returncode == 0, done.stderr
+    assert command("down", "--ray", **stranger).returncode == 0
+    assert command("down", "--ray").returncode == 0
