@@ -35,7 +35,7 @@ test-oldest-ray: $(OLDEST)/.ready  ## The smoke tests with the oldest Ray, whose
 
 test-wheel: $(READY)  ## Installs the wheel with the oldest and the newest Python and Ray, and runs the first programs.
 	PYTHON_OLDEST=$(PYTHON_OLDEST) PYTHON_NEWEST=$(PYTHON_NEWEST) \
-		$(BIN)/python -m pytest -q -m wheel -n 2 --dist loadgroup tests/wheel
+		$(BIN)/python -m pytest -q -m wheel -n 2 --dist loadscope tests/wheel
 
 simulate: $(READY)  ## SEEDS runs of the simulator from seed FROM in JOBS processes, 0 for all cores.
 	$(BIN)/python -m tests.simulation simulate --seeds $(SEEDS) --from $(FROM) --jobs $(JOBS)

@@ -55,7 +55,7 @@ _log = logging.getLogger("raykeeper.clusters")
 def launch(
     config: str | Path | EnsembleConfig | None = None,
     *,
-    timeout_s: float = 30.0,
+    timeout_s: float = 60.0,
     **settings: Any,
 ) -> Ensemble:
     """Start an ensemble and wait until it has a leader. Idempotent.
@@ -69,7 +69,8 @@ def launch(
 
     Args:
         config: A settings file such as ray-config.yaml; None for the defaults.
-        timeout_s: How long all of it may take.
+        timeout_s: How long all of it may take. Ray alone needs up to half a minute to start the
+            processes of three servers, on a busy machine or the first time.
         settings: Any setting of `EnsembleConfig`, over that of the file: name, servers, data_dir.
 
     Raises:

@@ -38,7 +38,6 @@ class NoSuchRelease(Exception):
 class Combination:
     """A Python and a Ray to be tried together."""
 
-    name: str
     python: str
     """Its version, such as 3.11."""
     variable: str
@@ -47,10 +46,8 @@ class Combination:
     """What pip is asked for."""
 
 
-COMBINATIONS = [
-    Combination("oldest", PYTHONS[0], "PYTHON_OLDEST", f"ray=={OLDEST_RAY}"),
-    Combination("newest", PYTHONS[-1], "PYTHON_NEWEST", "ray"),
-]
+OLDEST = Combination(PYTHONS[0], "PYTHON_OLDEST", f"ray=={OLDEST_RAY}")
+NEWEST = Combination(PYTHONS[-1], "PYTHON_NEWEST", "ray")
 
 
 def find_python(combination: Combination) -> str | None:

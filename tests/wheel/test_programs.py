@@ -9,11 +9,13 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 from tests.wheel.environments import (
-    COMBINATIONS,
+    NEWEST,
+    OLDEST,
     OLDEST_RAY,
     ROOT,
     Combination,
@@ -73,7 +75,7 @@ ben has Settings\(rate=40, message='good morning'\)
 """What each program prints, as a pattern of all its lines."""
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_wheel(sys.executable, tmp_path_factory.mktemp("wheel"))
 
@@ -85,20 +87,9 @@ def unavailable(reason: str, *, is_excused: bool) -> None:
     pytest.skip(reason)
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        pytest.param(each, id=each.name, marks=pytest.mark.xdist_group(each.name))
-        for each in COMBINATIONS
-    ],
-)
-def combination(request: pytest.FixtureRequest) -> Combination:
-    made: Combination = request.param
-    return made
-
-
-@pytest.fixture(scope="module")
-def installed(combination: Combination, wheel: Path) -> Iterator[Installed]:
+@pytest.fixture(scope="class")
+def installed(request: pytest.FixtureRequest, wheel: Path) -> Iterator[Installed]:
+    combination: Combination = request.cls.combination
     python = find_python(combination)
     if python is None:
         reason = f"there is no Python {combination.python} here; name one: make test-wheel "
@@ -113,14 +104,14 @@ def installed(combination: Combination, wheel: Path) -> Iterator[Installed]:
         environment.remove()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="class")
 def cluster(installed: Installed) -> Iterator[str]:
-    """What `raykeeper up` printed; the Ray that it started lasts as long as the module."""
+    """What `raykeeper up` printed; the Ray that it started lasts as long as the class."""
     yield installed.run("raykeeper", "up")
     installed.run("raykeeper", "down", "--ray")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="class")
 def copies(installed: Installed) -> Path:
     """The programs, as a user gets them from the package."""
     folder = installed.folder / "programs"
@@ -128,43 +119,58 @@ def copies(installed: Installed) -> Path:
     return folder
 
 
-def test_the_package_is_the_installed_one(installed: Installed, combination: Combination) -> None:
-    program = "import raykeeper as r, ray; print(r.__version__, ray.__version__, r.__file__)"
-    version, ray_version, file = installed.run("python", "-c", program).split()
-    assert Path(file).is_relative_to(installed.folder)
-    assert (Path(file).parent / "py.typed").exists()
-    assert version in installed.run("raykeeper", "--version")
-    assert "katta" in installed.run("python", "-m", "raykeeper.examples.systems")
-    if combination.name == "oldest":
-        assert ray_version.startswith(OLDEST_RAY)
+class FirstSteps:
+    """What users do first. The classes below do it in their environments."""
+
+    combination: ClassVar[Combination]
+
+    def test_the_package_is_the_installed_one(self, installed: Installed) -> None:
+        program = "import raykeeper as r, ray; print(r.__version__, ray.__version__, r.__file__)"
+        version, ray_version, file = installed.run("python", "-c", program).split()
+        assert Path(file).is_relative_to(installed.folder)
+        assert (Path(file).parent / "py.typed").exists()
+        assert version in installed.run("raykeeper", "--version")
+        assert "katta" in installed.run("python", "-m", "raykeeper.examples.systems")
+        if self.combination is OLDEST:
+            assert ray_version.startswith(OLDEST_RAY)
+
+    def test_the_program_of_the_readme(self, installed: Installed) -> None:
+        readme = (ROOT / "README.md").read_text()
+        program = re.search(r"^```python\n(.*?)^```$", readme, re.M | re.S)
+        assert program is not None
+        script = installed.folder / "readme.py"
+        script.write_text(program[1])
+        told = ["['worker-1']", "CHANGED /config", "b'v2' []"]
+        lines = installed.run("python", script).splitlines()
+        assert [line for line in lines if line in told] == told
+
+    def test_up_says_what_runs(self, installed: Installed, cluster: str) -> None:
+        for output in (cluster, installed.run("raykeeper", "status")):
+            assert len(re.findall("leader|follower", output)) == 3
+
+    @pytest.mark.parametrize("name", EXPECTED)
+    def test_a_program(self, installed: Installed, cluster: str, copies: Path, name: str) -> None:
+        assert_story(name, installed.run("python", copies / f"{name}.py"))
+
+    def test_a_program_runs_out_of_the_package(self, installed: Installed, cluster: str) -> None:
+        assert_story("work_queue", installed.run("python", "-m", "raykeeper.examples.work_queue"))
 
 
-def test_the_program_of_the_readme(installed: Installed) -> None:
-    program = re.search(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text(), re.M | re.S)
-    assert program is not None
-    script = installed.folder / "readme.py"
-    script.write_text(program[1])
-    lines = installed.run("python", script).splitlines()
-    told = ["['worker-1']", "CHANGED /config", "b'v2' []"]
-    assert [line for line in lines if line in told] == told
+class TestOldest(FirstSteps):
+    """The oldest Python with the oldest Ray."""
+
+    combination = OLDEST
 
 
-def test_up_says_what_runs(installed: Installed, cluster: str) -> None:
-    assert len(re.findall("leader|follower", installed.run("raykeeper", "status"))) == 3
+class TestNewest(FirstSteps):
+    """The newest Python with the newest Ray."""
+
+    combination = NEWEST
 
 
 def test_every_program_is_expected() -> None:
     programs = {p.stem for p in (ROOT / "examples").glob("[!_]*.py")}
     assert programs == set(EXPECTED)
-
-
-@pytest.mark.parametrize("name", EXPECTED)
-def test_a_program(installed: Installed, cluster: str, copies: Path, name: str) -> None:
-    assert_story(name, installed.run("python", copies / f"{name}.py"))
-
-
-def test_a_program_runs_out_of_the_package(installed: Installed, cluster: str) -> None:
-    assert_story("work_queue", installed.run("python", "-m", "raykeeper.examples.work_queue"))
 
 
 def assert_story(name: str, output: str) -> None:
