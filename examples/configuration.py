@@ -3,7 +3,8 @@
     python configuration.py
 
 Each worker follows the settings and is told of every change, the present value first. `update`
-makes the new value of the one that is there, so two who change it at once lose nothing.
+makes the new value of the one that is there, so two who change it at once lose nothing, not even
+the fields that only a newer version of the program knows.
 """
 
 import queue
@@ -21,6 +22,13 @@ class Settings:
 
     rate: int
     message: str = "hello"
+
+
+@dataclass(frozen=True)
+class NewerSettings(Settings):
+    """Those of the next version of this program, which runs beside this one for a while."""
+
+    language: str = "en"
 
 
 @ray.remote(num_cpus=0)
@@ -51,13 +59,16 @@ def main():
         workers = [Worker.remote(name) for name in ("anna", "ben")]
         print(*ray.get([worker.next.remote() for worker in workers]), sep="\n")
 
-        settings.set(Settings(rate=10, message="good morning"))
+        newer = client.configuration("/app/settings", NewerSettings)
+        newer.set(NewerSettings(rate=10, message="good morning", language="it"))
         print(*ray.get([worker.next.remote() for worker in workers]), sep="\n")
 
         ray.get([worker.double.remote() for worker in workers])  # at once
         for _ in workers:
             ray.get([worker.next.remote() for worker in workers])
         print(*ray.get([worker.now.remote() for worker in workers]), sep="\n")
+        client.sync()  # for the newest, whichever server this client has
+        print("the newer program has", newer.get().value)
 
 
 if __name__ == "__main__":

@@ -133,13 +133,13 @@ class Installed:
             raise NoSuchRelease(pip.stderr.strip().splitlines()[-1])
         assert pip.returncode == 0, pip.stderr
 
-    def run(self, *command: str | Path) -> str:
+    def run(self, *command: str | Path, **exported: str) -> str:
         """What a command prints to standard output; it must succeed."""
         folder = tempfile.mkdtemp(dir=self.folder)
         process = subprocess.Popen(
             [self.bin / command[0], *command[1:]],
             cwd=folder,
-            env=self._environment,
+            env={**self._environment, **exported},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

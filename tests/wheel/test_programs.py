@@ -6,6 +6,7 @@ the README starts its own Ray; the programs of examples/ share one that `raykeep
 
 import os
 import re
+import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -66,6 +67,7 @@ anna was told Settings\(rate=10, message='good morning'\)
 ben was told Settings\(rate=10, message='good morning'\)
 anna has Settings\(rate=40, message='good morning'\)
 ben has Settings\(rate=40, message='good morning'\)
+the newer program has NewerSettings\(rate=40, message='good morning', language='it'\)
 """,
     "limits": r"""
 8 tasks, 1 of them killed: at most 2 calls at once
@@ -105,9 +107,12 @@ def installed(request: pytest.FixtureRequest, wheel: Path) -> Iterator[Installed
 
 
 @pytest.fixture(scope="class")
-def cluster(installed: Installed) -> Iterator[str]:
-    """What `raykeeper up` printed; the Ray that it started lasts as long as the class."""
-    yield installed.run("raykeeper", "up")
+def exported(installed: Installed) -> Iterator[dict[str, str]]:
+    """What `raykeeper up` says that programs need; its Ray lasts as long as the class."""
+    printed = installed.run("raykeeper", "up")
+    told = re.search(r"^for your programs: export (.+)$", printed, re.M)
+    assert told is not None, printed
+    yield dict(each.split("=", 1) for each in shlex.split(told[1]))
     installed.run("raykeeper", "down", "--ray")
 
 
@@ -144,15 +149,22 @@ class FirstSteps:
         lines = installed.run("python", script).splitlines()
         assert [line for line in lines if line in told] == told
 
-    def test_up_says_what_runs(self, installed: Installed, cluster: str) -> None:
-        for output in (cluster, installed.run("raykeeper", "status")):
-            assert len(re.findall("leader|follower", output)) == 3
+    def test_status_finds_what_up_started(
+        self, installed: Installed, exported: dict[str, str]
+    ) -> None:
+        for environment in (exported, {}):
+            status = installed.run("raykeeper", "status", **environment)
+            assert len(re.findall("leader|follower", status)) == 3
 
     @pytest.mark.parametrize("name", EXPECTED)
-    def test_a_program(self, installed: Installed, cluster: str, copies: Path, name: str) -> None:
-        assert_story(name, installed.run("python", copies / f"{name}.py"))
+    def test_a_program(
+        self, installed: Installed, exported: dict[str, str], copies: Path, name: str
+    ) -> None:
+        assert_story(name, installed.run("python", copies / f"{name}.py", **exported))
 
-    def test_a_program_runs_out_of_the_package(self, installed: Installed, cluster: str) -> None:
+    def test_a_program_runs_out_of_the_package(
+        self, installed: Installed, exported: dict[str, str]
+    ) -> None:
         assert_story("work_queue", installed.run("python", "-m", "raykeeper.examples.work_queue"))
 
 
