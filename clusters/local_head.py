@@ -25,7 +25,7 @@ import psutil
 import ray
 from msgspec import Struct
 
-from raykeeper.links.ray_internals import forget_started_address, is_refused
+from raykeeper.links.ray_internals import forget_started_address, has_token, is_refused
 from raykeeper.zab.errors import MALFORMED, RayKeeperError
 
 _log = logging.getLogger("raykeeper.clusters")
@@ -170,10 +170,13 @@ def _wants_token(address: str) -> bool:
 
 def _ensure_token() -> None:
     """Have Ray make its token if there is none: a head without one lets anybody in."""
-    if os.environ.get("RAY_AUTH_MODE") is None:
-        subprocess.run(
-            [*_ray(), "get-auth-token", "--generate"],
-            stdout=subprocess.DEVNULL,  # it prints the secret
-            stderr=subprocess.DEVNULL,
-            check=False,
-        )
+    if os.environ.get("RAY_AUTH_MODE", "token").lower() != "token" or has_token():
+        return
+    subprocess.run(
+        [*_ray(), "get-auth-token", "--generate"],
+        # Where the setting asks for a token, Ray does nothing without one, not even make one.
+        env={name: value for name, value in os.environ.items() if name != "RAY_AUTH_MODE"},
+        stdout=subprocess.DEVNULL,  # it prints the secret
+        stderr=subprocess.DEVNULL,
+        check=False,
+    )

@@ -62,6 +62,8 @@ def test_who_has_no_token_is_told_and_may_have_a_ray_of_their_own(
     *_, last = joined.stderr.splitlines()
     assert "WrongContextError" in last and WANTS in last
 
+    # Their Ray makes the token that their settings ask for.
+    stranger["RAY_AUTH_MODE"] = "token"
     done = command("up", "--own-ray", "--servers", "1", **stranger)
     assert done.returncode == 0, done.stderr
     assert command("down", "--ray", **stranger).returncode == 0
