@@ -23,7 +23,7 @@ _PUT_TOKEN: Final = "put the token of the cluster into ~/.ray/auth_token or RAY_
 def running_address() -> str | None:
     """The address `ray.init()` would join, unless it is that of a cluster which is gone."""
     from_environment = os.environ.get("RAY_ADDRESS")
-    if from_environment:
+    if from_environment and from_environment != "auto":
         return from_environment
     known = last_started_address()
     return known if known is not None and answers_at(known) else None
@@ -43,7 +43,7 @@ def join_problem(address: str, *, is_own: bool = False) -> str | None:
     sends_token = os.environ.get("RAY_AUTH_MODE", "").lower() == "token"
     if sends_token and not has_token():
         return f"RAY_AUTH_MODE is token, but there is none: {_PUT_TOKEN}"
-    if "://" in address or not is_refused(address):
+    if _host_and_port(address) is None or not is_refused(address):
         return None
     if sends_token:
         return f"the Ray cluster at {address} wants another token than this user's: {_PUT_TOKEN}"
@@ -53,12 +53,20 @@ def join_problem(address: str, *, is_own: bool = False) -> str | None:
 
 def answers_at(address: str) -> bool:
     """Whether something listens at `host:port`; an address of another form is left to Ray."""
-    host, _, port = address.rpartition(":")
-    if "://" in address or not host or not port.isdecimal():
+    host_and_port = _host_and_port(address)
+    if host_and_port is None:
         return True
     try:
-        socket.create_connection((host.strip("[]"), int(port)), CONNECT_TIMEOUT_S).close()
+        socket.create_connection(host_and_port, CONNECT_TIMEOUT_S).close()
     # A ValueError, too: of a name that no host can have, or a number that no port can have.
     except (OSError, ValueError, OverflowError):
         return False
     return True
+
+
+def _host_and_port(address: str) -> tuple[str, int] | None:
+    """What is named; None for an address of another form, such as `auto` or `ray://…`."""
+    host, _, port = address.rpartition(":")
+    if "://" in address or not host or not port.isdecimal():
+        return None
+    return host.strip("[]"), int(port)

@@ -145,7 +145,10 @@ def _has_ensembles() -> bool:
     """Whether this process is in a Ray in which some ensemble runs."""
     from raykeeper.clusters.ensemble import list_ensembles  # which joins a head as found here
 
-    return ray.is_initialized() and bool(list_ensembles())
+    try:
+        return ray.is_initialized() and bool(list_ensembles())
+    except Exception:  # whatever Ray raises that does not answer: it is of no use to anybody
+        return False
 
 
 def _wait_for_address(process: subprocess.Popen[bytes], log: Path) -> str:

@@ -24,9 +24,10 @@ _QUIET: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False
 
 
 class RayNotFoundError(RayKeeperError):
-    """Raised when this process belongs to no Ray cluster and none is found to join.
+    """Raised when this process belongs to no Ray cluster and none is found that it may join.
 
-    The caller should start one (`raykeeper up`, `ray start --head`) or name it in RAY_ADDRESS.
+    The caller should start one (`raykeeper up`, `ray start --head`) or name it in RAY_ADDRESS; if
+    the cluster wants a token, the message says what to do.
     """
 
 
@@ -44,7 +45,7 @@ def join_ray(address: str | None = None, *, is_quiet: bool = False) -> None:
     """
     if ray.is_initialized() and address is None:
         return
-    found = address or running_address()
+    found = running_address() if address in (None, "auto") else address
     if found is None:
         raise RayNotFoundError(
             "no Ray cluster runs here: start one with `raykeeper up` or `ray start --head`, "

@@ -321,7 +321,7 @@ def _start_ray(told: "Console", own_ray: bool) -> "LocalHead | None":
     from raykeeper.clusters.local_head import find_head, start_head
     from raykeeper.clusters.local_ray import is_ray_here
 
-    if find_head() is not None or not (own_ray or not is_ray_here()):
+    if find_head() is not None or (is_ray_here() and not own_ray):
         return None
     told.print("starting a Ray head on this machine …")
     head = start_head()

@@ -148,8 +148,12 @@ def is_refused(address: str) -> bool:
 @contextmanager
 def _without_lines_of(source: str) -> Iterator[None]:
     """Leave out what Ray's C++ says there on this process's stderr; all else follows at the end."""
-    with tempfile.TemporaryFile() as kept:
+    try:
         stderr = os.dup(2)
+    except OSError:  # a process without a stderr
+        yield
+        return
+    with tempfile.TemporaryFile() as kept:
         os.dup2(kept.fileno(), 2)
         try:
             yield

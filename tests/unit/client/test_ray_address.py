@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from raykeeper.client import ensembles, ray_address
+from raykeeper.client import ensembles
 from raykeeper.client.errors import WrongContextError
 from raykeeper.client.ray_address import answers_at, join_problem, running_address
 
@@ -66,12 +66,47 @@ def test_connect_does_not_wait_for_a_cluster_that_is_gone(
         ensembles.join_cluster()
 
 
+class _NoToken:
+    """Ray's way to a token, where there is none."""
+
+    @classmethod
+    def instance(cls) -> "_NoToken":
+        return cls()
+
+    def has_token(self, ignore_auth_mode: bool) -> bool:
+        return False
+
+
 def test_a_mode_without_a_token_is_told_before_ray_aborts(
-    ray_note: Path, listening: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ray_note: Path, listening: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
+    import ray
+
     monkeypatch.setenv("RAY_AUTH_MODE", "token")
-    monkeypatch.delenv("RAY_AUTH_TOKEN", raising=False)
-    monkeypatch.setattr(ray_address, "has_token", lambda: False)  # Ray keeps what it has read
+    monkeypatch.setattr(ray._raylet, "AuthenticationTokenLoader", _NoToken, raising=False)
     told = join_problem(listening)
     assert told is not None and told.startswith("RAY_AUTH_MODE is token, but there is none: put")
+
+
+@pytest.mark.parametrize("address", ["auto", "local", "ray://somewhere:10001"])
+def test_an_address_of_another_form_is_not_asked_for_its_token(
+    ray_note: Path, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import ray
+
+    asked: list[object] = []
+
+    def ask(**named: object) -> None:  # Ray may abort a process that does so
+        asked.append(named)
+
+    monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
+    monkeypatch.setattr(ray._raylet, "GcsClient", ask)
+    assert (join_problem(address), asked) == (None, [])
+
+
+def test_auto_is_the_last_one_started(
+    ray_note: Path, listening: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ray_note.write_text(listening)
+    monkeypatch.setenv("RAY_ADDRESS", "auto")
+    assert running_address() == listening
