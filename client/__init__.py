@@ -6,6 +6,7 @@ identity.py                     what a session shows of its process
 restart.py                      a call that is made again when its session is lost
 client.py, async_client.py      the two facades: blocking, and to await; with
     blocking_access.py, async_access.py   ACLs, identities, quotas
+    blocking_watches.py                   watches that stay
 transaction.py, access.py       several operations as one; ACLs as users write them
 fencing.py, fair_mutex.py       a guard that refuses stale tokens; one at a time
 offered.py, recipes/            recipes as methods of both, one file each
@@ -50,10 +51,12 @@ from raykeeper.client.recipes.copied_tree import CachedZnode, ChangeKind, TreeCh
 from raykeeper.client.recipes.counter import Counter
 from raykeeper.client.recipes.double_barrier import DoubleBarrier, Entered
 from raykeeper.client.recipes.election import Election, Leader, Leadership, Observation
+from raykeeper.client.recipes.elements import Element
 from raykeeper.client.recipes.group import Group, GroupChange, GroupWatch, Member, Membership
-from raykeeper.client.recipes.holding import Held
+from raykeeper.client.recipes.holding import Held, Loss
 from raykeeper.client.recipes.leader_latch import LeaderLatch
 from raykeeper.client.recipes.lease import HeldLease, Lease
+from raykeeper.client.recipes.live import Live
 from raykeeper.client.recipes.lock import Contender, Lock
 from raykeeper.client.recipes.lock_queue import HeldElement, LockQueue
 from raykeeper.client.recipes.multi_lock import MultiHeld, MultiLock
@@ -63,7 +66,8 @@ from raykeeper.client.recipes.priority_queue import PriorityQueue
 from raykeeper.client.recipes.published import Edition, Published
 from raykeeper.client.recipes.queue import Queue
 from raykeeper.client.recipes.read_write_lock import ReadWriteLock
-from raykeeper.client.recipes.reentrant_lock import ReentrantLock
+from raykeeper.client.recipes.recipe import Awaited, Blocking
+from raykeeper.client.recipes.reentrant_lock import ReentrantHeld, ReentrantLock
 from raykeeper.client.recipes.rendezvous import Meeting, Participant, Rendezvous
 from raykeeper.client.recipes.semaphore import Semaphore
 from raykeeper.client.recipes.services import (
@@ -109,12 +113,16 @@ __all__ = [
     "READ_ACL_UNSAFE",
     "Quota",
     "QuotaLimits",
+    "Blocking",
+    "Awaited",
     "Held",
+    "Loss",
     "Contender",
     "Lock",
     "SimpleLock",
     "ReadWriteLock",
     "ReentrantLock",
+    "ReentrantHeld",
     "MultiLock",
     "MultiHeld",
     "Semaphore",
@@ -125,6 +133,7 @@ __all__ = [
     "Counter",
     "Published",
     "Edition",
+    "Live",
     "TreeCache",
     "ChildrenCache",
     "TreeChange",
@@ -140,6 +149,7 @@ __all__ = [
     "PriorityQueue",
     "LockQueue",
     "HeldElement",
+    "Element",
     "Election",
     "Leader",
     "Leadership",

@@ -23,6 +23,7 @@ from typing import Any, Literal, Self, TypeVar, Unpack, overload
 from raykeeper.client.arguments import Consistency
 from raykeeper.client.asking import CreateOptions
 from raykeeper.client.blocking_access import BlockingAccess
+from raykeeper.client.blocking_watches import BlockingWatches, Watch
 from raykeeper.client.client_id import ClientId
 from raykeeper.client.errors import ClosedError, KeeperError
 from raykeeper.client.flows import Flow
@@ -32,17 +33,15 @@ from raykeeper.client.recipes.recipe import Blocking
 from raykeeper.client.session import Listener, Session
 from raykeeper.client.states import ClientState
 from raykeeper.client.transaction import BlockingTransaction
-from raykeeper.client.watched_event import WatchedEvent
 from raykeeper.zab.ids import Millis
 from raykeeper.znodes.acl import Acl
-from raykeeper.znodes.requests import ANY_VERSION, SessionId, WatchKind
+from raykeeper.znodes.requests import ANY_VERSION, SessionId
 from raykeeper.znodes.stat import Stat
 
 T = TypeVar("T")
-Watch = Callable[[WatchedEvent], object]
 
 
-class Client(BlockingAccess, OfferedRecipes[Blocking]):
+class Client(BlockingWatches, BlockingAccess, OfferedRecipes[Blocking]):
     """A handle of one session. Made by `connect`; see the module for what callbacks may rely on."""
 
     def __init__(
@@ -133,6 +132,28 @@ class Client(BlockingAccess, OfferedRecipes[Blocking]):
         asked = live.asking.create(path, value, makepath, include_data, options)
         result: str | tuple[str, Stat] = live.call(asked)
         return result
+
+    @overload
+    def create_async(
+        self,
+        path: str,
+        value: bytes = b"",
+        *,
+        makepath: bool = False,
+        include_data: Literal[False] = False,
+        **options: Unpack[CreateOptions],
+    ) -> Future[str]: ...
+
+    @overload
+    def create_async(
+        self,
+        path: str,
+        value: bytes = b"",
+        *,
+        makepath: bool = False,
+        include_data: Literal[True],
+        **options: Unpack[CreateOptions],
+    ) -> Future[tuple[str, Stat]]: ...
 
     def create_async(
         self,
@@ -320,68 +341,6 @@ class Client(BlockingAccess, OfferedRecipes[Blocking]):
         """
         live = self._live()
         return live.submit(live.asking.get_children(path, watch, consistency))
-
-    def add_watch(
-        self, path: str, watch: Watch, *, recursive: bool = False, with_values: bool = False
-    ) -> None:
-        """Have `watch` called with every event of a znode, which may be missing, from now on.
-
-        Nothing is missed while there is no connection: all events of that time follow, in order.
-        When no server knows them any more, an event of type RESYNC says so: read again.
-
-        Args:
-            path: Of the znode.
-            watch: Called until it is removed; the same one for one path counts once.
-            recursive: Of all znodes below too. Then no event tells that children have changed, as
-                each child has its own.
-            with_values: Tell the value and Stat before and after, see WatchedEvent.
-
-        Raises:
-            BadArgumentsError: an argument is not acceptable, or there are too many watches.
-            KeeperError: as for every call.
-        """
-        refuse_running_loop("add_watch")
-        self._live().wait(
-            self.add_watch_async(path, watch, recursive=recursive, with_values=with_values)
-        )
-
-    def add_watch_async(
-        self, path: str, watch: Watch, *, recursive: bool = False, with_values: bool = False
-    ) -> Future[None]:
-        """`add_watch` without waiting.
-
-        Raises:
-            BadArgumentsError: an argument is not acceptable; nothing was sent.
-        """
-        live = self._live()
-        return live.submit(live.asking.add_watch(path, watch, recursive, with_values))
-
-    def remove_watches(
-        self, path: str, watch: Watch | None = None, kind: WatchKind = WatchKind.ANY
-    ) -> None:
-        """Remove the watches of a kind from `path`: that of `watch` alone, or all (None).
-
-        Each is told so by a last event, of one of the types …_WATCH_REMOVED.
-
-        Raises:
-            BadArgumentsError: an argument is not acceptable; nothing was sent.
-            NoWatcherError: there is none.
-            KeeperError: as for every call.
-        """
-        refuse_running_loop("remove_watches")
-        live = self._live()
-        live.call(live.asking.remove_watches(path, watch, kind))
-
-    def remove_watches_async(
-        self, path: str, watch: Watch | None = None, kind: WatchKind = WatchKind.ANY
-    ) -> Future[None]:
-        """`remove_watches` without waiting.
-
-        Raises:
-            BadArgumentsError: an argument is not acceptable; nothing was sent.
-        """
-        live = self._live()
-        return live.submit(live.asking.remove_watches(path, watch, kind))
 
     def get_many(self, paths: Iterable[str]) -> list[tuple[bytes, Stat] | KeeperError]:
         """Read value and Stat of several znodes, all at one moment: of each those, or its error.

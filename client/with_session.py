@@ -18,19 +18,47 @@ contextlib: `ContextDecorator`, which can give the function nothing.
 
 import functools
 import inspect
-from collections.abc import AsyncIterator, Callable, Generator
+from collections.abc import AsyncIterator, Callable, Generator, Iterable
 from contextlib import aclosing
-from typing import Any, TypeVar, cast
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast, overload
 
 from raykeeper.client.async_client import AsyncClient
 from raykeeper.client.client import Client
 from raykeeper.client.connect import connect
 from raykeeper.client.errors import BadArgumentsError
+from raykeeper.client.opening import VALUE_BYTES_MAX, checked_default
 from raykeeper.client.restart import checked_delay, restarted, restarted_async
+from raykeeper.znodes.acl import Acl
 
+P = ParamSpec("P")
 R = TypeVar("R")
+Object = TypeVar("Object")
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 Function = Callable[..., Any]
+
+
+class SessionDecorator(Protocol):
+    """Takes the client out of what callers see: of a function's first parameter, or of a method's
+    behind `self`. Where it stands elsewhere, type checkers know the result alone."""
+
+    @overload
+    def __call__(self, function: Callable[Concatenate[Client, P], R]) -> Callable[P, R]: ...
+
+    @overload
+    def __call__(self, function: Callable[Concatenate[AsyncClient, P], R]) -> Callable[P, R]: ...
+
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[Object, Client, P], R]
+    ) -> Callable[Concatenate[Object, P], R]: ...
+
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[Object, AsyncClient, P], R]
+    ) -> Callable[Concatenate[Object, P], R]: ...
+
+    @overload
+    def __call__(self, function: Callable[..., R]) -> Callable[..., R]: ...
 
 
 def with_session(
@@ -41,8 +69,10 @@ def with_session(
     parameter: str = "client",
     restart_on_loss: bool = False,
     restart_delay_max_s: float = 5.0,
-    **options: Any,
-) -> Callable[[Callable[..., R]], Callable[..., R]]:
+    value_bytes_max: int = VALUE_BYTES_MAX,
+    default_acl: Iterable[Acl] | None = None,
+    read_only: bool = False,
+) -> SessionDecorator:
     """Open a session with the ensemble `name` for each call of a function, which gets the client.
 
     The call raises what `connect` raises, if that fails.
@@ -57,38 +87,63 @@ def with_session(
             OperationTimeoutError. Whatever else it raises is raised, and so is the
             EnsembleNotFoundError of the first call.
         restart_delay_max_s: Of the pauses between calls, which grow from 0.1 s to this.
-        **options: The others of `connect`.
+        value_bytes_max: As for `connect`, and so are the last two.
+        default_acl: Of the znodes that are created without one.
+        read_only: A server without a leader will do.
 
     Raises:
+        InvalidAclError: the default ACL is malformed.
         BadArgumentsError: when it decorates: the function has no such parameter, or is a generator
             that is to be called again.
     """
     delay_max_s = checked_delay(restart_delay_max_s)
-    settings = {"session_timeout_s": session_timeout_s, "timeout_s": timeout_s, **options}
+    settings: dict[str, Any] = {
+        "session_timeout_s": session_timeout_s,
+        "timeout_s": timeout_s,
+        "value_bytes_max": value_bytes_max,
+        "default_acl": checked_default(default_acl),
+        "read_only": read_only,
+    }
 
-    def decorate(function: Callable[..., R]) -> Callable[..., R]:
-        place = _place_of(parameter, function)
-        is_async = inspect.iscoroutinefunction(function)
-        if restart_on_loss and (
-            inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
-        ):
-            raise BadArgumentsError("", f"{function!r} is a generator, which is not called again")
-        if is_async or inspect.isasyncgenfunction(function):
-            call = _awaited(function, place, lambda: AsyncClient.connect(name, **settings))
-        else:
-            call = _blocking(function, place, lambda: connect(name, **settings))
-        functools.update_wrapper(call, function)
+    def decorate(function: Function) -> Function:
+        call = _with_client(function, parameter, name, settings)
         if restart_on_loss:
-            again = restarted_async if is_async else restarted
-            call = functools.update_wrapper(again(call, delay_max_s), function)
-        # Ray checks arguments against this, in a class against what is wrapped if that is known.
-        signature = inspect.signature(function)
-        seen = [each for each in signature.parameters.values() if each.name != parameter]
-        call.__signature__ = signature.replace(parameters=seen)  # type: ignore[attr-defined]
-        del call.__wrapped__  # type: ignore[attr-defined]
-        return cast(Callable[..., R], call)
+            if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+                raise BadArgumentsError(
+                    "", f"{function!r} is a generator, which is not called again"
+                )
+            again = restarted_async if inspect.iscoroutinefunction(function) else restarted
+            call = again(call, delay_max_s)
+        return _without(parameter, call, function)
 
-    return decorate
+    return cast(SessionDecorator, decorate)
+
+
+def _with_client(
+    function: Function, parameter: str, name: str, settings: dict[str, Any]
+) -> Function:
+    """`function`, called with a client of its own.
+
+    Raises:
+        BadArgumentsError: the function does not take one.
+    """
+    place = _place_of(parameter, function)
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        call = _awaited(function, place, lambda: AsyncClient.connect(name, **settings))
+    else:
+        call = _blocking(function, place, lambda: connect(name, **settings))
+    return functools.update_wrapper(call, function)
+
+
+def _without(parameter: str, call: Function, function: Function) -> Function:
+    """`call` as what callers see of `function`: Ray checks arguments against its signature, in a
+    class against that of what is wrapped, if it is known."""
+    functools.update_wrapper(call, function)
+    signature = inspect.signature(function)
+    seen = [each for each in signature.parameters.values() if each.name != parameter]
+    call.__signature__ = signature.replace(parameters=seen)  # type: ignore[attr-defined]
+    del call.__wrapped__  # type: ignore[attr-defined]
+    return call
 
 
 def _place_of(parameter: str, function: Function) -> Callable[..., Arguments]:

@@ -17,14 +17,24 @@ from raykeeper.client.ray_tools.concurrency_limit import ConcurrencyLimit
 from raykeeper.client.ray_tools.elected_actor import ElectedActor
 from raykeeper.client.ray_tools.gang import Gang
 from raykeeper.client.ray_tools.rate_limit import RateLimit
-from raykeeper.client.ray_tools.rendezvous import Rendezvous
-from raykeeper.client.ray_tools.worker_group import WorkerGroup
+from raykeeper.client.ray_tools.rendezvous import Address, Met, Rendezvous
+from raykeeper.client.ray_tools.worker_group import (
+    Worker,
+    WorkerGroup,
+    WorkerMembership,
+    WorkersChange,
+)
 
 __all__ = [
     "ElectedActor",
     "Gang",
     "Rendezvous",
+    "Met",
+    "Address",
     "WorkerGroup",
+    "Worker",
+    "WorkerMembership",
+    "WorkersChange",
     "RateLimit",
     "ConcurrencyLimit",
 ]

@@ -26,7 +26,7 @@ from raykeeper.client.recipes.recipe import Awaited, Blocking, FlowRunner
 from raykeeper.client.recipes.semaphore import Semaphore
 
 
-class ConcurrencyLimit(Entered):
+class ConcurrencyLimit(Entered[Held[Blocking], Held[Awaited]]):
     """A number of permits for all processes that name the same path. It pickles; see the module."""
 
     def __init__(

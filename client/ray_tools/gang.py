@@ -60,7 +60,7 @@ _encode: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder(_Finished).decode
 
 
-class Gang(Entered):
+class Gang(Entered[Meeting[Blocking], Meeting[Awaited]]):
     """A gang of so many, by name. It pickles; see the module.
 
     As a block, `with gang as meeting:`, it is the barrier at the start alone.

@@ -11,7 +11,7 @@ import os
 import threading
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from raykeeper.client import task_end
 from raykeeper.client.awaiting import Awaiting
@@ -28,6 +28,8 @@ from raykeeper.client.recipes.steps import checked_root
 from raykeeper.links.off_loop import off_loop
 
 F = TypeVar("F", bound=Callable[..., Any])
+H = TypeVar("H")
+AH = TypeVar("AH")
 
 
 class Tool:
@@ -150,17 +152,18 @@ class Tool:
         return client
 
 
-class Entered(Tool):
+class Entered(Tool, Generic[H, AH]):
     """A tool that is held for the length of a `with` block, an `async with` block or a function.
 
+    A `with` block holds an `H`, an `async with` block an `AH`.
     What is held belongs to the thread, or asyncio task, that entered the block.
     """
 
     _process: OpenBlocks[Any]
 
-    def __enter__(self) -> Any:
+    def __enter__(self) -> H:
         client = self._client_now()
-        held = client._run_flow(self._get(client), type(self).__name__)
+        held: H = client._run_flow(self._get(client), type(self).__name__)
         self._process.entered(held)
         return held
 
@@ -176,9 +179,9 @@ class Entered(Tool):
         else:
             held._client._run_flow(held._release(), "release")
 
-    async def __aenter__(self) -> Any:
+    async def __aenter__(self) -> AH:
         awaiting = await self._client_soon()
-        held = await awaiting._run_flow(self._get(awaiting), type(self).__name__)
+        held: AH = await awaiting._run_flow(self._get(awaiting), type(self).__name__)
         self._process.entered(held)
         return held
 

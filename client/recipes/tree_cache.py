@@ -79,17 +79,6 @@ class _Cache(Following[K]):
         """Why it is kept current no more; None if it is, or was closed."""
         return self._error
 
-    @operation
-    def start(self) -> Flow[Self]:
-        """Read everything and keep it current from now on, once; itself. A `with` block begins so.
-
-        Raises:
-            RecipeError: it was started before.
-            CacheFullError: there are more than `znodes_max`.
-            KeeperError: as for every call.
-        """
-        return (yield from self._start())
-
     def _release(self) -> Flow[None]:
         """See `Following`."""
         self._is_open = False
@@ -156,6 +145,17 @@ class TreeCache(_Cache[K]):
 
     _is_deep = True
 
+    @operation
+    def start(self) -> Flow["TreeCache[K]"]:
+        """Read everything and keep it current from now on, once; itself. A `with` block begins so.
+
+        Raises:
+            RecipeError: it was started before.
+            CacheFullError: there are more than `znodes_max`.
+            KeeperError: as for every call.
+        """
+        return self._start()
+
     def get(self, path: str) -> CachedZnode | None:
         """Value and Stat of a znode; None if there is none, or it is not below `path`."""
         self._check()
@@ -187,6 +187,11 @@ class ChildrenCache(_Cache[K]):
     """
 
     _is_deep = False
+
+    @operation
+    def start(self) -> Flow["ChildrenCache[K]"]:
+        """Read everything and keep it current. See `TreeCache.start`."""
+        return self._start()
 
     def get(self, name: str) -> CachedZnode | None:
         """Value and Stat of a child; None if there is none."""

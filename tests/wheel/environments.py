@@ -70,12 +70,15 @@ def find_python(combination: Combination) -> str | None:
 
 
 def build_wheel(python: str, folder: Path) -> Path:
-    """The wheel of the checkout, built from a copy, so that no older build is in it."""
+    """The wheel of the checkout, built from a copy, so that no older build is in it.
+
+    `python` has what builds it.
+    """
     ignored = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pycache__", "tests")
     copy = folder / "checkout"
     shutil.copytree(ROOT, copy, symlinks=True, ignore=ignored)
-    command = [python, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", str(folder), str(copy)]
-    subprocess.run(command, check=True, timeout=INSTALL_TIMEOUT_S)
+    command = [python, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*command, "-w", str(folder), str(copy)], check=True, timeout=INSTALL_TIMEOUT_S)
     (wheel,) = folder.glob("*.whl")
     return wheel
 

@@ -9,7 +9,7 @@ import pytest
 
 from raykeeper.client.async_client import AsyncClient
 from raykeeper.client.client import Client
-from raykeeper.client.errors import BadArgumentsError, WrongContextError
+from raykeeper.client.errors import BadArgumentsError, InvalidAclError, WrongContextError
 from raykeeper.client.opening import SessionOptions
 from raykeeper.client.states import ClientState
 from raykeeper.client.with_session import _awaited, _blocking, _place_of, with_session
@@ -59,6 +59,13 @@ def test_callers_do_not_see_the_parameter() -> None:
     decorated = with_session("coord")(second)
     assert str(inspect.signature(decorated)) == "(a: int, b: int = 2) -> tuple[typing.Any, ...]"
     assert decorated.__name__ == "second"
+
+
+def test_a_setting_that_makes_no_sense_is_refused_at_once() -> None:
+    with pytest.raises(TypeError, match="session_timeout"):
+        with_session("coord", session_timeout=3)  # type: ignore[call-arg]
+    with pytest.raises(InvalidAclError, match="it has 0 entries"):
+        with_session("coord", default_acl=[])
 
 
 def test_every_kind_of_function_stays_what_it_is() -> None:
