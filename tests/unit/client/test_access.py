@@ -44,7 +44,7 @@ def test_neither_the_password_nor_what_opens_another_ensemble_travels() -> None:
 
 
 # ZooKeeper 3.8.0 answers AuthFailed to the schemes of the first line but `ip`, which it takes and
-# which changes nothing; of `digest` it takes all, also a user without a password.
+# which changes nothing; of `digest` it takes a user without a password.
 @pytest.mark.parametrize(
     ("scheme", "credential", "text"),
     [
