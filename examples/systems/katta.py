@@ -40,7 +40,7 @@ from raykeeper.examples.systems.scene import (
 )
 
 MASTER, WORKERS, ASSIGNED = "/katta/master", "/katta/workers", "/katta/assigned"
-DOCUMENTS = Path(__file__).parents[1] / "docs"
+DOCUMENTS = Path(__file__).parents[2] / "docs"
 SHARDS = sorted(path.name for path in DOCUMENTS.glob("*.md"))[:12]
 
 

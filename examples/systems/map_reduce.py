@@ -36,7 +36,7 @@ from raykeeper.clusters import Ensemble
 from raykeeper.examples.systems.scene import SESSION_S, expect, kill, scene, start, tell, until
 
 COORDINATOR, DONE, FINISHED = "/mr/coordinator", "/mr/done", "/mr/finished"
-DOCUMENTS = sorted((Path(__file__).parents[1] / "docs").glob("*.md"))
+DOCUMENTS = sorted((Path(__file__).parents[2] / "docs").glob("*.md"))
 HALF = len(DOCUMENTS) // 2
 REDUCERS = 3
 PHASES = {"map": len(DOCUMENTS), "reduce": REDUCERS}

@@ -135,7 +135,6 @@ class FirstSteps:
         assert Path(file).is_relative_to(installed.folder)
         assert (Path(file).parent / "py.typed").exists()
         assert version in installed.run("raykeeper", "--version")
-        assert "katta" in installed.run("python", "-m", "raykeeper.examples.systems")
         if self.combination is OLDEST:
             assert ray_version.startswith(OLDEST_RAY)
 
@@ -166,6 +165,12 @@ class FirstSteps:
         self, installed: Installed, exported: dict[str, str]
     ) -> None:
         assert_story("work_queue", installed.run("python", "-m", "raykeeper.examples.work_queue"))
+
+    def test_a_larger_system_finds_its_documents(
+        self, installed: Installed, exported: dict[str, str]
+    ) -> None:
+        story = installed.run("python", "-m", "raykeeper.examples.systems", "katta", **exported)
+        assert "12 shards served, by worker: worker-1 4, worker-2 4, worker-3 4" in story
 
 
 class TestOldest(FirstSteps):
