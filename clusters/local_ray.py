@@ -66,6 +66,11 @@ def join_ray(address: str | None = None, *, is_quiet: bool = False) -> None:
         raise RayNotFoundError(f"cannot join the Ray cluster at {found}: {error}") from error
 
 
+def leave_ray() -> None:
+    """Disconnect this process from its Ray cluster, if it is in one."""
+    ray.shutdown()
+
+
 def join_or_start_ray() -> None:
     """Connect this process to Ray as `join_ray` does, or start a Ray that ends with it."""
     if os.environ.get("RAY_ADDRESS") or is_ray_here():

@@ -191,7 +191,7 @@ def down(
     """Stop an ensemble and keep its data."""
     from raykeeper.clusters.ensemble import attach, list_ensembles
     from raykeeper.clusters.local_head import find_head, stop_head
-    from raykeeper.clusters.local_ray import RayNotFoundError
+    from raykeeper.clusters.local_ray import RayNotFoundError, leave_ray
 
     head = find_head() if ray else None
     if ray and head is None:
@@ -206,6 +206,7 @@ def down(
         ensemble.shutdown()
         told.print(f"stopped ensemble {ensemble.name!r}; its data is kept")
     if head is not None:
+        leave_ray()  # or this process waits 5 s at its end for a Ray that is gone
         stop_head(head)
         told.print(f"ended Ray at {head.address}")
     if as_json:
