@@ -42,7 +42,7 @@ class Cron:
 
     def stand_by(self):
         """Wait for the lock, in a new session: the one before may be over."""
-        self.client = connect("coord", session_timeout_s=3)
+        self.client = connect("coord", session_timeout_s=5)
         self.held = self.client.lock("/locks/cron", self.name.encode()).acquire()
         return os.getpid(), self.held.token
 
