@@ -15,7 +15,7 @@ import pytest
 import ray
 
 from raykeeper.actors.disk.epochs import EPOCHS_FILE, EPOCHS_VERSION
-from raykeeper.actors.disk.identity import Identity, format_folder
+from raykeeper.actors.disk.identity import Identity, format_folder, peek_identity
 from raykeeper.actors.disk.snapshot_files import snapshot_zxids
 from raykeeper.actors.disk.storage import Storage
 from raykeeper.actors.disk.storage_errors import ForeignFolder, StorageError
@@ -128,6 +128,12 @@ def single(tmp_path: Path) -> Iterator[Ensemble]:
     made = Ensemble(tmp_path, servers=1, snapshot_every_txns=200)
     yield made
     made.stop()
+
+
+def disk_of(folder: Path) -> str:
+    identity = peek_identity(folder)
+    assert identity is not None
+    return identity.disk_uuid
 
 
 def kill(pid: int) -> None:
@@ -243,6 +249,30 @@ def test_a_server_whose_folder_was_emptied_begins_anew(ensemble: Ensemble) -> No
         assert (again.begun_anew, again.has_room) == ("its folder was empty", True)
         assert again.incarnation > 1_700_000_000
         client.create("/b")
+        wait_until(lambda: len({s.digest for s in ensemble.all_status()}) == 1)
+
+
+def test_a_server_whose_tree_diverged_begins_anew_without_its_disk(ensemble: Ensemble) -> None:
+    """A snapshot of the wrong tree may be on its disk, so a restart alone is not enough."""
+
+    def diverge(replica: Any) -> None:
+        replica._running.server.state.tree.digest += 1
+
+    with connect(ensemble.name) as client:
+        victim = next(s for s in ensemble.wait_active() if s.role == "follower")
+        folder = ensemble.configs[victim.server_id - 1].path
+        disk = disk_of(folder)
+        ray.get(ensemble.handle(victim.server_id).__ray_call__.remote(diverge))
+
+        def write_until_it_began_anew() -> ReplicaStatus | None:
+            client.create("/b/n", sequence=True)
+            status = ensemble.status(victim.server_id)
+            return status if status.votes and status.pid != victim.pid else None
+
+        client.create("/b")
+        again = wait_until(write_until_it_began_anew)
+        assert "this server's tree differs from that of a quorum" in again.begun_anew
+        assert disk_of(folder) != disk
         wait_until(lambda: len({s.digest for s in ensemble.all_status()}) == 1)
 
 

@@ -120,11 +120,11 @@ class OneServer:
         self._work_disk()
         return self.effects[already:]
 
-    def sync_disk(self) -> None:
-        """Let a held disk do what waits, once."""
+    def sync_disk(self, *others: Event) -> None:
+        """Let a held disk do what waits, once; `others` arrive before it, in the same step."""
         self._disk_work.run_until(self._disk_work.now)
-        events, self._done[:] = list(self._done), []
-        self._carry_out(self.server.step(list(events), self.clock.times()))
+        events, self._done[:] = [*others, *self._done], []
+        self._carry_out(self.server.step(events, self.clock.times()))
 
     def release_disk(self) -> None:
         """The disk works at once again."""

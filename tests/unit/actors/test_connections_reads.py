@@ -5,7 +5,7 @@ import pytest
 from raykeeper.actors.events import PeerFrame
 from raykeeper.actors.leading import ENDED_AT_ONCE, ENDS_OUTSTANDING_MAX
 from raykeeper.actors.peer_messages import ReadPointReply, ReadPointRequest, decode_peer_frame
-from raykeeper.zab.ids import Millis, ServerId
+from raykeeper.zab.ids import Millis, Now, ServerId
 from raykeeper.znodes.acl import Identity, digest_id
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.replies import (
@@ -32,6 +32,7 @@ from raykeeper.znodes.requests import (
     Transaction,
     WhoAmI,
 )
+from tests.simulation.schedule import Schedule
 from tests.unit.actors.one_server import Caller, OneServer, Servers
 
 
@@ -169,6 +170,36 @@ def test_what_ends_by_itself_is_told_to_who_watches(mode: int, ttl_ms: int) -> N
     told = [type(item).__name__ for item in caller.items]
     assert told.count("WatchFired") == 1
     assert len(set(servers.digests())) == 1
+
+
+class JumpingWall(Schedule):
+    """A clock whose wall time is moved by a test."""
+
+    wall_offset_ms = 0
+
+    def times(self) -> Now:
+        now = super().times()
+        return Now(now.mono, Millis(now.wall + self.wall_offset_ms))
+
+
+@pytest.mark.parametrize("jump_ms", [3_600_000, -3_600_000])
+def test_a_jump_of_the_wall_clock_neither_ends_nor_keeps_it(jump_ms: int) -> None:
+    clock = JumpingWall(0)
+    host = OneServer(clock=clock)
+    caller = host.caller()
+    for path in ("/alone", "/refreshed"):
+        caller.ask(caller.write(Create(path, b"", CreateMode.TTL, None, 3_000)))
+    clock.wall_offset_ms = jump_ms
+    host.pass_time(2_000)
+    caller.ask(caller.set("/refreshed", b"again"))
+    assert {"/alone", "/refreshed"} <= host.server.state.tree.mortals.keys()
+    host.pass_time(1_500)
+    assert set(host.server.state.tree.mortals) == {"/refreshed"}
+    clock.wall_offset_ms = 0
+    host.pass_time(1_000)
+    assert set(host.server.state.tree.mortals) == {"/refreshed"}
+    host.pass_time(1_000)
+    assert not host.server.state.tree.mortals
 
 
 def test_many_that_are_due_together_go_together_but_not_without_bound() -> None:

@@ -32,7 +32,7 @@ from raykeeper.znodes.requests import (
     ReadData,
     Request,
 )
-from tests.unit.actors.one_server import Caller, OneServer, Servers
+from tests.unit.actors.one_server import Caller, OneServer, Servers, zxid_of
 
 PAGED = ServerOptions(page_names=4)
 NARROW = ServerOptions(unsent_bytes_max=SENT_BYTES)
@@ -302,6 +302,31 @@ class TestStuck:
         assert [item.path for item in got if isinstance(item, WatchFired)] == names
         zxids = [frame.zxid for frame in caller.answers]
         assert zxids == sorted(zxids)
+
+    def test_a_frame_that_was_held_tells_the_zxid_of_its_last_event(self) -> None:
+        """It leaves in a step that applies more; the event of that comes in the next frame."""
+        host = OneServer(options=NARROW)
+        caller, other = host.caller(1), host.caller(2)
+        names = ["/a", "/b", "/late"]
+        caller.ask(*map(caller.create, names), caller.create("/big", BIG))
+        caller.ask(*(caller.exists(name, watch=True) for name in names))
+        stuck(host, caller, *(caller.get("/big") for _ in range(10)))
+        other.ask(other.set("/a", b"new"))
+        other.ask(other.set("/b", b"new"))
+        held_at = zxid_of(host)
+        host.is_disk_held = True
+        other.ask(other.set("/late", b"new"))
+        assert zxid_of(host) == held_at
+        size = host.unsent.pop(caller.connection)
+        host.sync_disk(ClientSent(caller.connection, size))
+        assert zxid_of(host) > held_at
+        told = [
+            (item.path, frame.zxid)
+            for frame in caller.answers
+            for item in frame.items
+            if isinstance(item, WatchFired)
+        ]
+        assert told == [("/a", held_at), ("/b", held_at), ("/late", zxid_of(host))]
 
     def test_one_for_whom_too_many_events_wait_is_let_go_and_others_are_not(self) -> None:
         host = OneServer(options=ServerOptions(unsent_bytes_max=SENT_BYTES, waiting_items_max=9))

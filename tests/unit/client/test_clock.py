@@ -1,6 +1,7 @@
 """The client's clock: which it is, who goes by it, and what a machine that slept believes."""
 
 import inspect
+import runpy
 import time
 from collections.abc import Callable
 from typing import Any
@@ -18,9 +19,21 @@ from raykeeper.client.states import ClientState
 from tests.unit.client.stage import Stage
 
 
-def test_it_counts_the_time_a_machine_slept() -> None:
-    before = time.clock_gettime(time.CLOCK_BOOTTIME)
-    assert before <= clock() <= time.clock_gettime(time.CLOCK_BOOTTIME)
+SLEPT_S = 3_600.0
+
+
+def test_it_counts_the_time_a_machine_slept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The module as it is loaded where CLOCK_BOOTTIME is an hour ahead of CLOCK_MONOTONIC."""
+    ticks = time.clock_gettime
+
+    def slept(which: int) -> float:
+        return ticks(which) + (SLEPT_S if which == time.CLOCK_BOOTTIME else 0.0)
+
+    monkeypatch.setattr(time, "clock_gettime", slept)
+    loaded = runpy.run_path(clock_module.__file__)["clock"]
+    before = slept(time.CLOCK_BOOTTIME)
+    assert before <= loaded() <= slept(time.CLOCK_BOOTTIME)
+    assert before >= time.monotonic() + SLEPT_S - 1
 
 
 def test_elsewhere_it_is_the_monotonic_one(monkeypatch: pytest.MonkeyPatch) -> None:
