@@ -66,6 +66,7 @@ class LeaderBroadcast:
         self._settings = settings
         self._history = history
         self._out = out
+        self._established_at = now
         self._ping_number = 0
         self._ping_at = Millis(now + settings.timing.ping_ms)
         self._probes: deque[tuple[int, int, Zxid]] = deque()  # (ping number needed, token, zxid)
@@ -74,7 +75,6 @@ class LeaderBroadcast:
         out.append(Note(notes.ESTABLISHED, (self.epoch, show_zxid(history.logged))))
         out.append(Activated(Role.LEADER, settings.server_id, self.epoch))
         for learner in learners:
-            learner.heard_at = now
             if learner.stage is Stage.FOLLOWING:
                 learner.acked_at = now
                 self._welcome(learner)
@@ -186,7 +186,7 @@ class LeaderBroadcast:
         for learner in list(self.learners):
             patience = timing.sync_ms if learner.stage is Stage.FOLLOWING else timing.init_ms
             reason = None
-            if now - learner.heard_at > patience:
+            if now - max(learner.heard_at, self._established_at) > patience:
                 reason = "silent"
             elif self._owes_ack(learner) and now - learner.acked_at > timing.init_ms:
                 reason = "does not acknowledge"

@@ -207,6 +207,21 @@ def test_reads_of_a_leader_are_held_while_its_followers_are_silent() -> None:
     assert len(caller.new()) == 1
 
 
+def test_reads_of_a_leader_are_held_though_an_observer_is_in_touch() -> None:
+    """Its voters may have elected another one, and that one ended sessions."""
+    servers = Servers(3, observers=1)
+    leader, observer = servers[3], ServerId(4)
+    caller = leader.caller()
+    servers.hold(1, 3)
+    servers.hold(2, 3)
+    servers.pass_time(1_100)
+    assert leader.server.peer.is_active
+    assert leader.server.peer.links.keys() >= {observer}
+    assert caller.ask(caller.exists("/")) == []
+    servers.release(2, 3)
+    assert len(caller.new()) == 1
+
+
 def test_clients_stay_connected_while_their_server_looks_for_a_leader() -> None:
     servers = Servers(3)
     caller, late = servers[1].caller(1), Caller(servers[1], 2)

@@ -67,9 +67,11 @@ class Leader:
         *followers: ServerId,
         voters: tuple[ServerId, ...] = THREE,
         window: WindowLimits | None = None,
+        disk_ms: int = 0,
     ) -> None:
+        """`disk_ms`: how long its own disk took after it heard its followers last."""
         self.out: list[Effect] = []
-        self.now = T0
+        self.now = Millis(T0 + disk_ms)
         self.settings = Settings(S3, voters, window=window)
         self.history = make_history(
             self.out, run(z(6, 1), b"o", b"p"), accepted=7, current=7, limits=window
@@ -85,7 +87,7 @@ class Leader:
             self.learners.promise(learner, AckEpoch(Epoch(6), OLD, True))
             self.learners.follow(learner, AckNewLeader(E7), T0)
         self.out.clear()
-        self.role = LeaderBroadcast(self.settings, self.history, self.learners, self.out, T0)
+        self.role = LeaderBroadcast(self.settings, self.history, self.learners, self.out, self.now)
         self.begun = self.take()
 
     def take(self) -> list[Effect]:
@@ -445,6 +447,22 @@ class TestTick:
         assert leader.role.outcome is None  # it may be back before the tick
         leader.wait(TICK.ping_ms)
         assert leader.role.outcome == GiveUp("no quorum of followers")
+
+
+def test_contact_is_before_it_was_established_if_nobody_was_heard_since() -> None:
+    """Its own disk took long; meanwhile its followers may have elected another leader."""
+    leader = Leader(S1, S2, disk_ms=TICK.sync_ms + 1)
+    assert leader.role.contact_at(leader.now) == T0
+    assert not any(isinstance(e, BreakLink) for e in leader.wait(TICK.ping_ms))
+    leader.hear(S1, Pong(0))
+    assert leader.role.contact_at(leader.now) == leader.now
+
+
+def test_contact_is_with_voters() -> None:
+    leader = Leader(S1, S4)
+    leader.now = Millis(T0 + 500)
+    leader.hear(S4, Pong(0))
+    assert leader.role.contact_at(leader.now) == T0
 
 
 def test_contact_is_when_a_quorum_was_heard() -> None:
