@@ -19,6 +19,8 @@ RAY: Final = "ray"
 DIRECT: Final = "direct"
 CLIENTS_MAX_CEILING = 100_000
 SEGMENT_BYTES_MIN = 1 << 20
+TOUCHES: Final = 8
+"""Reports on sessions that are heard, in the shortest timeout, at the least."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
@@ -125,13 +127,16 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
 
     def options(self) -> ServerOptions:
         """What clients do not see."""
+        usual = ServerOptions()
         return ServerOptions(
+            # The confirmation of a heartbeat waits for a report, and must come in time.
+            touch_ms=min(usual.touch_ms, Millis(self.session_timeout_min_ms // TOUCHES)),
             snapshot_every_txns=self.snapshot_every_txns,
             requests_max=self.requests_max,
             ensemble=self.ensemble_uuid,
             history_count_max=self.watch_history_changes,
             history_bytes_max=self.watch_history_bytes,
-            read_only_after_ms=max(ServerOptions().read_only_after_ms, self.tick_ms),
+            read_only_after_ms=max(usual.read_only_after_ms, self.tick_ms),
         )
 
     def storage_limits(self) -> StorageLimits:

@@ -82,6 +82,13 @@ def test_settings_reach_the_parts() -> None:
     assert made.others == [1, 3]
 
 
+@pytest.mark.parametrize(("shortest_ms", "touch_ms"), [(60_000, 250), (2_000, 250), (500, 62)])
+def test_the_shortest_session_is_reported_several_times(shortest_ms: int, touch_ms: int) -> None:
+    """A third of the timeout passes until a heartbeat, and then it waits for the next report."""
+    made = config(session_timeout_min_ms=Millis(shortest_ms))
+    assert made.options().touch_ms == touch_ms
+
+
 def test_observers_are_others_without_a_vote() -> None:
     both = (ServerId(4), ServerId(5))
     observer = config(server_id=ServerId(5), observers=both)
