@@ -1,13 +1,46 @@
 """The plan of a seed: a mix of everything, or now and then a rota or a campaign; its world."""
 
+from random import Random
+
+from msgspec.structs import replace
+
 from tests.simulation.campaigns import draw_campaign
 from tests.simulation.plan import Plan, draw_mix
 from tests.simulation.recipes.plans import draw_recipe_plan
 from tests.simulation.rota import draw_rota
+from tests.simulation.timing import TimingPlan, least_session_ms, least_sync_ms
+
+TIMED_SHARE = 0.3
+"""How many of the seeds have other timings than the usual ones, in which faults meet often."""
 
 
 def draw_plan(seed: int, recipe: str = "") -> Plan:
     """Always the same for a seed, and a recipe if there is one."""
     if recipe:
-        return draw_recipe_plan(seed, recipe)
-    return draw_rota(seed) or draw_campaign(seed) or draw_mix(seed)
+        return _timed(draw_recipe_plan(seed, recipe))
+    return _timed(draw_rota(seed) or draw_campaign(seed) or draw_mix(seed))
+
+
+def _timed(plan: Plan) -> Plan:
+    """With the settings of a user: any that the links and disks of the plan allow to work."""
+    random = Random(f"{plan.seed}.timing")
+    if random.random() >= TIMED_SHARE:
+        return plan
+    force_ms = max(server.sync_ms_max for server in plan.servers)
+    touch_ms = max(server.touch_ms + server.tracker_ms_max for server in plan.servers)
+    sync_limit = random.choice([2, 3, 4, 10])
+    patience_ms = least_sync_ms(plan.delay_ms_max, force_ms)
+    tick_ms = max(random.choice([50, 100, 200, 500, 1_000]), -(-patience_ms // sync_limit))
+    init_ms = max(2_000, 6 * patience_ms)
+    init_limit = max(sync_limit, random.choice([2, 5, 20, 40]), -(-init_ms // tick_ms))
+    session_ms = least_session_ms(plan.delay_ms_max, touch_ms)
+    session_min_ms = max(random.choice([100, 300, 500, 1_000, 2_000]), session_ms)
+    session_max_ms = max(random.choice([2_000, 20_000, 20_000]), session_min_ms)
+    wishes_ms = [session_min_ms, session_min_ms, 2 * session_min_ms, 5 * session_min_ms]
+    return replace(
+        plan,
+        timing=TimingPlan(tick_ms, init_limit, sync_limit, session_min_ms, session_max_ms),
+        clients=tuple(
+            replace(client, timeout_ms=random.choice(wishes_ms)) for client in plan.clients
+        ),
+    )

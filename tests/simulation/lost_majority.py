@@ -12,8 +12,6 @@ from tests.simulation.client import SimClient
 from tests.simulation.node import Node
 from tests.simulation.schedule import Schedule
 
-TOLD_MS = 10_000
-"""Within this time every server knows whose disks are lost."""
 STILL_MS = 5_000
 """How long they are watched from then on."""
 
@@ -22,12 +20,19 @@ class LostMajority:
     """Which disks are lost, and what may not happen until some are back."""
 
     def __init__(
-        self, schedule: Schedule, nodes: list[Node], clients: list[SimClient], checks: Checks
+        self,
+        schedule: Schedule,
+        nodes: list[Node],
+        clients: list[SimClient],
+        checks: Checks,
+        told_ms: Millis,
     ) -> None:
+        """`told_ms`: within this time every server knows whose disks are lost."""
         self._schedule = schedule
         self._nodes = nodes
         self._clients = clients
         self._checks = checks
+        self._told_ms = told_ms
         self._random = schedule.stream("majority")
         voters = [node for node in nodes if node.votes]
         quorum = len(voters) // 2 + 1
@@ -63,9 +68,9 @@ class LostMajority:
         """
         for client in self._clients:
             client.write_once()
-        until = Millis(self._schedule.now + TOLD_MS)
-        told = self._schedule.run_until(until, self._is_told)
-        assert told, f"LostDisks: not all know within {TOLD_MS} ms that {self._names()} are lost"
+        bound_ms = self._told_ms
+        told = self._schedule.run_until(Millis(self._schedule.now + bound_ms), self._is_told)
+        assert told, f"LostDisks: not all know within {bound_ms} ms that {self._names()} are lost"
         self._schedule.run_until(Millis(self._schedule.now + STILL_MS))
         is_still = self._is_told() and len(self._checks.order) == self._committed
         assert is_still, f"LostDisks: {self._names()} are lost, and somebody decided"

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from tests.simulation.attempt import Failure, Outcome
 from tests.simulation.plan import HISTORY_MAX, QUEUE_MAX, WITHOUT_TARGET, Fault, Plan
+from tests.simulation.timing import TimingPlan
 
 RUNS_MAX = 400
 SECONDS_MAX = 120.0
@@ -208,6 +209,7 @@ def _plainer_world(_plan: Plan) -> Iterator[Change]:
     yield _plain_all
     yield lambda plan: replace(plan, delay_ms_max=1)
     yield lambda plan: replace(plan, loses_majority=False)
+    yield lambda plan: replace(plan, timing=TimingPlan())
 
 
 def _plainer_parts(plan: Plan) -> Iterator[Change]:

@@ -44,9 +44,7 @@ from raykeeper.zab.effects import (
 from raykeeper.zab.ids import ZERO, Millis, ServerId, Zxid
 from raykeeper.zab.messages import NewLeader
 from raykeeper.zab.notes import MESSAGE_ILLEGAL
-from raykeeper.zab.settings import Settings, Timing, WindowLimits
-from raykeeper.znodes.acl import Identity, digest_id
-from raykeeper.znodes.limits import Limits
+from raykeeper.zab.settings import Settings, WindowLimits
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.tree import Znode
 from tests.simulation.clock import SimClock
@@ -55,11 +53,11 @@ from tests.simulation.disk import DiskFailedError, SimDisk
 from tests.simulation.network import Network, SimLink, server_end
 from tests.simulation.plan import HISTORY_MAX, ServerPlan
 from tests.simulation.schedule import Schedule
+from tests.simulation.timing import TimingPlan
 
 if TYPE_CHECKING:
     from tests.simulation.checks import Checks
 
-TIMING = Timing(tick_ms=Millis(200), init_limit=20, sync_limit=4)
 PAGE_NAMES = 3
 REQUESTS_MAX = 30
 UNSENT_BYTES_MAX = 400
@@ -73,11 +71,6 @@ _NUMBER_BITS = 20
 READ_ONLY_AFTER_MS = Millis(400)
 RESTART_MS = 300
 """How long until a process that ended by itself is started again."""
-LIMITS = Limits(
-    session_timeout_min_ms=Millis(1_000),
-    session_timeout_max_ms=Millis(20_000),
-    super_identities=(Identity("digest", digest_id("root", "simulated")),),
-)
 
 
 class Node:
@@ -87,6 +80,7 @@ class Node:
         self,
         plan: ServerPlan,
         voters: tuple[ServerId, ...],
+        timing: TimingPlan,
         schedule: Schedule,
         network: Network,
         checks: "Checks",
@@ -97,6 +91,7 @@ class Node:
         self.server_id = ServerId(plan.server_id)
         self.end = server_end(plan.server_id)
         self.votes = plan.is_voter
+        self.voters = voters
         name = str(plan.server_id)
         disk = disk or SimDisk(schedule, schedule.stream(f"disk.{name}"), plan.segment_bytes)
         disk.sync_ms_max = plan.sync_ms_max
@@ -112,9 +107,11 @@ class Node:
         self.incarnation = 0
         self.is_frozen = False
         self.logged: dict[Zxid, bytes] = {}
+        self.heard: dict[ServerId, Millis] = {}
+        """When, by its clock, this process came to a frame of each server last."""
         self._newer = newer
         self._plan = plan
-        self._voters = voters
+        self._timing = timing
         self._schedule = schedule
         self._random = schedule.stream(f"server.{name}")
         self._network = network
@@ -166,6 +163,7 @@ class Node:
             self._start_again(RESTART_MS)
             return
         self._fence, self._connections = Fence(), 0
+        self.heard = {}
         self._processes = {}
         self._has_room = recovered.has_room
         self.logged = {zxid: txn for run in recovered.runs for zxid, txn in _entries(run)}
@@ -187,8 +185,9 @@ class Node:
         window = WindowLimits(
             txns_max=plan.window_txns_max, read_log_bytes_max=plan.read_log_bytes_max
         )
-        settings = Settings(self.server_id, self._voters, recovered.disk, TIMING, window)
-        self.server = Server(settings, LIMITS, options, recovered)
+        timing, limits = self._timing.timing(), self._timing.limits()
+        settings = Settings(self.server_id, self.voters, recovered.disk, timing, window)
+        self.server = Server(settings, limits, options, recovered)
         self._checks.started(self)
         self._carry_out(self.server.start(self.clock.times()))
         for peer in self.peers:
@@ -222,7 +221,10 @@ class Node:
 
     def beside(self, disk: SimDisk, checks: "Checks") -> "Node":
         """Another process of this server, which nobody dials or starts again."""
-        second = Node(self._plan, self._voters, self._schedule, self._network, checks, self, disk)
+        second = Node(
+            *(self._plan, self.voters, self._timing, self._schedule, self._network, checks),
+            *(self, disk),
+        )
         second.peers = self.peers
         return second
 
@@ -386,7 +388,7 @@ class Node:
         if self.is_frozen or self._leaving is not None:
             return
         events, self._events = self._events, []
-        self._see_touches(events)
+        self._see_frames(events)
         told = [event.has_room for event in events if isinstance(event, RoomChanged)]
         is_bound = not self._has_room and self.server.peer.is_active and True not in told
         effects = self.server.step(events, self.clock.times())
@@ -397,9 +399,10 @@ class Node:
         self._checks.stepped(self)
         self._carry_out(effects)
 
-    def _see_touches(self, events: list[Event]) -> None:
+    def _see_frames(self, events: list[Event]) -> None:
         for event in events:
             if isinstance(event, PeerFrame):
+                self.heard[event.peer] = self.clock.mono()
                 for message in event.messages:
                     if isinstance(message, Touches):
                         self._checks.touched(self, event.peer, message)

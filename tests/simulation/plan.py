@@ -13,21 +13,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from raykeeper.actors.server_context import ServerOptions
-from raykeeper.client.limits import MARGIN_DIVISOR
 from raykeeper.zab.ids import COUNTER_BITS
+from tests.simulation.clock import DRIFT_PPM_MAX
 from tests.simulation.network import DEADLINE_MS
+from tests.simulation.timing import TimingPlan
 from tests.simulation.triggers import BROADCAST, COMMON, RECOVERY, TRIGGERS, Reaction
 
 QUEUE_MAX = ServerOptions().queue_max
 HISTORY_MAX = ServerOptions().history_count_max
-
-DRIFT_PPM_MAX = 25_000
-"""How fast or slow a clock runs at most, in millionths."""
-
-# A session that one clock gives its timeout must be let go before by any other clock.
-assert (1_000_000 + DRIFT_PPM_MAX) * (MARGIN_DIVISOR - 1) < (
-    1_000_000 - DRIFT_PPM_MAX
-) * MARGIN_DIVISOR
 
 
 class FaultKind(Enum):
@@ -225,6 +218,7 @@ class Plan(Struct, frozen=True):
     """How long an end needs to learn that its link is broken."""
     recipe: str = ""
     """What the clients do instead of what comes to their minds (recipes/catalogue.py)."""
+    timing: TimingPlan = TimingPlan()
 
 
 def draw_mix(seed: int) -> Plan:

@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from raykeeper.actors.events import LogSynced, RoomChanged
+from raykeeper.clusters.config import make_config
 from raykeeper.zab.effects import Append, SaveEpochs, VoteGranted
 from raykeeper.zab.ids import FOUNDING, ZERO, Epoch, ServerId, Zxid, make_zxid
 from raykeeper.zab.looking import Looking
@@ -22,6 +23,7 @@ from tests.simulation.network import Network
 from tests.simulation.node import Node
 from tests.simulation.plan import Fault, FaultKind, Plan, ServerPlan
 from tests.simulation.schedule import Schedule
+from tests.simulation.timing import TimingPlan
 from tests.simulation.world import World
 
 
@@ -50,6 +52,23 @@ def test_every_kind_of_fault_is_drawn_and_none_too_late() -> None:
     assert all(fault.at_ms < plan.safety_ms for plan in plans for fault in plan.faults)
     mean_ms = sum(plan.safety_ms for plan in plans) / len(plans)
     assert 3_500 < mean_ms < 5_500
+
+
+def test_timings_are_such_as_users_may_set_and_of_every_kind() -> None:
+    drawn = [timing for seed in range(300) if (timing := draw_plan(seed).timing) != TimingPlan()]
+    assert 60 < len(drawn) < 120
+    for timing in drawn:
+        make_config(
+            {
+                "tick_ms": timing.tick_ms,
+                "sync_limit": timing.sync_limit,
+                "init_limit": timing.init_limit,
+                "session_timeout_min_s": timing.session_min_ms / 1000,
+                "session_timeout_max_s": timing.session_max_ms / 1000,
+            }
+        )
+    shorter = sum(timing.session_min_ms < timing.sync_ms for timing in drawn)
+    assert 20 < shorter < len(drawn) - 20
 
 
 def test_what_happens_before_a_fault_does_not_depend_on_it() -> None:
@@ -225,7 +244,7 @@ def test_no_more_disks_are_lost_than_a_minority() -> None:
     plans = [ServerPlan(i, i <= 3, 0, 0, 50, 50, 50_000, 10_000) for i in range(1, 5)]
     voters = (ServerId(1), ServerId(2), ServerId(3))
     network, checks = Network(schedule, 1), Checks(schedule)
-    nodes = [Node(plan, voters, schedule, network, checks) for plan in plans]
+    nodes = [Node(plan, voters, TimingPlan(), schedule, network, checks) for plan in plans]
     damage = Damage(nodes)
     assert damage.may_lose(nodes[0])
     nodes[0].disk.repair()

@@ -22,10 +22,6 @@ from tests.simulation.node import Node
 from tests.simulation.plan import Plan
 from tests.simulation.schedule import Schedule, Trace
 
-CONVERGE_MS = 60_000
-"""The bound of the liveness phase."""
-END_MS = 30_000
-"""The bound for the end of sessions whose clients are gone, also after the losses of trackers."""
 SETTLE_MS = 1_500
 """How long after the last transaction its events may still be on their way."""
 
@@ -58,7 +54,7 @@ class World:
         self.checks = Checks(self.schedule)
         voters = tuple(ServerId(each.server_id) for each in plan.servers if each.is_voter)
         self.nodes = [
-            Node(server, voters, self.schedule, self.network, self.checks)
+            Node(server, voters, plan.timing, self.schedule, self.network, self.checks)
             for server in plan.servers
         ]
         for node in self.nodes:
@@ -132,7 +128,8 @@ class World:
         """Whether they have left anything behind."""
 
     def _lose_majority(self) -> None:
-        lost = LostMajority(self.schedule, self.nodes, self.clients, self.checks)
+        told_ms = self.plan.timing.told_ms
+        lost = LostMajority(self.schedule, self.nodes, self.clients, self.checks, told_ms)
         if not lost.is_possible:
             return
         lost.lose()
@@ -170,9 +167,9 @@ class World:
         )
 
     def _converge(self) -> None:
-        until = Millis(self.schedule.now + CONVERGE_MS)
-        done = self.schedule.run_until(until, self._is_quiet)
-        assert done, f"no convergence in {CONVERGE_MS} ms: {self._why()}"
+        bound_ms = self.plan.timing.converge_ms
+        done = self.schedule.run_until(Millis(self.schedule.now + bound_ms), self._is_quiet)
+        assert done, f"no convergence in {bound_ms} ms: {self._why()}"
 
     def _settle(self) -> None:
         """Wait for the end of what was under way; sessions of dead clients may still expire."""
@@ -184,13 +181,13 @@ class World:
         ):
             txns = len(self.checks.order)
             self.schedule.run_until(Millis(self.schedule.now + SETTLE_MS))
-            assert self.schedule.now < 10 * CONVERGE_MS, f"no rest: {self._why()}"
+            assert self.schedule.now < 10 * self.plan.timing.converge_ms, f"no rest: {self._why()}"
 
     def _end_sessions(self) -> None:
         """Clients that are gone hold nothing for ever, and no znode outlives its time."""
-        until = Millis(self.schedule.now + END_MS)
-        done = self.schedule.run_until(until, self._have_ended)
-        assert done, f"Endings: a session or a znode is still there after {END_MS} ms"
+        bound_ms = self.plan.timing.end_ms
+        done = self.schedule.run_until(Millis(self.schedule.now + bound_ms), self._have_ended)
+        assert done, f"Endings: a session or a znode is still there after {bound_ms} ms"
         self._settle()
 
     def _have_ended(self) -> bool:

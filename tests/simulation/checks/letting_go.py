@@ -12,7 +12,7 @@ from raykeeper.znodes.requests import SessionId
 from tests.simulation.checks.seen import Seen, known_session
 
 if TYPE_CHECKING:
-    from raykeeper.actors.server import Server
+    from raykeeper.zab.peer import Peer
     from tests.simulation.node import Node
 
 
@@ -43,15 +43,17 @@ def nobody_counts_on_too_much(node: "Node", by_id: Mapping[SessionId, Seen]) -> 
 
 
 class OldNews:
-    """Whether servers answer reads though they know of no leader."""
+    """Whether servers answer reads though they are cut off from their leader, or its voters."""
 
     def __init__(self) -> None:
         self._lost_their_role: set[ServerId] = set()
 
-    def stepped(self, server_id: ServerId, server: "Server") -> None:
+    def stepped(self, node: "Node") -> None:
         """Look at a server after its step."""
+        server_id, server = node.server_id, node.server
+        assert server is not None, "it has just made a step"
         now = server._context.now.mono
-        contact = server.peer.contact_at(now)
+        contact = _last_contact(node, server.peer, now)
         if contact is not None or not server._connections.is_serving:
             self._lost_their_role.discard(server_id)
         elif server_id not in self._lost_their_role:
@@ -61,6 +63,19 @@ class OldNews:
         if server._connections.is_serving:
             shortest_ms = server._context.limits.session_timeout_min_ms
             old_news_are_kept_back(server_id, now, contact, shortest_ms)
+
+
+def _last_contact(node: "Node", peer: "Peer", now: Millis) -> Millis | None:
+    """The latest that the frames which `node` was given allow; what it makes of them is its own.
+
+    A voter on a new disk, without a vote, counts here: it makes contacts later, never earlier.
+    """
+    if peer.broadcasting is None:
+        return node.heard.get(peer.leader) if peer.is_active and peer.leader is not None else None
+    others = [node.heard[voter] for voter in node.voters if voter in node.heard]
+    heard = sorted([now, *others], reverse=True)
+    majority = len(node.voters) // 2 + 1
+    return heard[majority - 1] if len(heard) >= majority else None
 
 
 def old_news_are_kept_back(

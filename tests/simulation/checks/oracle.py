@@ -157,7 +157,7 @@ class Checks:
             disk = node.disk
             self._promises.epochs_only_grow(server_id, disk.disk, *epochs)
             zab.memory_follows_the_disk(epochs, (disk.accepted, disk.current))
-        self._old_news.stepped(server_id, server)
+        self._old_news.stepped(node)
         before = self._delivered[server_id]
         if self._committed.fences.get(server_id):
             self._on_fences(node, before)

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from raykeeper.actors import answers
 from raykeeper.actors.connection import Denied, PendingSync
+from raykeeper.actors.leading import Leading
 from raykeeper.actors.mortals import Mortals
 from raykeeper.actors.read_only import ReadOnly
 from raykeeper.zab.ids import ZERO, Millis
@@ -125,6 +126,32 @@ def _long_ago(right: Any) -> Any:
     def init(self: Mortals, state: Any, now: Millis) -> None:
         right(self, state, now)
         self._began = (now, Millis(state.time_ms + HOUR_MS))
+
+    return init
+
+
+class _ByTheWallClock(Mortals):
+    def __init__(self, context: Any) -> None:
+        super().__init__(context.state, context.now.wall)
+        self._context = context
+
+    def changed(self, change: Any, now: Millis) -> None:
+        super().changed(change, self._context.now.wall)
+
+    def due(self, now: Millis, most: int) -> Any:
+        return super().due(self._context.now.wall, most)
+
+    def is_behind(self, now: Millis) -> bool:
+        return super().is_behind(self._context.now.wall)
+
+    def put_back(self, path: str, now: Millis) -> None:
+        super().put_back(path, self._context.now.wall)
+
+
+def _due_by_the_wall_clock(right: Any) -> Any:
+    def init(self: Leading, context: Any, *rest: Any) -> None:
+        right(self, context, *rest)
+        self._mortals = _ByTheWallClock(context)
 
     return init
 
@@ -259,6 +286,12 @@ MUTATIONS = [
         200,
     ),
     Mutation("endings", "they end two seconds late", [(Mortals, "_queue", _at_leisure)]),
+    Mutation(
+        "endings",
+        "they are due by the wall clock",
+        [(Leading, "__init__", _due_by_the_wall_clock)],
+        200,
+    ),
     Mutation(
         "endings",
         "a container goes before it had a child",

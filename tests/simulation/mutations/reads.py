@@ -4,11 +4,14 @@ from typing import Any
 
 from raykeeper.actors.adoption import Adoption
 from raykeeper.actors.connection import PendingSync
+from raykeeper.actors.outgoing import Outgoing
 from raykeeper.actors.server import Server
 from raykeeper.zab.effects import ReadPoint
-from raykeeper.zab.ids import ZERO
+from raykeeper.zab.ids import ZERO, Millis
 from raykeeper.zab.leader_broadcast import LeaderBroadcast
+from raykeeper.zab.learners import Stage
 from raykeeper.znodes.missed import Missed
+from raykeeper.znodes.pages import Lengthy
 from tests.simulation.mutations.mutation import Mutation, instead
 
 
@@ -48,6 +51,29 @@ def _serve_always(self: Server) -> None:
         self._connections.resume()
 
 
+def _observers_keep_contact(self: LeaderBroadcast, now: Millis) -> Millis:
+    heard = [x.heard_at for x in self.learners if x.stage is Stage.FOLLOWING]
+    return Millis(self._settings.quorum.reached([now, *heard]))
+
+
+def _heard_when_it_was_established(right: Any) -> Any:
+    def init(self: LeaderBroadcast, *arguments: Any) -> None:
+        right(self, *arguments)
+        for learner in self.learners:
+            learner.heard_at = self._established_at
+
+    return init
+
+
+def _held_as_of_its_departure(right: Any) -> Any:
+    def leave(self: Outgoing, connection: Any, zxid: Any, items: Any) -> None:
+        head = connection.waiting[0] if connection.waiting else None
+        is_page = isinstance(head, Lengthy) and head.zxid == zxid
+        right(self, connection, zxid if is_page else self._context.state.zxid, items)
+
+    return leave
+
+
 def _serve_a_mixture(right: Any) -> Any:
     return property(lambda self: True)
 
@@ -85,9 +111,27 @@ MUTATIONS = [
     ),
     Mutation(
         "Z5",
+        "an observer keeps a leader in contact",
+        [(LeaderBroadcast, "contact_at", instead(_observers_keep_contact))],
+        500,
+    ),
+    Mutation(
+        "Z5",
+        "a leader that is established counts as one that was just heard",
+        [(LeaderBroadcast, "__init__", _heard_when_it_was_established)],
+        500,
+    ),
+    Mutation(
+        "Z5",
         "watches are not evaluated again after a snapshot",
         [(Missed, "by_state", instead(lambda self, watches, since: []))],
         200,
+    ),
+    Mutation(
+        "monotonic",
+        "a frame that was held tells the zxid of when it leaves",
+        [(Outgoing, "_leave", _held_as_of_its_departure)],
+        500,
     ),
     Mutation(
         "Z5",

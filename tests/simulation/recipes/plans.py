@@ -6,8 +6,8 @@ from typing import Final
 from msgspec.structs import replace
 
 from tests.simulation.campaigns import draw_campaign
+from tests.simulation.clock import DRIFT_PPM_MAX
 from tests.simulation.plan import (
-    DRIFT_PPM_MAX,
     ClientPlan,
     Fault,
     FaultKind,

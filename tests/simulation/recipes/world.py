@@ -10,8 +10,6 @@ from tests.simulation.recipes.catalogue import SCENARIOS
 from tests.simulation.recipes.member import Member
 from tests.simulation.world import Report, World
 
-PROGRESS_MS: Final = 60_000
-"""How long it may take until everybody has what it waits for, once there are no more faults."""
 FIXED: Final = "/zookeeper"
 
 
@@ -35,9 +33,9 @@ class RecipeWorld(World):
     def _finish_work(self) -> None:
         scenario = self.scenario
         scenario.is_ending = True
-        until = Millis(self.schedule.now + PROGRESS_MS)
-        done = self.schedule.run_until(until, scenario.is_done)
-        assert done, f"Progress: after {PROGRESS_MS} ms: {scenario.why_not()}"
+        bound_ms = self.plan.timing.converge_ms
+        done = self.schedule.run_until(Millis(self.schedule.now + bound_ms), scenario.is_done)
+        assert done, f"Progress: after {bound_ms} ms: {scenario.why_not()}"
         self.schedule.say("everybody has ended")
 
     def _report(self, converged_ms: int) -> Report:

@@ -18,7 +18,6 @@ from raykeeper.client.session import Session
 from raykeeper.client.states import ClientState
 from tests.unit.client.stage import Stage
 
-
 SLEPT_S = 3_600.0
 
 

@@ -1,0 +1,79 @@
+"""How patient an ensemble is, as its users may set it (clusters/config.py), and what follows of it.
+
+The shortest session may be shorter than the patience of servers: then a leader that is cut off must
+keep reads back long before it gives up its role (rule Z5).
+"""
+
+from msgspec import Struct
+
+from raykeeper.client.limits import MARGIN_MS_MIN
+from raykeeper.zab.ids import Millis
+from raykeeper.zab.settings import Timing
+from raykeeper.znodes.acl import Identity, digest_id
+from raykeeper.znodes.limits import Limits
+
+ROOT = Identity("digest", digest_id("root", "simulated"))
+
+
+class TimingPlan(Struct, frozen=True, omit_defaults=True):
+    """The settings of one ensemble that are spans of time. Plans on disk without have these."""
+
+    tick_ms: int = 200
+    init_limit: int = 20
+    sync_limit: int = 4
+    session_min_ms: int = 1_000
+    session_max_ms: int = 20_000
+
+    def timing(self) -> Timing:
+        """What a server's part in Zab goes by."""
+        return Timing(Millis(self.tick_ms), self.init_limit, self.sync_limit)
+
+    def limits(self) -> Limits:
+        """What a client may ask for."""
+        return Limits(
+            session_timeout_min_ms=Millis(self.session_min_ms),
+            session_timeout_max_ms=Millis(self.session_max_ms),
+            super_identities=(ROOT,),
+        )
+
+    @property
+    def sync_ms(self) -> int:
+        """How long a silence must be until somebody is taken for dead."""
+        return self.tick_ms * self.sync_limit
+
+    @property
+    def init_ms(self) -> int:
+        """How long an election may stand still until it begins anew."""
+        return self.tick_ms * self.init_limit
+
+    # The bounds of a world without faults. Elections that fail take their whole patience, and what
+    # dead clients have left takes the timeouts of their sessions; each may come several times.
+
+    @property
+    def converge_ms(self) -> Millis:
+        """Until all servers serve the same and every client has its answers."""
+        return Millis(max(60_000, 15 * self.init_ms, 60 * self.session_min_ms))
+
+    @property
+    def end_ms(self) -> Millis:
+        """Until the sessions of clients that are gone have ended, also after losses of trackers."""
+        return Millis(max(30_000, 30 * self.session_min_ms))
+
+    @property
+    def told_ms(self) -> Millis:
+        """Until every server knows whose disks are lost."""
+        return Millis(max(10_000, self.init_ms + 6_000))
+
+
+def least_sync_ms(delay_ms_max: int, force_ms_max: int) -> int:
+    """The shortest patience with which servers on such links and disks bear each other."""
+    return 4 * delay_ms_max + 2 * force_ms_max
+
+
+def least_session_ms(delay_ms_max: int, touch_ms: int) -> int:
+    """The shortest timeout of a session that lives on.
+
+    A third of it passes until the next heartbeat, which waits for the next report to the leader,
+    and for the leader's to its tracker; the confirmation has four links to cross.
+    """
+    return 3 * touch_ms + 8 * delay_ms_max + 2 * MARGIN_MS_MIN
