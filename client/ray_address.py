@@ -53,10 +53,10 @@ def join_problem(address: str, *, is_own: bool = False) -> str | None:
 
 def answers_at(address: str) -> bool:
     """Whether something listens at `host:port`; an address of another form is left to Ray."""
-    host_and_port = _host_and_port(address)
-    if host_and_port is None:
-        return True
     try:
+        host_and_port = _host_and_port(address)
+        if host_and_port is None:
+            return True
         socket.create_connection(host_and_port, CONNECT_TIMEOUT_S).close()
     # A ValueError, too: of a name that no host can have, or a number that no port can have.
     except (OSError, ValueError, OverflowError):

@@ -364,7 +364,7 @@ def test_who_may_not_be_read_by_the_others_is_an_error_and_no_endless_course(
 ) -> None:
     one, other = stage.member(), stage.member()
     one.ask(Create(PATH, b"", 0))
-    nobody = [Acl(Permission.ALL, "digest", "nobody:")]
+    nobody = [Acl(Permission.ALL, "digest", "nobody:hash")]
     flags = CreateMode.EPHEMERAL | CreateMode.SEQUENTIAL
     one.ask(Create(f"{PATH}/participant-", b"", flags, nobody, 0))
     with pytest.raises(NoAuthError):
