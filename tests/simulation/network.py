@@ -10,6 +10,8 @@ from tests.simulation.schedule import Schedule
 
 DEADLINE_MS = 900
 """How long an end needs to learn that its link is broken, at most."""
+SLOW_TIMES = 10
+"""How much longer than others a frame may take now and then."""
 
 End = tuple[str, int]
 """A server or a client: what it is, and its number."""
@@ -68,7 +70,7 @@ class SimLink:
         # Now and then one is slow.
         delay = int(random.random() * (network.delay_ms_max + 1))
         if random.random() < 0.02:
-            delay *= 10
+            delay *= SLOW_TIMES
         if network.slow:
             delay *= network.slowness(sender, receiver)
         at = max(schedule.now + delay, self._arrival.get(receiver, 0))

@@ -6,12 +6,14 @@ keep reads back long before it gives up its role (rule Z5).
 
 from msgspec import Struct
 
-from raykeeper.client.limits import MARGIN_MS_MIN
 from raykeeper.zab.ids import Millis
 from raykeeper.zab.settings import Timing
 from raykeeper.znodes.acl import Identity, digest_id
 from raykeeper.znodes.limits import Limits
+from tests.simulation.network import SLOW_TIMES
 
+STEP_MS = 2
+"""How long an event waits for the step of its server, at most."""
 ROOT = Identity("digest", digest_id("root", "simulated"))
 
 
@@ -67,13 +69,14 @@ class TimingPlan(Struct, frozen=True, omit_defaults=True):
 
 def least_sync_ms(delay_ms_max: int, force_ms_max: int) -> int:
     """The shortest patience with which servers on such links and disks bear each other."""
-    return 4 * delay_ms_max + 2 * force_ms_max
+    return (SLOW_TIMES + 6) * delay_ms_max + 2 * force_ms_max
 
 
 def least_session_ms(delay_ms_max: int, touch_ms: int) -> int:
     """The shortest timeout of a session that lives on.
 
-    A third of it passes until the next heartbeat, which waits for the next report to the leader,
-    and for the leader's to its tracker; the confirmation has four links to cross.
+    A third of it passes until the next heartbeat, and within another third it is confirmed: it
+    waits for the next report to the leader, which asks its followers, perhaps behind a round that
+    is under way. That is eight links, one of them slow, and as many servers.
     """
-    return 3 * touch_ms + 8 * delay_ms_max + 2 * MARGIN_MS_MIN
+    return 3 * (touch_ms + (SLOW_TIMES + 4) * delay_ms_max + 8 * STEP_MS)
