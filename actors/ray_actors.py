@@ -81,8 +81,10 @@ def runs_on(node_id: str, pid: int, started: int, place: str, limit_s: float) ->
     pinned = NodeAffinitySchedulingStrategy(node_id, soft=False)
     task = _looking().options(scheduling_strategy=pinned).remote(pid, started, place)
     try:
-        answer: bool | None = ray.get(task, timeout=limit_s)
-    except ray.exceptions.GetTimeoutError:
+        # Not ray.get: in the process of an asyncio actor it warns of a loop that is blocked, in
+        # threads too, and the warning reaches the user's terminal.
+        answer: bool | None = task.future().result(limit_s)
+    except TimeoutError:
         ray.cancel(task)
         raise
     return answer

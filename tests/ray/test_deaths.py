@@ -203,3 +203,5 @@ def test_clients_on_other_nodes_and_on_nodes_that_are_lost() -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.endswith("all is well\n")
+    # A server that asks Ray does not warn the user's terminal of it.
+    assert "blocking ray.get" not in done.stdout + done.stderr
