@@ -10,6 +10,9 @@ SEEDS ?= 1000
 FROM ?= 1
 JOBS ?= 0
 
+# The tests of the files with a clock, a disk, a socket, a thread: `make test` notes what they execute.
+OF_SHELLS := tests/unit/actors tests/unit/client tests/unit/clusters tests/unit/links tests/contract tests/recipes
+
 # The same package with the oldest Ray that pyproject.toml allows.
 OLDEST := .venv-oldest-ray
 OLDEST_RAY := $(shell sed -n 's/^ *"ray>=\([0-9.]*\)",$$/\1/p' pyproject.toml)
@@ -25,7 +28,8 @@ demo: $(READY)  ## Three servers, six workers, two kills: the job ends with the 
 	$(BIN)/raykeeper demo
 
 test: $(READY)  ## The whole test suite: without Ray on all cores, then with two Ray clusters at a time.
-	$(BIN)/python -m pytest -q -n logical --ignore tests/ray
+	$(BIN)/python -m tests.tidy.shell_coverage $(OF_SHELLS)
+	$(BIN)/python -m pytest -q -n logical $(addprefix --ignore=,tests/ray $(OF_SHELLS))
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile tests/ray
 	$(MAKE) test-oldest-ray
 	$(MAKE) test-wheel
