@@ -10,7 +10,7 @@ SEEDS ?= 1000
 FROM ?= 1
 JOBS ?= 0
 
-# The tests of the files with a clock, a disk, a socket, a thread: `make test` notes what they execute.
+# The tests of the files with a clock, a disk, a socket, a thread.
 OF_SHELLS := tests/unit/actors tests/unit/client tests/unit/clusters tests/unit/links tests/contract tests/recipes
 
 # The same package with the oldest Ray that pyproject.toml allows.
@@ -21,15 +21,14 @@ OLDEST_RAY := $(shell sed -n 's/^ *"ray>=\([0-9.]*\)",$$/\1/p' pyproject.toml)
 PYTHON_OLDEST ?=
 PYTHON_NEWEST ?=
 
-.PHONY: demo test test-oldest-ray test-wheel simulate check bench format clean
+.PHONY: demo test test-oldest-ray test-wheel shell-coverage simulate check bench format clean
 .DELETE_ON_ERROR:
 
 demo: $(READY)  ## Three servers, six workers, two kills: the job ends with the right counts.
 	$(BIN)/raykeeper demo
 
 test: $(READY)  ## The whole test suite: without Ray on all cores, then with two Ray clusters at a time.
-	$(BIN)/python -m tests.tidy.shell_coverage $(OF_SHELLS)
-	$(BIN)/python -m pytest -q -n logical $(addprefix --ignore=,tests/ray $(OF_SHELLS))
+	$(BIN)/python -m pytest -q -n logical --ignore tests/ray
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile tests/ray
 	$(MAKE) test-oldest-ray
 	$(MAKE) test-wheel
@@ -50,6 +49,9 @@ check: $(READY)  ## Linter, formatter, types, the rules of the architecture, bra
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/tidy
 	$(BIN)/python -m tests.tidy.pure_coverage
+
+shell-coverage: $(READY)  ## What of the shells the tests without Ray execute, compared with the list of what they do not.
+	$(BIN)/python -m tests.tidy.shell_coverage $(OF_SHELLS)
 
 bench: $(READY)  ## Three pure servers in one thread, with a profile.
 	$(BIN)/python bench/core.py --profile

@@ -1,8 +1,8 @@
 """What of the shells no test without Ray executes: python -m tests.tidy.shell_coverage FOLDER...
 
-`make test` runs the tests of these folders so, on all cores. The functions in which a line was not
-executed are compared with the list in `not_executed.toml`: one that is not in it needs a test, or a
-reason; one that is in it and was executed after all leaves it.
+`make shell-coverage` runs the tests of these folders so, on all cores. The functions in which a
+line was not executed are compared with the list in `not_executed.toml`: one that is not in it needs
+a test, or a reason; one that is in it and was executed after all leaves it.
 """
 
 import ast
