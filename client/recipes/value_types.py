@@ -102,3 +102,6 @@ def _mend(kind: type) -> None:
         for name in ("default", "default_factory"):
             if type(getattr(field, name)) is _MISSING_TYPE:
                 setattr(field, name, dataclasses.MISSING)
+    if "__msgspec_cache__" in vars(kind):  # made before, with the other object as a default
+        with suppress(AttributeError):  # another thread was quicker
+            del kind.__msgspec_cache__  # type: ignore[attr-defined]
