@@ -39,9 +39,7 @@ def decoder_of(kind: Any, classes: Iterable[type], form: Format = "json") -> Dec
     decoder = msgspec.json.Decoder(kind) if form == "json" else msgspec.msgpack.Decoder(kind)
     for each in classes:
         # What msgspec keeps there cannot be pickled, and the class is to be sent to workers still.
-        if "__msgspec_cache__" in vars(each):
-            with suppress(AttributeError):  # another thread was quicker
-                delattr(each, "__msgspec_cache__")
+        _drop_cache(each)
     return decoder
 
 
@@ -102,6 +100,11 @@ def _mend(kind: type) -> None:
         for name in ("default", "default_factory"):
             if type(getattr(field, name)) is _MISSING_TYPE:
                 setattr(field, name, dataclasses.MISSING)
-    if "__msgspec_cache__" in vars(kind):  # made before, with the other object as a default
+    _drop_cache(kind)  # which has the other object as a default
+
+
+def _drop_cache(kind: type) -> None:
+    """Have msgspec look at the class anew."""
+    if "__msgspec_cache__" in vars(kind):
         with suppress(AttributeError):  # another thread was quicker
-            del kind.__msgspec_cache__  # type: ignore[attr-defined]
+            delattr(kind, "__msgspec_cache__")
