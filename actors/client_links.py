@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
-from raykeeper.actors.events import SENT_BYTES, ClientFrameArrived, ClientGone, ClientSent, Event
 from raykeeper.links.contract import RAY_CALLS, Link, LinkEvents, LinkRefused
 from raykeeper.links.processes import Process
+from raykeeper.server.events import SENT_BYTES, ClientFrameArrived, ClientGone, ClientSent, Event
 
 _NUMBER_BITS: Final = 30
 """A billion connections for one incarnation. Incarnations that begin at the time in seconds then

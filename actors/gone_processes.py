@@ -14,8 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final, Protocol
 
 from raykeeper.actors.client_links import ClientLinks
-from raykeeper.actors.events import Event, ProcessGone
 from raykeeper.links.processes import Process
+from raykeeper.server.events import Event, ProcessGone
 
 PAUSES_S: Final = (0.0, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0)
 """Before each question about one process; 2.5 s in all."""

@@ -5,8 +5,8 @@ The core notes plain tuples, which tests can compare; their fields are named her
 
 from typing import Any, Final
 
-from raykeeper.actors import server_notes
 from raykeeper.actors.disk import storage_notes
+from raykeeper.server import server_notes
 from raykeeper.zab import notes
 from raykeeper.zab.effects import Note
 

@@ -13,11 +13,11 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from raykeeper.actors.events import Event, LinkDown, LinkUp, PeerFrame
-from raykeeper.actors.peer_messages import PeerMessage, decode_peer_frame, encode_peer_frame
 from raykeeper.links.contract import Dialer, Link, LinkError, LinkEvents, LinkRefused
 from raykeeper.links.hello import Fence, Hello
 from raykeeper.links.limits import FRAME_BYTES_MAX
+from raykeeper.server.events import Event, LinkDown, LinkUp, PeerFrame
+from raykeeper.server.peer_messages import PeerMessage, decode_peer_frame, encode_peer_frame
 from raykeeper.zab.errors import MALFORMED
 from raykeeper.zab.ids import ServerId
 

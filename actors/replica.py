@@ -21,7 +21,21 @@ from raykeeper.actors.disk.disk_thread import DiskThread
 from raykeeper.actors.disk.opening import open_store
 from raykeeper.actors.disk.storage import Storage, StorageEffect
 from raykeeper.actors.disk.storage_errors import FolderInUse, NoRoom
-from raykeeper.actors.effects import (
+from raykeeper.actors.fate_sharing import share_fate_with_raylet
+from raykeeper.actors.gone_processes import GoneProcesses
+from raykeeper.actors.ray_processes import is_gone
+from raykeeper.actors.replica_config import ReplicaConfig
+from raykeeper.actors.replica_links import CannotListenError, ReplicaLinks
+from raykeeper.actors.replica_log import ReplicaLog
+from raykeeper.actors.replica_status import FAILED, STARTING, ReplicaDescription, ReplicaStatus
+from raykeeper.actors.snapshot_calls import SnapshotCalls
+from raykeeper.actors.tracker_calls import TrackerCalls
+from raykeeper.links.batches import Portion
+from raykeeper.links.contract import LinkUnreachable
+from raykeeper.links.hello import Refusal, encode_hello
+from raykeeper.links.ray_calls import GONE, Answer
+from raykeeper.links.streams import StreamAddress
+from raykeeper.server.effects import (
     CloseClient,
     Effect,
     Restart,
@@ -33,23 +47,9 @@ from raykeeper.actors.effects import (
     SnapshotWrite,
     TrackSessions,
 )
-from raykeeper.actors.events import DiskEvent, Event
-from raykeeper.actors.fate_sharing import share_fate_with_raylet
-from raykeeper.actors.gone_processes import GoneProcesses
-from raykeeper.actors.peer_messages import PeerMessage
-from raykeeper.actors.ray_processes import is_gone
-from raykeeper.actors.replica_config import ReplicaConfig
-from raykeeper.actors.replica_links import CannotListenError, ReplicaLinks
-from raykeeper.actors.replica_log import ReplicaLog
-from raykeeper.actors.replica_status import FAILED, STARTING, ReplicaDescription, ReplicaStatus
-from raykeeper.actors.server import Server
-from raykeeper.actors.snapshot_calls import SnapshotCalls
-from raykeeper.actors.tracker_calls import TrackerCalls
-from raykeeper.links.batches import Portion
-from raykeeper.links.contract import LinkUnreachable
-from raykeeper.links.hello import Refusal, encode_hello
-from raykeeper.links.ray_calls import GONE, Answer
-from raykeeper.links.streams import StreamAddress
+from raykeeper.server.events import DiskEvent, Event
+from raykeeper.server.peer_messages import PeerMessage
+from raykeeper.server.server import Server
 from raykeeper.zab.effects import BreakLink, Note
 from raykeeper.zab.errors import RayKeeperError
 from raykeeper.zab.ids import Millis, Now, ServerId

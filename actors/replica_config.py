@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from raykeeper.actors.disk.identity import Owner
 from raykeeper.actors.disk.storage import StorageLimits
-from raykeeper.actors.server_context import ServerOptions
+from raykeeper.server.server_context import ServerOptions
 from raykeeper.zab.ids import SERVER_ID_MAX, DiskId, Millis, ServerId
 from raykeeper.zab.settings import Settings, Timing
 from raykeeper.znodes.acl import Identity

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 from raykeeper.actors.client_links import ClientLinks
-from raykeeper.actors.events import Event
 from raykeeper.actors.peer_links import PeerLinks
 from raykeeper.actors.replica_config import AUTO, DIRECT, RAY, ReplicaConfig
 from raykeeper.links.auto import AutoDialer
@@ -19,6 +18,7 @@ from raykeeper.links.limits import PEER_PARK_MS, PEER_QUEUE_BYTES_MAX
 from raykeeper.links.moving import MovingAcceptor
 from raykeeper.links.ray_calls import RayCallAcceptor
 from raykeeper.links.streams import StreamAddress, StreamListener
+from raykeeper.server.events import Event
 from raykeeper.zab.errors import RayKeeperError
 from raykeeper.zab.ids import ServerId
 

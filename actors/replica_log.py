@@ -10,10 +10,10 @@ import re
 from logging.handlers import RotatingFileHandler
 from typing import Any, Final
 
-from raykeeper.actors import server_notes
 from raykeeper.actors.disk import storage_notes
 from raykeeper.actors.note_fields import fields_of
 from raykeeper.links.ray_internals import session_log_folder
+from raykeeper.server import server_notes
 from raykeeper.zab import notes
 from raykeeper.zab.effects import Note
 

@@ -9,14 +9,14 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from raykeeper.actors.companion import Companion, in_short
-from raykeeper.actors.effects import (
+from raykeeper.server.effects import (
     SnapshotAbort,
     SnapshotBegin,
     SnapshotEffect,
     SnapshotFinish,
     SnapshotWrite,
 )
-from raykeeper.actors.events import Event, SnapshotCredited, SnapshotFailed, SnapshotWritten
+from raykeeper.server.events import Event, SnapshotCredited, SnapshotFailed, SnapshotWritten
 from raykeeper.zab.ids import Zxid
 
 LOOKUP_S: Final = 10.0

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from raykeeper.actors.companion import Companion, in_short
-from raykeeper.actors.events import Event, SessionsOverdue, TrackerLost
+from raykeeper.server.events import Event, SessionsOverdue, TrackerLost
 from raykeeper.znodes.expiry import SessionReport
 
 CALL_S: Final = 2.0

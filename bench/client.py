@@ -12,10 +12,10 @@ import statistics
 import time
 from random import Random
 
-from raykeeper.client.core import ClientCore
-from raykeeper.client.effects import Complete, SendFrame
-from raykeeper.client.limits import ClientLimits
-from raykeeper.client.outstanding import Ask, Query
+from raykeeper.client.core.core import ClientCore
+from raykeeper.client.core.effects import Complete, SendFrame
+from raykeeper.client.core.limits import ClientLimits
+from raykeeper.client.core.outstanding import Ask, Query
 from raykeeper.zab.ids import Epoch, Millis, ServerId, make_zxid
 from raykeeper.znodes.replies import (
     Connected,

@@ -6,8 +6,8 @@ real link. Nothing here is timed: whoever measures does so around `run`.
 
 from collections.abc import Sequence
 
-from raykeeper.actors.effects import SendClient, SendPeer
-from raykeeper.actors.events import (
+from raykeeper.server.effects import SendClient, SendPeer
+from raykeeper.server.events import (
     SENT_BYTES,
     ClientFrameArrived,
     ClientSent,
@@ -17,10 +17,10 @@ from raykeeper.actors.events import (
     LogSynced,
     PeerFrame,
 )
-from raykeeper.actors.peer_messages import PeerMessage, decode_peer_frame, encode_peer_frame
-from raykeeper.actors.recovered import Recovered
-from raykeeper.actors.server import Server
-from raykeeper.actors.server_context import ServerOptions
+from raykeeper.server.peer_messages import PeerMessage, decode_peer_frame, encode_peer_frame
+from raykeeper.server.recovered import Recovered
+from raykeeper.server.server import Server
+from raykeeper.server.server_context import ServerOptions
 from raykeeper.zab.effects import Append, SaveEpochs
 from raykeeper.zab.ids import FOUNDING, ZERO, Epoch, Millis, Now, ServerId, Zxid
 from raykeeper.zab.settings import Settings, Timing

@@ -41,8 +41,11 @@ from raykeeper.client.access import (
 )
 from raykeeper.client.async_client import AsyncClient
 from raykeeper.client.client import Client
-from raykeeper.client.client_id import ClientId
 from raykeeper.client.connect import connect
+from raykeeper.client.core.client_id import ClientId
+from raykeeper.client.core.results import Quota
+from raykeeper.client.core.states import ClientState
+from raykeeper.client.core.watched_event import Content, EventType, WatchedEvent
 from raykeeper.client.fencing import DurableFencedResource, FencedResource
 from raykeeper.client.recipes.barrier import Barrier
 from raykeeper.client.recipes.configuration import Configuration, LiveConfiguration, Versioned
@@ -79,10 +82,7 @@ from raykeeper.client.recipes.services import (
 from raykeeper.client.recipes.simple_lock import SimpleLock
 from raykeeper.client.recipes.tree_cache import ChildrenCache, TreeCache
 from raykeeper.client.recipes.two_phase_commit import CommitProgress, Decision, TwoPhaseCommit
-from raykeeper.client.results import Quota
-from raykeeper.client.states import ClientState
 from raykeeper.client.transaction import AsyncTransaction, BlockingTransaction
-from raykeeper.client.watched_event import Content, EventType, WatchedEvent
 from raykeeper.client.with_session import with_session
 from raykeeper.znodes.quotas import QuotaLimits
 from raykeeper.znodes.requests import WatchKind

@@ -7,8 +7,8 @@ it has a number, so it uses up nothing and the requests beside it go on.
 from collections.abc import Iterable
 from typing import Literal
 
-from raykeeper.client.client_id import ClientId
-from raykeeper.client.outstanding import Query
+from raykeeper.client.core.client_id import ClientId
+from raykeeper.client.core.outstanding import Query
 from raykeeper.zab.ids import Millis
 from raykeeper.znodes.acl import Acl, Acls, Identity, Permission, normalized
 from raykeeper.znodes.errors import BadArgumentsError, InvalidAclError

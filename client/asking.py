@@ -11,10 +11,9 @@ from msgspec import structs
 from raykeeper.client import arguments
 from raykeeper.client.access import proof_of
 from raykeeper.client.arguments import Consistency
-from raykeeper.client.errors import BadArgumentsError
-from raykeeper.client.outstanding import Ask, Unwatch, Watch
-from raykeeper.client.results import path_and_stat, result_of
-from raykeeper.client.rounds import (
+from raykeeper.client.core.outstanding import Ask, Unwatch, Watch
+from raykeeper.client.core.results import path_and_stat, result_of
+from raykeeper.client.core.rounds import (
     Rounds,
     create_with_parents,
     delete_with_children,
@@ -24,6 +23,7 @@ from raykeeper.client.rounds import (
     set_limits,
     shaped,
 )
+from raykeeper.client.errors import BadArgumentsError
 from raykeeper.znodes.acl import Acl, Acls
 from raykeeper.znodes.paths import QUOTA
 from raykeeper.znodes.quotas import QuotaLimits, limited_by, limits_path, text_of

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from raykeeper.client.asking import Asking
-from raykeeper.client.outstanding import Ask
-from raykeeper.client.results import Quota
-from raykeeper.client.rounds import Rounds
+from raykeeper.client.core.outstanding import Ask
+from raykeeper.client.core.results import Quota
+from raykeeper.client.core.rounds import Rounds
 from raykeeper.znodes.acl import Acl, Identity
 from raykeeper.znodes.quotas import QuotaLimits
 from raykeeper.znodes.requests import ANY_VERSION

@@ -24,11 +24,16 @@ from raykeeper.client import task_end
 from raykeeper.client.arguments import Consistency
 from raykeeper.client.asking import Asking, CreateOptions
 from raykeeper.client.async_access import AsyncAccess
-from raykeeper.client.client_id import ClientId
 from raykeeper.client.clock import clock as client_clock
-from raykeeper.client.core import ClientCore
+from raykeeper.client.core.client_id import ClientId
+from raykeeper.client.core.core import ClientCore
+from raykeeper.client.core.effects import Answer
+from raykeeper.client.core.outstanding import Ask
+from raykeeper.client.core.results import result_of
+from raykeeper.client.core.rounds import Rounds, run_rounds
+from raykeeper.client.core.states import ClientState
+from raykeeper.client.core.watched_event import WatchedEvent
 from raykeeper.client.driver import Driver
-from raykeeper.client.effects import Answer
 from raykeeper.client.errors import KeeperError, WrongContextError
 from raykeeper.client.flows import Bell, Flow, Flows
 from raykeeper.client.offered import OfferedRecipes
@@ -40,14 +45,9 @@ from raykeeper.client.opening import (
     new_core,
     place_of,
 )
-from raykeeper.client.outstanding import Ask
 from raykeeper.client.recipes.recipe import Awaited
-from raykeeper.client.results import result_of
-from raykeeper.client.rounds import Rounds, run_rounds
 from raykeeper.client.running import DriverHost, wait_left
-from raykeeper.client.states import ClientState
 from raykeeper.client.transaction import AsyncTransaction
-from raykeeper.client.watched_event import WatchedEvent
 from raykeeper.links.contract import Dialer
 from raykeeper.links.off_loop import off_loop
 from raykeeper.zab.ids import Millis, ServerId

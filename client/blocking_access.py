@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from concurrent.futures import Future
 
+from raykeeper.client.core.results import Quota
 from raykeeper.client.loop_thread import refuse_running_loop
-from raykeeper.client.results import Quota
 from raykeeper.client.session import Session
 from raykeeper.znodes.acl import Acl, Identity
 from raykeeper.znodes.quotas import QuotaLimits

@@ -1,14 +1,14 @@
 """The part of the blocking client that is about watches that stay, and the removal of watches.
-What they promise: client/watching.py.
+What they promise: client/core/watching.py.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import Future
 
+from raykeeper.client.core.watched_event import WatchedEvent
 from raykeeper.client.loop_thread import refuse_running_loop
 from raykeeper.client.session import Session
-from raykeeper.client.watched_event import WatchedEvent
 from raykeeper.znodes.requests import WatchKind
 
 Watch = Callable[[WatchedEvent], object]

@@ -24,14 +24,14 @@ from raykeeper.client.arguments import Consistency
 from raykeeper.client.asking import CreateOptions
 from raykeeper.client.blocking_access import BlockingAccess
 from raykeeper.client.blocking_watches import BlockingWatches, Watch
-from raykeeper.client.client_id import ClientId
+from raykeeper.client.core.client_id import ClientId
+from raykeeper.client.core.states import ClientState
 from raykeeper.client.errors import ClosedError, KeeperError
 from raykeeper.client.flows import Flow
 from raykeeper.client.loop_thread import refuse_running_loop
 from raykeeper.client.offered import OfferedRecipes
 from raykeeper.client.recipes.recipe import Blocking
 from raykeeper.client.session import Listener, Session
-from raykeeper.client.states import ClientState
 from raykeeper.client.transaction import BlockingTransaction
 from raykeeper.zab.ids import Millis
 from raykeeper.znodes.acl import Acl

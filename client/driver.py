@@ -17,8 +17,8 @@ from functools import partial
 from typing import Final, Protocol, cast
 
 from raykeeper.client.clock import clock as client_clock
-from raykeeper.client.core import ClientCore
-from raykeeper.client.effects import (
+from raykeeper.client.core.core import ClientCore
+from raykeeper.client.core.effects import (
     Answer,
     ChangeState,
     CloseLink,
@@ -35,10 +35,10 @@ from raykeeper.client.effects import (
     SendSearch,
     TakeSearch,
 )
+from raykeeper.client.core.outstanding import Ask, Query
+from raykeeper.client.core.states import ClientState
+from raykeeper.client.core.watched_event import WatchedEvent
 from raykeeper.client.line import Line
-from raykeeper.client.outstanding import Ask, Query
-from raykeeper.client.states import ClientState
-from raykeeper.client.watched_event import WatchedEvent
 from raykeeper.links.contract import Dialer
 from raykeeper.zab.ids import Millis
 from raykeeper.znodes.errors import ConnectionLossError, KeeperError

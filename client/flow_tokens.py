@@ -6,9 +6,9 @@ The invariant of this file: a run goes on once for each step, when all of its re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from raykeeper.client.effects import Answer
+from raykeeper.client.core.effects import Answer
+from raykeeper.client.core.outstanding import Ask
 from raykeeper.client.errors import KeeperError
-from raykeeper.client.outstanding import Ask
 
 if TYPE_CHECKING:
     from raykeeper.client.flows import Host, Run, Together

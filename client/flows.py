@@ -32,12 +32,12 @@ from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from raykeeper.client.effects import Answer
+from raykeeper.client.core.effects import Answer
+from raykeeper.client.core.outstanding import Ask
+from raykeeper.client.core.results import result_of
+from raykeeper.client.core.watched_event import WatchedEvent
 from raykeeper.client.errors import KeeperError, RayKeeperError, WaitTimeoutError
 from raykeeper.client.flow_tokens import AnswerToken, Batch
-from raykeeper.client.outstanding import Ask
-from raykeeper.client.results import result_of
-from raykeeper.client.watched_event import WatchedEvent
 from raykeeper.zab.ids import Millis
 from raykeeper.znodes.errors import NotReadOnlyError
 

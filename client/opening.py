@@ -8,11 +8,11 @@ from msgspec import Struct
 
 from raykeeper.client import arguments
 from raykeeper.client.asking import Asking
-from raykeeper.client.chroot import Chroot
-from raykeeper.client.client_id import ClientId
-from raykeeper.client.core import ClientCore
+from raykeeper.client.core.chroot import Chroot
+from raykeeper.client.core.client_id import ClientId
+from raykeeper.client.core.core import ClientCore
+from raykeeper.client.core.limits import ClientLimits
 from raykeeper.client.errors import BadArgumentsError
-from raykeeper.client.limits import ClientLimits
 from raykeeper.zab.ids import ServerId
 from raykeeper.znodes.acl import Acl, Acls
 from raykeeper.znodes.limits import Limits

@@ -13,11 +13,11 @@ from concurrent.futures import Future, InvalidStateError
 from functools import partial
 from typing import Any, TypeVar
 
+from raykeeper.client.core.effects import Answer
+from raykeeper.client.core.results import result_of
 from raykeeper.client.dispatch import Dispatch
-from raykeeper.client.effects import Answer
 from raykeeper.client.errors import WrongContextError
 from raykeeper.client.loop_thread import in_running_loop
-from raykeeper.client.results import result_of
 
 T = TypeVar("T")
 

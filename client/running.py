@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from raykeeper.client.asking import Asking
+from raykeeper.client.core.outstanding import Ask
 from raykeeper.client.driver import Driver
 from raykeeper.client.flows import Flows
-from raykeeper.client.outstanding import Ask
 from raykeeper.zab.ids import Millis
 
 log = logging.getLogger("raykeeper.client")

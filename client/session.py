@@ -11,21 +11,21 @@ from functools import partial
 from typing import Any, Self, TypeVar, cast
 
 from raykeeper.client.asking import Asking
-from raykeeper.client.client_id import ClientId
 from raykeeper.client.clock import clock as client_clock
-from raykeeper.client.core import ClientCore
+from raykeeper.client.core.client_id import ClientId
+from raykeeper.client.core.core import ClientCore
+from raykeeper.client.core.outstanding import Ask
+from raykeeper.client.core.rounds import Rounds, run_rounds
+from raykeeper.client.core.states import ClientState
+from raykeeper.client.core.watched_event import WatchedEvent
 from raykeeper.client.dispatch import Dispatch
 from raykeeper.client.driver import Driver
 from raykeeper.client.errors import OperationTimeoutError, SessionExpiredError, WrongContextError
 from raykeeper.client.flows import Bell, Flow, Flows, Run
 from raykeeper.client.loop_thread import refuse_running_loop, shared_loop
 from raykeeper.client.opening import SessionOptions, new_asking, new_core
-from raykeeper.client.outstanding import Ask
 from raykeeper.client.reply import Reply
-from raykeeper.client.rounds import Rounds, run_rounds
 from raykeeper.client.running import DriverHost, wait_left
-from raykeeper.client.states import ClientState
-from raykeeper.client.watched_event import WatchedEvent
 from raykeeper.links.contract import Dialer
 from raykeeper.zab.ids import Millis, ServerId
 from raykeeper.znodes.requests import SessionId

@@ -41,11 +41,11 @@ from typing import Any, Final, Literal, Protocol, Self, Unpack
 
 from raykeeper.client import arguments
 from raykeeper.client.asking import Asking, CreateOptions
-from raykeeper.client.effects import Answer
+from raykeeper.client.core.effects import Answer
+from raykeeper.client.core.results import part_of
+from raykeeper.client.core.rounds import Rounds, shaped
 from raykeeper.client.errors import BadArgumentsError
 from raykeeper.client.loop_thread import refuse_running_loop
-from raykeeper.client.results import part_of
-from raykeeper.client.rounds import Rounds, shaped
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes import requests
 from raykeeper.znodes.errors import Code, error_for

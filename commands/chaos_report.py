@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from raykeeper.clusters.chaos.judgement import Judgement
+from raykeeper.chaos.judgement import Judgement
 from raykeeper.commands.consoles import print_table
 from raykeeper.commands.documents import Document
 

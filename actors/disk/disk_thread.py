@@ -10,7 +10,7 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 
 from raykeeper.actors.disk.storage import Storage, StorageEffect
-from raykeeper.actors.events import DiskEvent
+from raykeeper.server.events import DiskEvent
 from raykeeper.zab.effects import Note
 
 

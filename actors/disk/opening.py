@@ -21,7 +21,7 @@ from raykeeper.actors.disk.identity import (
 from raykeeper.actors.disk.repair import repairing
 from raykeeper.actors.disk.storage import Storage, StorageLimits
 from raykeeper.actors.disk.storage_errors import CorruptRecord, NotFormatted
-from raykeeper.actors.recovered import Recovered
+from raykeeper.server.recovered import Recovered
 
 _ALONE = "this is the only voter, so there is nobody to repair it from"
 

@@ -52,8 +52,8 @@ from raykeeper.actors.disk.storage_notes import (
     SNAPSHOT_INVALID,
     SYNC_INTERRUPTED,
 )
-from raykeeper.actors.effects import PublishSnapshot
-from raykeeper.actors.events import (
+from raykeeper.server.effects import PublishSnapshot
+from raykeeper.server.events import (
     DiskEvent,
     EpochsSaved,
     LogRead,
@@ -63,7 +63,7 @@ from raykeeper.actors.events import (
     SnapshotInstalled,
     SnapshotPublished,
 )
-from raykeeper.actors.recovered import Recovered
+from raykeeper.server.recovered import Recovered
 from raykeeper.zab.effects import (
     Append,
     CheckRoom,

@@ -9,10 +9,10 @@ import threading
 from contextlib import suppress
 
 from raykeeper.client.client import Client
+from raykeeper.client.core.states import ClientState
 from raykeeper.client.errors import RayKeeperError
 from raykeeper.client.flows import Flow, Fork, Tell
 from raykeeper.client.recipes.election import Election, Leader
-from raykeeper.client.states import ClientState
 
 Waiting = tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]
 

@@ -11,9 +11,10 @@ there all the time, however old the state of one's own server is; so the first l
 Paper: section 2.4. kazoo: `Barrier`. Curator: `DistributedBarrier`.
 """
 
+from raykeeper.client.core.outstanding import Query
+from raykeeper.client.core.watched_event import EventType
 from raykeeper.client.errors import NodeExistsError, NoNodeError
 from raykeeper.client.flows import Abandoned, Bell, Flow, Wait
-from raykeeper.client.outstanding import Query
 from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
 from raykeeper.client.recipes.steps import (
     checked_root,
@@ -23,7 +24,6 @@ from raykeeper.client.recipes.steps import (
     leave,
     look,
 )
-from raykeeper.client.watched_event import EventType
 from raykeeper.znodes.requests import GetData, WatchKind
 
 

@@ -15,7 +15,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from raykeeper.client.arguments import checked_version
-from raykeeper.client.effects import Answer
+from raykeeper.client.core.effects import Answer
+from raykeeper.client.core.outstanding import Watch
+from raykeeper.client.core.results import part_of
+from raykeeper.client.core.watched_event import EventType
 from raykeeper.client.errors import (
     BadArgumentsError,
     BadVersionError,
@@ -23,7 +26,6 @@ from raykeeper.client.errors import (
     NoNodeError,
 )
 from raykeeper.client.flows import Abandoned, Bell, Flow, Fork, Request, Together, Wait
-from raykeeper.client.outstanding import Watch
 from raykeeper.client.recipes.configuration import NO_VERSION, Kind, Versioned
 from raykeeper.client.recipes.live import Live, OnChange, OnError
 from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
@@ -31,8 +33,6 @@ from raykeeper.client.recipes.replacing import ATTEMPTS_MAX, MISSING, Seen, stil
 from raykeeper.client.recipes.steps import ensure, leave, transact
 from raykeeper.client.recipes.turns import Turns, by_turns
 from raykeeper.client.recipes.value_types import Format
-from raykeeper.client.results import part_of
-from raykeeper.client.watched_event import EventType
 from raykeeper.znodes.paths import parent_of
 from raykeeper.znodes.replies import ResultsRead
 from raykeeper.znodes.requests import (

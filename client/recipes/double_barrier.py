@@ -32,6 +32,8 @@ Paper: section 2.4, "Double Barrier", and Table 3. kazoo: `DoubleBarrier`. Curat
 
 from typing import Any, Literal
 
+from raykeeper.client.core.outstanding import Query
+from raykeeper.client.core.watched_event import EventType
 from raykeeper.client.errors import (
     BadArgumentsError,
     BadVersionError,
@@ -45,7 +47,6 @@ from raykeeper.client.errors import (
     RecipeError,
 )
 from raykeeper.client.flows import Abandoned, Bell, Flow, Wait
-from raykeeper.client.outstanding import Query
 from raykeeper.client.recipes.lock import in_line, number_of
 from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
 from raykeeper.client.recipes.steps import (
@@ -61,7 +62,6 @@ from raykeeper.client.recipes.steps import (
     transact,
     unwatch,
 )
-from raykeeper.client.watched_event import EventType
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes.paths import join
 from raykeeper.znodes.requests import (

@@ -23,6 +23,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from raykeeper.client.core.outstanding import Query
 from raykeeper.client.errors import (
     InvalidValueError,
     LostError,
@@ -30,7 +31,6 @@ from raykeeper.client.errors import (
     RecipeError,
 )
 from raykeeper.client.flows import Abandoned, Bell, Flow, Wait
-from raykeeper.client.outstanding import Query
 from raykeeper.client.recipes.background import Background
 from raykeeper.client.recipes.holding import Held, Holding, keep
 from raykeeper.client.recipes.lock import Contender, before_me, contenders, wait_in_line

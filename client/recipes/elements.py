@@ -15,6 +15,7 @@ Paper: none has a queue; the community's seed does, with its limits. kazoo: `Bas
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from raykeeper.client.core.outstanding import Query
 from raykeeper.client.errors import (
     BadArgumentsError,
     KeeperError,
@@ -24,7 +25,6 @@ from raykeeper.client.errors import (
     RayKeeperError,
 )
 from raykeeper.client.flows import Abandoned, Bell, Flow, Wait
-from raykeeper.client.outstanding import Query
 from raykeeper.client.recipes.lock import before_me, number_of, take_place, wait_in_line
 from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
 from raykeeper.client.recipes.steps import (

@@ -11,11 +11,11 @@ Curator: `CuratorCache`, without polling.
 
 from typing import Any, NamedTuple
 
+from raykeeper.client.core.outstanding import Query, Unwatch, Watch
+from raykeeper.client.core.watched_event import EventType, WatchedEvent
 from raykeeper.client.errors import KeeperError, NoAuthError, NoNodeError
 from raykeeper.client.flows import Bell, Flow, Together
-from raykeeper.client.outstanding import Query, Unwatch, Watch
 from raykeeper.client.recipes.steps import children
-from raykeeper.client.watched_event import EventType, WatchedEvent
 from raykeeper.znodes.paths import join
 from raykeeper.znodes.requests import GetChildren, GetData, WatchKind, WatchMode
 from raykeeper.znodes.stat import Stat

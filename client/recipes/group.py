@@ -19,6 +19,7 @@ from typing import Any, Protocol, TypeVar
 from msgspec import Struct
 
 from raykeeper.client import arguments
+from raykeeper.client.core.outstanding import Query
 from raykeeper.client.errors import (
     BadArgumentsError,
     KeeperError,
@@ -27,7 +28,6 @@ from raykeeper.client.errors import (
     RayKeeperError,
 )
 from raykeeper.client.flows import Abandoned, Bell, Flow, Together, Wait
-from raykeeper.client.outstanding import Query
 from raykeeper.client.recipes.background import Background
 from raykeeper.client.recipes.followed import Entry, Followed, shown
 from raykeeper.client.recipes.holding import Held, keep

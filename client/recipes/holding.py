@@ -14,12 +14,12 @@ import threading
 from types import TracebackType
 from typing import Any, Generic, Protocol, TypeVar
 
+from raykeeper.client.core.watched_event import EventType
 from raykeeper.client.errors import KeeperError, LostError, RayKeeperError, RecipeError
 from raykeeper.client.flows import Abandoned, Bell, Flow, Fork, Request, Wait
 from raykeeper.client.recipes.recipe import Awaited, Blocking, FlowRunner, K, Recipe, operation
 from raykeeper.client.recipes.steps import give_up_after, look, removal, unwatch
 from raykeeper.client.transaction import results_of
-from raykeeper.client.watched_event import EventType
 from raykeeper.zab.ids import Millis, Zxid
 from raykeeper.znodes.requests import Compare, CompareField, Relation, Transaction, WatchKind
 

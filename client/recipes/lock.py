@@ -16,9 +16,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from raykeeper.client.core.outstanding import Query
 from raykeeper.client.errors import LostError, RayKeeperError
 from raykeeper.client.flows import Abandoned, Bell, Flow, Together, Wait
-from raykeeper.client.outstanding import Query
 from raykeeper.client.recipes.holding import Held, Holding, keep
 from raykeeper.client.recipes.recipe import FlowRunner, K, operation
 from raykeeper.client.recipes.steps import (

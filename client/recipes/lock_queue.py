@@ -19,6 +19,7 @@ with a lock path. Elements and bounds: client/recipes/elements.py.
 
 from typing import Any
 
+from raykeeper.client.core.outstanding import Query
 from raykeeper.client.errors import (
     KeeperError,
     LostError,
@@ -27,7 +28,6 @@ from raykeeper.client.errors import (
     RecipeError,
 )
 from raykeeper.client.flows import Flow, Together
-from raykeeper.client.outstanding import Query
 from raykeeper.client.recipes.elements import Element, in_order
 from raykeeper.client.recipes.holding import Held, keep
 from raykeeper.client.recipes.priority_queue import Prioritized

@@ -24,6 +24,7 @@ from contextlib import suppress
 from enum import Enum
 from typing import Any
 
+from raykeeper.client.core.results import path_and_stat
 from raykeeper.client.errors import (
     BadArgumentsError,
     KeeperError,
@@ -46,7 +47,6 @@ from raykeeper.client.recipes.steps import (
     identifier_of,
     transact,
 )
-from raykeeper.client.results import path_and_stat
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes.paths import join
 from raykeeper.znodes.requests import (

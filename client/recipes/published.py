@@ -27,7 +27,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from raykeeper.client.effects import Answer
+from raykeeper.client.core.effects import Answer
+from raykeeper.client.core.outstanding import Query
 from raykeeper.client.errors import (
     BadArgumentsError,
     BadVersionError,
@@ -38,7 +39,6 @@ from raykeeper.client.errors import (
     RayKeeperError,
 )
 from raykeeper.client.flows import Abandoned, Flow, Fork, Request, Together
-from raykeeper.client.outstanding import Query
 from raykeeper.client.recipes.live import Live, OnChange, OnError
 from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
 from raykeeper.client.recipes.replacing import (

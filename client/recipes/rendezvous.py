@@ -25,6 +25,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from raykeeper.client.core.outstanding import Query
 from raykeeper.client.errors import (
     BadArgumentsError,
     BrokenBarrierError,
@@ -36,7 +37,6 @@ from raykeeper.client.errors import (
     RecipeError,
 )
 from raykeeper.client.flows import Abandoned, Flow, Together, Wait
-from raykeeper.client.outstanding import Query
 from raykeeper.client.recipes.holding import Held, Holding, Loss, keep
 from raykeeper.client.recipes.lock import in_line, number_of
 from raykeeper.client.recipes.recipe import FlowRunner, K, operation

@@ -14,9 +14,9 @@ from typing import Final
 
 from msgspec import Struct
 
+from raykeeper.client.core.outstanding import Query
 from raykeeper.client.errors import BadVersionError, NodeExistsError, NoNodeError
 from raykeeper.client.flows import Bell, Flow, Wait
-from raykeeper.client.outstanding import Query
 from raykeeper.client.recipes.steps import create, ensure, transact
 from raykeeper.znodes.paths import parent_of
 from raykeeper.znodes.requests import (

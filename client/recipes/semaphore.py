@@ -23,7 +23,9 @@ kazoo: `Semaphore`. Curator: `InterProcessSemaphoreV2`. Both have a lock in fron
 
 from typing import Any
 
-from raykeeper.client.effects import Answer
+from raykeeper.client.core.effects import Answer
+from raykeeper.client.core.outstanding import Query
+from raykeeper.client.core.watched_event import EventType
 from raykeeper.client.errors import (
     BadArgumentsError,
     BadVersionError,
@@ -33,7 +35,6 @@ from raykeeper.client.errors import (
     RecipeError,
 )
 from raykeeper.client.flows import Abandoned, Bell, Flow, Request, Together, Wait
-from raykeeper.client.outstanding import Query
 from raykeeper.client.recipes.holding import Held, Holding, keep
 from raykeeper.client.recipes.lock import Contender, contenders, in_line
 from raykeeper.client.recipes.recipe import FlowRunner, K, operation
@@ -48,7 +49,6 @@ from raykeeper.client.recipes.steps import (
     transact,
 )
 from raykeeper.client.transaction import results_of
-from raykeeper.client.watched_event import EventType
 from raykeeper.znodes.errors import KeeperError
 from raykeeper.znodes.paths import join
 from raykeeper.znodes.replies import Written

@@ -7,12 +7,12 @@ out, and of one transaction only the last one shows. What is not told with its v
 missed while there was no connection) is read again, and states in between may be passed over then.
 """
 
+from raykeeper.client.core.outstanding import Watch
+from raykeeper.client.core.watched_event import EventType, WatchedEvent
 from raykeeper.client.errors import KeeperError
 from raykeeper.client.flows import Abandoned, Bell, Flow, Wait
-from raykeeper.client.outstanding import Watch
 from raykeeper.client.recipes.replacing import MISSING, Seen, see, still_wanted
 from raykeeper.client.recipes.steps import leave
-from raykeeper.client.watched_event import EventType, WatchedEvent
 from raykeeper.zab.ids import ZERO
 from raykeeper.znodes.requests import WatchKind, WatchMode
 

@@ -13,6 +13,7 @@ Paper: section 2.4, "Simple Locks", with its herd effect.
 
 from typing import Any
 
+from raykeeper.client.core.watched_event import EventType
 from raykeeper.client.errors import LostError, NodeExistsError, RayKeeperError, RecipeError
 from raykeeper.client.flows import Abandoned, Bell, Flow, Now, Wait
 from raykeeper.client.recipes.holding import Held, Holding, keep
@@ -26,7 +27,6 @@ from raykeeper.client.recipes.steps import (
     leave,
     look,
 )
-from raykeeper.client.watched_event import EventType
 from raykeeper.zab.ids import Millis
 from raykeeper.znodes.errors import KeeperError
 from raykeeper.znodes.requests import WatchKind

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from raykeeper.client import arguments
+from raykeeper.client.core.outstanding import Ask, Query, Unwatch
+from raykeeper.client.core.results import path_and_stat
 from raykeeper.client.errors import (
     BadArgumentsError,
     KeeperError,
@@ -12,9 +14,7 @@ from raykeeper.client.errors import (
     NoWatcherError,
 )
 from raykeeper.client.flows import Bell, Flow, GiveUpAfter, Request, Together
-from raykeeper.client.outstanding import Ask, Query, Unwatch
 from raykeeper.client.recipes.recipe import FlowRunner
-from raykeeper.client.results import path_and_stat
 from raykeeper.client.transaction import results_of
 from raykeeper.zab.ids import Millis, Zxid
 from raykeeper.znodes.paths import parent_of

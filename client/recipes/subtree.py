@@ -19,14 +19,14 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from raykeeper.client.effects import Answer
+from raykeeper.client.core.effects import Answer
+from raykeeper.client.core.outstanding import Query, Watch
+from raykeeper.client.core.watched_event import EventType, WatchedEvent
 from raykeeper.client.errors import CacheFullError, KeeperError, NoAuthError, NoNodeError
 from raykeeper.client.flows import Abandoned, Bell, Flow, Together, Wait
-from raykeeper.client.outstanding import Query, Watch
 from raykeeper.client.recipes.copied_tree import CachedZnode, CopiedTree, TreeChange
 from raykeeper.client.recipes.replacing import still_wanted
 from raykeeper.client.recipes.steps import leave
-from raykeeper.client.watched_event import EventType, WatchedEvent
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes.paths import join
 from raykeeper.znodes.replies import ChildrenRead, DataRead

@@ -31,6 +31,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from raykeeper.client.core.outstanding import Ask, Query
+from raykeeper.client.core.results import path_and_stat
 from raykeeper.client.errors import (
     BadArgumentsError,
     InvalidValueError,
@@ -42,7 +44,6 @@ from raykeeper.client.errors import (
     RecipeError,
 )
 from raykeeper.client.flows import Abandoned, Bell, Flow, Now, Request, Together, Wait
-from raykeeper.client.outstanding import Ask, Query
 from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
 from raykeeper.client.recipes.steps import (
     ATTEMPTS_MAX,
@@ -57,7 +58,6 @@ from raykeeper.client.recipes.steps import (
     removal,
     transact,
 )
-from raykeeper.client.results import path_and_stat
 from raykeeper.zab.ids import Millis
 from raykeeper.znodes.paths import join, parent_of
 from raykeeper.znodes.requests import (

@@ -12,8 +12,6 @@ from typing import Any, TypeVar
 
 import pytest
 
-from raykeeper.actors.events import ClientFrameArrived, ClientGone
-from raykeeper.actors.server_context import ServerOptions
 from raykeeper.client.async_client import AsyncClient
 from raykeeper.client.client import Client
 from raykeeper.client.loop_thread import shared_loop
@@ -21,11 +19,13 @@ from raykeeper.client.opening import SessionOptions, checked_default, place_of
 from raykeeper.client.recipes.recipe import Recipe
 from raykeeper.client.session import Session
 from raykeeper.links.contract import LinkEvents
+from raykeeper.server.events import ClientFrameArrived, ClientGone
+from raykeeper.server.server_context import ServerOptions
 from raykeeper.zab.ids import Millis, ServerId
 from raykeeper.znodes.acl import Identity, digest_id
 from raykeeper.znodes.limits import Limits
 from raykeeper.znodes.replies import encode_server_frame
-from tests.unit.actors.one_server import OneServer, Servers
+from tests.unit.server.one_server import OneServer, Servers
 
 UUID = "00000000-0000-4000-8000-000000000000"
 HOST = "10.1.2.3"

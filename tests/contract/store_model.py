@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from raykeeper.actors.recovered import Recovered
+from raykeeper.server.recovered import Recovered
 from raykeeper.zab.effects import (
     Append,
     DiskEffect,

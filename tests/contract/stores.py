@@ -9,9 +9,9 @@ from raykeeper.actors.disk.file_layer import OS_FILES, FileLayer
 from raykeeper.actors.disk.identity import Identity, Owner, format_folder
 from raykeeper.actors.disk.snapshot_files import SnapshotWriter, temp_snapshot_path
 from raykeeper.actors.disk.storage import Storage, StorageEffect, StorageLimits
-from raykeeper.actors.effects import PublishSnapshot
-from raykeeper.actors.events import DiskEvent
-from raykeeper.actors.recovered import Recovered
+from raykeeper.server.effects import PublishSnapshot
+from raykeeper.server.events import DiskEvent
+from raykeeper.server.recovered import Recovered
 from raykeeper.zab.ids import Millis, ServerId
 from tests.contract.faulty_files import FaultyFiles, Loss
 from tests.contract.store_model import Step, WriteSnapshot

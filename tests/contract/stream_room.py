@@ -7,11 +7,11 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from raykeeper.actors.events import ClientFrameArrived, ClientGone
 from raykeeper.client.loop_thread import shared_loop
 from raykeeper.links.contract import Link, LinkEvents
 from raykeeper.links.hello import Hello, client_hello
 from raykeeper.links.streams import StreamAddress, StreamDialer, StreamListener
+from raykeeper.server.events import ClientFrameArrived, ClientGone
 from raykeeper.zab.ids import ServerId
 from tests.contract.client_handles import Room, finish
 

@@ -19,7 +19,7 @@ from raykeeper.actors.disk.repair import DAMAGED_FOLDER
 from raykeeper.actors.disk.storage import Storage
 from raykeeper.actors.disk.storage_errors import CorruptRecord
 from raykeeper.actors.disk.storage_notes import LOG_TAIL_CUT, REPAIRED
-from raykeeper.actors.recovered import Recovered
+from raykeeper.server.recovered import Recovered
 from raykeeper.zab.effects import (
     Append,
     InstallSnapshot,

@@ -16,8 +16,8 @@ from raykeeper.actors.disk.identity import format_folder
 from raykeeper.actors.disk.opening import open_store
 from raykeeper.actors.disk.storage import Storage, StorageLimits
 from raykeeper.actors.disk.storage_errors import NoRoom, StorageError
-from raykeeper.actors.events import DiskEvent, EpochsSaved, LogSynced, LogTruncated, RoomChanged
-from raykeeper.actors.recovered import Recovered
+from raykeeper.server.events import DiskEvent, EpochsSaved, LogSynced, LogTruncated, RoomChanged
+from raykeeper.server.recovered import Recovered
 from raykeeper.zab.effects import (
     Append,
     CheckRoom,

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from raykeeper.actors.effects import PublishSnapshot
-from raykeeper.actors.events import (
+from raykeeper.server.effects import PublishSnapshot
+from raykeeper.server.events import (
     EpochsSaved,
     LogRead,
     LogSynced,

@@ -23,7 +23,6 @@ from raykeeper.actors.disk.log_format import (
 )
 from raykeeper.actors.disk.snapshot_files import SnapshotChunks, SnapshotWriter, read_summary
 from raykeeper.actors.disk.storage_errors import CorruptRecord, StorageError
-from raykeeper.actors.peer_messages import PeerMessage, decode_peer_frame, encode_peer_frame
 from raykeeper.links.hello import (
     LINK_VERSION,
     Hello,
@@ -33,6 +32,7 @@ from raykeeper.links.hello import (
     decode_hello,
     encode_hello,
 )
+from raykeeper.server.peer_messages import PeerMessage, decode_peer_frame, encode_peer_frame
 from raykeeper.zab.errors import MALFORMED
 from raykeeper.zab.ids import ZXID_MAX, Zxid
 from raykeeper.znodes.replies import (

@@ -10,12 +10,12 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raykeeper.actors import server_notes as notes
-from raykeeper.actors.events import ClientFrameArrived, ClientGone
-from raykeeper.client.effects import CloseLink, Complete, Fail
-from raykeeper.client.outstanding import Query
-from raykeeper.client.results import result_of
-from raykeeper.client.states import ClientState
+from raykeeper.client.core.effects import CloseLink, Complete, Fail
+from raykeeper.client.core.outstanding import Query
+from raykeeper.client.core.results import result_of
+from raykeeper.client.core.states import ClientState
+from raykeeper.server import server_notes as notes
+from raykeeper.server.events import ClientFrameArrived, ClientGone
 from raykeeper.zab.errors import MALFORMED
 from raykeeper.zab.ids import ZXID_MAX, Zxid
 from raykeeper.znodes.replies import (
@@ -49,8 +49,8 @@ from tests.fuzz.mutations import hostile_bytes
 from tests.fuzz.near import FROM_CLIENTS, PASSWORD
 from tests.fuzz.samples import values_of
 from tests.model.histories import image
-from tests.unit.actors.one_server import Caller, OneServer, Servers
 from tests.unit.client.wire import Wire
+from tests.unit.server.one_server import Caller, OneServer, Servers
 
 HOSTILE = 666
 

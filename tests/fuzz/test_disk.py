@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raykeeper.actors.disk.storage_errors import StorageError
-from raykeeper.actors.recovered import Recovered
+from raykeeper.server.recovered import Recovered
 from raykeeper.zab.effects import Append, SaveEpochs, Truncate
 from raykeeper.zab.ids import ZERO, Epoch, Zxid, make_zxid
 from tests.contract.faulty_files import FaultyFiles

@@ -16,11 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from raykeeper.actors.events import Event, LinkDown, LinkUp, PeerFrame
 from raykeeper.actors.peer_links import PeerLinks
-from raykeeper.actors.peer_messages import PeerMessage, decode_peer_frame, encode_peer_frame
 from raykeeper.links.contract import LinkEvents
 from raykeeper.links.hello import Fence, peer_hello
+from raykeeper.server.events import Event, LinkDown, LinkUp, PeerFrame
+from raykeeper.server.peer_messages import PeerMessage, decode_peer_frame, encode_peer_frame
 from raykeeper.zab import notes
 from raykeeper.zab.effects import BreakLink, Note, Role
 from raykeeper.zab.errors import MALFORMED
@@ -46,7 +46,7 @@ from tests.fuzz.mutations import hostile_bytes
 from tests.fuzz.near import FROM_PEERS
 from tests.fuzz.samples import values_of
 from tests.fuzz.test_clients import check_state
-from tests.unit.actors.one_server import Servers
+from tests.unit.server.one_server import Servers
 
 CHUNKS = st.sampled_from(snapshot_chunks(State()))
 FIELDS = {**FROM_PEERS, "SnapshotChunk.data": CHUNKS | hostile_bytes(CHUNKS)}

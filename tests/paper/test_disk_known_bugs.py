@@ -14,8 +14,8 @@ import pytest
 
 from raykeeper.actors.disk.identity import format_folder
 from raykeeper.actors.disk.storage_errors import CorruptRecord, StorageError
-from raykeeper.actors.events import EpochsSaved, LogSynced
-from raykeeper.actors.recovered import Recovered
+from raykeeper.server.events import EpochsSaved, LogSynced
+from raykeeper.server.recovered import Recovered
 from raykeeper.zab.effects import (
     Append,
     DiskEffect,

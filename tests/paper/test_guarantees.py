@@ -26,7 +26,7 @@ from raykeeper.znodes.replies import (
     Written,
 )
 from raykeeper.znodes.requests import CreateMode
-from tests.unit.actors.one_server import Caller, Servers
+from tests.unit.server.one_server import Caller, Servers
 
 EPHEMERAL, SEQUENTIAL = CreateMode.EPHEMERAL, CreateMode.SEQUENTIAL
 

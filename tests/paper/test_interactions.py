@@ -4,9 +4,9 @@ Paper: Hunt, Konar, Junqueira, Reed, "ZooKeeper: Wait-free coordination for Inte
 systems" (USENIX ATC 2010), section 4; the fuzzy snapshot of 4.3 is in `test_fuzzy_snapshot.py`.
 """
 
-from raykeeper.actors.effects import SendPeer
-from raykeeper.actors.peer_messages import ForwardWrites
-from raykeeper.actors.server_context import ServerOptions
+from raykeeper.server.effects import SendPeer
+from raykeeper.server.peer_messages import ForwardWrites
+from raykeeper.server.server_context import ServerOptions
 from raykeeper.zab.effects import Append
 from raykeeper.zab.ids import Millis, Zxid
 from raykeeper.zab.messages import Ack, Commit, Proposals
@@ -23,7 +23,7 @@ from raykeeper.znodes.replies import (
 )
 from raykeeper.znodes.requests import CreateMode
 from raykeeper.znodes.txns import DataSet, Refused, decode_txn
-from tests.unit.actors.one_server import Caller, OneServer, Servers
+from tests.unit.server.one_server import Caller, OneServer, Servers
 
 
 def three(clients: int = 2) -> tuple[Servers, list[Caller]]:

@@ -10,7 +10,7 @@ from raykeeper.zab.ids import FOUNDING, Epoch
 from raykeeper.zab.settings import Settings
 from raykeeper.znodes.replies import Connected, DataRead, Item, Written
 from tests.simulation.disk import SimDisk
-from tests.unit.actors.one_server import Caller, Servers
+from tests.unit.server.one_server import Caller, Servers
 
 
 def codes(items: list[Item]) -> list[int]:

@@ -5,9 +5,9 @@ Server 3 leads, all else being equal; what is held on a wire stands for a slow n
 
 import pytest
 
-from raykeeper.actors.events import ClientFrameArrived, LinkDown, PeerFrame
-from raykeeper.actors.peer_messages import decode_peer_frame
-from raykeeper.actors.server_context import ServerOptions
+from raykeeper.server.events import ClientFrameArrived, LinkDown, PeerFrame
+from raykeeper.server.peer_messages import decode_peer_frame
+from raykeeper.server.server_context import ServerOptions
 from raykeeper.zab import notes
 from raykeeper.zab.effects import Append, InstallSnapshot, Role
 from raykeeper.zab.ids import Millis, ServerId, Zxid, epoch_of
@@ -27,7 +27,7 @@ from raykeeper.znodes.replies import (
 from raykeeper.znodes.requests import CreateMode, Request
 from raykeeper.znodes.state import State
 from raykeeper.znodes.txns import Refused, decode_txn
-from tests.unit.actors.one_server import Caller, OneServer, Servers
+from tests.unit.server.one_server import Caller, OneServer, Servers
 
 EPHEMERAL, SEQUENTIAL = CreateMode.EPHEMERAL, CreateMode.SEQUENTIAL
 NO_DIFF = WindowLimits(txns_max=1, read_log_bytes_max=1)

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from raykeeper.actors.events import ClientGone
-from raykeeper.client.effects import SendFrame
-from raykeeper.client.outstanding import Query
+from raykeeper.client.core.effects import SendFrame
+from raykeeper.client.core.outstanding import Query
+from raykeeper.server.events import ClientGone
 from raykeeper.zab.ids import Millis, Zxid
 from raykeeper.znodes.limits import WATCHES_MAX
 from raykeeper.znodes.replies import (
@@ -30,8 +30,8 @@ from raykeeper.znodes.requests import (
     WatchMode,
     decode_client_frame,
 )
-from tests.unit.actors.one_server import Caller, Servers
 from tests.unit.client.wire import SESSION, S, Wire, Z
+from tests.unit.server.one_server import Caller, Servers
 
 CHANGED, CREATED = EventType.CHANGED, EventType.CREATED
 DELETED, CHILD = EventType.DELETED, EventType.CHILD

@@ -16,14 +16,14 @@ import psutil
 import ray
 from msgspec import Struct
 
+from raykeeper.chaos.crowd import Crowd
+from raykeeper.chaos.history import read_history
+from raykeeper.chaos.judgement import Judgement, judge
+from raykeeper.chaos.load import LoadSettings
+from raykeeper.chaos.plan import KINDS, Deed, Fault, FaultKind, Victim
+from raykeeper.chaos.round import Round
+from raykeeper.chaos.victims import Victims
 from raykeeper.clusters import Ensemble, launch
-from raykeeper.clusters.chaos.crowd import Crowd
-from raykeeper.clusters.chaos.history import read_history
-from raykeeper.clusters.chaos.judgement import Judgement, judge
-from raykeeper.clusters.chaos.load import LoadSettings
-from raykeeper.clusters.chaos.plan import KINDS, Deed, Fault, FaultKind, Victim
-from raykeeper.clusters.chaos.round import Round
-from raykeeper.clusters.chaos.victims import Victims
 from tests.ray.stale_reader import read_from_a_deposed_leader
 from tests.ray.three_nodes import Nodes, alive, eventually
 

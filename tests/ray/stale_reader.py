@@ -15,14 +15,14 @@ from pathlib import Path
 import psutil
 
 from raykeeper.actors.ray_actors import find_replica
+from raykeeper.chaos.history import HistoryFile, Ok, Read, ReadKind, Result
+from raykeeper.chaos.recorded_session import RecordedSession
+from raykeeper.chaos.victims import server_pid
 from raykeeper.client import Client
 from raykeeper.client.ensembles import find_servers
 from raykeeper.client.opening import SessionOptions
 from raykeeper.client.session import Session
 from raykeeper.clusters import Ensemble
-from raykeeper.clusters.chaos.history import HistoryFile, Ok, Read, ReadKind, Result
-from raykeeper.clusters.chaos.recorded_session import RecordedSession
-from raykeeper.clusters.chaos.victims import server_pid
 from raykeeper.links.hello import client_hello
 from raykeeper.links.ray_calls import RayCallDialer
 from raykeeper.zab.ids import ServerId

@@ -10,10 +10,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from raykeeper.clusters.chaos.plan import KINDS
+from raykeeper.chaos.plan import KINDS
 from tests.ray.chaos_nodes import PROGRESS, Verdict
 from tests.ray.test_nodes import SETTINGS
-from tests.unit.clusters.chaos.story import A, B, Story, X
+from tests.unit.chaos.story import A, B, Story, X
 
 ROOT = Path(__file__).parents[2]
 

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 import pytest
 
 from raykeeper.client import AsyncClient, connect
+from raykeeper.client.core.states import ClientState
+from raykeeper.client.core.watched_event import WatchedEvent
 from raykeeper.client.errors import NotReadOnlyError
-from raykeeper.client.states import ClientState
-from raykeeper.client.watched_event import WatchedEvent
 from raykeeper.clusters import Ensemble
 from tests.ray.conftest import Launch, all_serve, eventually
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from raykeeper.client.outstanding import Ask
+from raykeeper.client.core.outstanding import Ask
 from raykeeper.client.recipes.steps import children, look
 from tests.recipes.stage import Member, Outcome
 

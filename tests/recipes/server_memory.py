@@ -1,6 +1,6 @@
 """What the servers of a stage keep for its members: the watches, and the history of changes."""
 
-from raykeeper.actors.server_context import ServerContext
+from raykeeper.server.server_context import ServerContext
 from tests.recipes.stage import Stage
 
 

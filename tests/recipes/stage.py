@@ -10,11 +10,9 @@ from itertools import count
 from random import Random
 from typing import Any
 
-from raykeeper.actors.events import ClientFrameArrived, ClientGone
-from raykeeper.actors.server_context import ServerOptions
-from raykeeper.client.chroot import Chroot
-from raykeeper.client.core import ClientCore
-from raykeeper.client.effects import (
+from raykeeper.client.core.chroot import Chroot
+from raykeeper.client.core.core import ClientCore
+from raykeeper.client.core.effects import (
     ChangeState,
     CloseLink,
     Complete,
@@ -23,16 +21,18 @@ from raykeeper.client.effects import (
     Late,
     OpenLink,
 )
-from raykeeper.client.effects import SendFrame as Send
+from raykeeper.client.core.effects import SendFrame as Send
+from raykeeper.client.core.limits import ClientLimits
+from raykeeper.client.core.outstanding import Ask, Query
+from raykeeper.client.core.states import ClientState
 from raykeeper.client.flows import Bell, Flow, Flows, Run
-from raykeeper.client.limits import ClientLimits
 from raykeeper.client.offered import OfferedRecipes
-from raykeeper.client.outstanding import Ask, Query
 from raykeeper.client.recipes.recipe import Blocking
-from raykeeper.client.states import ClientState
+from raykeeper.server.events import ClientFrameArrived, ClientGone
+from raykeeper.server.server_context import ServerOptions
 from raykeeper.zab.ids import Millis, ServerId
 from raykeeper.znodes.replies import encode_server_frame
-from tests.unit.actors.one_server import OneServer, Servers
+from tests.unit.server.one_server import OneServer, Servers
 
 STEP_MS = 50
 

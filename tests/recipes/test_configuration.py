@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from raykeeper.client.core.outstanding import Query, Unwatch
 from raykeeper.client.errors import InvalidValueError, SessionExpiredError
-from raykeeper.client.outstanding import Query, Unwatch
 from raykeeper.client.recipes.configuration import NO_VERSION, Configuration, LiveConfiguration
 from raykeeper.client.recipes.recipe import Blocking
 from raykeeper.client.recipes.replacing import ATTEMPTS_MAX

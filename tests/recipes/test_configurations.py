@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from raykeeper.client.core.outstanding import Unwatch
 from raykeeper.client.errors import InvalidValueError, SessionExpiredError
-from raykeeper.client.outstanding import Unwatch
 from raykeeper.client.recipes.configuration import NO_VERSION
 from raykeeper.client.recipes.configurations import PATHS_MAX, Configurations
 from raykeeper.client.recipes.recipe import Blocking

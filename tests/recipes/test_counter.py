@@ -2,8 +2,8 @@
 
 import pytest
 
+from raykeeper.client.core.outstanding import Query
 from raykeeper.client.errors import InvalidValueError, SessionExpiredError
-from raykeeper.client.outstanding import Query
 from raykeeper.client.recipes.counter import DIGITS_MAX
 from raykeeper.client.recipes.replacing import ATTEMPTS_MAX
 from raykeeper.znodes.errors import BadArgumentsError, BadVersionError

@@ -7,8 +7,8 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from raykeeper.client.core.outstanding import Unwatch
 from raykeeper.client.errors import KeeperError
-from raykeeper.client.outstanding import Unwatch
 from raykeeper.znodes.requests import Create, Delete, SetData, Transaction, WatchKind
 from tests.recipes.server_memory import forget
 from tests.recipes.stage import Member, Stage

@@ -2,8 +2,8 @@
 
 import pytest
 
+from raykeeper.client.core.outstanding import Unwatch
 from raykeeper.client.errors import LostError, SessionExpiredError, WaitTimeoutError
-from raykeeper.client.outstanding import Unwatch
 from raykeeper.client.recipes.group import GroupChange
 from raykeeper.client.recipes.steps import children
 from raykeeper.znodes.errors import BadArgumentsError

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
+from raykeeper.client.core.states import ClientState
 from raykeeper.client.errors import (
     ConnectionLossError,
     LostError,
     SessionExpiredError,
     WaitTimeoutError,
 )
-from raykeeper.client.states import ClientState
 from tests.recipes.giving_up import places, watches
 from tests.recipes.stage import Member, Outcome, Stage
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from raykeeper.client.core.outstanding import Query, Unwatch
 from raykeeper.client.errors import (
     InvalidValueError,
     LostError,
     SessionExpiredError,
 )
-from raykeeper.client.outstanding import Query, Unwatch
 from raykeeper.client.recipes.published import OPS_AT_ONCE, Edition
 from raykeeper.client.recipes.steps import children
 from raykeeper.znodes.acl import Acl, Permission

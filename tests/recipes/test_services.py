@@ -5,12 +5,12 @@ from random import Random
 import pytest
 from msgspec import Struct
 
+from raykeeper.client.core.states import ClientState
+from raykeeper.client.core.watched_event import EventType, WatchedEvent
 from raykeeper.client.errors import ClosedError, LostError, WaitTimeoutError
 from raykeeper.client.recipes.picking import Instance, RandomPick
 from raykeeper.client.recipes.services import ServiceChange
 from raykeeper.client.recipes.steps import children
-from raykeeper.client.states import ClientState
-from raykeeper.client.watched_event import EventType, WatchedEvent
 from raykeeper.zab.ids import ZERO
 from raykeeper.znodes.errors import BadArgumentsError
 from raykeeper.znodes.requests import Create, Delete, SetData

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
+from raykeeper.client.core.outstanding import Query, Unwatch
 from raykeeper.client.errors import (
     CacheFullError,
     NoAuthError,
     RecipeError,
     SessionExpiredError,
 )
-from raykeeper.client.outstanding import Query, Unwatch
 from raykeeper.client.recipes.steps import create
 from raykeeper.znodes.acl import Acl, Permission
 from raykeeper.znodes.requests import (

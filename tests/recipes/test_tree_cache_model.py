@@ -8,10 +8,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from raykeeper.client.chroot import Chroot
+from raykeeper.client.core.chroot import Chroot
+from raykeeper.client.core.limits import ClientLimits
+from raykeeper.client.core.outstanding import Ask
 from raykeeper.client.errors import KeeperError
-from raykeeper.client.limits import ClientLimits
-from raykeeper.client.outstanding import Ask
 from raykeeper.zab.ids import Millis, ServerId
 from raykeeper.znodes.requests import Create, Delete, SetData, Transaction
 from tests.recipes.cache_watcher import Watcher, truth

@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from raykeeper.client.core.outstanding import Query
 from raykeeper.client.errors import InvalidValueError
-from raykeeper.client.outstanding import Query
 from raykeeper.client.recipes.configuration import NO_VERSION
 from raykeeper.client.recipes.value_types import Format
 from raykeeper.znodes.requests import Delete, GetData

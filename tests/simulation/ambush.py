@@ -10,7 +10,7 @@ campaign one ambush waits at a time, in turn.
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from raykeeper.actors.effects import SendPeer
+from raykeeper.server.effects import SendPeer
 from raykeeper.zab.effects import Role
 from tests.simulation.node import Node
 from tests.simulation.plan import Fault

@@ -8,8 +8,8 @@ import signal
 
 import pytest
 
-from raykeeper.actors.connection import Connection
-from raykeeper.actors.connections import Connections
+from raykeeper.server.connection import Connection
+from raykeeper.server.connections import Connections
 from raykeeper.znodes.requests import Write
 
 WORDS = "no convergence in N ms"

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from raykeeper.client.client_id import ClientId
-from raykeeper.client.core import ClientCore
-from raykeeper.client.effects import (
+from raykeeper.client.core.client_id import ClientId
+from raykeeper.client.core.core import ClientCore
+from raykeeper.client.core.effects import (
     Answer,
     ChangeState,
     CloseLink,
@@ -21,9 +21,9 @@ from raykeeper.client.effects import (
     SendSearch,
     TakeSearch,
 )
-from raykeeper.client.limits import ClientLimits
-from raykeeper.client.outstanding import Ask
-from raykeeper.client.states import ClientState
+from raykeeper.client.core.limits import ClientLimits
+from raykeeper.client.core.outstanding import Ask
+from raykeeper.client.core.states import ClientState
 from raykeeper.zab.ids import Millis, ServerId
 from raykeeper.znodes.errors import KeeperError
 from raykeeper.znodes.replies import EventType

@@ -3,10 +3,10 @@
 from collections import Counter
 from typing import Final
 
-from raykeeper.client.effects import Answer
-from raykeeper.client.outstanding import Ask, Query, Unwatch, Watch
-from raykeeper.client.states import ClientState
-from raykeeper.client.watched_event import EventType, WatchedEvent
+from raykeeper.client.core.effects import Answer
+from raykeeper.client.core.outstanding import Ask, Query, Unwatch, Watch
+from raykeeper.client.core.states import ClientState
+from raykeeper.client.core.watched_event import EventType, WatchedEvent
 from raykeeper.zab.ids import show_zxid
 from raykeeper.znodes.errors import Code, KeeperError
 from raykeeper.znodes.replies import (

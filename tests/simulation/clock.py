@@ -1,6 +1,6 @@
 """The clocks of one machine: monotonic time runs a little fast or slow, wall time may jump."""
 
-from raykeeper.client.limits import MARGIN_DIVISOR
+from raykeeper.client.core.limits import MARGIN_DIVISOR
 from raykeeper.zab.ids import Millis, Now
 from tests.simulation.schedule import WALL_AT_START, Schedule
 

@@ -7,14 +7,15 @@ as its loss. They are processes of their own: they live on when their server die
 from collections import deque
 from collections.abc import Callable
 
-from raykeeper.actors.effects import (
+from raykeeper.actors.tracker_calls import WAITING_MAX
+from raykeeper.server.effects import (
     SnapshotAbort,
     SnapshotBegin,
     SnapshotEffect,
     SnapshotFinish,
     SnapshotWrite,
 )
-from raykeeper.actors.events import (
+from raykeeper.server.events import (
     Event,
     SessionsOverdue,
     SnapshotCredited,
@@ -22,7 +23,6 @@ from raykeeper.actors.events import (
     SnapshotWritten,
     TrackerLost,
 )
-from raykeeper.actors.tracker_calls import WAITING_MAX
 from raykeeper.zab.ids import ZERO, Zxid
 from raykeeper.znodes.expiry import Expiry, SessionReport
 from tests.simulation.checks.overdue import new_awake

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from raykeeper.actors.effects import PublishSnapshot
-from raykeeper.actors.events import (
+from raykeeper.server.effects import PublishSnapshot
+from raykeeper.server.events import (
     DiskEvent,
     EpochsSaved,
     LogRead,
@@ -24,7 +24,7 @@ from raykeeper.actors.events import (
     SnapshotInstalled,
     SnapshotPublished,
 )
-from raykeeper.actors.recovered import Recovered
+from raykeeper.server.recovered import Recovered
 from raykeeper.zab.effects import (
     Append,
     CheckRoom,

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from raykeeper.actors.effects import (
+from raykeeper.links.hello import Fence, peer_hello
+from raykeeper.server.effects import (
     CloseClient,
     PublishSnapshot,
     Restart,
@@ -11,7 +12,7 @@ from raykeeper.actors.effects import (
     SendPeer,
     TrackSessions,
 )
-from raykeeper.actors.events import (
+from raykeeper.server.events import (
     ClientFrameArrived,
     ClientGone,
     ClientSent,
@@ -22,16 +23,15 @@ from raykeeper.actors.events import (
     ProcessGone,
     RoomChanged,
 )
-from raykeeper.actors.peer_messages import (
+from raykeeper.server.peer_messages import (
     PeerMessage,
     Touches,
     TouchesConfirmed,
     decode_peer_frame,
     encode_peer_frame,
 )
-from raykeeper.actors.server import Server
-from raykeeper.actors.server_context import ServerOptions
-from raykeeper.links.hello import Fence, peer_hello
+from raykeeper.server.server import Server
+from raykeeper.server.server_context import ServerOptions
 from raykeeper.zab.effects import (
     Append,
     BreakLink,

@@ -12,7 +12,7 @@ from random import Random
 from msgspec import Struct
 from msgspec.structs import replace
 
-from raykeeper.actors.server_context import ServerOptions
+from raykeeper.server.server_context import ServerOptions
 from raykeeper.zab.ids import COUNTER_BITS
 from tests.simulation.clock import DRIFT_PPM_MAX
 from tests.simulation.network import DEADLINE_MS

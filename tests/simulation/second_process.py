@@ -6,7 +6,7 @@ says that it is that server: the newer incarnation must win, and stay. Who has t
 of disks, not of processes (rule D3).
 """
 
-from raykeeper.actors.peer_messages import Touches, TouchesConfirmed
+from raykeeper.server.peer_messages import Touches, TouchesConfirmed
 from raykeeper.zab.effects import Append, Note
 from raykeeper.zab.ids import ServerId
 from tests.simulation.checks import Checks

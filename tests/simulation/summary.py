@@ -14,8 +14,8 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from raykeeper.actors import server_notes
 from raykeeper.actors.disk import storage_notes
+from raykeeper.server import server_notes
 from raykeeper.zab import notes
 from tests.simulation import client_log
 from tests.simulation.attempt import Failure, Outcome

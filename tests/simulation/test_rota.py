@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from raykeeper.actors.adoption import Adoption
-from raykeeper.actors.server_notes import SNAPSHOT_ADOPTED
+from raykeeper.server.adoption import Adoption
+from raykeeper.server.server_notes import SNAPSHOT_ADOPTED
 from raykeeper.zab.effects import AdoptSnapshot
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes.missed import Missed

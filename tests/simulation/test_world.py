@@ -6,8 +6,8 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from raykeeper.actors.events import LogSynced, RoomChanged
 from raykeeper.clusters.config import make_config
+from raykeeper.server.events import LogSynced, RoomChanged
 from raykeeper.zab.effects import Append, SaveEpochs, VoteGranted
 from raykeeper.zab.ids import FOUNDING, ZERO, Epoch, ServerId, Zxid, make_zxid
 from raykeeper.zab.looking import Looking

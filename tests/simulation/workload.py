@@ -7,8 +7,8 @@ ephemerals are; the others come and go.
 from collections.abc import Callable
 from random import Random
 
-from raykeeper.client.effects import Answer
-from raykeeper.client.outstanding import Ask, Query
+from raykeeper.client.core.effects import Answer
+from raykeeper.client.core.outstanding import Ask, Query
 from raykeeper.zab.ids import Millis
 from raykeeper.znodes.replies import ChildrenRead, DataRead, Written
 from raykeeper.znodes.requests import (

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from msgspec import Struct
 
-from raykeeper.actors.server_notes import COUNTER_EXHAUSTED
+from raykeeper.server.server_notes import COUNTER_EXHAUSTED
 from raykeeper.zab import ids, leader_broadcast, window
 from raykeeper.zab.ids import Millis, ServerId, show_zxid
 from tests.simulation.checks import Checks

@@ -9,7 +9,7 @@ from coverage import Coverage
 
 FOLDER: Final = "SHELL_COVERAGE"
 """The environment variable that says where the notes go."""
-ROOMS: Final = ("actors", "links", "client", "clusters")
+ROOMS: Final = ("actors", "chaos", "links", "client", "clusters")
 
 
 def _started() -> Coverage:

@@ -4,8 +4,9 @@ import ast
 import re
 from pathlib import Path
 
+from tests.tidy.test_tidy import ROOMS
+
 ROOT = Path(__file__).parents[2]
-ROOMS = ("actors", "bench", "client", "clusters", "commands", "links", "zab", "znodes")
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 TEST_NAME = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 PROMISE = re.compile(r'(?<=")([A-Z][A-Za-z]+)(?=: )')

@@ -12,7 +12,10 @@ import pytest
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("actors", "bench", "client", "clusters", "commands", "links", "zab", "znodes")
+ROOMS = (
+    *("actors", "bench", "chaos", "client", "clusters", "commands", "links", "server"),
+    *("zab", "znodes"),
+)
 LINES_MAX, FUNCTION_LINES_MAX = 500, 60
 VAGUE = {"common", "helper", "helpers", "manager", "managers", "misc", "util", "utils"}
 
@@ -45,42 +48,20 @@ PURE_STDLIB = [
     ),
     *("typing", "weakref", "zlib"),
 ]
-SERVER = (
-    *("adoption", "answers", "connection", "connections", "departures", "digests", "effects"),
-    *("events", "slow_requests"),
-    *("leader_contact", "leading", "mortals", "outgoing", "peer_messages", "read_only"),
-    *("recovered", "server", "server_context", "server_notes", "server_stats", "tree_streams"),
-)
-CLIENT_CORE = (
-    *("chroot", "client_id", "core", "effects", "endings", "joining", "limits", "liveness"),
-    *("outstanding", "results", "rotation", "rounds", "search", "states", "watched_event"),
-    "watchers",
-    "watching",
-)
 PURE = {
     "zab/*": [*CORE, "raykeeper.zab"],
     "znodes/*": [*CORE, "raykeeper.znodes"],
-    **{
-        f"actors/{part}.py": [
-            *(*CORE, "raykeeper.zab", "raykeeper.znodes"),
-            *(f"raykeeper.actors.{part}" for part in SERVER),
-        ]
-        for part in SERVER
-    },
-    **{
-        f"client/{part}.py": [
-            *(*CORE, "raykeeper.znodes", "raykeeper.links.limits"),
-            *(f"raykeeper.client.{part}" for part in CLIENT_CORE),
-        ]
-        for part in CLIENT_CORE
-    },
+    "server/*": [*CORE, "raykeeper.zab", "raykeeper.znodes", "raykeeper.server"],
+    "client/core/*": [
+        *(*CORE, "raykeeper.znodes", "raykeeper.links.limits", "raykeeper.client.core"),
+    ],
 }
 SHELLS = {
     "links/ray_calls.py": [*CORE, "raykeeper.links", "ray"],
     "links/ray_internals.py": [*CORE, "ray"],
     "links/*": [*CORE, "raykeeper.links"],
     "actors/*": [
-        *(f"raykeeper.{room}" for room in ("zab", "znodes", "links", "actors")),
+        *(f"raykeeper.{room}" for room in ("zab", "znodes", "server", "links", "actors")),
         *("msgspec", "psutil", "ray"),
     ],
     "client/*": [
@@ -91,6 +72,7 @@ SHELLS = {
         *("raykeeper", "msgspec", "psutil", "ray", "rich", "typer"),
         *("grpc", "kazoo", "matplotlib", "uvloop"),
     ],
+    "chaos/*": ["raykeeper", "msgspec", "psutil", "ray", "rich", "yaml"],
     "clusters/*": ["raykeeper", "msgspec", "psutil", "ray", "rich", "yaml"],
     "commands/*": ["raykeeper", "msgspec", "ray", "rich", "typer"],
 }
@@ -243,10 +225,10 @@ def test_everything_else_keeps_the_sizes() -> None:
         (imports, "znodes/a.py", "import raykeeper.zabel"),
         (imports, "links/frames.py", "import ray"),
         (imports, "links/ray_calls.py", "from raykeeper.znodes.stat import Stat"),
-        (imports, "actors/server.py", "import logging"),
-        (imports, "actors/server.py", "from raykeeper.actors.disk.storage import Storage"),
+        (imports, "server/server.py", "import logging"),
+        (imports, "server/server.py", "from raykeeper.actors.disk.storage import Storage"),
         (imports, "actors/replica.py", "import raykeeper.clusters"),
-        (imports, "client/core.py", "import threading"),
+        (imports, "client/core/core.py", "import threading"),
         (imports, "client/handle.py", "import ray"),
         (imports, "client/handle.py", "from ray.exceptions import RayActorError"),
         (imports, "client/handle.py", "import raykeeper.actors.replica"),
@@ -255,8 +237,8 @@ def test_everything_else_keeps_the_sizes() -> None:
         (purity, "zab/a.py", "x = 1.5"),
         (purity, "znodes/a.py", "x = 1 / 2"),
         (purity, "znodes/a.py", "for x in set(y): pass"),
-        (purity, "actors/server.py", "x = [y for y in {1, 2}]"),
-        (purity, "actors/server.py", "async def f(): pass"),
+        (purity, "server/server.py", "x = [y for y in {1, 2}]"),
+        (purity, "server/server.py", "async def f(): pass"),
         (sizes, "zab/a.py", "x = 1\n" * 501),
         (sizes, "zab/a.py", "def f():\n" + "    x = 1\n" * 60),
         (sizes, "links/utils.py", ""),
@@ -302,21 +284,12 @@ def test_what_is_imported_is_installed() -> None:
 
 
 def test_packages_are_the_folders() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
-    tops = sorted([*ROOMS, "examples"])
-    sources = [*SOURCES, *(ROOT / "examples").rglob("*.py")]
-    folders = sorted({p.parent.relative_to(ROOT).as_posix() for p in sources})
-    packages = ["raykeeper", *(f"raykeeper.{folder.replace('/', '.')}" for folder in folders)]
-    packages.append("raykeeper.docs")  # without code; the demo counts its words
-    assert sorted(project["setuptools"]["packages"]) == sorted(packages)
-    mapped = {"raykeeper": "raykeeper", **{f"raykeeper.{top}": top for top in (*tops, "docs")}}
-    assert project["setuptools"]["package-dir"] == mapped
-    assert project["mypy"]["packages"] == [f"raykeeper.{top}" for top in tops]
-    links = {p.name: p.readlink().as_posix() for p in (ROOT / "typings/raykeeper").iterdir()}
-    top = {
-        file.name: f"../../raykeeper/{file.name}"
-        for file in (ROOT / "raykeeper").glob("*.*")
-        if file.name != "ray-config.yaml"
+    """One symlink for each folder makes it a package: in a checkout, a wheel, mypy and editors."""
+    links = {
+        p.name: p.readlink().as_posix() for p in (ROOT / "raykeeper").iterdir() if p.is_symlink()
     }
-    assert set(top) == {"__init__.py", "py.typed"}
-    assert links == {**{folder: f"../../{folder}" for folder in tops}, **top}
+    folders = sorted([*ROOMS, "docs", "examples"])
+    assert links == {name: f"../{name}" for name in (*folders, "ray-config.yaml")}
+    for room in (*ROOMS, "examples"):
+        packages = {p.parent for p in (ROOT / room).rglob("*.py")}
+        assert [p for p in sorted(packages) if not (p / "__init__.py").exists()] == []

@@ -9,7 +9,7 @@ from random import Random
 
 from msgspec.structs import replace
 
-from raykeeper.client.outstanding import Ask, Query
+from raykeeper.client.core.outstanding import Ask, Query
 from raykeeper.znodes.requests import Sync
 from tests.simulation.asks.guarded import Guarded
 from tests.simulation.asks.inquiries import Inquiries

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
-from raykeeper.client.outstanding import Ask, Query
+from raykeeper.client.core.outstanding import Ask, Query
 from raykeeper.znodes.acl import Acl, Permission, digest_id
 from raykeeper.znodes.requests import (
     ANY_VERSION,

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from raykeeper.client.outstanding import Ask
+from raykeeper.client.core.outstanding import Ask
 from raykeeper.znodes.requests import (
     CountDescendants,
     GetAcls,

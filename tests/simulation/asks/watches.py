@@ -3,7 +3,7 @@
 from random import Random
 from typing import Final
 
-from raykeeper.client.outstanding import Ask, Unwatch, Watch
+from raykeeper.client.core.outstanding import Ask, Unwatch, Watch
 from raykeeper.znodes.requests import WatchKind, WatchMode
 from tests.simulation.asks.guarded import GUARDED
 from tests.simulation.asks.limited import LIMITED

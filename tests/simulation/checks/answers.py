@@ -1,7 +1,7 @@
 """What a client may be told: in its order, never older than before, and nothing but the truth."""
 
-from raykeeper.client.effects import Answer
-from raykeeper.client.outstanding import Query, Unwatch, Watch
+from raykeeper.client.core.effects import Answer
+from raykeeper.client.core.outstanding import Query, Unwatch, Watch
 from raykeeper.zab.ids import Zxid, show_zxid
 from raykeeper.znodes.errors import Code, KeeperError
 from raykeeper.znodes.replies import ChildrenRead, DataRead, StatRead, Written

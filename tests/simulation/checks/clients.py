@@ -3,10 +3,10 @@
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from raykeeper.actors.server_notes import READS_HELD
-from raykeeper.client.effects import Answer
-from raykeeper.client.outstanding import Ask, Query, Unwatch, Watch
-from raykeeper.client.states import ClientState
+from raykeeper.client.core.effects import Answer
+from raykeeper.client.core.outstanding import Ask, Query, Unwatch, Watch
+from raykeeper.client.core.states import ClientState
+from raykeeper.server.server_notes import READS_HELD
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes.errors import Code, KeeperError
 from raykeeper.znodes.replies import ChildrenRead, DataRead, Done, StatRead, Written

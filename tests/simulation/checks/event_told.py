@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from raykeeper.client.watched_event import WatchedEvent
+from raykeeper.client.core.watched_event import WatchedEvent
 
 
 class EventTold(Struct):

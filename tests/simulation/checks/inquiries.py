@@ -1,6 +1,6 @@
 """Answers to what is not one of the three usual reads: the truth as of the zxid they name."""
 
-from raykeeper.client.outstanding import Ask
+from raykeeper.client.core.outstanding import Ask
 from raykeeper.zab.ids import Zxid, show_zxid
 from raykeeper.znodes.acl import Identities
 from raykeeper.znodes.errors import Code, KeeperError

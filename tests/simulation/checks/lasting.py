@@ -10,8 +10,8 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from raykeeper.client.outstanding import Unwatch, Watch
-from raykeeper.client.watched_event import WatchedEvent
+from raykeeper.client.core.outstanding import Unwatch, Watch
+from raykeeper.client.core.watched_event import WatchedEvent
 from raykeeper.zab.ids import ServerId, Zxid, show_zxid
 from raykeeper.znodes.replies import Content, EventType
 from raykeeper.znodes.requests import WatchKind, WatchMode

@@ -6,9 +6,9 @@ Cheap checks come with each step, those that look at everything now and then and
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from raykeeper.actors.peer_messages import Touches, TouchesConfirmed
-from raykeeper.actors.server import Server
-from raykeeper.actors.server_notes import SESSION_DEPARTED, SESSION_EXPIRED, TRACKER_LOST
+from raykeeper.server.peer_messages import Touches, TouchesConfirmed
+from raykeeper.server.server import Server
+from raykeeper.server.server_notes import SESSION_DEPARTED, SESSION_EXPIRED, TRACKER_LOST
 from raykeeper.zab.effects import Append, Note
 from raykeeper.zab.ids import ZERO, Epoch, ServerId, Zxid, show_zxid
 from raykeeper.znodes.requests import SessionId

@@ -7,9 +7,7 @@ when a session ended. Without that it had to try every subset of what is unknown
 
 from collections.abc import Callable, Iterable, Sequence
 
-from raykeeper.client.effects import Answer
-from raykeeper.client.outstanding import Ask, Query
-from raykeeper.clusters.chaos.history import (
+from raykeeper.chaos.history import (
     Call,
     History,
     Ok,
@@ -21,7 +19,9 @@ from raykeeper.clusters.chaos.history import (
     SessionEnded,
     Together,
 )
-from raykeeper.clusters.chaos.linearizability import Verdict, judge
+from raykeeper.chaos.linearizability import Verdict, judge
+from raykeeper.client.core.effects import Answer
+from raykeeper.client.core.outstanding import Ask, Query
 from raykeeper.znodes.replies import DataRead, StatRead, Written
 from raykeeper.znodes.requests import (
     ANY_VERSION,

@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from raykeeper.actors.peer_messages import Touch
+from raykeeper.server.peer_messages import Touch
 from raykeeper.zab.ids import Epoch, Millis, ServerId, Zxid, epoch_of, show_zxid
 from raykeeper.znodes.expiry import SessionReport, Verdict
 from raykeeper.znodes.requests import SessionId

@@ -5,9 +5,9 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from raykeeper.client.client_id import ClientId
-from raykeeper.client.outstanding import Ask
-from raykeeper.clusters.chaos.history import Operation
+from raykeeper.chaos.history import Operation
+from raykeeper.client.core.client_id import ClientId
+from raykeeper.client.core.outstanding import Ask
 from raykeeper.zab.ids import ZERO, ServerId, Zxid
 from raykeeper.znodes.acl import Identities
 from raykeeper.znodes.requests import SessionId, WatchMode, WriteOp

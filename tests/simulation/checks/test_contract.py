@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from raykeeper.client.outstanding import Ask, Query
+from raykeeper.client.core.outstanding import Ask, Query
 from raykeeper.zab.ids import Epoch, Millis, ServerId, Zxid, make_zxid
 from raykeeper.znodes.acl import Acl, Identity, digest_id
 from raykeeper.znodes.errors import Code, NoAuthError, NoNodeError

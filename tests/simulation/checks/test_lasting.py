@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
-from raykeeper.client.outstanding import Unwatch, Watch
-from raykeeper.client.states import ClientState
-from raykeeper.client.watched_event import WatchedEvent
+from raykeeper.client.core.outstanding import Unwatch, Watch
+from raykeeper.client.core.states import ClientState
+from raykeeper.client.core.watched_event import WatchedEvent
 from raykeeper.zab.ids import Millis, ServerId, Zxid
 from raykeeper.znodes.acl import Acl, digest_id
 from raykeeper.znodes.replies import Content, EventType

@@ -2,7 +2,7 @@
 
 import pytest
 
-from raykeeper.clusters.chaos.history import Call, Ok, Operation, Read, ReadKind, Result
+from raykeeper.chaos.history import Call, Ok, Operation, Read, ReadKind, Result
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.requests import (
     Compare,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from raykeeper.client.states import ClientState
-from raykeeper.client.watched_event import WatchedEvent
+from raykeeper.client.core.states import ClientState
+from raykeeper.client.core.watched_event import WatchedEvent
 from raykeeper.zab.ids import Millis
 from raykeeper.znodes.acl import Acl, digest_id
 from raykeeper.znodes.replies import EventType

@@ -5,7 +5,7 @@ and existence before them. One that was aborted tells why an operation failed, a
 before it in the same branch left what it speaks of as it was.
 """
 
-from raykeeper.clusters.chaos.history import Call, Ok, Read, ReadKind, Refused, Result, Together
+from raykeeper.chaos.history import Call, Ok, Read, ReadKind, Refused, Result, Together
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.requests import (
     Check,

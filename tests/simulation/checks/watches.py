@@ -8,7 +8,7 @@ that was missing, came and went again.
 
 from collections.abc import Iterable
 
-from raykeeper.client.watched_event import WatchedEvent
+from raykeeper.client.core.watched_event import WatchedEvent
 from raykeeper.zab.ids import Zxid, show_zxid
 from raykeeper.znodes.replies import EventType
 from tests.simulation.checks.seen import Seen, Watching

@@ -4,11 +4,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from raykeeper.actors import answers
-from raykeeper.actors.connection import Denied, PendingSync
-from raykeeper.actors.leading import Leading
-from raykeeper.actors.mortals import Mortals
-from raykeeper.actors.read_only import ReadOnly
+from raykeeper.server import answers
+from raykeeper.server.connection import Denied, PendingSync
+from raykeeper.server.leading import Leading
+from raykeeper.server.mortals import Mortals
+from raykeeper.server.read_only import ReadOnly
 from raykeeper.zab.ids import ZERO, Millis
 from raykeeper.znodes import operations, pages, reads, transactions
 from raykeeper.znodes.acl import OPEN, Permission

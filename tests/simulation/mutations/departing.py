@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from raykeeper.actors import server_notes as notes
-from raykeeper.actors.connections import Connections
-from raykeeper.actors.departures import Departures
-from raykeeper.actors.leading import Leading
+from raykeeper.server import server_notes as notes
+from raykeeper.server.connections import Connections
+from raykeeper.server.departures import Departures
+from raykeeper.server.leading import Leading
 from tests.simulation.mutations.mutation import Mutation, instead
 
 

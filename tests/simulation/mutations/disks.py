@@ -5,9 +5,9 @@ Where the rule is the store's to keep, the simulated disk has the fault: it keep
 
 from typing import Any
 
-from raykeeper.actors.digests import Digests
-from raykeeper.actors.leading import Leading
 from raykeeper.links.hello import Fence
+from raykeeper.server.digests import Digests
+from raykeeper.server.leading import Leading
 from raykeeper.zab.effects import SaveEpochs, Send
 from raykeeper.zab.follower_broadcast import FollowerBroadcast
 from raykeeper.zab.history import History

@@ -4,13 +4,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from raykeeper.actors.connections import Connections
-from raykeeper.actors.leading import Leading
-from raykeeper.actors.peer_messages import WriteGap
-from raykeeper.client import endings
-from raykeeper.client.core import ClientCore
-from raykeeper.client.effects import Fail
-from raykeeper.client.outstanding import Outstanding, Query
+from raykeeper.client.core.core import ClientCore, endings
+from raykeeper.client.core.effects import Fail
+from raykeeper.client.core.outstanding import Outstanding, Query
+from raykeeper.server.connections import Connections
+from raykeeper.server.leading import Leading
+from raykeeper.server.peer_messages import WriteGap
 from raykeeper.znodes import preparation, sessions
 from raykeeper.znodes.errors import Code, ConnectionLossError, KeeperError
 from raykeeper.znodes.preparation import Preparation

@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from raykeeper.client.watchers import Watchers
+from raykeeper.client.core.watchers import Watchers
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes import watches
 from raykeeper.znodes.happenings import Contents, History

@@ -5,13 +5,13 @@ from typing import Any
 
 from msgspec import structs
 
-from raykeeper.actors.connections import Connections
-from raykeeper.actors.leader_contact import LeaderContact
-from raykeeper.actors.leading import Leading
-from raykeeper.actors.outgoing import Outgoing
-from raykeeper.actors.server import Server
-from raykeeper.client.core import ClientCore
-from raykeeper.client.liveness import Liveness
+from raykeeper.client.core.core import ClientCore
+from raykeeper.client.core.liveness import Liveness
+from raykeeper.server.connections import Connections
+from raykeeper.server.leader_contact import LeaderContact
+from raykeeper.server.leading import Leading
+from raykeeper.server.outgoing import Outgoing
+from raykeeper.server.server import Server
 from raykeeper.zab.ids import ZERO, Millis
 from raykeeper.znodes.expiry import Expiry, Verdict
 from raykeeper.znodes.preparation import Preparation
@@ -83,8 +83,8 @@ def _late_answers_count(right: Any) -> Any:
 def _confirmed_by_the_leaders_word(
     self: LeaderContact, sender: Any, message: Any, leading: Leading
 ) -> None:
-    from raykeeper.actors.effects import SendPeer
-    from raykeeper.actors.peer_messages import TouchesConfirmed
+    from raykeeper.server.effects import SendPeer
+    from raykeeper.server.peer_messages import TouchesConfirmed
 
     answer = TouchesConfirmed(message.number, leading.touches(message.touches))
     if sender == self._context.peer.settings.server_id:
@@ -189,7 +189,7 @@ def _a_lost_tracker_is_not_told_all(right: Any) -> Any:
 
 def right_note() -> Any:
     """The note of a lost tracker."""
-    from raykeeper.actors import server_notes as notes
+    from raykeeper.server import server_notes as notes
     from raykeeper.zab.effects import Note
 
     return Note(notes.TRACKER_LOST, 0)
@@ -197,7 +197,7 @@ def right_note() -> Any:
 
 def _expire_on_disconnect(right: Any) -> Any:
     def gone(self: Connections, number: int) -> None:
-        from raykeeper.actors.peer_messages import ForwardedWrite
+        from raykeeper.server.peer_messages import ForwardedWrite
         from raykeeper.znodes.requests import CloseSession, Write, encode_op
 
         connection = self._by_number.get(number)

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from raykeeper.actors import connections
-from raykeeper.actors.connections import Connections
-from raykeeper.actors.outgoing import Outgoing
-from raykeeper.client.core import ClientCore
-from raykeeper.client.watchers import Watchers
-from raykeeper.client.watching import Watching
+from raykeeper.client.core.core import ClientCore
+from raykeeper.client.core.watchers import Watchers
+from raykeeper.client.core.watching import Watching
+from raykeeper.server import connections
+from raykeeper.server.connections import Connections
+from raykeeper.server.outgoing import Outgoing
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes.future import FutureTree
 from raykeeper.znodes.happenings import History

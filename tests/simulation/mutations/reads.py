@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from raykeeper.actors.adoption import Adoption
-from raykeeper.actors.connection import PendingSync
-from raykeeper.actors.outgoing import Outgoing
-from raykeeper.actors.server import Server
+from raykeeper.server.adoption import Adoption
+from raykeeper.server.connection import PendingSync
+from raykeeper.server.outgoing import Outgoing
+from raykeeper.server.server import Server
 from raykeeper.zab.effects import ReadPoint
 from raykeeper.zab.ids import ZERO, Millis
 from raykeeper.zab.leader_broadcast import LeaderBroadcast

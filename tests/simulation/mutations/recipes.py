@@ -5,8 +5,8 @@ from typing import Any
 from msgspec import structs
 
 from raykeeper.client import fencing
+from raykeeper.client.core.outstanding import Query
 from raykeeper.client.flows import Flow, Run, Together
-from raykeeper.client.outstanding import Query
 from raykeeper.client.recipes import (
     barrier,
     election,

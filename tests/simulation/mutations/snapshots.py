@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from raykeeper.actors.effects import PublishSnapshot, SnapshotFinish
-from raykeeper.actors.events import SnapshotPublished
-from raykeeper.actors.tree_streams import TreeStreams
+from raykeeper.server.effects import PublishSnapshot, SnapshotFinish
+from raykeeper.server.events import SnapshotPublished
+from raykeeper.server.tree_streams import TreeStreams
 from raykeeper.zab.history import History
 from raykeeper.zab.ids import ZERO, Zxid
 from raykeeper.zab.learners import Learners

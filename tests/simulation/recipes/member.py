@@ -8,13 +8,13 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from raykeeper.client.core import ClientCore
-from raykeeper.client.effects import Answer
+from raykeeper.client.core.core import ClientCore
+from raykeeper.client.core.effects import Answer
+from raykeeper.client.core.outstanding import Ask
+from raykeeper.client.core.states import ClientState
+from raykeeper.client.core.watched_event import EventType
 from raykeeper.client.errors import KeeperError
 from raykeeper.client.flows import Bell
-from raykeeper.client.outstanding import Ask
-from raykeeper.client.states import ClientState
-from raykeeper.client.watched_event import EventType
 from raykeeper.zab.ids import Millis, ServerId
 from tests.simulation.checks.event_told import EventTold
 from tests.simulation.client import SimClient

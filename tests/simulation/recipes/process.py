@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from raykeeper.client.core import ClientCore
+from raykeeper.client.core.core import ClientCore
+from raykeeper.client.core.outstanding import Ask
+from raykeeper.client.core.states import ClientState
 from raykeeper.client.errors import KeeperError
 from raykeeper.client.flows import Flow, Flows
 from raykeeper.client.offered import OfferedRecipes
-from raykeeper.client.outstanding import Ask
 from raykeeper.client.recipes.recipe import Blocking
-from raykeeper.client.states import ClientState
 from raykeeper.zab.errors import RayKeeperError
 from raykeeper.zab.ids import Millis
 from tests.simulation.recipes.script import Running, Script

@@ -65,7 +65,7 @@ class RecipeWorld(World):
             assert node.server is not None
             table = node.server._context.watches
             for number in node._clients:
-                # Of a znode that stays a one-shot watch may wait for ever (client/watching.py).
+                # A one-shot watch of a znode that stays may wait for ever: client/core/watching.py.
                 watched = [path for _, path, _ in table.watches_of(number) if path not in remain]
                 assert not watched, f"LeftBehind: server {node.server_id} watches {watched}"
         scenario.finish()

@@ -5,15 +5,15 @@ from collections.abc import Callable
 import pytest
 
 from raykeeper.actors.client_links import ClientLinks
-from raykeeper.actors.events import (
+from raykeeper.links.contract import RAY_CALLS, STREAM, LinkRefused
+from raykeeper.links.processes import Process
+from raykeeper.server.events import (
     SENT_BYTES,
     ClientFrameArrived,
     ClientGone,
     ClientSent,
     Event,
 )
-from raykeeper.links.contract import RAY_CALLS, STREAM, LinkRefused
-from raykeeper.links.processes import Process
 
 FIRST = (6 << 30) + 1
 

@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable
 
 from raykeeper.actors import gone_processes
 from raykeeper.actors.client_links import ClientLinks
-from raykeeper.actors.events import ClientGone, Event, ProcessGone
 from raykeeper.actors.gone_processes import GoneProcesses
 from raykeeper.links.contract import RAY_CALLS, STREAM
 from raykeeper.links.processes import Process
+from raykeeper.server.events import ClientGone, Event, ProcessGone
 
 FIRST = (1 << 30) + 1
 NEVER_S = 1_000.0

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from raykeeper.actors import server_notes
 from raykeeper.actors.disk import storage_notes
 from raykeeper.actors.note_fields import FIELDS, fields_of
+from raykeeper.server import server_notes
 from raykeeper.zab import notes
 from raykeeper.zab.effects import Note
 

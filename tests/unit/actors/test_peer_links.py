@@ -5,12 +5,12 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from raykeeper.actors.events import LinkDown, LinkUp, PeerFrame
 from raykeeper.actors.peer_links import FRAME_BYTES_WANTED, LINKED, PeerLinks
-from raykeeper.actors.peer_messages import encode_peer_frame
 from raykeeper.links.contract import Link, LinkEvents, LinkRefused
 from raykeeper.links.hello import Fence, Hello, peer_hello
 from raykeeper.links.memory import MemoryNetwork
+from raykeeper.server.events import LinkDown, LinkUp, PeerFrame
+from raykeeper.server.peer_messages import encode_peer_frame
 from raykeeper.zab.ids import ServerId, Zxid
 from raykeeper.zab.messages import Commit, Ping, Proposals
 from tests.unit.actors.companions import Events

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from raykeeper.actors.events import ClientFrameArrived, Event
 from raykeeper.actors.replica_links import CannotListenError, ReplicaLinks
 from raykeeper.links.auto import AutoDialer
 from raykeeper.links.contract import RAY_CALLS, STREAM, LinkRefused
 from raykeeper.links.hello import client_hello
+from raykeeper.server.events import ClientFrameArrived, Event
 from raykeeper.zab.ids import ServerId
 from tests.contract.link_carriers import Calls, Recorder
 from tests.unit.actors.test_replica_config import config

@@ -2,15 +2,15 @@
 
 import asyncio
 
-from raykeeper.actors.effects import (
+from raykeeper.actors.snapshot_calls import SnapshotCalls
+from raykeeper.server.effects import (
     SnapshotAbort,
     SnapshotBegin,
     SnapshotEffect,
     SnapshotFinish,
     SnapshotWrite,
 )
-from raykeeper.actors.events import SnapshotCredited, SnapshotFailed, SnapshotWritten
-from raykeeper.actors.snapshot_calls import SnapshotCalls
+from raykeeper.server.events import SnapshotCredited, SnapshotFailed, SnapshotWritten
 from raykeeper.zab.ids import Zxid
 from tests.unit.actors.companions import Companion, Events
 

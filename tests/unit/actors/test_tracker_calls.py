@@ -2,8 +2,8 @@
 
 import asyncio
 
-from raykeeper.actors.events import SessionsOverdue, TrackerLost
 from raykeeper.actors.tracker_calls import WAITING_MAX, TrackerCalls
+from raykeeper.server.events import SessionsOverdue, TrackerLost
 from raykeeper.zab.ids import Epoch, Zxid
 from raykeeper.znodes.expiry import SessionReport, Verdict
 from raykeeper.znodes.requests import SessionId

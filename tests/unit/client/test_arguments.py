@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from raykeeper.client import arguments
+from raykeeper.client.core.outstanding import Query
 from raykeeper.client.errors import BadArgumentsError
-from raykeeper.client.outstanding import Query
 from raykeeper.znodes.requests import Create, Delete, GetData, SetData
 
 

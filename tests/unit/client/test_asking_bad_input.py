@@ -1,7 +1,7 @@
 """Whatever is wrong with an argument, either client says so at once, and nothing is sent.
 
 The same calls are made to both clients, `Client` with the methods that do not wait. What only the
-server can know is in tests/unit/actors/test_server_bad_input.py.
+server can know is in tests/unit/server/test_server_bad_input.py.
 """
 
 from collections.abc import Callable

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from raykeeper.client.async_client import AsyncClient
+from raykeeper.client.core.states import ClientState
+from raykeeper.client.core.watched_event import EventType, WatchedEvent
 from raykeeper.client.errors import (
     BadArgumentsError,
     BadVersionError,
@@ -19,8 +21,6 @@ from raykeeper.client.errors import (
     WrongContextError,
 )
 from raykeeper.client.opening import SessionOptions
-from raykeeper.client.states import ClientState
-from raykeeper.client.watched_event import EventType, WatchedEvent
 from tests.unit.client.loops import VirtualLoop, run_virtually
 from tests.unit.client.scripted_server import Ensemble
 

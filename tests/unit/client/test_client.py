@@ -10,6 +10,7 @@ import pytest
 
 from raykeeper.client.access import OPEN_ACL_UNSAFE
 from raykeeper.client.client import Client
+from raykeeper.client.core.states import ClientState
 from raykeeper.client.errors import (
     BadArgumentsError,
     BadVersionError,
@@ -20,7 +21,6 @@ from raykeeper.client.errors import (
     WrongContextError,
 )
 from raykeeper.client.session import Session
-from raykeeper.client.states import ClientState
 from raykeeper.znodes.quotas import QuotaLimits
 from tests.unit.client.stage import Stage, called
 

@@ -12,10 +12,10 @@ from raykeeper.client import clock as clock_module
 from raykeeper.client.async_client import AsyncClient
 from raykeeper.client.client import Client
 from raykeeper.client.clock import clock
+from raykeeper.client.core.states import ClientState
 from raykeeper.client.driver import Driver
 from raykeeper.client.opening import SessionOptions
 from raykeeper.client.session import Session
-from raykeeper.client.states import ClientState
 from tests.unit.client.stage import Stage
 
 SLEPT_S = 3_600.0

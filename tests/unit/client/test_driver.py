@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
+from raykeeper.client.core.outstanding import Query
+from raykeeper.client.core.states import ClientState
+from raykeeper.client.core.watched_event import WatchedEvent
 from raykeeper.client.driver import Driver
 from raykeeper.client.errors import ConnectionLossError, KeeperError, NotReadOnlyError
 from raykeeper.client.opening import SessionOptions, new_core
-from raykeeper.client.outstanding import Query
-from raykeeper.client.states import ClientState
-from raykeeper.client.watched_event import WatchedEvent
 from raykeeper.links.contract import Link, LinkEvents
 from raykeeper.zab.ids import ServerId
 from raykeeper.znodes.requests import (

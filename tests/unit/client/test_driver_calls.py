@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from raykeeper.client.client import Client
-from raykeeper.client.client_id import ClientId
+from raykeeper.client.core.client_id import ClientId
+from raykeeper.client.core.states import ClientState
 from raykeeper.client.errors import NoNodeError, OperationTimeoutError, SessionExpiredError
 from raykeeper.client.loop_thread import shared_loop
-from raykeeper.client.states import ClientState
 from raykeeper.links.stream_link import StreamLink
 from tests.contract.client_handles import Open, open_blocking, options_of
 from tests.contract.stream_room import StreamRoom

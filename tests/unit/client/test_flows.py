@@ -5,6 +5,9 @@ from typing import Any
 
 import pytest
 
+from raykeeper.client.core.outstanding import Query
+from raykeeper.client.core.states import ClientState
+from raykeeper.client.core.watched_event import EventType, WatchedEvent
 from raykeeper.client.errors import KeeperError, RecipeError, WaitTimeoutError
 from raykeeper.client.flows import (
     Abandoned,
@@ -20,9 +23,6 @@ from raykeeper.client.flows import (
     Together,
     Wait,
 )
-from raykeeper.client.outstanding import Query
-from raykeeper.client.states import ClientState
-from raykeeper.client.watched_event import EventType, WatchedEvent
 from raykeeper.zab.ids import ZERO, Millis
 from raykeeper.znodes.errors import (
     NoNodeError,

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from raykeeper.client.client_id import ClientId
-from raykeeper.client.effects import SendFrame
+from raykeeper.client.core.client_id import ClientId
+from raykeeper.client.core.effects import SendFrame
 from raykeeper.client.errors import BadArgumentsError, InvalidAclError
 from raykeeper.client.opening import SessionOptions, checked_default, new_core, place_of
 from raykeeper.zab.ids import Millis, ServerId

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from raykeeper.client import session as session_module
+from raykeeper.client.core.states import ClientState
+from raykeeper.client.core.watched_event import EventType, WatchedEvent
 from raykeeper.client.errors import (
     ClosedError,
     ConnectionLossError,
     OperationTimeoutError,
     SessionExpiredError,
 )
-from raykeeper.client.states import ClientState
-from raykeeper.client.watched_event import EventType, WatchedEvent
 from raykeeper.znodes.requests import CloseSession
 from tests.unit.client.stage import Stage, called
 

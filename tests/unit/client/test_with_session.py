@@ -9,9 +9,9 @@ import pytest
 
 from raykeeper.client.async_client import AsyncClient
 from raykeeper.client.client import Client
+from raykeeper.client.core.states import ClientState
 from raykeeper.client.errors import BadArgumentsError, InvalidAclError, WrongContextError
 from raykeeper.client.opening import SessionOptions
-from raykeeper.client.states import ClientState
 from raykeeper.client.with_session import _awaited, _blocking, _place_of, with_session
 from tests.unit.client.loops import VirtualLoop, run_virtually
 from tests.unit.client.scripted_server import Ensemble

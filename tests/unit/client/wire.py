@@ -3,10 +3,10 @@
 from random import Random
 from typing import Any
 
-from raykeeper.client.chroot import ROOT, Chroot
-from raykeeper.client.client_id import ClientId
-from raykeeper.client.core import ClientCore
-from raykeeper.client.effects import (
+from raykeeper.client.core.chroot import ROOT, Chroot
+from raykeeper.client.core.client_id import ClientId
+from raykeeper.client.core.core import ClientCore
+from raykeeper.client.core.effects import (
     ChangeState,
     Complete,
     Effect,
@@ -14,9 +14,9 @@ from raykeeper.client.effects import (
     SendFrame,
     SendSearch,
 )
-from raykeeper.client.limits import ClientLimits
-from raykeeper.client.outstanding import Query
-from raykeeper.client.states import ClientState
+from raykeeper.client.core.limits import ClientLimits
+from raykeeper.client.core.outstanding import Query
+from raykeeper.client.core.states import ClientState
 from raykeeper.zab.ids import Epoch, Millis, ServerId, Zxid, make_zxid
 from raykeeper.znodes.replies import (
     ChildrenRead,

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from raykeeper.clusters.chaos.judgement import Judgement
+from raykeeper.chaos.judgement import Judgement
 from raykeeper.commands.chaos_report import show_verdict, verdict_document
 from tests.unit.commands.printed import printed
 

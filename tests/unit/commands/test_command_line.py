@@ -105,7 +105,7 @@ def test_status_loads_neither_server_nor_experiments() -> None:
     code, modules = modules_of("status", "--address", "127.0.0.1:1")
     assert code == 3
     assert "raykeeper.clusters.ensemble" in modules
-    assert modules & {"raykeeper.actors.server", "raykeeper.actors.replica"} == set()
+    assert modules & {"raykeeper.server.server", "raykeeper.actors.replica"} == set()
     assert not any(name.startswith("raykeeper.bench") for name in modules)
     assert not any(
         name.startswith("raykeeper.clusters.") and name.count(".") > 2 for name in modules

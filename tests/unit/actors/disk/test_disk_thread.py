@@ -10,7 +10,7 @@ from raykeeper.actors.disk.disk_thread import DiskThread
 from raykeeper.actors.disk.identity import format_folder
 from raykeeper.actors.disk.storage import Storage, StorageLimits
 from raykeeper.actors.disk.storage_errors import StorageError
-from raykeeper.actors.events import DiskEvent, EpochsSaved, LogSynced
+from raykeeper.server.events import DiskEvent, EpochsSaved, LogSynced
 from raykeeper.zab.effects import Append, DiscardSnapshot, Note, SaveEpochs
 from raykeeper.zab.ids import ZERO, Epoch, Zxid, make_zxid
 from tests.contract.faulty_files import FaultyFiles, fail_at

@@ -21,8 +21,8 @@ from raykeeper.actors.disk.storage_errors import (
     NotFormatted,
     UnknownVersion,
 )
-from raykeeper.actors.recovered import Recovered
 from raykeeper.links.hello import Fence
+from raykeeper.server.recovered import Recovered
 from raykeeper.zab.ids import FOUNDING, ServerId
 from tests.contract.faulty_files import FaultyFiles
 from tests.contract.stores import FOLDER, IDENTITY, LIMITS, OWNER

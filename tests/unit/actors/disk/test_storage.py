@@ -25,9 +25,9 @@ from raykeeper.actors.disk.storage_notes import (
     SNAPSHOT_INVALID,
     SYNC_INTERRUPTED,
 )
-from raykeeper.actors.effects import PublishSnapshot
-from raykeeper.actors.events import LogRead
-from raykeeper.actors.recovered import Recovered
+from raykeeper.server.effects import PublishSnapshot
+from raykeeper.server.events import LogRead
+from raykeeper.server.recovered import Recovered
 from raykeeper.zab.effects import (
     Append,
     DiskEffect,

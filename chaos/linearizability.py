@@ -1,0 +1,313 @@
+"""Whether the answers that clients got can be explained by one order of their operations.
+
+The order must keep to real time, what had returned before another was called comes first, and to
+the order of each session, delayed reads apart. Operations whose outcome is unknown may stand
+anywhere after their call, or nowhere.
+
+Wing and Gong's search with Lowe's memory (Testing for linearizability, 2017), just in time: time is
+walked through once with the set of all situations the znode may be in. A situation is a state and,
+for each session, how many of its steps were taken. Steps that change the znode are taken only when
+an answer that has come demands it; steps that only look are taken as soon as they fit, which never
+spoils anything. Of two situations in the same state, one that has merely used up more of the steps
+that need not be taken is dropped.
+
+Herlihy and Wing: linearizability is local, so each znode is judged alone (`znode_steps`).
+"""
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from operator import attrgetter, le
+from typing import Final
+
+from msgspec import Struct
+
+from raykeeper.chaos.history import History
+from raykeeper.chaos.znode_steps import (
+    Impossible,
+    Step,
+    Steps,
+    Znode,
+    initial_znodes,
+    steps_of,
+)
+
+SITUATIONS_MAX: Final = 200_000
+"""Situations looked at for one znode before its judgement is given up."""
+SHOWN_MAX: Final = 12
+"""Steps of each kind that a counterexample shows."""
+
+
+class Violation(Struct, frozen=True):
+    """No order explains the answers about `path`. `text` shows where it went wrong."""
+
+    path: str
+    text: str
+
+
+class Verdict(Struct):
+    """What came of judging a history."""
+
+    znodes: int = 0
+    steps: int = 0
+    situations: int = 0
+    undecided: list[str] = []
+    """Znodes whose judgement took too long."""
+    violations: list[Violation] = []
+
+
+def judge(
+    history: History,
+    initial: Mapping[str, Znode] | None = None,
+    situations_max: int = SITUATIONS_MAX,
+    *,
+    reads_in_order: bool = False,
+) -> Verdict:
+    """Judge every znode of a history.
+
+    A verdict without violations is an acquittal only of the znodes that are not `undecided`.
+
+    Args:
+        history: What clients saw.
+        initial: What was there before its first operation.
+        situations_max: When to give up a znode as undecided.
+        reads_in_order: No read was delayed by a lost connection or an election. Else one that was
+            not answered when its client's next request left may show what was written after it.
+    """
+    verdict = Verdict()
+    before = initial_znodes(initial or {})
+    for path, steps in sorted(steps_of(history, reads_in_order=reads_in_order).items()):
+        search = Search(steps, before.get(path), situations_max)
+        verdict.znodes += 1
+        verdict.steps += sum(map(len, steps.values()))
+        try:
+            text = search.run()
+        except TooManySituations:
+            verdict.undecided.append(path)
+        else:
+            if text is not None:
+                verdict.violations.append(Violation(path, f"{path}: {text}"))
+        verdict.situations += search.looked_at
+    return verdict
+
+
+class TooManySituations(Exception):
+    """Raised when: the judgement of a znode has used up its bound."""
+
+
+class _Session(Struct):
+    """The steps of one session on this znode, and how many of them time has reached."""
+
+    steps: list[Step]
+    required: list[int]
+    """By place: how many steps before it are required."""
+    called: int = 0
+    is_ending: bool = False
+    """The last step, the end of the session, may be taken."""
+
+
+Situation = tuple[Znode | None, tuple[int, ...]]
+"""The znode, and for each session the place of its next step."""
+
+
+class Search:
+    """The judgement of one znode."""
+
+    def __init__(self, steps: Steps, initial: Znode | None, situations_max: int) -> None:
+        self.looked_at = 0
+        self._max = situations_max
+        self._sessions = [_Session(mine, _required_before(mine)) for mine in steps.values()]
+        self._has_choice = any(not step.is_required for mine in steps.values() for step in mine)
+        self._initial = initial
+        self._active: list[int] = []  # sessions with steps that were called and are not settled
+        self._unsettled = [0] * len(self._sessions)
+
+    def run(self) -> str | None:
+        """None when there is an order, else where there ceases to be one.
+
+        Raises:
+            TooManySituations: it would take too long to say.
+        """
+        situations: set[Situation] = {(self._initial, (0,) * len(self._sessions))}
+        for _, is_return, place, index in self._moments():
+            if not is_return:
+                situations = self._called(situations, place, index)
+                continue
+            before, situations = situations, self._returned(situations, place, index)
+            if not situations:
+                return self._explain(before, self._sessions[place].steps[index])
+            self._unsettled[place] -= 1
+            if not self._unsettled[place]:
+                self._active.remove(place)
+        return None
+
+    def _moments(self) -> list[tuple[int, bool, int, int]]:
+        """Calls and returns in time. At one moment calls come first: then they overlap."""
+        return sorted(
+            moment
+            for place, session in enumerate(self._sessions)
+            for index, step in enumerate(session.steps)
+            for moment in (
+                (step.called, False, place, index),
+                *(((step.returned, True, place, index),) if step.returned is not None else ()),
+            )
+        )
+
+    def _called(self, situations: set[Situation], place: int, index: int) -> set[Situation]:
+        session = self._sessions[place]
+        step = session.steps[index]
+        if index == len(session.steps) - 1 and index != session.called:
+            session.is_ending = True  # before what the client still called, not knowing
+        else:
+            assert index == session.called, (index, session.called)
+            session.called += 1
+            if session.called == len(session.steps):
+                session.is_ending = True
+        if not self._unsettled[place]:
+            self._active.append(place)
+        self._unsettled[place] += 1
+        if step.rule.is_change:
+            return situations
+        return {self._look(situation) for situation in situations}
+
+    def _returned(self, situations: set[Situation], place: int, index: int) -> set[Situation]:
+        """The situations in which the step is taken, or need not be."""
+        step = self._sessions[place].steps[index]
+        done = {situation for situation in situations if situation[1][place] > index}
+        todo = [situation for situation in situations if situation[1][place] <= index]
+        if not todo:
+            return done
+        if not step.is_required:
+            done.update(self._look(_at(znode, next_, place, index)) for znode, next_ in todo)
+        known = _Known(self._sessions, has_choice=self._has_choice)
+        queue = deque(situation for situation in todo if known.adds(situation))
+        while queue:
+            for follower in self._followers(queue.popleft()):
+                if known.adds(follower):
+                    if follower[1][place] > index:
+                        done.add(follower)
+                    else:
+                        queue.append(follower)
+            self.looked_at += 1
+            if self.looked_at > self._max:
+                raise TooManySituations
+        if self._has_choice and len(done) > 1:
+            known = _Known(self._sessions, has_choice=True)
+            fewest = sorted(done, key=lambda situation: sum(situation[1]))
+            done = {situation for situation in fewest if known.adds(situation)}
+        return done
+
+    def _followers(self, situation: Situation) -> Iterable[Situation]:
+        """What one more step that changes something leads to."""
+        znode, next_ = situation
+        for place in self._active:
+            session = self._sessions[place]
+            steps = session.steps
+            first = next_[place]
+            index = first
+            while index < session.called:
+                step = steps[index]
+                if step.rule.is_change or index > first:
+                    after = step.rule.after(znode)
+                    if not isinstance(after, Impossible):
+                        yield self._look(_at(after, next_, place, index))
+                if step.is_required:
+                    break
+                index += 1
+            else:
+                last = len(steps) - 1
+                # The end overtakes what the client still calls without knowing of it.
+                if (
+                    session.is_ending
+                    and first <= last
+                    and session.called <= last
+                    and session.required[last] == session.required[first]
+                ):
+                    after = steps[last].rule.after(znode)
+                    assert not isinstance(after, Impossible), steps[last]
+                    yield self._look(_at(after, next_, place, last))
+
+    def _look(self, situation: Situation) -> Situation:
+        """Take all steps that only look and that fit."""
+        znode, next_ = situation
+        for place in self._active:
+            session = self._sessions[place]
+            index = next_[place]
+            while index < session.called:
+                rule = session.steps[index].rule
+                if rule.is_change or isinstance(rule.after(znode), Impossible):
+                    break
+                index += 1
+            if index != next_[place]:
+                next_ = (*next_[:place], index, *next_[place + 1 :])
+        return znode, next_
+
+    def _explain(self, before: set[Situation], step: Step) -> str:
+        """The step that fits nowhere, and what could be before it."""
+        moment = step.returned
+        assert moment is not None
+        every = [s for session in self._sessions for s in session.steps]
+        past = sorted(
+            (s for s in every if s.returned is not None and s.returned < step.called),
+            key=attrgetter("returned"),
+        )
+        beside = [
+            s
+            for s in every
+            if s is not step
+            and s.called <= moment
+            and (s.returned is None or s.returned >= step.called)
+        ]
+        states = sorted({_show(znode) for znode, _ in before})
+        lines = [f"no order explains {step}", "before it the znode could be:"]
+        lines += [f"    {state}" for state in states[:SHOWN_MAX]]
+        for title, steps in (("it overlaps:", beside), ("last before it:", past[-SHOWN_MAX:])):
+            lines.append(title)
+            lines += [f"    {other}" for other in steps[-SHOWN_MAX:]]
+        return "\n".join(lines)
+
+
+class _Known:
+    """The situations met so far, without those that another makes superfluous.
+
+    That one has the same state and the same required steps behind it, and more steps to choose.
+    """
+
+    def __init__(self, sessions: list[_Session], *, has_choice: bool) -> None:
+        self._sessions = sessions
+        self._has_choice = has_choice
+        self._all: set[Situation] = set()
+        self._fewest: dict[Situation, list[tuple[int, ...]]] = {}
+
+    def adds(self, situation: Situation) -> bool:
+        """Whether it leads anywhere that those before it do not."""
+        if situation in self._all:
+            return False
+        self._all.add(situation)
+        if not self._has_choice:
+            return True
+        znode, next_ = situation
+        required = tuple([s.required[n] for s, n in zip(self._sessions, next_, strict=True)])
+        group = self._fewest.setdefault((znode, required), [])
+        if any(all(map(le, fewer, next_)) for fewer in group):
+            return False
+        group.append(next_)
+        return True
+
+
+def _at(znode: Znode | None, next_: tuple[int, ...], place: int, index: int) -> Situation:
+    """The situation after step `index` of a session."""
+    return znode, (*next_[:place], index + 1, *next_[place + 1 :])
+
+
+def _required_before(steps: list[Step]) -> list[int]:
+    counts = [0]
+    for step in steps:
+        counts.append(counts[-1] + step.is_required)
+    return counts
+
+
+def _show(znode: Znode | None) -> str:
+    if znode is None:
+        return "missing"
+    owned = "" if znode.owner is None else f", ephemeral of session {znode.owner}"
+    return f"{znode.value!r} at version {znode.version}{owned}"

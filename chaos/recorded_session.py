@@ -1,0 +1,202 @@
+"""A session of the blocking client whose every request, answer and watch is written down.
+
+Invariants: a request is written before it is submitted, and only after the handle was seen not to
+be LOST, at a moment after the time that is written: so at every time of a request the client
+believed that it had its session. What is called on the client's dispatch thread, answers and
+watches, is written there, so a file has them in the order in which the client was told.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from typing import Any
+
+from raykeeper.chaos.history import (
+    Call,
+    Called,
+    Fired,
+    HistoryFile,
+    Ok,
+    Read,
+    ReadKind,
+    Result,
+    Returned,
+    SessionBegan,
+    SessionEnded,
+    Unknown,
+    result_of_error,
+)
+from raykeeper.client import Client, ClientState, WatchedEvent
+from raykeeper.client.errors import ConnectionLossError, KeeperError
+from raykeeper.znodes.errors import Code
+from raykeeper.znodes.replies import EventType
+from raykeeper.znodes.requests import CloseSession, Create, CreateMode, Delete, SetData
+
+Learned = Callable[[Call, Ok], None]
+
+
+def now() -> int:
+    """Nanoseconds of the clock that all processes of a machine share."""
+    return time.monotonic_ns()
+
+
+class RecordedSession:
+    """One life of a client. Calls are submitted by one thread."""
+
+    def __init__(
+        self,
+        file: HistoryFile,
+        name: str,
+        life: int,
+        *,
+        timeout_s: float,
+        window: int = 1,
+        learned: Learned | None = None,
+    ) -> None:
+        """Write into `file`; at most `window` requests are under way.
+
+        `timeout_s` is that of the session, and `learned` is told what was answered.
+        """
+        self._file = file
+        self._name = name
+        self._life = life
+        self._timeout_ns = int(timeout_s * 1e9)
+        self._window = threading.Semaphore(window)
+        self._learned = learned or (lambda call, result: None)
+        self._number = 0
+        self._believed_at = now()
+        self._client: Client | None = None
+
+    def open(self, connect: Callable[[], Client]) -> bool:
+        """Open the session; False when no server took it in time."""
+        self._file.add(SessionBegan(self._name, self._life, now()))
+        try:
+            self._client = connect()
+        except ConnectionLossError:
+            return False
+        began = SessionBegan(self._name, self._life, now(), self._client.session_id)
+        self._file.add(began)
+        return True
+
+    def submit(self, call: Call) -> "Future[Result] | None":
+        """Submit a request once the window has room; None when the session is over."""
+        self._window.acquire()
+        at = now()
+        if self._client is None or self._client.state is ClientState.LOST:
+            self._window.release()
+            return None
+        self._believed_at = at
+        self._number += 1
+        self._file.add(Called(self._name, self._life, self._number, at, call))
+        told: Future[Result] = Future()
+        answered = partial(self._answered, self._number, call, told)
+        try:
+            self._submit(self._client, call, answered)
+        except KeeperError as error:  # the form of the request: our own mistake
+            raise AssertionError(f"{call} was refused by the client") from error
+        return told
+
+    def ask(self, call: Call) -> Result | None:
+        """Submit a request and wait for its answer; None when the session is over."""
+        told = self.submit(call)
+        return None if told is None else told.result()
+
+    def end(self) -> None:
+        """Close the session; it may be LOST already.
+
+        A client is not told whether its close was answered. It surely was when it took much less
+        time than the client would wait, and than the session would live on unheard.
+        """
+        if self._client is None:
+            return
+        heard = self.ask(Read("/", ReadKind.CHILDREN))
+        asked, at = self._believed_at, now()
+        if heard is None or self._client.state is ClientState.LOST:
+            self._file.add(SessionEnded(self._name, self._life, self._believed_at))
+            self._client.close()
+            return
+        number = self._number + 1
+        self._file.add(Called(self._name, self._life, number, at, CloseSession()))
+        self._client.close()
+        closed = now()
+        is_answered = isinstance(heard, Ok) and closed - asked < self._timeout_ns // 2
+        result = Ok() if is_answered else Unknown(Code.CONNECTION_LOSS)
+        self._file.add(Returned(self._name, self._life, number, closed, result))
+        if not is_answered:
+            self._file.add(SessionEnded(self._name, self._life, at))
+
+    def _submit(self, client: Client, call: Call, answered: Callable[[Any], None]) -> None:
+        watch = None
+        if isinstance(call, Read) and call.is_watched:
+            watch = partial(self._fired)  # each is called once, so each must be one of its own
+        futures: list[Future[Any]] = []
+        match call:
+            case Create():
+                flags = call.flags
+                ephemeral = bool(flags & CreateMode.EPHEMERAL)
+                sequence = bool(flags & CreateMode.SEQUENTIAL)
+                futures = [
+                    client.create_async(
+                        call.path, call.value, ephemeral=ephemeral, sequence=sequence
+                    )
+                ]
+            case SetData():
+                futures = [client.set_async(call.path, call.value, call.version)]
+            case Delete():
+                futures = [client.delete_async(call.path, call.version)]
+            case Read():
+                if call.is_synced:
+                    futures.append(client.sync_async(call.path))
+                futures.append(_READS[call.kind](client, call.path, watch))
+            case _:
+                raise AssertionError(f"{call} is not submitted")
+        futures[-1].add_done_callback(lambda _: answered(futures))
+
+    def _answered(
+        self, number: int, call: Call, told: "Future[Result]", futures: "list[Future[Any]]"
+    ) -> None:
+        """On the dispatch thread. A sync that failed makes its read an ordinary one."""
+        result = _result_of(call, futures)
+        self._file.add(Returned(self._name, self._life, number, now(), result))
+        if isinstance(result, Ok):
+            self._learned(call, result)
+        self._window.release()
+        told.set_result(result)
+
+    def _fired(self, event: WatchedEvent) -> None:
+        if event.type is not EventType.NONE:
+            self._file.add(Fired(self._name, self._life, now(), event.type, event.path, event.zxid))
+
+
+_READS: dict[ReadKind, Callable[[Client, str, Any], "Future[Any]"]] = {
+    ReadKind.GET: Client.get_async,
+    ReadKind.EXISTS: Client.exists_async,
+    ReadKind.CHILDREN: Client.get_children_async,
+}
+
+
+def _result_of(call: Call, futures: "list[Future[Any]]") -> Result:
+    for future in futures[:-1]:
+        if future.exception() is not None:
+            return Unknown(Code.CONNECTION_LOSS)
+    error = futures[-1].exception()
+    if error is not None:
+        assert isinstance(error, KeeperError), error
+        return result_of_error(error)
+    answer = futures[-1].result()
+    match call:
+        case Create():
+            return Ok(path=answer)
+        case SetData():
+            return Ok(zxid=answer.mzxid, stat=answer)
+        case Delete():
+            return Ok()
+        case Read(kind=ReadKind.GET):
+            value, stat = answer
+            return Ok(value=value, stat=stat)
+        case Read(kind=ReadKind.CHILDREN):
+            return Ok(children=answer)
+        case _:
+            return Ok(stat=answer)  # None: there is no such znode

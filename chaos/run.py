@@ -1,0 +1,178 @@
+"""`raykeeper chaos`: an ensemble of its own, a load, faults for as long as wanted."""
+
+import math
+import shutil
+import tempfile
+import time
+from collections import Counter
+from itertools import count
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from raykeeper.chaos.judgement import Judgement
+from raykeeper.chaos.load import LoadSettings
+from raykeeper.chaos.plan import Deed, Fault, Victim, draw_faults
+from raykeeper.chaos.round import Round
+from raykeeper.chaos.victims import Victims
+from raykeeper.clusters.config import ConfigError
+from raykeeper.clusters.ensemble import Ensemble
+from raykeeper.clusters.launch import launch
+from raykeeper.clusters.local_ray import private_ray
+
+CLIENTS: Final = 5
+SESSION_TIMEOUTS_S: Final = (4.0, 4.0, 12.0)
+ROUND_S: Final = 120.0
+MINUTES_MAX: Final = 10_000.0
+SNAPSHOT_EVERY_TXNS: Final = 1_000
+_POLL_S = 0.1
+
+
+class ChaosReport(Struct, frozen=True):
+    """What a run came to."""
+
+    judgement: Judgement
+    faults: dict[str, int]
+    """How often each kind of fault was inflicted."""
+    records: Path | None
+    """Where records and data are kept; None when nothing is wrong."""
+
+
+class ChaosSettings(Struct, frozen=True):
+    """What a user may choose."""
+
+    minutes: float
+    """How long faults are injected; start, judgement and end come on top."""
+    seed: int
+
+
+def check_settings(minutes: float, seed: int) -> ChaosSettings:
+    """The settings, if they make sense.
+
+    Raises:
+        ConfigError: one of them does not.
+    """
+    if not (math.isfinite(minutes) and 0 < minutes <= MINUTES_MAX):
+        raise ConfigError(f"--minutes must be above 0 and at most {MINUTES_MAX:g}, not {minutes:g}")
+    if seed < 0:
+        raise ConfigError(f"--seed must not be negative, but it is {seed}")
+    return ChaosSettings(minutes, seed)
+
+
+def run_chaos(settings: ChaosSettings, console: Console) -> ChaosReport:
+    """Run, and show the progress on `console`. Records are kept when the verdict is not clean.
+
+    Raises:
+        ChaosError: the load or the ensemble failed in a way that no fault excuses.
+        NoLeaderError: the ensemble does not start.
+    """
+    console.file = console.file  # it keeps standard output, which Ray loses below
+    folder = Path(tempfile.mkdtemp(prefix="raykeeper-chaos-"))
+    run = _Run(settings, folder, console)
+    keeps_records = True
+    try:
+        with private_ray():
+            ensemble = launch(
+                name="chaos",
+                servers=3,
+                data_dir=str(folder / "data"),
+                snapshot_every_txns=SNAPSHOT_EVERY_TXNS,
+            )
+            try:
+                run.run(ensemble)
+            finally:
+                ensemble.shutdown()
+        keeps_records = not run.total.is_clean
+    except KeyboardInterrupt:
+        keeps_records = False
+        raise
+    finally:
+        if keeps_records:
+            console.print(f"records and data are kept in {folder}")
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+    return ChaosReport(run.total, dict(run.faults), folder if keeps_records else None)
+
+
+class _Run:
+    """Rounds until the time is over or something is wrong."""
+
+    def __init__(self, settings: ChaosSettings, folder: Path, console: Console) -> None:
+        self.total = Judgement()
+        self.faults: Counter[str] = Counter()
+        self._settings = settings
+        self._folder = folder
+        self._plan = draw_faults(settings.seed)
+        self._seconds = settings.minutes * 60
+        self._progress = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+        )
+        self._task = self._progress.add_task("starting", total=self._seconds)
+        self._done_s = self._round_s = 0.0
+
+    def run(self, ensemble: Ensemble) -> None:
+        with self._progress:
+            for number in count(1):
+                left_s = self._seconds - self._done_s
+                # A short rest is not worth a round of its own.
+                round_s = left_s if left_s < 1.5 * ROUND_S else ROUND_S
+                self._run_round(ensemble, number, round_s)
+                if not self.total.is_clean or self._done_s >= self._seconds:
+                    return
+
+    def _run_round(self, ensemble: Ensemble, number: int, round_s: float) -> None:
+        records = self._folder / f"round-{number}"
+        records.mkdir()
+        self._round_s = round_s
+        load = LoadSettings(
+            ensemble.name,
+            f"/round-{number}",
+            str(records),
+            self._settings.seed * 1_000 + number,
+            SESSION_TIMEOUTS_S,
+        )
+        this = Round(ensemble, load)
+        this.begin(CLIENTS)
+        victims = Victims(ensemble, this.crowd)
+        end = time.monotonic() + round_s
+        try:
+            while time.monotonic() < end:
+                self._inflict(next(self._plan), this, victims, end)
+        finally:
+            victims.thaw_all()
+        self._done_s += round_s
+        judgement = this.finish(lambda text: self._tell(this, text))
+        self.total.include(judgement)
+        if judgement.is_clean:
+            shutil.rmtree(records)
+
+    def _inflict(self, fault: Fault, this: Round, victims: Victims, end: float) -> None:
+        """Wait until it is time for the fault, and do it unless that is after `end`."""
+        strike_at = time.monotonic() + fault.pause_ms / 1000
+        while (moment := time.monotonic()) < min(strike_at, end):
+            self._show(this, end - moment)
+            time.sleep(min(_POLL_S, strike_at - moment))
+        if moment >= end or not (met := victims.strike(fault)):
+            return
+        self.faults[str(fault.kind)] += 1
+        if fault.kind.deed is Deed.FREEZE:
+            victims.thaw_after(met, fault.span_ms / 1000)
+        elif fault.kind.victim is Victim.CLIENT:
+            this.crowd.replace(met[0].pid)
+
+    def _show(self, this: Round, left_s: float) -> None:
+        self._progress.update(self._task, completed=self._done_s + self._round_s - left_s)
+        self._tell(this, "")
+
+    def _tell(self, this: Round, doing: str) -> None:
+        answers = self.total.operations + this.crowd.answers()
+        text = f"{answers} operations, {self.faults.total()} faults"
+        self._progress.update(self._task, description=f"{text}; {doing}" if doing else text)

@@ -1,0 +1,23 @@
+"""The kept records of `raykeeper chaos`, judged once more."""
+
+from pathlib import Path
+
+from raykeeper.chaos.history import read_history
+from raykeeper.chaos.judgement import Judgement, judge
+from raykeeper.clusters.config import ConfigError
+
+
+def judge_records(folder: Path) -> Judgement:
+    """Judge what a run has kept in `folder`: the rounds, each in a folder of its own.
+
+    Raises:
+        ConfigError: no round is there.
+        HistoryError: the records of a round are damaged.
+    """
+    rounds = sorted({path.parent for path in folder.rglob("*.jsonl")})
+    if not rounds:
+        raise ConfigError(f"{folder} holds no records of `raykeeper chaos`")
+    total = Judgement()
+    for records in rounds:
+        total.include(judge(read_history(sorted(records.glob("*.jsonl")))))
+    return total

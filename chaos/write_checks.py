@@ -1,0 +1,259 @@
+"""What holds of all writes together: none is lost, none is done twice, zxids follow real time.
+
+Judged by zxids, versions and the final state, without a search: so these checks stand on their own
+beside linearizability. Every check yields a sentence for each violation.
+"""
+
+from collections.abc import Iterable, Iterator
+from operator import attrgetter
+from typing import Any
+
+from raykeeper.chaos.history import Call, History, Ok, Operation, Read, ReadKind
+from raykeeper.chaos.session_checks import is_sequential, sequence_number
+from raykeeper.zab.ids import ZERO, Zxid, show_zxid
+from raykeeper.znodes.paths import parent_of
+from raykeeper.znodes.requests import CloseSession, Create, CreateMode, Delete, SessionId, SetData
+from raykeeper.znodes.stat import Stat
+
+
+class FinalState:
+    """The last synced read of every path, after which nobody wrote any more."""
+
+    def __init__(self, history: History) -> None:
+        self._reads: dict[tuple[str, ReadKind], Operation] = {}
+        for operation in history.operations:
+            call = operation.call
+            if isinstance(call, Read) and call.is_synced and operation.returned is not None:
+                key = (call.path, call.kind)
+                if key not in self._reads or self._reads[key].called < operation.called:
+                    self._reads[key] = operation
+
+    def of(self, path: str) -> Operation | None:
+        """What was read of a znode; a refusal means that it is not there."""
+        return self._reads.get((path, ReadKind.GET))
+
+    def children(self, path: str) -> set[str] | None:
+        """The full paths of the children; None when they were not read."""
+        read = self._reads.get((path, ReadKind.CHILDREN))
+        if read is None or not isinstance(read.result, Ok):
+            return None
+        return {f"{path}/{name}" for name in read.result.children or ()}
+
+
+def lost_writes(history: History) -> Iterator[str]:
+    """An acknowledged write is in the final state, or something later took its place."""
+    final = FinalState(history)
+    deletes: dict[str, list[Operation]] = {}
+    writers: dict[bytes, Operation] = {}
+    for operation in history.operations:
+        call = operation.call
+        if isinstance(call, Delete) and (operation.result is None or _is_ok(operation)):
+            deletes.setdefault(call.path, []).append(operation)
+        elif isinstance(call, Create | SetData):
+            writers[call.value] = operation
+    for operation in history.operations:
+        if not _is_ok(operation) or not isinstance(operation.call, Create | SetData):
+            continue
+        path = written_path(operation)
+        if any(_may_follow(delete, operation) for delete in deletes.get(path, ())):
+            continue  # it may be gone, and whatever was created after it says nothing
+        if _is_ephemeral(operation):
+            continue  # its session is over
+        if is_sequential(operation):
+            children = final.children(parent_of(path))
+            read = final.of(path)
+            if (children is not None and path not in children) or (
+                read is not None and not _has_value(read, operation)
+            ):
+                yield f"lost: {operation}, and nobody deleted it"
+        elif (read := final.of(path)) is not None and not _holds(read, operation, writers):
+            yield f"lost: {operation}; in the end {read}"
+
+
+def _has_value(read: Operation, write: Operation) -> bool:
+    """Whether the very value of the write is there."""
+    assert isinstance(write.call, Create | SetData)
+    return isinstance(read.result, Ok) and read.result.value == write.call.value
+
+
+def _holds(read: Operation, write: Operation, writers: dict[bytes, Operation]) -> bool:
+    """Whether the final state of a znode that nobody deleted has this write, or a later one."""
+    result = read.result
+    if not isinstance(result, Ok) or result.value is None or result.stat is None:
+        return False
+    if _has_value(read, write):
+        return True
+    if isinstance(write.call, SetData) and isinstance(write.result, Ok):
+        return result.stat.mzxid > write.result.zxid
+    last = writers.get(result.value)
+    return last is not None and _may_follow(last, write)
+
+
+def writes_follow_real_time(history: History) -> Iterator[str]:
+    """Of two writes the one that was called after the other had returned has the higher zxid.
+
+    So for sets of any znodes, and for the numbers of sequential znodes under one parent.
+    """
+    sets = [op for op in history.operations if isinstance(op.call, SetData) and _is_ok(op)]
+    yield from _out_of_order(sets, _zxid_of, "zxid")
+    by_parent: dict[str, list[Operation]] = {}
+    for operation in history.operations:
+        if is_sequential(operation) and _is_ok(operation):
+            by_parent.setdefault(parent_of(written_path(operation)), []).append(operation)
+    for creations in by_parent.values():
+        yield from _out_of_order(creations, sequence_number, "number")
+
+
+def sequence_numbers_never_repeat(history: History) -> Iterator[str]:
+    """No two creations under one parent are given the same number, and none is done twice."""
+    given: dict[tuple[str, int], Operation] = {}
+    for operation in history.operations:
+        if is_sequential(operation) and _is_ok(operation):
+            key = (parent_of(written_path(operation)), sequence_number(operation))
+            if key in given:
+                yield f"sequence number given twice: {given[key]} and {operation}"
+            given[key] = operation
+    made: dict[bytes, str] = {}
+    for operation in history.operations:
+        value = operation.result.value if isinstance(operation.result, Ok) else None
+        if value is None or not isinstance(operation.call, Read):
+            continue
+        path = operation.call.path
+        if made.setdefault(value, path) != path:
+            yield f"done twice: {value!r} is in {made[value]} and in {path}"
+
+
+def values_were_written(history: History) -> Iterator[str]:
+    """What is read was written there, by a request that had been sent; one zxid is one state."""
+    writers = {
+        op.call.value: op
+        for op in history.operations
+        if isinstance(op.call, Create | SetData) and op.call.value
+    }
+    states: dict[tuple[str, Zxid], tuple[bytes | None, Operation]] = {}
+    for operation in history.operations:
+        result = operation.result
+        if not isinstance(result, Ok) or result.stat is None:
+            continue
+        call: Any = operation.call
+        value = call.value if isinstance(call, SetData) else result.value
+        if value is None:
+            continue
+        if value:
+            writer = writers.get(value)
+            if writer is None or not _wrote(writer, call.path, operation):
+                yield f"nobody wrote it: {operation}"
+        known, other = states.setdefault((call.path, result.stat.mzxid), (value, operation))
+        if known != value:
+            yield f"two states at {show_zxid(result.stat.mzxid)}: {other} and {operation}"
+
+
+def synced_reads_are_fresh(history: History) -> Iterator[str]:
+    """A synced read shows every set of its znode that had returned when it was called."""
+    by_path: dict[str, list[tuple[int, Zxid]]] = {}
+    for operation in history.operations:
+        if isinstance(operation.call, SetData) and _is_ok(operation):
+            assert operation.returned is not None
+            entry = (operation.returned, _zxid_of(operation))
+            by_path.setdefault(operation.call.path, []).append(entry)
+    for path, reads in _synced_reads(history).items():
+        sets = sorted(by_path.get(path, ()))
+        newest, place = ZERO, 0
+        for read, stat in reads:
+            while place < len(sets) and sets[place][0] < read.called:
+                newest = max(newest, sets[place][1])
+                place += 1
+            if stat.mzxid < newest:
+                yield f"stale: {read} shows {show_zxid(stat.mzxid)}, not {show_zxid(newest)}"
+
+
+def ephemerals_end_with_their_session(history: History) -> Iterator[str]:
+    """Once a session is surely over no synced read shows its znodes, and it can write nothing."""
+    over: dict[SessionId, int] = {}
+    for session in history.sessions.values():
+        ends = [session.ended.until] if session.ended is not None else []
+        ends += [op.returned for op in session.operations if _is_close(op.call) and _is_ok(op)]
+        certain = [end for end in ends if end is not None]
+        if not certain:
+            continue
+        end = min(certain)
+        if session.session_id:
+            over[session.session_id] = end
+        for operation in session.operations:
+            if operation.called > end and _is_ok(operation):
+                yield f"session is over, but {operation}"
+    for reads in _synced_reads(history).values():
+        for read, stat in reads:
+            owner = SessionId(stat.ephemeral_owner)
+            if owner and read.called > over.get(owner, read.called):
+                yield f"ephemeral outlives its session {owner:#x}: {read}"
+
+
+def written_path(operation: Operation) -> str:
+    """The znode that a write names, or that a creation was told."""
+    assert isinstance(operation.call, Create | SetData | Delete)
+    told = operation.result.path if isinstance(operation.result, Ok) else ""
+    return told or operation.call.path
+
+
+def is_acked_write(operation: Operation) -> bool:
+    """Whether it changed the tree, and the client was told so."""
+    return isinstance(operation.call, Create | SetData | Delete) and _is_ok(operation)
+
+
+def _synced_reads(history: History) -> dict[str, list[tuple[Operation, Stat]]]:
+    """By path, in the order of their calls, those that found a znode."""
+    found: dict[str, list[tuple[Operation, Stat]]] = {}
+    for operation in history.operations:
+        call, result = operation.call, operation.result
+        if isinstance(call, Read) and call.is_synced and isinstance(result, Ok) and result.stat:
+            found.setdefault(call.path, []).append((operation, result.stat))
+    for reads in found.values():
+        reads.sort(key=lambda read: read[0].called)
+    return found
+
+
+def _out_of_order(operations: Iterable[Operation], rank: Any, what: str) -> Iterator[str]:
+    """Operations that had returned before another was called, but rank above it."""
+    operations = list(operations)
+    returned = sorted(operations, key=attrgetter("returned"))
+    highest: Operation | None = None
+    place = 0
+    for operation in sorted(operations, key=attrgetter("called")):
+        while place < len(returned) and returned[place].returned < operation.called:  # type: ignore[operator]
+            if highest is None or rank(returned[place]) > rank(highest):
+                highest = returned[place]
+            place += 1
+        if highest is not None and rank(operation) <= rank(highest):
+            yield f"{what} against real time: {operation} after {highest}"
+
+
+def _may_follow(later: Operation, earlier: Operation) -> bool:
+    """Whether `later` may have taken effect after `earlier`, which was acknowledged."""
+    return later.returned is None or later.returned >= earlier.called
+
+
+def _wrote(writer: Operation, path: str, reader: Operation) -> bool:
+    assert isinstance(writer.call, Create | SetData) and reader.returned is not None
+    is_there = (
+        path.startswith(writer.call.path) if is_sequential(writer) else (writer.call.path == path)
+    )
+    return is_there and writer.called <= reader.returned
+
+
+def _is_ephemeral(operation: Operation) -> bool:
+    call = operation.call
+    return isinstance(call, Create) and bool(call.flags & CreateMode.EPHEMERAL)
+
+
+def _is_ok(operation: Operation) -> bool:
+    return isinstance(operation.result, Ok)
+
+
+def _is_close(call: Call) -> bool:
+    return isinstance(call, CloseSession)
+
+
+def _zxid_of(operation: Operation) -> Zxid:
+    assert isinstance(operation.result, Ok), operation
+    return operation.result.zxid

@@ -1,0 +1,455 @@
+"""What the operations of a history say of one znode: its steps, in the order of each session.
+
+Linearizability is local: a history has an order that explains it when the operations of each znode
+have one. An answer that speaks of another znode too is a step of that one as well: a child is made
+only under a parent that is there, a refusal can tell that the parent was missing.
+
+Only answers count, and when they came; a zxid gives no order, for it may be what is wrong.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import ClassVar, Final, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from raykeeper.chaos.history import (
+    History,
+    Ok,
+    Operation,
+    Read,
+    ReadKind,
+    Refused,
+    Session,
+    Together,
+)
+from raykeeper.znodes.errors import Code
+from raykeeper.znodes.operations import next_version
+from raykeeper.znodes.paths import SEQUENCE_DIGITS, UNDELETABLE, parent_of
+from raykeeper.znodes.requests import ANY_VERSION, CloseSession, Create, CreateMode, Delete, SetData
+
+
+class Znode(NamedTuple):
+    """A znode as far as the steps see it. `owner`: place of a session in the history, or None."""
+
+    value: bytes
+    version: int
+    owner: int | None = None
+
+
+class Impossible:
+    """The type of the answer that a step cannot be taken."""
+
+
+IMPOSSIBLE: Final = Impossible()
+After = Znode | Impossible | None
+"""What a step makes of a znode; None: there is none."""
+
+
+class Found(Struct, frozen=True):
+    """There is a znode, and what was told of it fits; None: nothing was told."""
+
+    is_change: ClassVar[bool] = False
+    value: bytes | None = None
+    version: int | None = None
+    not_version: int | None = None
+    is_ephemeral: bool | None = None
+    owners: tuple[int, ...] | None = None
+    """Sessions that may be the owner."""
+
+    def after(self, znode: Znode | None) -> After:
+        """The same znode."""
+        if (
+            znode is None
+            or (self.value is not None and self.value != znode.value)
+            or (self.version is not None and self.version != znode.version)
+            or (self.not_version is not None and self.not_version == znode.version)
+            or (self.is_ephemeral is not None and self.is_ephemeral != (znode.owner is not None))
+            or (self.owners is not None and znode.owner not in self.owners)
+        ):
+            return IMPOSSIBLE
+        return znode
+
+
+class Creates(Struct, frozen=True):
+    """Makes the znode; `told` is what the answer says of it."""
+
+    is_change: ClassVar[bool] = True
+    value: bytes
+    owner: int | None
+    told: Found
+
+    def after(self, znode: Znode | None) -> After:
+        """The new znode; only where there was none."""
+        if znode is not None:
+            return IMPOSSIBLE
+        return self.told.after(Znode(self.value, 0, self.owner))
+
+
+class Sets(Struct, frozen=True):
+    """Replaces the value at version `at`, or at any; `told` is what the answer says then."""
+
+    is_change: ClassVar[bool] = True
+    value: bytes
+    at: int
+    told: Found
+
+    def after(self, znode: Znode | None) -> After:
+        """The znode with its next version."""
+        if znode is None or (self.at != znode.version and self.at != ANY_VERSION):
+            return IMPOSSIBLE
+        return self.told.after(Znode(self.value, next_version(znode.version), znode.owner))
+
+
+class Deletes(Struct, frozen=True):
+    """Deletes the znode at version `at`, or at any."""
+
+    is_change: ClassVar[bool] = True
+    at: int
+
+    def after(self, znode: Znode | None) -> After:
+        """No znode."""
+        if znode is None or (self.at != znode.version and self.at != ANY_VERSION):
+            return IMPOSSIBLE
+        return None
+
+
+class Ends(Struct, frozen=True):
+    """The session `owner` is over: an ephemeral of it goes, anything else stays."""
+
+    is_change: ClassVar[bool] = True
+    owner: int
+
+    def after(self, znode: Znode | None) -> After:
+        """The znode, unless it belonged to the session."""
+        return None if znode is not None and znode.owner == self.owner else znode
+
+
+class Missing(Struct, frozen=True):
+    """There is no znode."""
+
+    is_change: ClassVar[bool] = False
+
+    def after(self, znode: Znode | None) -> After:
+        """None still."""
+        return None if znode is None else IMPOSSIBLE
+
+
+class All(Struct, frozen=True):
+    """Several rules as one step, each after what the one before leaves."""
+
+    rules: list["Rule"]
+    is_change: bool
+
+    def after(self, znode: Znode | None) -> After:
+        """What the last one leaves."""
+        after: After = znode
+        for rule in self.rules:
+            if isinstance(after, Impossible):
+                break
+            after = rule.after(after)
+        return after
+
+
+class Never(Struct, frozen=True):
+    """An answer that the operation cannot get."""
+
+    is_change: ClassVar[bool] = False
+
+    def after(self, znode: Znode | None) -> After:
+        """Nothing at all."""
+        return IMPOSSIBLE
+
+
+Rule = Creates | Sets | Deletes | Ends | Missing | Found | Never | All
+_OWNED: Final = (CreateMode.EPHEMERAL, CreateMode.EPHEMERAL | CreateMode.SEQUENTIAL)
+_NUMBERED: Final = (
+    CreateMode.SEQUENTIAL,
+    CreateMode.EPHEMERAL | CreateMode.SEQUENTIAL,
+    CreateMode.TTL_SEQUENTIAL,
+)
+_MISSING: Final = Missing()
+_NEVER: Final = Never()
+_FOUND: Final = Found()
+_PARENT: Final = Found(is_ephemeral=False)
+_EPHEMERAL: Final = Found(is_ephemeral=True)
+
+
+class Step(Struct, frozen=True):
+    """One step of a session on a znode, taken at some moment from `called` to `returned`.
+
+    One that is not required may also never be taken. `returned` None: whenever after `called`.
+    """
+
+    rule: Rule
+    called: int
+    returned: int | None
+    is_required: bool
+    text: str | Operation
+
+    def __str__(self) -> str:
+        return str(self.text)
+
+
+Steps = dict[int, list[Step]]
+"""By the session's place in the history: its steps on one znode, in the order they are taken.
+A step that keeps to no order is alone under a number below 0."""
+
+
+def initial_znodes(given: Mapping[str, Znode]) -> dict[str, Znode]:
+    """What was there before the first operation."""
+    return dict.fromkeys(UNDELETABLE, Znode(b"", 0)) | dict(given)
+
+
+def steps_of(history: History, *, reads_in_order: bool) -> dict[str, Steps]:
+    """The steps of each znode.
+
+    A read that leaves again on another connection, or waits while its server has no leader, may
+    show what its client wrote after it. Where that cannot be ruled out, it has no place in the
+    order of its session. `reads_in_order`: it can be.
+    """
+    sessions = list(history.sessions.values())
+    rules = _Rules(sessions)
+    found: dict[str, Steps] = {}
+    ends: list[tuple[int, _End]] = []
+    sequential: list[tuple[int, int, Step, str]] = []
+    strays = 0
+    for place, session in enumerate(sessions):
+        end = _End.of(session)
+        ends.append((place, end))
+        latest = _latest_moments(session, end.until)
+        for index, operation in enumerate(session.operations):
+            key, until = place, latest[index]
+            if not reads_in_order and _is_overtaken(session.operations, index):
+                strays += 1
+                key, until = -strays, operation.returned
+            for path, rule in rules.of(operation, place):
+                called = operation.called
+                is_required = operation.result is not None
+                if until is not None and until < called:
+                    if not is_required:
+                        continue  # called after the end of the session
+                    until = called
+                step = Step(rule, called, until, is_required, operation)
+                if _is_nameless(operation):
+                    sequential.append((place, operation.number, step, path))
+                else:
+                    found.setdefault(path, {}).setdefault(key, []).append(step)
+    for place, number, step, prefix in sequential:
+        for path in [p for p in found if _continues(p, prefix)]:
+            _insert(found[path].setdefault(place, []), step, number)
+    for place, end in ends:
+        for steps in found.values():
+            mine = steps.get(place, ())
+            if any(_makes_own(s.rule, place) for s in mine):
+                steps[place].append(end.step(place, sessions[place]))
+    return found
+
+
+def _makes_own(rule: Rule, place: int) -> bool:
+    """Whether it makes an ephemeral of the session at `place`."""
+    if type(rule) is All:
+        return any(_makes_own(each, place) for each in rule.rules)
+    return type(rule) is Creates and rule.owner == place
+
+
+def _is_overtaken(operations: list[Operation], index: int) -> bool:
+    """Whether it is a read that was not answered when the next request of its session left."""
+    operation = operations[index]
+    return (
+        type(operation.call) is Read
+        and operation.returned is not None
+        and index + 1 < len(operations)
+        and operations[index + 1].called <= operation.returned
+    )
+
+
+class _End(Struct):
+    """Between which moments a session ends. `is_certain`: it does."""
+
+    since: int
+    until: int | None
+    is_certain: bool
+
+    @staticmethod
+    def of(session: Session) -> "_End":
+        """From its own close, from what is known of its end, else after its last sign of life."""
+        since = [session.ended.since] if session.ended else []
+        until = [session.ended.until] if session.ended and session.ended.until is not None else []
+        for operation in session.operations:
+            if type(operation.call) is CloseSession:
+                since.append(operation.called)
+                if type(operation.result) is Ok and operation.returned is not None:
+                    until.append(operation.returned)
+        if not since:
+            since = [op.called for op in session.operations if type(op.result) is Ok][-1:]
+        return _End(min(since, default=0), min(until, default=None), bool(until))
+
+    def step(self, place: int, session: Session) -> Step:
+        """The end as the last step of the session."""
+        until = "?" if self.until is None else self.until
+        text = f"[{self.since}, {until}] {session.client}.{session.life} the session ends"
+        return Step(Ends(place), self.since, self.until, self.is_certain, text)
+
+
+def _latest_moments(session: Session, end: int | None) -> list[int | None]:
+    """For each operation, until when it takes effect, if it does.
+
+    A client's operations take effect in its order, and before the end of its session: so not after
+    its own answer, nor after that to a later one.
+    """
+    latest: list[int | None] = []
+    until = end
+    for operation in reversed(session.operations):
+        if operation.returned is not None and _is_executed(operation):
+            until = operation.returned if until is None else min(until, operation.returned)
+        latest.append(until)
+    latest.reverse()
+    return latest
+
+
+_STATE_CODES: Final = frozenset(
+    {
+        Code.NO_NODE,
+        Code.NODE_EXISTS,
+        Code.BAD_VERSION,
+        Code.NOT_EMPTY,
+        Code.NO_CHILDREN_FOR_EPHEMERALS,
+    }
+)
+
+
+def _is_executed(operation: Operation) -> bool:
+    """Whether the ensemble has answered it, not the client library by itself."""
+    result = operation.result
+    return isinstance(result, Ok) or (isinstance(result, Refused) and result.code in _STATE_CODES)
+
+
+def _is_nameless(operation: Operation) -> bool:
+    call = operation.call
+    return type(call) is Create and call.flags in _NUMBERED and not operation.result
+
+
+def _continues(path: str, prefix: str) -> bool:
+    """Whether a sequential creation with `prefix` may have made `path`."""
+    number = path[len(prefix) :]
+    return path.startswith(prefix) and len(number) >= SEQUENCE_DIGITS and number.isdecimal()
+
+
+def _insert(steps: list[Step], step: Step, number: int) -> None:
+    """Put a step where it belongs in the order of its session."""
+    index = len(steps)
+    while index and _number(steps[index - 1]) > number:
+        index -= 1
+    steps.insert(index, step)
+
+
+def _number(step: Step) -> int:
+    assert isinstance(step.text, Operation), step
+    return step.text.number
+
+
+class _Rules:
+    """Which znodes an operation speaks of, and what it says of each."""
+
+    def __init__(self, sessions: list[Session]) -> None:
+        self._places: dict[int, tuple[int, ...]] = {}
+        for place, session in enumerate(sessions):
+            if key := int(session.session_id):
+                self._places[key] = (*self._places.get(key, ()), place)
+        self._unnamed = tuple(p for p, session in enumerate(sessions) if not session.session_id)
+
+    def of(self, operation: Operation, place: int) -> Iterable[tuple[str, Rule]]:
+        """By path; `place` is that of the session."""
+        call = operation.call
+        match call:
+            case Create():
+                return self._of_create(operation.result, call, place)
+            case SetData() | Delete():
+                return self._of_change(operation.result, call)
+            case Read():
+                if call.is_synced and operation.result is not None:
+                    return self._of_read(operation.result, call)
+            case Together():
+                if isinstance(operation.result, Ok):
+                    return self._of_all(operation, call, operation.result.parts or [], place)
+        return ()
+
+    def _of_all(
+        self, operation: Operation, call: Together, parts: list[Ok], place: int
+    ) -> Iterator[tuple[str, Rule]]:
+        rules: dict[str, list[Rule]] = {}
+        for each, result in zip(call.calls, parts, strict=True):
+            alone = replace(operation, call=each, result=result)
+            for path, rule in self.of(alone, place):
+                rules.setdefault(path, []).append(rule)
+        for path, mine in rules.items():
+            is_change = any(rule.is_change for rule in mine)
+            yield path, mine[0] if len(mine) == 1 else All(mine, is_change)
+
+    def _of_create(
+        self, result: Ok | Refused | None, call: Create, place: int
+    ) -> Iterator[tuple[str, Rule]]:
+        path, parent = call.path, parent_of(call.path)
+        is_sequential = call.flags in _NUMBERED
+        owner = place if call.flags in _OWNED else None
+        if result is None:
+            yield path, Creates(call.value, owner, _FOUND)
+        elif isinstance(result, Ok):
+            made = result.path or path
+            yield made, Creates(call.value, owner, self._told(result))
+            if made != path and not (is_sequential and _continues(made, path)):
+                yield made, _NEVER
+            if parent not in UNDELETABLE:
+                yield parent, _PARENT
+        elif result.code == Code.NO_NODE:
+            # Where there is no parent there is no znode either.
+            yield parent, _MISSING
+            if not is_sequential:
+                yield path, _MISSING
+        elif result.code == Code.NO_CHILDREN_FOR_EPHEMERALS:
+            yield parent, _EPHEMERAL
+        elif result.code == Code.NODE_EXISTS:
+            if not is_sequential:
+                yield path, _FOUND
+        elif result.code in _STATE_CODES:
+            yield path, _NEVER
+
+    def _of_change(
+        self, result: Ok | Refused | None, call: SetData | Delete
+    ) -> Iterator[tuple[str, Rule]]:
+        path, at = call.path, call.version
+        if result is None or isinstance(result, Ok):
+            if isinstance(call, Delete):
+                yield path, Deletes(at)
+            else:
+                yield path, Sets(call.value, at, self._told(result) if result else _FOUND)
+        elif result.code == Code.NO_NODE:
+            yield path, _MISSING
+        elif result.code == Code.BAD_VERSION and at != ANY_VERSION:
+            yield path, Found(not_version=at)
+        elif result.code == Code.NOT_EMPTY and isinstance(call, Delete):
+            # Looked at after the version. What has children is no ephemeral.
+            version = None if at == ANY_VERSION else at
+            yield path, Found(version=version, is_ephemeral=False)
+        elif result.code in _STATE_CODES:
+            yield path, _NEVER
+
+    def _of_read(self, result: Ok | Refused, call: Read) -> Iterator[tuple[str, Rule]]:
+        path, is_exists = call.path, call.kind is ReadKind.EXISTS
+        if isinstance(result, Ok):
+            # Without a Stat, exists tells that there is no znode, any other read that there is.
+            is_missing = is_exists and result.stat is None
+            yield path, _MISSING if is_missing else self._told(result)
+        elif result.code == Code.NO_NODE and not is_exists:
+            yield path, _MISSING
+        elif result.code in _STATE_CODES:
+            yield path, _NEVER
+
+    def _told(self, result: Ok) -> Found:
+        stat = result.stat
+        if stat is None:
+            return Found(result.value)
+        owner = stat.ephemeral_owner
+        owners = (*self._places.get(owner, ()), *self._unnamed) if owner else None
+        return Found(result.value, stat.version, is_ephemeral=bool(owner), owners=owners)

@@ -1,0 +1,103 @@
+"""What the client core asks of its driver: a closed union, carried out in list order."""
+
+from msgspec import Struct
+
+from raykeeper.client.core.states import ClientState
+from raykeeper.client.core.watched_event import WatchedEvent
+from raykeeper.zab.ids import ServerId
+from raykeeper.znodes.errors import KeeperError
+from raykeeper.znodes.replies import ChildrenRead, DataRead, Done, Inquired, StatRead, Written
+
+Answer = Written | DataRead | StatRead | ChildrenRead | Done | Inquired
+
+
+class Complete(Struct, frozen=True, gc=False):
+    """The request of `token` succeeded."""
+
+    token: object
+    answer: Answer
+
+
+class Fail(Struct, frozen=True, gc=False):
+    """The request of `token` failed."""
+
+    token: object
+    error: KeeperError
+
+
+class Late(Struct, frozen=True):
+    """The request of `token` has no answer within its time. Complete or Fail follows in the end.
+
+    Only for tokens that have a method `late`; others are told by Fail, and not of the outcome.
+    """
+
+    token: object
+    error: KeeperError
+
+
+class FireWatch(Struct, frozen=True):
+    """Call each of these watchers once."""
+
+    watchers: list[object]
+    event: WatchedEvent
+
+
+class SendFrame(Struct, frozen=True, gc=False):
+    """Send on the open link."""
+
+    data: bytes
+
+
+class OpenLink(Struct, frozen=True):
+    """Open the link, to `server`; there is none now. Completion: link_opened or link_failed."""
+
+    server: ServerId
+
+
+class CloseLink(Struct, frozen=True):
+    """Close the link, or stop opening it; nothing more is heard of it."""
+
+    reason: str
+
+
+class OpenSearch(Struct, frozen=True):
+    """Open a second link, to `server`. Completion: search_opened or search_failed."""
+
+    server: ServerId
+
+
+class SendSearch(Struct, frozen=True):
+    """Send on the second link."""
+
+    data: bytes
+
+
+class CloseSearch(Struct, frozen=True):
+    """Close the second link, or stop opening it; nothing more is heard of it."""
+
+    reason: str
+
+
+class TakeSearch(Struct, frozen=True):
+    """Close the link; the second one takes its place."""
+
+
+class ChangeState(Struct, frozen=True):
+    """The handle's state changed. `cause` is why a handle is LOST; None if it was closed."""
+
+    state: ClientState
+    cause: KeeperError | None = None
+
+
+SearchEffect = OpenSearch | SendSearch | CloseSearch | TakeSearch
+Effect = (
+    Complete
+    | Fail
+    | Late
+    | FireWatch
+    | SendFrame
+    | OpenLink
+    | CloseLink
+    | ChangeState
+    | SearchEffect
+)

@@ -1,0 +1,95 @@
+"""What a server asks of its shell: a closed union, carried out in list order."""
+
+from msgspec import Struct
+
+from raykeeper.server.peer_messages import PeerMessage
+from raykeeper.zab.effects import BreakLink, DiskEffect, Note
+from raykeeper.zab.ids import ServerId, Zxid
+from raykeeper.znodes.expiry import SessionReport
+
+
+class SendPeer(Struct, frozen=True):
+    """Send `message` to another server; messages to one peer stay in order."""
+
+    peer: ServerId
+    message: PeerMessage
+
+
+class SendClient(Struct, frozen=True):
+    """Send an encoded frame to a client."""
+
+    connection: int
+    data: bytes
+
+
+class CloseClient(Struct, frozen=True):
+    """Close a client's link once what was sent before has left."""
+
+    connection: int
+
+
+class TrackSessions(Struct, frozen=True):
+    """Tell the session tracker; it answers with `SessionsOverdue`, perhaps an empty one."""
+
+    report: SessionReport
+
+
+class SnapshotBegin(Struct, frozen=True):
+    """Have the Snapshotter open a temporary snapshot as of `zxid`, dropping another one."""
+
+    zxid: Zxid
+
+
+class SnapshotWrite(Struct, frozen=True):
+    """Give the Snapshotter a chunk. Completion: SnapshotCredited."""
+
+    zxid: Zxid
+    data: bytes
+
+
+class SnapshotFinish(Struct, frozen=True):
+    """The tree is complete. Completion: SnapshotWritten."""
+
+    zxid: Zxid
+    consistent_at: Zxid
+
+
+class SnapshotAbort(Struct, frozen=True):
+    """Drop the temporary snapshot; no completion."""
+
+    zxid: Zxid
+
+
+class PublishSnapshot(Struct, frozen=True):
+    """Give the temporary snapshot its name and prune. On the disk, in order with the log.
+
+    Completion: SnapshotPublished.
+    """
+
+    zxid: Zxid
+
+
+class Restart(Struct, frozen=True):
+    """End this process once the disk has worked off its effects; the next one begins from the disk.
+
+    `forget` is for a tree that differs from those of a quorum: the disk counts as damaged, so the
+    next process begins without it, as one that lost its promises (rules D3 and D4).
+    """
+
+    reason: str
+    forget: bool
+
+
+SnapshotEffect = SnapshotBegin | SnapshotWrite | SnapshotFinish | SnapshotAbort
+Effect = (
+    SendPeer
+    | SendClient
+    | CloseClient
+    | BreakLink
+    | DiskEffect
+    | PublishSnapshot
+    | TrackSessions
+    | SnapshotEffect
+    | Restart
+    | Note
+)

@@ -1,0 +1,177 @@
+"""What can happen to a server: a closed union; all that waits is handed to one `step`."""
+
+from typing import Final
+
+from msgspec import Struct
+
+from raykeeper.server.peer_messages import PeerMessage
+from raykeeper.zab.effects import Run
+from raykeeper.zab.ids import Epoch, ServerId, Zxid
+from raykeeper.znodes.expiry import Verdict
+
+
+class LinkUp(Struct, frozen=True):
+    """A link to another server was opened; nothing is under way on it."""
+
+    peer: ServerId
+
+
+class LinkDown(Struct, frozen=True):
+    """The link to another server is gone, with everything that was under way on it."""
+
+    peer: ServerId
+
+
+class PeerFrame(Struct, frozen=True):
+    """Messages of another server, in order."""
+
+    peer: ServerId
+    messages: list[PeerMessage]
+
+
+class ClientFrameArrived(Struct, frozen=True):
+    """A frame of a client; the first one of a new `connection` number opens it.
+
+    Connection numbers are never used twice, by any incarnation of this server.
+    """
+
+    connection: int
+    data: bytes
+    host: str = ""
+
+
+class ClientGone(Struct, frozen=True):
+    """The client's link is closed; its session lives on."""
+
+    connection: int
+
+
+class ProcessGone(Struct, frozen=True):
+    """The process at the other end of `connection` is dead beyond doubt; so is its link by now.
+
+    It can be told late, again, or of a connection that was refused: what counts is whether the
+    session is still that connection's.
+    """
+
+    connection: int
+
+
+class ClientSent(Struct, frozen=True):
+    """So many bytes of what was sent to a client have left since this was last told.
+
+    The shell may wait until it is worth a step, but not for more than `SENT_BYTES`.
+    """
+
+    connection: int
+    bytes: int
+
+
+SENT_BYTES: Final = 1 << 20
+
+
+class LogSynced(Struct, frozen=True):
+    """Completion of Append: the log is on disk up to `upto`."""
+
+    upto: Zxid
+
+
+class EpochsSaved(Struct, frozen=True):
+    """Completion of SaveEpochs."""
+
+    accepted: Epoch
+    current: Epoch
+
+
+class LogTruncated(Struct, frozen=True):
+    """Completion of Truncate."""
+
+    upto: Zxid
+
+
+class SnapshotInstalled(Struct, frozen=True):
+    """Completion of InstallSnapshot: snapshot `zxid` and its tail replaced what was there."""
+
+    zxid: Zxid
+
+
+class LogRead(Struct, frozen=True):
+    """Completion of ReadLog: the transactions of (after, upto], or none."""
+
+    learner: ServerId
+    after: Zxid
+    runs: list[Run]
+
+
+class SnapshotCredited(Struct, frozen=True):
+    """The Snapshotter took a chunk of the snapshot as of `zxid` and may be sent another."""
+
+    zxid: Zxid
+
+
+class SnapshotWritten(Struct, frozen=True):
+    """The Snapshotter has the whole snapshot as of `zxid` in a temporary file, forced."""
+
+    zxid: Zxid
+
+
+class SnapshotFailed(Struct, frozen=True):
+    """The Snapshotter is gone or could not write; the snapshot as of `zxid` will not come."""
+
+    zxid: Zxid
+
+
+class SnapshotPublished(Struct, frozen=True):
+    """Completion of PublishSnapshot: it is durable and older files were pruned."""
+
+    zxid: Zxid
+
+
+class RoomChanged(Struct, frozen=True):
+    """The disk has no room for another segment of the log, or has it again (rule D6).
+
+    What was accepted so far still fits. Also the completion of CheckRoom.
+    """
+
+    has_room: bool
+
+
+class SessionsOverdue(Struct, frozen=True):
+    """Verdicts of the session tracker."""
+
+    verdicts: list[Verdict]
+
+
+class TrackerLost(Struct, frozen=True):
+    """The session tracker died or did not answer; what it knew is gone."""
+
+
+Event = (
+    LinkUp
+    | LinkDown
+    | PeerFrame
+    | ClientFrameArrived
+    | ClientGone
+    | ProcessGone
+    | ClientSent
+    | LogSynced
+    | EpochsSaved
+    | LogTruncated
+    | SnapshotInstalled
+    | LogRead
+    | SnapshotCredited
+    | SnapshotWritten
+    | SnapshotFailed
+    | SnapshotPublished
+    | RoomChanged
+    | SessionsOverdue
+    | TrackerLost
+)
+DiskEvent = (
+    LogSynced
+    | EpochsSaved
+    | LogTruncated
+    | SnapshotInstalled
+    | LogRead
+    | SnapshotPublished
+    | RoomChanged
+)

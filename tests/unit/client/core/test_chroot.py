@@ -1,0 +1,152 @@
+"""Chroot: every path that leaves has the prefix, and none that comes back."""
+
+from typing import Any
+
+import pytest
+
+from raykeeper.client.core.chroot import ROOT, Chroot
+from raykeeper.client.core.effects import Complete, Fail, FireWatch
+from raykeeper.client.core.outstanding import Query
+from raykeeper.client.errors import NodeExistsError, OperationTimeoutError
+from raykeeper.zab.ids import Zxid
+from raykeeper.znodes.errors import Code
+from raykeeper.znodes.replies import (
+    DataRead,
+    EventType,
+    PathsRead,
+    ReadFailed,
+    WatchFired,
+    Written,
+)
+from raykeeper.znodes.requests import (
+    AddAuth,
+    Check,
+    CloseSession,
+    Compare,
+    CompareField,
+    CountDescendants,
+    Create,
+    Delete,
+    Exists,
+    GetAcls,
+    GetChildren,
+    GetData,
+    GetEphemerals,
+    MultiRead,
+    ReadChildren,
+    ReadData,
+    ReadStat,
+    Relation,
+    SetAcls,
+    SetData,
+    Sync,
+    Transaction,
+    WhoAmI,
+)
+from raykeeper.znodes.txns import OpChildren, OpDone, OpFailed, Results
+from tests.unit.client.wire import STAT, Wire, Z, done
+
+APP = Chroot("/apps/one")
+IS_THERE = CompareField.EXISTS, Relation.EQUAL, 1
+
+
+@pytest.mark.parametrize(
+    ("ask", "inside"),
+    [
+        (Create("/a", b"v", 0), Create("/apps/one/a", b"v", 0)),
+        (Create("/", b"v", 0), Create("/apps/one", b"v", 0)),
+        (Create("/", b"v", 2), Create("/apps/one/", b"v", 2)),
+        (Delete("/a", 3), Delete("/apps/one/a", 3)),
+        (SetData("/", b"v", 3), SetData("/apps/one", b"v", 3)),
+        (SetAcls("/a", [], 3), SetAcls("/apps/one/a", [], 3)),
+        (Query(GetData, "/a", "w", True), Query(GetData, "/apps/one/a", "w", True)),
+        (Query(Exists, "/"), Query(Exists, "/apps/one")),
+        (Query(GetChildren, "/a/b"), Query(GetChildren, "/apps/one/a/b")),
+        (Query(Sync, "/"), Query(Sync, "/apps/one")),
+        (GetAcls(0, "/a"), GetAcls(0, "/apps/one/a")),
+        (CountDescendants(0, "/"), CountDescendants(0, "/apps/one")),
+        # A prefix of a string: those of /apps/one1 are not inside.
+        (GetEphemerals(0, "/"), GetEphemerals(0, "/apps/one/")),
+        (
+            MultiRead(0, [ReadData("/a"), ReadStat("/"), ReadChildren("/b")]),
+            MultiRead(0, [ReadData("/apps/one/a"), ReadStat("/apps/one"),
+                          ReadChildren("/apps/one/b")]),
+        ),
+        (
+            Transaction([Compare("/a", *IS_THERE)], [Create("/", b"", 2), Check("/c", 1)],
+                        [Delete("/d", 1), Create("/e", b"", 0)]),
+            Transaction([Compare("/apps/one/a", *IS_THERE)],
+                        [Create("/apps/one/", b"", 2), Check("/apps/one/c", 1)],
+                        [Delete("/apps/one/d", 1), Create("/apps/one/e", b"", 0)]),
+        ),
+        # These have no path.
+        (CloseSession(), CloseSession()),
+        (AddAuth("digest", b"u:p"), AddAuth("digest", b"u:p")),
+        (WhoAmI(0), WhoAmI(0)),
+    ],
+)  # fmt: skip
+def test_requests(ask: Any, inside: Any) -> None:
+    assert APP.inside(ask) == inside
+
+
+Z1 = Zxid(1)
+
+
+@pytest.mark.parametrize(
+    ("answer", "shown"),
+    [
+        (Written(1, Z1, 0, "/apps/one/a", STAT), Written(1, Z1, 0, "/a", STAT)),
+        (Written(1, Z1, 0, "/apps/one", STAT), Written(1, Z1, 0, "/", STAT)),
+        (Written(1, Z1, 0, "", STAT), Written(1, Z1, 0, "", STAT)),
+        (
+            Written(1, Z1, -101, "", None, Results(True, [OpDone("/apps/one/a", STAT),
+                    OpDone("", None), OpChildren(["x"], STAT), OpFailed(-101)])),
+            Written(1, Z1, -101, "", None, Results(True, [OpDone("/a", STAT),
+                    OpDone("", None), OpChildren(["x"], STAT), OpFailed(-101)])),
+        ),
+        (PathsRead(1, Z1, ["/apps/one/a", "/apps/one/b/c"]), PathsRead(1, Z1, ["/a", "/b/c"])),
+        (DataRead(1, Z1, b"/apps/one", STAT), DataRead(1, Z1, b"/apps/one", STAT)),
+    ],
+)  # fmt: skip
+def test_answers(answer: Any, shown: Any) -> None:
+    assert APP.answer(answer) == shown
+    assert ROOT.answer(answer) is answer
+
+
+@pytest.mark.parametrize(
+    ("path", "shown"), [("/apps/one/a", "/a"), ("/apps/one", "/"), ("", "")]
+)  # fmt: skip
+def test_paths(path: str, shown: str) -> None:
+    assert APP.shown(path) == shown
+    assert ROOT.shown(path) == path
+
+
+def test_the_core_knows_both() -> None:
+    wire = Wire(chroot=APP, request_timeout_ms=2000).serving()
+    create = Create("/a", b"", 0)
+    read = Query(GetData, "/a", "watcher")
+    sent = wire.submit(create, create, read)[0].requests
+    assert sent[2] == GetData(1, "/apps/one/a", True)
+    made, failed, got = wire.items(
+        Written(1, Z[2], 0, "/apps/one/a", STAT),
+        done(2, Code.NODE_EXISTS),
+        DataRead(1, Z[2], b"", STAT),
+    )
+    assert made == Complete(create, Written(1, Z[2], 0, "/a", STAT))
+    assert isinstance(failed, Fail) and type(failed.error) is NodeExistsError
+    assert failed.error.path == "/a"
+    assert isinstance(got, Complete)
+    (fired,) = wire.items(WatchFired(EventType.CHANGED, "/apps/one/a", Z[3]))
+    assert isinstance(fired, FireWatch)
+    assert (fired.watchers, fired.event.path) == (["watcher"], "/a")
+    missing = Query(Exists, "/b", "watcher")
+    wire.submit(missing)
+    wire.items(ReadFailed(2, Z[3], Code.NO_AUTH))
+    wire.watching(Query(Exists, "/c", "watcher"))
+    wire.submit(create)
+    (late,) = wire.at(3001).wake()
+    assert type(late.error) is OperationTimeoutError and late.error.path == "/a"
+    wire.submit(Query(Exists, "/d"))
+    ends = wire.at(20_000).wake()
+    assert [effect.error.path for effect in ends if isinstance(effect, Fail)] == ["/d"]
+    assert [effect.event.path for effect in ends if isinstance(effect, FireWatch)] == ["/c"]

@@ -1,0 +1,76 @@
+"""Peer messages: they share a frame with Zab's packets, so all must be told apart."""
+
+from typing import get_args
+
+import msgspec
+import pytest
+from msgspec.inspect import StructType, type_info
+
+from raykeeper.server.peer_messages import (
+    DigestAsk,
+    DigestTold,
+    Diverged,
+    ForwardConnect,
+    ForwardedWrite,
+    ForwardMessage,
+    ForwardWrites,
+    PeerMessage,
+    ProcessesGone,
+    ReadPointReply,
+    ReadPointRequest,
+    Touch,
+    Touches,
+    TouchesConfirmed,
+    WriteGap,
+    decode_peer_frame,
+    encode_peer_frame,
+)
+from raykeeper.zab.ids import Millis, Zxid
+from raykeeper.zab.messages import Commit, Ping
+from raykeeper.znodes.digest import DIGEST_MASK
+from raykeeper.znodes.requests import Connect, Create, CreateMode, SessionId, Write, encode_op
+
+OP = encode_op(Create("/a", b"value", CreateMode.EPHEMERAL))
+SESSION, OWNER = SessionId(1 << 62), Zxid((1 << 63) - 1)
+MESSAGES: list[PeerMessage] = [
+    ForwardWrites([ForwardedWrite(SESSION, OWNER, Write(1, 0, OP))]),
+    ForwardConnect(1 << 40, Connect(SESSION, bytes(16), Millis(10_000), OWNER)),
+    WriteGap(SESSION, OWNER),
+    Touches(7, [Touch(SESSION, OWNER)]),
+    TouchesConfirmed(7, [SESSION]),
+    ReadPointRequest(9),
+    ReadPointReply(9, OWNER),
+    DigestAsk(OWNER, DIGEST_MASK),
+    DigestTold(OWNER, DIGEST_MASK),
+    Diverged(OWNER),
+    ProcessesGone([Touch(SESSION, OWNER)]),
+]
+
+
+def test_every_message_is_here() -> None:
+    assert [type(message) for message in MESSAGES] == list(get_args(ForwardMessage))
+
+
+def test_frame_comes_out_as_it_went_in() -> None:
+    frame = [Commit(OWNER), *MESSAGES, Ping(1)]
+    decoded = decode_peer_frame(encode_peer_frame(frame))
+    assert encode_peer_frame(decoded) == encode_peer_frame(frame)
+    assert [type(message) for message in decoded] == [type(message) for message in frame]
+
+
+def test_operation_stays_the_clients_bytes() -> None:
+    (message,) = decode_peer_frame(encode_peer_frame(MESSAGES[:1]))
+    assert isinstance(message, ForwardWrites)
+    assert bytes(message.writes[0].write.op) == OP
+
+
+def test_tags_are_unique() -> None:
+    infos = [type_info(kind) for kind in get_args(PeerMessage)]
+    tags = [info.tag for info in infos if isinstance(info, StructType)]
+    assert len(tags) == len(infos) == len(set(tags))
+
+
+@pytest.mark.parametrize("data", [b"", b"\x91\x91\xcc\xc8", b"\x90\x00", b"\x91\x92\x23\xa1x"])
+def test_malformed_frame_is_told_by_one_kind_of_error(data: bytes) -> None:
+    with pytest.raises(msgspec.DecodeError):
+        decode_peer_frame(data)

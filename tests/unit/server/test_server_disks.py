@@ -1,0 +1,224 @@
+"""Server: a disk that fills up and has room again (rule D6), in each role."""
+
+import pytest
+
+from raykeeper.server import server_notes as notes
+from raykeeper.server.effects import Restart
+from raykeeper.server.events import RoomChanged
+from raykeeper.server.recovered import Recovered
+from raykeeper.server.server import Server
+from raykeeper.zab.effects import Append, CheckRoom, Note, Role
+from raykeeper.zab.ids import ZERO, Epoch, Millis, Now, ServerId
+from raykeeper.zab.messages import Ack, LogPaused
+from raykeeper.zab.settings import Settings
+from raykeeper.znodes.replies import DataRead, Done, Written
+from tests.unit.server.one_server import LIMITS, OPTIONS, TIMING, OneServer, Servers
+
+S1, S2 = ServerId(1), ServerId(2)
+FULL, ROOM = RoomChanged(False), RoomChanged(True)
+EVERY_MS = OPTIONS.room_check_ms
+
+
+def fill(host: OneServer) -> None:
+    """The disk can allocate nothing more; the next segment is its last."""
+    host.disk.room.is_full = True
+
+
+def empty(host: OneServer) -> None:
+    host.disk.room.is_full = False
+
+
+class TestLooksAgain:
+    """A full disk is asked now and then whether it has room again."""
+
+    def test_until_it_has(self) -> None:
+        host = OneServer(segment_bytes=1)
+        caller = host.caller()
+        fill(host)
+        caller.ask(caller.create("/a"))
+        assert host.of(CheckRoom) == []
+        assert host.notes(notes.ROOM_LOST) == [None]
+        assert not host.server.stats().has_room
+        for checks in (1, 2, 3):
+            host.pass_time(EVERY_MS)
+            assert len(host.of(CheckRoom)) == checks
+        assert host.notes(notes.ROOM_LOST) == [None]
+        empty(host)
+        host.pass_time(EVERY_MS)
+        assert host.notes(notes.ROOM_FOUND) == [None]
+        assert host.server.stats().has_room
+        host.pass_time(3 * EVERY_MS)
+        assert len(host.of(CheckRoom)) == 4
+
+    def test_at_its_time_and_once_until_the_disk_has_answered(self) -> None:
+        host = OneServer(1, (1, 2))
+        host.is_disk_held = True
+        host.step(FULL)
+        until = host.clock.now + EVERY_MS
+        while (due := host.server.deadline()) is not None and due < until:
+            host.clock.now = due
+            assert CheckRoom() not in host.step()
+        assert host.server.deadline() == until
+        host.clock.now = type(host.clock.now)(until)
+        assert CheckRoom() in host.step()
+        host.pass_time(5 * EVERY_MS)
+        assert len(host.of(CheckRoom)) == 1
+
+    def test_from_its_start(self) -> None:
+        recovered = Recovered(Epoch(0), Epoch(0), ZERO, ZERO, [], [], ZERO, has_room=False)
+        server = Server(Settings(S1, (S1, S2), timing=TIMING), LIMITS, OPTIONS, recovered)
+        effects = server.start(Now(Millis(70_000), Millis(0)))
+        assert not server.stats().has_room
+        assert notes.ROOM_LOST not in [e.name for e in effects if isinstance(e, Note)]
+        early = server.step([], Now(Millis(70_000 + EVERY_MS - 1), Millis(0)))
+        assert CheckRoom() not in early
+        assert CheckRoom() in server.step([], Now(Millis(70_000 + EVERY_MS), Millis(0)))
+
+    def test_not_while_it_has_room(self) -> None:
+        host = OneServer()
+        host.step(ROOM)
+        assert host.notes(notes.ROOM_FOUND) == []
+        host.pass_time(3 * EVERY_MS)
+        assert host.of(CheckRoom) == []
+
+
+class TestFollower:
+    """It goes on in memory alone until it has room again or its role ends."""
+
+    def paused(self) -> Servers:
+        """Server 1 follows; its disk is full after one more write."""
+        servers = Servers(3, segment_bytes=1)
+        fill(servers[1])
+        caller = servers[3].caller(7)
+        assert len(caller.ask(caller.create("/before"))) == 1
+        assert len(servers[1].sent(LogPaused)) == 1
+        servers[1].take()
+        return servers
+
+    def test_serves_on_without_logging(self) -> None:
+        servers = self.paused()
+        host = servers[1]
+        caller = host.caller()
+        items = caller.ask(caller.create("/a"), caller.sync(), caller.get("/a"))
+        assert [type(item) for item in items] == [Written, Done, DataRead]
+        assert host.of(Append) == [] == host.sent(Ack)
+        assert host.disk.log[-1][0] < host.server.state.zxid
+        assert len(set(servers.digests())) == 1
+        assert host.of(Restart) == []
+
+    def test_is_kept_by_its_leader(self) -> None:
+        servers = self.paused()
+        caller = servers[2].caller()
+        for second in range(15):  # longer than a follower may owe an ack
+            assert len(caller.ask(caller.create(f"/{second}"))) == 1
+            servers.pass_time(1_000)
+        assert servers[1].server.peer.is_active
+        assert servers[3].broken == []
+
+    def test_begins_anew_when_there_is_room_again(self) -> None:
+        servers = self.paused()
+        host = servers[1]
+        empty(host)
+        servers.pass_time(EVERY_MS)
+        assert host.of(Restart) == [Restart("the disk has room again", forget=False)]
+        servers.crash(1)
+        servers.restart(1)
+        caller = servers[3].caller(8)
+        servers[1].take()
+        assert len(caller.ask(caller.create("/after"))) == 1
+        assert servers[1].of(Append) != []
+        assert len(set(servers.digests())) == 1
+
+    def test_begins_anew_when_its_role_ends(self) -> None:
+        """The tree is ahead of the disk, of which alone a vote may speak (rule Z2)."""
+        servers = self.paused()
+        caller = servers[2].caller()
+        caller.ask(caller.create("/a"))
+        servers.cut(1, 3)
+        reason = "the log was paused, and the role ends"
+        assert servers[1].of(Restart) == [Restart(reason, forget=False)]
+        assert servers[1].server.peer.role is Role.LOOKING
+
+    def test_begins_anew_once_whatever_comes_before_its_end(self) -> None:
+        servers = Servers(3, segment_bytes=1)
+        fill(servers[1])
+        servers[3].caller(7)  # all that it took is on disk, so it looks on at once
+        assert servers[1].server.peer.history.is_paused
+        servers.cut(1, 3)
+        servers.link(1, 3)
+        servers.pass_time(500)
+        assert servers[1].server.peer.leader == 3
+        assert len(servers[1].of(Restart)) == 1
+
+    def test_that_finds_room_before_it_followed_goes_on(self) -> None:
+        servers = Servers(3)
+        servers.cut(1, 3)
+        servers.cut(1, 2)
+        servers[1].step(FULL)
+        servers[1].step(ROOM)
+        servers.link(1, 3)
+        servers.link(1, 2)
+        servers.pass_time(500)
+        assert servers[1].server.peer.is_active
+        assert servers[1].sent(LogPaused) == [] == servers[1].of(Restart)
+
+
+class TestLeader:
+    """It leaves the lead to who has room; if nobody has, writes wait."""
+
+    def test_hands_over_to_a_follower_with_room(self) -> None:
+        servers = Servers(3, segment_bytes=1)
+        caller = servers[1].caller()
+        fill(servers[3])
+        items = caller.ask(*(caller.create(f"/{n}") for n in range(3)))
+        servers.pass_time(1_000)
+        more = caller.ask(*(caller.create(f"/more{n}") for n in range(3)))
+        assert [type(item) for item in (*items, *caller.new(), *more)] == [Written] * 6
+        assert servers.leader is servers[2]
+        assert servers[3].server.peer.is_active  # it follows, and does not log
+        assert len(set(servers.digests())) == 1
+
+    @pytest.mark.parametrize("count", [1, 3])
+    def test_leaves_writes_lying_until_there_is_room_somewhere(self, count: int) -> None:
+        servers = Servers(count, segment_bytes=1)
+        leader = servers.leader
+        caller, reader = leader.caller(1), leader.caller(2)
+        for host in servers.hosts.values():
+            fill(host)
+        caller.ask(caller.create("/fits"))
+        servers.pass_time(100)
+        leader.take()
+        assert caller.ask(caller.create("/a")) == []
+        assert leader.server.peer.broadcasting is not None
+        assert leader.of(Append) == []
+        assert [type(item) for item in reader.ask(reader.get("/fits"))] == [DataRead]
+        servers.pass_time(2_000)
+        assert caller.new() == [] and caller.ended is None
+        for host in servers.hosts.values():
+            empty(host)
+        servers.pass_time(2 * EVERY_MS)
+        for number, host in list(servers.hosts.items()):
+            if host.of(Restart):
+                servers.crash(number)
+                servers.restart(number)
+        servers.pass_time(2_000)
+        assert [type(item) for item in caller.new()] == [Written]
+        assert leader.server.peer.epoch > 1
+        assert leader.of(Restart) == []
+
+    def test_opens_and_expires_no_sessions_meanwhile(self) -> None:
+        host = OneServer(segment_bytes=1)
+        quiet = host.caller(1, timeout_ms=1_000)
+        host.track()
+        fill(host)
+        host.pass_time(100)
+        loud = host.caller(2)
+        assert not host.server.stats().has_room
+        host.pass_time(3_000)
+        assert quiet.ended is None and loud.ended is None
+        late = host.caller(3)
+        assert late.greeting is None
+        empty(host)
+        host.pass_time(3_000)
+        assert quiet.ended is not None
+        assert late.greeting is not None

@@ -1,0 +1,415 @@
+"""Votes that rest on disks (rule D3): lost with a disk, and given back by the leader."""
+
+import pytest
+
+from raykeeper.server import server_notes
+from raykeeper.server.effects import Effect
+from raykeeper.server.events import LinkDown, LinkUp, PeerFrame, RoomChanged
+from raykeeper.server.peer_messages import PeerMessage, decode_peer_frame
+from raykeeper.server.recovered import Recovered
+from raykeeper.server.server import Server
+from raykeeper.zab import notes
+from raykeeper.zab.effects import Role, Run, VoteGranted
+from raykeeper.zab.ids import (
+    FOUNDING,
+    ZERO,
+    DiskId,
+    Epoch,
+    Millis,
+    Now,
+    ServerId,
+    Zxid,
+    make_zxid,
+)
+from raykeeper.zab.messages import Notification, PeerState, Vote
+from raykeeper.zab.settings import Settings, WindowLimits
+from raykeeper.znodes.replies import Written
+from raykeeper.znodes.requests import SessionId
+from raykeeper.znodes.snapshot import SnapshotWalk
+from raykeeper.znodes.state import State
+from raykeeper.znodes.txns import Change, Refused, Txn, VoterReplaced, decode_txn, encode_txn
+from tests.unit.server.one_server import LIMITS, OPTIONS, TIMING, OneServer, Servers
+
+S1, S2, S3 = ServerId(1), ServerId(2), ServerId(3)
+NEW = DiskId("new")
+LONG_MS = 1_000
+NO_DIFF = WindowLimits(txns_max=1, read_log_bytes_max=1)
+
+
+def replaced_in(host: OneServer) -> list[VoterReplaced]:
+    """The votes that the log of a server moves, in order."""
+    changes = [decode_txn(txn).change for _, txn in host.disk.log]
+    return [change for change in changes if isinstance(change, VoterReplaced)]
+
+
+def renew(servers: Servers, *lost: int) -> list[DiskId]:
+    """Servers come back on empty disks of other names, before any report of the leader."""
+    for server in lost:
+        if server in servers.hosts:
+            servers.crash(server)
+    for server in lost:
+        servers.down[server].disk.repair()
+        servers.restart(server)
+    return [servers[server].disk.disk for server in lost]
+
+
+def votes(servers: Servers) -> dict[int, bool]:
+    return {number: host.server.stats().votes for number, host in servers.hosts.items()}
+
+
+class TestRestored:
+    """By a leader that has the server among its followers."""
+
+    def test_a_server_on_a_new_disk_has_its_vote_back_at_the_next_report(self) -> None:
+        servers = Servers(3)
+        servers[3].caller()
+        (disk,) = renew(servers, 1)
+        host = servers[1]
+        assert disk not in (FOUNDING, servers[2].disk.disk)
+        servers.pass_time(LONG_MS)
+        assert votes(servers) == {1: True, 2: True, 3: True}
+        assert host.server.peer.role is Role.FOLLOWER
+        assert host.of(VoteGranted) == [VoteGranted()]
+        assert not host.disk.is_replaced
+        for other in servers.hosts.values():
+            assert other.settings.members.counts(S1, disk)
+            assert not other.settings.members.counts(S1, FOUNDING)
+            assert other.notes(notes.VOTE_REPLACED) == [(S1, disk)]
+        assert len(set(servers.digests())) == 1
+
+    def test_without_its_vote_it_observes_and_is_named(self) -> None:
+        servers = Servers(3)
+        servers.hold(2, 3)  # nothing is committed without the vote of server 2
+        renew(servers, 1)
+        servers.pass_time(500)
+        host = servers[1]
+        assert host.server.peer.role is Role.OBSERVER and host.server.peer.is_active
+        assert (host.server.stats().votes, host.server.stats().without_vote) == (False, [1])
+        assert servers[3].server.stats().without_vote == [1]
+        assert servers[2].server.stats().without_vote == []
+        assert host.of(VoteGranted) == []
+        assert host.disk.is_replaced
+        # It has all of it on disk, and that does not count.
+        assert replaced_in(host) == [VoterReplaced(S1, host.disk.disk)]
+        servers.release(2, 3)
+        assert host.server.stats().votes
+
+    def test_it_is_said_twice_and_once_at_a_time(self) -> None:
+        servers = Servers(3)
+        servers.hold(2, 3)
+        (disk,) = renew(servers, 1)
+        servers.pass_time(LONG_MS)  # ten reports
+        assert replaced_in(servers[3]) == [VoterReplaced(S1, disk)]
+        servers.release(2, 3)
+        servers.pass_time(LONG_MS)
+        for host in servers.hosts.values():
+            assert replaced_in(host) == [VoterReplaced(S1, disk)] * 2
+        # Only the first one is news.
+        assert servers[3].notes(notes.VOTE_REPLACED) == [(S1, disk)]
+
+    def test_what_an_earlier_leader_left_is_said_once_more(self) -> None:
+        """It was logged and not delivered; the one who said it first is gone."""
+        servers = Servers(3)
+        servers.hold(2, 3)
+        (disk,) = renew(servers, 1)
+        servers.pass_time(500)
+        assert replaced_in(servers[2]) == [VoterReplaced(S1, disk)]
+        servers.crash(3)
+        servers.release(2, 3)
+        servers.restart(3)
+        servers.pass_time(LONG_MS)
+        assert votes(servers) == {1: True, 2: True, 3: True}
+        for host in servers.hosts.values():
+            assert replaced_in(host) == [VoterReplaced(S1, disk)] * 2
+
+    def test_all_that_begin_anew_right_after_it_count_the_vote(self) -> None:
+        """The log tells that the first transaction is committed because a second came behind it."""
+        servers = Servers(3)
+        renew(servers, 1)
+        servers.pass_time(LONG_MS)
+        for number in (1, 2, 3):
+            servers.crash(number)
+        for number in (1, 3):  # not with server 2: it takes the vote of server 1
+            servers.restart(number)
+        servers.pass_time(LONG_MS)
+        assert votes(servers) == {1: True, 3: True}
+        caller = servers.leader.caller()
+        assert [type(item) for item in caller.ask(caller.create("/a"))] == [Written]
+
+    def test_a_disk_that_is_lost_again_gives_way_to_the_next(self) -> None:
+        servers = Servers(3)
+        (one,) = renew(servers, 1)
+        servers.pass_time(LONG_MS)
+        (other,) = renew(servers, 1)
+        servers.pass_time(LONG_MS)
+        assert [x.disk for x in replaced_in(servers[2])] == [one, one, other, other]
+        assert votes(servers) == {1: True, 2: True, 3: True}
+
+    def test_observers_have_none_to_get_back(self) -> None:
+        servers = Servers(3, observers=1)
+        renew(servers, 4)
+        servers.pass_time(LONG_MS)
+        assert servers[4].server.peer.is_active
+        assert replaced_in(servers[3]) == []
+        assert not servers[4].server.stats().votes
+
+    def test_not_to_a_server_that_cannot_log(self) -> None:
+        servers = Servers(3)
+        renew(servers, 1)
+        servers[1].step(RoomChanged(False))
+        servers.run()
+        servers.pass_time(OPTIONS.room_check_ms - 200)
+        assert servers[1].server.peer.history.is_paused
+        assert replaced_in(servers[3]) == []
+
+    def test_not_to_a_server_that_does_not_follow_yet(self) -> None:
+        servers = Servers(3)
+        servers.crash(1)
+        servers.down[1].disk.repair()
+        servers.hold(1, 3)
+        servers.restart(1)
+        servers.pass_time(LONG_MS)
+        assert replaced_in(servers[3]) == []
+        servers.release(1, 3)
+        servers.pass_time(LONG_MS)
+        assert votes(servers)[1]
+
+    def test_not_by_a_leader_without_room(self) -> None:
+        servers = Servers(3)
+        servers[2].step(RoomChanged(False))
+        servers.run()
+        renew(servers, 1)
+        servers[3].step(RoomChanged(False))
+        assert servers[3].server.peer.broadcasting is not None
+        servers.pass_time(OPTIONS.room_check_ms - 200)
+        assert replaced_in(servers[3]) == []
+
+    def test_in_the_next_reign_when_the_counter_is_exhausted(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        servers = Servers(5)
+        servers[5].caller()
+        renew(servers, 1, 2)
+        assert replaced_in(servers[5]) == []
+        monkeypatch.setattr("raykeeper.zab.leader_broadcast.COUNTER_MAX", 1)
+        servers.pass_time(OPTIONS.touch_ms)
+        monkeypatch.undo()
+        assert servers[5].notes(server_notes.COUNTER_EXHAUSTED) == [1]
+        servers.pass_time(2 * LONG_MS)
+        assert servers.leader.server.peer.epoch == 2
+        assert set(votes(servers).values()) == {True}
+
+    def test_too_many_lost_at_once_are_not_voted_back(self) -> None:
+        """Nobody knows what the two had acknowledged; a person must say."""
+        servers = Servers(3)
+        renew(servers, 1, 2)
+        servers.pass_time(10_000)
+        assert {host.server.peer.role for host in servers.hosts.values()} == {Role.LOOKING}
+        assert servers[3].notes(notes.QUORUM_LOST)[-1] == [1, 2]
+        assert [host.server.stats().without_vote for host in servers.hosts.values()] == [
+            [1, 2],
+            [1, 2],
+            [1, 2],
+        ]
+
+
+# What is recovered and received.
+
+
+def zxid(epoch: int, counter: int) -> Zxid:
+    return make_zxid(Epoch(epoch), counter)
+
+
+def txn(change: Change) -> bytes:
+    return encode_txn(Txn(SessionId(0), 0, 0, Millis(5), change))
+
+
+def recovered(committed: int, *changes: Change, disk: DiskId = FOUNDING) -> Recovered:
+    """A log of epoch 1, committed up to a counter."""
+    runs = [Run(zxid(1, 1), [txn(change) for change in changes])] if changes else []
+    upto = zxid(1, committed) if committed else ZERO
+    return Recovered(Epoch(1), Epoch(1), ZERO, ZERO, [], runs, upto, disk=disk)
+
+
+class Alone:
+    """Server 1 of three, with the others played by hand."""
+
+    def __init__(self, start: Recovered) -> None:
+        self.settings = Settings(S1, (S1, S2, S3), start.disk, timing=TIMING)
+        self.server = Server(self.settings, LIMITS, OPTIONS, start)
+        self.now = Now(Millis(50_000), Millis(0))
+        self.effects: list[Effect] = self.server.start(self.now)
+
+    def step(self, *events: object) -> list[Effect]:
+        self.effects = self.server.step(list(events), self.now)  # type: ignore[arg-type]
+        return self.effects
+
+    def hear(self, sender: ServerId, *messages: PeerMessage) -> list[Effect]:
+        return self.step(PeerFrame(sender, list(messages)))
+
+    def told(self) -> list[Notification]:
+        messages = [getattr(effect, "message", None) for effect in self.effects]
+        return [message for message in messages if isinstance(message, Notification)]
+
+
+class TestRecovered:
+    """The list of members is that of the recovered state, whole before the first election."""
+
+    @pytest.mark.parametrize(
+        ("changes", "disk", "has_vote"),
+        [
+            ([], FOUNDING, True),
+            ([], NEW, False),
+            ([VoterReplaced(S1, NEW)], NEW, True),
+            ([VoterReplaced(S1, NEW)], FOUNDING, False),
+            ([VoterReplaced(S3, NEW), VoterReplaced(S1, NEW)], NEW, True),
+            ([VoterReplaced(S1, NEW), VoterReplaced(S1, DiskId("newer"))], NEW, False),
+        ],
+    )
+    def test_as_far_as_is_known_to_be_committed(
+        self, changes: list[Change], disk: DiskId, has_vote: bool
+    ) -> None:
+        alone = Alone(recovered(len(changes), *changes, disk=disk))
+        assert alone.server.stats().votes is has_vote
+        granted = any(isinstance(effect, VoteGranted) for effect in alone.effects)
+        assert granted is (has_vote and disk != FOUNDING)
+        # A vote for itself, or none; and no election before the start.
+        (said,) = (alone.step(LinkUp(S2)), alone.told())[1]
+        assert said.voting is has_vote
+        assert said.own.leader == said.vote.leader == (S1 if has_vote else 0)
+
+    def test_not_further(self) -> None:
+        alone = Alone(recovered(0, VoterReplaced(S1, NEW), disk=NEW))
+        assert not alone.server.stats().votes
+        alone = Alone(recovered(0, VoterReplaced(S1, NEW)))
+        assert alone.server.stats().votes
+
+    @pytest.mark.parametrize("disk", [FOUNDING, NEW])
+    def test_from_a_snapshot_as_well(self, disk: DiskId) -> None:
+        state = State()
+        state.apply(zxid(1, 1), txn(VoterReplaced(S1, NEW)))
+        state.apply(zxid(1, 2), txn(VoterReplaced(S3, NEW)))
+        walk, chunks = SnapshotWalk(state), []
+        while (chunk := walk.next_chunk()) is not None:
+            chunks.append(chunk)
+        last = zxid(1, 2)
+        start = Recovered(Epoch(1), Epoch(1), last, last, chunks, [], last, disk=disk)
+        alone = Alone(start)
+        assert alone.server.stats().votes is (disk == NEW)
+        assert alone.settings.members.counts(S3, NEW)
+        # Said at each start: the last process may have died before it was carried out.
+        assert (VoteGranted() in alone.effects) is (disk == NEW)
+
+
+class TestInTheAir:
+    """A leader counts neither disk of a voter while its log moves the vote, undelivered."""
+
+    def elected(self, start: Recovered) -> Alone:
+        alone = Alone(start)
+        alone.step(LinkUp(S2))
+        peer = alone.server.peer
+        mine = Vote(peer.history.current, peer.history.synced, S1)
+        own = Vote(Epoch(0), ZERO, S2)
+        alone.hear(S2, Notification(1, mine, PeerState.LOOKING, True, own, FOUNDING))
+        assert peer.role is Role.LEADER
+        return alone
+
+    def test_from_its_election_to_the_end_of_its_role(self) -> None:
+        changes: list[Change] = [Refused(-1), VoterReplaced(S3, NEW), VoterReplaced(S2, NEW)]
+        alone = self.elected(recovered(1, *changes))
+        members = alone.settings.members
+        assert members.counts(S1, FOUNDING)
+        for server in (S2, S3):
+            assert not members.counts(server, FOUNDING) and not members.counts(server, NEW)
+        alone.step(LinkDown(S2))
+        alone.server.peer.abdicate("to see", alone.now.mono)
+        alone.step()
+        for server in (S2, S3):
+            assert members.counts(server, FOUNDING)
+
+    def test_not_when_it_was_delivered(self) -> None:
+        alone = self.elected(recovered(2, VoterReplaced(S3, NEW), VoterReplaced(S2, NEW)))
+        assert alone.settings.members.counts(S2, NEW)
+
+    def test_its_own_vote_too(self) -> None:
+        alone = self.elected(recovered(0, VoterReplaced(S1, NEW)))
+        assert not alone.server.stats().votes
+
+    def test_a_leader_that_has_proposed_it_does_not_count_the_old_disk(self) -> None:
+        servers = Servers(3)
+        servers.hold(2, 3)
+        (disk,) = renew(servers, 1)
+        servers.pass_time(500)
+        leader = servers[3].settings.members
+        assert not leader.counts(S1, FOUNDING) and not leader.counts(S1, disk)
+        assert servers[2].settings.members.counts(S1, FOUNDING)  # who follows counts nobody
+        servers.release(2, 3)
+        assert leader.counts(S1, disk)
+
+
+class TestAdopted:
+    """The list of members comes with a received tree."""
+
+    def test_replaces_the_list(self) -> None:
+        servers = Servers(5, window=NO_DIFF)
+        (disk,) = renew(servers, 2)
+        part(servers)
+        servers.pass_time(LONG_MS)
+        assert not servers[1].settings.members.counts(S2, disk)
+        write_much(servers[5])
+        rejoin(servers)
+        assert servers[1].settings.members.counts(S2, disk)
+
+    def test_may_bring_a_servers_own_vote_back(self) -> None:
+        """It never saw the transaction, only a tree that has it."""
+        servers = Servers(3, window=NO_DIFF)
+        renew(servers, 1)
+        host = servers[1]
+        servers.hold(3, 1)
+        servers.pass_time(500)
+        assert not host.server.stats().votes
+        part(servers)
+        servers.held.clear()
+        write_much(servers[3])
+        rejoin(servers)
+        assert host.notes(notes.VOTE_REPLACED) == []
+        assert host.server.stats().votes
+        assert host.of(VoteGranted) == [VoteGranted()]
+
+    def test_may_bring_the_second_word_on_a_vote(self) -> None:
+        """The server has its vote by the first word, and never sees the second one itself."""
+        servers = Servers(3, window=NO_DIFF)
+        renew(servers, 1)
+        host = servers[1]
+        servers.hold(3, 1)
+        servers.pass_time(500)
+        while not host.server.stats().votes:
+            host.step(PeerFrame(S3, decode_peer_frame(servers.wires[3, 1].popleft())))
+        assert host.of(VoteGranted) == []
+        part(servers)
+        servers.held.clear()
+        write_much(servers[3])
+        rejoin(servers)
+        assert host.of(VoteGranted) == [VoteGranted()]
+        assert not host.disk.is_replaced
+
+
+def part(servers: Servers) -> None:
+    """Server 1 loses the others."""
+    for other in sorted({*servers.hosts} - {1}):
+        servers._unlink(1, other)
+    servers.run()
+
+
+def rejoin(servers: Servers) -> None:
+    servers[1].take()
+    for other in sorted({*servers.hosts} - {1}):
+        servers.link(1, other)
+    assert servers[1].notes(server_notes.SNAPSHOT_ADOPTED), "this was to be no DIFF"
+
+
+def write_much(host: OneServer) -> None:
+    """More transactions than the window of the leader holds."""
+    caller = host.caller()
+    for _ in range(6):
+        caller.ask(caller.set("/", b"x"))

@@ -1,1 +1,0 @@
-../../raykeeper/__init__.py
