@@ -13,6 +13,9 @@ JOBS ?= 0
 # The tests of the files with a clock, a disk, a socket, a thread.
 OF_SHELLS := tests/unit/actors tests/unit/client tests/unit/clusters tests/unit/links tests/contract tests/recipes
 
+# MkDocs is quiet about its own future, and finds ruff, which wraps the signatures.
+MKDOCS := NO_MKDOCS_2_WARNING=1 PATH="$(CURDIR)/$(BIN):$$PATH" timeout 300 $(BIN)/mkdocs
+
 # The same package with the oldest Ray that pyproject.toml allows.
 OLDEST := .venv-oldest-ray
 OLDEST_RAY := $(shell sed -n 's/^ *"ray>=\([0-9.]*\)",$$/\1/p' pyproject.toml)
@@ -21,7 +24,7 @@ OLDEST_RAY := $(shell sed -n 's/^ *"ray>=\([0-9.]*\)",$$/\1/p' pyproject.toml)
 PYTHON_OLDEST ?=
 PYTHON_NEWEST ?=
 
-.PHONY: demo test test-oldest-ray test-wheel shell-coverage simulate check bench format clean
+.PHONY: demo test test-oldest-ray test-wheel shell-coverage simulate check docs bench format clean
 .DELETE_ON_ERROR:
 
 demo: $(READY)  ## Three servers, six workers, two kills: the job ends with the right counts.
@@ -43,12 +46,16 @@ test-wheel: $(READY)  ## Installs the wheel with the oldest and the newest Pytho
 simulate: $(READY)  ## SEEDS runs of the simulator from seed FROM in JOBS processes, 0 for all cores.
 	$(BIN)/python -m tests.simulation simulate --seeds $(SEEDS) --from $(FROM) --jobs $(JOBS)
 
-check: $(READY)  ## Linter, formatter, types, the rules of the architecture, branches of the pure rooms.
+check: $(READY)  ## Linter, formatter, types, the rules of the architecture, branches of the pure rooms, the site.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/tidy
 	$(BIN)/python -m tests.tidy.pure_coverage
+	folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && $(MKDOCS) build --quiet --strict --site-dir "$$folder"
+
+docs: $(READY)  ## The documentation as a site: site/index.html, to be served by any web server.
+	$(MKDOCS) build --quiet --strict
 
 shell-coverage: $(READY)  ## What of the shells the tests without Ray execute, compared with the list of what they do not.
 	$(BIN)/python -m tests.tidy.shell_coverage $(OF_SHELLS)
@@ -61,12 +68,12 @@ format: $(READY)
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) $(OLDEST) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) build dist site *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench,dev,docs]'
 	touch $(READY)
 
 $(OLDEST)/.ready: pyproject.toml $(READY)

@@ -1,0 +1,149 @@
+"""The site has every page and every public name, and a docstring says what each public name is.
+
+That its links lead somewhere is checked by `mkdocs build --strict`, a part of `make check`.
+"""
+
+import builtins
+import importlib
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from raykeeper.client.recipes.recipe import RecipeMethod
+
+ROOT = Path(__file__).parents[2]
+PUBLIC = (
+    "raykeeper.client",
+    "raykeeper.client.errors",
+    "raykeeper.client.ray_tools",
+    "raykeeper.clusters",
+)
+IDENTIFIER = re.compile(r"^::: ([\w.]+)$", re.M)
+SECTION = re.compile(r"^(Args|Raises|Returns|Yields):\n((?:(?: {4}.*)?\n?)*)", re.M)
+ENTRY = re.compile(r"^ {4}\*{0,2}(\w+):", re.M)
+RAISED = re.compile(r"^\s*raise ([A-Z]\w+)", re.M)
+
+
+def public_names() -> dict[str, Any]:
+    """What users may import, by its full name."""
+    return {
+        f"{module}.{name}": getattr(importlib.import_module(module), name)
+        for module in PUBLIC
+        for name in importlib.import_module(module).__all__
+    }
+
+
+def members(name: str, kind: type) -> Iterator[tuple[str, Any]]:
+    """The public attributes of a class that our own code defines, by their full names."""
+    for each in kind.__mro__:
+        if each.__module__.startswith("raykeeper."):
+            for attribute, value in vars(each).items():
+                if not attribute.startswith("_"):
+                    yield f"{name}.{attribute}", value
+
+
+def written(value: Any) -> Callable[..., Any] | None:
+    """The function as it is written: below a recipe method, property or class method."""
+    if isinstance(value, RecipeMethod):
+        value = value._written
+    if isinstance(value, property):
+        value = value.fget
+    if isinstance(value, classmethod | staticmethod):
+        value = value.__func__
+    return inspect.unwrap(value) if inspect.isfunction(value) else None
+
+
+def functions() -> dict[str, Callable[..., Any]]:
+    """All public functions, methods and properties."""
+    found: dict[str, Callable[..., Any]] = {}
+    for name, value in public_names().items():
+        pairs = members(name, value) if inspect.isclass(value) else [(name, value)]
+        for path, each in pairs:
+            function = written(each)
+            if function is not None:
+                found.setdefault(path, function)
+    return found
+
+
+def sections(docstring: str) -> dict[str, list[str]]:
+    """The names that the sections `Args:` and `Raises:` of a docstring begin entries with."""
+    return {title: ENTRY.findall(text) for title, text in SECTION.findall(docstring)}
+
+
+def faults(name: str, function: Callable[..., Any]) -> list[str]:
+    """What the docstring of a function leaves out, or says of what is not there."""
+    docstring = inspect.getdoc(function) if function.__doc__ else None
+    if not docstring:
+        return [f"{name}: no docstring"]
+    parts = sections(docstring)
+    parameters = inspect.signature(function).parameters
+    found = [
+        f"{name}: no parameter {each}" for each in parts.get("Args", []) if each not in parameters
+    ]
+    documented = parts.get("Raises", [])
+    for each in sorted(set(RAISED.findall(inspect.getsource(function)))):
+        kind = function.__globals__.get(each)
+        bases = (
+            [base.__name__ for base in inspect.getmro(kind)] if inspect.isclass(kind) else [each]
+        )
+        if not set(bases) & set(documented):
+            found.append(f"{name}: raises {each}")
+    page = (ROOT / "docs/ERRORS.md").read_text()
+    errors = set(re.findall(r"^\| `(\w+)`", page, re.M)) | vars(builtins).keys()
+    found += [f"{name}: no error {each}" for each in documented if each not in errors]
+    return found
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    pages = (ROOT / "docs/reference").glob("*.md")
+    shown = [
+        getattr(importlib.import_module(module), name)
+        for page in pages
+        for module, _, name in (
+            path.rpartition(".") for path in IDENTIFIER.findall(page.read_text())
+        )
+    ]
+    missing = [name for name, value in public_names().items() if not any(s is value for s in shown)]
+    assert missing == []
+
+
+def test_every_public_class_has_a_docstring() -> None:
+    classes = {name: value for name, value in public_names().items() if inspect.isclass(value)}
+    assert [name for name, value in classes.items() if not vars(value).get("__doc__")] == []
+
+
+def test_docstrings_of_public_functions_say_what_they_take_and_raise() -> None:
+    assert [
+        fault for name, function in functions().items() for fault in faults(name, function)
+    ] == []
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text().partition("\nnav:")[2]
+    pages = [p.relative_to(ROOT / "docs").as_posix() for p in (ROOT / "docs").rglob("*.md")]
+    assert [page for page in pages if f": {page}\n" not in navigation] == []
+
+
+def test_the_checks_can_fail() -> None:
+    def no_docstring() -> None: ...
+
+    def wrong(given: int) -> None:
+        """Do it.
+
+        Args:
+            other: not there.
+
+        Raises:
+            NoSuchError: never.
+        """
+        if given:
+            raise ValueError(given)
+
+    assert faults("f", no_docstring) == ["f: no docstring"]
+    assert faults("f", wrong) == [
+        "f: no parameter other",
+        "f: raises ValueError",
+        "f: no error NoSuchError",
+    ]
