@@ -32,6 +32,22 @@ def test_the_page_about_security() -> None:
         assert ann.get("/mine")[0] == b"v", "who proves the same is the same"
 
 
+def test_the_programs_of_the_guide_for_users() -> None:
+    page = (ROOT / "docs/USING.md").read_text()
+    programs = re.findall(r"^```python\n(.*?)^```$", page, re.M | re.S)
+    assert len(programs) == 4
+    with open_blocking(Room())() as client:
+        names: dict[str, Any] = {"client": client}
+        for program in programs:
+            exec(program, names)
+        told = {
+            name: [(event.type.name, event.path) for event in names[name]]
+            for name in ("first", "every")
+        }
+    changed = ("CHANGED", "/config")
+    assert told == {"first": [changed], "every": [changed, ("CREATED", "/config/timeout")]}
+
+
 def test_the_transactions_of_the_docstring() -> None:
     programs = re.findall(r"((?:^    .*\n)+)", transaction.__doc__ or "", re.M)
     assert len(programs) == 3
