@@ -10,7 +10,13 @@ from typing import Final
 
 from raykeeper.links.contract import RAY_CALLS, Link, LinkEvents, LinkRefused
 from raykeeper.links.processes import Process
-from raykeeper.server.events import SENT_BYTES, ClientFrameArrived, ClientGone, ClientSent, Event
+from raykeeper.server.events import (
+    SENT_REPORT_BYTES,
+    ClientBytesSent,
+    ClientDisconnected,
+    ClientFrameArrived,
+    Event,
+)
 
 _NUMBER_BITS: Final = 30
 """A billion connections for one incarnation. Incarnations that begin at the time in seconds then
@@ -28,8 +34,8 @@ class ClientLinks:
         self._deliver = deliver
         self._links: dict[int, Link] = {}
         self._processes: dict[int, Process] = {}
-        self._next = incarnation << _NUMBER_BITS
-        self.when_lost: Callable[[int, Process], None] = lambda _connection, _process: None
+        self._last_connection = incarnation << _NUMBER_BITS
+        self.on_link_lost: Callable[[int, Process], None] = lambda _connection, _process: None
         """Called when a link is gone that was not closed here, and its process is known."""
 
     def __len__(self) -> int:
@@ -56,12 +62,12 @@ class ClientLinks:
         """
         if len(self._links) >= self._clients_max:
             raise LinkRefused(f"the server has {self._clients_max} clients already")
-        self._next += 1
-        self._links[self._next] = link
+        self._last_connection += 1
+        self._links[self._last_connection] = link
         if process is not None:
-            self._processes[self._next] = process
-        end = _End(self, self._next, host)
-        link.when_sent(end.sent)
+            self._processes[self._last_connection] = process
+        end = _ClientLinkEvents(self, self._last_connection, host)
+        link.on_bytes_sent(end.bytes_sent)
         return end
 
     def send(self, connection: int, data: bytes) -> None:
@@ -77,39 +83,39 @@ class ClientLinks:
         if link is not None:
             link.close(reason)
 
-    def lose(self, connection: int, reason: str) -> None:
+    def close_dead(self, connection: int, reason: str) -> None:
         """Close the link to a client that is gone without it."""
         if connection in self._links:
             self.close(connection, reason)
-            self._deliver(ClientGone(connection))
+            self._deliver(ClientDisconnected(connection))
 
     def close_all(self, reason: str) -> None:
         """The server stops."""
         for connection in list(self._links):
             self.close(connection, reason)
 
-    def end_frames(self, connection: int, frames: list[bytes], host: str) -> None:
-        """Frames of a client; for `_End`."""
+    def on_frames(self, connection: int, frames: list[bytes], host: str) -> None:
+        """Frames of a client; for `_ClientLinkEvents`."""
         if connection in self._links:
             deliver = self._deliver
             for frame in frames:
                 deliver(ClientFrameArrived(connection, frame, host))
 
-    def end_sent(self, connection: int, size: int) -> None:
-        """So much has left for a client; for `_End`."""
+    def on_bytes_sent(self, connection: int, size: int) -> None:
+        """So much has left for a client; for `_ClientLinkEvents`."""
         if connection in self._links:
-            self._deliver(ClientSent(connection, size))
+            self._deliver(ClientBytesSent(connection, size))
 
-    def end_closed(self, connection: int) -> None:
-        """A link is gone; for `_End`."""
+    def on_closed(self, connection: int) -> None:
+        """A link is gone; for `_ClientLinkEvents`."""
         if self._links.pop(connection, None) is not None:
-            self._deliver(ClientGone(connection))
+            self._deliver(ClientDisconnected(connection))
             process = self._processes.pop(connection, None)
             if process is not None:
-                self.when_lost(connection, process)
+                self.on_link_lost(connection, process)
 
 
-class _End:
+class _ClientLinkEvents:
     """Our end of one link."""
 
     __slots__ = ("_connection", "_host", "_links", "_sent")
@@ -121,14 +127,14 @@ class _End:
         self._sent = 0
 
     def frames(self, frames: list[bytes]) -> None:
-        self._links.end_frames(self._connection, frames, self._host)
+        self._links.on_frames(self._connection, frames, self._host)
 
-    def sent(self, size: int) -> None:
+    def bytes_sent(self, size: int) -> None:
         """A step for each frame would cost more than the frame."""
         self._sent += size
-        if self._sent >= SENT_BYTES:
-            self._links.end_sent(self._connection, self._sent)
+        if self._sent >= SENT_REPORT_BYTES:
+            self._links.on_bytes_sent(self._connection, self._sent)
             self._sent = 0
 
     def closed(self, _reason: str) -> None:
-        self._links.end_closed(self._connection)
+        self._links.on_closed(self._connection)

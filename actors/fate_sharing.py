@@ -21,8 +21,8 @@ from raykeeper.links.ray_internals import raylet_pid
 POLL_S: Final = 0.5
 
 
-def share_fate_with_raylet(last_words: Callable[[], None] = lambda: None) -> bool:
-    """Have this process end soon after its raylet, `last_words` being called before.
+def share_fate_with_raylet(before_exit: Callable[[], None] = lambda: None) -> bool:
+    """Have this process end soon after its raylet, `before_exit` being called before.
 
     Returns:
         Whether that is possible; else nothing changes. The raylet is not known, or not the parent:
@@ -35,7 +35,7 @@ def share_fate_with_raylet(last_words: Callable[[], None] = lambda: None) -> boo
     def watch() -> None:
         wait_for_end_of_parent(raylet, lambda: time.sleep(POLL_S))
         try:
-            last_words()
+            before_exit()
         finally:
             os._exit(1)
 

@@ -18,12 +18,12 @@ from raykeeper.links.hello import Fence, Hello
 from raykeeper.links.limits import FRAME_BYTES_MAX
 from raykeeper.server.events import Event, LinkDown, LinkUp, PeerFrame
 from raykeeper.server.peer_messages import PeerMessage, decode_peer_frame, encode_peer_frame
-from raykeeper.zab.errors import MALFORMED
+from raykeeper.zab.errors import DECODE_ERRORS
 from raykeeper.zab.ids import ServerId
 
 PAUSE_S_MIN: Final = 0.02
 PAUSE_S_MAX: Final = 1.0
-FRAME_BYTES_WANTED: Final = FRAME_BYTES_MAX // 4
+FRAME_BYTES_TARGET: Final = FRAME_BYTES_MAX // 4
 """No larger frame is sent unless a single message is. One over the bound would break the link, and
 so would its repeat on the next one."""
 LINKED: Final = "linked"
@@ -47,7 +47,7 @@ class PeerLinks:
         self._fence = fence
         self._deliver = deliver
         self._log = log
-        self._ends: dict[ServerId, _End] = {}
+        self._ends: dict[ServerId, _PeerLinkEvents] = {}
         self._dialing: list[asyncio.Task[None]] = []
 
     def start(self, dialer: Dialer) -> None:
@@ -70,12 +70,12 @@ class PeerLinks:
         peer = hello.server_id
         if peer not in self.states or peer < self._server_id:
             raise LinkRefused(f"server {self._server_id} expects no link from server {peer}")
-        objection = self._fence.objection_to(peer, hello.incarnation)
+        objection = self._fence.refusal_reason(peer, hello.incarnation)
         if objection:
             raise LinkRefused(objection)
-        end = _End(self, peer)
+        end = _PeerLinkEvents(self, peer)
         end.link = link
-        self._up(end)
+        self._register(end)
         return end
 
     def send(self, peer: ServerId, messages: list[PeerMessage]) -> None:
@@ -84,7 +84,7 @@ class PeerLinks:
         if end is None:
             return
         frame = encode_peer_frame(messages)
-        if len(frame) > FRAME_BYTES_WANTED and len(messages) > 1:
+        if len(frame) > FRAME_BYTES_TARGET and len(messages) > 1:
             half = len(messages) // 2
             self.send(peer, messages[:half])
             self.send(peer, messages[half:])
@@ -95,7 +95,7 @@ class PeerLinks:
         """Drop the link, as the core has decided and so need not be told."""
         end = self._ends.pop(peer, None)
         if end is not None:
-            self._gone(end, reason)
+            self._record_down(end, reason)
             end.link.close(reason)
 
     def close(self, reason: str) -> None:
@@ -105,30 +105,30 @@ class PeerLinks:
         for peer in list(self._ends):
             self.break_link(peer, reason)
 
-    def end_frames(self, end: "_End", frames: list[bytes]) -> None:
-        """Frames of a link; for `_End`."""
+    def on_frames(self, end: "_PeerLinkEvents", frames: list[bytes]) -> None:
+        """Frames of a link; for `_PeerLinkEvents`."""
         for frame in frames:
             if self._ends.get(end.peer) is not end:
                 return
             try:
                 messages = decode_peer_frame(frame)
-            except MALFORMED as error:
+            except DECODE_ERRORS as error:
                 self.break_link(end.peer, f"malformed frame: {error}")
                 self._deliver(LinkDown(end.peer))
                 return
             self._deliver(PeerFrame(end.peer, messages))
 
-    def end_closed(self, end: "_End", reason: str) -> None:
-        """A link is gone; for `_End`."""
+    def on_closed(self, end: "_PeerLinkEvents", reason: str) -> None:
+        """A link is gone; for `_PeerLinkEvents`."""
         if self._ends.get(end.peer) is end:
             del self._ends[end.peer]
-            self._gone(end, reason)
+            self._record_down(end, reason)
             self._deliver(LinkDown(end.peer))
 
     async def _keep_dialing(self, dialer: Dialer, peer: ServerId) -> None:
         pause_s = PAUSE_S_MIN
         while True:
-            end = _End(self, peer)
+            end = _PeerLinkEvents(self, peer)
             try:
                 end.link = await dialer.dial(peer, end)
             except LinkError as error:
@@ -136,15 +136,15 @@ class PeerLinks:
                 pause_s = min(2 * pause_s, PAUSE_S_MAX)
             else:
                 pause_s = PAUSE_S_MIN
-                self._up(end)
-                await end.gone.wait()
+                self._register(end)
+                await end.down.wait()
             await asyncio.sleep(pause_s)
 
-    def _up(self, end: "_End") -> None:
+    def _register(self, end: "_PeerLinkEvents") -> None:
         peer = end.peer
         older = self._ends.pop(peer, None)
         if older is not None:
-            self._gone(older, "a newer link came")
+            self._record_down(older, "a newer link came")
             older.link.close("a newer link came")
             self._deliver(LinkDown(peer))
         self._ends[peer] = end
@@ -152,26 +152,26 @@ class PeerLinks:
         self._log("link.up", peer=peer, incarnation=end.link.incarnation, carrier=end.link.carrier)
         self._deliver(LinkUp(peer))
 
-    def _gone(self, end: "_End", reason: str) -> None:
+    def _record_down(self, end: "_PeerLinkEvents", reason: str) -> None:
         self.states[end.peer] = reason
         self._log("link.down", peer=end.peer, reason=reason)
-        end.gone.set()
+        end.down.set()
 
 
-class _End:
+class _PeerLinkEvents:
     """Our end of one link."""
 
-    __slots__ = ("_links", "gone", "link", "peer")
+    __slots__ = ("_links", "down", "link", "peer")
 
     link: Link
 
     def __init__(self, links: PeerLinks, peer: ServerId) -> None:
         self.peer = peer
-        self.gone = asyncio.Event()
+        self.down = asyncio.Event()
         self._links = links
 
     def frames(self, frames: list[bytes]) -> None:
-        self._links.end_frames(self, frames)
+        self._links.on_frames(self, frames)
 
     def closed(self, reason: str) -> None:
-        self._links.end_closed(self, reason)
+        self._links.on_closed(self, reason)

@@ -41,7 +41,7 @@ def start_replica(
     from raykeeper.actors.replica import Replica
 
     # Two calls of each client are under way, one of them parked, and two of each peer.
-    calls = 2 * config.clients_max + 2 * len(config.others) + CALLS_RESERVE
+    calls = 2 * config.clients_max + 2 * len(config.other_servers) + CALLS_RESERVE
     name = replica_name(config.ensemble, config.server_id)
     options = {**_options(name, node_id), "max_concurrency": calls, **(placement or {})}
     return ray.remote(**options)(Replica).remote(config)
@@ -72,14 +72,16 @@ def find_replica(ensemble: str, server_id: ServerId) -> Any:
     return ray.get_actor(replica_name(ensemble, server_id), namespace=NAMESPACE)
 
 
-def runs_on(node_id: str, pid: int, started: int, place: str, limit_s: float) -> bool | None:
+def is_running_on(
+    node_id: str, pid: int, started: int, pid_namespace: str, limit_s: float
+) -> bool | None:
     """Have a task on that Ray node see whether a process runs there; None in doubt.
 
     Raises:
         Exception: whatever Ray raises when the node is gone or does not answer in time.
     """
     pinned = NodeAffinitySchedulingStrategy(node_id, soft=False)
-    task = _looking().options(scheduling_strategy=pinned).remote(pid, started, place)
+    task = _probe_task().options(scheduling_strategy=pinned).remote(pid, started, pid_namespace)
     try:
         # Not ray.get: in the process of an asyncio actor it warns of a loop that is blocked, in
         # threads too, and the warning reaches the user's terminal.
@@ -91,7 +93,7 @@ def runs_on(node_id: str, pid: int, started: int, place: str, limit_s: float) ->
 
 
 @cache
-def _looking() -> Any:
+def _probe_task() -> Any:
     options: dict[str, Any] = {"num_cpus": 0, "max_retries": 0, "enable_task_events": False}
     return ray.remote(**options)(is_running)
 

@@ -17,24 +17,24 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, NoReturn, get_args
 
+from raykeeper.actors.client_process_monitor import ClientProcessMonitor
 from raykeeper.actors.disk.disk_thread import DiskThread
-from raykeeper.actors.disk.opening import open_store
+from raykeeper.actors.disk.opening import open_storage
 from raykeeper.actors.disk.storage import Storage, StorageEffect
 from raykeeper.actors.disk.storage_errors import FolderInUse, NoRoom
 from raykeeper.actors.fate_sharing import share_fate_with_raylet
-from raykeeper.actors.gone_processes import GoneProcesses
-from raykeeper.actors.ray_processes import is_gone
+from raykeeper.actors.process_liveness import is_gone
 from raykeeper.actors.replica_config import ReplicaConfig
 from raykeeper.actors.replica_links import CannotListenError, ReplicaLinks
-from raykeeper.actors.replica_log import ReplicaLog
+from raykeeper.actors.replica_logger import ReplicaLogger
 from raykeeper.actors.replica_status import FAILED, STARTING, ReplicaDescription, ReplicaStatus
-from raykeeper.actors.snapshot_calls import SnapshotCalls
-from raykeeper.actors.tracker_calls import TrackerCalls
+from raykeeper.actors.session_tracker_client import SessionTrackerClient
+from raykeeper.actors.snapshotter_client import SnapshotterClient
 from raykeeper.links.batches import Portion
 from raykeeper.links.contract import LinkUnreachable
 from raykeeper.links.hello import Refusal, encode_hello
-from raykeeper.links.ray_calls import GONE, Answer
-from raykeeper.links.streams import StreamAddress
+from raykeeper.links.ray_calls import UNKNOWN_LINK, Answer
+from raykeeper.links.stream_endpoints import StreamAddress
 from raykeeper.server.effects import (
     CloseClient,
     Effect,
@@ -50,7 +50,7 @@ from raykeeper.server.effects import (
 from raykeeper.server.events import DiskEvent, Event
 from raykeeper.server.peer_messages import PeerMessage
 from raykeeper.server.server import Server
-from raykeeper.zab.effects import BreakLink, Note
+from raykeeper.zab.effects import BreakLink, TraceEvent
 from raykeeper.zab.errors import RayKeeperError
 from raykeeper.zab.ids import Millis, Now, ServerId
 
@@ -68,13 +68,13 @@ class Replica:
         self.incarnation = 0
         self._config = config
         self._loop = asyncio.get_running_loop()
-        self._log = ReplicaLog(config.ensemble, config.server_id)
+        self._log = ReplicaLogger(config.ensemble, config.server_id)
         self._log.attach_to_ray()
         share_fate_with_raylet(lambda: self._log.line("replica.orphaned"))
         self._node_id = _node_id()
         self._failure: RayKeeperError | None = None
-        self._waits_for: RayKeeperError | None = None
-        self._running: _Running | None = None
+        self._retried_error: RayKeeperError | None = None
+        self._runner: _ServerRunner | None = None
         self._starting = self._loop.create_task(self._start())
 
     async def ready(self) -> None:
@@ -92,15 +92,15 @@ class Replica:
     async def status(self) -> ReplicaStatus:
         """How the server is, also when it failed to start."""
         pid = os.getpid()
-        if self._running is None:
+        if self._runner is None:
             return ReplicaStatus(
                 server_id=self.server_id,
                 role=STARTING if self._failure is None else FAILED,
                 pid=pid,
                 node_id=self._node_id,
-                failure=str(self._failure or self._waits_for or ""),
+                failure=str(self._failure or self._retried_error or ""),
             )
-        stats, links = self._running.server.stats(), self._running.links
+        stats, links = self._runner.server.stats(), self._runner.links
         return ReplicaStatus(
             server_id=self.server_id,
             role=stats.role.value,
@@ -110,15 +110,15 @@ class Replica:
             leader=stats.leader,
             epoch=stats.epoch,
             last_zxid=stats.last_zxid,
-            votes=stats.votes,
-            without_vote=stats.without_vote,
-            begun_anew=self._running.begun_anew,
-            has_room=stats.has_room,
+            votes=stats.has_vote,
+            voters_lost=stats.voters_lost,
+            reset_reason=self._runner.reset_reason,
+            has_disk_space=stats.has_disk_space,
             incarnation=self.incarnation,
             links=dict(links.peers.states),
             carriers=links.peers.carriers(),
             clients=links.clients.carriers(),
-            without_streams=links.without_streams,
+            stream_problem=links.stream_problem,
             sessions=stats.sessions,
             znodes=stats.znodes,
             watches=stats.watches,
@@ -145,8 +145,8 @@ class Replica:
     async def stop(self) -> None:
         """Close all links, have the disk finish, give the folder back; then the actor may go."""
         self._starting.cancel()
-        if self._running is not None:
-            running, self._running = self._running, None
+        if self._runner is not None:
+            running, self._runner = self._runner, None
             await running.stop()
             self._log.line("replica.stopped")
         self._failure = RayKeeperError("the server was stopped")
@@ -157,32 +157,32 @@ class Replica:
         Raises:
             LinkUnreachable: the server is not running, so it cannot tell; nor does it take calls.
         """
-        if self._running is None:
+        if self._runner is None:
             raise LinkUnreachable("the server is not running")
-        return self._running.links.address
+        return self._runner.links.address
 
-    async def link_open(self, hello: bytes, park_ms: int) -> tuple[int, bytes]:
+    async def link_open(self, hello: bytes, keepalive_ms: int) -> tuple[int, bytes]:
         """See `RayCallAcceptor.link_open`."""
-        if self._running is None:
+        if self._runner is None:
             return 0, encode_hello(Refusal("the server is not running"))
-        return await self._running.links.calls.link_open(hello, park_ms)
+        return await self._runner.links.calls.link_open(hello, keepalive_ms)
 
     async def link_send(self, link_id: int, number: int, *portions: Portion) -> Answer:
         """See `RayCallAcceptor.link_send`."""
-        if self._running is None:
-            return 0, None, GONE
-        return await self._running.links.calls.link_send(link_id, number, *portions)
+        if self._runner is None:
+            return 0, None, UNKNOWN_LINK
+        return await self._runner.links.calls.link_send(link_id, number, *portions)
 
     async def link_receive(self, link_id: int) -> Answer:
         """See `RayCallAcceptor.link_receive`."""
-        if self._running is None:
-            return 0, None, GONE
-        return await self._running.links.calls.link_receive(link_id)
+        if self._runner is None:
+            return 0, None, UNKNOWN_LINK
+        return await self._runner.links.calls.link_receive(link_id)
 
     async def link_close(self, link_id: int, reason: str) -> None:
         """See `RayCallAcceptor.link_close`."""
-        if self._running is not None:
-            await self._running.links.calls.link_close(link_id, reason)
+        if self._runner is not None:
+            await self._runner.links.calls.link_close(link_id, reason)
 
     async def _start(self) -> None:
         self._failure = None
@@ -194,9 +194,9 @@ class Replica:
                 except (FolderInUse, NoRoom) as error:
                     # An older instance of this actor may still be on its way out; a disk may get
                     # room again.
-                    if type(error) is not type(self._waits_for):
+                    if type(error) is not type(self._retried_error):
                         self._log.line("replica.waits", reason=error)
-                    self._waits_for = error
+                    self._retried_error = error
                     await asyncio.sleep(FOLDER_RETRY_S)
         except RayKeeperError as error:
             self._failure = error
@@ -207,11 +207,11 @@ class Replica:
             self._failure = RayKeeperError(f"the start failed: {error!r}")
             self._log.fatal("the start failed", error)
             return
-        self._waits_for = None
-        _spare_what_was_recovered()
+        self._retried_error = None
+        _freeze_recovered_objects()
         self.incarnation = storage.identity.incarnation
         try:
-            self._running = _Running(self._config, self._log, storage, server)
+            self._runner = _ServerRunner(self._config, self._log, storage, server)
         except CannotListenError as error:
             await asyncio.to_thread(storage.close)
             self._failure = error
@@ -221,7 +221,7 @@ class Replica:
 
     def _recover(self) -> tuple[Storage, Server]:
         config = self._config
-        storage, recovered = open_store(
+        storage, recovered = open_storage(
             config.path,
             config.owner(),
             config.storage_limits(),
@@ -232,7 +232,7 @@ class Replica:
             for note in recovered.notes:
                 self._log.note(note)
             server = Server(
-                config.settings(disk=recovered.disk),
+                config.settings(disk=recovered.disk_id),
                 config.limits(),
                 config.options(),
                 recovered,
@@ -243,14 +243,14 @@ class Replica:
         return storage, server
 
 
-class _Running:
+class _ServerRunner:
     """A server that has read its disk, and everything that moves it."""
 
     def __init__(
-        self, config: ReplicaConfig, log: ReplicaLog, storage: Storage, server: Server
+        self, config: ReplicaConfig, log: ReplicaLogger, storage: Storage, server: Server
     ) -> None:
         self.server = server
-        self.begun_anew = storage.identity.begun_anew
+        self.reset_reason = storage.identity.begun_anew
         self.links = ReplicaLinks(
             config, storage.identity.incarnation, _node_host(), self._deliver, log.line
         )
@@ -266,21 +266,21 @@ class _Running:
         self._collected_at = self._loop.time()
         self._disk = DiskThread(
             storage,
-            self._completed_in_thread,
-            self._noted_in_thread,
-            lambda error: self._end("the disk failed", error),
+            self._on_disk_events_in_thread,
+            self._on_trace_in_thread,
+            lambda error: self._fail("the disk failed", error),
         )
-        self._tracker = TrackerCalls(
+        self._tracker = SessionTrackerClient(
             self._find_tracker,
             self._deliver,
             lambda reason: log.line("tracker.call_failed", reason=reason),
         )
-        self._snapshotter = SnapshotCalls(
+        self._snapshotter = SnapshotterClient(
             self._find_snapshotter,
             self._deliver,
             lambda reason: log.line("snapshotter.call_failed", reason=reason),
         )
-        self._processes = GoneProcesses(
+        self._client_processes = ClientProcessMonitor(
             self.links.clients, partial(is_gone, _node_id()), self._deliver
         )
         self._handlers: dict[type, Callable[[Any], None]] = {
@@ -292,10 +292,10 @@ class _Running:
             SnapshotWrite: self._snapshotter.perform,
             SnapshotFinish: self._snapshotter.perform,
             SnapshotAbort: self._snapshotter.perform,
-            Note: log.note,
+            TraceEvent: log.note,
         }
-        self._carry_out(server.start(_now()))
-        self._arm()
+        self._perform(server.start(_now()))
+        self._arm_timer()
         self.links.dial_peers(self._find_replica)
 
     async def stop(self) -> None:
@@ -305,7 +305,7 @@ class _Running:
             self._timer.cancel()
         self._tracker.close()
         self._snapshotter.close()
-        self._processes.close()
+        self._client_processes.close()
         self.links.close("the server stops")
         await asyncio.to_thread(self._disk.close)
         await asyncio.to_thread(self._storage.close)
@@ -316,13 +316,13 @@ class _Running:
         self._events.append(event)
         self._schedule()
 
-    def _completed_in_thread(self, events: list[DiskEvent]) -> None:
-        self._loop.call_soon_threadsafe(self._completed, events)
+    def _on_disk_events_in_thread(self, events: list[DiskEvent]) -> None:
+        self._loop.call_soon_threadsafe(self._on_disk_events, events)
 
-    def _noted_in_thread(self, note: Note) -> None:
+    def _on_trace_in_thread(self, note: TraceEvent) -> None:
         self._loop.call_soon_threadsafe(self._log.note, note)
 
-    def _completed(self, events: list[DiskEvent]) -> None:
+    def _on_disk_events(self, events: list[DiskEvent]) -> None:
         self._events += events
         self._schedule()
 
@@ -330,27 +330,27 @@ class _Running:
         # What arrives in the same turn of the loop, from any link, goes into the same step.
         if not self._is_scheduled:
             self._is_scheduled = True
-            self._loop.call_soon(self._turn)
+            self._loop.call_soon(self._step)
 
-    def _wake(self) -> None:
+    def _on_timer(self) -> None:
         self._timer = self._timer_at = None
         if not self._events:
             self._collect_when_idle()
         self._schedule()
 
-    def _turn(self) -> None:
+    def _step(self) -> None:
         self._is_scheduled = False
         if self._is_stopped:
             return
         events, self._events = self._events, []
         try:
-            self._carry_out(self.server.step(events, _now()))
-            self._arm()
+            self._perform(self.server.step(events, _now()))
+            self._arm_timer()
         # Not handled, but the end: an assertion that failed must not leave a server that goes on.
         except BaseException as error:
-            self._end("a step failed", error)
+            self._fail("a step failed", error)
 
-    def _arm(self) -> None:
+    def _arm_timer(self) -> None:
         due = self.server.deadline()
         if due == self._timer_at:
             return
@@ -361,11 +361,11 @@ class _Running:
             self._timer = None
         else:
             delay_s = max(0, due - _now().mono) / 1000
-            self._timer = self._loop.call_later(delay_s, self._wake)
+            self._timer = self._loop.call_later(delay_s, self._on_timer)
 
     # Effects out.
 
-    def _carry_out(self, effects: list[Effect]) -> None:
+    def _perform(self, effects: list[Effect]) -> None:
         """In order, as far as anybody can tell: each link and the disk get theirs in order."""
         disk: list[StorageEffect] = []
         to_peers: dict[ServerId, list[PeerMessage]] = {}
@@ -409,16 +409,16 @@ class _Running:
         def end() -> None:
             try:
                 self._disk.close()
-                if effect.forget:
-                    self._storage.forget(effect.reason)
+                if effect.wipe_disk:
+                    self._storage.mark_for_repair(effect.reason)
             except BaseException as error:
-                self._end("the disk failed", error)
-            self._log.line("replica.restarts", reason=effect.reason, forget=effect.forget)
+                self._fail("the disk failed", error)
+            self._log.line("replica.restarts", reason=effect.reason, forget=effect.wipe_disk)
             os._exit(1)
 
         threading.Thread(target=end, name="raykeeper-restart").start()
 
-    def _end(self, what: str, error: BaseException) -> NoReturn:
+    def _fail(self, what: str, error: BaseException) -> NoReturn:
         self._log.fatal(what, error)
         os._exit(1)
 
@@ -451,7 +451,7 @@ class _Running:
             gc.freeze()
 
 
-def _spare_what_was_recovered() -> None:
+def _freeze_recovered_objects() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 10, 1_000_000)

@@ -6,20 +6,20 @@ from typing import Final
 
 from msgspec import Struct
 
-from raykeeper.actors.disk.identity import Owner
+from raykeeper.actors.disk.identity import FolderOwner
 from raykeeper.actors.disk.storage import StorageLimits
-from raykeeper.server.server_context import ServerOptions
+from raykeeper.server.context import ServerOptions
 from raykeeper.zab.ids import SERVER_ID_MAX, DiskId, Millis, ServerId
 from raykeeper.zab.settings import Settings, Timing
 from raykeeper.znodes.acl import Identity
-from raykeeper.znodes.limits import OUTCOMES_MAX, Limits
+from raykeeper.znodes.limits import REPLY_CACHE_MAX, Limits
 
 AUTO: Final = "auto"
 RAY: Final = "ray"
 DIRECT: Final = "direct"
 CLIENTS_MAX_CEILING = 100_000
 SEGMENT_BYTES_MIN = 1 << 20
-TOUCHES: Final = 8
+TOUCHES_PER_TIMEOUT: Final = 8
 """Reports on sessions that are heard, in the shortest timeout, at the least."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
@@ -46,7 +46,7 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
     session_timeout_max_ms: Millis = Millis(60_000)
     value_bytes_max: int = 1 << 20
     super_identities: tuple[Identity, ...] = ()
-    requests_max: int = OUTCOMES_MAX
+    requests_max: int = REPLY_CACHE_MAX
     """Unanswered requests of all clients of this server: each may have its share."""
     snapshot_every_txns: int = 100_000
     snapshots_kept: int = 3
@@ -93,7 +93,7 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
         return Path(self.folder).expanduser()
 
     @property
-    def others(self) -> list[ServerId]:
+    def other_servers(self) -> list[ServerId]:
         """The other servers of the ensemble."""
         every = self.voters + self.observers
         return [server for server in every if server != self.server_id]
@@ -103,9 +103,9 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
         """Whether there is anybody who could vote for what this server must be told again."""
         return self.voters != (self.server_id,)
 
-    def owner(self) -> Owner:
+    def owner(self) -> FolderOwner:
         """Whom the data folder must belong to."""
-        return Owner(self.ensemble, self.ensemble_uuid, self.server_id)
+        return FolderOwner(self.ensemble, self.ensemble_uuid, self.server_id)
 
     def settings(self, *, disk: DiskId) -> Settings:
         """Of the server's part in Zab, which begins from `disk`."""
@@ -130,12 +130,14 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
         usual = ServerOptions()
         return ServerOptions(
             # The confirmation of a heartbeat waits for a report, and must come in time.
-            touch_ms=min(usual.touch_ms, Millis(self.session_timeout_min_ms // TOUCHES)),
+            session_report_ms=min(
+                usual.session_report_ms, Millis(self.session_timeout_min_ms // TOUCHES_PER_TIMEOUT)
+            ),
             snapshot_every_txns=self.snapshot_every_txns,
-            requests_max=self.requests_max,
+            outstanding_requests_max=self.requests_max,
             ensemble=self.ensemble_uuid,
-            history_count_max=self.watch_history_changes,
-            history_bytes_max=self.watch_history_bytes,
+            change_log_count_max=self.watch_history_changes,
+            change_log_bytes_max=self.watch_history_bytes,
             read_only_after_ms=max(usual.read_only_after_ms, self.tick_ms),
         )
 

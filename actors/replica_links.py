@@ -11,13 +11,13 @@ from typing import Any
 from raykeeper.actors.client_links import ClientLinks
 from raykeeper.actors.peer_links import PeerLinks
 from raykeeper.actors.replica_config import AUTO, DIRECT, RAY, ReplicaConfig
-from raykeeper.links.auto import AutoDialer
+from raykeeper.links.auto_dialer import AutoDialer
 from raykeeper.links.contract import RAY_CALLS, Link, LinkEvents, LinkRefused
-from raykeeper.links.hello import Fence, Hello, LinkKind, objection_to, peer_hello
-from raykeeper.links.limits import PEER_PARK_MS, PEER_QUEUE_BYTES_MAX
-from raykeeper.links.moving import MovingAcceptor
+from raykeeper.links.hello import Fence, Hello, LinkKind, peer_hello, refusal_reason
+from raykeeper.links.limits import PEER_KEEPALIVE_MS, PEER_QUEUE_BYTES_MAX
 from raykeeper.links.ray_calls import RayCallAcceptor
-from raykeeper.links.streams import StreamAddress, StreamListener
+from raykeeper.links.stream_endpoints import StreamAddress, StreamListener
+from raykeeper.links.upgradable_link import UpgradingAcceptor
 from raykeeper.server.events import Event
 from raykeeper.zab.errors import RayKeeperError
 from raykeeper.zab.ids import ServerId
@@ -51,10 +51,10 @@ class ReplicaLinks:
         self._config = config
         self._fence = Fence()
         self.clients = ClientLinks(incarnation, config.clients_max, deliver)
-        self.peers = PeerLinks(config.server_id, config.others, self._fence, deliver, log)
-        self._moving = MovingAcceptor(self)
-        self.calls = RayCallAcceptor(self._moving)
-        self.without_streams = ""
+        self.peers = PeerLinks(config.server_id, config.other_servers, self._fence, deliver, log)
+        self._upgrading = UpgradingAcceptor(self)
+        self.calls = RayCallAcceptor(self._upgrading)
+        self.stream_problem = ""
         """Why streams are not accepted though the settings allow them."""
         self._listener: StreamListener | None = None
         if config.links != RAY:
@@ -73,7 +73,7 @@ class ReplicaLinks:
             AutoDialer(
                 find,
                 hello,
-                PEER_PARK_MS,
+                PEER_KEEPALIVE_MS,
                 fence=self._fence,
                 queue_bytes_max=PEER_QUEUE_BYTES_MAX,
             )
@@ -85,7 +85,7 @@ class ReplicaLinks:
         Raises:
             LinkRefused: not now, not over that carrier, or not that caller.
         """
-        objection = objection_to(hello, self._config.ensemble_uuid)
+        objection = refusal_reason(hello, self._config.ensemble_uuid)
         if objection:
             raise LinkRefused(objection)
         if self._config.links == DIRECT and link.carrier == RAY_CALLS:
@@ -103,9 +103,9 @@ class ReplicaLinks:
 
     def _listen(self, host: str, log: Callable[..., None]) -> None:
         try:
-            self._listener = StreamListener(self._moving, host)
+            self._listener = StreamListener(self._upgrading, host)
         except OSError as error:
             if self._config.links != AUTO:
                 raise CannotListenError(f"cannot listen at {host}: {error}") from error
-            self.without_streams = f"cannot listen at {host}: {error}"
+            self.stream_problem = f"cannot listen at {host}: {error}"
             log("streams.off", host=host, reason=error)

@@ -25,11 +25,11 @@ class ReplicaStatus(Struct, frozen=True, kw_only=True):
     last_zxid: Zxid = Zxid(0)
     votes: bool = False
     """False on an observer, and on a server that lost its promises until it gets its vote back."""
-    without_vote: list[ServerId] = field(default_factory=list)
+    voters_lost: list[ServerId] = field(default_factory=list)
     """Servers linked to this one that wait for their vote, as it sees it."""
-    begun_anew: str = ""
+    reset_reason: str = ""
     """Why its disk is not the one it was founded with."""
-    has_room: bool = True
+    has_disk_space: bool = True
     """False while its disk is full: it logs nothing."""
     incarnation: int = 0
     links: dict[ServerId, str] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class ReplicaStatus(Struct, frozen=True, kw_only=True):
     """Of each other server that is linked: what carries the link."""
     clients: dict[str, int] = field(default_factory=dict)
     """How many links of clients each carrier has."""
-    without_streams: str = ""
+    stream_problem: str = ""
     """Why it takes no direct streams though its settings allow them."""
     sessions: int = 0
     znodes: int = 0

@@ -9,7 +9,7 @@ import time
 
 from raykeeper.actors.fate_sharing import share_fate_with_raylet
 from raykeeper.zab.ids import Millis
-from raykeeper.znodes.expiry import Expiry, SessionReport, Verdict
+from raykeeper.znodes.expiry import ExpiryProposal, SessionExpiry, SessionReport
 
 
 class SessionTracker:
@@ -17,15 +17,15 @@ class SessionTracker:
 
     def __init__(self) -> None:
         share_fate_with_raylet()
-        self._expiry = Expiry()
+        self._expiry = SessionExpiry()
 
-    def track(self, report: SessionReport) -> list[Verdict] | None:
+    def track(self, report: SessionReport) -> list[ExpiryProposal] | None:
         """Take a report; the sessions that are overdue, or None when a full report is needed."""
         now = Millis(time.monotonic_ns() // 1_000_000)
         self._expiry.report(report, now)
-        if self._expiry.wants_full:
+        if self._expiry.needs_full_report:
             return None
-        return self._expiry.verdicts(now)
+        return self._expiry.proposals(now)
 
     def pid(self) -> int:
         """The process it runs in."""

@@ -1,7 +1,8 @@
 """Measuring: the paper's evaluation as commands, and single parts alone as scripts.
 
 command.py                       the command `raykeeper bench`, one command for each experiment
-    run.py                       what all experiments share: whom to measure, progress, results
+    experiment_run.py                       what all experiments share: whom to measure, progress,
+        results
 experiments/                     one file for each: its sizes, what it does, its plot
     contract.py                  what an experiment is
 systems/                         what is measured: Raykeeper, ZooKeeper, etcd; start, kill, stop
@@ -13,7 +14,7 @@ loads/                           client processes that generate load
 measures.py                      percentiles, rates, gaps, ratios: pure
 results.py, plots.py             CSV and PNG
 core.py, client.py, listing.py   single parts without Ray, as scripts: python bench/core.py
-pure_ensemble.py, crowds.py      the servers of core.py and of the experiment `growth`
+pure_ensemble.py, populated_servers.py      the servers of core.py and of the experiment `growth`
 
 Paper: ZooKeeper (Hunt, Konar, Junqueira, Reed, USENIX ATC 2010), section 5.
 """

@@ -12,17 +12,17 @@ import statistics
 import time
 from random import Random
 
-from raykeeper.client.core.core import ClientCore
+from raykeeper.client.core.client_core import ClientCore
 from raykeeper.client.core.effects import Complete, SendFrame
 from raykeeper.client.core.limits import ClientLimits
-from raykeeper.client.core.outstanding import Ask, Query
+from raykeeper.client.core.outstanding import NewRequest, Query
 from raykeeper.zab.ids import Epoch, Millis, ServerId, make_zxid
 from raykeeper.znodes.replies import (
-    Connected,
-    DataRead,
+    ConnectReply,
+    GetDataReply,
     Item,
     ServerFrame,
-    Written,
+    WriteReply,
     encode_server_frame,
 )
 from raykeeper.znodes.requests import GetData, SessionId, SetData
@@ -42,19 +42,19 @@ def serving_core() -> ClientCore:
     core = ClientCore(bytes(16), Millis(10_000), [ServerId(1)], Random(1), ClientLimits())
     core.start(now)
     core.link_opened(now)
-    connected = Connected(0, SessionId(ZXID), Millis(10_000), ZXID, 0)
+    connected = ConnectReply(0, SessionId(ZXID), Millis(10_000), ZXID, 0)
     core.frame(encode_server_frame(connected), now)
     core.out.clear()
     return core
 
 
-def answer_frames(ask: Ask, batch: int, requests: int) -> list[bytes]:
+def answer_frames(ask: NewRequest, batch: int, requests: int) -> list[bytes]:
     """The server's frames for so many requests in batches."""
 
     def answer(ident: int) -> Item:
         if isinstance(ask, Query):
-            return DataRead(ident, ZXID, VALUE, STAT)
-        return Written(ident, ZXID, 0, "", STAT)
+            return GetDataReply(ident, ZXID, VALUE, STAT)
+        return WriteReply(ident, ZXID, 0, "", STAT)
 
     return [
         encode_server_frame(
@@ -64,7 +64,7 @@ def answer_frames(ask: Ask, batch: int, requests: int) -> list[bytes]:
     ]
 
 
-def run(ask: Ask, batch: int, requests: int) -> tuple[float, float]:
+def measure(ask: NewRequest, batch: int, requests: int) -> tuple[float, float]:
     """Microseconds per request: to send it, and to take its answer."""
     core, frames = serving_core(), answer_frames(ask, batch, requests)
     now, token = Millis(1), object()
@@ -99,7 +99,7 @@ def main() -> None:
     print(f"client core, 1 KB values, µs per request   send   take   both   target {TARGET_US}")
     for name, ask in (("set", SetData(PATH, VALUE, -1)), ("get", Query(GetData, PATH))):
         for batch in BATCHES:
-            rounds = [run(ask, batch, options.requests) for _ in range(options.rounds)]
+            rounds = [measure(ask, batch, options.requests) for _ in range(options.rounds)]
             sending, taking = (statistics.median(times) for times in zip(*rounds, strict=True))
             label = f"{name}, {batch} to a frame"
             print(f"{label:40} {sending:6.2f} {taking:6.2f} {sending + taking:6.2f}")

@@ -17,10 +17,10 @@ from rich.console import Console
 from rich.table import Table
 
 from raykeeper.bench import plots, results
+from raykeeper.bench.experiment_run import ExperimentRun
 from raykeeper.bench.experiments import EXPERIMENTS
 from raykeeper.bench.experiments.contract import AnyExperiment
 from raykeeper.bench.results import Row
-from raykeeper.bench.run import Run
 from raykeeper.bench.systems.contract import System
 from raykeeper.bench.systems.etcd import Etcd
 from raykeeper.bench.systems.raykeeper import Raykeeper
@@ -58,10 +58,10 @@ COMMON: dict[str, tuple[Any, Any]] = {
 }
 
 
-OF_SYSTEMS = ("against", "links")
+SYSTEM_OPTIONS = ("against", "links")
 
 
-def perform(experiment: AnyExperiment, console: Console, given: Mapping[str, Any]) -> None:
+def run_experiment(experiment: AnyExperiment, console: Console, given: Mapping[str, Any]) -> None:
     """Run an experiment and show and write what came of it.
 
     Raises:
@@ -80,12 +80,12 @@ def perform(experiment: AnyExperiment, console: Console, given: Mapping[str, Any
     logging.getLogger("raykeeper.clusters").setLevel(logging.ERROR)
     console.file = console.file  # it keeps standard output, which Ray loses
     console.print(experiment.title)
-    with Run(systems, console, scratch) as run:
+    with ExperimentRun(systems, console, scratch) as run:
         facts = results.machine_facts(run.folder)
         rows = experiment.run(run, sizes)
     written = [out / f"{experiment.name}.csv", out / f"{experiment.name}-machine.csv"]
     results.write_csv(written[0], rows)
-    circumstances = {**facts, **_told(sizes)}
+    circumstances = {**facts, **_sizes_as_text(sizes)}
     results.write_csv(
         written[1], [{"fact": name, "value": value} for name, value in circumstances.items()]
     )
@@ -152,7 +152,7 @@ def systems_of(against: Sequence[str], links: Sequence[str], console: Console) -
     return systems
 
 
-def _told(sizes: Struct) -> Mapping[str, results.Value]:
+def _sizes_as_text(sizes: Struct) -> Mapping[str, results.Value]:
     return {
         name: ",".join(map(str, value)) if isinstance(value, tuple) else value
         for name, value in msgspec.structs.asdict(sizes).items()
@@ -196,17 +196,17 @@ def _command_of(experiment: AnyExperiment) -> Callable[..., None]:
     """A function with an argument for each option, which is how Typer is told of them."""
 
     def command(**given: Any) -> None:
-        perform(experiment, make_console(stderr=given["as_json"]), given)
+        run_experiment(experiment, make_console(stderr=given["as_json"]), given)
 
     hints = get_type_hints(experiment.sizes, include_extras=True)
     options = {
         name: option
         for name, option in COMMON.items()
-        if not (experiment.is_alone and name in OF_SYSTEMS)
+        if not (experiment.is_alone and name in SYSTEM_OPTIONS)
     }
     full = experiment.sizes()
     for name in experiment.sizes.__struct_fields__:
-        default = _told(full)[name]
+        default = _sizes_as_text(full)[name]
         said = next(
             m.description
             for m in hints[name].__metadata__

@@ -15,9 +15,9 @@ import statistics
 import time
 from collections.abc import Callable
 
-from raykeeper.bench.pure_ensemble import Ensemble
+from raykeeper.bench.pure_ensemble import PureEnsemble
 from raykeeper.zab.ids import ServerId
-from raykeeper.znodes.replies import DataRead, Written
+from raykeeper.znodes.replies import GetDataReply, WriteReply
 from raykeeper.znodes.requests import (
     ClientFrame,
     Create,
@@ -38,11 +38,11 @@ PATHS = [f"/bench-{i:03}" for i in range(BATCH)]
 WRITES_TARGET, READS_TARGET = 45_000, 450_000
 
 
-class Load:
+class CoreLoad:
     """Clients of one ensemble, and the number of each one's next write."""
 
     def __init__(self) -> None:
-        self.ensemble = ensemble = Ensemble(SERVERS)
+        self.ensemble = ensemble = PureEnsemble(SERVERS)
         self.sessions = [
             (i, int(i) << 32 | k) for i in ensemble.ids for k in range(1, SESSIONS_PER_SERVER + 1)
         ]
@@ -74,7 +74,7 @@ class Load:
         took = time.process_time() - started
         items = ensemble.answered()
         assert len(items) == batches * BATCH * len(sessions), len(items)
-        assert all(isinstance(item, Written) for item in items)
+        assert all(isinstance(item, WriteReply) for item in items)
         return len(items) / took
 
     def reads(self, count: int) -> float:
@@ -90,7 +90,7 @@ class Load:
         took = time.process_time() - started
         items = ensemble.answered()
         assert len(items) == batches * BATCH, len(items)
-        assert all(isinstance(item, DataRead) for item in items)
+        assert all(isinstance(item, GetDataReply) for item in items)
         return len(items) / took
 
     def _write_frames(
@@ -114,7 +114,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--profile", action="store_true", help="also print where the time goes")
     options = parser.parse_args()
-    load = Load()
+    load = CoreLoad()
     load.writes(options.writes // 4)
     load.reads(options.reads // 4)
     rounds = range(options.rounds)

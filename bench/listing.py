@@ -11,9 +11,9 @@ import argparse
 import gc
 import time
 
-from raykeeper.bench.pure_ensemble import Ensemble
+from raykeeper.bench.pure_ensemble import PureEnsemble
 from raykeeper.zab.ids import Millis, Zxid
-from raykeeper.znodes.replies import ChildrenRead, CountRead, Item
+from raykeeper.znodes.replies import CountDescendantsReply, GetChildrenReply, Item
 from raykeeper.znodes.requests import (
     ClientFrame,
     CountDescendants,
@@ -26,26 +26,26 @@ from raykeeper.znodes.requests import (
     encode_client_frame,
     encode_op,
 )
-from raykeeper.znodes.txns import Created
+from raykeeper.znodes.txns import CreateTxn
 
 READER, WRITER = 1, 2
 
 
-class Crowd:
+class ManyChildren:
     """An ensemble of one with `count` znodes below one, a reader and a writer."""
 
     def __init__(self, count: int) -> None:
         self.count = count
-        self.ensemble = Ensemble(1)
+        self.ensemble = PureEnsemble(1)
         (self._server,) = self.ensemble.servers.values()
         self.ensemble.connect(self.ensemble.leader, [READER, WRITER])
         tree = self._server.state.tree
-        happened, tree.happened = tree.happened, None  # no history of what is there already
-        tree.create(Zxid(1), Millis(0), Created("/crowd", b"", SessionId(0), 1))
+        happened, tree.changes = tree.changes, None  # no history of what is there already
+        tree.create(Zxid(1), Millis(0), CreateTxn("/crowd", b"", SessionId(0), 1))
         for number in range(count):
-            change = Created(f"/crowd/task-{number:010}", b"", SessionId(0), number + 1)
+            change = CreateTxn(f"/crowd/task-{number:010}", b"", SessionId(0), number + 1)
             tree.create(Zxid(number + 2), Millis(0), change)
-        tree.happened = happened
+        tree.changes = happened
         gc.collect()
         gc.freeze()
 
@@ -62,7 +62,8 @@ class Crowd:
         writer = list(self._server.state.sessions.by_id.values())[1]
         number = writer.last_number
         while not any(
-            isinstance(item, CountRead) or (isinstance(item, ChildrenRead) and not item.more)
+            isinstance(item, CountDescendantsReply)
+            or (isinstance(item, GetChildrenReply) and not item.more)
             for item in items[-3:]
         ):
             if writer.last_number == number:
@@ -81,13 +82,13 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--children", type=int, default=1_000_000)
-    crowd = Crowd(parser.parse_args().children)
+    crowd = ManyChildren(parser.parse_args().children)
     for name, request in (
         ("get_children", GetChildren(1, "/crowd", False)),
         ("get_all_children_number", CountDescendants(2, "/crowd")),
     ):
         items, steps = crowd.measure(request)
-        names = sum(len(item.children) for item in items if isinstance(item, ChildrenRead))
+        names = sum(len(item.children) for item in items if isinstance(item, GetChildrenReply))
         assert names in (0, crowd.count), names
         longest, whole = max(steps) * 1000, sum(steps) * 1000
         print(f"{name:<24} longest step {longest:7.2f} ms, {len(steps)} steps, {whole:7.0f} ms")

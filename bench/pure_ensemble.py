@@ -6,11 +6,12 @@ real link. Nothing here is timed: whoever measures does so around `run`.
 
 from collections.abc import Sequence
 
+from raykeeper.server.context import ServerOptions
 from raykeeper.server.effects import SendClient, SendPeer
 from raykeeper.server.events import (
-    SENT_BYTES,
+    SENT_REPORT_BYTES,
+    ClientBytesSent,
     ClientFrameArrived,
-    ClientSent,
     EpochsSaved,
     Event,
     LinkUp,
@@ -18,21 +19,20 @@ from raykeeper.server.events import (
     PeerFrame,
 )
 from raykeeper.server.peer_messages import PeerMessage, decode_peer_frame, encode_peer_frame
-from raykeeper.server.recovered import Recovered
+from raykeeper.server.recovered_state import RecoveredState
 from raykeeper.server.server import Server
-from raykeeper.server.server_context import ServerOptions
 from raykeeper.zab.effects import Append, SaveEpochs
-from raykeeper.zab.ids import FOUNDING, ZERO, Epoch, Millis, Now, ServerId, Zxid
+from raykeeper.zab.ids import FOUNDING_DISK, ZERO, Epoch, Millis, Now, ServerId, Zxid
 from raykeeper.zab.settings import Settings, Timing
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.limits import Limits
 from raykeeper.znodes.replies import (
-    Connected,
-    Ended,
+    CloseFrame,
+    ConnectReply,
+    ErrorReply,
     Item,
-    ReadFailed,
     ServerFrame,
-    Written,
+    WriteReply,
     decode_server_frame,
 )
 from raykeeper.znodes.requests import Connect, SessionId, encode_client_frame
@@ -43,13 +43,13 @@ _NEVER_TXNS = 10**9
 _LIMITS = Limits(sessions_max=10_000_000, watches_max=10_000_000)
 
 
-class Ensemble:
+class PureEnsemble:
     """Some servers; `run` lets them talk until nothing is under way. Time stands still."""
 
     def __init__(self, size: int) -> None:
         self.ids = [ServerId(i + 1) for i in range(size)]
-        recovered = Recovered(Epoch(0), Epoch(0), ZERO, ZERO, [], [], ZERO, FOUNDING)
-        options = ServerOptions(snapshot_every_txns=_NEVER_TXNS, touch_ms=TOUCH_MS)
+        recovered = RecoveredState(Epoch(0), Epoch(0), ZERO, ZERO, [], [], ZERO, FOUNDING_DISK)
+        options = ServerOptions(snapshot_every_txns=_NEVER_TXNS, session_report_ms=TOUCH_MS)
         self.servers = {
             i: Server(
                 Settings(i, tuple(self.ids), timing=Timing(tick_ms=_NEVER_MS)),
@@ -103,7 +103,7 @@ class Ensemble:
         assert len(replies) == len(connections), len(replies)
         for data in replies:
             answer = decode_server_frame(data)
-            assert isinstance(answer, Connected) and answer.code == 0, answer
+            assert isinstance(answer, ConnectReply) and answer.code == 0, answer
 
     def send(self, i: ServerId, connection: int, data: bytes) -> None:
         """A client's frame arrives."""
@@ -118,10 +118,10 @@ class Ensemble:
             if isinstance(frame, ServerFrame):
                 items += frame.items
             else:
-                assert isinstance(frame, Ended) and frame.code == Code.SESSION_EXPIRED, frame
+                assert isinstance(frame, CloseFrame) and frame.code == Code.SESSION_EXPIRED, frame
         for item in items:
-            assert not isinstance(item, ReadFailed), item
-            assert not isinstance(item, Written) or item.code == 0, item
+            assert not isinstance(item, ErrorReply), item
+            assert not isinstance(item, WriteReply) or item.code == 0, item
         return items
 
     def _carry_out(self, i: ServerId, effects: Sequence[object]) -> None:
@@ -135,9 +135,9 @@ class Ensemble:
                 number, data = effect.connection, effect.data
                 self.replies.append(data)
                 size = self.sent[number] = self.sent.get(number, 0) + len(data)
-                if size >= SENT_BYTES:
+                if size >= SENT_REPORT_BYTES:
                     self.sent[number] = 0
-                    self.events[i].append(ClientSent(number, size))
+                    self.events[i].append(ClientBytesSent(number, size))
             elif isinstance(effect, Append):
                 synced = Zxid(effect.first + len(effect.txns) - 1)
             elif isinstance(effect, SaveEpochs):

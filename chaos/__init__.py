@@ -2,14 +2,14 @@
 
 run.py               `raykeeper chaos`: rounds for as long as wanted, progress, the verdict
 round.py             one round: load and faults, rest, the last look, the judgement
-crowd.py             the clients of the load: started, replaced, stopped
-load.py              one client: a Ray actor with one session after the other
+client_pool.py             the clients of the load: started, replaced, stopped
+load_client.py              one client: a Ray actor with one session after the other
 workload.py          what it asks next, from a seed
 recorded_session.py  a session whose every request, answer and watch is written down
-plan.py              which faults come when, from a seed
-victims.py           the processes they meet, and the signals
+fault_plan.py              which faults come when, from a seed
+fault_injector.py           the processes they meet, and the signals
 history.py           what clients asked for and were told, and when
-judgement.py         every check of a history, and the numbers of the verdict
+judge.py         every check of a history, and the numbers of the verdict
 session_checks.py    what holds within each session
 write_checks.py      what holds of all writes
 linearizability.py   whether one order of the operations explains every answer

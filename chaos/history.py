@@ -50,13 +50,13 @@ class Read(Struct, frozen=True, array_like=True, tag=5):
     is_watched: bool = False
 
 
-class Together(Struct, frozen=True, array_like=True, tag=6):
+class MultiCall(Struct, frozen=True, array_like=True, tag=6):
     """A transaction of several operations, as far as it was done: known once it is answered."""
 
     calls: list[Create | SetData | Delete | Read]
 
 
-Call = Create | SetData | Delete | CloseSession | Read | Together
+Call = Create | SetData | Delete | CloseSession | Read | MultiCall
 
 
 class Ok(Struct, frozen=True, array_like=True, tag=1):
@@ -302,7 +302,7 @@ def show_call(call: Call) -> str:
             return f"delete {call.path} at version {call.version}"
         case Read():
             return f"{'synced ' if call.is_synced else ''}{call.kind} {call.path}"
-        case Together():
+        case MultiCall():
             return " and ".join(map(show_call, call.calls))
         case _:
             return "close"

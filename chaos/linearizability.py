@@ -28,10 +28,10 @@ from raykeeper.chaos.znode_steps import (
     Steps,
     Znode,
     initial_znodes,
-    steps_of,
+    steps_by_znode,
 )
 
-SITUATIONS_MAX: Final = 200_000
+CONFIGURATIONS_MAX: Final = 200_000
 """Situations looked at for one znode before its judgement is given up."""
 SHOWN_MAX: Final = 12
 """Steps of each kind that a counterexample shows."""
@@ -44,24 +44,24 @@ class Violation(Struct, frozen=True):
     text: str
 
 
-class Verdict(Struct):
+class LinearizabilityReport(Struct):
     """What came of judging a history."""
 
     znodes: int = 0
     steps: int = 0
-    situations: int = 0
+    configurations: int = 0
     undecided: list[str] = []
     """Znodes whose judgement took too long."""
     violations: list[Violation] = []
 
 
-def judge(
+def check_linearizability(
     history: History,
     initial: Mapping[str, Znode] | None = None,
-    situations_max: int = SITUATIONS_MAX,
+    configurations_max: int = CONFIGURATIONS_MAX,
     *,
     reads_in_order: bool = False,
-) -> Verdict:
+) -> LinearizabilityReport:
     """Judge every znode of a history.
 
     A verdict without violations is an acquittal only of the znodes that are not `undecided`.
@@ -73,28 +73,28 @@ def judge(
         reads_in_order: No read was delayed by a lost connection or an election. Else one that was
             not answered when its client's next request left may show what was written after it.
     """
-    verdict = Verdict()
+    verdict = LinearizabilityReport()
     before = initial_znodes(initial or {})
-    for path, steps in sorted(steps_of(history, reads_in_order=reads_in_order).items()):
-        search = Search(steps, before.get(path), situations_max)
+    for path, steps in sorted(steps_by_znode(history, reads_in_order=reads_in_order).items()):
+        search = Search(steps, before.get(path), configurations_max)
         verdict.znodes += 1
         verdict.steps += sum(map(len, steps.values()))
         try:
             text = search.run()
-        except TooManySituations:
+        except TooManyConfigurations:
             verdict.undecided.append(path)
         else:
             if text is not None:
                 verdict.violations.append(Violation(path, f"{path}: {text}"))
-        verdict.situations += search.looked_at
+        verdict.configurations += search.explored
     return verdict
 
 
-class TooManySituations(Exception):
+class TooManyConfigurations(Exception):
     """Raised when: the judgement of a znode has used up its bound."""
 
 
-class _Session(Struct):
+class _SessionSteps(Struct):
     """The steps of one session on this znode, and how many of them time has reached."""
 
     steps: list[Step]
@@ -105,7 +105,7 @@ class _Session(Struct):
     """The last step, the end of the session, may be taken."""
 
 
-Situation = tuple[Znode | None, tuple[int, ...]]
+Configuration = tuple[Znode | None, tuple[int, ...]]
 """The znode, and for each session the place of its next step."""
 
 
@@ -113,9 +113,9 @@ class Search:
     """The judgement of one znode."""
 
     def __init__(self, steps: Steps, initial: Znode | None, situations_max: int) -> None:
-        self.looked_at = 0
+        self.explored = 0
         self._max = situations_max
-        self._sessions = [_Session(mine, _required_before(mine)) for mine in steps.values()]
+        self._sessions = [_SessionSteps(mine, _required_before(mine)) for mine in steps.values()]
         self._has_choice = any(not step.is_required for mine in steps.values() for step in mine)
         self._initial = initial
         self._active: list[int] = []  # sessions with steps that were called and are not settled
@@ -125,9 +125,9 @@ class Search:
         """None when there is an order, else where there ceases to be one.
 
         Raises:
-            TooManySituations: it would take too long to say.
+            TooManyConfigurations: it would take too long to say.
         """
-        situations: set[Situation] = {(self._initial, (0,) * len(self._sessions))}
+        situations: set[Configuration] = {(self._initial, (0,) * len(self._sessions))}
         for _, is_return, place, index in self._moments():
             if not is_return:
                 situations = self._called(situations, place, index)
@@ -152,7 +152,7 @@ class Search:
             )
         )
 
-    def _called(self, situations: set[Situation], place: int, index: int) -> set[Situation]:
+    def _called(self, situations: set[Configuration], place: int, index: int) -> set[Configuration]:
         session = self._sessions[place]
         step = session.steps[index]
         if index == len(session.steps) - 1 and index != session.called:
@@ -167,9 +167,11 @@ class Search:
         self._unsettled[place] += 1
         if step.rule.is_change:
             return situations
-        return {self._look(situation) for situation in situations}
+        return {self._explore(situation) for situation in situations}
 
-    def _returned(self, situations: set[Situation], place: int, index: int) -> set[Situation]:
+    def _returned(
+        self, situations: set[Configuration], place: int, index: int
+    ) -> set[Configuration]:
         """The situations in which the step is taken, or need not be."""
         step = self._sessions[place].steps[index]
         done = {situation for situation in situations if situation[1][place] > index}
@@ -177,8 +179,8 @@ class Search:
         if not todo:
             return done
         if not step.is_required:
-            done.update(self._look(_at(znode, next_, place, index)) for znode, next_ in todo)
-        known = _Known(self._sessions, has_choice=self._has_choice)
+            done.update(self._explore(_at(znode, next_, place, index)) for znode, next_ in todo)
+        known = _Visited(self._sessions, has_choice=self._has_choice)
         queue = deque(situation for situation in todo if known.adds(situation))
         while queue:
             for follower in self._followers(queue.popleft()):
@@ -187,16 +189,16 @@ class Search:
                         done.add(follower)
                     else:
                         queue.append(follower)
-            self.looked_at += 1
-            if self.looked_at > self._max:
-                raise TooManySituations
+            self.explored += 1
+            if self.explored > self._max:
+                raise TooManyConfigurations
         if self._has_choice and len(done) > 1:
-            known = _Known(self._sessions, has_choice=True)
+            known = _Visited(self._sessions, has_choice=True)
             fewest = sorted(done, key=lambda situation: sum(situation[1]))
             done = {situation for situation in fewest if known.adds(situation)}
         return done
 
-    def _followers(self, situation: Situation) -> Iterable[Situation]:
+    def _followers(self, situation: Configuration) -> Iterable[Configuration]:
         """What one more step that changes something leads to."""
         znode, next_ = situation
         for place in self._active:
@@ -207,9 +209,9 @@ class Search:
             while index < session.called:
                 step = steps[index]
                 if step.rule.is_change or index > first:
-                    after = step.rule.after(znode)
+                    after = step.rule.apply(znode)
                     if not isinstance(after, Impossible):
-                        yield self._look(_at(after, next_, place, index))
+                        yield self._explore(_at(after, next_, place, index))
                 if step.is_required:
                     break
                 index += 1
@@ -222,11 +224,11 @@ class Search:
                     and session.called <= last
                     and session.required[last] == session.required[first]
                 ):
-                    after = steps[last].rule.after(znode)
+                    after = steps[last].rule.apply(znode)
                     assert not isinstance(after, Impossible), steps[last]
-                    yield self._look(_at(after, next_, place, last))
+                    yield self._explore(_at(after, next_, place, last))
 
-    def _look(self, situation: Situation) -> Situation:
+    def _explore(self, situation: Configuration) -> Configuration:
         """Take all steps that only look and that fit."""
         znode, next_ = situation
         for place in self._active:
@@ -234,14 +236,14 @@ class Search:
             index = next_[place]
             while index < session.called:
                 rule = session.steps[index].rule
-                if rule.is_change or isinstance(rule.after(znode), Impossible):
+                if rule.is_change or isinstance(rule.apply(znode), Impossible):
                     break
                 index += 1
             if index != next_[place]:
                 next_ = (*next_[:place], index, *next_[place + 1 :])
         return znode, next_
 
-    def _explain(self, before: set[Situation], step: Step) -> str:
+    def _explain(self, before: set[Configuration], step: Step) -> str:
         """The step that fits nowhere, and what could be before it."""
         moment = step.returned
         assert moment is not None
@@ -266,19 +268,19 @@ class Search:
         return "\n".join(lines)
 
 
-class _Known:
+class _Visited:
     """The situations met so far, without those that another makes superfluous.
 
     That one has the same state and the same required steps behind it, and more steps to choose.
     """
 
-    def __init__(self, sessions: list[_Session], *, has_choice: bool) -> None:
+    def __init__(self, sessions: list[_SessionSteps], *, has_choice: bool) -> None:
         self._sessions = sessions
         self._has_choice = has_choice
-        self._all: set[Situation] = set()
-        self._fewest: dict[Situation, list[tuple[int, ...]]] = {}
+        self._all: set[Configuration] = set()
+        self._fewest: dict[Configuration, list[tuple[int, ...]]] = {}
 
-    def adds(self, situation: Situation) -> bool:
+    def adds(self, situation: Configuration) -> bool:
         """Whether it leads anywhere that those before it do not."""
         if situation in self._all:
             return False
@@ -294,7 +296,7 @@ class _Known:
         return True
 
 
-def _at(znode: Znode | None, next_: tuple[int, ...], place: int, index: int) -> Situation:
+def _at(znode: Znode | None, next_: tuple[int, ...], place: int, index: int) -> Configuration:
     """The situation after step `index` of a session."""
     return znode, (*next_[:place], index + 1, *next_[place + 1 :])
 

@@ -34,7 +34,7 @@ from raykeeper.znodes.errors import Code
 from raykeeper.znodes.replies import EventType
 from raykeeper.znodes.requests import CloseSession, Create, CreateMode, Delete, SetData
 
-Learned = Callable[[Call, Ok], None]
+OnResult = Callable[[Call, Ok], None]
 
 
 def now() -> int:
@@ -53,7 +53,7 @@ class RecordedSession:
         *,
         timeout_s: float,
         window: int = 1,
-        learned: Learned | None = None,
+        learned: OnResult | None = None,
     ) -> None:
         """Write into `file`; at most `window` requests are under way.
 
@@ -98,7 +98,7 @@ class RecordedSession:
             raise AssertionError(f"{call} was refused by the client") from error
         return told
 
-    def ask(self, call: Call) -> Result | None:
+    def call(self, call: Call) -> Result | None:
         """Submit a request and wait for its answer; None when the session is over."""
         told = self.submit(call)
         return None if told is None else told.result()
@@ -111,7 +111,7 @@ class RecordedSession:
         """
         if self._client is None:
             return
-        heard = self.ask(Read("/", ReadKind.CHILDREN))
+        heard = self.call(Read("/", ReadKind.CHILDREN))
         asked, at = self._believed_at, now()
         if heard is None or self._client.state is ClientState.LOST:
             self._file.add(SessionEnded(self._name, self._life, self._believed_at))

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from raykeeper.chaos.crowd import ChaosError, Crowd
+from raykeeper.chaos.client_pool import ChaosError, ClientPool
 from raykeeper.chaos.history import (
     History,
     HistoryFile,
@@ -20,8 +20,8 @@ from raykeeper.chaos.history import (
     SessionEnded,
     read_history,
 )
-from raykeeper.chaos.judgement import Judgement, judge
-from raykeeper.chaos.load import REQUEST_TIMEOUT_S, LoadSettings
+from raykeeper.chaos.judge import HistoryReport, judge
+from raykeeper.chaos.load_client import REQUEST_TIMEOUT_S, LoadSettings
 from raykeeper.chaos.recorded_session import RecordedSession, now
 from raykeeper.chaos.workload import LOCKS, REGISTERS, folders
 from raykeeper.client import connect
@@ -40,23 +40,23 @@ class Round:
     """Set up with the first call, judged with the last; what is between is up to the caller."""
 
     def __init__(
-        self, ensemble: Ensemble, settings: LoadSettings, crowd: Crowd | None = None
+        self, ensemble: Ensemble, settings: LoadSettings, crowd: ClientPool | None = None
     ) -> None:
         """`settings.records` is an empty folder, and `settings.root` was never used."""
         self._ensemble = ensemble
         self._settings = settings
-        self.crowd = crowd or Crowd(settings)
+        self.clients = crowd or ClientPool(settings)
 
     def begin(self, clients: int) -> None:
         """Make the folders and start the load."""
         with HistoryFile(self._records() / "a-begin.jsonl") as file:
             session = self._session(file, "begin")
             for path in folders(self._settings.root):
-                session.ask(Create(path, b"", 0))
+                session.call(Create(path, b"", 0))
             session.end()
-        self.crowd.start(clients)
+        self.clients.start(clients)
 
-    def finish(self, tell: Callable[[str], None] = lambda text: None) -> Judgement:
+    def finish(self, tell: Callable[[str], None] = lambda text: None) -> HistoryReport:
         """Stop the load, wait until everything is well again, take the last look and judge.
 
         Raises:
@@ -65,14 +65,14 @@ class Round:
         tell("waiting for all servers to serve")
         self._wait_for_servers()
         tell("stopping the clients")
-        self.crowd.stop()
+        self.clients.stop()
         tell("waiting for sessions to end")
         with HistoryFile(self._records() / "z-end.jsonl") as file:
             session = self._session(file, "end")
             self._wait_for_sessions(session)
-            self._note_ends(file)
+            self._record_session_ends(file)
             tell("reading the final state")
-            self._look(session)
+            self._read_final_state(session)
             session.end()
         tell("judging")
         return judge(self.history())
@@ -117,7 +117,7 @@ class Round:
             left = [path for path, result in zip(left, told, strict=True) if _is_ephemeral(result)]
             time.sleep(_POLL_S)
 
-    def _note_ends(self, file: HistoryFile) -> None:
+    def _record_session_ends(self, file: HistoryFile) -> None:
         """By now every session that did not end before our eyes must be over."""
         for session in list(self.history().sessions.values()):
             closes = [op for op in session.operations if isinstance(op.call, CloseSession)]
@@ -128,7 +128,7 @@ class Round:
             since = session.ended.since if session.ended is not None else last
             file.add(SessionEnded(session.client, session.life, since, now()))
 
-    def _look(self, session: RecordedSession) -> None:
+    def _read_final_state(self, session: RecordedSession) -> None:
         self._read(session, self._paths(session), ReadKind.GET)
 
     def _read(self, session: RecordedSession, paths: list[str], kind: ReadKind) -> list[Result]:
@@ -146,7 +146,7 @@ class Round:
     def _paths(self, session: RecordedSession) -> list[str]:
         """All znodes that the load may have left."""
         root = self._settings.root
-        queue = session.ask(Read(f"{root}/q", ReadKind.CHILDREN, is_synced=True))
+        queue = session.call(Read(f"{root}/q", ReadKind.CHILDREN, is_synced=True))
         if not isinstance(queue, Ok) or queue.children is None:
             raise ChaosError(f"{root}/q cannot be read: {queue}")
         return [

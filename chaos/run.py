@@ -13,11 +13,11 @@ from msgspec import Struct
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from raykeeper.chaos.judgement import Judgement
-from raykeeper.chaos.load import LoadSettings
-from raykeeper.chaos.plan import Deed, Fault, Victim, draw_faults
+from raykeeper.chaos.fault_injector import FaultInjector
+from raykeeper.chaos.fault_plan import Fault, FaultAction, Target, draw_faults
+from raykeeper.chaos.judge import HistoryReport
+from raykeeper.chaos.load_client import LoadSettings
 from raykeeper.chaos.round import Round
-from raykeeper.chaos.victims import Victims
 from raykeeper.clusters.config import ConfigError
 from raykeeper.clusters.ensemble import Ensemble
 from raykeeper.clusters.launch import launch
@@ -34,7 +34,7 @@ _POLL_S = 0.1
 class ChaosReport(Struct, frozen=True):
     """What a run came to."""
 
-    judgement: Judgement
+    history: HistoryReport
     faults: dict[str, int]
     """How often each kind of fault was inflicted."""
     records: Path | None
@@ -71,7 +71,7 @@ def run_chaos(settings: ChaosSettings, console: Console) -> ChaosReport:
     """
     console.file = console.file  # it keeps standard output, which Ray loses below
     folder = Path(tempfile.mkdtemp(prefix="raykeeper-chaos-"))
-    run = _Run(settings, folder, console)
+    run = _ChaosRun(settings, folder, console)
     keeps_records = True
     try:
         with private_ray():
@@ -97,11 +97,11 @@ def run_chaos(settings: ChaosSettings, console: Console) -> ChaosReport:
     return ChaosReport(run.total, dict(run.faults), folder if keeps_records else None)
 
 
-class _Run:
+class _ChaosRun:
     """Rounds until the time is over or something is wrong."""
 
     def __init__(self, settings: ChaosSettings, folder: Path, console: Console) -> None:
-        self.total = Judgement()
+        self.total = HistoryReport()
         self.faults: Counter[str] = Counter()
         self._settings = settings
         self._folder = folder
@@ -141,38 +141,40 @@ class _Run:
         )
         this = Round(ensemble, load)
         this.begin(CLIENTS)
-        victims = Victims(ensemble, this.crowd)
+        victims = FaultInjector(ensemble, this.clients)
         end = time.monotonic() + round_s
         try:
             while time.monotonic() < end:
-                self._inflict(next(self._plan), this, victims, end)
+                self._inject_when_due(next(self._plan), this, victims, end)
         finally:
             victims.thaw_all()
         self._done_s += round_s
-        judgement = this.finish(lambda text: self._tell(this, text))
+        judgement = this.finish(lambda text: self._show_progress(this, text))
         self.total.include(judgement)
         if judgement.is_clean:
             shutil.rmtree(records)
 
-    def _inflict(self, fault: Fault, this: Round, victims: Victims, end: float) -> None:
+    def _inject_when_due(
+        self, fault: Fault, this: Round, victims: FaultInjector, end: float
+    ) -> None:
         """Wait until it is time for the fault, and do it unless that is after `end`."""
         strike_at = time.monotonic() + fault.pause_ms / 1000
         while (moment := time.monotonic()) < min(strike_at, end):
             self._show(this, end - moment)
             time.sleep(min(_POLL_S, strike_at - moment))
-        if moment >= end or not (met := victims.strike(fault)):
+        if moment >= end or not (met := victims.inject(fault)):
             return
         self.faults[str(fault.kind)] += 1
-        if fault.kind.deed is Deed.FREEZE:
-            victims.thaw_after(met, fault.span_ms / 1000)
-        elif fault.kind.victim is Victim.CLIENT:
-            this.crowd.replace(met[0].pid)
+        if fault.kind.action is FaultAction.FREEZE:
+            victims.thaw_after(met, fault.freeze_ms / 1000)
+        elif fault.kind.target is Target.CLIENT:
+            this.clients.replace(met[0].pid)
 
     def _show(self, this: Round, left_s: float) -> None:
         self._progress.update(self._task, completed=self._done_s + self._round_s - left_s)
-        self._tell(this, "")
+        self._show_progress(this, "")
 
-    def _tell(self, this: Round, doing: str) -> None:
-        answers = self.total.operations + this.crowd.answers()
+    def _show_progress(self, this: Round, doing: str) -> None:
+        answers = self.total.operations + this.clients.answer_count()
         text = f"{answers} operations, {self.faults.total()} faults"
         self._progress.update(self._task, description=f"{text}; {doing}" if doing else text)

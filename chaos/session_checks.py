@@ -19,7 +19,7 @@ from raykeeper.chaos.history import (
     Refused,
     Session,
 )
-from raykeeper.zab.ids import ZERO, Zxid, show_zxid
+from raykeeper.zab.ids import ZERO, Zxid, format_zxid
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.paths import SEQUENCE_DIGITS
 from raykeeper.znodes.replies import EventType
@@ -91,8 +91,8 @@ def reads_never_go_back(history: History) -> Iterator[str]:
             missed = _first_between(changes.get(_path_of(operation), []), stat.mzxid, seen)
             if missed is not None:
                 yield (
-                    f"reads go back: {operation} shows the state of {show_zxid(stat.mzxid)}, "
-                    f"not of {show_zxid(missed)}, but the session had seen {show_zxid(seen)}"
+                    f"reads go back: {operation} shows the state of {format_zxid(stat.mzxid)}, "
+                    f"not of {format_zxid(missed)}, but the session had seen {format_zxid(seen)}"
                 )
             seen = max(seen, stat.mzxid, stat.pzxid)
 

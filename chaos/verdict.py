@@ -3,11 +3,11 @@
 from pathlib import Path
 
 from raykeeper.chaos.history import read_history
-from raykeeper.chaos.judgement import Judgement, judge
+from raykeeper.chaos.judge import HistoryReport, judge
 from raykeeper.clusters.config import ConfigError
 
 
-def judge_records(folder: Path) -> Judgement:
+def judge_records(folder: Path) -> HistoryReport:
     """Judge what a run has kept in `folder`: the rounds, each in a folder of its own.
 
     Raises:
@@ -17,7 +17,7 @@ def judge_records(folder: Path) -> Judgement:
     rounds = sorted({path.parent for path in folder.rglob("*.jsonl")})
     if not rounds:
         raise ConfigError(f"{folder} holds no records of `raykeeper chaos`")
-    total = Judgement()
+    total = HistoryReport()
     for records in rounds:
         total.include(judge(read_history(sorted(records.glob("*.jsonl")))))
     return total

@@ -10,7 +10,7 @@ from typing import Any
 
 from raykeeper.chaos.history import Call, History, Ok, Operation, Read, ReadKind
 from raykeeper.chaos.session_checks import is_sequential, sequence_number
-from raykeeper.zab.ids import ZERO, Zxid, show_zxid
+from raykeeper.zab.ids import ZERO, Zxid, format_zxid
 from raykeeper.znodes.paths import parent_of
 from raykeeper.znodes.requests import CloseSession, Create, CreateMode, Delete, SessionId, SetData
 from raykeeper.znodes.stat import Stat
@@ -145,7 +145,7 @@ def values_were_written(history: History) -> Iterator[str]:
                 yield f"nobody wrote it: {operation}"
         known, other = states.setdefault((call.path, result.stat.mzxid), (value, operation))
         if known != value:
-            yield f"two states at {show_zxid(result.stat.mzxid)}: {other} and {operation}"
+            yield f"two states at {format_zxid(result.stat.mzxid)}: {other} and {operation}"
 
 
 def synced_reads_are_fresh(history: History) -> Iterator[str]:
@@ -164,7 +164,7 @@ def synced_reads_are_fresh(history: History) -> Iterator[str]:
                 newest = max(newest, sets[place][1])
                 place += 1
             if stat.mzxid < newest:
-                yield f"stale: {read} shows {show_zxid(stat.mzxid)}, not {show_zxid(newest)}"
+                yield f"stale: {read} shows {format_zxid(stat.mzxid)}, not {format_zxid(newest)}"
 
 
 def ephemerals_end_with_their_session(history: History) -> Iterator[str]:

@@ -15,17 +15,17 @@ from msgspec.structs import replace
 
 from raykeeper.chaos.history import (
     History,
+    MultiCall,
     Ok,
     Operation,
     Read,
     ReadKind,
     Refused,
     Session,
-    Together,
 )
 from raykeeper.znodes.errors import Code
-from raykeeper.znodes.operations import next_version
-from raykeeper.znodes.paths import SEQUENCE_DIGITS, UNDELETABLE, parent_of
+from raykeeper.znodes.op_preparer import next_version
+from raykeeper.znodes.paths import SEQUENCE_DIGITS, SYSTEM_PATHS, parent_of
 from raykeeper.znodes.requests import ANY_VERSION, CloseSession, Create, CreateMode, Delete, SetData
 
 
@@ -42,11 +42,11 @@ class Impossible:
 
 
 IMPOSSIBLE: Final = Impossible()
-After = Znode | Impossible | None
+RuleResult = Znode | Impossible | None
 """What a step makes of a znode; None: there is none."""
 
 
-class Found(Struct, frozen=True):
+class PresentRule(Struct, frozen=True):
     """There is a znode, and what was told of it fits; None: nothing was told."""
 
     is_change: ClassVar[bool] = False
@@ -57,7 +57,7 @@ class Found(Struct, frozen=True):
     owners: tuple[int, ...] | None = None
     """Sessions that may be the owner."""
 
-    def after(self, znode: Znode | None) -> After:
+    def apply(self, znode: Znode | None) -> RuleResult:
         """The same znode."""
         if (
             znode is None
@@ -71,108 +71,117 @@ class Found(Struct, frozen=True):
         return znode
 
 
-class Creates(Struct, frozen=True):
-    """Makes the znode; `told` is what the answer says of it."""
+class CreateRule(Struct, frozen=True):
+    """Makes the znode; `result` is what the answer says of it."""
 
     is_change: ClassVar[bool] = True
     value: bytes
     owner: int | None
-    told: Found
+    result: PresentRule
 
-    def after(self, znode: Znode | None) -> After:
+    def apply(self, znode: Znode | None) -> RuleResult:
         """The new znode; only where there was none."""
         if znode is not None:
             return IMPOSSIBLE
-        return self.told.after(Znode(self.value, 0, self.owner))
+        return self.result.apply(Znode(self.value, 0, self.owner))
 
 
-class Sets(Struct, frozen=True):
-    """Replaces the value at version `at`, or at any; `told` is what the answer says then."""
+class SetRule(Struct, frozen=True):
+    """Replaces the value at version `at`, or at any; `result` is what the answer says then."""
 
     is_change: ClassVar[bool] = True
     value: bytes
     at: int
-    told: Found
+    result: PresentRule
 
-    def after(self, znode: Znode | None) -> After:
+    def apply(self, znode: Znode | None) -> RuleResult:
         """The znode with its next version."""
         if znode is None or (self.at != znode.version and self.at != ANY_VERSION):
             return IMPOSSIBLE
-        return self.told.after(Znode(self.value, next_version(znode.version), znode.owner))
+        return self.result.apply(Znode(self.value, next_version(znode.version), znode.owner))
 
 
-class Deletes(Struct, frozen=True):
+class DeleteRule(Struct, frozen=True):
     """Deletes the znode at version `at`, or at any."""
 
     is_change: ClassVar[bool] = True
     at: int
 
-    def after(self, znode: Znode | None) -> After:
+    def apply(self, znode: Znode | None) -> RuleResult:
         """No znode."""
         if znode is None or (self.at != znode.version and self.at != ANY_VERSION):
             return IMPOSSIBLE
         return None
 
 
-class Ends(Struct, frozen=True):
+class SessionEndRule(Struct, frozen=True):
     """The session `owner` is over: an ephemeral of it goes, anything else stays."""
 
     is_change: ClassVar[bool] = True
     owner: int
 
-    def after(self, znode: Znode | None) -> After:
+    def apply(self, znode: Znode | None) -> RuleResult:
         """The znode, unless it belonged to the session."""
         return None if znode is not None and znode.owner == self.owner else znode
 
 
-class Missing(Struct, frozen=True):
+class AbsentRule(Struct, frozen=True):
     """There is no znode."""
 
     is_change: ClassVar[bool] = False
 
-    def after(self, znode: Znode | None) -> After:
+    def apply(self, znode: Znode | None) -> RuleResult:
         """None still."""
         return None if znode is None else IMPOSSIBLE
 
 
-class All(Struct, frozen=True):
+class RuleSequence(Struct, frozen=True):
     """Several rules as one step, each after what the one before leaves."""
 
     rules: list["Rule"]
     is_change: bool
 
-    def after(self, znode: Znode | None) -> After:
+    def apply(self, znode: Znode | None) -> RuleResult:
         """What the last one leaves."""
-        after: After = znode
+        after: RuleResult = znode
         for rule in self.rules:
             if isinstance(after, Impossible):
                 break
-            after = rule.after(after)
+            after = rule.apply(after)
         return after
 
 
-class Never(Struct, frozen=True):
+class ImpossibleRule(Struct, frozen=True):
     """An answer that the operation cannot get."""
 
     is_change: ClassVar[bool] = False
 
-    def after(self, znode: Znode | None) -> After:
+    def apply(self, znode: Znode | None) -> RuleResult:
         """Nothing at all."""
         return IMPOSSIBLE
 
 
-Rule = Creates | Sets | Deletes | Ends | Missing | Found | Never | All
+Rule = (
+    CreateRule
+    | SetRule
+    | DeleteRule
+    | SessionEndRule
+    | AbsentRule
+    | PresentRule
+    | ImpossibleRule
+    | RuleSequence
+)
 _OWNED: Final = (CreateMode.EPHEMERAL, CreateMode.EPHEMERAL | CreateMode.SEQUENTIAL)
 _NUMBERED: Final = (
     CreateMode.SEQUENTIAL,
     CreateMode.EPHEMERAL | CreateMode.SEQUENTIAL,
     CreateMode.TTL_SEQUENTIAL,
 )
-_MISSING: Final = Missing()
-_NEVER: Final = Never()
-_FOUND: Final = Found()
-_PARENT: Final = Found(is_ephemeral=False)
-_EPHEMERAL: Final = Found(is_ephemeral=True)
+_MISSING: Final = AbsentRule()
+_NEVER: Final = ImpossibleRule()
+_FOUND: Final = PresentRule()
+_PARENT: Final = PresentRule(is_ephemeral=False)
+_EPHEMERAL: Final = PresentRule(is_ephemeral=True)
 
 
 class Step(Struct, frozen=True):
@@ -198,10 +207,10 @@ A step that keeps to no order is alone under a number below 0."""
 
 def initial_znodes(given: Mapping[str, Znode]) -> dict[str, Znode]:
     """What was there before the first operation."""
-    return dict.fromkeys(UNDELETABLE, Znode(b"", 0)) | dict(given)
+    return dict.fromkeys(SYSTEM_PATHS, Znode(b"", 0)) | dict(given)
 
 
-def steps_of(history: History, *, reads_in_order: bool) -> dict[str, Steps]:
+def steps_by_znode(history: History, *, reads_in_order: bool) -> dict[str, Steps]:
     """The steps of each znode.
 
     A read that leaves again on another connection, or waits while its server has no leader, may
@@ -209,18 +218,18 @@ def steps_of(history: History, *, reads_in_order: bool) -> dict[str, Steps]:
     order of its session. `reads_in_order`: it can be.
     """
     sessions = list(history.sessions.values())
-    rules = _Rules(sessions)
+    rules = _RuleFactory(sessions)
     found: dict[str, Steps] = {}
-    ends: list[tuple[int, _End]] = []
+    ends: list[tuple[int, _SessionEnd]] = []
     sequential: list[tuple[int, int, Step, str]] = []
     strays = 0
     for place, session in enumerate(sessions):
-        end = _End.of(session)
+        end = _SessionEnd.of(session)
         ends.append((place, end))
         latest = _latest_moments(session, end.until)
         for index, operation in enumerate(session.operations):
             key, until = place, latest[index]
-            if not reads_in_order and _is_overtaken(session.operations, index):
+            if not reads_in_order and _is_overtaken_read(session.operations, index):
                 strays += 1
                 key, until = -strays, operation.returned
             for path, rule in rules.of(operation, place):
@@ -231,7 +240,7 @@ def steps_of(history: History, *, reads_in_order: bool) -> dict[str, Steps]:
                         continue  # called after the end of the session
                     until = called
                 step = Step(rule, called, until, is_required, operation)
-                if _is_nameless(operation):
+                if _is_unnamed_sequential(operation):
                     sequential.append((place, operation.number, step, path))
                 else:
                     found.setdefault(path, {}).setdefault(key, []).append(step)
@@ -248,12 +257,12 @@ def steps_of(history: History, *, reads_in_order: bool) -> dict[str, Steps]:
 
 def _makes_own(rule: Rule, place: int) -> bool:
     """Whether it makes an ephemeral of the session at `place`."""
-    if type(rule) is All:
+    if type(rule) is RuleSequence:
         return any(_makes_own(each, place) for each in rule.rules)
-    return type(rule) is Creates and rule.owner == place
+    return type(rule) is CreateRule and rule.owner == place
 
 
-def _is_overtaken(operations: list[Operation], index: int) -> bool:
+def _is_overtaken_read(operations: list[Operation], index: int) -> bool:
     """Whether it is a read that was not answered when the next request of its session left."""
     operation = operations[index]
     return (
@@ -264,7 +273,7 @@ def _is_overtaken(operations: list[Operation], index: int) -> bool:
     )
 
 
-class _End(Struct):
+class _SessionEnd(Struct):
     """Between which moments a session ends. `is_certain`: it does."""
 
     since: int
@@ -272,7 +281,7 @@ class _End(Struct):
     is_certain: bool
 
     @staticmethod
-    def of(session: Session) -> "_End":
+    def of(session: Session) -> "_SessionEnd":
         """From its own close, from what is known of its end, else after its last sign of life."""
         since = [session.ended.since] if session.ended else []
         until = [session.ended.until] if session.ended and session.ended.until is not None else []
@@ -283,13 +292,13 @@ class _End(Struct):
                     until.append(operation.returned)
         if not since:
             since = [op.called for op in session.operations if type(op.result) is Ok][-1:]
-        return _End(min(since, default=0), min(until, default=None), bool(until))
+        return _SessionEnd(min(since, default=0), min(until, default=None), bool(until))
 
     def step(self, place: int, session: Session) -> Step:
         """The end as the last step of the session."""
         until = "?" if self.until is None else self.until
         text = f"[{self.since}, {until}] {session.client}.{session.life} the session ends"
-        return Step(Ends(place), self.since, self.until, self.is_certain, text)
+        return Step(SessionEndRule(place), self.since, self.until, self.is_certain, text)
 
 
 def _latest_moments(session: Session, end: int | None) -> list[int | None]:
@@ -325,7 +334,7 @@ def _is_executed(operation: Operation) -> bool:
     return isinstance(result, Ok) or (isinstance(result, Refused) and result.code in _STATE_CODES)
 
 
-def _is_nameless(operation: Operation) -> bool:
+def _is_unnamed_sequential(operation: Operation) -> bool:
     call = operation.call
     return type(call) is Create and call.flags in _NUMBERED and not operation.result
 
@@ -349,7 +358,7 @@ def _number(step: Step) -> int:
     return step.text.number
 
 
-class _Rules:
+class _RuleFactory:
     """Which znodes an operation speaks of, and what it says of each."""
 
     def __init__(self, sessions: list[Session]) -> None:
@@ -370,13 +379,13 @@ class _Rules:
             case Read():
                 if call.is_synced and operation.result is not None:
                     return self._of_read(operation.result, call)
-            case Together():
+            case MultiCall():
                 if isinstance(operation.result, Ok):
                     return self._of_all(operation, call, operation.result.parts or [], place)
         return ()
 
     def _of_all(
-        self, operation: Operation, call: Together, parts: list[Ok], place: int
+        self, operation: Operation, call: MultiCall, parts: list[Ok], place: int
     ) -> Iterator[tuple[str, Rule]]:
         rules: dict[str, list[Rule]] = {}
         for each, result in zip(call.calls, parts, strict=True):
@@ -385,7 +394,7 @@ class _Rules:
                 rules.setdefault(path, []).append(rule)
         for path, mine in rules.items():
             is_change = any(rule.is_change for rule in mine)
-            yield path, mine[0] if len(mine) == 1 else All(mine, is_change)
+            yield path, mine[0] if len(mine) == 1 else RuleSequence(mine, is_change)
 
     def _of_create(
         self, result: Ok | Refused | None, call: Create, place: int
@@ -394,13 +403,13 @@ class _Rules:
         is_sequential = call.flags in _NUMBERED
         owner = place if call.flags in _OWNED else None
         if result is None:
-            yield path, Creates(call.value, owner, _FOUND)
+            yield path, CreateRule(call.value, owner, _FOUND)
         elif isinstance(result, Ok):
             made = result.path or path
-            yield made, Creates(call.value, owner, self._told(result))
+            yield made, CreateRule(call.value, owner, self._told(result))
             if made != path and not (is_sequential and _continues(made, path)):
                 yield made, _NEVER
-            if parent not in UNDELETABLE:
+            if parent not in SYSTEM_PATHS:
                 yield parent, _PARENT
         elif result.code == Code.NO_NODE:
             # Where there is no parent there is no znode either.
@@ -421,17 +430,17 @@ class _Rules:
         path, at = call.path, call.version
         if result is None or isinstance(result, Ok):
             if isinstance(call, Delete):
-                yield path, Deletes(at)
+                yield path, DeleteRule(at)
             else:
-                yield path, Sets(call.value, at, self._told(result) if result else _FOUND)
+                yield path, SetRule(call.value, at, self._told(result) if result else _FOUND)
         elif result.code == Code.NO_NODE:
             yield path, _MISSING
         elif result.code == Code.BAD_VERSION and at != ANY_VERSION:
-            yield path, Found(not_version=at)
+            yield path, PresentRule(not_version=at)
         elif result.code == Code.NOT_EMPTY and isinstance(call, Delete):
             # Looked at after the version. What has children is no ephemeral.
             version = None if at == ANY_VERSION else at
-            yield path, Found(version=version, is_ephemeral=False)
+            yield path, PresentRule(version=version, is_ephemeral=False)
         elif result.code in _STATE_CODES:
             yield path, _NEVER
 
@@ -446,10 +455,10 @@ class _Rules:
         elif result.code in _STATE_CODES:
             yield path, _NEVER
 
-    def _told(self, result: Ok) -> Found:
+    def _told(self, result: Ok) -> PresentRule:
         stat = result.stat
         if stat is None:
-            return Found(result.value)
+            return PresentRule(result.value)
         owner = stat.ephemeral_owner
         owners = (*self._places.get(owner, ()), *self._unnamed) if owner else None
-        return Found(result.value, stat.version, is_ephemeral=bool(owner), owners=owners)
+        return PresentRule(result.value, stat.version, is_ephemeral=bool(owner), owners=owners)

@@ -1,7 +1,8 @@
 """The client: sessions, requests and watches.
 
 connect.py, ensembles.py        find an ensemble by name
-with_session.py, task_end.py    sessions of Ray tasks: for one call, and never longer than the task
+with_session.py, task_sessions.py    sessions of Ray tasks: for one call, and never longer than the
+    task
 identity.py                     what a session shows of its process
 restart.py                      a call that is made again when its session is lost
 client.py, async_client.py      the two facades: blocking, and to await; with
@@ -9,20 +10,23 @@ client.py, async_client.py      the two facades: blocking, and to await; with
     blocking_watches.py                   watches that stay
 transaction.py, access.py       several operations as one; ACLs as users write them
 fencing.py, fair_mutex.py       a guard that refuses stale tokens; one at a time
-offered.py, recipes/            recipes as methods of both, one file each
-flows.py, running.py            how recipes run: generators, and what drives them
-ray_tools/, awaiting.py         for Ray's tasks and actors: elected actors, gangs, limits, …
-asking.py                       what both facades share: each operation described once, with
-    arguments.py, rounds.py, results.py   checks, composed operations, results
-opening.py                      what a handle wants of its session
-session.py, reply.py, dispatch.py, loop_thread.py   threads and order of the blocking one
+recipe_methods.py, recipes/            recipes as methods of both, one file each
+flows.py, scheduler_host.py            how recipes run: generators, and what drives them
+ray_tools/, async_flow_runner.py         for Ray's tasks and actors: elected actors, gangs, limits,
+    …
+request_builder.py                       what both facades share: each operation described once,
+    with
+    arguments.py, compound_operations.py, results.py   checks, composed operations, results
+session_options.py                      what a handle wants of its session
+session.py, request_future.py, callback_thread.py, loop_thread.py   threads and order of the
+    blocking one
 driver.py                       the asyncio shell of
-core.py                         the pure state machine of one session, with
+client_core.py                         the pure state machine of one session, with
     outstanding.py  requests without an answer, exactly once and in order
-    watching.py, watchers.py   watches over all connections; the user's watch objects
+    session_watches.py, watch_tables.py   watches over all connections; the user's watch objects
     clock.py        which counts the time a machine slept
-    liveness.py     heartbeats, silence, the deadline to let go
-    rotation.py     which server next, and when
+    session_deadlines.py     heartbeats, silence, the deadline to let go
+    host_provider.py     which server next, and when
     chroot.py       paths below a znode that is the client's root
     client_id.py    what it takes to take a session over
     effects.py      what it asks of the driver
@@ -47,31 +51,30 @@ from raykeeper.client.core.results import Quota
 from raykeeper.client.core.states import ClientState
 from raykeeper.client.core.watched_event import Content, EventType, WatchedEvent
 from raykeeper.client.fencing import DurableFencedResource, FencedResource
+from raykeeper.client.recipes.acquirable import Held, LostEvent
 from raykeeper.client.recipes.barrier import Barrier
+from raykeeper.client.recipes.base_queue import Element
 from raykeeper.client.recipes.configuration import Configuration, LiveConfiguration, Versioned
-from raykeeper.client.recipes.configurations import Configurations, LiveConfigurations
-from raykeeper.client.recipes.copied_tree import CachedZnode, ChangeKind, TreeChange
 from raykeeper.client.recipes.counter import Counter
 from raykeeper.client.recipes.double_barrier import DoubleBarrier, Entered
 from raykeeper.client.recipes.election import Election, Leader, Leadership, Observation
-from raykeeper.client.recipes.elements import Element
 from raykeeper.client.recipes.group import Group, GroupChange, GroupWatch, Member, Membership
-from raykeeper.client.recipes.holding import Held, Loss
 from raykeeper.client.recipes.leader_latch import LeaderLatch
 from raykeeper.client.recipes.lease import HeldLease, Lease
 from raykeeper.client.recipes.live import Live
 from raykeeper.client.recipes.lock import Contender, Lock
 from raykeeper.client.recipes.lock_queue import HeldElement, LockQueue
+from raykeeper.client.recipes.multi_configuration import Configurations, LiveConfigurations
 from raykeeper.client.recipes.multi_lock import MultiHeld, MultiLock
 from raykeeper.client.recipes.partitioner import Partition, Partitioner
 from raykeeper.client.recipes.picking import Instance, RandomPick, RoundRobin, Sticky
 from raykeeper.client.recipes.priority_queue import PriorityQueue
-from raykeeper.client.recipes.published import Edition, Published
+from raykeeper.client.recipes.publication import Published, PublishedVersion
 from raykeeper.client.recipes.queue import Queue
 from raykeeper.client.recipes.read_write_lock import ReadWriteLock
 from raykeeper.client.recipes.recipe import Awaited, Blocking
 from raykeeper.client.recipes.reentrant_lock import ReentrantHeld, ReentrantLock
-from raykeeper.client.recipes.rendezvous import Meeting, Participant, Rendezvous
+from raykeeper.client.recipes.rendezvous import Generation, Participant, Rendezvous
 from raykeeper.client.recipes.semaphore import Semaphore
 from raykeeper.client.recipes.services import (
     Registration,
@@ -81,6 +84,7 @@ from raykeeper.client.recipes.services import (
 )
 from raykeeper.client.recipes.simple_lock import SimpleLock
 from raykeeper.client.recipes.tree_cache import ChildrenCache, TreeCache
+from raykeeper.client.recipes.tree_mirror import CachedZnode, ChangeKind, TreeChange
 from raykeeper.client.recipes.two_phase_commit import CommitProgress, Decision, TwoPhaseCommit
 from raykeeper.client.transaction import AsyncTransaction, BlockingTransaction
 from raykeeper.client.with_session import with_session
@@ -116,7 +120,7 @@ __all__ = [
     "Blocking",
     "Awaited",
     "Held",
-    "Loss",
+    "LostEvent",
     "Contender",
     "Lock",
     "SimpleLock",
@@ -132,7 +136,7 @@ __all__ = [
     "DurableFencedResource",
     "Counter",
     "Published",
-    "Edition",
+    "PublishedVersion",
     "Live",
     "TreeCache",
     "ChildrenCache",
@@ -168,7 +172,7 @@ __all__ = [
     "Partitioner",
     "Partition",
     "Rendezvous",
-    "Meeting",
+    "Generation",
     "Participant",
     "ServiceDiscovery",
     "ServiceChange",

@@ -7,7 +7,7 @@ from typing import Final, TypedDict, Unpack
 
 from raykeeper.client.errors import AuthFailedError, BadArgumentsError
 from raykeeper.znodes.acl import (
-    PROVEN_SCHEMES,
+    AUTH_SCHEMES,
     USER_BYTES_MAX,
     Acl,
     Identity,
@@ -89,7 +89,7 @@ def make_scrypt_acl(
     return make_acl("scrypt", scrypt_id(ensemble, _user(username), password), **granted)
 
 
-def proof_of(ensemble: str, scheme: str, credential: str | bytes) -> bytes:
+def credential_proof(ensemble: str, scheme: str, credential: str | bytes) -> bytes:
     """What is sent to prove "user:password": of `scrypt` a key made of it, else itself.
 
     Raises:
@@ -98,7 +98,7 @@ def proof_of(ensemble: str, scheme: str, credential: str | bytes) -> bytes:
     """
     if not isinstance(credential, str | bytes):
         raise BadArgumentsError("", f"a credential is text, not {type(credential).__name__}")
-    if scheme not in PROVEN_SCHEMES:
+    if scheme not in AUTH_SCHEMES:
         raise AuthFailedError("", f'a scheme is "scrypt" or "digest", not {scheme!r}')
     if isinstance(credential, str):
         credential = credential.encode(errors="surrogatepass")

@@ -10,16 +10,17 @@ from typing import Literal
 from raykeeper.client.core.client_id import ClientId
 from raykeeper.client.core.outstanding import Query
 from raykeeper.zab.ids import Millis
-from raykeeper.znodes.acl import Acl, Acls, Identity, Permission, normalized
+from raykeeper.znodes.acl import Acl, Acls, Identity, Permission, normalize_acls
+from raykeeper.znodes.attributes import TTL_MS_MAX
 from raykeeper.znodes.errors import BadArgumentsError, InvalidAclError
 from raykeeper.znodes.paths import check_path
 from raykeeper.znodes.quotas import (
     NO_LIMIT,
     QUOTA_PREFIX,
     QuotaLimits,
-    is_acceptable,
-    limited_by,
-    text_of,
+    format_limits,
+    is_valid_quota,
+    quota_subtree,
 )
 from raykeeper.znodes.requests import (
     PASSWORD_BYTES,
@@ -34,7 +35,6 @@ from raykeeper.znodes.requests import (
     SetData,
     Sync,
 )
-from raykeeper.znodes.traits import TTL_MS_MAX
 
 VERSION_MIN = -(1 << 31)
 VERSION_MAX = (1 << 31) - 1
@@ -44,7 +44,7 @@ Consistency = Literal["session", "linearizable"]
 """`session`: from the memory of the server, never behind what this client has seen. `linearizable`:
 the newest there is, as a `sync` right before would make it, in one round trip."""
 
-_SOMEBODY = (Identity("digest", "who:"),)  # stands for what `auth` will mean
+_PLACEHOLDER_IDENTITIES = (Identity("digest", "who:"),)  # stands for what `auth` will mean
 
 
 def creation(
@@ -197,9 +197,9 @@ def checked_acls(path: str, acls: object) -> Acls:
             raise InvalidAclError(path, f"an ACL is a list of Acl, and has {each!r}")
         if not is_text(each.scheme) or not is_text(each.id):
             raise InvalidAclError(path, f"scheme and id of an Acl are texts, unlike in {each!r}")
-        if isinstance(normalized([each], _SOMEBODY), int):
+        if isinstance(normalize_acls([each], _PLACEHOLDER_IDENTITIES), int):
             raise InvalidAclError(path, f"malformed: {each!r}")
-    if isinstance(normalized(entries, _SOMEBODY), int):
+    if isinstance(normalize_acls(entries, _PLACEHOLDER_IDENTITIES), int):
         raise InvalidAclError(path, f"it has {len(entries)} entries")
     return entries
 
@@ -238,11 +238,11 @@ def check_quota(path: str, value: bytes) -> None:
     Raises:
         BadArgumentsError: it is not, or the znode would be the quota of what cannot have one.
     """
-    if not path.startswith(QUOTA_PREFIX) or is_acceptable(path, value):
+    if not path.startswith(QUOTA_PREFIX) or is_valid_quota(path, value):
         return
-    if limited_by(path) is None:
+    if quota_subtree(path) is None:
         raise BadArgumentsError(path, "it cannot have a quota")
-    example = text_of(QuotaLimits(5, 100, 9, 200))
+    example = format_limits(QuotaLimits(5, 100, 9, 200))
     raise BadArgumentsError(path, f"a quota is such as {example!r}, not {value[:80]!r}")
 
 

@@ -7,10 +7,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any
 
-from raykeeper.client.asking import Asking
-from raykeeper.client.core.outstanding import Ask
+from raykeeper.client.core.compound_operations import Rounds
+from raykeeper.client.core.outstanding import NewRequest
 from raykeeper.client.core.results import Quota
-from raykeeper.client.core.rounds import Rounds
+from raykeeper.client.request_builder import RequestBuilder
 from raykeeper.znodes.acl import Acl, Identity
 from raykeeper.znodes.quotas import QuotaLimits
 from raykeeper.znodes.requests import ANY_VERSION
@@ -20,7 +20,7 @@ from raykeeper.znodes.stat import Stat
 class AsyncAccess(ABC):
     """The methods of `AsyncClient` that few programs need. What they raise: `BlockingAccess`."""
 
-    _asking: Asking
+    _requests: RequestBuilder
 
     @property
     @abstractmethod
@@ -28,7 +28,7 @@ class AsyncAccess(ABC):
         """What names the ensemble for ever; it salts the keys of the scheme `scrypt`."""
 
     @abstractmethod
-    def _start(self, asked: Ask | Rounds) -> asyncio.Future[Any]:
+    def _start(self, asked: NewRequest | Rounds) -> asyncio.Future[Any]:
         """Submit a request, or an operation of several rounds."""
 
     def get_acls(self, path: str) -> asyncio.Future[tuple[list[Acl], Stat]]:
@@ -37,7 +37,7 @@ class AsyncAccess(ABC):
         Raises:
             BadArgumentsError: the path is not acceptable; nothing was sent.
         """
-        return self._start(self._asking.get_acls(path))
+        return self._start(self._requests.get_acls(path))
 
     def set_acls(
         self, path: str, acls: Iterable[Acl], version: int = ANY_VERSION
@@ -48,7 +48,7 @@ class AsyncAccess(ABC):
             BadArgumentsError: path or version is not acceptable; nothing was sent.
             InvalidAclError: the ACL is malformed; nothing was sent.
         """
-        return self._start(self._asking.set_acls(path, acls, version))
+        return self._start(self._requests.set_acls(path, acls, version))
 
     def add_auth(self, scheme: str, credential: str | bytes) -> asyncio.Future[None]:
         """Prove an identity. See `Client.add_auth`; `scrypt` holds up the loop for some 50 ms.
@@ -58,11 +58,11 @@ class AsyncAccess(ABC):
             AuthFailedError: there is no such scheme, or the credential has another form; nothing
                 was sent.
         """
-        return self._start(self._asking.add_auth(self.ensemble_uuid, scheme, credential))
+        return self._start(self._requests.add_auth(self.ensemble_uuid, scheme, credential))
 
     def who_am_i(self) -> asyncio.Future[list[Identity]]:
         """The identities of the session."""
-        return self._start(self._asking.who_am_i())
+        return self._start(self._requests.who_am_i())
 
     def get_ephemerals(self, prefix: str = "/") -> asyncio.Future[list[str]]:
         """The paths of this session's ephemeral znodes that begin with `prefix`.
@@ -70,7 +70,7 @@ class AsyncAccess(ABC):
         Raises:
             BadArgumentsError: the prefix is not acceptable; nothing was sent.
         """
-        return self._start(self._asking.get_ephemerals(prefix))
+        return self._start(self._requests.get_ephemerals(prefix))
 
     def get_all_children_number(self, path: str) -> asyncio.Future[int]:
         """How many znodes there are below this one, at any depth.
@@ -78,7 +78,7 @@ class AsyncAccess(ABC):
         Raises:
             BadArgumentsError: the path is not acceptable; nothing was sent.
         """
-        return self._start(self._asking.get_all_children_number(path))
+        return self._start(self._requests.get_all_children_number(path))
 
     def set_quota(self, path: str, limits: QuotaLimits) -> asyncio.Future[None]:
         """Limit the subtree of a znode. See `Client.set_quota`.
@@ -86,7 +86,7 @@ class AsyncAccess(ABC):
         Raises:
             BadArgumentsError: an argument is not acceptable, or the handle has a chroot.
         """
-        return self._start(self._asking.set_quota(path, limits))
+        return self._start(self._requests.set_quota(path, limits))
 
     def get_quota(self, path: str) -> asyncio.Future[Quota]:
         """The limits of the subtree of a znode, and what is in it. See `Client.get_quota`.
@@ -94,7 +94,7 @@ class AsyncAccess(ABC):
         Raises:
             BadArgumentsError: the path is not acceptable; nothing was sent.
         """
-        return self._start(self._asking.get_quota(path))
+        return self._start(self._requests.get_quota(path))
 
     def remove_quota(self, path: str) -> asyncio.Future[None]:
         """Lift the limits of the subtree of a znode. See `Client.remove_quota`.
@@ -102,4 +102,4 @@ class AsyncAccess(ABC):
         Raises:
             BadArgumentsError: the path is not acceptable, or the handle has a chroot.
         """
-        return self._start(self._asking.remove_quota(path))
+        return self._start(self._requests.remove_quota(path))

@@ -20,36 +20,36 @@ from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
 from msgspec import structs
 
-from raykeeper.client import task_end
+from raykeeper.client import task_sessions
 from raykeeper.client.arguments import Consistency
-from raykeeper.client.asking import Asking, CreateOptions
 from raykeeper.client.async_access import AsyncAccess
 from raykeeper.client.clock import clock as client_clock
+from raykeeper.client.core.client_core import ClientCore
 from raykeeper.client.core.client_id import ClientId
-from raykeeper.client.core.core import ClientCore
-from raykeeper.client.core.effects import Answer
-from raykeeper.client.core.outstanding import Ask
+from raykeeper.client.core.compound_operations import Rounds, run_rounds
+from raykeeper.client.core.effects import SuccessReply
+from raykeeper.client.core.outstanding import NewRequest
 from raykeeper.client.core.results import result_of
-from raykeeper.client.core.rounds import Rounds, run_rounds
 from raykeeper.client.core.states import ClientState
 from raykeeper.client.core.watched_event import WatchedEvent
 from raykeeper.client.driver import Driver
 from raykeeper.client.errors import KeeperError, WrongContextError
-from raykeeper.client.flows import Bell, Flow, Flows
-from raykeeper.client.offered import OfferedRecipes
-from raykeeper.client.opening import (
+from raykeeper.client.flows import Event, Flow, Scheduler
+from raykeeper.client.recipe_methods import RecipeMethods
+from raykeeper.client.recipes.recipe import Awaited
+from raykeeper.client.request_builder import CreateOptions, RequestBuilder
+from raykeeper.client.scheduler_host import DriverHost, wait_cleaned_up
+from raykeeper.client.session_options import (
     VALUE_BYTES_MAX,
     SessionOptions,
-    checked_default,
-    new_asking,
+    checked_default_acl,
     new_core,
-    place_of,
+    new_request_builder,
+    split_ensemble_name,
 )
-from raykeeper.client.recipes.recipe import Awaited
-from raykeeper.client.running import DriverHost, wait_left
 from raykeeper.client.transaction import AsyncTransaction
 from raykeeper.links.contract import Dialer
-from raykeeper.links.off_loop import off_loop
+from raykeeper.links.daemon_threads import to_daemon_thread
 from raykeeper.zab.ids import Millis, ServerId
 from raykeeper.znodes.acl import Acl
 from raykeeper.znodes.requests import ANY_VERSION, SessionId, WatchKind
@@ -62,25 +62,25 @@ AsyncWatch = Callable[[WatchedEvent], object]
 AsyncListener = Callable[[ClientState], object]
 
 
-class AsyncClient(AsyncAccess, OfferedRecipes[Awaited]):
+class AsyncClient(AsyncAccess, RecipeMethods[Awaited]):
     """A handle of one session, for one event loop. Made by `await AsyncClient.connect(name)`."""
 
     def __init__(
         self,
         core: ClientCore,
         dialer: Dialer,
-        asking: Asking,
+        asking: RequestBuilder,
         clock: Callable[[], float],
         identity: bytes = b"",
     ) -> None:
         """Use `connect`."""
-        self._shown = identity
+        self._process_identity = identity
         self._core = core
-        self._asking = asking
+        self._requests = asking
         self._listeners: list[AsyncListener] = []
         self._callbacks: set[asyncio.Future[Any]] = set()
         self._driver = Driver(core, dialer, self, asyncio.get_running_loop(), clock)
-        self._flows = Flows(DriverHost(self._driver, asking, self._call_back))
+        self._flows = Scheduler(DriverHost(self._driver, asking, self._call_back))
 
     @classmethod
     async def connect(
@@ -109,21 +109,21 @@ class AsyncClient(AsyncAccess, OfferedRecipes[Awaited]):
         from raykeeper.client.ensembles import dialer_of, find_servers
         from raykeeper.client.identity import identity_of_process
 
-        ensemble, chroot = place_of(name)
+        ensemble, chroot = split_ensemble_name(name)
         options = SessionOptions(
             session_timeout_s=session_timeout_s,
             timeout_s=timeout_s,
             value_bytes_max=value_bytes_max,
-            default_acl=checked_default(default_acl),
+            default_acl=checked_default_acl(default_acl),
             client_id=client_id,
             chroot=chroot,
             read_only=read_only,
         )
-        sessions = task_end.task_sessions
-        task = sessions.task()
+        sessions = task_sessions.task_sessions
+        task = sessions.current_task()
         # They ask Ray's GCS, or wait, which would block the loop.
-        servers = await off_loop(find_servers, ensemble)
-        await off_loop(sessions.wait_for_forgotten, timeout_s)
+        servers = await to_daemon_thread(find_servers, ensemble)
+        await to_daemon_thread(sessions.close_leftovers, timeout_s)
         options = structs.replace(options, identity=identity_of_process())
         client = await cls.open(servers, dialer_of(ensemble, session_timeout_s), options)
         sessions.add(task, client)
@@ -146,7 +146,7 @@ class AsyncClient(AsyncAccess, OfferedRecipes[Awaited]):
             SessionExpiredError: the session to take over is over.
             AuthFailedError: its password is wrong, or not its password any more.
         """
-        core, asking = new_core(servers, options), new_asking(options)
+        core, asking = new_core(servers, options), new_request_builder(options)
         client = cls(core, dialer, asking, clock, options.identity)
         client._driver.start()
         try:
@@ -213,7 +213,7 @@ class AsyncClient(AsyncAccess, OfferedRecipes[Awaited]):
             BadArgumentsError: an argument is not acceptable; nothing was sent.
             InvalidAclError: the ACL is malformed; nothing was sent.
         """
-        return self._start(self._asking.create(path, value, makepath, include_data, options))
+        return self._start(self._requests.create(path, value, makepath, include_data, options))
 
     def ensure_path(self, path: str, acl: Iterable[Acl] | None = None) -> asyncio.Future[None]:
         """Create a znode, and those above it, unless it is there. See `Client.ensure_path`.
@@ -222,7 +222,7 @@ class AsyncClient(AsyncAccess, OfferedRecipes[Awaited]):
             BadArgumentsError: the path is not acceptable; nothing was sent.
             InvalidAclError: the ACL is malformed; nothing was sent.
         """
-        return self._start(self._asking.ensure_path(path, acl))
+        return self._start(self._requests.ensure_path(path, acl))
 
     def get(
         self, path: str, watch: AsyncWatch | None = None, *, consistency: Consistency = "session"
@@ -232,7 +232,7 @@ class AsyncClient(AsyncAccess, OfferedRecipes[Awaited]):
         Raises:
             BadArgumentsError: an argument is not acceptable; nothing was sent.
         """
-        return self._submit(self._asking.get(path, watch, consistency))
+        return self._submit(self._requests.get(path, watch, consistency))
 
     def set(self, path: str, value: bytes, version: int = ANY_VERSION) -> asyncio.Future[Stat]:
         """Replace the value. See `Client.set`.
@@ -240,7 +240,7 @@ class AsyncClient(AsyncAccess, OfferedRecipes[Awaited]):
         Raises:
             BadArgumentsError: path, value or version is not acceptable; nothing was sent.
         """
-        return self._submit(self._asking.set(path, value, version))
+        return self._submit(self._requests.set(path, value, version))
 
     def delete(
         self, path: str, version: int = ANY_VERSION, recursive: bool = False
@@ -250,7 +250,7 @@ class AsyncClient(AsyncAccess, OfferedRecipes[Awaited]):
         Raises:
             BadArgumentsError: path or version is not acceptable; nothing was sent.
         """
-        return self._start(self._asking.delete(path, version, recursive))
+        return self._start(self._requests.delete(path, version, recursive))
 
     def exists(
         self, path: str, watch: AsyncWatch | None = None, *, consistency: Consistency = "session"
@@ -260,7 +260,7 @@ class AsyncClient(AsyncAccess, OfferedRecipes[Awaited]):
         Raises:
             BadArgumentsError: an argument is not acceptable; nothing was sent.
         """
-        return self._submit(self._asking.exists(path, watch, consistency))
+        return self._submit(self._requests.exists(path, watch, consistency))
 
     def get_children(
         self, path: str, watch: AsyncWatch | None = None, *, consistency: Consistency = "session"
@@ -270,7 +270,7 @@ class AsyncClient(AsyncAccess, OfferedRecipes[Awaited]):
         Raises:
             BadArgumentsError: an argument is not acceptable; nothing was sent.
         """
-        return self._submit(self._asking.get_children(path, watch, consistency))
+        return self._submit(self._requests.get_children(path, watch, consistency))
 
     def add_watch(
         self, path: str, watch: AsyncWatch, *, recursive: bool = False, with_values: bool = False
@@ -280,7 +280,7 @@ class AsyncClient(AsyncAccess, OfferedRecipes[Awaited]):
         Raises:
             BadArgumentsError: an argument is not acceptable; nothing was sent.
         """
-        return self._submit(self._asking.add_watch(path, watch, recursive, with_values))
+        return self._submit(self._requests.add_watch(path, watch, recursive, with_values))
 
     def remove_watches(
         self, path: str, watch: AsyncWatch | None = None, kind: WatchKind = WatchKind.ANY
@@ -290,7 +290,7 @@ class AsyncClient(AsyncAccess, OfferedRecipes[Awaited]):
         Raises:
             BadArgumentsError: an argument is not acceptable; nothing was sent.
         """
-        return self._submit(self._asking.remove_watches(path, watch, kind))
+        return self._submit(self._requests.remove_watches(path, watch, kind))
 
     def get_many(
         self, paths: Iterable[str]
@@ -300,11 +300,11 @@ class AsyncClient(AsyncAccess, OfferedRecipes[Awaited]):
         Raises:
             BadArgumentsError: a path is not acceptable, or there are too many; nothing was sent.
         """
-        return self._start(self._asking.get_many(paths))
+        return self._start(self._requests.get_many(paths))
 
     def transaction(self) -> AsyncTransaction:
         """Several operations as one: all of them or none. See client/transaction.py."""
-        return AsyncTransaction(self._asking, self._start)
+        return AsyncTransaction(self._requests, self._start)
 
     def sync(self, path: str = "/") -> asyncio.Future[None]:
         """Wait until the server has everything committed so far. See `Client.sync`.
@@ -312,7 +312,7 @@ class AsyncClient(AsyncAccess, OfferedRecipes[Awaited]):
         Raises:
             BadArgumentsError: the path is not acceptable; nothing was sent.
         """
-        return self._submit(self._asking.sync(path))
+        return self._submit(self._requests.sync(path))
 
     def add_listener(self, listener: AsyncListener) -> None:
         """Have `listener` called with each new state. It is removed when it returns True."""
@@ -327,7 +327,7 @@ class AsyncClient(AsyncAccess, OfferedRecipes[Awaited]):
         """End the session after all requests made before; its ephemerals go. Again: nothing."""
         self._check_loop()
         try:
-            await wait_left(self._flows, self._driver)
+            await wait_cleaned_up(self._flows, self._driver)
         finally:
             self._driver.close()
         await self._driver.wait_closed()
@@ -336,7 +336,7 @@ class AsyncClient(AsyncAccess, OfferedRecipes[Awaited]):
         """Whether nothing is left to close."""
         return self._core.state is ClientState.LOST
 
-    def end_soon(self) -> concurrent.futures.Future[None] | None:
+    def close_soon(self) -> concurrent.futures.Future[None] | None:
         """Begin to `close` in any thread; the future of that, None if the loop does not run."""
         loop = self._driver.loop
         if not loop.is_running():
@@ -357,15 +357,15 @@ class AsyncClient(AsyncAccess, OfferedRecipes[Awaited]):
     def watch_fired(self, watchers: list[Any], event: WatchedEvent) -> None:
         """For the driver: call these watchers."""
         for watcher in watchers:
-            if isinstance(watcher, Bell):
-                watcher.ring(event)
+            if isinstance(watcher, Event):
+                watcher.set(event)
             else:
                 self._call(watcher, event)
 
     def state_changed(self, state: ClientState) -> None:
         """For the driver: call the listeners."""
         if state is ClientState.LOST:
-            self._flows.ended(self._core.end_error())
+            self._flows.session_ended(self._core.end_error())
         elif state is not ClientState.SUSPENDED:
             self._flows.connected(read_only=state is ClientState.CONNECTED_READ_ONLY)
         for listener in tuple(self._listeners):
@@ -380,7 +380,7 @@ class AsyncClient(AsyncAccess, OfferedRecipes[Awaited]):
             KeeperError: a request of it failed.
         """
         self._check_loop()
-        reply = _Reply(self._driver.loop.create_future())
+        reply = _FutureToken(self._driver.loop.create_future())
         with self._driver.lock:
             run = self._flows.start(flow, reply)
         try:
@@ -388,9 +388,9 @@ class AsyncClient(AsyncAccess, OfferedRecipes[Awaited]):
         except BaseException:
             # Awaited in the same task: a cancellation that crosses the outcome comes here too.
             with self._driver.lock:
-                run.abandon()
+                run.cancel()
             raise
-        run.taken()
+        run.result_taken()
         return result
 
     def _is_lost(self) -> bool:
@@ -399,7 +399,7 @@ class AsyncClient(AsyncAccess, OfferedRecipes[Awaited]):
 
     def _identity(self) -> bytes:
         """What its session shows of this process."""
-        return self._shown
+        return self._process_identity
 
     def _now(self) -> Millis:
         """The time of this client, monotonic."""
@@ -427,17 +427,17 @@ class AsyncClient(AsyncAccess, OfferedRecipes[Awaited]):
         if not task.cancelled() and task.exception() is not None:
             log.error("a callback raised", exc_info=task.exception())
 
-    def _submit(self, ask: Ask) -> asyncio.Future[Any]:
+    def _submit(self, ask: NewRequest) -> asyncio.Future[Any]:
         self._check_loop()
-        reply = _Reply(self._driver.loop.create_future())
+        reply = _FutureToken(self._driver.loop.create_future())
         self._driver.submit(ask, reply)
         return reply.future
 
-    def _start(self, asked: Ask | Rounds) -> asyncio.Future[Any]:
+    def _start(self, asked: NewRequest | Rounds) -> asyncio.Future[Any]:
         if not isinstance(asked, Generator):
             return self._submit(asked)
         self._check_loop()
-        reply = _Reply(self._driver.loop.create_future())
+        reply = _FutureToken(self._driver.loop.create_future())
         run_rounds(asked, self._driver.submit, reply)
         return reply.future
 
@@ -446,7 +446,7 @@ class AsyncClient(AsyncAccess, OfferedRecipes[Awaited]):
             raise WrongContextError("this AsyncClient belongs to another event loop")
 
 
-class _Reply:
+class _FutureToken:
     """The token of a request; its future may have been cancelled by whoever awaited it."""
 
     __slots__ = ("future",)
@@ -454,7 +454,7 @@ class _Reply:
     def __init__(self, future: asyncio.Future[Any]) -> None:
         self.future = future
 
-    def complete(self, answer: Answer) -> None:
+    def complete(self, answer: SuccessReply) -> None:
         self.succeed(result_of(answer))
 
     def succeed(self, value: Any) -> None:

@@ -19,7 +19,7 @@ class BlockingAccess(ABC):
     """The methods of `Client` that few programs need."""
 
     @abstractmethod
-    def _live(self) -> Session:
+    def _open_session(self) -> Session:
         """The session of the handle."""
 
     def get_acls(self, path: str) -> tuple[list[Acl], Stat]:
@@ -32,8 +32,8 @@ class BlockingAccess(ABC):
             KeeperError: as for every call.
         """
         refuse_running_loop("get_acls")
-        live = self._live()
-        answer: tuple[list[Acl], Stat] = live.call(live.asking.get_acls(path))
+        live = self._open_session()
+        answer: tuple[list[Acl], Stat] = live.call(live.requests.get_acls(path))
         return answer
 
     def get_acls_async(self, path: str) -> Future[tuple[list[Acl], Stat]]:
@@ -42,8 +42,8 @@ class BlockingAccess(ABC):
         Raises:
             BadArgumentsError: the path is not acceptable; nothing was sent.
         """
-        live = self._live()
-        return live.submit(live.asking.get_acls(path))
+        live = self._open_session()
+        return live.submit(live.requests.get_acls(path))
 
     def set_acls(self, path: str, acls: Iterable[Acl], version: int = ANY_VERSION) -> Stat:
         """Replace the ACL if it is at `version` (`Stat.aversion`), or at any (-1).
@@ -57,8 +57,8 @@ class BlockingAccess(ABC):
             KeeperError: as for every call.
         """
         refuse_running_loop("set_acls")
-        live = self._live()
-        answer: Stat = live.call(live.asking.set_acls(path, acls, version))
+        live = self._open_session()
+        answer: Stat = live.call(live.requests.set_acls(path, acls, version))
         return answer
 
     def set_acls_async(
@@ -70,8 +70,8 @@ class BlockingAccess(ABC):
             BadArgumentsError: path or version is not acceptable; nothing was sent.
             InvalidAclError: the ACL is malformed; nothing was sent.
         """
-        live = self._live()
-        return live.submit(live.asking.set_acls(path, acls, version))
+        live = self._open_session()
+        return live.submit(live.requests.set_acls(path, acls, version))
 
     def add_auth(self, scheme: str, credential: str | bytes) -> None:
         """Prove an identity, which the session then has until its end, wherever it is served.
@@ -89,8 +89,8 @@ class BlockingAccess(ABC):
             KeeperError: as for every call.
         """
         refuse_running_loop("add_auth")
-        live = self._live()
-        live.call(live.asking.add_auth(live.ensemble_uuid, scheme, credential))
+        live = self._open_session()
+        live.call(live.requests.add_auth(live.ensemble_uuid, scheme, credential))
 
     def add_auth_async(self, scheme: str, credential: str | bytes) -> Future[None]:
         """`add_auth` without waiting for the answer.
@@ -100,8 +100,8 @@ class BlockingAccess(ABC):
             AuthFailedError: there is no such scheme, or the credential has another form; nothing
                 was sent.
         """
-        live = self._live()
-        return live.submit(live.asking.add_auth(live.ensemble_uuid, scheme, credential))
+        live = self._open_session()
+        return live.submit(live.requests.add_auth(live.ensemble_uuid, scheme, credential))
 
     def who_am_i(self) -> list[Identity]:
         """The identities of the session.
@@ -110,14 +110,14 @@ class BlockingAccess(ABC):
             KeeperError: as for every call.
         """
         refuse_running_loop("who_am_i")
-        live = self._live()
-        answer: list[Identity] = live.call(live.asking.who_am_i())
+        live = self._open_session()
+        answer: list[Identity] = live.call(live.requests.who_am_i())
         return answer
 
     def who_am_i_async(self) -> Future[list[Identity]]:
         """`who_am_i` without waiting."""
-        live = self._live()
-        return live.submit(live.asking.who_am_i())
+        live = self._open_session()
+        return live.submit(live.requests.who_am_i())
 
     def get_ephemerals(self, prefix: str = "/") -> list[str]:
         """The paths of this session's ephemeral znodes that begin with `prefix`.
@@ -127,8 +127,8 @@ class BlockingAccess(ABC):
             KeeperError: as for every call.
         """
         refuse_running_loop("get_ephemerals")
-        live = self._live()
-        answer: list[str] = live.call(live.asking.get_ephemerals(prefix))
+        live = self._open_session()
+        answer: list[str] = live.call(live.requests.get_ephemerals(prefix))
         return answer
 
     def get_ephemerals_async(self, prefix: str = "/") -> Future[list[str]]:
@@ -137,8 +137,8 @@ class BlockingAccess(ABC):
         Raises:
             BadArgumentsError: the prefix is not acceptable; nothing was sent.
         """
-        live = self._live()
-        return live.submit(live.asking.get_ephemerals(prefix))
+        live = self._open_session()
+        return live.submit(live.requests.get_ephemerals(prefix))
 
     def get_all_children_number(self, path: str) -> int:
         """How many znodes there are below this one, at any depth.
@@ -150,8 +150,8 @@ class BlockingAccess(ABC):
             KeeperError: as for every call.
         """
         refuse_running_loop("get_all_children_number")
-        live = self._live()
-        answer: int = live.call(live.asking.get_all_children_number(path))
+        live = self._open_session()
+        answer: int = live.call(live.requests.get_all_children_number(path))
         return answer
 
     def get_all_children_number_async(self, path: str) -> Future[int]:
@@ -160,8 +160,8 @@ class BlockingAccess(ABC):
         Raises:
             BadArgumentsError: the path is not acceptable; nothing was sent.
         """
-        live = self._live()
-        return live.submit(live.asking.get_all_children_number(path))
+        live = self._open_session()
+        return live.submit(live.requests.get_all_children_number(path))
 
     def set_quota(self, path: str, limits: QuotaLimits) -> None:
         """Limit the subtree of a znode, which need not exist yet, instead of its limits so far.
@@ -174,7 +174,7 @@ class BlockingAccess(ABC):
             KeeperError: as for every call.
         """
         refuse_running_loop("set_quota")
-        self._live().wait(self.set_quota_async(path, limits))
+        self._open_session().wait(self.set_quota_async(path, limits))
 
     def set_quota_async(self, path: str, limits: QuotaLimits) -> Future[None]:
         """`set_quota` without waiting.
@@ -182,8 +182,8 @@ class BlockingAccess(ABC):
         Raises:
             BadArgumentsError: an argument is not acceptable, or the handle has a chroot.
         """
-        live = self._live()
-        return live.run(live.asking.set_quota(path, limits))
+        live = self._open_session()
+        return live.run(live.requests.set_quota(path, limits))
 
     def get_quota(self, path: str) -> Quota:
         """The limits of the subtree of a znode, and what is in it.
@@ -195,8 +195,8 @@ class BlockingAccess(ABC):
             KeeperError: as for every call.
         """
         refuse_running_loop("get_quota")
-        live = self._live()
-        answer: Quota = live.call(live.asking.get_quota(path))
+        live = self._open_session()
+        answer: Quota = live.call(live.requests.get_quota(path))
         return answer
 
     def get_quota_async(self, path: str) -> Future[Quota]:
@@ -205,8 +205,8 @@ class BlockingAccess(ABC):
         Raises:
             BadArgumentsError: the path is not acceptable; nothing was sent.
         """
-        live = self._live()
-        return live.submit(live.asking.get_quota(path))
+        live = self._open_session()
+        return live.submit(live.requests.get_quota(path))
 
     def remove_quota(self, path: str) -> None:
         """Lift the limits of the subtree of a znode.
@@ -218,7 +218,7 @@ class BlockingAccess(ABC):
             KeeperError: as for every call.
         """
         refuse_running_loop("remove_quota")
-        self._live().wait(self.remove_quota_async(path))
+        self._open_session().wait(self.remove_quota_async(path))
 
     def remove_quota_async(self, path: str) -> Future[None]:
         """`remove_quota` without waiting.
@@ -226,5 +226,5 @@ class BlockingAccess(ABC):
         Raises:
             BadArgumentsError: the path is not acceptable, or the handle has a chroot.
         """
-        live = self._live()
-        return live.run(live.asking.remove_quota(path))
+        live = self._open_session()
+        return live.run(live.requests.remove_quota(path))

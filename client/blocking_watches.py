@@ -1,5 +1,5 @@
 """The part of the blocking client that is about watches that stay, and the removal of watches.
-What they promise: client/core/watching.py.
+What they promise: client/core/session_watches.py.
 """
 
 from abc import ABC, abstractmethod
@@ -11,18 +11,18 @@ from raykeeper.client.loop_thread import refuse_running_loop
 from raykeeper.client.session import Session
 from raykeeper.znodes.requests import WatchKind
 
-Watch = Callable[[WatchedEvent], object]
+WatchCallback = Callable[[WatchedEvent], object]
 
 
 class BlockingWatches(ABC):
     """The methods of `Client` for watches that are not set by a read."""
 
     @abstractmethod
-    def _live(self) -> Session:
+    def _open_session(self) -> Session:
         """The session of the handle."""
 
     def add_watch(
-        self, path: str, watch: Watch, *, recursive: bool = False, with_values: bool = False
+        self, path: str, watch: WatchCallback, *, recursive: bool = False, with_values: bool = False
     ) -> None:
         """Have `watch` called with every event of a znode, which may be missing, from now on.
 
@@ -41,23 +41,23 @@ class BlockingWatches(ABC):
             KeeperError: as for every call.
         """
         refuse_running_loop("add_watch")
-        self._live().wait(
+        self._open_session().wait(
             self.add_watch_async(path, watch, recursive=recursive, with_values=with_values)
         )
 
     def add_watch_async(
-        self, path: str, watch: Watch, *, recursive: bool = False, with_values: bool = False
+        self, path: str, watch: WatchCallback, *, recursive: bool = False, with_values: bool = False
     ) -> Future[None]:
         """`add_watch` without waiting.
 
         Raises:
             BadArgumentsError: an argument is not acceptable; nothing was sent.
         """
-        live = self._live()
-        return live.submit(live.asking.add_watch(path, watch, recursive, with_values))
+        live = self._open_session()
+        return live.submit(live.requests.add_watch(path, watch, recursive, with_values))
 
     def remove_watches(
-        self, path: str, watch: Watch | None = None, kind: WatchKind = WatchKind.ANY
+        self, path: str, watch: WatchCallback | None = None, kind: WatchKind = WatchKind.ANY
     ) -> None:
         """Remove the watches of a kind from `path`: that of `watch` alone, or all (None).
 
@@ -69,16 +69,16 @@ class BlockingWatches(ABC):
             KeeperError: as for every call.
         """
         refuse_running_loop("remove_watches")
-        live = self._live()
-        live.call(live.asking.remove_watches(path, watch, kind))
+        live = self._open_session()
+        live.call(live.requests.remove_watches(path, watch, kind))
 
     def remove_watches_async(
-        self, path: str, watch: Watch | None = None, kind: WatchKind = WatchKind.ANY
+        self, path: str, watch: WatchCallback | None = None, kind: WatchKind = WatchKind.ANY
     ) -> Future[None]:
         """`remove_watches` without waiting.
 
         Raises:
             BadArgumentsError: an argument is not acceptable; nothing was sent.
         """
-        live = self._live()
-        return live.submit(live.asking.remove_watches(path, watch, kind))
+        live = self._open_session()
+        return live.submit(live.requests.remove_watches(path, watch, kind))

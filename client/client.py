@@ -2,7 +2,7 @@
 
 The session is kept on a background loop that all clients of the process share; callbacks (watches,
 listeners, callbacks of futures) run on one dispatch thread per client, in order with the replies
-(client/reply.py). For callbacks this means:
+(client/request_future.py). For callbacks this means:
 
 -   A reply that arrives while callbacks are queued is shown after them. So do not hold a lock over
     a call when a callback takes the same lock: each would wait for the other until the timeout.
@@ -21,16 +21,16 @@ from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
 from raykeeper.client.arguments import Consistency
-from raykeeper.client.asking import CreateOptions
 from raykeeper.client.blocking_access import BlockingAccess
-from raykeeper.client.blocking_watches import BlockingWatches, Watch
+from raykeeper.client.blocking_watches import BlockingWatches, WatchCallback
 from raykeeper.client.core.client_id import ClientId
 from raykeeper.client.core.states import ClientState
 from raykeeper.client.errors import ClosedError, KeeperError
 from raykeeper.client.flows import Flow
 from raykeeper.client.loop_thread import refuse_running_loop
-from raykeeper.client.offered import OfferedRecipes
+from raykeeper.client.recipe_methods import RecipeMethods
 from raykeeper.client.recipes.recipe import Blocking
+from raykeeper.client.request_builder import CreateOptions
 from raykeeper.client.session import Listener, Session
 from raykeeper.client.transaction import BlockingTransaction
 from raykeeper.zab.ids import Millis
@@ -41,7 +41,7 @@ from raykeeper.znodes.stat import Stat
 T = TypeVar("T")
 
 
-class Client(BlockingWatches, BlockingAccess, OfferedRecipes[Blocking]):
+class Client(BlockingWatches, BlockingAccess, RecipeMethods[Blocking]):
     """A handle of one session. Made by `connect`; see the module for what callbacks may rely on."""
 
     def __init__(
@@ -56,22 +56,22 @@ class Client(BlockingWatches, BlockingAccess, OfferedRecipes[Blocking]):
     @property
     def session_id(self) -> SessionId:
         """The id of the session, unique for ever; 0 while there was none yet, see `read_only`."""
-        return self._live().session_id
+        return self._open_session().session_id
 
     @property
     def client_id(self) -> ClientId:
         """What another `connect` needs to take the session over. Keep it secret."""
-        return self._live().client_id
+        return self._open_session().client_id
 
     @property
     def ensemble_uuid(self) -> str:
         """What names the ensemble for ever; it salts the keys of the scheme `scrypt`."""
-        return self._live().ensemble_uuid
+        return self._open_session().ensemble_uuid
 
     @property
     def state(self) -> ClientState:
         """The state now. It is LOST on time even if the background thread was kept from running."""
-        return self._live().state
+        return self._open_session().state
 
     @overload
     def create(
@@ -128,8 +128,8 @@ class Client(BlockingWatches, BlockingAccess, OfferedRecipes[Blocking]):
             KeeperError: as for every call: SessionExpiredError, OperationTimeoutError, …
         """
         refuse_running_loop("create")
-        live = self._live()
-        asked = live.asking.create(path, value, makepath, include_data, options)
+        live = self._open_session()
+        asked = live.requests.create(path, value, makepath, include_data, options)
         result: str | tuple[str, Stat] = live.call(asked)
         return result
 
@@ -170,8 +170,8 @@ class Client(BlockingWatches, BlockingAccess, OfferedRecipes[Blocking]):
             BadArgumentsError: an argument is not acceptable; nothing was sent.
             InvalidAclError: the ACL is malformed; nothing was sent.
         """
-        live = self._live()
-        return live.start(live.asking.create(path, value, makepath, include_data, options))
+        live = self._open_session()
+        return live.start(live.requests.create(path, value, makepath, include_data, options))
 
     def ensure_path(self, path: str, acl: Iterable[Acl] | None = None) -> None:
         """Create a persistent znode, and those above it, unless it is there.
@@ -186,7 +186,7 @@ class Client(BlockingWatches, BlockingAccess, OfferedRecipes[Blocking]):
             KeeperError: as for `create`; it is no error that the znode exists.
         """
         refuse_running_loop("ensure_path")
-        self._live().wait(self.ensure_path_async(path, acl))
+        self._open_session().wait(self.ensure_path_async(path, acl))
 
     def ensure_path_async(self, path: str, acl: Iterable[Acl] | None = None) -> Future[None]:
         """`ensure_path` without waiting.
@@ -195,11 +195,11 @@ class Client(BlockingWatches, BlockingAccess, OfferedRecipes[Blocking]):
             BadArgumentsError: the path is not acceptable; nothing was sent.
             InvalidAclError: the ACL is malformed; nothing was sent.
         """
-        live = self._live()
-        return live.run(live.asking.ensure_path(path, acl))
+        live = self._open_session()
+        return live.run(live.requests.ensure_path(path, acl))
 
     def get(
-        self, path: str, watch: Watch | None = None, *, consistency: Consistency = "session"
+        self, path: str, watch: WatchCallback | None = None, *, consistency: Consistency = "session"
     ) -> tuple[bytes, Stat]:
         """Read value and Stat; `watch` is called once, when either changes or the znode goes.
 
@@ -217,20 +217,20 @@ class Client(BlockingWatches, BlockingAccess, OfferedRecipes[Blocking]):
             KeeperError: as for every call.
         """
         refuse_running_loop("get")
-        live = self._live()
-        answer: tuple[bytes, Stat] = live.call(live.asking.get(path, watch, consistency))
+        live = self._open_session()
+        answer: tuple[bytes, Stat] = live.call(live.requests.get(path, watch, consistency))
         return answer
 
     def get_async(
-        self, path: str, watch: Watch | None = None, *, consistency: Consistency = "session"
+        self, path: str, watch: WatchCallback | None = None, *, consistency: Consistency = "session"
     ) -> Future[tuple[bytes, Stat]]:
         """`get` without waiting.
 
         Raises:
             BadArgumentsError: an argument is not acceptable; nothing was sent.
         """
-        live = self._live()
-        return live.submit(live.asking.get(path, watch, consistency))
+        live = self._open_session()
+        return live.submit(live.requests.get(path, watch, consistency))
 
     def set(self, path: str, value: bytes, version: int = ANY_VERSION) -> Stat:
         """Replace the value if the znode is at `version`, or at any (-1).
@@ -244,8 +244,8 @@ class Client(BlockingWatches, BlockingAccess, OfferedRecipes[Blocking]):
             KeeperError: as for every call.
         """
         refuse_running_loop("set")
-        live = self._live()
-        answer: Stat = live.call(live.asking.set(path, value, version))
+        live = self._open_session()
+        answer: Stat = live.call(live.requests.set(path, value, version))
         return answer
 
     def set_async(self, path: str, value: bytes, version: int = ANY_VERSION) -> Future[Stat]:
@@ -254,8 +254,8 @@ class Client(BlockingWatches, BlockingAccess, OfferedRecipes[Blocking]):
         Raises:
             BadArgumentsError: path, value or version is not acceptable; nothing was sent.
         """
-        live = self._live()
-        return live.submit(live.asking.set(path, value, version))
+        live = self._open_session()
+        return live.submit(live.requests.set(path, value, version))
 
     def delete(self, path: str, version: int = ANY_VERSION, recursive: bool = False) -> None:
         """Delete the znode if it is at `version`, or at any (-1).
@@ -275,8 +275,8 @@ class Client(BlockingWatches, BlockingAccess, OfferedRecipes[Blocking]):
             KeeperError: as for every call.
         """
         refuse_running_loop("delete")
-        live = self._live()
-        live.call(live.asking.delete(path, version, recursive))
+        live = self._open_session()
+        live.call(live.requests.delete(path, version, recursive))
 
     def delete_async(
         self, path: str, version: int = ANY_VERSION, recursive: bool = False
@@ -286,11 +286,11 @@ class Client(BlockingWatches, BlockingAccess, OfferedRecipes[Blocking]):
         Raises:
             BadArgumentsError: path or version is not acceptable; nothing was sent.
         """
-        live = self._live()
-        return live.start(live.asking.delete(path, version, recursive))
+        live = self._open_session()
+        return live.start(live.requests.delete(path, version, recursive))
 
     def exists(
-        self, path: str, watch: Watch | None = None, *, consistency: Consistency = "session"
+        self, path: str, watch: WatchCallback | None = None, *, consistency: Consistency = "session"
     ) -> Stat | None:
         """The Stat of the znode, or None; `watch` is called once, when that changes.
 
@@ -300,23 +300,23 @@ class Client(BlockingWatches, BlockingAccess, OfferedRecipes[Blocking]):
             KeeperError: as for every call.
         """
         refuse_running_loop("exists")
-        live = self._live()
-        answer: Stat | None = live.call(live.asking.exists(path, watch, consistency))
+        live = self._open_session()
+        answer: Stat | None = live.call(live.requests.exists(path, watch, consistency))
         return answer
 
     def exists_async(
-        self, path: str, watch: Watch | None = None, *, consistency: Consistency = "session"
+        self, path: str, watch: WatchCallback | None = None, *, consistency: Consistency = "session"
     ) -> Future[Stat | None]:
         """`exists` without waiting.
 
         Raises:
             BadArgumentsError: an argument is not acceptable; nothing was sent.
         """
-        live = self._live()
-        return live.submit(live.asking.exists(path, watch, consistency))
+        live = self._open_session()
+        return live.submit(live.requests.exists(path, watch, consistency))
 
     def get_children(
-        self, path: str, watch: Watch | None = None, *, consistency: Consistency = "session"
+        self, path: str, watch: WatchCallback | None = None, *, consistency: Consistency = "session"
     ) -> list[str]:
         """The names of the children, in no order; `watch` is called once, when they change.
 
@@ -327,20 +327,20 @@ class Client(BlockingWatches, BlockingAccess, OfferedRecipes[Blocking]):
             KeeperError: as for every call.
         """
         refuse_running_loop("get_children")
-        live = self._live()
-        answer: list[str] = live.call(live.asking.get_children(path, watch, consistency))
+        live = self._open_session()
+        answer: list[str] = live.call(live.requests.get_children(path, watch, consistency))
         return answer
 
     def get_children_async(
-        self, path: str, watch: Watch | None = None, *, consistency: Consistency = "session"
+        self, path: str, watch: WatchCallback | None = None, *, consistency: Consistency = "session"
     ) -> Future[list[str]]:
         """`get_children` without waiting.
 
         Raises:
             BadArgumentsError: an argument is not acceptable; nothing was sent.
         """
-        live = self._live()
-        return live.submit(live.asking.get_children(path, watch, consistency))
+        live = self._open_session()
+        return live.submit(live.requests.get_children(path, watch, consistency))
 
     def get_many(self, paths: Iterable[str]) -> list[tuple[bytes, Stat] | KeeperError]:
         """Read value and Stat of several znodes, all at one moment: of each those, or its error.
@@ -350,7 +350,7 @@ class Client(BlockingWatches, BlockingAccess, OfferedRecipes[Blocking]):
             KeeperError: as for every call.
         """
         refuse_running_loop("get_many")
-        return self._live().wait(self.get_many_async(paths))
+        return self._open_session().wait(self.get_many_async(paths))
 
     def get_many_async(
         self, paths: Iterable[str]
@@ -360,13 +360,13 @@ class Client(BlockingWatches, BlockingAccess, OfferedRecipes[Blocking]):
         Raises:
             BadArgumentsError: a path is not acceptable, or there are too many; nothing was sent.
         """
-        live = self._live()
-        return live.run(live.asking.get_many(paths))
+        live = self._open_session()
+        return live.run(live.requests.get_many(paths))
 
     def transaction(self) -> BlockingTransaction:
         """Several operations as one: all of them or none. See client/transaction.py."""
-        live = self._live()
-        return BlockingTransaction(live.asking, live.run, live.wait)
+        live = self._open_session()
+        return BlockingTransaction(live.requests, live.run, live.wait)
 
     def sync(self, path: str = "/") -> None:
         """Wait until the server has everything that was committed when it got this request.
@@ -376,8 +376,8 @@ class Client(BlockingWatches, BlockingAccess, OfferedRecipes[Blocking]):
             KeeperError: as for every call.
         """
         refuse_running_loop("sync")
-        live = self._live()
-        live.call(live.asking.sync(path))
+        live = self._open_session()
+        live.call(live.requests.sync(path))
 
     def sync_async(self, path: str = "/") -> Future[None]:
         """`sync` without waiting.
@@ -385,33 +385,33 @@ class Client(BlockingWatches, BlockingAccess, OfferedRecipes[Blocking]):
         Raises:
             BadArgumentsError: the path is not acceptable; nothing was sent.
         """
-        live = self._live()
-        return live.submit(live.asking.sync(path))
+        live = self._open_session()
+        return live.submit(live.requests.sync(path))
 
     def _run_flow(self, flow: Flow[T], name: str) -> T:
         """Run an operation, and wait for the outcome; see `FlowRunner`."""
         refuse_running_loop(name)
-        return self._live().run_flow(flow)
+        return self._open_session().run_flow(flow)
 
     def _is_lost(self) -> bool:
         """Whether the session is over, or may be by now."""
-        return self._live().is_lost()
+        return self._open_session().is_lost()
 
     def _identity(self) -> bytes:
         """What its session shows of this process."""
-        return self._live().identity
+        return self._open_session().identity
 
     def _now(self) -> Millis:
         """The time of this client, monotonic."""
-        return self._live().now()
+        return self._open_session().now()
 
     def add_listener(self, listener: Listener) -> None:
         """Have `listener` called with each new state. It is removed when it returns True."""
-        self._live().add_listener(listener)
+        self._open_session().add_listener(listener)
 
     def remove_listener(self, listener: Listener) -> None:
         """Do not call `listener` any more. Unknown ones are ignored."""
-        self._live().remove_listener(listener)
+        self._open_session().remove_listener(listener)
 
     def close(self) -> None:
         """End the session after all requests made before; its ephemerals go. Again: nothing.
@@ -444,7 +444,7 @@ class Client(BlockingWatches, BlockingAccess, OfferedRecipes[Blocking]):
             raise TypeError("this Client was closed, or not made by connect(): do not pass it on")
         return Client, (None, self._reopen)
 
-    def _live(self) -> Session:
+    def _open_session(self) -> Session:
         if self._session is not None:
             return self._session
         refuse_running_loop("the first use of a Client that was passed on")

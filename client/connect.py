@@ -5,19 +5,19 @@ from functools import partial
 
 from msgspec import structs
 
-from raykeeper.client import task_end
+from raykeeper.client import task_sessions
 from raykeeper.client.client import Client
 from raykeeper.client.core.client_id import ClientId
 from raykeeper.client.ensembles import dialer_of, find_servers
 from raykeeper.client.identity import identity_of_process
 from raykeeper.client.loop_thread import refuse_running_loop
-from raykeeper.client.opening import (
+from raykeeper.client.session import Session
+from raykeeper.client.session_options import (
     VALUE_BYTES_MAX,
     SessionOptions,
-    checked_default,
-    place_of,
+    checked_default_acl,
+    split_ensemble_name,
 )
-from raykeeper.client.session import Session
 from raykeeper.znodes.acl import Acl
 
 
@@ -34,7 +34,7 @@ def connect(
     """Open a session with the ensemble `name` of this Ray cluster.
 
     A process without `ray.init` joins the cluster that runs on its machine. A session that a Ray
-    task leaves open ends with the task (client/task_end.py).
+    task leaves open ends with the task (client/task_sessions.py).
 
     Args:
         name: Of the ensemble. With a path, "coord/app1", the znode /app1 is the root of the handle
@@ -63,12 +63,12 @@ def connect(
         AuthFailedError: its password is wrong, or not its password any more.
     """
     refuse_running_loop("connect")
-    ensemble, chroot = place_of(name)
+    ensemble, chroot = split_ensemble_name(name)
     options = SessionOptions(
         session_timeout_s=session_timeout_s,
         timeout_s=timeout_s,
         value_bytes_max=value_bytes_max,
-        default_acl=checked_default(default_acl),
+        default_acl=checked_default_acl(default_acl),
         client_id=client_id,
         chroot=chroot,
         read_only=read_only,
@@ -80,9 +80,9 @@ def connect(
 
 def _open(ensemble: str, options: SessionOptions) -> Session:
     servers = find_servers(ensemble)
-    sessions = task_end.task_sessions
-    task = sessions.task()
-    sessions.wait_for_forgotten(options.timeout_s)
+    sessions = task_sessions.task_sessions
+    task = sessions.current_task()
+    sessions.close_leftovers(options.timeout_s)
     options = structs.replace(options, identity=identity_of_process())
     session = Session.open(servers, dialer_of(ensemble, options.session_timeout_s), options)
     sessions.add(task, session)

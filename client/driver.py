@@ -16,62 +16,62 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, Protocol, cast
 
+from raykeeper.client.active_link import ActiveLink
 from raykeeper.client.clock import clock as client_clock
-from raykeeper.client.core.core import ClientCore
+from raykeeper.client.core.client_core import ClientCore
 from raykeeper.client.core.effects import (
-    Answer,
+    CallWatchers,
     ChangeState,
     CloseLink,
-    CloseSearch,
+    CloseSearchLink,
     Complete,
     Effect,
     Fail,
-    FireWatch,
-    Late,
     OpenLink,
-    OpenSearch,
+    OpenSearchLink,
+    PromoteSearchLink,
     SearchEffect,
     SendFrame,
-    SendSearch,
-    TakeSearch,
+    SendSearchFrame,
+    SuccessReply,
+    TimedOut,
 )
-from raykeeper.client.core.outstanding import Ask, Query
+from raykeeper.client.core.outstanding import NewRequest, Query
 from raykeeper.client.core.states import ClientState
 from raykeeper.client.core.watched_event import WatchedEvent
-from raykeeper.client.line import Line
 from raykeeper.links.contract import Dialer
 from raykeeper.zab.ids import Millis
 from raykeeper.znodes.errors import ConnectionLossError, KeeperError
 
-LOOK_AGAIN_S: Final = 0.05
+RECHECK_S: Final = 0.05
 """How soon a thread that reads for itself sees that the loop told its token, by a timeout."""
 
 
-class Token(Protocol):
+class RequestToken(Protocol):
     """Who waits for a request; told exactly once, on the loop."""
 
-    def complete(self, answer: Answer) -> None:
+    def complete(self, answer: SuccessReply) -> None:
         """The request succeeded."""
 
     def fail(self, error: KeeperError) -> None:
         """The request failed."""
 
 
-class PatientToken(Token, Protocol):
+class OutcomeToken(RequestToken, Protocol):
     """One that wants the outcome even if it comes too late."""
 
     def late(self, error: KeeperError) -> None:
         """There is no answer in time. It is told the outcome all the same."""
 
 
-class AwaitedToken(Token, Protocol):
+class BlockingToken(RequestToken, Protocol):
     """One for which a thread waits."""
 
     def has_arrived(self) -> bool:
         """Whether it was told."""
 
 
-class Audience(Protocol):
+class ClientEvents(Protocol):
     """Who is told what no request asked for, in order with the tokens."""
 
     def watch_fired(self, watchers: list[object], event: WatchedEvent) -> None:
@@ -88,7 +88,7 @@ class Driver:
         self,
         core: ClientCore,
         dialer: Dialer,
-        audience: Audience,
+        events: ClientEvents,
         loop: asyncio.AbstractEventLoop,
         clock: Callable[[], float] = client_clock,
     ) -> None:
@@ -99,18 +99,18 @@ class Driver:
         """Done when the session is open, or with the reason why it could not be opened."""
         self.finished: asyncio.Future[None] = loop.create_future()
         """Done when the handle is LOST."""
-        self._audience = audience
+        self._events = events
         self._clock = clock
-        self._inbox: deque[tuple[Ask, Token]] = deque()
+        self._inbox: deque[tuple[NewRequest, RequestToken]] = deque()
         self._is_scheduled = False
         self._is_running = False
         self.lock = threading.RLock()
         """Held whenever the core is run, and everything that it brings about."""
-        self._reader = threading.Lock()  # held by the one thread that reads for itself
-        self._waiters = 0  # threads that rely on the loop
-        self._is_elsewhere = False  # the core is run by a thread that is not the loop's
-        self._line = Line(dialer, self, loop, self.lock)
-        self._search_line = Line(dialer, self, loop, self.lock)
+        self._caller_thread_lock = threading.Lock()  # held by the one thread that reads for itself
+        self._waiting_threads = 0  # threads that rely on the loop
+        self._is_in_caller_thread = False  # the core is run by a thread that is not the loop's
+        self._main_link = ActiveLink(dialer, self, loop, self.lock)
+        self._search_link = ActiveLink(dialer, self, loop, self.lock)
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = Millis(0)
 
@@ -124,14 +124,14 @@ class Driver:
             self.core.start(self.now())
             self._carry_out()
 
-    def submit(self, ask: Ask, token: Token) -> None:
+    def submit(self, ask: NewRequest, token: RequestToken) -> None:
         """Submit a request on the loop; it leaves in the next turn."""
         self._inbox.append((ask, token))
         if not self._is_scheduled:
             self._is_scheduled = True
             self.loop.call_soon(self._turn)
 
-    def submit_threadsafe(self, ask: Ask, token: Token) -> None:
+    def submit_threadsafe(self, ask: NewRequest, token: RequestToken) -> None:
         """Submit a request from any thread. Of one thread they keep their order."""
         self._inbox.append((ask, token))
         # The turn clears the flag before it looks into the inbox, so whoever sees it set may
@@ -140,39 +140,39 @@ class Driver:
             self._is_scheduled = True
             self.loop.call_soon_threadsafe(self._turn)
 
-    def call(self, ask: Ask, token: AwaitedToken) -> None:
+    def call(self, ask: NewRequest, token: BlockingToken) -> None:
         """Submit a request from a thread that is not the loop's, which then waits for the answer.
 
         Returns when the token was told, or when the loop is to tell it.
         """
-        if not self._reader.acquire(blocking=False):
+        if not self._caller_thread_lock.acquire(blocking=False):
             self.submit_threadsafe(ask, token)
             return
         try:
             with self.lock:
-                link = self._line.lendable()
-                is_lent = link is not None and link.borrow()
+                link = self._main_link.shareable_stream()
+                is_lent = link is not None and link.acquire_io()
             if link is None or not is_lent:
                 self.submit_threadsafe(ask, token)
                 return
             try:
-                self._run_here(partial(self._submit_all, ask, token))
-                while not token.has_arrived() and self._line.lendable() is link:
-                    link.wait_here(LOOK_AGAIN_S)
-                    self._run_here(link.read_here)
+                self._run_in_caller_thread(partial(self._submit_all, ask, token))
+                while not token.has_arrived() and self._main_link.shareable_stream() is link:
+                    link.wait_readable(RECHECK_S)
+                    self._run_in_caller_thread(link.read_in_thread)
             finally:
                 with self.lock:
-                    link.give_back(at_once=self._waiters > 0 or _sets_watch(ask))
+                    link.release_io(at_once=self._waiting_threads > 0 or _sets_watch(ask))
         finally:
-            self._reader.release()
+            self._caller_thread_lock.release()
 
-    def waits(self, count: int) -> None:
+    def add_waiting_threads(self, count: int) -> None:
         """So many threads more, or less, wait for what the loop reads."""
         with self.lock:
-            self._waiters += count
-            link = self._line.lendable()
+            self._waiting_threads += count
+            link = self._main_link.shareable_stream()
             if count > 0 and link is not None:
-                link.listen_soon()
+                link.resume_reading_threadsafe()
 
     def close(self) -> None:
         """End the session after what was submitted; `finished` tells when it has ended."""
@@ -184,25 +184,25 @@ class Driver:
     async def wait_closed(self) -> None:
         """Return when the handle is LOST and holds no socket; then the loop may end."""
         await asyncio.shield(self.finished)
-        for line in (self._line, self._search_line):
+        for line in (self._main_link, self._search_link):
             await line.wait_closed()
 
-    def _run_here(self, run: Callable[[], None]) -> None:
+    def _run_in_caller_thread(self, run: Callable[[], None]) -> None:
         """Run the core in this thread; what needs the loop is left to it."""
         with self.lock:
-            self._is_elsewhere = True
+            self._is_in_caller_thread = True
             try:
                 run()
                 self._carry_out()
             except BaseException:
                 # Ctrl-C, most likely, which comes between any two steps; better no session than
                 # one of which nobody knows in which step it was left.
-                self.loop.call_soon_threadsafe(self._abandon)
+                self.loop.call_soon_threadsafe(self._abort)
                 raise
             finally:
-                self._is_elsewhere = False
+                self._is_in_caller_thread = False
 
-    def _submit_all(self, ask: Ask, token: Token) -> None:
+    def _submit_all(self, ask: NewRequest, token: RequestToken) -> None:
         self._inbox.append((ask, token))
         self._take_inbox()
 
@@ -211,9 +211,9 @@ class Driver:
         with self.lock:
             self._take_inbox()
             self._carry_out()
-            link = self._line.lendable()
+            link = self._main_link.shareable_stream()
             if link is not None:
-                link.listen()
+                link.resume_reading()
 
     def _take_inbox(self) -> None:
         core, inbox, now = self.core, self._inbox, self.now()
@@ -228,31 +228,31 @@ class Driver:
             self.core.wake(self.now())
             self._carry_out()
 
-    def line_opened(self, line: Line) -> None:
+    def on_link_opened(self, line: ActiveLink) -> None:
         """For the lines: a link is open."""
         with self.lock:
-            if line is self._line:
+            if line is self._main_link:
                 self.core.link_opened(self.now())
             else:
-                self.core.search_opened(self.now())
+                self.core.search_link_opened(self.now())
             self._carry_out()
 
-    def line_frames(self, line: Line, frames: list[bytes]) -> None:
+    def on_link_frames(self, line: ActiveLink, frames: list[bytes]) -> None:
         """For the lines: frames came."""
         with self.lock:
             core, now = self.core, self.now()
-            take = core.frame if line is self._line else core.search_frame
+            take = core.frame if line is self._main_link else core.search_frame
             for frame in frames:
                 take(frame, now)
             self._carry_out()
 
-    def line_failed(self, line: Line, reason: str) -> None:
+    def on_link_failed(self, line: ActiveLink, reason: str) -> None:
         """For the lines: there is no link."""
         with self.lock:
-            if line is self._line:
+            if line is self._main_link:
                 self.core.link_failed(reason, self.now())
             else:
-                self.core.search_failed(reason, self.now())
+                self.core.search_link_failed(reason, self.now())
             self._carry_out()
 
     def _carry_out(self) -> None:
@@ -262,8 +262,8 @@ class Driver:
         try:
             while self.core.out:
                 effects, self.core.out = self.core.out, []
-                if self._is_elsewhere:
-                    if not self._perform_here(effects):
+                if self._is_in_caller_thread:
+                    if not self._perform_in_caller_thread(effects):
                         break
                     continue
                 for effect in effects:
@@ -272,65 +272,65 @@ class Driver:
             self._is_running = False
         self._arm()
 
-    def _perform_here(self, effects: list[Effect]) -> bool:
+    def _perform_in_caller_thread(self, effects: list[Effect]) -> bool:
         """Perform what needs no loop, and take that out; False if something is left to it."""
-        send = self._line.lendable()
+        send = self._main_link.shareable_stream()
         done = 0
         try:
             for effect in effects:
                 if isinstance(effect, SendFrame) and send is not None:
-                    send.send_here(effect.data)
-                elif isinstance(effect, Complete | Fail | FireWatch):
+                    send.send_from_thread(effect.data)
+                elif isinstance(effect, Complete | Fail | CallWatchers):
                     self._perform(effect)
                 else:
-                    self.loop.call_soon_threadsafe(self._go_on)
+                    self.loop.call_soon_threadsafe(self._resume)
                     break
                 done += 1
         finally:
             self.core.out[:0] = effects[done:]
         return done == len(effects)
 
-    def _abandon(self) -> None:
+    def _abort(self) -> None:
         with self.lock:
-            self.core.abandon("the client was interrupted in the middle of a step")
+            self.core.abort("the client was interrupted in the middle of a step")
             self._carry_out()
 
-    def _go_on(self) -> None:
+    def _resume(self) -> None:
         with self.lock:
             self._carry_out()
 
     def _perform(self, effect: Effect) -> None:
         match effect:
             case Complete():
-                cast(Token, effect.token).complete(effect.answer)
+                cast(RequestToken, effect.token).complete(effect.reply)
             case SendFrame():
-                self._line.send(effect.data)
+                self._main_link.send(effect.data)
             case Fail():
-                cast(Token, effect.token).fail(effect.error)
-            case Late():
-                cast(PatientToken, effect.token).late(effect.error)
-            case FireWatch():
-                self._audience.watch_fired(effect.watchers, effect.event)
+                cast(RequestToken, effect.token).fail(effect.error)
+            case TimedOut():
+                cast(OutcomeToken, effect.token).late(effect.error)
+            case CallWatchers():
+                self._events.watch_fired(effect.watchers, effect.event)
             case ChangeState():
                 self._change_state(effect)
             case OpenLink():
-                self._line.open(effect.server)
+                self._main_link.open(effect.server)
             case CloseLink():
-                self._line.close(effect.reason)
+                self._main_link.close(effect.reason)
             case _:
-                self._search(effect)
+                self._perform_search(effect)
 
-    def _search(self, effect: SearchEffect) -> None:
+    def _perform_search(self, effect: SearchEffect) -> None:
         match effect:
-            case OpenSearch():
-                self._search_line.open(effect.server)
-            case SendSearch():
-                self._search_line.send(effect.data)
-            case CloseSearch():
-                self._search_line.close(effect.reason)
-            case TakeSearch():
-                self._line.close("another server has a leader")
-                self._line, self._search_line = self._search_line, self._line
+            case OpenSearchLink():
+                self._search_link.open(effect.server)
+            case SendSearchFrame():
+                self._search_link.send(effect.data)
+            case CloseSearchLink():
+                self._search_link.close(effect.reason)
+            case PromoteSearchLink():
+                self._main_link.close("another server has a leader")
+                self._main_link, self._search_link = self._search_link, self._main_link
 
     def _change_state(self, change: ChangeState) -> None:
         if not self.opened.done():
@@ -341,14 +341,14 @@ class Driver:
                 self.opened.set_exception(cause)
         if change.state is ClientState.LOST:
             self.finished.set_result(None)
-        self._audience.state_changed(change.state)
+        self._events.state_changed(change.state)
 
     def _arm(self) -> None:
         """A timer that is too early costs one call; to move it with every frame would cost more."""
         due = self.core.deadline()
-        if self._is_elsewhere:
+        if self._is_in_caller_thread:
             if due is not None and (self._timer is None or due < self._timer_at):
-                self.loop.call_soon_threadsafe(self._go_on)
+                self.loop.call_soon_threadsafe(self._resume)
             return
         if self._timer is not None:
             if due is not None and due >= self._timer_at:
@@ -360,6 +360,6 @@ class Driver:
             self._timer = self.loop.call_later(max(due - self.now(), 0) / 1000, self._wake)
 
 
-def _sets_watch(ask: Ask) -> bool:
+def _sets_watch(ask: NewRequest) -> bool:
     """Whether an event may follow right behind the answer."""
     return isinstance(ask, Query) and ask.watcher is not None

@@ -11,12 +11,12 @@ from raykeeper.client.errors import EnsembleNotFoundError, WrongContextError
 from raykeeper.client.ray_address import join_problem, running_address
 from raykeeper.links.contract import Dialer
 from raykeeper.links.hello import client_hello
-from raykeeper.links.limits import CLIENT_PARK_MS
+from raykeeper.links.limits import CLIENT_KEEPALIVE_MS
 from raykeeper.links.processes import this_process
 from raykeeper.links.ray_names import NAMESPACE, replica_name, replicas_among
 from raykeeper.zab.ids import ServerId
 
-_joining = threading.Lock()  # of two threads at once Ray refuses one, or hangs
+_join_lock = threading.Lock()  # of two threads at once Ray refuses one, or hangs
 
 
 def find_servers(ensemble: str) -> list[ServerId]:
@@ -55,7 +55,7 @@ def dialer_of(ensemble: str, session_timeout_s: float) -> Dialer:
     import ray
     import ray.util
 
-    from raykeeper.links.auto import AutoDialer
+    from raykeeper.links.auto_dialer import AutoDialer
 
     def find(server: ServerId) -> Any:
         return ray.get_actor(replica_name(ensemble, server), namespace=NAMESPACE)
@@ -66,7 +66,7 @@ def dialer_of(ensemble: str, session_timeout_s: float) -> Dialer:
     who = ray.get_runtime_context()
     process = this_process(who.get_node_id(), who.get_worker_id())
     hello = client_hello(host=host, process=process)
-    return AutoDialer(find, hello, min(CLIENT_PARK_MS, timeout_ms // 3))
+    return AutoDialer(find, hello, min(CLIENT_KEEPALIVE_MS, timeout_ms // 3))
 
 
 def join_cluster() -> None:
@@ -84,7 +84,7 @@ def join_cluster() -> None:
             "go through a proxy. Call connect() inside a Ray task or actor, or start the program "
             "on a machine of the cluster (ray job submit)"
         )
-    with _joining:
+    with _join_lock:
         if ray.is_initialized():
             return
         address = running_address()

@@ -28,7 +28,7 @@ class FairMutex:
         Raises:
             WrongContextError: it would have to wait in an event loop.
         """
-        turn = self._ask()
+        turn = self._enqueue()
         if turn.done():
             return
         try:
@@ -41,7 +41,7 @@ class FairMutex:
 
     async def acquire_async(self) -> None:
         """Wait for a turn, in a task."""
-        turn = self._ask()
+        turn = self._enqueue()
         if turn.done():
             return
         try:
@@ -62,7 +62,7 @@ class FairMutex:
                 return
         turn.set_result(None)
 
-    def _ask(self) -> "Future[None]":
+    def _enqueue(self) -> "Future[None]":
         turn: Future[None] = Future()
         with self._lock:
             if self._is_taken:

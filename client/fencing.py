@@ -37,20 +37,20 @@ from raykeeper.client.errors import (
 )
 from raykeeper.client.fair_mutex import FairMutex
 from raykeeper.client.flows import Flow
+from raykeeper.client.recipes.primitives import ATTEMPTS_MAX, checked_root, create, set_value
 from raykeeper.client.recipes.recipe import Awaited, Blocking, FlowRunner, K, Recipe, operation
-from raykeeper.client.recipes.steps import ATTEMPTS_MAX, checked_root, create, set_value
 from raykeeper.znodes.requests import GetData
 from raykeeper.znodes.stat import Stat
 
 
-class Seen(Struct, frozen=True):
+class NewestTokens(Struct, frozen=True):
     """The newest tokens that have passed, 0 for none."""
 
     newest: int = 0
-    newest_alone: int = 0
+    newest_exclusive: int = 0
     """Of a holder that was not beside others."""
 
-    def after(self, token: int, shared: bool, what: str) -> "Seen":
+    def admit(self, token: int, shared: bool, what: str) -> "NewestTokens":
         """What is seen once this token has passed.
 
         Raises:
@@ -59,18 +59,18 @@ class Seen(Struct, frozen=True):
         """
         if type(token) is not int or token < 1:
             raise BadArgumentsError("", f"a token is a positive number, not {token!r}")
-        newer = self.newest_alone if shared else self.newest
+        newer = self.newest_exclusive if shared else self.newest
         if token < newer:
             raise StaleTokenError(
                 f"token {token} is refused by {what}: {newer} was here, a later holder's"
             )
-        return self.and_(Seen(token, 0 if shared else token))
+        return self.merge(NewestTokens(token, 0 if shared else token))
 
-    def and_(self, other: "Seen") -> "Seen":
+    def merge(self, other: "NewestTokens") -> "NewestTokens":
         """What both have seen."""
-        return Seen(
+        return NewestTokens(
             max(self.newest, other.newest),
-            max(self.newest_alone, other.newest_alone),
+            max(self.newest_exclusive, other.newest_exclusive),
         )
 
 
@@ -80,7 +80,7 @@ class FencedResource:
     def __init__(self, what: str = "the resource") -> None:
         """`what` is guarded, for messages."""
         self._what = what
-        self._seen = Seen()
+        self._seen = NewestTokens()
         self._lock = threading.Lock()
         self._turns = FairMutex()
 
@@ -104,7 +104,7 @@ class FencedResource:
             BadArgumentsError: it is no token.
         """
         with self._lock:
-            self._seen = self._seen.after(token, shared, self._what)
+            self._seen = self._seen.admit(token, shared, self._what)
 
     def use(self, token: int, *, shared: bool = False) -> "Use":
         """For `with` and `async with`: check the token, and keep others out until the end.
@@ -162,7 +162,7 @@ class DurableFencedResource(Recipe[K]):
         """Use `Client.fenced_resource`."""
         super().__init__(client)
         self.path = checked_root(path)
-        self._seen = Seen()
+        self._seen = NewestTokens()
         self._turns = FairMutex()
 
     @property
@@ -192,17 +192,17 @@ class DurableFencedResource(Recipe[K]):
 
     def _admit(self, token: int, shared: bool) -> Flow[None]:
         """`check` as a part of another flow."""
-        if self._seen.after(token, shared, self.path) == self._seen:
+        if self._seen.admit(token, shared, self.path) == self._seen:
             return
         for _ in range(ATTEMPTS_MAX):
             # A guard that follows another one may be connected to a server that lags behind.
             found = yield from self._read()
-            remembered = _seen_in(found[0], self.path) if found else Seen()
-            self._seen = self._seen.and_(remembered)
-            seen = self._seen.after(token, shared, self.path)
+            remembered = _decode_tokens(found[0], self.path) if found else NewestTokens()
+            self._seen = self._seen.merge(remembered)
+            seen = self._seen.admit(token, shared, self.path)
             if seen != remembered:
                 try:
-                    value = b"%d %d" % (seen.newest, seen.newest_alone)
+                    value = b"%d %d" % (seen.newest, seen.newest_exclusive)
                     if found is None:
                         yield from create(self.path, value)
                     else:
@@ -210,8 +210,8 @@ class DurableFencedResource(Recipe[K]):
                 except (BadVersionError, NodeExistsError, NoNodeError):
                     continue  # another guard was quicker
             # Another call here may have got further since it was written.
-            self._seen.after(token, shared, self.path)
-            self._seen = self._seen.and_(seen)
+            self._seen.admit(token, shared, self.path)
+            self._seen = self._seen.merge(seen)
             return
         raise BadVersionError(self.path, "others change it again and again")
 
@@ -267,10 +267,10 @@ class DurableUse(Generic[K]):
         self._guard._turns.release()
 
 
-def _seen_in(value: bytes, path: str) -> Seen:
+def _decode_tokens(value: bytes, path: str) -> NewestTokens:
     if not value:
-        return Seen()
+        return NewestTokens()
     parts = value.split()
     if len(parts) != 2 or not all(part.isdigit() for part in parts):
         raise RecipeError(f"{path} is no guard's: its value is {value[:40]!r}")
-    return Seen(int(parts[0]), int(parts[1]))
+    return NewestTokens(int(parts[0]), int(parts[1]))

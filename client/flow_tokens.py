@@ -6,64 +6,64 @@ The invariant of this file: a run goes on once for each step, when all of its re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from raykeeper.client.core.effects import Answer
-from raykeeper.client.core.outstanding import Ask
+from raykeeper.client.core.effects import SuccessReply
+from raykeeper.client.core.outstanding import NewRequest
 from raykeeper.client.errors import KeeperError
 
 if TYPE_CHECKING:
-    from raykeeper.client.flows import Host, Run, Together
+    from raykeeper.client.flows import Gather, SchedulerHost, Task
 
 
-class AnswerToken:
+class RequestOutcomeToken:
     """The token of one request of a flow."""
 
-    __slots__ = ("_ask", "_run", "_shape")
+    __slots__ = ("_ask", "_shape", "_task")
 
-    def __init__(self, run: "Run", ask: Ask, shape: Callable[[Answer], Any]) -> None:
-        self._run = run
+    def __init__(self, run: "Task", ask: NewRequest, shape: Callable[[SuccessReply], Any]) -> None:
+        self._task = run
         self._ask = ask
         self._shape = shape
 
-    def complete(self, answer: Answer) -> None:
+    def complete(self, answer: SuccessReply) -> None:
         try:
             value = self._shape(answer)
         except KeeperError as error:
             self.fail(error)
             return
-        self._run.go_on(value, None)
+        self._task.resume(value, None)
 
     def fail(self, error: KeeperError) -> None:
-        if not self._run.asks_again(self._ask, self, error):
-            self._run.go_on(None, error)
+        if not self._task.resubmit_later(self._ask, self, error):
+            self._task.resume(None, error)
 
     def late(self, error: KeeperError) -> None:
-        self._run.late(error)
+        self._task.request_timed_out(error)
 
 
-class Batch:
+class GatherToken:
     """Requests of a flow that were sent together."""
 
-    def __init__(self, run: "Run", step: "Together") -> None:
-        self._run = run
+    def __init__(self, run: "Task", step: "Gather") -> None:
+        self._task = run
         self._step = step
-        self._left = len(step.asks)
-        self._outcomes: list[Any] = [None] * len(step.asks)
+        self._left = len(step.requests)
+        self._outcomes: list[Any] = [None] * len(step.requests)
 
     def late(self, error: KeeperError) -> None:
-        self._run.late(error)
+        self._task.request_timed_out(error)
 
-    def submit(self, host: "Host") -> None:
-        for place, ask in enumerate(self._step.asks):
-            host.submit(ask, _Part(self, place, ask, self._step.shape))
+    def submit(self, host: "SchedulerHost") -> None:
+        for place, ask in enumerate(self._step.requests):
+            host.submit(ask, _Part(self, place, ask, self._step.to_result))
 
-    def asks_again(self, ask: Ask, token: object, error: KeeperError) -> bool:
-        return self._run.asks_again(ask, token, error)
+    def asks_again(self, ask: NewRequest, token: object, error: KeeperError) -> bool:
+        return self._task.resubmit_later(ask, token, error)
 
     def put(self, place: int, outcome: Any) -> None:
         self._outcomes[place] = outcome
         self._left -= 1
         if not self._left:
-            self._run.go_on(self._outcomes, None)
+            self._task.resume(self._outcomes, None)
 
 
 class _Part:
@@ -71,13 +71,15 @@ class _Part:
 
     __slots__ = ("_ask", "_batch", "_place", "_shape")
 
-    def __init__(self, batch: Batch, place: int, ask: Ask, shape: Callable[[Answer], Any]) -> None:
+    def __init__(
+        self, batch: GatherToken, place: int, ask: NewRequest, shape: Callable[[SuccessReply], Any]
+    ) -> None:
         self._batch = batch
         self._place = place
         self._ask = ask
         self._shape = shape
 
-    def complete(self, answer: Answer) -> None:
+    def complete(self, answer: SuccessReply) -> None:
         try:
             outcome = self._shape(answer)
         except KeeperError as error:

@@ -36,7 +36,7 @@ def identity_of_process() -> bytes:
         import ray
 
         if ray.is_initialized():
-            kind, name, ray_id = _in_ray()
+            kind, name, ray_id = _ray_identity()
             return identity_line(
                 kind, name, ray_id, pid, host, ray.get_runtime_context().get_node_id()
             )
@@ -53,7 +53,7 @@ def identity_line(
     return line.encode()[:BYTES_MAX].decode(errors="ignore").encode()
 
 
-def _in_ray() -> tuple[str, str, str]:
+def _ray_identity() -> tuple[str, str, str]:
     """Kind, name and id of what Ray runs here."""
     import ray
 

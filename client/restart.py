@@ -55,7 +55,7 @@ class Backoff:
         """A call begins."""
         self._begun_at = self._clock()
 
-    def delay_s(self, error: RayKeeperError) -> float | None:
+    def next_delay_s(self, error: RayKeeperError) -> float | None:
         """The pause after a call that raised `error`; None if the error is the caller's.
 
         A first call that finds no ensemble of the name is not made again: the name is wrong.
@@ -74,7 +74,7 @@ class Backoff:
         return delay_s * (1 - self._rng() / 2)
 
 
-def restarted(call: Function, delay_max_s: float) -> Function:
+def call_until_done(call: Function, delay_max_s: float) -> Function:
     """`call` again and again, until it returns or raises an error of its own."""
 
     def run(*args: Any, **named: Any) -> Any:
@@ -90,7 +90,7 @@ def restarted(call: Function, delay_max_s: float) -> Function:
     return run
 
 
-def restarted_async(call: Function, delay_max_s: float) -> Function:
+def call_until_done_async(call: Function, delay_max_s: float) -> Function:
     """The same of a coroutine function."""
 
     async def run(*args: Any, **named: Any) -> Any:
@@ -119,7 +119,7 @@ def checked_delay(delay_max_s: object) -> float:
 
 
 def _pause(call: Function, error: RayKeeperError, backoff: Backoff) -> float:
-    delay_s = backoff.delay_s(error)
+    delay_s = backoff.next_delay_s(error)
     if delay_s is None:
         raise error
     name = getattr(call, "__qualname__", repr(call))

@@ -10,27 +10,27 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any, Self, TypeVar, cast
 
-from raykeeper.client.asking import Asking
+from raykeeper.client.callback_thread import CallbackThread
 from raykeeper.client.clock import clock as client_clock
+from raykeeper.client.core.client_core import ClientCore
 from raykeeper.client.core.client_id import ClientId
-from raykeeper.client.core.core import ClientCore
-from raykeeper.client.core.outstanding import Ask
-from raykeeper.client.core.rounds import Rounds, run_rounds
+from raykeeper.client.core.compound_operations import Rounds, run_rounds
+from raykeeper.client.core.outstanding import NewRequest
 from raykeeper.client.core.states import ClientState
 from raykeeper.client.core.watched_event import WatchedEvent
-from raykeeper.client.dispatch import Dispatch
 from raykeeper.client.driver import Driver
 from raykeeper.client.errors import OperationTimeoutError, SessionExpiredError, WrongContextError
-from raykeeper.client.flows import Bell, Flow, Flows, Run
+from raykeeper.client.flows import Event, Flow, Scheduler, Task
 from raykeeper.client.loop_thread import refuse_running_loop, shared_loop
-from raykeeper.client.opening import SessionOptions, new_asking, new_core
-from raykeeper.client.reply import Reply
-from raykeeper.client.running import DriverHost, wait_left
+from raykeeper.client.request_builder import RequestBuilder
+from raykeeper.client.request_future import RequestFuture
+from raykeeper.client.scheduler_host import DriverHost, wait_cleaned_up
+from raykeeper.client.session_options import SessionOptions, new_core, new_request_builder
 from raykeeper.links.contract import Dialer
 from raykeeper.zab.ids import Millis, ServerId
 from raykeeper.znodes.requests import SessionId
 
-PATIENCE_S = 1.0  # beyond the core's own timeout, which should come first
+CORE_TIMEOUT_GRACE_S = 1.0  # beyond the core's own timeout, which should come first
 
 T = TypeVar("T")
 Listener = Callable[[ClientState], object]
@@ -55,13 +55,13 @@ class Session:
     def __init__(
         self,
         core: ClientCore,
-        asking: Asking,
+        requests: RequestBuilder,
         options: SessionOptions,
         loop: asyncio.AbstractEventLoop,
         clock: Callable[[], float],
     ) -> None:
         """Use `open`."""
-        self.asking = asking
+        self.requests = requests
         self.identity = options.identity
         """What it shows of its process."""
         self._core = core
@@ -69,10 +69,10 @@ class Session:
         self._loop = loop
         self._clock = clock
         self._forks = _forks
-        self._dispatch = Dispatch()
+        self._callbacks = CallbackThread()
         self._listeners: list[Listener] = []
         self._driver: Driver
-        self._flows: Flows
+        self._flows: Scheduler
 
     @classmethod
     def open(
@@ -95,7 +95,7 @@ class Session:
             WrongContextError: the caller runs in an event loop, which this would block.
         """
         refuse_running_loop("connect")
-        core, asking = new_core(servers, options), new_asking(options)
+        core, asking = new_core(servers, options), new_request_builder(options)
         session = cls(core, asking, options, loop or shared_loop(), clock)
         opening = asyncio.run_coroutine_threadsafe(session._open(dialer), session._loop)
         try:
@@ -134,29 +134,29 @@ class Session:
         """The time that the core is told."""
         return self._driver.now()
 
-    def submit(self, ask: Ask) -> Reply[Any]:
+    def submit(self, ask: NewRequest) -> RequestFuture[Any]:
         """Submit a request.
 
         Raises:
             WrongContextError: after a fork.
         """
         self._check_process()
-        reply: Reply[Any] = Reply(self._dispatch)
+        reply: RequestFuture[Any] = RequestFuture(self._callbacks)
         self._driver.submit_threadsafe(ask, reply)
         return reply
 
-    def run(self, rounds: Rounds) -> Reply[Any]:
+    def run(self, rounds: Rounds) -> RequestFuture[Any]:
         """Submit an operation of several rounds.
 
         Raises:
             WrongContextError: after a fork.
         """
         self._check_process()
-        reply: Reply[Any] = Reply(self._dispatch)
+        reply: RequestFuture[Any] = RequestFuture(self._callbacks)
         run_rounds(rounds, self._driver.submit_threadsafe, reply)
         return reply
 
-    def start(self, asked: Ask | Rounds) -> Reply[Any]:
+    def start(self, asked: NewRequest | Rounds) -> RequestFuture[Any]:
         """Submit a request, or an operation of several rounds.
 
         Raises:
@@ -164,7 +164,7 @@ class Session:
         """
         return self.run(asked) if isinstance(asked, Generator) else self.submit(asked)
 
-    def call(self, asked: Ask | Rounds) -> Any:
+    def call(self, asked: NewRequest | Rounds) -> Any:
         """Submit a request, or an operation of several rounds, and wait for the outcome.
 
         A request goes to the server and back in this thread, if there is a stream to the server.
@@ -175,10 +175,10 @@ class Session:
             WrongContextError: after a fork.
         """
         # In a callback the core must not be run: what it completes may be another callback.
-        if isinstance(asked, Generator) or self._dispatch.is_here():
+        if isinstance(asked, Generator) or self._callbacks.is_here():
             return self.wait(self.start(asked))
         self._check_process()
-        reply: Reply[Any] = Reply(self._dispatch)
+        reply: RequestFuture[Any] = RequestFuture(self._callbacks)
         self._driver.call(asked, reply)
         return self.wait(reply)
 
@@ -189,19 +189,19 @@ class Session:
             KeeperError: the request failed.
             OperationTimeoutError: it is answered, but a callback before it does not return.
         """
-        reply = cast(Reply[T], reply)
+        reply = cast(RequestFuture[T], reply)
         if reply.done():
             return reply.result()
-        self._driver.waits(1)
+        self._driver.add_waiting_threads(1)
         try:
             return self._wait(reply)
         finally:
-            self._driver.waits(-1)
+            self._driver.add_waiting_threads(-1)
 
-    def _wait(self, reply: Reply[T]) -> T:
+    def _wait(self, reply: RequestFuture[T]) -> T:
         while True:
             try:
-                return reply.result(self._timeout_s + PATIENCE_S)
+                return reply.result(self._timeout_s + CORE_TIMEOUT_GRACE_S)
             except TimeoutError:
                 if reply.done():
                     raise  # it is the outcome
@@ -210,7 +210,7 @@ class Session:
                     break
                 if self.state is ClientState.LOST:
                     raise SessionExpiredError("", "the session is over", definite=False) from None
-        running = self._dispatch.current()
+        running = self._callbacks.current()
         detail = f"the answer waits behind a callback that does not return: {running}"
         raise OperationTimeoutError("", detail, definite=False)
 
@@ -230,24 +230,25 @@ class Session:
             # An interrupt must not leave something held of which nobody knows.
             self.abandon_flow(run)
             raise
-        run.taken()
+        run.result_taken()
         return result
 
-    def begin_flow(self, flow: Flow[T]) -> tuple[Reply[T], Run]:
-        """Run an operation of a recipe without waiting: `taken`, or `abandon_flow`, must follow.
+    def begin_flow(self, flow: Flow[T]) -> tuple[RequestFuture[T], Task]:
+        """Run an operation of a recipe without waiting: `result_taken`, or `abandon_flow`, must
+        follow.
 
         Raises:
             WrongContextError: after a fork.
         """
         self._check_process()
-        reply: Reply[T] = Reply(self._dispatch)
+        reply: RequestFuture[T] = RequestFuture(self._callbacks)
         with self._driver.lock:
             return reply, self._flows.start(flow, reply)
 
-    def abandon_flow(self, run: Run) -> None:
+    def abandon_flow(self, run: Task) -> None:
         """Nobody waits for its outcome any more."""
         with self._driver.lock:
-            run.abandon()
+            run.cancel()
 
     def add_listener(self, listener: Listener) -> None:
         """Have `listener` called with each new state. It is removed when it returns True."""
@@ -266,47 +267,47 @@ class Session:
         """
         self._check_process()
         asyncio.run_coroutine_threadsafe(self._close(), self._loop).result()
-        self._dispatch.stop()
+        self._callbacks.stop()
 
     def has_ended(self) -> bool:
         """Whether nothing is left to close."""
         return self._core.state is ClientState.LOST
 
-    def end_soon(self) -> Future[Any]:
+    def close_soon(self) -> Future[Any]:
         """Begin to `close` in any thread; the future of that."""
         ending = asyncio.run_coroutine_threadsafe(self._close(), self._loop)
-        ending.add_done_callback(lambda _: self._dispatch.stop())
+        ending.add_done_callback(lambda _: self._callbacks.stop())
         return ending
 
     def watch_fired(self, watchers: list[Any], event: WatchedEvent) -> None:
         """For the driver: queue the calls of these watchers."""
         for watcher in watchers:
-            if isinstance(watcher, Bell):
-                watcher.ring(event)
+            if isinstance(watcher, Event):
+                watcher.set(event)
             else:
-                self._dispatch.put(partial(watcher, event))
+                self._callbacks.put(partial(watcher, event))
 
     def state_changed(self, state: ClientState) -> None:
         """For the driver: queue the calls of the listeners."""
         if state is ClientState.LOST:
-            self._flows.ended(self._core.end_error())
+            self._flows.session_ended(self._core.end_error())
         elif state is not ClientState.SUSPENDED:
             self._flows.connected(read_only=state is ClientState.CONNECTED_READ_ONLY)
         for listener in tuple(self._listeners):
-            self._dispatch.put(partial(self._tell, listener, state))
+            self._callbacks.put(partial(self._call_listener, listener, state))
 
-    def _tell(self, listener: Listener, state: ClientState) -> None:
+    def _call_listener(self, listener: Listener, state: ClientState) -> None:
         if listener(state) is True:
             self.remove_listener(listener)
 
     async def _open(self, dialer: Dialer) -> None:
         self._driver = Driver(self._core, dialer, self, self._loop, self._clock)
-        self._flows = Flows(DriverHost(self._driver, self.asking, self._dispatch.put))
+        self._flows = Scheduler(DriverHost(self._driver, self.requests, self._callbacks.put))
         self._driver.start()
         await asyncio.shield(self._driver.opened)
 
     async def _close(self) -> None:
-        await wait_left(self._flows, self._driver)
+        await wait_cleaned_up(self._flows, self._driver)
         self._driver.close()
         await asyncio.shield(self._driver.finished)
 

@@ -40,17 +40,17 @@ from functools import partial
 from typing import Any, Final, Literal, Protocol, Self, Unpack
 
 from raykeeper.client import arguments
-from raykeeper.client.asking import Asking, CreateOptions
-from raykeeper.client.core.effects import Answer
-from raykeeper.client.core.results import part_of
-from raykeeper.client.core.rounds import Rounds, shaped
+from raykeeper.client.core.compound_operations import Rounds, shaped
+from raykeeper.client.core.effects import SuccessReply
+from raykeeper.client.core.results import op_result_of
 from raykeeper.client.errors import BadArgumentsError
 from raykeeper.client.loop_thread import refuse_running_loop
+from raykeeper.client.request_builder import CreateOptions, RequestBuilder
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes import requests
 from raykeeper.znodes.errors import Code, error_for
 from raykeeper.znodes.limits import VALUE_BYTES_CEILING
-from raykeeper.znodes.replies import Written
+from raykeeper.znodes.replies import WriteReply
 from raykeeper.znodes.requests import (
     ANY_VERSION,
     Check,
@@ -78,8 +78,8 @@ _RELATIONS: Final = {
 }
 
 
-class Holdable(Protocol):
-    """What is held by a znode, whose czxid is the fencing token: see client/recipes/holding.py."""
+class FencedHold(Protocol):
+    """A hold on a znode whose czxid is the fencing token: client/recipes/acquirable.py."""
 
     @property
     def path(self) -> str:
@@ -96,7 +96,7 @@ class Branch:
     Every method raises BadArgumentsError when an argument is not acceptable, or it is too late.
     """
 
-    def __init__(self, asking: Asking) -> None:
+    def __init__(self, asking: RequestBuilder) -> None:
         """Use `Transaction`."""
         self.ops: list[TxnOp] = []
         self._asking = asking
@@ -146,7 +146,7 @@ class Branch:
 class Transaction(Branch):
     """What the transactions of both clients share."""
 
-    def __init__(self, asking: Asking) -> None:
+    def __init__(self, asking: RequestBuilder) -> None:
         """Use `Client.transaction` or `AsyncClient.transaction`."""
         super().__init__(asking)
         self.otherwise = Branch(asking)
@@ -186,7 +186,7 @@ class Transaction(Branch):
             raise BadArgumentsError(path, f"{number} has more than 64 bits")
         self._compares.append(Compare(path, _FIELDS[field], _RELATIONS[relation], number))
 
-    def when_held(self, *holds: Holdable) -> None:
+    def when_held(self, *holds: FencedHold) -> None:
         """Add the condition that these are held still, whatever their holder believes.
 
         Look at `succeeded` afterwards: when one was lost, the other branch is done, or nothing.
@@ -211,31 +211,31 @@ class Transaction(Branch):
         if size > VALUE_BYTES_CEILING:
             raise BadArgumentsError("", f"{size} bytes, at most {VALUE_BYTES_CEILING} are allowed")
         self._is_sent = self.otherwise._is_sent = True
-        request = requests.Transaction(self._compares, self.ops, self.otherwise.ops)
+        request = requests.Multi(self._compares, self.ops, self.otherwise.ops)
         return shaped(request, partial(self._answered, request))
 
-    def _answered(self, request: requests.Transaction, answer: Answer) -> Results:
-        assert isinstance(answer, Written) and answer.results is not None, answer
+    def _answered(self, request: requests.Multi, answer: SuccessReply) -> Results:
+        assert isinstance(answer, WriteReply) and answer.results is not None, answer
         self.succeeded = answer.results.is_then
-        _, results = results_of(request)(answer)
+        _, results = results_decoder(request)(answer)
         self.results = results
         return results
 
 
-def results_of(
-    request: requests.Transaction,
-) -> Callable[[Answer], tuple[bool, Results]]:
+def results_decoder(
+    request: requests.Multi,
+) -> Callable[[SuccessReply], tuple[bool, Results]]:
     """What makes of the answer to `request` whether the conditions held, and the results.
 
     It raises the KeeperError of the operation that failed, with `results` and `failed`.
     """
 
-    def shape(answer: Answer) -> tuple[bool, Results]:
-        assert isinstance(answer, Written) and answer.results is not None, answer
+    def shape(answer: SuccessReply) -> tuple[bool, Results]:
+        assert isinstance(answer, WriteReply) and answer.results is not None, answer
         is_then = answer.results.is_then
         ops = request.then if is_then else request.otherwise
         pairs = zip(ops, answer.results.results, strict=True)
-        results = [part_of(result, op.path) for op, result in pairs]
+        results = [op_result_of(result, op.path) for op, result in pairs]
         if answer.code == Code.OK:
             return is_then, results
         failed = next(i for i, each in enumerate(results) if each is not None)
@@ -251,7 +251,7 @@ class BlockingTransaction(Transaction):
 
     def __init__(
         self,
-        asking: Asking,
+        asking: RequestBuilder,
         start: Callable[[Rounds], Future[Results]],
         wait: Callable[[Future[Results]], Results],
     ) -> None:
@@ -289,7 +289,9 @@ class BlockingTransaction(Transaction):
 class AsyncTransaction(Transaction):
     """Of an `AsyncClient`: committed at the end of an `async with` block."""
 
-    def __init__(self, asking: Asking, start: Callable[[Rounds], asyncio.Future[Results]]) -> None:
+    def __init__(
+        self, asking: RequestBuilder, start: Callable[[Rounds], asyncio.Future[Results]]
+    ) -> None:
         """Use `AsyncClient.transaction`."""
         super().__init__(asking)
         self._start = start

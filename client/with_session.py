@@ -26,8 +26,8 @@ from raykeeper.client.async_client import AsyncClient
 from raykeeper.client.client import Client
 from raykeeper.client.connect import connect
 from raykeeper.client.errors import BadArgumentsError
-from raykeeper.client.opening import VALUE_BYTES_MAX, checked_default
-from raykeeper.client.restart import checked_delay, restarted, restarted_async
+from raykeeper.client.restart import call_until_done, call_until_done_async, checked_delay
+from raykeeper.client.session_options import VALUE_BYTES_MAX, checked_default_acl
 from raykeeper.znodes.acl import Acl
 
 P = ParamSpec("P")
@@ -101,7 +101,7 @@ def with_session(
         "session_timeout_s": session_timeout_s,
         "timeout_s": timeout_s,
         "value_bytes_max": value_bytes_max,
-        "default_acl": checked_default(default_acl),
+        "default_acl": checked_default_acl(default_acl),
         "read_only": read_only,
     }
 
@@ -112,9 +112,11 @@ def with_session(
                 raise BadArgumentsError(
                     "", f"{function!r} is a generator, which is not called again"
                 )
-            again = restarted_async if inspect.iscoroutinefunction(function) else restarted
+            again = (
+                call_until_done_async if inspect.iscoroutinefunction(function) else call_until_done
+            )
             call = again(call, delay_max_s)
-        return _without(parameter, call, function)
+        return _hide_parameter(parameter, call, function)
 
     return cast(SessionDecorator, decorate)
 
@@ -127,15 +129,15 @@ def _with_client(
     Raises:
         BadArgumentsError: the function does not take one.
     """
-    place = _place_of(parameter, function)
+    place = _client_inserter(parameter, function)
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-        call = _awaited(function, place, lambda: AsyncClient.connect(name, **settings))
+        call = _async_wrapper(function, place, lambda: AsyncClient.connect(name, **settings))
     else:
-        call = _blocking(function, place, lambda: connect(name, **settings))
+        call = _sync_wrapper(function, place, lambda: connect(name, **settings))
     return functools.update_wrapper(call, function)
 
 
-def _without(parameter: str, call: Function, function: Function) -> Function:
+def _hide_parameter(parameter: str, call: Function, function: Function) -> Function:
     """`call` as what callers see of `function`: Ray checks arguments against its signature, in a
     class against that of what is wrapped, if it is known."""
     functools.update_wrapper(call, function)
@@ -146,7 +148,7 @@ def _without(parameter: str, call: Function, function: Function) -> Function:
     return call
 
 
-def _place_of(parameter: str, function: Function) -> Callable[..., Arguments]:
+def _client_inserter(parameter: str, function: Function) -> Callable[..., Arguments]:
     """What puts the client among the other arguments.
 
     Raises:
@@ -170,7 +172,7 @@ def _place_of(parameter: str, function: Function) -> Callable[..., Arguments]:
     return place
 
 
-def _blocking(
+def _sync_wrapper(
     function: Function, place: Callable[..., Arguments], open_one: Callable[[], Client]
 ) -> Function:
     def call(*args: Any, **named: Any) -> Any:
@@ -186,7 +188,9 @@ def _blocking(
     return generate if inspect.isgeneratorfunction(function) else call
 
 
-def _awaited(function: Function, place: Callable[..., Arguments], open_one: Function) -> Function:
+def _async_wrapper(
+    function: Function, place: Callable[..., Arguments], open_one: Function
+) -> Function:
     async def call(*args: Any, **named: Any) -> Any:
         async with await open_one() as client:
             args, named = place(client, args, named)

@@ -3,7 +3,7 @@
 config.py                        settings, their defaults and the file they come from
 launch.py                        start, complete or attach an ensemble
     placement.py                 which server goes to which node: a pure decision
-    survey.py                    what the nodes hold, and the formatting of folders
+    node_discovery.py                    what the nodes hold, and the formatting of folders
 ensemble.py                      the handle: connect, status, wait for a leader, shut down
 local_ray.py, local_head.py      find Ray, start it, keep it running
 demo/                            the job of `raykeeper demo`

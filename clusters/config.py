@@ -62,7 +62,7 @@ class ResourcePin(Struct, frozen=True, forbid_unknown_fields=True):
     resource: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_]+\Z")]
 
 
-Placement = Literal["auto", "spread"]
+PlacementPolicy = Literal["auto", "spread"]
 Milliseconds = Annotated[
     int, Meta(ge=10, le=60_000, description="a whole number of milliseconds from 10 to 60000")
 ]
@@ -165,7 +165,7 @@ class EnsembleConfig(Struct, frozen=True, kw_only=True):
     """Memory for these changes, about 250 bytes each and the path."""
 
     placement: Annotated[
-        Placement | LabelPin | ResourcePin,
+        PlacementPolicy | LabelPin | ResourcePin,
         Meta(description="auto, spread, {label: NAME} or {resource: NAME}"),
     ] = "auto"
     """auto: on different nodes, sharing nodes (with a warning) when there are too few.
@@ -325,7 +325,7 @@ def _check_value(key: str, value: object) -> object:
         if key == "placement" and isinstance(value, dict):
             pin = LabelPin if "label" in value else ResourcePin
             return msgspec.convert(value, pin)
-        kind = _HINTS[key] if key != "placement" else Placement
+        kind = _HINTS[key] if key != "placement" else PlacementPolicy
         return msgspec.convert(value, kind)
     except (msgspec.ValidationError, UnicodeEncodeError) as error:
         expected = next(

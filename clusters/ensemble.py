@@ -26,7 +26,7 @@ from raykeeper.client.arguments import checked_path
 from raykeeper.client.core.client_id import ClientId
 from raykeeper.client.ensembles import servers_among
 from raykeeper.client.errors import EnsembleNotFoundError
-from raykeeper.client.opening import VALUE_BYTES_MAX
+from raykeeper.client.session_options import VALUE_BYTES_MAX
 from raykeeper.clusters.local_ray import join_ray
 from raykeeper.links.ray_names import NAMESPACE, replicas_among
 from raykeeper.zab.errors import RayKeeperError
@@ -131,7 +131,7 @@ class Ensemble:
             EnsembleNotFoundError: no server of the ensemble runs any more.
         """
         handles = self._handles()
-        for described in ask(handles.values(), "describe"):
+        for described in call_actors(handles.values(), "describe"):
             if isinstance(described, ReplicaDescription):
                 return described
         return None
@@ -145,7 +145,7 @@ class Ensemble:
             EnsembleNotFoundError: no server of the ensemble runs any more.
         """
         handles = self._handles()
-        answers = ask([*handles.values(), *handles.values()], "status", "describe")
+        answers = call_actors([*handles.values(), *handles.values()], "status", "describe")
         heard: dict[ServerId, ReplicaStatus | str] = dict(zip(handles, answers, strict=False))
         servers: set[ServerId] = set(handles)
         observers: set[ServerId] = set()
@@ -154,11 +154,13 @@ class Ensemble:
                 servers.update(answer.voters, answer.observers)
                 observers.update(answer.observers)
         every = {server: heard.get(server, "not started") for server in sorted(servers)}
-        leader = followed_leader(every, observers)
+        leader = unreached_leader(every, observers)
         if leader is not None:
             # They may have answered before they saw its end, of which Ray has told meanwhile.
             again = [server for server in handles if server != leader]
-            every.update(zip(again, ask([handles[s] for s in again], "status"), strict=True))
+            every.update(
+                zip(again, call_actors([handles[s] for s in again], "status"), strict=True)
+            )
         return summarize(self.name, every, observers)
 
     def wait_for_leader(self, timeout_s: float = 10.0) -> ServerId:
@@ -234,7 +236,9 @@ def list_ensembles() -> list[str]:
     return list(replicas_among(ray.util.list_named_actors(all_namespaces=True)))
 
 
-def ask(handles: Iterable[Any], *methods: str, timeout_s: float = ANSWER_TIMEOUT_S) -> list[Any]:
+def call_actors(
+    handles: Iterable[Any], *methods: str, timeout_s: float = ANSWER_TIMEOUT_S
+) -> list[Any]:
     """Call one method on every actor at once; a string says why one did not answer.
 
     With several methods the handles are divided evenly among them, in order.
@@ -270,14 +274,14 @@ def summarize(
     `observers` are those of them that have no vote.
     """
     voters = {server: answer for server, answer in heard.items() if server not in observers}
-    leader = followed_leader(heard, observers)
+    leader = unreached_leader(heard, observers)
     servers = [
-        _unreached(_server_status(server, answer, voters))
+        _unreached_status(_server_status(server, answer, voters))
         if server == leader
         else _server_status(server, answer, voters)
         for server, answer in heard.items()
     ]
-    leading = _leading(heard)
+    leading = _declared_leaders(heard)
     if leading:
         # One that was deposed may not know yet; the newest epoch is right.
         leader = max(leading, key=lambda answer: answer.epoch).server_id
@@ -285,7 +289,7 @@ def summarize(
     return EnsembleStatus(name, servers, leader, reason)
 
 
-def followed_leader(
+def unreached_leader(
     heard: Mapping[ServerId, ReplicaStatus | str], observers: Collection[ServerId]
 ) -> ServerId | None:
     """The leader of which others tell and it does not itself; None if there is no such leader.
@@ -294,7 +298,7 @@ def followed_leader(
     actor anew. A majority of the voters, with it, must be linked to it and follow it. What a server
     says of itself goes before what others say, unless it is still starting.
     """
-    if _leading(heard):
+    if _declared_leaders(heard):
         return None
     voters = {server for server in heard if server not in observers}
     followed = Counter(
@@ -314,7 +318,7 @@ def followed_leader(
     return None
 
 
-def _leading(heard: Mapping[ServerId, ReplicaStatus | str]) -> list[ReplicaStatus]:
+def _declared_leaders(heard: Mapping[ServerId, ReplicaStatus | str]) -> list[ReplicaStatus]:
     return [
         answer
         for answer in heard.values()
@@ -322,7 +326,7 @@ def _leading(heard: Mapping[ServerId, ReplicaStatus | str]) -> list[ReplicaStatu
     ]
 
 
-def _unreached(status: ServerStatus) -> ServerStatus:
+def _unreached_status(status: ServerStatus) -> ServerStatus:
     problem = f"leads, but Ray does not reach it: {status.problem}"
     return ServerStatus(status.server_id, "unreached", problem=problem)
 
@@ -341,12 +345,12 @@ def _server_status(
         reason = f": {answer.failure}" if answer.failure else ""
         problems.append(f"is reading its disk, or waiting for it{reason}")
     elif not answer.votes and server in voters:
-        reason = answer.begun_anew or "its disk is not in the member list"
+        reason = answer.reset_reason or "its disk is not in the member list"
         problems.append(f"waits for its vote, because it may have forgotten a promise: {reason}")
-    if not answer.has_room:
+    if not answer.has_disk_space:
         problems.append("its disk is full: it logs nothing until there is room")
-    if answer.without_streams:
-        problems.append(f"takes Ray calls only: it {answer.without_streams}")
+    if answer.stream_problem:
+        problems.append(f"takes Ray calls only: it {answer.stream_problem}")
     broken = [f"{peer} ({why})" for peer, why in sorted(answer.links.items()) if why != "linked"]
     reached = [peer for peer in voters if peer == server or answer.links.get(peer) == "linked"]
     if broken and answer.role == "looking" and len(reached) <= len(voters) // 2:
@@ -379,7 +383,7 @@ def _why_no_leader(
         if isinstance(answer := voters.get(status.server_id), ReplicaStatus) and answer.votes
     ]
     needed = len(voters) // 2 + 1
-    parts = [f"heard {_ids(status.server_id for status in up)}"]
+    parts = [f"heard {_format_ids(status.server_id for status in up)}"]
     lost = [
         server
         for server, answer in sorted(voters.items())
@@ -389,8 +393,8 @@ def _why_no_leader(
     ]
     if len(voters) - len(lost) < needed:
         parts.append(
-            f"the disks of {_ids(lost)} have forgotten their promises, and the others are no "
-            f"majority that could tell what was acknowledged: bring a lost disk back, or what "
+            f"the disks of {_format_ids(lost)} have forgotten their promises, and the others are "
+            f"no majority that could tell what was acknowledged: bring a lost disk back, or what "
             f"the folder `damaged` of a server has kept"
         )
     elif len(voting) < needed:
@@ -409,7 +413,7 @@ def problems_of(servers: Sequence[ServerStatus]) -> list[str]:
     ]
 
 
-def _ids(ids: Iterable[ServerId]) -> str:
+def _format_ids(ids: Iterable[ServerId]) -> str:
     numbers = [str(server_id) for server_id in ids]
     if not numbers:
         return "no server"

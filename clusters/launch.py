@@ -28,27 +28,27 @@ from raykeeper.clusters.config import (
     resolve_config,
     warnings_about,
 )
-from raykeeper.clusters.ensemble import Ensemble, NoLeaderError, ask
+from raykeeper.clusters.ensemble import Ensemble, NoLeaderError, call_actors
 from raykeeper.clusters.local_ray import join_or_start_ray
+from raykeeper.clusters.node_discovery import discover_nodes, on_node, prepare_folder, write_record
 from raykeeper.clusters.placement import (
     EnsembleRecord,
-    Format,
+    FolderFormat,
+    LaunchPlan,
     NodeReport,
-    Plan,
-    Seat,
+    Placement,
     place,
 )
-from raykeeper.clusters.survey import ask_nodes, on_node, prepare_folder, write_record
 from raykeeper.zab.ids import Millis, ServerId
 from raykeeper.znodes.acl import Identity
 
 if TYPE_CHECKING:
     from raykeeper.actors.replica_config import ReplicaConfig
 
-_PIN_SHARE = 0.001
+_PIN_CPU_SHARE = 0.001
 _GRACE_S = 2.0
 """How long a launch that has a majority waits for the next server."""
-_STOPPED = "it was stopped meanwhile"
+_WAS_STOPPED = "it was stopped meanwhile"
 _log = logging.getLogger("raykeeper.clusters")
 
 
@@ -113,7 +113,7 @@ def _running(config: EnsembleConfig) -> dict[ServerId, ReplicaDescription | None
         except ValueError:  # it went after it was listed
             continue
     found: dict[ServerId, ReplicaDescription | None] = {}
-    for server, answer in zip(handles, ask(handles.values(), "describe"), strict=True):
+    for server, answer in zip(handles, call_actors(handles.values(), "describe"), strict=True):
         found[server] = answer if isinstance(answer, ReplicaDescription) else None
         if not isinstance(answer, ReplicaDescription):
             continue
@@ -135,29 +135,29 @@ def _start_missing(
 ) -> dict[ServerId, str]:
     """Start what is found or may be formatted; returns why each of the others is not started."""
     described = [answer for answer in running.values() if answer is not None]
-    nodes = ask_nodes(config.data_dir, config.name)
+    nodes = discover_nodes(config.data_dir, config.name)
     at = {server: "" if a is None else a.node_id for server, a in running.items()}
     uuid = described[0].ensemble_uuid if described else None
     plan = place(config, nodes, at, uuid)
     for warning in plan.warnings:
         _log.warning(warning)
-    if not plan.seats and not plan.records:
+    if not plan.placements and not plan.damaged_record_nodes:
         return plan.refused
     uuid = _format(config, plan, nodes)
     _rewrite_records(config, plan, uuid)
-    for seat in plan.seats:
+    for seat in plan.placements:
         node_id, pin = _location(config, seat, nodes)
         start_replica(_replica_config(config, uuid, seat.server_id), node_id, pin)
     return plan.refused
 
 
-def _format(config: EnsembleConfig, plan: Plan, nodes: Sequence[NodeReport]) -> str:
+def _format(config: EnsembleConfig, plan: LaunchPlan, nodes: Sequence[NodeReport]) -> str:
     """Format what the plan says, and return the uuid that the ensemble has.
 
     Raises:
         StorageError: a folder cannot be written; names its node. No server was started.
     """
-    seats = [seat for seat in plan.seats if seat.format is not Format.KEEP]
+    seats = [seat for seat in plan.placements if seat.format is not FolderFormat.KEEP]
     uuid = plan.ensemble_uuid
     if seats and uuid is None:
         # Of two launches at the same time the one that formats the first folder gives the uuid.
@@ -170,7 +170,7 @@ def _format(config: EnsembleConfig, plan: Plan, nodes: Sequence[NodeReport]) -> 
 
 
 def _prepare(
-    config: EnsembleConfig, uuid: str, seats: Sequence[Seat], nodes: Sequence[NodeReport]
+    config: EnsembleConfig, uuid: str, seats: Sequence[Placement], nodes: Sequence[NodeReport]
 ) -> str:
     record = EnsembleRecord(uuid, config.servers)
     tasks = [
@@ -178,7 +178,7 @@ def _prepare(
             seat.node_id,
             prepare_folder,
             *(config.data_dir, config.name, record, seat.server_id),
-            seat.format is Format.FOUNDING,
+            seat.format is FolderFormat.FOUNDING,
         )
         for seat in seats
     ]
@@ -192,9 +192,9 @@ def _prepare(
     return uuid
 
 
-def _rewrite_records(config: EnsembleConfig, plan: Plan, uuid: str) -> None:
+def _rewrite_records(config: EnsembleConfig, plan: LaunchPlan, uuid: str) -> None:
     record = EnsembleRecord(uuid, config.servers)
-    for node_id in plan.records:
+    for node_id in plan.damaged_record_nodes:
         try:
             ray.get(on_node(node_id, write_record, config.data_dir, config.name, record))
         except (StorageError, ray.exceptions.RayError) as error:
@@ -203,7 +203,7 @@ def _rewrite_records(config: EnsembleConfig, plan: Plan, uuid: str) -> None:
 
 
 def _location(
-    config: EnsembleConfig, seat: Seat, nodes: Sequence[NodeReport]
+    config: EnsembleConfig, seat: Placement, nodes: Sequence[NodeReport]
 ) -> tuple[str | None, dict[str, Any] | None]:
     """Node id or pin for Ray. Only a pin outlives its node: a node that returns has a new id."""
     pin, node = config.placement, next(n for n in nodes if n.node_id == seat.node_id)
@@ -212,7 +212,7 @@ def _location(
     if isinstance(pin, ResourcePin):
         resource = f"{pin.resource}_{seat.server_id}"
         if resource in node.resources:
-            return None, {"resources": {resource: _PIN_SHARE}}
+            return None, {"resources": {resource: _PIN_CPU_SHARE}}
     return seat.node_id, None
 
 
@@ -236,7 +236,7 @@ def _wait_until_ready(
         try:
             waiting[find_replica(config.name, server).ready.remote()] = server
         except ValueError:  # somebody has stopped the ensemble, or killed the server for good
-            problems[server] = refused.get(server, _STOPPED)
+            problems[server] = refused.get(server, _WAS_STOPPED)
     while waiting and len(voters & (started | set(waiting.values()))) >= majority:
         is_enough = len(voters & started) >= majority
         left_s = max(0.0, deadline - time.monotonic())
@@ -269,7 +269,7 @@ def _problem_of(server: ServerId, ready: "ray.ObjectRef[Any]") -> StorageError |
     except ray.exceptions.RayActorError:
         return "its process ended; Ray starts it again"
     except ray.exceptions.TaskCancelledError:
-        return _STOPPED
+        return _WAS_STOPPED
     return None
 
 

@@ -26,7 +26,7 @@ import ray
 from msgspec import Struct
 
 from raykeeper.links.ray_internals import forget_started_address, has_token, is_refused
-from raykeeper.zab.errors import MALFORMED, RayKeeperError
+from raykeeper.zab.errors import DECODE_ERRORS, RayKeeperError
 
 _log = logging.getLogger("raykeeper.clusters")
 _STARTED = re.compile(r"ray start --address='([^']+)'")
@@ -57,7 +57,7 @@ class LocalHead(Struct, frozen=True):
         return f"export RAY_ADDRESS={self.address}" + " RAY_AUTH_MODE=token" * self.wants_token
 
 
-def folder() -> Path:
+def head_folder() -> Path:
     """Where records and logs of local heads are kept."""
     return Path.home() / ".raykeeper"
 
@@ -65,10 +65,10 @@ def folder() -> Path:
 def find_head() -> LocalHead | None:
     """The head that was started here, if it is still running."""
     try:
-        head = msgspec.json.decode((folder() / "head.json").read_bytes(), type=LocalHead)
+        head = msgspec.json.decode((head_folder() / "head.json").read_bytes(), type=LocalHead)
         is_same = psutil.Process(head.pid).create_time() == head.create_time
     # A ValueError is a number that no process can have.
-    except (OSError, ValueError, OverflowError, psutil.Error, *MALFORMED):
+    except (OSError, ValueError, OverflowError, psutil.Error, *DECODE_ERRORS):
         return None
     return head if is_same else None
 
@@ -79,8 +79,8 @@ def start_head() -> LocalHead:
     Raises:
         LocalHeadError: Ray did not start. Nothing is left running.
     """
-    folder().mkdir(parents=True, exist_ok=True)
-    log = folder() / "head.log"
+    head_folder().mkdir(parents=True, exist_ok=True)
+    log = head_folder() / "head.log"
     _ensure_token()
     command = [*_ray(), "start", "--head", "--block", "--port=0", "--disable-usage-stats"]
     with log.open("wb") as output:
@@ -96,7 +96,7 @@ def start_head() -> LocalHead:
         address = _wait_for_address(process, log)
         create_time = psutil.Process(process.pid).create_time()
         head = LocalHead(process.pid, create_time, address, _wants_token(address))
-        (folder() / "head.json").write_bytes(msgspec.json.encode(head))
+        (head_folder() / "head.json").write_bytes(msgspec.json.encode(head))
     except BaseException:
         process.terminate()
         raise
@@ -120,12 +120,12 @@ def stop_head(head: LocalHead) -> None:
         alive = [p for p in alive if p.status() != psutil.STATUS_ZOMBIE]
         if alive:
             raise LocalHeadError(f"processes {[p.pid for p in alive]} of Ray did not end")
-    (folder() / "head.json").unlink(missing_ok=True)
+    (head_folder() / "head.json").unlink(missing_ok=True)
     forget_started_address(head.address)
 
 
 @contextmanager
-def ended_if_unused(head: LocalHead | None) -> Iterator[None]:
+def stopped_if_unused(head: LocalHead | None) -> Iterator[None]:
     """End a head that was just started for the block, if that fails and left no ensemble there.
 
     Whoever called would else keep a Ray that they did not ask for and that does nothing. Where an

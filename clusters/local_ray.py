@@ -73,7 +73,7 @@ def leave_ray() -> None:
 
 def join_or_start_ray() -> None:
     """Connect this process to Ray as `join_ray` does, or start a Ray that ends with it."""
-    if os.environ.get("RAY_ADDRESS") or is_ray_here():
+    if os.environ.get("RAY_ADDRESS") or is_ray_connected():
         join_ray()
     else:
         ray.init(address="local")
@@ -95,6 +95,6 @@ def private_ray() -> Iterator[None]:
             ray.shutdown()
 
 
-def is_ray_here() -> bool:
+def is_ray_connected() -> bool:
     """Whether `join_ray` without an address would find a cluster."""
     return ray.is_initialized() or running_address() is not None

@@ -38,7 +38,7 @@ class EnsembleRecord(Struct, frozen=True):
     format_version: int = 1
 
 
-class Holding(Struct, frozen=True):
+class FoundFolder(Struct, frozen=True):
     """A folder that a node has for a server of this ensemble."""
 
     server_id: ServerId
@@ -66,38 +66,38 @@ class NodeReport(Struct, frozen=True):
     record: EnsembleRecord | None = None
     record_damage: str = ""
     """Why the record that is there cannot be read."""
-    holdings: list[Holding] = []
+    folders: list[FoundFolder] = []
     unreadable: list[UnreadableFolder] = []
     problem: str | None = None
     """Why the rest is unknown: no answer, or the folder of the ensemble is unreadable."""
 
 
-class Format(Enum):
+class FolderFormat(Enum):
     """How the folder of a server is prepared before it starts."""
 
     KEEP = "keep"
     FOUNDING = "founding"
-    LATER = "later"
+    JOINING = "later"
     """As a disk that gets its vote through the others (rule D3)."""
 
 
-class Seat(Struct, frozen=True):
+class Placement(Struct, frozen=True):
     """Where a server that does not run yet is to be started."""
 
     server_id: ServerId
     node_id: str
-    format: Format
+    format: FolderFormat
 
 
-class Plan(Struct, frozen=True):
+class LaunchPlan(Struct, frozen=True):
     """What `launch` is to do; `ensemble_uuid` is None when the ensemble is new."""
 
-    seats: list[Seat]
+    placements: list[Placement]
     ensemble_uuid: str | None
     warnings: list[str]
     refused: dict[ServerId, str] = {}
     """Why a server is not started: it is found nowhere, and must not be formatted."""
-    records: list[str] = []
+    damaged_record_nodes: list[str] = []
     """Nodes whose damaged record is to be written anew."""
 
 
@@ -106,7 +106,7 @@ def place(
     nodes: Sequence[NodeReport],
     running: Mapping[ServerId, str],
     uuid: str | None = None,
-) -> Plan:
+) -> LaunchPlan:
     """Decide for every server that is not `running`, a map from servers to nodes.
 
     `uuid` is that of the ensemble if it is known from a running server.
@@ -121,11 +121,11 @@ def place(
     nodes = sorted(nodes, key=lambda node: node.node_id)
     uuid = _ensemble_uuid(config, nodes, uuid)
     _check_servers(config, nodes, running)
-    disks = _disks(nodes)
+    disks = _nodes_by_disk(nodes)
     was_started = bool(running) or any(
         holding.identity is None or holding.identity.incarnation
         for node in nodes
-        for holding in node.holdings
+        for holding in node.folders
     )
     missing = [
         ServerId(i)
@@ -133,23 +133,25 @@ def place(
         if ServerId(i) not in running and ServerId(i) not in disks
     ]
     found = {*running, *disks}
-    refused = _refuse(config, nodes, missing, found)
+    refused = _refusals(config, nodes, missing, found)
     if refused:
         missing = []
     loads = Counter(running.values())
     seats = []
     # Servers with a disk first: they have the least choice.
     for server_id in sorted(set(disks) - set(running)) + missing:
-        choice = disks.get(server_id) or _allowed(config, nodes, server_id)
+        choice = disks.get(server_id) or _candidate_nodes(config, nodes, server_id)
         node_id = min(choice, key=lambda node_id: (loads[node_id], node_id))
         loads[node_id] += 1
-        fresh = Format.LATER if was_started else Format.FOUNDING
-        seats.append(Seat(server_id, node_id, Format.KEEP if server_id in disks else fresh))
+        fresh = FolderFormat.JOINING if was_started else FolderFormat.FOUNDING
+        seats.append(
+            Placement(server_id, node_id, FolderFormat.KEEP if server_id in disks else fresh)
+        )
     seats.sort(key=lambda seat: seat.server_id)
     records = _records_to_rewrite(config, nodes, found)
     warnings = _check_spread(config, nodes, loads, seats)
-    warnings += _unread(nodes, refused, records)
-    return Plan(seats, uuid, warnings, refused, records)
+    warnings += _unreadable_warnings(nodes, refused, records)
+    return LaunchPlan(seats, uuid, warnings, refused, records)
 
 
 def _ensemble_uuid(
@@ -158,7 +160,7 @@ def _ensemble_uuid(
     """The uuid that every folder of the ensemble has; `uuid` when there is no folder."""
     damaged: list[str] = []
     for node in nodes:
-        for holding in node.holdings:
+        for holding in node.folders:
             if holding.identity is None:
                 damaged.append(f"{holding.damage} ({node.name})")
                 continue
@@ -185,13 +187,13 @@ def _check_servers(
 ) -> None:
     """Membership does not change by itself: a smaller quorum could forget what was promised."""
     for node in nodes:
-        if node.record is not None and node.holdings and node.record.servers != config.servers:
+        if node.record is not None and node.folders and node.record.servers != config.servers:
             raise ConfigError(
                 f"ensemble {config.name!r} has {node.record.servers} servers (as {node.name} "
                 f"remembers), not {config.servers}; this version cannot change that"
             )
-    held = {holding.server_id for node in nodes for holding in node.holdings}
-    if held and not _is_told(nodes):
+    held = {holding.server_id for node in nodes for holding in node.folders}
+    if held and not _is_size_recorded(nodes):
         # What cannot be read may be a server of a larger ensemble.
         held |= {folder.server_id for node in nodes for folder in node.unreadable}
     count = config.servers + config.observers
@@ -204,17 +206,17 @@ def _check_servers(
         )
 
 
-def _is_told(nodes: Sequence[NodeReport]) -> bool:
+def _is_size_recorded(nodes: Sequence[NodeReport]) -> bool:
     """Whether some node remembers how many servers the ensemble has."""
-    return any(node.record is not None and node.holdings for node in nodes)
+    return any(node.record is not None and node.folders for node in nodes)
 
 
-def _disks(nodes: Sequence[NodeReport]) -> dict[ServerId, list[str]]:
+def _nodes_by_disk(nodes: Sequence[NodeReport]) -> dict[ServerId, list[str]]:
     """For each server the nodes that see its one disk."""
     disks: dict[ServerId, list[str]] = {}
     seen: dict[ServerId, tuple[str, NodeReport]] = {}
     for node in nodes:
-        for holding in node.holdings:
+        for holding in node.folders:
             disk = "" if holding.identity is None else holding.identity.disk_uuid
             known, first = seen.setdefault(holding.server_id, (disk, node))
             if known != disk:
@@ -226,7 +228,7 @@ def _disks(nodes: Sequence[NodeReport]) -> dict[ServerId, list[str]]:
     return disks
 
 
-def _refuse(
+def _refusals(
     config: EnsembleConfig,
     nodes: Sequence[NodeReport],
     missing: Sequence[ServerId],
@@ -240,7 +242,7 @@ def _refuse(
     unknown = [f"{node.name}: {node.problem}" for node in nodes if node.problem is not None]
     for node in nodes:
         unknown += [f"{node.name}: {folder.reason}" for folder in node.unreadable]
-    if not any(holding.identity for node in nodes for holding in node.holdings):
+    if not any(holding.identity for node in nodes for holding in node.folders):
         # No identity says what the record did: something was formatted here.
         unknown += [f"{node.name}: {node.record_damage}" for node in nodes if node.record_damage]
     if not missing or not unknown:
@@ -259,12 +261,12 @@ def _records_to_rewrite(
     config: EnsembleConfig, nodes: Sequence[NodeReport], found: Set[ServerId]
 ) -> list[str]:
     """The nodes whose record is damaged, if it is certain what it must have said."""
-    if not _is_told(nodes) and not found >= set(config.voter_ids):
+    if not _is_size_recorded(nodes) and not found >= set(config.voter_ids):
         return []
-    return [node.node_id for node in nodes if node.record_damage and node.holdings]
+    return [node.node_id for node in nodes if node.record_damage and node.folders]
 
 
-def _unread(
+def _unreadable_warnings(
     nodes: Sequence[NodeReport], refused: Collection[ServerId], records: Collection[str]
 ) -> list[str]:
     """Warnings of what nobody could read and nobody needs now."""
@@ -281,7 +283,9 @@ def _unread(
     return warnings
 
 
-def _allowed(config: EnsembleConfig, nodes: Sequence[NodeReport], server_id: ServerId) -> list[str]:
+def _candidate_nodes(
+    config: EnsembleConfig, nodes: Sequence[NodeReport], server_id: ServerId
+) -> list[str]:
     """The nodes on which a server without a disk may be started."""
     pin = config.placement
     if isinstance(pin, LabelPin):
@@ -302,7 +306,7 @@ def _check_spread(
     config: EnsembleConfig,
     nodes: Sequence[NodeReport],
     loads: Mapping[str, int],
-    seats: Sequence[Seat],
+    seats: Sequence[Placement],
 ) -> list[str]:
     names = {node.node_id: node.name for node in nodes}
     crowded = [f"{n} on {names.get(node_id, node_id)}" for node_id, n in loads.items() if n > 1]

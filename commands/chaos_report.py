@@ -7,14 +7,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from raykeeper.chaos.judgement import Judgement
+from raykeeper.chaos.judge import HistoryReport
 from raykeeper.commands.consoles import print_table
 from raykeeper.commands.documents import Document
 
 _SHOWN_MAX = 20
 
 
-def show_verdict(console: Console, total: Judgement, circumstances: Mapping[str, str]) -> None:
+def show_verdict(console: Console, total: HistoryReport, circumstances: Mapping[str, str]) -> None:
     """Print a table, after it the first of what is wrong."""
     table = Table(box=None, show_header=False, pad_edge=False)
     rows: dict[str, str | Text] = {
@@ -36,7 +36,7 @@ def show_verdict(console: Console, total: Judgement, circumstances: Mapping[str,
 
 
 def verdict_document(
-    total: Judgement,
+    total: HistoryReport,
     *,
     seed: int | None = None,
     faults: Mapping[str, int] | None = None,

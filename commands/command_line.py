@@ -37,7 +37,7 @@ _GARBAGE_MIN = 100_000
 all imports goes into collections that find nothing."""
 
 
-class _Experiments(TyperGroup):
+class _ExperimentGroup(TyperGroup):
     """The commands of `raykeeper bench`, which are loaded when one of them is asked for."""
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -54,7 +54,7 @@ class _Experiments(TyperGroup):
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 app.add_typer(
-    typer.Typer(cls=_Experiments, no_args_is_help=True),
+    typer.Typer(cls=_ExperimentGroup, no_args_is_help=True),
     name="bench",
     help="Measure: the paper's evaluation, and more.",
 )
@@ -125,7 +125,7 @@ def up(
     """Launch an ensemble, or complete it; start Ray on this machine if there is none."""
     from raykeeper.clusters.config import resolve_config
     from raykeeper.clusters.launch import launch
-    from raykeeper.clusters.local_head import ended_if_unused
+    from raykeeper.clusters.local_head import stopped_if_unused
     from raykeeper.commands.status_report import show_status, status_document
 
     given = {"name": name, "servers": servers, "observers": observers, "data_dir": data_dir}
@@ -134,7 +134,7 @@ def up(
         raise typer.BadParameter("--own-ray starts a Ray, and --address names one")
     told = err if as_json else out
     head = _start_ray(told, own_ray) if address is None else None
-    with ended_if_unused(head):
+    with stopped_if_unused(head):
         _join_for_up(address, own_ray)
         ensemble = launch(config)
     _tell_exports(told)
@@ -260,7 +260,7 @@ def chaos(
     else:
         settings = check_settings(minutes, random.randrange(1_000_000) if seed is None else seed)
         report = run_chaos(settings, err if as_json else out)
-        judgement = report.judgement
+        judgement = report.history
         document = verdict_document(
             judgement, seed=settings.seed, faults=report.faults, records=report.records
         )
@@ -320,9 +320,9 @@ def shell(
 def _start_ray(told: "Console", own_ray: bool) -> "LocalHead | None":
     """The head that `up` starts: one's own if that is wanted, else one if no Ray runs here."""
     from raykeeper.clusters.local_head import find_head, start_head
-    from raykeeper.clusters.local_ray import is_ray_here
+    from raykeeper.clusters.local_ray import is_ray_connected
 
-    if find_head() is not None or (is_ray_here() and not own_ray):
+    if find_head() is not None or (is_ray_connected() and not own_ray):
         return None
     told.print("starting a Ray head on this machine …")
     head = start_head()

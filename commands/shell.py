@@ -17,7 +17,7 @@ from raykeeper.commands.consoles import print_table
 from raykeeper.commands.documents import Document, print_document
 from raykeeper.commands.shell_usage import USAGE
 from raykeeper.zab.errors import RayKeeperError
-from raykeeper.zab.ids import Zxid, show_zxid
+from raykeeper.zab.ids import Zxid, format_zxid
 
 _ENDINGS = ("quit", "exit")
 
@@ -57,9 +57,9 @@ class Shell:
             except EOFError:
                 self._is_over = True
             except ValueError as error:  # shlex: an open quotation mark
-                self._complain(str(error))
+                self._print_error(str(error))
             except RayKeeperError as error:
-                self._complain(str(error))
+                self._print_error(str(error))
                 if self._client.state == "LOST":
                     raise
 
@@ -85,13 +85,13 @@ class Shell:
     def _do_ls(self, arguments: list[str]) -> None:
         (path,) = _positional("ls", arguments or ["/"], 1, 1)
         names = sorted(self._client.get_children(path))
-        self._tell({"path": path, "children": names}, *names)
+        self._print_document({"path": path, "children": names}, *names)
 
     def _do_get(self, arguments: list[str]) -> None:
         (path,) = _positional("get", arguments, 1, 1)
         value, stat = self._client.get(path)
         document = {"path": path, **value_fields(value), "stat": stat_document(stat)}
-        self._tell(document, shown_value(value))
+        self._print_document(document, shown_value(value))
 
     def _do_stat(self, arguments: list[str]) -> None:
         (path,) = _positional("stat", arguments, 1, 1)
@@ -102,12 +102,12 @@ class Shell:
         table = Table(box=None, show_header=False)
         for field, value in fields.items():
             table.add_row(field, "none" if value is None else str(value))
-        self._tell({"path": path, "stat": fields}, table)
+        self._print_document({"path": path, "stat": fields}, table)
 
     def _do_set(self, arguments: list[str]) -> None:
         path, value, *version = _positional("set", arguments, 2, 3)
         stat = self._client.set(path, value.encode(), _version("set", version))
-        self._tell({"path": path, "stat": stat_document(stat)}, f"version {stat.version}")
+        self._print_document({"path": path, "stat": stat_document(stat)}, f"version {stat.version}")
 
     def _do_create(self, arguments: list[str]) -> None:
         flags, rest = _flags("create", arguments, "esp")
@@ -119,13 +119,13 @@ class Shell:
             sequence="s" in flags,
             makepath="p" in flags,
         )
-        self._tell({"path": real}, real)
+        self._print_document({"path": real}, real)
 
     def _do_delete(self, arguments: list[str]) -> None:
         flags, rest = _flags("delete", arguments, "r")
         path, *version = _positional("delete", rest, 1, 2)
         self._client.delete(path, _version("delete", version), recursive="r" in flags)
-        self._tell({"path": path})
+        self._print_document({"path": path})
 
     def _do_watch(self, arguments: list[str]) -> None:
         (path,) = _positional("watch", arguments, 1, 1)
@@ -135,13 +135,13 @@ class Shell:
         if self._is_over:
             return  # the end of the session, which the user asked for
         kind = event.type.name.lower() if event.type != EventType.NONE else "session_lost"
-        zxid = show_zxid(event.zxid)
+        zxid = format_zxid(event.zxid)
         if self._as_json:
             print_document({"type": kind, "path": event.path, "zxid": zxid}, in_one_line=True)
         else:
             self._console.print(f"{kind.replace('_', ' ')} {event.path} at {zxid}")
 
-    def _tell(self, document: Document, *shown: str | Table) -> None:
+    def _print_document(self, document: Document, *shown: str | Table) -> None:
         """Print the document, or what else is shown of it."""
         if self._as_json:
             print_document(document)
@@ -152,7 +152,7 @@ class Shell:
             else:
                 self._console.print(each)
 
-    def _complain(self, text: str) -> None:
+    def _print_error(self, text: str) -> None:
         self._console.print(text, style="red")
 
 
@@ -177,16 +177,16 @@ class _Watcher:
             return  # deleted in between, which the other watch tells
 
     def _on_znode(self, event: WatchedEvent) -> None:
-        self._react(event, lambda: self._client.exists(self._path, self._on_znode))
+        self._rearm(event, lambda: self._client.exists(self._path, self._on_znode))
         if event.type == EventType.CREATED:
             self._watch_children()
 
     def _on_children(self, event: WatchedEvent) -> None:
         if event.type == EventType.DELETED:
             return  # told by the watch on the znode
-        self._react(event, self._watch_children)
+        self._rearm(event, self._watch_children)
 
-    def _react(self, event: WatchedEvent, again: Callable[[], object]) -> None:
+    def _rearm(self, event: WatchedEvent, again: Callable[[], object]) -> None:
         if self.is_over:
             return
         self._tell(event)
@@ -222,7 +222,7 @@ def stat_document(stat: Stat) -> Document:
 
 def _shown_field(field: str, value: int) -> str | int | None:
     if field in ("czxid", "mzxid", "pzxid"):
-        return show_zxid(Zxid(value))
+        return format_zxid(Zxid(value))
     if field in ("ctime", "mtime"):
         return datetime.fromtimestamp(value / 1000, UTC).isoformat(timespec="milliseconds")
     if field == "ephemeral_owner":

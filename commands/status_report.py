@@ -10,7 +10,7 @@ from rich.text import Text
 from raykeeper.clusters.ensemble import EnsembleStatus, problems_of
 from raykeeper.commands.consoles import print_table
 from raykeeper.commands.documents import Document
-from raykeeper.zab.ids import ServerId, show_zxid
+from raykeeper.zab.ids import ServerId, format_zxid
 
 _COLORS = {"leader": "green", "down": "red", "looking": "yellow", "unreached": "yellow"}
 
@@ -33,7 +33,7 @@ def show_status(console: Console, report: EnsembleStatus) -> None:
             str(server.server_id),
             role,
             str(server.epoch),
-            show_zxid(server.last_zxid),
+            format_zxid(server.last_zxid),
             str(server.pid),
             server.node_id[:8],
             _linked_to(server.carriers),
@@ -52,7 +52,7 @@ def status_document(report: EnsembleStatus) -> Document:
     """The fields of `EnsembleStatus` and `ServerStatus`; server ids as keys are texts."""
     document = msgspec.to_builtins(report, str_keys=True)
     for shown, server in zip(document["servers"], report.servers, strict=True):
-        shown["last_zxid"] = show_zxid(server.last_zxid)
+        shown["last_zxid"] = format_zxid(server.last_zxid)
     return dict(document)
 
 

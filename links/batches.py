@@ -2,7 +2,7 @@
 
 Each direction of a link numbers its batches from 0. A batch is made of portions, of a size that
 Ray carries inside its own message; a frame that does not fit goes on in the next portion.
-`OutgoingFrames` makes batches, `IncomingBatches` puts them back in order and the frames together;
+`OutgoingBatches` makes batches, `IncomingBatches` puts them back in order and the frames together;
 it owns the invariant that batch n is handed on exactly once and only after batch n - 1.
 """
 
@@ -22,23 +22,30 @@ Portion = tuple[list[bytes], bool]
 """Frames, and whether the last one goes on in the next portion."""
 
 
-class OutgoingFrames:
+class OutgoingBatches:
     """Frames that wait to leave, bounded by their bytes."""
 
-    __slots__ = ("_bytes", "_bytes_max", "_frames", "_sent", "_told", "next")
+    __slots__ = (
+        "_bytes",
+        "_bytes_max",
+        "_frames",
+        "_on_bytes_taken",
+        "_sent_of_first",
+        "next_number",
+    )
 
     def __init__(self, bytes_max: int) -> None:
-        self.next = 0
+        self.next_number = 0
         """The number of the next batch."""
         self._frames: deque[bytes] = deque()
-        self._sent = 0  # of the first frame, which has left in part
+        self._sent_of_first = 0  # of the first frame, which has left in part
         self._bytes = 0
         self._bytes_max = bytes_max
-        self._told: Callable[[int], None] | None = None
+        self._on_bytes_taken: Callable[[int], None] | None = None
 
-    def when_taken(self, told: Callable[[int], None]) -> None:
-        """Have `told` called with the bytes of each batch."""
-        self._told = told
+    def on_bytes_taken(self, callback: Callable[[int], None]) -> None:
+        """Have `callback` called with the bytes of each batch."""
+        self._on_bytes_taken = callback
 
     def __bool__(self) -> bool:
         return bool(self._frames)
@@ -60,12 +67,12 @@ class OutgoingFrames:
         and only what is worth that price in a large one.
         """
         assert self._frames, "a batch of nothing would use up a number"
-        number = self.next
-        self.next += 1
+        number = self.next_number
+        self.next_number += 1
         before = self._bytes
         portions = self._portions(portions_max)
-        if self._told is not None:
-            self._told(before - self._bytes)
+        if self._on_bytes_taken is not None:
+            self._on_bytes_taken(before - self._bytes)
         return number, portions
 
     def _portions(self, portions_max: int) -> list[Portion]:
@@ -80,39 +87,39 @@ class OutgoingFrames:
     def clear(self) -> None:
         """Forget what waits: the link is gone."""
         self._frames.clear()
-        self._bytes = self._sent = 0
+        self._bytes = self._sent_of_first = 0
 
-    def _portion(self, room: int) -> Portion:
+    def _portion(self, bytes_left: int) -> Portion:
         frames = self._frames
-        if self._bytes <= room and len(frames) <= FRAMES_MAX and not self._sent:
+        if self._bytes <= bytes_left and len(frames) <= FRAMES_MAX and not self._sent_of_first:
             whole = list(frames)
             self.clear()
             return whole, False
         portion: list[bytes] = []
         while frames and len(portion) < FRAMES_MAX:
             frame = frames[0]
-            left = len(frame) - self._sent
-            if left > room:
-                if room:
-                    portion.append(frame[self._sent : self._sent + room])
-                    self._sent += room
-                    self._bytes -= room
-                return portion, room > 0
-            portion.append(frame[self._sent :] if self._sent else frame)
+            left = len(frame) - self._sent_of_first
+            if left > bytes_left:
+                if bytes_left:
+                    portion.append(frame[self._sent_of_first : self._sent_of_first + bytes_left])
+                    self._sent_of_first += bytes_left
+                    self._bytes -= bytes_left
+                return portion, bytes_left > 0
+            portion.append(frame[self._sent_of_first :] if self._sent_of_first else frame)
             frames.popleft()
-            self._sent = 0
+            self._sent_of_first = 0
             self._bytes -= left
-            room -= left
+            bytes_left -= left
         return portion, False
 
 
 class IncomingBatches:
     """Batches that may arrive out of order, as many as there are calls under way."""
 
-    __slots__ = ("_early", "_early_bytes", "_unfinished", "_unfinished_bytes", "next")
+    __slots__ = ("_early", "_early_bytes", "_unfinished", "_unfinished_bytes", "expected")
 
     def __init__(self) -> None:
-        self.next = 0
+        self.expected = 0
         """The number of the batch whose turn it is."""
         self._early: dict[int, list[Portion]] = {}
         self._early_bytes = 0
@@ -125,8 +132,8 @@ class IncomingBatches:
         None means that nothing on this link can be trusted: the number came before, a frame is
         larger than any may be, or more has overtaken the batch whose turn it is than may wait.
         """
-        if number != self.next:
-            if number < self.next or number in self._early:
+        if number != self.expected:
+            if number < self.expected or number in self._early:
                 return None
             self._early[number] = portions
             self._early_bytes += _bytes_of(portions)
@@ -135,14 +142,14 @@ class IncomingBatches:
             return []
         ready: list[bytes] = []
         while True:
-            self.next += 1
+            self.expected += 1
             for pieces, goes_on in portions:
                 self._join(pieces, goes_on, ready)
             if self._unfinished_bytes > FRAME_BYTES_MAX:
                 return None
-            if self.next not in self._early:
+            if self.expected not in self._early:
                 return ready
-            portions = self._early.pop(self.next)
+            portions = self._early.pop(self.expected)
             self._early_bytes -= _bytes_of(portions)
 
     def _join(self, pieces: list[bytes], goes_on: bool, ready: list[bytes]) -> None:

@@ -16,12 +16,13 @@ other accepts; after that both ends are alike.
     direction only. The two ends may learn of it at different times, so an acceptor can be offered
     a new link by a dialer whose old link it still thinks alive: the newer one replaces the older.
 7.  No event is delivered from inside `send`, `close`, `dial` or `accept`.
-8.  Whoever asks by `when_sent` is told of the bytes of its frames as they leave for the other end.
+8.  Whoever asks by `on_bytes_sent` is told of the bytes of its frames as they leave for the other
+    end.
     What has left may still be lost with the link, but waits here no longer.
 
 Everything happens on one asyncio loop per end. The carriers are `links/ray_calls.py`,
-`links/streams.py` and, for tests, `links/memory.py`; `links/auto.py` chooses between the first two.
-One suite, `tests/contract/test_links.py`, runs over all of them.
+`links/stream_endpoints.py` and, for tests, `links/memory.py`; `links/auto_dialer.py` chooses
+between the first two. One suite, `tests/contract/test_links.py`, runs over all of them.
 """
 
 from collections.abc import Callable
@@ -80,8 +81,8 @@ class Link(Protocol):
     def close(self, reason: str) -> None:
         """End the link after what was sent before. Closing again does nothing."""
 
-    def when_sent(self, told: Callable[[int], None]) -> None:
-        """Have `told` called with the number of bytes that have left, from now on."""
+    def on_bytes_sent(self, callback: Callable[[int], None]) -> None:
+        """Have `callback` called with the number of bytes that have left, from now on."""
 
 
 class Acceptor(Protocol):
@@ -110,7 +111,7 @@ class Dialer(Protocol):
         """
 
 
-def in_short(error: BaseException) -> str:
+def summarize_error(error: BaseException) -> str:
     """The kind of an error and its first line; Ray's texts run over pages."""
     # What was raised in an actor, which Ray wraps.
     if isinstance(cause := getattr(error, "cause", None), LinkError):

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from raykeeper.links.limits import HELLO_BYTES_MAX
 from raykeeper.links.processes import Process
-from raykeeper.zab.errors import MALFORMED
+from raykeeper.zab.errors import DECODE_ERRORS
 from raykeeper.zab.ids import ServerId
 
 LINK_VERSION = 1
@@ -31,7 +31,7 @@ class Hello(Struct, frozen=True, array_like=True, tag=1):
     `ensemble` is the uuid of the ensemble; a client that does not know it yet leaves it empty.
     `host`: the address of a client, as it says itself, "" when it does not say.
     `link`: a number that the dialer drew for a link over Ray calls that may move to a stream, and
-    shows again on the stream to which it moves (links/moving.py); 0 for any other link.
+    shows again on the stream to which it moves (links/upgradable_link.py); 0 for any other link.
     `process`: which one a client is, None outside of Ray. The server may be told that it is dead.
     """
 
@@ -80,12 +80,12 @@ def decode_hello(data: bytes) -> Hello | None:
         return None
     try:
         hello = _decode_hello(data)
-    except MALFORMED:
+    except DECODE_ERRORS:
         return None
     return hello if hello.version == LINK_VERSION else None
 
 
-def objection_to(hello: Hello, ensemble: str) -> str:
+def refusal_reason(hello: Hello, ensemble: str) -> str:
     """Why a server of `ensemble` must refuse this hello, or "" if it need not."""
     unknown_to_client = hello.kind is LinkKind.CLIENT and not hello.ensemble
     if hello.ensemble != ensemble and not unknown_to_client:
@@ -99,16 +99,16 @@ class Fence:
     def __init__(self) -> None:
         self._newest: dict[ServerId, int] = {}
 
-    def admits(self, server: ServerId, incarnation: int) -> bool:
+    def admit(self, server: ServerId, incarnation: int) -> bool:
         """Whether no newer incarnation of `server` was seen; if so, remember this one."""
         if incarnation < self._newest.get(server, 0):
             return False
         self._newest[server] = incarnation
         return True
 
-    def objection_to(self, server: ServerId, incarnation: int) -> str:
+    def refusal_reason(self, server: ServerId, incarnation: int) -> str:
         """Why that incarnation must be refused, or "" after it was admitted."""
-        if self.admits(server, incarnation):
+        if self.admit(server, incarnation):
             return ""
         newest = self._newest[server]
         return f"incarnation {incarnation} of server {server} was fenced by incarnation {newest}"

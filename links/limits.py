@@ -25,11 +25,11 @@ EARLY_BATCHES_MAX: Final = 1 << 16
 
 GRACE_MS: Final = 1500
 """How long an answer to a call may take beyond the time it is parked on purpose."""
-PEER_PARK_MS: Final = 300
-CLIENT_PARK_MS: Final = 3000
-PARK_MS_MIN: Final = 10
-PARK_MS_MAX: Final = 20_000
-FAREWELL_MS: Final = 1500
+PEER_KEEPALIVE_MS: Final = 300
+CLIENT_KEEPALIVE_MS: Final = 3000
+KEEPALIVE_MS_MIN: Final = 10
+KEEPALIVE_MS_MAX: Final = 20_000
+CLOSE_MS: Final = 1500
 """How long the frames sent before a close may take to leave."""
 HELLO_BYTES_MAX: Final = 4096
 
@@ -43,9 +43,9 @@ WRITE_BYTES: Final = 256 << 10
 """Frames are handed to a stream in groups of about this size."""
 WRITES_MAX: Final = 16
 """Of such groups before others have their turn."""
-WORD_BYTES_MAX: Final = 1024
+CLOSE_REASON_BYTES_MAX: Final = 1024
 """The reason for which an end of a stream closes."""
-LENT_S: Final = 0.002
+IO_IDLE_S: Final = 0.002
 """How long the loop leaves a stream to threads that use it, after it was last used by one."""
 STREAM_OPEN_MS: Final = 1000
 """How long a stream may take to open until Ray calls are taken instead."""
@@ -60,6 +60,6 @@ HANDSHAKES_MAX: Final = 256
 
 assert PORTION_BYTES * PORTIONS_MAX < BATCH_BYTES_MAX < QUEUE_BYTES_MAX < PEER_QUEUE_BYTES_MAX
 assert CLIENT_FRAME_BYTES_MAX <= FRAME_BYTES_MAX <= PEER_QUEUE_BYTES_MAX
-assert PARK_MS_MIN <= PEER_PARK_MS <= CLIENT_PARK_MS <= PARK_MS_MAX
-# A server must notice a dead one within 2.5 s, and `Silence` expires up to a quarter late.
-assert (PEER_PARK_MS + GRACE_MS) * 5 // 4 <= 2500
+assert KEEPALIVE_MS_MIN <= PEER_KEEPALIVE_MS <= CLIENT_KEEPALIVE_MS <= KEEPALIVE_MS_MAX
+# A server must notice a dead one within 2.5 s, and `IdleTimer` expires up to a quarter late.
+assert (PEER_KEEPALIVE_MS + GRACE_MS) * 5 // 4 <= 2500

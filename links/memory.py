@@ -18,7 +18,7 @@ class MemoryNetwork:
         self.deadline_s = deadline_s
         self.queue_bytes_max = queue_bytes_max
         self._acceptors: dict[ServerId, Acceptor] = {}
-        self._dialer_ends: list[_End] = []
+        self._dialer_ends: list[_MemoryLink] = []
 
     def listen(self, acceptor: Acceptor) -> None:
         """Offer links to `acceptor` from now on, in the place of an earlier one."""
@@ -42,7 +42,9 @@ class MemoryNetwork:
         for end in self._dialer_ends:
             end.other.cut()
 
-    def join(self, server: ServerId, hello: Hello, fence: Fence, events: LinkEvents) -> "_End":
+    def open_link(
+        self, server: ServerId, hello: Hello, fence: Fence, events: LinkEvents
+    ) -> "_MemoryLink":
         """Open a link from a dialer; for `MemoryDialer`.
 
         Raises:
@@ -52,10 +54,10 @@ class MemoryNetwork:
         acceptor = self._acceptors.get(server)
         if acceptor is None:
             raise LinkUnreachable(f"server {server} does not listen")
-        objection = fence.objection_to(server, acceptor.incarnation)
+        objection = fence.refusal_reason(server, acceptor.incarnation)
         if objection:
             raise LinkRefused(objection)
-        near, far = _End(self, acceptor.incarnation), _End(self, hello.incarnation)
+        near, far = _MemoryLink(self, acceptor.incarnation), _MemoryLink(self, hello.incarnation)
         near.other, far.other = far, near
         near.events, far.events = events, acceptor.accept(hello, far)
         self._dialer_ends.append(near)
@@ -70,47 +72,47 @@ class MemoryDialer:
         self._hello = hello
         self._fence = fence
 
-    async def dial(self, server: ServerId, events: LinkEvents) -> "_End":
+    async def dial(self, server: ServerId, events: LinkEvents) -> "_MemoryLink":
         """Open a link to `server`.
 
         Raises:
             LinkRefused: the server said no, or is an incarnation that was fenced.
             LinkUnreachable: nobody listens.
         """
-        return self._network.join(server, self._hello, self._fence, events)
+        return self._network.open_link(server, self._hello, self._fence, events)
 
 
-class _End:
+class _MemoryLink:
     """One end of a link."""
 
     carrier = "memory"
-    other: "_End"
+    other: "_MemoryLink"
     events: LinkEvents
 
     def __init__(self, network: MemoryNetwork, incarnation: int) -> None:
         self.incarnation = incarnation
         self._network = network
         self._loop = asyncio.get_running_loop()
-        self._waiting: deque[bytes] = deque()
-        self._bytes = 0
-        self._flushing = False
-        self._cut = False
+        self._queue: deque[bytes] = deque()
+        self._queued_bytes = 0
+        self._is_flushing = False
+        self._is_cut = False
         self._closing: str | None = None
-        self._ended = False
-        self._told: Callable[[int], None] | None = None
+        self._is_over = False
+        self._on_bytes_sent: Callable[[int], None] | None = None
 
-    def when_sent(self, told: Callable[[int], None]) -> None:
-        self._told = told
+    def on_bytes_sent(self, callback: Callable[[int], None]) -> None:
+        self._on_bytes_sent = callback
 
     def send(self, frame: bytes) -> None:
-        if self._ended or self._closing is not None:
+        if self._is_over or self._closing is not None:
             return
-        self._bytes += len(frame)
-        if self._bytes > self._network.queue_bytes_max:
-            self._end("more waits than the link may hold")
+        self._queued_bytes += len(frame)
+        if self._queued_bytes > self._network.queue_bytes_max:
+            self._break("more waits than the link may hold")
             self.other.fail("the other end broke the link")
             return
-        self._waiting.append(frame)
+        self._queue.append(frame)
         self._flush_soon()
 
     def send_last(self, frame: bytes) -> None:
@@ -120,13 +122,13 @@ class _End:
         if self._closing is not None:
             return
         self._closing = reason
-        if not self._ended:
+        if not self._is_over:
             self._flush_soon()
 
     def cut(self) -> None:
         """Lose what this end sends; both ends learn of it by their deadlines."""
-        if not self._cut:
-            self._cut = True
+        if not self._is_cut:
+            self._is_cut = True
             for end in (self, self.other):
                 self._loop.call_later(
                     self._network.deadline_s, end.fail, "nothing was heard in time"
@@ -135,36 +137,36 @@ class _End:
     def fail(self, reason: str) -> None:
         """The link is broken as far as this end can tell."""
         if self._closing is not None:
-            self._ended = True
-        self._end(reason)
+            self._is_over = True
+        self._break(reason)
 
     def _flush_soon(self) -> None:
-        if not self._flushing:
-            self._flushing = True
+        if not self._is_flushing:
+            self._is_flushing = True
             self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
-        self._flushing = False
-        frames = list(self._waiting)
-        self._waiting.clear()
-        sent, self._bytes = self._bytes, 0
-        if sent and self._told is not None:
-            self._told(sent)
+        self._is_flushing = False
+        frames = list(self._queue)
+        self._queue.clear()
+        sent, self._queued_bytes = self._queued_bytes, 0
+        if sent and self._on_bytes_sent is not None:
+            self._on_bytes_sent(sent)
         other = self.other
-        if not self._cut:
-            if frames and not other._ended and other._closing is None:
+        if not self._is_cut:
+            if frames and not other._is_over and other._closing is None:
                 other.events.frames(frames)
             if self._closing is not None:
                 other.fail(self._closing)
         if self._closing is not None:
-            self._ended = True
+            self._is_over = True
 
-    def _end(self, reason: str) -> None:
-        if not self._ended:
-            self._ended = True
-            self._loop.call_soon(self._tell_end, reason)
-            self._waiting.clear()
+    def _break(self, reason: str) -> None:
+        if not self._is_over:
+            self._is_over = True
+            self._loop.call_soon(self._deliver_closed, reason)
+            self._queue.clear()
 
-    def _tell_end(self, reason: str) -> None:
+    def _deliver_closed(self, reason: str) -> None:
         if self._closing is None:
             self.events.closed(reason)

@@ -21,25 +21,26 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 class Process(Struct, frozen=True, array_like=True):
     """A process in a Ray cluster. `node` and `worker` are Ray's ids of its node and of itself.
 
-    `started` counts the kernel's ticks, and `place` names the machine, since it was booted, and the
-    namespaces in which number and ticks are valid. Both are empty where the system does not tell.
+    `started` counts the kernel's ticks, and `pid_namespace` names the machine, since it was booted,
+    and the namespaces in which number and ticks are valid. Both are empty where the system does not
+    tell.
     """
 
     node: str
     worker: str
     pid: int
     started: int
-    place: str
+    pid_namespace: str
 
 
 def this_process(node: str, worker: str) -> Process:
     """The process that asks, of which Ray tells these ids."""
     pid = os.getpid()
-    found = _state_of(pid)
-    return Process(node, worker, pid, found[1] if found is not None else 0, this_place())
+    found = _read_state(pid)
+    return Process(node, worker, pid, found[1] if found is not None else 0, this_pid_namespace())
 
 
-def this_place() -> str:
+def this_pid_namespace() -> str:
     """Where numbers and start times of processes mean the same as here; "" if that is unknown."""
     try:
         boot = _BOOT_ID.read_text().strip()
@@ -49,9 +50,9 @@ def this_place() -> str:
     return f"{boot}/{spaces[0]}/{spaces[1]}"
 
 
-def is_running(pid: int, started: int, place: str) -> bool | None:
+def is_running(pid: int, started: int, pid_namespace: str) -> bool | None:
     """Whether a process runs, or stands still, on the machine of whoever asks; None in doubt."""
-    if not started or not place or place != this_place():
+    if not started or not pid_namespace or pid_namespace != this_pid_namespace():
         return None
     try:
         os.kill(pid, 0)
@@ -59,17 +60,17 @@ def is_running(pid: int, started: int, place: str) -> bool | None:
         return False
     except OSError:
         pass  # it is somebody else's
-    found = _state_of(pid)
+    found = _read_state(pid)
     if found is None:
         return None  # it has ended just now, or is hidden from us
     state, at = found
     if at != started:
         return False
     # Its first thread may have ended before the others.
-    return state not in _ENDED or _threads_of(pid) > 1
+    return state not in _ENDED or _count_threads(pid) > 1
 
 
-def _state_of(pid: int) -> tuple[str, int] | None:
+def _read_state(pid: int) -> tuple[str, int] | None:
     """State and start time of a process, None if they cannot be told."""
     try:
         told = Path(f"/proc/{pid}/stat").read_text()
@@ -79,7 +80,7 @@ def _state_of(pid: int) -> tuple[str, int] | None:
         return None
 
 
-def _threads_of(pid: int) -> int:
+def _count_threads(pid: int) -> int:
     try:
         return sum(1 for _ in Path(f"/proc/{pid}/task").iterdir())
     except OSError:

@@ -24,15 +24,16 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from raykeeper.links.batches import IncomingBatches, OutgoingFrames, Portion
+from raykeeper.links.batches import IncomingBatches, OutgoingBatches, Portion
 from raykeeper.links.contract import (
     RAY_CALLS,
     Acceptor,
     LinkEvents,
     LinkRefused,
     LinkUnreachable,
-    in_short,
+    summarize_error,
 )
+from raykeeper.links.daemon_threads import SharedCall
 from raykeeper.links.hello import (
     LINK_VERSION,
     Fence,
@@ -44,22 +45,21 @@ from raykeeper.links.hello import (
     decode_hello,
     encode_hello,
 )
+from raykeeper.links.idle_timer import IdleTimer
 from raykeeper.links.limits import (
-    FAREWELL_MS,
+    CLOSE_MS,
     GRACE_MS,
-    PARK_MS_MAX,
-    PARK_MS_MIN,
+    KEEPALIVE_MS_MAX,
+    KEEPALIVE_MS_MIN,
     PEER_QUEUE_BYTES_MAX,
     PORTIONS_MAX,
     QUEUE_BYTES_MAX,
 )
-from raykeeper.links.off_loop import SharedCall
-from raykeeper.links.silence import Silence
-from raykeeper.zab.errors import MALFORMED
+from raykeeper.zab.errors import DECODE_ERRORS
 from raykeeper.zab.ids import ServerId
 
 Answer = tuple[int, Portion | None, str | None]
-GONE = "the server does not know this link"
+UNKNOWN_LINK = "the server does not know this link"
 
 
 class RayCallAcceptor:
@@ -80,19 +80,19 @@ class RayCallAcceptor:
         # must not take the other's calls for its own.
         self._next_id = acceptor.incarnation << 32
 
-    async def link_open(self, hello: bytes, park_ms: int) -> tuple[int, bytes]:
+    async def link_open(self, hello: bytes, keepalive_ms: int) -> tuple[int, bytes]:
         """Open a link: its id and the encoded `Welcome`, or 0 and a `Refusal`."""
-        greeting = decode_hello(hello)
-        if greeting is None:
+        dialer_hello = decode_hello(hello)
+        if dialer_hello is None:
             return 0, encode_hello(Refusal(f"not a hello of version {LINK_VERSION}"))
         self._next_id += 1
         link_id = self._next_id
-        park_s = min(max(park_ms, PARK_MS_MIN), PARK_MS_MAX) / 1000
+        park_s = min(max(keepalive_ms, KEEPALIVE_MS_MIN), KEEPALIVE_MS_MAX) / 1000
         link = _AcceptedLink(
-            greeting.incarnation,
-            OutgoingFrames(
+            dialer_hello.incarnation,
+            OutgoingBatches(
                 PEER_QUEUE_BYTES_MAX
-                if greeting.kind is LinkKind.PEER
+                if dialer_hello.kind is LinkKind.PEER
                 else self._client_queue_bytes_max
             ),
             park_s,
@@ -100,9 +100,9 @@ class RayCallAcceptor:
             lambda: self._links.pop(link_id, None),
         )
         try:
-            link.events = self._acceptor.accept(greeting, link)
+            link.events = self._acceptor.accept(dialer_hello, link)
         except LinkRefused as refusal:
-            link.forget()
+            link.release()
             return 0, encode_hello(Refusal(str(refusal)))
         self._links[link_id] = link
         acceptor = self._acceptor
@@ -112,12 +112,16 @@ class RayCallAcceptor:
     async def link_send(self, link_id: int, number: int, *portions: Portion) -> Answer:
         """Take a batch; the answer takes along what waits for the dialer."""
         link = self._links.get(link_id)
-        return (0, None, GONE) if link is None else await link.take_batch(number, list(portions))
+        return (
+            (0, None, UNKNOWN_LINK)
+            if link is None
+            else await link.take_batch(number, list(portions))
+        )
 
     async def link_receive(self, link_id: int) -> Answer:
         """Wait until there is something for the dialer, at most as long as it asked for."""
         link = self._links.get(link_id)
-        return (0, None, GONE) if link is None else await link.wait_batch()
+        return (0, None, UNKNOWN_LINK) if link is None else await link.wait_batch()
 
     async def link_close(self, link_id: int, reason: str) -> None:
         """The dialer closes its end."""
@@ -138,8 +142,8 @@ class _AcceptedLink:
     def __init__(
         self,
         incarnation: int,
-        outgoing: OutgoingFrames,
-        park_s: float,
+        outgoing: OutgoingBatches,
+        keepalive_s: float,
         grace_s: float,
         forgotten: Callable[[], object],
     ) -> None:
@@ -147,108 +151,108 @@ class _AcceptedLink:
         self._loop = asyncio.get_running_loop()
         self._outgoing = outgoing
         self._incoming = IncomingBatches()
-        self._park_s = park_s
-        self._forgotten = forgotten
+        self._keepalive_s = keepalive_s
+        self._on_released = forgotten
         self._end: str | None = None
         self._is_closed = False  # by its owner, who is told nothing more
-        self._parked: asyncio.Future[None] | None = None
-        self._answering = 0
-        self._silence = Silence(self._loop, park_s + grace_s, self._fall_silent)
-        self._silence.start()
+        self._long_poll: asyncio.Future[None] | None = None
+        self._answering_sends = 0
+        self._idle_timer = IdleTimer(self._loop, keepalive_s + grace_s, self._on_idle_timeout)
+        self._idle_timer.restart()
 
     def send(self, frame: bytes) -> None:
         if self._end is not None:
             return
         if not self._outgoing.add(frame):
             self._break("more waits for the dialer than the link may hold")
-        elif not self._answering:
-            self._wake()
+        elif not self._answering_sends:
+            self._wake_long_poll()
 
     def send_last(self, frame: bytes) -> None:
         self.send(frame)  # the call takes it when it returns
 
-    def when_sent(self, told: Callable[[int], None]) -> None:
-        self._outgoing.when_taken(told)
+    def on_bytes_sent(self, callback: Callable[[int], None]) -> None:
+        self._outgoing.on_bytes_taken(callback)
 
     def close(self, reason: str) -> None:
         self._is_closed = True
         if self._end is None:
             self._end = reason
-            self._wake()
+            self._wake_long_poll()
 
     def closed_by_dialer(self, reason: str) -> None:
         """The dialer's farewell. It comes after its last batch was answered."""
         self._break(reason)
-        self.forget()
+        self.release()
 
     async def take_batch(self, number: int, portions: list[Portion]) -> Answer:
-        self._silence.start()
+        self._idle_timer.restart()
         if self._end is not None:
             return self._answer()
-        frames = self._incoming.put(number, portions) if number == self._incoming.next else None
+        frames = self._incoming.put(number, portions) if number == self._incoming.expected else None
         if frames is None:
             self._break(
-                f"batch {number} came in the place of {self._incoming.next}, "
+                f"batch {number} came in the place of {self._incoming.expected}, "
                 "or with a frame that is too large"
             )
         elif frames:
             # What these frames bring about in this turn of the loop, such as the replies to
             # reads, leaves with this answer and need not wake the parked call.
-            self._answering += 1
+            self._answering_sends += 1
             self.events.frames(frames)
             await asyncio.sleep(0)
-            self._answering -= 1
+            self._answering_sends -= 1
         answer = self._answer()
         if self._outgoing:
-            self._wake()
+            self._wake_long_poll()
         return answer
 
     async def wait_batch(self) -> Answer:
-        self._silence.start()
+        self._idle_timer.restart()
         if not self._outgoing and self._end is None:
-            self._wake()  # of two parked calls the older one is of no use any more
-            self._parked = parked = self._loop.create_future()
-            timer = self._loop.call_later(self._park_s, self._unpark, parked)
+            self._wake_long_poll()  # of two parked calls the older one is of no use any more
+            self._long_poll = parked = self._loop.create_future()
+            timer = self._loop.call_later(self._keepalive_s, self._finish_long_poll, parked)
             await parked
             timer.cancel()
         return self._answer()
 
-    def forget(self) -> None:
+    def release(self) -> None:
         """Release everything; a call that is parked returns."""
-        self._silence.end()
+        self._idle_timer.cancel()
         self._outgoing.clear()
-        self._wake()
-        self._forgotten()
+        self._wake_long_poll()
+        self._on_released()
 
     def _answer(self) -> Answer:
         outgoing = self._outgoing
         if not outgoing:
-            return outgoing.next, None, self._end
+            return outgoing.next_number, None, self._end
         number, portions = outgoing.take(1)
         return number, portions[0], None if outgoing else self._end
 
-    def _fall_silent(self) -> None:
+    def _on_idle_timeout(self) -> None:
         self._break("nothing was heard in time")
-        self.forget()
+        self.release()
 
     def _break(self, reason: str) -> None:
         if self._end is None:
             self._end = reason
             self._outgoing.clear()
-            self._loop.call_soon(self._tell_end, reason)
-            self._wake()
+            self._loop.call_soon(self._deliver_closed, reason)
+            self._wake_long_poll()
 
-    def _tell_end(self, reason: str) -> None:
+    def _deliver_closed(self, reason: str) -> None:
         if not self._is_closed:
             self.events.closed(reason)
 
-    def _wake(self) -> None:
-        if self._parked is not None:
-            self._unpark(self._parked)
+    def _wake_long_poll(self) -> None:
+        if self._long_poll is not None:
+            self._finish_long_poll(self._long_poll)
 
-    def _unpark(self, parked: "asyncio.Future[None]") -> None:
-        if self._parked is parked:
-            self._parked = None
+    def _finish_long_poll(self, parked: "asyncio.Future[None]") -> None:
+        if self._long_poll is parked:
+            self._long_poll = None
         if not parked.done():
             parked.set_result(None)
 
@@ -262,7 +266,7 @@ class RayCallDialer:
         self,
         find: Callable[[ServerId], Any],
         hello: Hello,
-        park_ms: int,
+        keepalive_ms: int,
         *,
         fence: Fence | None = None,
         queue_bytes_max: int = QUEUE_BYTES_MAX,
@@ -274,7 +278,7 @@ class RayCallDialer:
             find: Looks up a server's actor handle. It may block, so it runs in a thread; any
                 exception means that the server cannot be reached.
             hello: Who dials.
-            park_ms: How long a receiving call waits at the acceptor, and so how often an idle
+            keepalive_ms: How long a receiving call waits at the acceptor, and so how often an idle
                 link gives a sign of life.
             fence: Of the dialer's owner; answers of fenced incarnations are refused.
             queue_bytes_max: What may wait on a link before it breaks.
@@ -282,7 +286,7 @@ class RayCallDialer:
         """
         self._find = SharedCall(find)
         self._hello = encode_hello(hello)
-        self._park_ms = park_ms
+        self._keepalive_ms = keepalive_ms
         self._fence = fence or Fence()
         self._queue_bytes_max = queue_bytes_max
         self._grace_s = grace_ms / 1000
@@ -307,14 +311,14 @@ class RayCallDialer:
             ) from None
         # Whatever Ray raises means the same here: no link this time.
         except Exception as error:
-            raise LinkUnreachable(f"server {server}: {in_short(error)}") from error
+            raise LinkUnreachable(f"server {server}: {summarize_error(error)}") from error
         try:
             welcome = decode_answer(answer)
-        except MALFORMED as error:
+        except DECODE_ERRORS as error:
             raise LinkRefused(f"server {server} cannot be understood: {error}") from error
         if isinstance(welcome, Refusal):
             raise LinkRefused(f"server {server}: {welcome.reason}")
-        objection = self._fence.objection_to(server, welcome.incarnation)
+        objection = self._fence.refusal_reason(server, welcome.incarnation)
         if welcome.server_id != server:
             objection = f"server {welcome.server_id} answered in the place of {server}"
         if objection:
@@ -325,15 +329,15 @@ class RayCallDialer:
             link_id,
             welcome.incarnation,
             events,
-            OutgoingFrames(self._queue_bytes_max),
-            self._park_ms / 1000,
+            OutgoingBatches(self._queue_bytes_max),
+            self._keepalive_ms / 1000,
             self._grace_s,
         )
 
     async def _open(self, server: ServerId, hello: bytes) -> tuple[Any, tuple[int, bytes]]:
         # A lookup asks Ray's GCS and can take long when that is down.
         handle = await self._find(server)
-        return handle, await handle.link_open.remote(hello, self._park_ms)
+        return handle, await handle.link_open.remote(hello, self._keepalive_ms)
 
 
 class DialedLink:
@@ -347,8 +351,8 @@ class DialedLink:
         link_id: int,
         incarnation: int,
         events: LinkEvents,
-        outgoing: OutgoingFrames,
-        park_s: float,
+        outgoing: OutgoingBatches,
+        keepalive_s: float,
         grace_s: float,
     ) -> None:
         """Begin to receive at once."""
@@ -361,10 +365,12 @@ class DialedLink:
         self._incoming = IncomingBatches()
         self._closing: str | None = None
         self._end: tuple[int, str] | None = None
-        self._sending = False
+        self._is_sending = False
         late = "the server did not answer in time"
-        self._sent = Silence(self._loop, grace_s, lambda: self._break(late))
-        self._received = Silence(self._loop, park_s + grace_s, lambda: self._break(late))
+        self._send_timer = IdleTimer(self._loop, grace_s, lambda: self._break(late))
+        self._receive_timer = IdleTimer(
+            self._loop, keepalive_s + grace_s, lambda: self._break(late)
+        )
         # Nothing is delivered from inside `dial`, and the first call costs nothing here.
         self._loop.call_soon(self._receive)
 
@@ -374,8 +380,8 @@ class DialedLink:
             return
         if not self._outgoing.add(frame):
             self._break("more waits for the server than the link may hold")
-        elif not self._sending:
-            self._sending = True
+        elif not self._is_sending:
+            self._is_sending = True
             self._loop.call_soon(self._send)
 
     def send_last(self, frame: bytes) -> None:
@@ -389,35 +395,35 @@ class DialedLink:
         self._closing = reason
         if self._events is None:
             return
-        self._loop.call_later(FAREWELL_MS / 1000, self._say_farewell)
-        if not self._sending:
-            self._say_farewell()
+        self._loop.call_later(CLOSE_MS / 1000, self._close_remote_end)
+        if not self._is_sending:
+            self._close_remote_end()
 
-    def when_sent(self, told: Callable[[int], None]) -> None:
-        """Have `told` called with the number of bytes that have left, from now on."""
-        self._outgoing.when_taken(told)
+    def on_bytes_sent(self, callback: Callable[[int], None]) -> None:
+        """Have `callback` called with the number of bytes that have left, from now on."""
+        self._outgoing.on_bytes_taken(callback)
 
     def _send(self) -> None:
         if self._events is None or not self._outgoing:
-            self._sending = False
+            self._is_sending = False
             return
         number, portions = self._outgoing.take(PORTIONS_MAX)
-        self._sent.start()
+        self._send_timer.restart()
         self._call("link_send", self._on_sent, self._id, number, *portions)
 
     def _on_sent(self, answer: Answer) -> None:
-        self._sent.pause()
+        self._send_timer.pause()
         self._take(answer)
         if self._outgoing:
             self._send()
             return
-        self._sending = False
+        self._is_sending = False
         if self._closing is not None:
-            self._say_farewell()
+            self._close_remote_end()
 
     def _receive(self) -> None:
         if self._events is not None:
-            self._received.start()
+            self._receive_timer.restart()
             self._call("link_receive", self._on_received, self._id)
 
     def _on_received(self, answer: Answer) -> None:
@@ -429,7 +435,7 @@ class DialedLink:
             if future.cancelled():
                 self._break("the loop is ending")
             elif (error := future.exception()) is not None:
-                self._break(in_short(error))
+                self._break(summarize_error(error))
             elif self._events is not None:
                 answered(future.result())
 
@@ -437,7 +443,7 @@ class DialedLink:
             call = asyncio.ensure_future(getattr(self._handle, method).remote(*args))
         # Ray refuses a call in many ways, a shutdown among them; each one ends this link.
         except Exception as error:
-            self._break(in_short(error))
+            self._break(summarize_error(error))
         else:
             call.add_done_callback(done)
 
@@ -455,10 +461,10 @@ class DialedLink:
         if end is not None:
             self._end = (number, end)
         # The answer that told the end may have overtaken one with frames that come before it.
-        if self._end is not None and self._end[0] <= incoming.next:
+        if self._end is not None and self._end[0] <= incoming.expected:
             self._break(self._end[1])
 
-    def _say_farewell(self) -> None:
+    def _close_remote_end(self) -> None:
         if self._events is not None:
             assert self._closing is not None, "only close says farewell"
             _close_remote(self._handle, self._id, self._closing)
@@ -468,18 +474,18 @@ class DialedLink:
         if self._events is None:
             return
         if self._closing is None:
-            self._loop.call_soon(self._tell_end, self._events, reason)
+            self._loop.call_soon(self._deliver_closed, self._events, reason)
         self._release()
 
-    def _tell_end(self, events: LinkEvents, reason: str) -> None:
+    def _deliver_closed(self, events: LinkEvents, reason: str) -> None:
         if self._closing is None:
             events.closed(reason)
 
     def _release(self) -> None:
         self._events = None
         self._outgoing.clear()
-        self._sent.end()
-        self._received.end()
+        self._send_timer.cancel()
+        self._receive_timer.cancel()
 
 
 def _close_remote(handle: Any, link_id: int, reason: str) -> None:

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-_MODE: Final = "RAY_AUTH_MODE"
+_AUTH_MODE_SETTING: Final = "RAY_AUTH_MODE"
 
 
 class WorkerExit(Struct, frozen=True):
@@ -33,7 +33,7 @@ def last_started_address() -> str | None:
 
     Without Ray's function: None, as if nothing had been started; RAY_ADDRESS names a cluster then.
     """
-    read = _find("ray._private.utils", "read_ray_address")
+    read = _import_attribute("ray._private.utils", "read_ray_address")
     address = read() if read is not None else None
     return address if isinstance(address, str) else None
 
@@ -43,7 +43,7 @@ def forget_started_address(address: str) -> None:
 
     Without Ray's function: the note stays, until the next `ray start` writes another.
     """
-    locate = _find("ray._common.utils", "get_ray_address_file")
+    locate = _import_attribute("ray._common.utils", "get_ray_address_file")
     if locate is not None and last_started_address() == address:
         Path(locate(None)).unlink(missing_ok=True)
 
@@ -59,8 +59,8 @@ def worker_exit(worker: str) -> WorkerExit | None:
     """
     import ray
 
-    state = _find("ray._private.state", "state")
-    record_type = _find("ray.core.generated.gcs_pb2", "WorkerTableData")
+    state = _import_attribute("ray._private.state", "state")
+    record_type = _import_attribute("ray.core.generated.gcs_pb2", "WorkerTableData")
     if state is None or record_type is None:
         raise LookupError(f"Ray {ray.__version__} does not tell how a worker has ended")
     raw = _state_accessor(state).get_worker_info(ray.WorkerID(bytes.fromhex(worker)))
@@ -76,7 +76,7 @@ def current_task() -> object | None:
     Unlike `get_runtime_context().get_task_id()` it is seen by every thread. Without it: None, as
     outside of any task.
     """
-    task: object | None = _find("ray._raylet", "current_task_id")
+    task: object | None = _import_attribute("ray._raylet", "current_task_id")
     return task
 
 
@@ -91,7 +91,7 @@ def raylet_pid() -> int | None:
 
 def session_log_folder() -> Path | None:
     """Where the logs of this Ray session lie; None when that cannot be told."""
-    node = _find("ray._private.worker", "_global_node")  # as Ray Serve does
+    node = _import_attribute("ray._private.worker", "_global_node")  # as Ray Serve does
     locate = getattr(node, "get_logs_dir_path", None)
     if locate is None:
         return None
@@ -101,7 +101,7 @@ def session_log_folder() -> Path | None:
 
 def has_token() -> bool:
     """Whether this user has a token for Ray, of the cluster or not. Ray before 2.52 has none."""
-    loader = _find("ray._raylet", "AuthenticationTokenLoader")
+    loader = _import_attribute("ray._raylet", "AuthenticationTokenLoader")
     if loader is None:
         return False
     try:
@@ -116,13 +116,13 @@ def enable_token() -> None:
     Ray reads that setting when it is loaded, and has it read again as below when it finds a cluster
     by itself. With a Ray that cannot: nothing, and the cluster refuses whoever sends no token.
     """
-    config = _find("ray._raylet", "Config")
-    if config is None or _MODE in os.environ:
+    config = _import_attribute("ray._raylet", "Config")
+    if config is None or _AUTH_MODE_SETTING in os.environ:
         return
-    os.environ[_MODE] = "token"
+    os.environ[_AUTH_MODE_SETTING] = "token"
     config.initialize("")
     if not has_token():
-        del os.environ[_MODE]
+        del os.environ[_AUTH_MODE_SETTING]
         config.initialize("")
 
 
@@ -134,8 +134,8 @@ def is_refused(address: str) -> bool:
 
     With a Ray that cannot tell: False; `ray.init` finds out.
     """
-    client = _find("ray._raylet", "GcsClient")
-    if client is None or _find("ray._raylet", "AuthenticationTokenLoader") is None:
+    client = _import_attribute("ray._raylet", "GcsClient")
+    if client is None or _import_attribute("ray._raylet", "AuthenticationTokenLoader") is None:
         return False
     with _without_lines_of("gcs_client.cc"):
         try:
@@ -172,7 +172,7 @@ def _state_accessor(state: Any) -> Any:
     return state.global_state_accessor
 
 
-def _find(module: str, name: str) -> Any:
+def _import_attribute(module: str, name: str) -> Any:
     """What a private module of Ray's has by that name; None if Ray lacks either."""
     try:
         return getattr(importlib.import_module(module), name, None)

@@ -9,65 +9,65 @@ bounds; after `end` nothing more is taken.
 
 from struct import Struct as Layout
 
-from raykeeper.links.limits import FRAME_BYTES_MAX, WORD_BYTES_MAX
+from raykeeper.links.limits import CLOSE_REASON_BYTES_MAX, FRAME_BYTES_MAX
 
 _HEAD = Layout(">I")
 HEAD_BYTES = _HEAD.size
-SIGN_OF_LIFE = _HEAD.pack(1)
+KEEPALIVE = _HEAD.pack(1)
 
 assert FRAME_BYTES_MAX < 1 << 31, "a length leaves one bit of the head"
 
 
-def framed(frame: bytes) -> bytes:
+def encode_frame(frame: bytes) -> bytes:
     """The bytes that carry a frame."""
     return _HEAD.pack(len(frame) << 1) + frame
 
 
-def head_of(frame: bytes) -> bytes:
+def encode_head(frame: bytes) -> bytes:
     """The bytes that go before a frame."""
     return _HEAD.pack(len(frame) << 1)
 
 
-def farewell(reason: str) -> bytes:
+def close_frame(reason: str) -> bytes:
     """The bytes that end a stream after everything before them."""
-    word = (reason or "closed").encode()[:WORD_BYTES_MAX]
+    word = (reason or "closed").encode()[:CLOSE_REASON_BYTES_MAX]
     return _HEAD.pack(len(word) << 1 | 1) + word
 
 
-class IncomingFrames:
+class FrameDecoder:
     """The frames of one direction of a stream, from pieces of any size."""
 
-    __slots__ = ("_frame_bytes_max", "_have", "_need", "_pieces", "end")
+    __slots__ = ("_buffered_bytes", "_frame_bytes_max", "_needed_bytes", "_pieces", "end")
 
     def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
         self._frame_bytes_max = frame_bytes_max
         self.end: str | None = None
         """Why nothing comes any more: the other end's farewell, or what is wrong with its bytes."""
         self._pieces: list[bytes] = []  # of a frame that is not complete, its head included
-        self._have = 0
-        self._need = 0
+        self._buffered_bytes = 0
+        self._needed_bytes = 0
 
     def feed(self, data: bytes) -> list[bytes]:
         """Take what was read: the frames that are now complete, perhaps none."""
         if self._pieces:
             self._pieces.append(data)
-            self._have += len(data)
-            if self._have < self._need:
+            self._buffered_bytes += len(data)
+            if self._buffered_bytes < self._needed_bytes:
                 return []
             data = b"".join(self._pieces)
             self._pieces.clear()
         ready: list[bytes] = []
         start, there = 0, len(data)
-        self._need = HEAD_BYTES
+        self._needed_bytes = HEAD_BYTES
         while start + HEAD_BYTES <= there and self.end is None:
             head: int = _HEAD.unpack_from(data, start)[0]
             size, is_word = head >> 1, head & 1
-            if size > (WORD_BYTES_MAX if is_word else self._frame_bytes_max):
+            if size > (CLOSE_REASON_BYTES_MAX if is_word else self._frame_bytes_max):
                 self.end = f"a {'word' if is_word else 'frame'} of {size} bytes was announced"
                 return ready
             body = start + HEAD_BYTES
             if body + size > there:
-                self._need = HEAD_BYTES + size
+                self._needed_bytes = HEAD_BYTES + size
                 break
             start = body + size
             if not is_word:
@@ -76,5 +76,5 @@ class IncomingFrames:
                 self.end = data[body:start].decode(errors="replace")
         if start < there and self.end is None:
             self._pieces.append(data[start:])
-            self._have = there - start
+            self._buffered_bytes = there - start
         return ready

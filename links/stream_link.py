@@ -6,9 +6,9 @@ process has died; what a cut network keeps from both ends is noticed by silence,
 gives a sign of life twice as often as is expected of it.
 
 All of it happens on one loop, with one exception. A thread that waits for an answer may borrow the
-link and use the socket itself, which saves the loop's two hops from thread to thread (`share`,
-`borrow`). While it is lent, and for moments after, the loop does not listen to the socket; what
-comes then waits `LENT_S` at most.
+link and use the socket itself, which saves the loop's two hops from thread to thread
+(`enable_thread_io`, `acquire_io`). While it is lent, and for moments after, the loop does not
+listen to the socket; what comes then waits `IO_IDLE_S` at most.
 """
 
 import asyncio
@@ -20,17 +20,17 @@ from contextlib import AbstractContextManager
 from typing import Final
 
 from raykeeper.links.contract import STREAM, LinkEvents
+from raykeeper.links.idle_timer import IdleTimer
 from raykeeper.links.limits import (
-    FAREWELL_MS,
+    CLOSE_MS,
     FRAME_BYTES_MAX,
-    LENT_S,
+    IO_IDLE_S,
     READS_MAX,
     WRITE_BYTES,
     WRITES_MAX,
 )
-from raykeeper.links.silence import Silence
-from raykeeper.links.stream_frames import SIGN_OF_LIFE, IncomingFrames, farewell, head_of
-from raykeeper.links.stream_sockets import StreamSocket
+from raykeeper.links.stream_frames import KEEPALIVE, FrameDecoder, close_frame, encode_head
+from raykeeper.links.stream_socket import StreamSocket
 
 _NOTHING: Final = memoryview(b"")
 
@@ -46,7 +46,7 @@ class StreamLink:
         stream: StreamSocket,
         incarnation: int,
         queue_bytes_max: int,
-        park_s: float,
+        keepalive_s: float,
         grace_s: float,
         frame_bytes_max: int = FRAME_BYTES_MAX,
     ) -> None:
@@ -56,62 +56,62 @@ class StreamLink:
             stream: The socket.
             incarnation: Of the other end.
             queue_bytes_max: What may wait here before the link breaks.
-            park_s: Within this time each end gives a sign of life.
+            keepalive_s: Within this time each end gives a sign of life.
             grace_s: How much later than that it may come.
             frame_bytes_max: How large a frame the other end may announce.
         """
         self.incarnation = incarnation
         self._loop = asyncio.get_running_loop()
         self._stream = stream
-        self._incoming = IncomingFrames(frame_bytes_max)
+        self._incoming = FrameDecoder(frame_bytes_max)
         self._queue_bytes_max = queue_bytes_max
-        self._waiting: deque[bytes] = deque()
-        self._waiting_bytes = 0  # of the frames that have not left whole
-        self._leaving = _NOTHING  # the rest of a group of frames, which leaves in part
-        self._leaving_bytes = 0  # of the frames of that group
-        self._told: Callable[[int], None] | None = None
+        self._queue: deque[bytes] = deque()
+        self._queued_bytes = 0  # of the frames that have not left whole
+        self._partial_write = _NOTHING  # the rest of a group of frames, which leaves in part
+        self._partial_frame_bytes = 0  # of the frames of that group
+        self._on_bytes_sent: Callable[[int], None] | None = None
         self._is_begun = False
         self._is_flushing = False
         self._is_blocked = False
-        self._was_heard = False
+        self._has_written = False
         self._closing: str | None = None
-        self._has_said_farewell = False
+        self._is_close_frame_sent = False
         self._is_over = False
-        self._sign_s = park_s / 2
-        self._span_s = park_s + grace_s
-        self._silence: Silence | None = None
-        self._sign: asyncio.TimerHandle | None = None
+        self._keepalive_pause_s = keepalive_s / 2
+        self._idle_timeout_s = keepalive_s + grace_s
+        self._idle_timer: IdleTimer | None = None
+        self._keepalive_timer: asyncio.TimerHandle | None = None
         self._lock: AbstractContextManager[object] = threading.RLock()
         self._poll: select.poll | None = None
-        self._is_lent = False
-        self._was_lent = False  # since the loop last looked
-        self._is_deaf = False  # the loop does not listen
-        self._looks_again = False  # whether a timer runs for that
+        self._is_io_acquired = False
+        self._was_io_acquired = False  # since the loop last looked
+        self._is_reading_paused = False  # the loop does not listen
+        self._is_resume_scheduled = False  # whether a timer runs for that
         self.released: asyncio.Future[None] = self._loop.create_future()
-        """Done when the loop let go of the socket; at the latest `FAREWELL_MS` after `close`."""
+        """Done when the loop let go of the socket; at the latest `CLOSE_MS` after `close`."""
 
     def begin(self) -> None:
         """Carry frames from now on, in both directions."""
         self._is_begun = True
-        self._silence = Silence(self._loop, self._span_s, self._fall_silent)
-        self._silence.start()
-        self._sign = self._loop.call_later(self._sign_s, self._give_sign)
+        self._idle_timer = IdleTimer(self._loop, self._idle_timeout_s, self._on_idle_timeout)
+        self._idle_timer.restart()
+        self._keepalive_timer = self._loop.call_later(self._keepalive_pause_s, self._send_keepalive)
         self._loop.add_reader(self._stream.fileno(), self._read)
         self._flush_soon()
 
     def send(self, frame: bytes) -> None:
         """Queue a frame; it leaves at the end of this turn of the loop."""
-        if self._has_queued(frame):
+        if self._enqueue(frame):
             self._flush_soon()
 
     def send_last(self, frame: bytes) -> None:
         """Send a frame, the last of this turn of the loop, and all that waits before it."""
-        if self._has_queued(frame) and self._is_begun:
+        if self._enqueue(frame) and self._is_begun:
             self._flush()
 
-    def when_sent(self, told: Callable[[int], None]) -> None:
-        """Have `told` called with the number of bytes that have left, from now on."""
-        self._told = told
+    def on_bytes_sent(self, callback: Callable[[int], None]) -> None:
+        """Have `callback` called with the number of bytes that have left, from now on."""
+        self._on_bytes_sent = callback
 
     def close(self, reason: str) -> None:
         """End the link after what was sent before. Closing again does nothing."""
@@ -120,81 +120,81 @@ class StreamLink:
         self._closing = reason
         if self._is_over:
             return
-        self._loop.call_later(FAREWELL_MS / 1000, self._release)
+        self._loop.call_later(CLOSE_MS / 1000, self._release)
         self._flush_soon()
 
-    def share(self, lock: AbstractContextManager[object]) -> None:
+    def enable_thread_io(self, lock: AbstractContextManager[object]) -> None:
         """Let threads that hold `lock`, which must be reentrant, borrow the link."""
         self._lock = lock
         self._poll = select.poll()
         self._poll.register(self._stream.fileno(), select.POLLIN)
 
-    def borrow(self) -> bool:
+    def acquire_io(self) -> bool:
         """Lend the link to this thread, which holds the lock; False if there is nothing to lend."""
         if self._is_over or self._closing is not None or self._poll is None:
             return False
-        self._is_lent = self._was_lent = True
+        self._is_io_acquired = self._was_io_acquired = True
         return True
 
-    def give_back(self, *, at_once: bool) -> None:
+    def release_io(self, *, at_once: bool) -> None:
         """The thread that borrowed the link, and holds the lock, needs it no more.
 
         With `at_once` the loop listens as soon as it can, else after a moment.
         """
-        self._is_lent = False
+        self._is_io_acquired = False
         if self._is_over:
             self._stream.close()
         elif at_once:
-            self.listen_soon()
+            self.resume_reading_threadsafe()
 
-    def send_here(self, frame: bytes) -> None:
+    def send_from_thread(self, frame: bytes) -> None:
         """Send from the thread that holds the lock; what cannot leave at once is the loop's."""
         if self._is_over or self._closing is not None:
             return
-        self._waiting.append(frame)
-        self._waiting_bytes += len(frame)
-        if self._is_blocked or not self._try_here(self._write_some) or self._has_rest():
+        self._queue.append(frame)
+        self._queued_bytes += len(frame)
+        if self._is_blocked or not self._try_in_thread(self._write_some) or self._has_unsent():
             self._loop.call_soon_threadsafe(self._flush)
 
-    def wait_here(self, timeout_s: float) -> None:
+    def wait_readable(self, timeout_s: float) -> None:
         """Wait until there is something to read, without the lock."""
         assert self._poll is not None, "not shared"
         self._poll.poll(timeout_s * 1000)
 
-    def read_here(self) -> None:
+    def read_in_thread(self) -> None:
         """Read what is there, in the thread that borrowed the link and holds the lock."""
         if self._is_over:
             return
         ready: list[bytes] = []
-        if self._try_here(lambda: ready.extend(self._read_frames())):
-            self._take(ready)
+        if self._try_in_thread(lambda: ready.extend(self._read_frames())):
+            self._deliver_frames(ready)
         if self._incoming.end is not None:
             self._loop.call_soon_threadsafe(self.fail, self._incoming.end)
 
-    def listen_soon(self) -> None:
+    def resume_reading_threadsafe(self) -> None:
         """Have the loop listen, from the thread that holds the lock."""
-        if self._is_deaf and not self._is_lent:
-            self._loop.call_soon_threadsafe(self.listen)
+        if self._is_reading_paused and not self._is_io_acquired:
+            self._loop.call_soon_threadsafe(self.resume_reading)
 
-    def listen(self) -> None:
+    def resume_reading(self) -> None:
         """Have the loop listen again, unless the link is lent; on the loop."""
         with self._lock:
-            if self._is_deaf and not self._is_lent and not self._is_over:
-                self._is_deaf = False
+            if self._is_reading_paused and not self._is_io_acquired and not self._is_over:
+                self._is_reading_paused = False
                 self._loop.add_reader(self._stream.fileno(), self._read)
 
-    def _has_queued(self, frame: bytes) -> bool:
+    def _enqueue(self, frame: bytes) -> bool:
         if self._is_over or self._closing is not None:
             return False
         size = len(frame)
-        if size > FRAME_BYTES_MAX or self._waiting_bytes + size > self._queue_bytes_max:
+        if size > FRAME_BYTES_MAX or self._queued_bytes + size > self._queue_bytes_max:
             self.fail("more waits for the other end than the link may hold")
             return False
-        self._waiting.append(frame)
-        self._waiting_bytes += size
+        self._queue.append(frame)
+        self._queued_bytes += size
         return True
 
-    def _try_here(self, use: Callable[[], object]) -> bool:
+    def _try_in_thread(self, use: Callable[[], object]) -> bool:
         try:
             use()
         except OSError as error:
@@ -202,14 +202,14 @@ class StreamLink:
             return False
         return True
 
-    def _listen_later(self) -> None:
+    def _resume_when_idle(self) -> None:
         with self._lock:
-            if self._is_lent or self._was_lent:
-                self._was_lent = self._is_lent
-                self._loop.call_later(LENT_S, self._listen_later)
+            if self._is_io_acquired or self._was_io_acquired:
+                self._was_io_acquired = self._is_io_acquired
+                self._loop.call_later(IO_IDLE_S, self._resume_when_idle)
                 return
-            self._looks_again = False
-        self.listen()
+            self._is_resume_scheduled = False
+        self.resume_reading()
 
     def _flush_soon(self) -> None:
         if self._is_begun and not self._is_flushing:
@@ -226,45 +226,45 @@ class StreamLink:
             except OSError as error:
                 self.fail(f"the stream broke: {error}")
                 return
-            if self._leaving:
+            if self._partial_write:
                 self._is_blocked = True
                 self._loop.add_writer(self._stream.fileno(), self._unblock)
-            elif self._has_rest():
+            elif self._has_unsent():
                 self._flush_soon()
 
     def _write_some(self) -> None:
-        """Hand over what is taken, up to `WRITES_MAX` groups; `_leaving` is the rest of one."""
+        """Hand over up to `WRITES_MAX` groups of what is taken; `_partial_write` is a rest."""
         for _ in range(WRITES_MAX):
-            self._leaving = self._leaving or self._next_group()
-            if not self._leaving:
+            self._partial_write = self._partial_write or self._next_group()
+            if not self._partial_write:
                 return
-            self._was_heard = True
-            self._leaving = self._leaving[self._stream.send(self._leaving) :]
-            if self._leaving:
+            self._has_written = True
+            self._partial_write = self._partial_write[self._stream.send(self._partial_write) :]
+            if self._partial_write:
                 return
-            left, self._leaving_bytes = self._leaving_bytes, 0
-            self._waiting_bytes -= left
-            if left and self._told is not None:
-                self._told(left)
+            left, self._partial_frame_bytes = self._partial_frame_bytes, 0
+            self._queued_bytes -= left
+            if left and self._on_bytes_sent is not None:
+                self._on_bytes_sent(left)
 
-    def _has_rest(self) -> bool:
-        is_to_say_farewell = self._closing is not None and not self._has_said_farewell
-        return bool(self._leaving or self._waiting) or is_to_say_farewell
+    def _has_unsent(self) -> bool:
+        is_to_say_farewell = self._closing is not None and not self._is_close_frame_sent
+        return bool(self._partial_write or self._queue) or is_to_say_farewell
 
     def _next_group(self) -> memoryview:
-        waiting, size = self._waiting, 0
+        waiting, size = self._queue, 0
         group: list[bytes] = []
-        if not waiting and self._closing is not None and not self._has_said_farewell:
+        if not waiting and self._closing is not None and not self._is_close_frame_sent:
             # The socket stays until the other end lets go of it: to close it while something was
             # not read would take from the other end what it has not read yet.
-            self._has_said_farewell = True
-            self._stop_signs()
-            return memoryview(farewell(self._closing))
+            self._is_close_frame_sent = True
+            self._stop_timers()
+            return memoryview(close_frame(self._closing))
         while waiting and size < WRITE_BYTES:
             frame = waiting.popleft()
-            group += (head_of(frame), frame)
+            group += (encode_head(frame), frame)
             size += len(frame)
-        self._leaving_bytes = size
+        self._partial_frame_bytes = size
         return memoryview(b"".join(group))
 
     def _unblock(self) -> None:
@@ -277,25 +277,25 @@ class StreamLink:
         with self._lock:
             if self._is_over:
                 return
-            if self._is_lent:
-                self._is_deaf = True
+            if self._is_io_acquired:
+                self._is_reading_paused = True
                 self._loop.remove_reader(self._stream.fileno())
-                if not self._looks_again:
-                    self._looks_again = True
-                    self._loop.call_later(LENT_S, self._listen_later)
+                if not self._is_resume_scheduled:
+                    self._is_resume_scheduled = True
+                    self._loop.call_later(IO_IDLE_S, self._resume_when_idle)
                 return
             try:
                 ready = self._read_frames()
             except OSError as error:
                 self.fail(f"the stream broke: {error}")
                 return
-            self._take(ready)
+            self._deliver_frames(ready)
             if self._incoming.end is not None:
                 self.fail(self._incoming.end)
 
-    def _take(self, ready: list[bytes]) -> None:
-        if self._silence is not None:
-            self._silence.start()
+    def _deliver_frames(self, ready: list[bytes]) -> None:
+        if self._idle_timer is not None:
+            self._idle_timer.restart()
         if ready and self._closing is None:
             self.events.frames(ready)
 
@@ -314,21 +314,21 @@ class StreamLink:
                 break
         return ready
 
-    def _give_sign(self) -> None:
-        self._sign = self._loop.call_later(self._sign_s, self._give_sign)
+    def _send_keepalive(self) -> None:
+        self._keepalive_timer = self._loop.call_later(self._keepalive_pause_s, self._send_keepalive)
         with self._lock:
-            was_heard, self._was_heard = self._was_heard, False
-            if not was_heard and not self._leaving:
-                self._leaving = memoryview(SIGN_OF_LIFE)
+            was_heard, self._has_written = self._has_written, False
+            if not was_heard and not self._partial_write:
+                self._partial_write = memoryview(KEEPALIVE)
                 self._flush_soon()
 
-    def _stop_signs(self) -> None:
-        if self._silence is not None:
-            self._silence.end()
-        if self._sign is not None:
-            self._sign.cancel()
+    def _stop_timers(self) -> None:
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+        if self._keepalive_timer is not None:
+            self._keepalive_timer.cancel()
 
-    def _fall_silent(self) -> None:
+    def _on_idle_timeout(self) -> None:
         self.fail("nothing was heard in time")
 
     def fail(self, reason: str) -> None:
@@ -337,10 +337,10 @@ class StreamLink:
             if self._is_over:
                 return
             if self._closing is None:
-                self._loop.call_soon(self._tell_end, reason)
+                self._loop.call_soon(self._deliver_closed, reason)
             self._release()
 
-    def _tell_end(self, reason: str) -> None:
+    def _deliver_closed(self, reason: str) -> None:
         if self._closing is None:  # else its owner has closed it in the same turn
             self.events.closed(reason)
 
@@ -352,14 +352,14 @@ class StreamLink:
         if self._is_over:
             return
         self._is_over = True
-        self._stop_signs()
-        self._waiting.clear()
-        self._leaving = _NOTHING
+        self._stop_timers()
+        self._queue.clear()
+        self._partial_write = _NOTHING
         if self._is_begun:
             self._loop.remove_reader(self._stream.fileno())
             self._loop.remove_writer(self._stream.fileno())
-        if self._is_lent:
-            self._stream.shut()  # wakes whoever waits for it, and closes it
+        if self._is_io_acquired:
+            self._stream.shutdown()  # wakes whoever waits for it, and closes it
         else:
             self._stream.close()
         self.released.set_result(None)

@@ -1,6 +1,6 @@
 """One client's link to a server, and what waits on it.
 
-ZooKeeper: `ServerCnxn`. What happens on it is in `connections.py`.
+ZooKeeper: `ServerCnxn`. What happens on it is in `client_requests.py`.
 """
 
 from collections import deque
@@ -8,11 +8,11 @@ from collections import deque
 from msgspec import Struct
 
 from raykeeper.zab.ids import ZERO, Millis, Zxid
-from raykeeper.znodes.pages import Lengthy
-from raykeeper.znodes.replies import Item, ReadFailed, Written
+from raykeeper.znodes.pages import PagedReply
+from raykeeper.znodes.replies import ErrorReply, Item, WriteReply
 from raykeeper.znodes.requests import (
+    AuxRead,
     Connect,
-    Inquiry,
     Read,
     SessionId,
     SetWatches,
@@ -26,27 +26,27 @@ from raykeeper.znodes.sessions import Session
 class PendingSync:
     """A sync, or a linearizable read, that waits for a confirmed read point (rule Z4)."""
 
-    __slots__ = ("connection", "point", "request", "xid")
+    __slots__ = ("connection", "read_index", "request", "xid")
 
     def __init__(self, request: Sync | Read, connection: "Connection") -> None:
         self.xid = request.xid
         self.request = request
         self.connection = connection
-        self.point: Zxid | None = None
+        self.read_index: Zxid | None = None
 
 
-class Denied(Struct, frozen=True):
-    """What a read-only client may not ask, in its place in the order: `item` is the refusal."""
+class RejectedRequest(Struct, frozen=True):
+    """What a read-only client may not ask, in its place in the order: `reply` is the refusal."""
 
-    item: Written | ReadFailed
+    reply: WriteReply | ErrorReply
 
 
-Local = Read | Inquiry | WatchRequest | Denied
+LocalRequest = Read | AuxRead | WatchRequest | RejectedRequest
 """What a server answers by itself."""
-Waiting = Write | PendingSync | Local
+QueuedRequest = Write | PendingSync | LocalRequest
 
 
-class Held(Struct):
+class QueuedFrame(Struct):
     """A frame that waits until the client has taken what came before."""
 
     zxid: Zxid
@@ -55,34 +55,34 @@ class Held(Struct):
 
 
 class Connection:
-    """One client's link; it has a session once the SessionOpened transaction was applied.
+    """One client's link; it has a session once the CreateSessionTxn transaction was applied.
 
-    Or a local one, see read_only.py.
+    Or a local one, see read_only_mode.py.
     """
 
     __slots__ = (
-        "beat",
-        "bytes",
-        "confirmed",
+        "confirmed_heartbeat",
         "connect",
-        "forwarded",
+        "frame_bytes",
+        "frame_items",
+        "heartbeat_seq",
         "host",
         "is_dirty",
         "is_full",
         "is_holding",
         "is_ready",
         "is_touched",
-        "items",
-        "local",
+        "last_forwarded",
+        "local_session",
         "number",
-        "owner",
-        "queue",
+        "owner_zxid",
+        "partial_set_watches",
+        "queued_bytes",
+        "queued_frames",
+        "queued_items",
+        "requests",
         "session_id",
-        "setting",
-        "unsent",
-        "waiting",
-        "waiting_bytes",
-        "waiting_items",
+        "unsent_bytes",
     )
 
     def __init__(self, number: int, connect: Connect, host: str = "") -> None:
@@ -90,22 +90,24 @@ class Connection:
         self.connect = connect
         self.host = host
         self.session_id = SessionId(0)
-        self.local: Session | None = None  # of a client that is served read-only
-        self.owner = ZERO
-        self.beat = 0
-        self.confirmed = 0
+        self.local_session: Session | None = None  # of a client that is served read-only
+        self.owner_zxid = ZERO
+        self.heartbeat_seq = 0
+        self.confirmed_heartbeat = 0
         self.is_touched = False
         self.is_dirty = False
-        self.forwarded = 0  # the newest write that went to the leader
+        self.last_forwarded = 0  # the newest write that went to the leader
         self.is_holding = False  # writes wait for a sync, or for a read, that came before them
-        self.queue: deque[tuple[Waiting, Millis]] = deque()  # with the time of arrival
-        self.items: list[Item] = []
-        self.bytes = 0
-        self.setting: list[SetWatches] = []  # of which more are to come
-        # Of `Outgoing`: what has not left, and what is behind that.
-        self.unsent = 0
+        self.requests: deque[tuple[QueuedRequest, Millis]] = deque()  # with the time of arrival
+        self.frame_items: list[Item] = []
+        self.frame_bytes = 0
+        self.partial_set_watches: list[SetWatches] = []  # of which more are to come
+        # Of `ClientSendQueues`: what has not left, and what is behind that.
+        self.unsent_bytes = 0
         self.is_full = False
         self.is_ready = False
-        self.waiting: deque[Held | Lengthy] | None = None  # an empty one is larger than the rest
-        self.waiting_items = 0
-        self.waiting_bytes = 0
+        self.queued_frames: deque[QueuedFrame | PagedReply] | None = (
+            None  # an empty one is larger than the rest
+        )
+        self.queued_items = 0
+        self.queued_bytes = 0

@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from raykeeper.server.peer_messages import PeerMessage
-from raykeeper.zab.effects import BreakLink, DiskEffect, Note
+from raykeeper.zab.effects import BreakLink, DiskEffect, TraceEvent
 from raykeeper.zab.ids import ServerId, Zxid
 from raykeeper.znodes.expiry import SessionReport
 
@@ -72,12 +72,12 @@ class PublishSnapshot(Struct, frozen=True):
 class Restart(Struct, frozen=True):
     """End this process once the disk has worked off its effects; the next one begins from the disk.
 
-    `forget` is for a tree that differs from those of a quorum: the disk counts as damaged, so the
-    next process begins without it, as one that lost its promises (rules D3 and D4).
+    `wipe_disk` is for a tree that differs from those of a quorum: the disk counts as damaged, so
+    the next process begins without it, as one that lost its promises (rules D3 and D4).
     """
 
     reason: str
-    forget: bool
+    wipe_disk: bool
 
 
 SnapshotEffect = SnapshotBegin | SnapshotWrite | SnapshotFinish | SnapshotAbort
@@ -91,5 +91,5 @@ Effect = (
     | TrackSessions
     | SnapshotEffect
     | Restart
-    | Note
+    | TraceEvent
 )

@@ -5,9 +5,9 @@ from typing import Final
 from msgspec import Struct
 
 from raykeeper.server.peer_messages import PeerMessage
-from raykeeper.zab.effects import Run
+from raykeeper.zab.effects import LogRun
 from raykeeper.zab.ids import Epoch, ServerId, Zxid
-from raykeeper.znodes.expiry import Verdict
+from raykeeper.znodes.expiry import ExpiryProposal
 
 
 class LinkUp(Struct, frozen=True):
@@ -40,13 +40,13 @@ class ClientFrameArrived(Struct, frozen=True):
     host: str = ""
 
 
-class ClientGone(Struct, frozen=True):
+class ClientDisconnected(Struct, frozen=True):
     """The client's link is closed; its session lives on."""
 
     connection: int
 
 
-class ProcessGone(Struct, frozen=True):
+class ClientProcessDied(Struct, frozen=True):
     """The process at the other end of `connection` is dead beyond doubt; so is its link by now.
 
     It can be told late, again, or of a connection that was refused: what counts is whether the
@@ -56,17 +56,17 @@ class ProcessGone(Struct, frozen=True):
     connection: int
 
 
-class ClientSent(Struct, frozen=True):
+class ClientBytesSent(Struct, frozen=True):
     """So many bytes of what was sent to a client have left since this was last told.
 
-    The shell may wait until it is worth a step, but not for more than `SENT_BYTES`.
+    The shell may wait until it is worth a step, but not for more than `SENT_REPORT_BYTES`.
     """
 
     connection: int
     bytes: int
 
 
-SENT_BYTES: Final = 1 << 20
+SENT_REPORT_BYTES: Final = 1 << 20
 
 
 class LogSynced(Struct, frozen=True):
@@ -99,7 +99,7 @@ class LogRead(Struct, frozen=True):
 
     learner: ServerId
     after: Zxid
-    runs: list[Run]
+    runs: list[LogRun]
 
 
 class SnapshotCredited(Struct, frozen=True):
@@ -126,19 +126,19 @@ class SnapshotPublished(Struct, frozen=True):
     zxid: Zxid
 
 
-class RoomChanged(Struct, frozen=True):
+class DiskSpaceChanged(Struct, frozen=True):
     """The disk has no room for another segment of the log, or has it again (rule D6).
 
-    What was accepted so far still fits. Also the completion of CheckRoom.
+    What was accepted so far still fits. Also the completion of CheckDiskSpace.
     """
 
-    has_room: bool
+    has_disk_space: bool
 
 
 class SessionsOverdue(Struct, frozen=True):
     """Verdicts of the session tracker."""
 
-    verdicts: list[Verdict]
+    proposals: list[ExpiryProposal]
 
 
 class TrackerLost(Struct, frozen=True):
@@ -150,9 +150,9 @@ Event = (
     | LinkDown
     | PeerFrame
     | ClientFrameArrived
-    | ClientGone
-    | ProcessGone
-    | ClientSent
+    | ClientDisconnected
+    | ClientProcessDied
+    | ClientBytesSent
     | LogSynced
     | EpochsSaved
     | LogTruncated
@@ -162,7 +162,7 @@ Event = (
     | SnapshotWritten
     | SnapshotFailed
     | SnapshotPublished
-    | RoomChanged
+    | DiskSpaceChanged
     | SessionsOverdue
     | TrackerLost
 )
@@ -173,5 +173,5 @@ DiskEvent = (
     | SnapshotInstalled
     | LogRead
     | SnapshotPublished
-    | RoomChanged
+    | DiskSpaceChanged
 )

@@ -15,7 +15,7 @@ class ForwardedWrite(Struct, frozen=True, array_like=True, gc=False):
     """A client's write on its way to the leader; its operation stays the client's bytes."""
 
     session_id: SessionId
-    owner: Zxid
+    owner_zxid: Zxid
     write: Write
 
 
@@ -37,24 +37,24 @@ class WriteGap(Struct, frozen=True, array_like=True, tag=32):
     """From the leader: a write skipped a number, so its connection cannot go on."""
 
     session_id: SessionId
-    owner: Zxid
+    owner_zxid: Zxid
 
 
-class Touch(Struct, frozen=True, array_like=True):
+class OwnedSession(Struct, frozen=True, array_like=True):
     """A session was heard."""
 
     session_id: SessionId
-    owner: Zxid
+    owner_zxid: Zxid
 
 
-class Touches(Struct, frozen=True, array_like=True, tag=33):
+class TouchSessions(Struct, frozen=True, array_like=True, tag=33):
     """To the leader: the sessions heard since batch `number` - 1."""
 
     number: int
-    touches: list[Touch]
+    sessions: list[OwnedSession]
 
 
-class TouchesConfirmed(Struct, frozen=True, array_like=True, tag=34):
+class TouchSessionsReply(Struct, frozen=True, array_like=True, tag=34):
     """From the leader: the sessions of batch `number` live at least a timeout from its arrival.
 
     Not so those in `rejected`, which have ended, are about to, or have moved elsewhere.
@@ -64,68 +64,73 @@ class TouchesConfirmed(Struct, frozen=True, array_like=True, tag=34):
     rejected: list[SessionId]
 
 
-class ReadPointRequest(Struct, frozen=True, array_like=True, tag=35):
+class ReadIndexRequest(Struct, frozen=True, array_like=True, tag=35):
     """To the leader: tell a commit point and confirm that you lead (rule Z4)."""
 
     token: int
 
 
-class ReadPointReply(Struct, frozen=True, array_like=True, tag=36):
+class ReadIndexReply(Struct, frozen=True, array_like=True, tag=36):
     """From the leader, after the commits up to `zxid`."""
 
     token: int
     zxid: Zxid
 
 
-class DigestAsk(Struct, frozen=True, array_like=True, tag=37, gc=False):
+class DigestRequest(Struct, frozen=True, array_like=True, tag=37, gc=False):
     """From the leader, after the commits up to `zxid`: its digest there; what is yours?"""
 
     zxid: WireZxid
     digest: int
 
 
-class DigestTold(Struct, frozen=True, array_like=True, tag=38, gc=False):
+class DigestReply(Struct, frozen=True, array_like=True, tag=38, gc=False):
     """To the leader: the sender's digest at `zxid`."""
 
     zxid: WireZxid
     digest: int
 
 
-class Diverged(Struct, frozen=True, array_like=True, tag=39, gc=False):
+class DigestMismatch(Struct, frozen=True, array_like=True, tag=39, gc=False):
     """From the leader: at `zxid` a quorum agrees on another digest than the receiver's."""
 
     zxid: WireZxid
 
 
-class ProcessesGone(Struct, frozen=True, array_like=True, tag=40):
+class EndDeadSessions(Struct, frozen=True, array_like=True, tag=40):
     """To the leader: the processes that have these sessions are dead; so far it is their last one.
 
     A session that has another owner number by then is somebody else's, and lives on.
     """
 
-    sessions: list[Touch]
+    sessions: list[OwnedSession]
 
 
-ForwardMessage = (
+ServerMessage = (
     ForwardWrites
     | ForwardConnect
     | WriteGap
-    | Touches
-    | TouchesConfirmed
-    | ReadPointRequest
-    | ReadPointReply
-    | DigestAsk
-    | DigestTold
-    | Diverged
-    | ProcessesGone
+    | TouchSessions
+    | TouchSessionsReply
+    | ReadIndexRequest
+    | ReadIndexReply
+    | DigestRequest
+    | DigestReply
+    | DigestMismatch
+    | EndDeadSessions
 )
-LeaderAnswer = WriteGap | TouchesConfirmed | ReadPointReply | DigestAsk | Diverged
+LeaderReply = WriteGap | TouchSessionsReply | ReadIndexReply | DigestRequest | DigestMismatch
 """Those of them that only a leader sends."""
-LeaderQuestion = (
-    ForwardWrites | ForwardConnect | Touches | ReadPointRequest | DigestTold | ProcessesGone
+LeaderRequest = (
+    ForwardWrites
+    | ForwardConnect
+    | TouchSessions
+    | ReadIndexRequest
+    | DigestReply
+    | EndDeadSessions
 )
 """Those that only a leader is sent."""
-PeerMessage = ZabMessage | ForwardMessage
+PeerMessage = ZabMessage | ServerMessage
 
 encode_peer_frame = msgspec.msgpack.Encoder().encode
 """Encode a `list[PeerMessage]`."""

@@ -4,35 +4,38 @@ A line for each would be slower yet. ZooKeeper: `RequestPathMetricsCollector`, a
 `ServerStats.updateLatency`.
 """
 
-from raykeeper.server import server_notes as notes
-from raykeeper.server.server_context import ServerContext
-from raykeeper.zab.effects import Note
+from raykeeper.server import server_trace_events
+from raykeeper.server.context import ServerContext
+from raykeeper.zab.effects import TraceEvent
 from raykeeper.zab.ids import Millis
 from raykeeper.znodes.requests import SessionId
 
 
 class SlowRequests:
-    """The slow ones of the step under way. `role_since`: when the server's role changed last."""
+    """The slow ones of the step under way.
+
+    `role_changed_at`: when the server's role changed last.
+    """
 
     def __init__(self, context: ServerContext) -> None:
-        self.role_since = Millis(0)
+        self.role_changed_at = Millis(0)
         self._context = context
         self._count = 0
         self._slowest: tuple[SessionId, str, int, str, int] | None = None
 
-    def answered(self, session_id: SessionId, kind: str, number: int, arrived: Millis) -> None:
+    def observe(self, session_id: SessionId, kind: str, number: int, arrived: Millis) -> None:
         """A request that arrived then is answered now."""
         took = self._context.now.mono - arrived
         if took > self._context.options.slow_request_ms:
             self._count += 1
             if self._slowest is None or took > self._slowest[-1]:
-                stage = "agreement" if arrived >= self.role_since else "election"
+                stage = "agreement" if arrived >= self.role_changed_at else "election"
                 self._slowest = (session_id, kind, number, stage, took)
 
-    def tell(self) -> None:
+    def emit(self) -> None:
         """The step ends."""
         if self._slowest is not None:
-            note = Note(notes.REQUEST_SLOW, (self._count, *self._slowest))
+            note = TraceEvent(server_trace_events.REQUEST_SLOW, (self._count, *self._slowest))
             self._context.out.append(note)
             self._count = 0
             self._slowest = None

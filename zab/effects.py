@@ -77,7 +77,7 @@ class ReadLog(Struct, frozen=True):
     bytes_max: int
 
 
-class CheckRoom(Struct, frozen=True):
+class CheckDiskSpace(Struct, frozen=True):
     """See whether the disk has room for another segment of the log again (rule D6).
 
     Completion: room changed, whether or not it did.
@@ -104,7 +104,7 @@ class DiscardSnapshot(Struct, frozen=True):
     """The link broke before the snapshot was complete: drop the temporary one."""
 
 
-class Run(Struct, frozen=True, array_like=True):
+class LogRun(Struct, frozen=True, array_like=True):
     """Transactions with consecutive zxids of one epoch, starting at `first`."""
 
     first: Zxid
@@ -121,7 +121,7 @@ class InstallSnapshot(Struct, frozen=True):
 
     zxid: Zxid
     consistent_at: Zxid
-    tail: list[Run]
+    tail: list[LogRun]
 
 
 class CheckSnapshot(Struct, frozen=True):
@@ -184,7 +184,7 @@ class Activated(Struct, frozen=True):
     epoch: Epoch
 
 
-class ReadPoint(Struct, frozen=True):
+class ReadIndex(Struct, frozen=True):
     """A quorum confirmed, after the request for `token` arrived, that this leader leads (Z4).
 
     `zxid` is the commit point at the arrival of the request.
@@ -194,7 +194,7 @@ class ReadPoint(Struct, frozen=True):
     zxid: Zxid
 
 
-class Note(Struct, frozen=True):
+class TraceEvent(Struct, frozen=True):
     """Something worth a log line, a counter and a trace. Names are constants of `notes`."""
 
     name: str
@@ -210,7 +210,7 @@ DiskEffect = (
     | ReceiveChunk
     | DiscardSnapshot
     | InstallSnapshot
-    | CheckRoom
+    | CheckDiskSpace
     | VoteGranted
 )
 ServerEffect = (
@@ -222,7 +222,7 @@ ServerEffect = (
     | CancelSnapshot
     | RoleChanged
     | Activated
-    | ReadPoint
+    | ReadIndex
 )
-Effect = Send | BreakLink | DiskEffect | ServerEffect | Note
+Effect = Send | BreakLink | DiskEffect | ServerEffect | TraceEvent
 Outbox = list[Effect]

@@ -19,7 +19,7 @@ from typing import Final
 
 import msgspec
 
-MALFORMED: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+DECODE_ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What decoding raises: bad UTF-8 and deep nesting have no msgspec error of their own."""
 
 

@@ -6,14 +6,14 @@ Spec:  Zab.tla, FollowerProcessPROPOSE and FollowerProcessCOMMIT; acks and commi
 
 from typing import assert_never
 
-from raykeeper.zab import notes
-from raykeeper.zab.effects import Activated, Note, Outbox, Role, Send
+from raykeeper.zab import trace_events
+from raykeeper.zab.effects import Activated, Outbox, Role, Send, TraceEvent
 from raykeeper.zab.errors import PeerProtocolError
 from raykeeper.zab.history import History
-from raykeeper.zab.ids import Millis, ServerId, Zxid, epoch_of, show_zxid
+from raykeeper.zab.ids import Millis, ServerId, Zxid, epoch_of, format_zxid
 from raykeeper.zab.messages import Ack, Commit, LogPaused, Ping, Pong, Proposals
 from raykeeper.zab.settings import Settings
-from raykeeper.zab.transitions import GiveUp, Outcome
+from raykeeper.zab.transitions import StepDown, Transition
 
 FollowerBroadcastMessage = Proposals | Commit | Ping
 
@@ -35,18 +35,20 @@ class FollowerBroadcast:
         now: Millis,
     ) -> None:
         """`position` is what the ack of NEWLEADER covered."""
-        self.outcome: Outcome | None = None
+        self.outcome: Transition | None = None
         self.leader = leader
-        self.heard_at = now
+        self.last_received_at = now
         self._settings = settings
         self._history = history
         self._acked = position
         self._out = out
-        out.append(Note(notes.ACTIVATED, (leader, show_zxid(history.delivered))))
-        role = Role.FOLLOWER if settings.votes else Role.OBSERVER
+        out.append(
+            TraceEvent(trace_events.LEARNER_ACTIVATED, (leader, format_zxid(history.delivered)))
+        )
+        role = Role.FOLLOWER if settings.has_vote else Role.OBSERVER
         out.append(Activated(role, leader, history.current))
         self.log_synced()
-        if not history.has_room:
+        if not history.has_disk_space:
             self.pause()
 
     def pause(self) -> None:
@@ -54,7 +56,7 @@ class FollowerBroadcast:
         if self._history.is_paused:
             return
         self._history.pause()
-        self._out.append(Note(notes.LOG_PAUSED, show_zxid(self._history.logged)))
+        self._out.append(TraceEvent(trace_events.LOG_PAUSED, format_zxid(self._history.logged)))
         self._out.append(Send(self.leader, LogPaused()))
 
     def receive(self, message: FollowerBroadcastMessage, now: Millis) -> None:
@@ -73,7 +75,7 @@ class FollowerBroadcast:
                 self._out.append(Send(self.leader, Pong(message.number)))
             case _:
                 assert_never(message)
-        self.heard_at = now
+        self.last_received_at = now
 
     def log_synced(self) -> None:
         """The disk has more of the log; one ack covers all of it."""
@@ -85,29 +87,29 @@ class FollowerBroadcast:
     def wake(self, now: Millis) -> None:
         """The deadline has passed."""
         if now >= self.deadline():
-            self.outcome = GiveUp("the leader is silent")
+            self.outcome = StepDown("the leader is silent")
 
     def deadline(self) -> Millis:
         """When to call `wake`."""
-        return Millis(self.heard_at + self._settings.timing.sync_ms)
+        return Millis(self.last_received_at + self._settings.timing.sync_ms)
 
     def _on_proposals(self, batch: Proposals) -> None:
         history = self._history
-        first, fresh = history.fresh(batch.first, batch.txns)
+        first, fresh = history.skip_logged(batch.first, batch.txns)
         if not fresh:
-            self._out.append(Note(notes.PROPOSAL_DUPLICATE, batch.first))
+            self._out.append(TraceEvent(trace_events.PROPOSAL_DUPLICATE, batch.first))
             return
         if epoch_of(first) != history.current:
-            raise PeerProtocolError(f"proposal {show_zxid(first)} in epoch {history.current}")
+            raise PeerProtocolError(f"proposal {format_zxid(first)} in epoch {history.current}")
         history.append(first, fresh)
 
     def _on_commit(self, commit: Commit) -> None:
         history = self._history
         if commit.upto <= history.delivered:
-            self._out.append(Note(notes.COMMIT_DUPLICATE, commit.upto))
+            self._out.append(TraceEvent(trace_events.COMMIT_DUPLICATE, commit.upto))
             return
-        if not history.window.has(commit.upto):
+        if not history.recent_log.has(commit.upto):
             raise PeerProtocolError(
-                f"commit {show_zxid(commit.upto)}, but logged up to {show_zxid(history.logged)}"
+                f"commit {format_zxid(commit.upto)}, but logged up to {format_zxid(history.logged)}"
             )
         history.deliver(commit.upto)

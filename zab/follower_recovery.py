@@ -12,20 +12,20 @@ stays apart until NEWLEADER and replaces everything at once (rule Z7).
 from collections.abc import Callable
 from typing import Any
 
-from raykeeper.zab import notes
+from raykeeper.zab import trace_events
 from raykeeper.zab.effects import (
     CheckSnapshot,
     DiscardSnapshot,
-    Note,
+    LogRun,
     Outbox,
     ReceiveChunk,
     ReceiveSnapshot,
-    Run,
     Send,
+    TraceEvent,
 )
 from raykeeper.zab.errors import PeerProtocolError
 from raykeeper.zab.history import History
-from raykeeper.zab.ids import Millis, ServerId, Zxid, epoch_of, show_zxid
+from raykeeper.zab.ids import Millis, ServerId, Zxid, epoch_of, format_zxid
 from raykeeper.zab.messages import (
     AckEpoch,
     AckNewLeader,
@@ -44,9 +44,9 @@ from raykeeper.zab.messages import (
     ZabMessage,
 )
 from raykeeper.zab.phases import FollowerPhase
+from raykeeper.zab.recent_log import follows, within_epoch
 from raykeeper.zab.settings import Settings
-from raykeeper.zab.transitions import GiveUp, Outcome, Synchronized
-from raykeeper.zab.window import follows, within_epoch
+from raykeeper.zab.transitions import StepDown, Synchronized, Transition
 
 
 class _Incoming:
@@ -58,7 +58,7 @@ class _Incoming:
         self.zxid = zxid
         self.last = zxid
         self.consistent_at: Zxid | None = None  # once complete
-        self.tail: list[Run] = []
+        self.tail: list[LogRun] = []
 
 
 class FollowerRecovery:
@@ -69,18 +69,18 @@ class FollowerRecovery:
         settings: Settings,
         history: History,
         leader: ServerId,
-        stint: int,
+        follow_attempt: int,
         out: Outbox,
         now: Millis,
     ) -> None:
-        assert history.is_settled
-        self.outcome: Outcome | None = None
+        assert history.is_disk_idle
+        self.outcome: Transition | None = None
         self.leader = leader
         self.phase = FollowerPhase.DISCOVERY
-        self.heard_at = now
+        self.last_received_at = now
         self._settings = settings
         self._history = history
-        self._stint = stint
+        self._follow_attempt = follow_attempt
         self._out = out
         self._incoming: _Incoming | None = None
         self._new_leader: NewLeader | None = None
@@ -95,18 +95,18 @@ class FollowerRecovery:
             NewLeader: self._on_new_leader,
             UpToDate: self._on_up_to_date,
         }
-        self.greet()
+        self.send_follower_info()
 
-    def greet(self) -> None:
+    def send_follower_info(self) -> None:
         """Send FOLLOWERINFO; again when the leader says that it leads now."""
         if self.phase is FollowerPhase.DISCOVERY:
-            info = FollowerInfo(self._history.accepted, self._stint, self._settings.disk)
+            info = FollowerInfo(self._history.accepted, self._follow_attempt, self._settings.disk)
             self._out.append(Send(self.leader, info))
 
     def is_stale(self, message: ZabMessage) -> bool:
         """Whether the message belongs to an earlier attempt to follow the same leader."""
         if isinstance(message, LeaderInfo):
-            return message.stint != self._stint
+            return message.follow_attempt != self._follow_attempt
         return self.phase is FollowerPhase.DISCOVERY
 
     def receive(self, message: LeaderMessage, now: Millis) -> None:
@@ -116,7 +116,7 @@ class FollowerRecovery:
             PeerProtocolError: the message contradicts our log or the phase; nothing has changed.
         """
         self._handlers[type(message)](message)
-        self.heard_at = now
+        self.last_received_at = now
 
     def epochs_saved(self) -> None:
         """A promise is on disk: say so."""
@@ -134,25 +134,27 @@ class FollowerRecovery:
         """The disk has more of the log, or the snapshot: NEWLEADER may be due."""
         self._confirm()
 
-    def abandon(self) -> None:
+    def discard_snapshot(self) -> None:
         """The role ends; a half-received snapshot is of no use to the next one."""
         if self._incoming is not None:
             self._out.append(DiscardSnapshot())
-            self._out.append(Note(notes.SNAPSHOT_DISCARDED, show_zxid(self._incoming.zxid)))
+            self._out.append(
+                TraceEvent(trace_events.SNAPSHOT_DISCARDED, format_zxid(self._incoming.zxid))
+            )
 
     def wake(self, now: Millis) -> None:
         """The deadline has passed."""
         if now >= self.deadline():
-            self.outcome = GiveUp("the leader did not synchronize us in time")
+            self.outcome = StepDown("the leader did not synchronize us in time")
 
     def deadline(self) -> Millis:
         """When to call `wake`."""
-        return Millis(self.heard_at + self._settings.timing.init_ms)
+        return Millis(self.last_received_at + self._settings.timing.init_ms)
 
     def _on_leader_info(self, message: LeaderInfo) -> None:
         history = self._history
         if message.epoch < history.accepted:
-            self.outcome = GiveUp("the leader proposes an epoch below our promise")
+            self.outcome = StepDown("the leader proposes an epoch below our promise")
         elif message.epoch == history.accepted:
             # Promised before. To this very leader, which proposes an epoch only once: it may not
             # have heard. To another one, or before a restart: not to be counted.
@@ -200,25 +202,25 @@ class FollowerRecovery:
         self._check_epoch_of(message.first)
         self._history.learn_committed(message.committed)
         if self._incoming is None:
-            first, fresh = self._history.fresh(message.first, message.txns)
+            first, fresh = self._history.skip_logged(message.first, message.txns)
             if fresh:
                 self._history.append(first, fresh)
             else:
-                self._out.append(Note(notes.PROPOSAL_DUPLICATE, message.first))
+                self._out.append(TraceEvent(trace_events.PROPOSAL_DUPLICATE, message.first))
             return
         is_run = message.txns and within_epoch(message.first, len(message.txns))
         if not is_run or not follows(message.first, self._incoming.last):
             raise PeerProtocolError(
-                f"proposal {show_zxid(message.first)} after {show_zxid(self._incoming.last)}"
+                f"proposal {format_zxid(message.first)} after {format_zxid(self._incoming.last)}"
             )
-        self._incoming.tail.append(Run(message.first, message.txns))
+        self._incoming.tail.append(LogRun(message.first, message.txns))
         self._incoming.last = Zxid(message.first + len(message.txns) - 1)
 
     def _check_epoch_of(self, zxid: Zxid) -> None:
         # Nobody but a later leader, whom we have promised nothing, can have proposed it.
         if epoch_of(zxid) > self._history.accepted:
             raise PeerProtocolError(
-                f"{show_zxid(zxid)} above the promised epoch {self._history.accepted}"
+                f"{format_zxid(zxid)} above the promised epoch {self._history.accepted}"
             )
 
     def _on_new_leader(self, message: NewLeader) -> None:
@@ -226,8 +228,8 @@ class FollowerRecovery:
         last = self._history.logged if incoming is None else incoming.last
         if message.epoch != self._history.accepted or message.last != last:
             raise PeerProtocolError(
-                f"NEWLEADER {message.epoch} at {show_zxid(message.last)}, "
-                f"but promised {self._history.accepted} and logged {show_zxid(last)}"
+                f"NEWLEADER {message.epoch} at {format_zxid(message.last)}, "
+                f"but promised {self._history.accepted} and logged {format_zxid(last)}"
             )
         if incoming is not None:
             if incoming.consistent_at is None or incoming.consistent_at > incoming.last:
@@ -251,15 +253,15 @@ class FollowerRecovery:
 
     def _on_up_to_date(self, message: UpToDate) -> None:
         history = self._history
-        if message.commit > history.delivered and not history.window.has(message.commit):
+        if message.commit > history.delivered and not history.recent_log.has(message.commit):
             raise PeerProtocolError(
-                f"UPTODATE {show_zxid(message.commit)}, "
-                f"but logged up to {show_zxid(history.logged)}"
+                f"UPTODATE {format_zxid(message.commit)}, "
+                f"but logged up to {format_zxid(history.logged)}"
             )
-        if message.commit < history.shown:
+        if message.commit < history.max_delivered:
             # Every leader has all that was ever committed; of this one clients would see less.
             raise PeerProtocolError(
-                f"UPTODATE {show_zxid(message.commit)} after {show_zxid(history.shown)}"
+                f"UPTODATE {format_zxid(message.commit)} after {format_zxid(history.max_delivered)}"
             )
         assert self._new_leader is not None
         history.deliver(message.commit)

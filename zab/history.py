@@ -12,93 +12,101 @@ from raykeeper.zab.effects import (
     Append,
     Deliver,
     InstallSnapshot,
+    LogRun,
     Outbox,
-    Run,
     SaveEpochs,
     Truncate,
 )
 from raykeeper.zab.errors import PeerProtocolError
-from raykeeper.zab.ids import ZERO, Epoch, ServerId, Zxid, epoch_of, show_zxid
-from raykeeper.zab.settings import WindowLimits
-from raykeeper.zab.window import TxnWindow, follows, within_epoch
+from raykeeper.zab.ids import ZERO, Epoch, ServerId, Zxid, epoch_of, format_zxid
+from raykeeper.zab.recent_log import RecentLog, follows, within_epoch
+from raykeeper.zab.settings import RecentLogLimits
 
 
 class History:
     """Epochs, recent log and cursors of one server, and what is under way on its disk."""
 
     __slots__ = (
-        "_cutting",
         "_installing",
-        "_known",
+        "_known_committed",
         "_limits",
         "_out",
         "_pins",
         "_saving",
+        "_truncating",
         "accepted",
         "current",
         "delivered",
-        "has_initial",
-        "has_room",
+        "has_disk_space",
+        "has_initial_history",
         "is_paused",
         "is_uncertain",
+        "max_delivered",
         "promised_to",
-        "shown",
+        "recent_log",
         "synced",
-        "window",
     )
 
     def __init__(
         self,
         accepted: Epoch,
         current: Epoch,
-        window: TxnWindow,
+        recent_log: RecentLog,
         delivered: Zxid,
         out: Outbox,
-        limits: WindowLimits,
+        limits: RecentLogLimits,
         *,
         is_uncertain: bool = False,
-        has_initial: bool = False,
-        has_room: bool = True,
+        has_initial_history: bool = False,
+        has_disk_space: bool = True,
     ) -> None:
         """`window` and both epochs are as recovered from the disk, so all of it is synced.
 
         `is_uncertain`: what was acknowledged last in the current epoch may be lost (rule D4).
-        `has_initial`: the log surely has all of the initial history of the current epoch.
-        `has_room`: whether the disk has room for more than was accepted (rule D6).
+        `has_initial_history`: the log surely has all of the initial history of the current epoch.
+        `has_disk_space`: whether the disk has room for more than was accepted (rule D6).
         """
         assert current <= accepted, (current, accepted)
-        assert window.base <= delivered <= window.last, (window.base, delivered, window.last)
+        assert recent_log.base <= delivered <= recent_log.last, (
+            recent_log.base,
+            delivered,
+            recent_log.last,
+        )
         self.accepted = accepted
         self.current = current
-        self.window = window
-        self.synced = window.last
+        self.recent_log = recent_log
+        self.synced = recent_log.last
         self.delivered = delivered
-        self.shown = delivered  # what clients may have seen before a snapshot took its place
+        self.max_delivered = (
+            delivered  # what clients may have seen before a snapshot took its place
+        )
         self.is_uncertain = is_uncertain
-        self.has_initial = has_initial
-        self.has_room = has_room
+        self.has_initial_history = has_initial_history
+        self.has_disk_space = has_disk_space
         self.is_paused = False
         self.promised_to: ServerId | None = None  # whose epoch `accepted` is; unknown on start
         self._out = out
         self._limits = limits
         self._saving: tuple[Epoch, Epoch] | None = None
-        self._cutting = False
+        self._truncating = False
         self._installing: InstallSnapshot | None = None
-        self._known = ZERO  # what a leader said to be committed, though it may not be here yet
+        self._known_committed = (
+            ZERO  # what a leader said to be committed, though it may not be here yet
+        )
         self._pins: dict[ServerId, Zxid] = {}
 
     @property
     def logged(self) -> Zxid:
         """The end of the log, on disk or on its way there."""
-        return self.window.last
+        return self.recent_log.last
 
     @property
-    def is_settled(self) -> bool:
+    def is_disk_idle(self) -> bool:
         """Whether nothing is under way on the disk (rule Z2 waits for this)."""
         return (
-            self.synced == self.window.last
+            self.synced == self.recent_log.last
             and self._saving is None
-            and not self._cutting
+            and not self._truncating
             and self._installing is None
         )
 
@@ -110,26 +118,26 @@ class History:
         transaction says and no better: a newer one of an earlier epoch may have been committed by
         that epoch's initial history (rule D4).
         """
-        is_whole = self.has_initial or not self.is_uncertain
+        is_whole = self.has_initial_history or not self.is_uncertain
         return self.current if is_whole else epoch_of(self.synced)
 
     def is_synced_to(self, zxid: Zxid) -> bool:
         """Whether the log as it stands, cuts and snapshots included, is on disk up to `zxid`."""
-        return self.synced >= zxid and not self._cutting and self._installing is None
+        return self.synced >= zxid and not self._truncating and self._installing is None
 
     @property
     def committed(self) -> Zxid:
         """What of the log is known to be committed, though it may not be delivered yet."""
-        known = min(self._known, self.window.last)
-        return known if known > self.delivered and self.window.has(known) else self.delivered
+        known = min(self._known_committed, self.recent_log.last)
+        return known if known > self.delivered and self.recent_log.has(known) else self.delivered
 
     def learn_committed(self, upto: Zxid) -> None:
         """A leader whose history ours is a part of has delivered everything up to `upto`."""
-        self._known = max(self._known, upto)
+        self._known_committed = max(self._known_committed, upto)
 
     def append(self, first: Zxid, txns: list[bytes]) -> None:
         """Log a run after the end of the log; while paused only in memory."""
-        self.window.extend(first, txns)
+        self.recent_log.extend(first, txns)
         if self.is_paused:
             return
         self._out.append(Append(first, txns, self.committed))
@@ -142,7 +150,7 @@ class History:
         """
         self.is_paused = True
 
-    def fresh(self, first: Zxid, txns: list[bytes]) -> tuple[Zxid, list[bytes]]:
+    def skip_logged(self, first: Zxid, txns: list[bytes]) -> tuple[Zxid, list[bytes]]:
         """The part of a run that is not logged yet; an empty list when all of it is.
 
         A leader may send a transaction twice while it synchronizes a learner, as part of the
@@ -152,18 +160,22 @@ class History:
             PeerProtocolError: a zxid was skipped, or the run leaves its epoch; nothing has changed.
         """
         if not within_epoch(first, len(txns)):
-            raise PeerProtocolError(f"{len(txns)} proposals from {show_zxid(first)} on")
-        last = self.window.last
+            raise PeerProtocolError(f"{len(txns)} proposals from {format_zxid(first)} on")
+        last = self.recent_log.last
         if follows(first, last):
             return first, txns
         if first > last:
-            raise PeerProtocolError(f"proposal {show_zxid(first)} after {show_zxid(last)}")
+            raise PeerProtocolError(f"proposal {format_zxid(first)} after {format_zxid(last)}")
         known = last + 1 - first
         return Zxid(last + 1), txns[known:] if known < len(txns) else []
 
     def log_synced(self, upto: Zxid) -> None:
         """Completion of Append."""
-        assert self.synced <= upto <= self.window.last, (self.synced, upto, self.window.last)
+        assert self.synced <= upto <= self.recent_log.last, (
+            self.synced,
+            upto,
+            self.recent_log.last,
+        )
         self.synced = upto
 
     def promise(self, epoch: Epoch, leader: ServerId) -> None:
@@ -197,35 +209,36 @@ class History:
             PeerProtocolError: the log has no such position, or it would cut what was delivered;
                 nothing has changed.
         """
-        if not self.window.has(upto) or upto < self.delivered:
+        if not self.recent_log.has(upto) or upto < self.delivered:
             raise PeerProtocolError(
-                f"cannot cut the log {show_zxid(self.window.base)}..{show_zxid(self.window.last)}, "
-                f"delivered to {show_zxid(self.delivered)}, at {show_zxid(upto)}"
+                f"cannot cut the log {format_zxid(self.recent_log.base)}.."
+                f"{format_zxid(self.recent_log.last)}, "
+                f"delivered to {format_zxid(self.delivered)}, at {format_zxid(upto)}"
             )
-        assert self.synced == self.window.last, "a log is cut only when it is settled"
-        self.window.cut(upto)
+        assert self.synced == self.recent_log.last, "a log is cut only when it is settled"
+        self.recent_log.truncate(upto)
         self.synced = upto
-        self._cutting = True
+        self._truncating = True
         self._out.append(Truncate(upto))
 
     def truncated(self, upto: Zxid) -> None:
         """Completion of Truncate."""
-        assert self._cutting, upto
-        self._cutting = False
+        assert self._truncating, upto
+        self._truncating = False
 
-    def install(self, zxid: Zxid, consistent_at: Zxid, tail: list[Run]) -> None:
+    def install(self, zxid: Zxid, consistent_at: Zxid, tail: list[LogRun]) -> None:
         """Replace the log by a received snapshot and the transactions that came with it."""
         assert self._installing is None
-        window = TxnWindow(zxid)
+        window = RecentLog(zxid)
         for run in tail:
             window.extend(run.first, run.txns)
         assert consistent_at <= window.last, (consistent_at, window.last)
-        known = min(self._known, window.last)
+        known = min(self._known_committed, window.last)
         if known > consistent_at and window.has(known):
             consistent_at = known
         self._installing = InstallSnapshot(zxid, consistent_at, tail)
         self._out.append(self._installing)
-        self.window = window
+        self.recent_log = window
         self.synced = zxid
 
     def installed(self, zxid: Zxid) -> None:
@@ -235,7 +248,7 @@ class History:
         self._installing = None
         tail_end = Zxid(done.tail[-1].first + len(done.tail[-1].txns) - 1) if done.tail else zxid
         self.synced = tail_end
-        self.shown = max(self.shown, self.delivered)
+        self.max_delivered = max(self.max_delivered, self.delivered)
         self.delivered = zxid
         self._out.append(AdoptSnapshot(zxid, done.consistent_at))
         # The leader had applied all of this, so it is committed.
@@ -243,10 +256,10 @@ class History:
 
     def deliver(self, upto: Zxid) -> None:
         """Commit everything up to `upto`; what was delivered before is left out."""
-        assert upto <= self.window.last, (upto, self.window.last)
+        assert upto <= self.recent_log.last, (upto, self.recent_log.last)
         if upto <= self.delivered:
             return
-        for run in self.window.between(self.delivered, upto):
+        for run in self.recent_log.between(self.delivered, upto):
             self._out.append(Deliver(run.first, run.txns))
         self.delivered = upto
         self._trim()
@@ -261,13 +274,13 @@ class History:
 
     def _trim(self) -> None:
         # Twice the limit, then down to it, so that a trim is amortized over many commits.
-        window, limits = self.window, self._limits
+        window, limits = self.recent_log, self._limits
         if window.count <= 2 * limits.txns_max and window.bytes <= 2 * limits.bytes_max:
             return
         surplus = max(
             window.count - limits.txns_max,
             window.count * (window.bytes - limits.bytes_max) // max(window.bytes, 1),
         )
-        upto = min([window.oldest(surplus), self.delivered, *self._pins.values()])
+        upto = min([window.position_after(surplus), self.delivered, *self._pins.values()])
         if upto > window.base:
-            window.forget(upto)
+            window.trim(upto)

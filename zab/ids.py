@@ -25,7 +25,7 @@ Millis = NewType("Millis", int)
 DiskId = NewType("DiskId", str)
 """The disk a server's promises are on; a vote rests on the disk that the member list names (D3)."""
 
-FOUNDING: Final = DiskId("")
+FOUNDING_DISK: Final = DiskId("")
 """The disk a voter was given when its ensemble was founded, which happens once (rule D2)."""
 
 EPOCH_BITS: Final = 21
@@ -76,6 +76,6 @@ def has_next(zxid: Zxid) -> bool:
     return zxid & COUNTER_MAX != COUNTER_MAX
 
 
-def show_zxid(zxid: Zxid) -> str:
+def format_zxid(zxid: Zxid) -> str:
     """`epoch:counter`, as notes, logs and traces print it."""
     return f"{epoch_of(zxid)}:{counter_of(zxid)}"

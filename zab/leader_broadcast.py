@@ -11,8 +11,8 @@ itself by its own synced cursor only (rule Z3).
 from collections import deque
 from typing import assert_never
 
-from raykeeper.zab import notes
-from raykeeper.zab.effects import Activated, BreakLink, Note, Outbox, ReadPoint, Role, Send
+from raykeeper.zab import trace_events
+from raykeeper.zab.effects import Activated, BreakLink, Outbox, ReadIndex, Role, Send, TraceEvent
 from raykeeper.zab.errors import PeerProtocolError
 from raykeeper.zab.history import History
 from raykeeper.zab.ids import (
@@ -23,8 +23,8 @@ from raykeeper.zab.ids import (
     Zxid,
     counter_of,
     epoch_of,
+    format_zxid,
     make_zxid,
-    show_zxid,
 )
 from raykeeper.zab.learners import Learner, Learners, Stage
 from raykeeper.zab.messages import (
@@ -41,7 +41,7 @@ from raykeeper.zab.messages import (
     UpToDate,
 )
 from raykeeper.zab.settings import Settings
-from raykeeper.zab.transitions import GiveUp, Outcome
+from raykeeper.zab.transitions import StepDown, Transition
 
 LeaderBroadcastMessage = (
     Ack | Pong | FollowerInfo | AckEpoch | AckNewLeader | SnapshotCredit | LogPaused
@@ -60,7 +60,7 @@ class LeaderBroadcast:
         now: Millis,
     ) -> None:
         assert history.current == history.accepted == learners.epoch
-        self.outcome: Outcome | None = None
+        self.outcome: Transition | None = None
         self.epoch: Epoch = learners.epoch
         self.learners = learners
         self._settings = settings
@@ -72,15 +72,17 @@ class LeaderBroadcast:
         self._probes: deque[tuple[int, int, Zxid]] = deque()  # (ping number needed, token, zxid)
         # The initial history is committed as a whole: a quorum acknowledged NEWLEADER.
         history.deliver(history.logged)
-        out.append(Note(notes.ESTABLISHED, (self.epoch, show_zxid(history.logged))))
+        out.append(
+            TraceEvent(trace_events.LEADER_ESTABLISHED, (self.epoch, format_zxid(history.logged)))
+        )
         out.append(Activated(Role.LEADER, settings.server_id, self.epoch))
         for learner in learners:
             if learner.stage is Stage.FOLLOWING:
                 learner.acked_at = now
-                self._welcome(learner)
+                self._send_up_to_date(learner)
 
     @property
-    def room(self) -> int:
+    def counter_left(self) -> int:
         """How many more transactions this epoch can hold (rule Z6)."""
         last = self._history.logged
         return COUNTER_MAX - (counter_of(last) if epoch_of(last) == self.epoch else 0)
@@ -93,9 +95,9 @@ class LeaderBroadcast:
     def propose(self, txns: list[bytes], now: Millis) -> None:
         """Log a run of transactions and send it to every synchronized learner.
 
-        At most `room` of them; the caller sees to it.
+        At most `counter_left` of them; the caller sees to it.
         """
-        assert 0 < len(txns) <= self.room, (len(txns), self.room)
+        assert 0 < len(txns) <= self.counter_left, (len(txns), self.counter_left)
         first = self.next_zxid()
         self._history.append(first, txns)
         last = self._history.logged
@@ -107,8 +109,8 @@ class LeaderBroadcast:
                 learner.sent = last
                 self._out.append(Send(learner.server_id, message))
 
-    def read_point(self, token: int) -> None:
-        """Confirm that this leader leads; answered by ReadPoint (rule Z4).
+    def read_index(self, token: int) -> None:
+        """Confirm that this leader leads; answered by ReadIndex (rule Z4).
 
         One probe serves all that wait: a request that finds one under way joins the next.
         """
@@ -122,20 +124,20 @@ class LeaderBroadcast:
         """Our own disk has more of the log."""
         self._commit()
 
-    def room_changed(self) -> None:
+    def disk_space_changed(self) -> None:
         """Our disk is full: lead no writes any more. Or it has room again: begin a new reign.
 
         Writes that came in between were left lying; in a new reign everybody sends them again.
         """
-        if self._history.has_room:
-            self.outcome = GiveUp("there is room again")
+        if self._history.has_disk_space:
+            self.outcome = StepDown("there is room again")
         else:
-            self._hand_over()
+            self._transfer_leadership()
 
     def members_changed(self) -> None:
         """Count every learner under the disk that the member list names now (rule D3)."""
-        if not self._settings.votes:
-            self.outcome = GiveUp("the vote of this server rests on another disk")
+        if not self._settings.has_vote:
+            self.outcome = StepDown("the vote of this server rests on another disk")
             return
         self.learners.members_changed()
         self._commit()
@@ -152,22 +154,24 @@ class LeaderBroadcast:
             self._on_follower_info(sender, message, now)
             return
         if learner is None:
-            self._out.append(Note(notes.MESSAGE_STALE, (sender, type(message).__name__)))
+            self._out.append(
+                TraceEvent(trace_events.MESSAGE_STALE, (sender, type(message).__name__))
+            )
             return
-        learner.heard_at = now
+        learner.last_received_at = now
         match message:
             case Ack():
                 self._on_ack(learner, message, now)
             case Pong():
                 self._on_pong(learner, message)
             case AckNewLeader():
-                self.learners.follow(learner, message, now)
-                self._welcome(learner)
+                self.learners.on_ack_new_leader(learner, message, now)
+                self._send_up_to_date(learner)
                 self._commit()
             case AckEpoch():
-                self.learners.promise(learner, message)
+                self.learners.on_ack_epoch(learner, message)
             case SnapshotCredit():
-                self.learners.credit(learner)
+                self.learners.on_snapshot_credit(learner)
             case LogPaused():
                 self._on_log_paused(learner)
             case _:
@@ -186,20 +190,20 @@ class LeaderBroadcast:
         for learner in list(self.learners):
             patience = timing.sync_ms if learner.stage is Stage.FOLLOWING else timing.init_ms
             reason = None
-            if now - max(learner.heard_at, self._established_at) > patience:
+            if now - max(learner.last_received_at, self._established_at) > patience:
                 reason = "silent"
             elif self._owes_ack(learner) and now - learner.acked_at > timing.init_ms:
                 reason = "does not acknowledge"
-            elif learner.stage in (Stage.READING, Stage.STREAMING) and self._is_outgrown():
+            elif learner.stage in (Stage.READING, Stage.STREAMING) and self._is_backlog_too_large():
                 reason = "cannot be synchronized as fast as is written"
             if reason is not None:
                 self.learners.drop(learner.server_id, reason)
                 self._out.append(BreakLink(learner.server_id, reason))
-        if not self._settings.quorum.holds([self._settings.server_id, *self._followers()]):
-            self.outcome = GiveUp("no quorum of followers")
+        if not self._settings.quorum.is_quorum([self._settings.server_id, *self._followers()]):
+            self.outcome = StepDown("no quorum of followers")
             return
-        if not self._history.has_room:
-            self._hand_over()
+        if not self._history.has_disk_space:
+            self._transfer_leadership()
         self._ping()
         self._answer_probes()
 
@@ -207,42 +211,46 @@ class LeaderBroadcast:
         """When to call `wake`."""
         return self._ping_at
 
-    def contact_at(self, now: Millis) -> Millis:
+    def last_quorum_contact(self, now: Millis) -> Millis:
         """The latest time at which a quorum, this server included, was in touch."""
-        heard = [x.heard_at for x in self.learners if x.votes and x.stage is Stage.FOLLOWING]
-        return Millis(self._settings.quorum.reached([now, *heard]))
+        heard = [
+            x.last_received_at for x in self.learners if x.has_vote and x.stage is Stage.FOLLOWING
+        ]
+        return Millis(self._settings.quorum.quorum_value([now, *heard]))
 
     def _on_follower_info(self, sender: ServerId, info: FollowerInfo, now: Millis) -> None:
         if info.accepted_epoch > self.epoch:
             # It has promised an epoch nobody leads and can never join this one.
-            self._out.append(Note(notes.EPOCH_OUTRUN, (sender, info.accepted_epoch)))
-            self.outcome = GiveUp("a learner has promised a later epoch")
+            self._out.append(
+                TraceEvent(trace_events.HIGHER_EPOCH_PROMISED, (sender, info.accepted_epoch))
+            )
+            self.outcome = StepDown("a learner has promised a later epoch")
             return
-        self.learners.greet(sender, info, now)
+        self.learners.on_follower_info(sender, info, now)
 
     def _on_ack(self, learner: Learner, ack: Ack, now: Millis) -> None:
         if learner.stage is not Stage.FOLLOWING or ack.upto > learner.sent:
             raise PeerProtocolError(
-                f"ACK {show_zxid(ack.upto)} at stage {learner.stage.name}, "
-                f"sent up to {show_zxid(learner.sent)}"
+                f"ACK {format_zxid(ack.upto)} at stage {learner.stage.name}, "
+                f"sent up to {format_zxid(learner.sent)}"
             )
         if ack.upto <= learner.acked:
-            self._out.append(Note(notes.ACK_DUPLICATE, ack.upto))
+            self._out.append(TraceEvent(trace_events.ACK_DUPLICATE, ack.upto))
             return
-        if ack.upto > self._history.delivered and not self._history.window.has(ack.upto):
+        if ack.upto > self._history.delivered and not self._history.recent_log.has(ack.upto):
             # Between two epochs: it would become the commit point, and nothing stands there.
-            raise PeerProtocolError(f"ACK {show_zxid(ack.upto)}, which nobody has proposed")
+            raise PeerProtocolError(f"ACK {format_zxid(ack.upto)}, which nobody has proposed")
         learner.acked = ack.upto
         learner.acked_at = now
         self._commit()
-        if not self._history.has_room:
-            self._hand_over()
+        if not self._history.has_disk_space:
+            self._transfer_leadership()
 
     def _on_pong(self, learner: Learner, pong: Pong) -> None:
         if pong.number > self._ping_number:
             # It would count as the answer to pings to come, and reads must not rest on that.
             raise PeerProtocolError(f"PONG {pong.number} after PING {self._ping_number}")
-        learner.ponged = max(learner.ponged, pong.number)
+        learner.last_pong = max(learner.last_pong, pong.number)
         self._answer_probes()
 
     def _on_log_paused(self, learner: Learner) -> None:
@@ -250,16 +258,18 @@ class LeaderBroadcast:
             raise PeerProtocolError(f"log paused at stage {learner.stage.name}")
         learner.is_logging = False
 
-    def _welcome(self, learner: Learner) -> None:
+    def _send_up_to_date(self, learner: Learner) -> None:
         # The present commit point, clipped to what this learner has (Z3).
         commit = min(self._history.delivered, learner.sent)
         self._out.append(Send(learner.server_id, UpToDate(commit)))
-        self._out.append(Note(notes.LEARNER_JOINED, (learner.server_id, learner.votes)))
+        self._out.append(
+            TraceEvent(trace_events.LEARNER_JOINED, (learner.server_id, learner.has_vote))
+        )
 
     def _commit(self) -> None:
         history = self._history
-        cursors = [x.acked for x in self.learners if x.votes and x.stage is Stage.FOLLOWING]
-        commit = Zxid(self._settings.quorum.reached([history.synced, *cursors]))
+        cursors = [x.acked for x in self.learners if x.has_vote and x.stage is Stage.FOLLOWING]
+        commit = Zxid(self._settings.quorum.quorum_value([history.synced, *cursors]))
         if commit <= history.delivered:
             return
         history.deliver(commit)
@@ -270,21 +280,21 @@ class LeaderBroadcast:
     def _owes_ack(self, learner: Learner) -> bool:
         return learner.is_logging and learner.acked < learner.sent
 
-    def _hand_over(self) -> None:
+    def _transfer_leadership(self) -> None:
         """Our disk is full: leave the lead to a follower with room that has all we have (D6)."""
         last = self._history.logged
         for learner in self.learners:
-            is_able = learner.votes and learner.is_logging and learner.stage is Stage.FOLLOWING
+            is_able = learner.has_vote and learner.is_logging and learner.stage is Stage.FOLLOWING
             if is_able and learner.acked == last:
-                self.outcome = GiveUp(f"no room; server {learner.server_id} can take over")
+                self.outcome = StepDown(f"no room; server {learner.server_id} can take over")
                 return
 
-    def _is_outgrown(self) -> bool:
+    def _is_backlog_too_large(self) -> bool:
         # What a synchronizing learner will need is pinned in the window; its bound is here.
-        return self._history.window.bytes > 8 * self._settings.window.bytes_max
+        return self._history.recent_log.bytes > 8 * self._settings.window.bytes_max
 
     def _followers(self) -> list[ServerId]:
-        return [x.server_id for x in self.learners if x.votes and x.stage is Stage.FOLLOWING]
+        return [x.server_id for x in self.learners if x.has_vote and x.stage is Stage.FOLLOWING]
 
     def _ping(self) -> None:
         self._ping_number += 1
@@ -294,10 +304,10 @@ class LeaderBroadcast:
                 self._out.append(Send(learner.server_id, message))
 
     def _answer_probes(self) -> None:
-        cursors = [x.ponged for x in self.learners if x.votes and x.stage is Stage.FOLLOWING]
-        confirmed = self._settings.quorum.reached([self._ping_number, *cursors])
+        cursors = [x.last_pong for x in self.learners if x.has_vote and x.stage is Stage.FOLLOWING]
+        confirmed = self._settings.quorum.quorum_value([self._ping_number, *cursors])
         while self._probes and self._probes[0][0] <= confirmed:
             _, token, zxid = self._probes.popleft()
-            self._out.append(ReadPoint(token, zxid))
+            self._out.append(ReadIndex(token, zxid))
         if self._probes and confirmed == self._ping_number:
             self._ping()  # the requests that came while the last probe was under way

@@ -8,14 +8,14 @@ What is persisted when: the accepted epoch before LEADERINFO leaves, the current
 quorum promised and before this server counts as having acknowledged NEWLEADER.
 """
 
-from raykeeper.zab import notes
-from raykeeper.zab.effects import Note, Outbox
+from raykeeper.zab import trace_events
+from raykeeper.zab.effects import Outbox, TraceEvent
 from raykeeper.zab.history import History
-from raykeeper.zab.ids import EPOCH_MAX, Epoch, Millis, ServerId, show_zxid
+from raykeeper.zab.ids import EPOCH_MAX, Epoch, Millis, ServerId, format_zxid
 from raykeeper.zab.learners import Learner, Learners, Stage
 from raykeeper.zab.messages import AckEpoch, AckNewLeader, FollowerInfo, SnapshotCredit
 from raykeeper.zab.settings import Settings
-from raykeeper.zab.transitions import Established, GiveUp, Outcome
+from raykeeper.zab.transitions import Established, StepDown, Transition
 
 LeaderRecoveryMessage = FollowerInfo | AckEpoch | AckNewLeader | SnapshotCredit
 
@@ -24,21 +24,21 @@ class LeaderRecovery:
     """Leads nothing yet. Its log does not change; what others know to be committed is delivered."""
 
     def __init__(self, settings: Settings, history: History, out: Outbox, now: Millis) -> None:
-        assert history.is_settled
-        self.outcome: Outcome | None = None
+        assert history.is_disk_idle
+        self.outcome: Transition | None = None
         self.learners = Learners(settings, history, out)
         self._settings = settings
         self._history = history
         self._out = out
         self._proposed: Epoch | None = None  # under way to our disk
-        self._heard_max = history.accepted
-        self._give_up_at = Millis(now + settings.timing.sync_ms)
+        self._highest_accepted = history.accepted
+        self._step_down_at = Millis(now + settings.timing.sync_ms)
         self._check()
 
     @property
     def has_quorum(self) -> bool:
         """Whether a quorum has come to follow this server."""
-        return self._holds(Stage.GREETED)
+        return self._has_quorum_at(Stage.FOLLOWER_INFO_RECEIVED)
 
     def receive(self, sender: ServerId, message: LeaderRecoveryMessage, now: Millis) -> None:
         """Handle one message of a learner.
@@ -51,33 +51,39 @@ class LeaderRecovery:
         else:
             learner = self.learners.get(sender)
             if learner is None:
-                self._out.append(Note(notes.MESSAGE_STALE, (sender, type(message).__name__)))
+                self._out.append(
+                    TraceEvent(trace_events.MESSAGE_STALE, (sender, type(message).__name__))
+                )
                 return
-            learner.heard_at = now
+            learner.last_received_at = now
             if isinstance(message, AckEpoch):
                 self._on_ack_epoch(learner, message)
             elif isinstance(message, AckNewLeader):
-                self.learners.follow(learner, message, now)
+                self.learners.on_ack_new_leader(learner, message, now)
             else:
-                self.learners.credit(learner)
-        end = self._patience_ends(now)
-        self._give_up_at = end if self._holds(Stage.GREETED) else min(self._give_up_at, end)
+                self.learners.on_snapshot_credit(learner)
+        end = self._timeout_at(now)
+        self._step_down_at = (
+            end
+            if self._has_quorum_at(Stage.FOLLOWER_INFO_RECEIVED)
+            else min(self._step_down_at, end)
+        )
         self._check()
 
     def epochs_saved(self) -> None:
         """One of our own promises is on disk."""
         if self._proposed is not None and self._history.accepted == self._proposed:
             proposed, self._proposed = self._proposed, None
-            if self._heard_max < proposed:
+            if self._highest_accepted < proposed:
                 self.learners.epoch = proposed
                 for learner in self.learners:
-                    self.learners.invite(learner)
+                    self.learners.send_leader_info(learner)
         self._check()
 
     def members_changed(self) -> None:
         """Count every learner under the disk that the member list names now (rule D3)."""
-        if not self._settings.votes:
-            self.outcome = GiveUp("the vote of this server rests on another disk")
+        if not self._settings.has_vote:
+            self.outcome = StepDown("the vote of this server rests on another disk")
             return
         self.learners.members_changed()
         self._check()
@@ -85,44 +91,53 @@ class LeaderRecovery:
     def lost(self, peer: ServerId, reason: str, now: Millis) -> None:
         """The link to a learner broke, or it has left us."""
         self.learners.drop(peer, reason)
-        self._give_up_at = min(self._give_up_at, self._patience_ends(now))
+        self._step_down_at = min(self._step_down_at, self._timeout_at(now))
 
     def wake(self, now: Millis) -> None:
         """The deadline has passed."""
-        if now >= self._give_up_at:
-            self.outcome = GiveUp("no quorum synchronized in time")
+        if now >= self._step_down_at:
+            self.outcome = StepDown("no quorum synchronized in time")
 
     def deadline(self) -> Millis:
         """When to call `wake`."""
-        return self._give_up_at
+        return self._step_down_at
 
-    def _patience_ends(self, now: Millis) -> Millis:
+    def _timeout_at(self, now: Millis) -> Millis:
         # A long synchronization is not cut short while it makes progress. Without a quorum of
         # followers our claim to lead keeps others from electing somebody (ZOOKEEPER-3109).
         timing = self._settings.timing
-        return Millis(now + (timing.init_ms if self._holds(Stage.GREETED) else timing.sync_ms))
+        return Millis(
+            now
+            + (
+                timing.init_ms
+                if self._has_quorum_at(Stage.FOLLOWER_INFO_RECEIVED)
+                else timing.sync_ms
+            )
+        )
 
     def _on_follower_info(self, sender: ServerId, info: FollowerInfo, now: Millis) -> None:
         if self.learners.epoch and info.accepted_epoch > self.learners.epoch:
             # It promised a later epoch to somebody who never led; only a later one can unite us.
-            self._out.append(Note(notes.EPOCH_OUTRUN, (sender, info.accepted_epoch)))
-            self.outcome = GiveUp("a learner has promised a later epoch")
+            self._out.append(
+                TraceEvent(trace_events.HIGHER_EPOCH_PROMISED, (sender, info.accepted_epoch))
+            )
+            self.outcome = StepDown("a learner has promised a later epoch")
             return
-        self._heard_max = max(self._heard_max, info.accepted_epoch)
-        self.learners.greet(sender, info, now)
+        self._highest_accepted = max(self._highest_accepted, info.accepted_epoch)
+        self.learners.on_follower_info(sender, info, now)
 
     def _on_ack_epoch(self, learner: Learner, ack: AckEpoch) -> None:
         ours = (self._history.rank_epoch, self._history.logged)
-        if learner.votes and (ack.current_epoch, ack.last_zxid) > ours:
+        if learner.has_vote and (ack.current_epoch, ack.last_zxid) > ours:
             # The election missed it. Who has the newest history must lead, or it would be cut.
-            detail = (learner.server_id, ack.current_epoch, show_zxid(ack.last_zxid))
-            self._out.append(Note(notes.HISTORY_BETTER, detail))
-            self.outcome = GiveUp("a follower has a newer history")
+            detail = (learner.server_id, ack.current_epoch, format_zxid(ack.last_zxid))
+            self._out.append(TraceEvent(trace_events.NEWER_HISTORY_FOUND, detail))
+            self.outcome = StepDown("a follower has a newer history")
             return
-        if self._history.window.has(ack.committed):
+        if self._history.recent_log.has(ack.committed):
             # Perhaps it gives a learner its vote, without which no quorum would ever be here.
             self._history.deliver(ack.committed)
-        self.learners.promise(learner, ack)
+        self.learners.on_ack_epoch(learner, ack)
 
     def _check(self) -> None:
         """Take the next step as soon as a quorum allows it."""
@@ -138,25 +153,25 @@ class LeaderRecovery:
     def _check_epoch(self) -> None:
         # An epoch already under way to the disk is not changed; if a caller has promised as much
         # meanwhile, `epochs_saved` leads back here.
-        if self._proposed is not None or not self._holds(Stage.GREETED):
+        if self._proposed is not None or not self._has_quorum_at(Stage.FOLLOWER_INFO_RECEIVED):
             return
         # None is left, if only because a peer says so. Who gave up now might be elected again at
         # once, for ever; patience ends by itself.
-        if self._heard_max == EPOCH_MAX:
+        if self._highest_accepted == EPOCH_MAX:
             return
-        self._proposed = Epoch(self._heard_max + 1)
-        self._out.append(Note(notes.EPOCH_PROPOSED, self._proposed))
+        self._proposed = Epoch(self._highest_accepted + 1)
+        self._out.append(TraceEvent(trace_events.EPOCH_PROPOSED, self._proposed))
         self._history.promise(self._proposed, self._settings.server_id)
 
     def _check_promises(self) -> None:
         quorum = self._settings.quorum
         healthy, uncertain = self._promised()
-        is_promised = quorum.holds(healthy + uncertain)
-        if not is_promised or not quorum.recalls(healthy, uncertain):
+        is_promised = quorum.is_quorum(healthy + uncertain)
+        if not is_promised or not quorum.covers_all_acked(healthy, uncertain):
             if self._is_epoch_spent():
-                self.outcome = GiveUp("the epoch was promised to another leader")
+                self.outcome = StepDown("the epoch was promised to another leader")
             elif is_promised:
-                self._out.append(Note(notes.LOG_UNCERTAIN, sorted(uncertain)))
+                self._out.append(TraceEvent(trace_events.LOG_UNCERTAIN, sorted(uncertain)))
             return
         self.learners.is_synchronizing = True
         self._history.save_epochs(self.learners.epoch, self.learners.epoch)
@@ -168,29 +183,29 @@ class LeaderRecovery:
         """Who promised the epoch, this server too: with a log that is surely whole, and others."""
         healthy: list[ServerId] = []
         uncertain: list[ServerId] = []
-        (uncertain if self._history.is_uncertain else healthy).extend(self._myself())
+        (uncertain if self._history.is_uncertain else healthy).extend(self._self_if_voter())
         for learner in self.learners:
-            if learner.votes and learner.promised:
+            if learner.has_vote and learner.has_promised:
                 (uncertain if learner.is_uncertain else healthy).append(learner.server_id)
         return healthy, uncertain
 
     def _is_epoch_spent(self) -> bool:
         """Whether a quorum has answered, and more can promise only another epoch."""
-        voters = [x for x in self.learners if x.votes]
+        voters = [x for x in self.learners if x.has_vote]
         return (
-            self._holds(Stage.PROMISED)
+            self._has_quorum_at(Stage.PROMISED)
             and all(x.stage is Stage.PROMISED for x in voters)
-            and not all(x.promised for x in voters)
+            and not all(x.has_promised for x in voters)
         )
 
     def _check_acks(self) -> None:
-        if self._holds(Stage.FOLLOWING):
+        if self._has_quorum_at(Stage.FOLLOWING):
             self.outcome = Established(self.learners.epoch, self.learners)
 
-    def _holds(self, stage: Stage) -> bool:
-        voters = [x.server_id for x in self.learners if x.votes and x.stage >= stage]
-        return self._settings.quorum.holds([*self._myself(), *voters])
+    def _has_quorum_at(self, stage: Stage) -> bool:
+        voters = [x.server_id for x in self.learners if x.has_vote and x.stage >= stage]
+        return self._settings.quorum.is_quorum([*self._self_if_voter(), *voters])
 
-    def _myself(self) -> list[ServerId]:
+    def _self_if_voter(self) -> list[ServerId]:
         # Nobody, if our own log may have taken our vote away with this disk (rule D3).
-        return [self._settings.server_id] if self._settings.votes else []
+        return [self._settings.server_id] if self._settings.has_vote else []

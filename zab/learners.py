@@ -10,20 +10,20 @@ Invariant: acked <= sent for each learner; what lies between a learner's synchro
 from collections.abc import Iterator
 from enum import IntEnum
 
-from raykeeper.zab import notes
+from raykeeper.zab import trace_events
 from raykeeper.zab.effects import (
     CancelSnapshot,
     GrantCredit,
-    Note,
+    LogRun,
     Outbox,
     ReadLog,
-    Run,
     Send,
     StreamSnapshot,
+    TraceEvent,
 )
 from raykeeper.zab.errors import PeerProtocolError
 from raykeeper.zab.history import History
-from raykeeper.zab.ids import ZERO, Epoch, Millis, ServerId, Zxid, show_zxid
+from raykeeper.zab.ids import ZERO, Epoch, Millis, ServerId, Zxid, format_zxid
 from raykeeper.zab.messages import (
     AckEpoch,
     AckNewLeader,
@@ -37,17 +37,17 @@ from raykeeper.zab.messages import (
     SnapshotEnd,
     Trunc,
 )
+from raykeeper.zab.recent_log import split_run
 from raykeeper.zab.settings import Settings
-from raykeeper.zab.sync_plan import SyncWay, read_after, sync_way, usable_runs
-from raykeeper.zab.window import split_run
+from raykeeper.zab.sync_mode import SyncMode, choose_sync_mode, read_after, usable_runs
 
 
 class Stage(IntEnum):
     """How far a learner has come; it only moves forward."""
 
-    GREETED = 0
+    FOLLOWER_INFO_RECEIVED = 0
     """FOLLOWERINFO arrived."""
-    INVITED = 1
+    LEADER_INFO_SENT = 1
     """LEADERINFO was sent."""
     PROMISED = 2
     """ACKEPOCH arrived; synchronization waits for a quorum of them."""
@@ -68,28 +68,30 @@ class Learner:
         "acked",
         "acked_at",
         "disk",
-        "heard_at",
+        "follow_attempt",
+        "has_promised",
+        "has_vote",
         "is_logging",
         "is_uncertain",
+        "last_pong",
+        "last_received_at",
         "last_zxid",
         "new_leader_last",
-        "ponged",
-        "promised",
         "sent",
         "server_id",
         "snapshot_zxid",
         "stage",
-        "stint",
-        "votes",
     )
 
-    def __init__(self, server_id: ServerId, info: FollowerInfo, votes: bool, now: Millis) -> None:
+    def __init__(
+        self, server_id: ServerId, info: FollowerInfo, has_vote: bool, now: Millis
+    ) -> None:
         self.server_id = server_id
-        self.stint = info.stint
+        self.follow_attempt = info.follow_attempt
         self.disk = info.disk
-        self.votes = votes
-        self.stage = Stage.GREETED
-        self.promised = False
+        self.has_vote = has_vote
+        self.stage = Stage.FOLLOWER_INFO_RECEIVED
+        self.has_promised = False
         self.is_uncertain = False
         self.is_logging = True
         self.last_zxid = ZERO
@@ -98,8 +100,8 @@ class Learner:
         self.sent = ZERO
         self.acked = ZERO
         self.acked_at = now
-        self.ponged = 0
-        self.heard_at = now
+        self.last_pong = 0
+        self.last_received_at = now
 
 
 class Learners:
@@ -120,33 +122,33 @@ class Learners:
         """The learner, if it has sent FOLLOWERINFO on this link."""
         return self._by_id.get(server_id)
 
-    def greet(self, sender: ServerId, info: FollowerInfo, now: Millis) -> None:
+    def on_follower_info(self, sender: ServerId, info: FollowerInfo, now: Millis) -> None:
         """FOLLOWERINFO: a learner begins, or begins anew with another stint."""
         known = self._by_id.get(sender)
-        if known is not None and known.stint == info.stint:
+        if known is not None and known.follow_attempt == info.follow_attempt:
             return  # sent again on our LEADING notification
         self.drop(sender, "began anew")
-        votes = self._settings.members.counts(sender, info.disk)
+        votes = self._settings.members.has_vote(sender, info.disk)
         self._by_id[sender] = Learner(sender, info, votes, now)
         if self.epoch:
-            self.invite(self._by_id[sender])
+            self.send_leader_info(self._by_id[sender])
 
-    def invite(self, learner: Learner) -> None:
+    def send_leader_info(self, learner: Learner) -> None:
         """LEADERINFO: propose the epoch."""
-        assert learner.stage is Stage.GREETED, learner.stage
-        learner.stage = Stage.INVITED
-        self._out.append(Send(learner.server_id, LeaderInfo(self.epoch, learner.stint)))
+        assert learner.stage is Stage.FOLLOWER_INFO_RECEIVED, learner.stage
+        learner.stage = Stage.LEADER_INFO_SENT
+        self._out.append(Send(learner.server_id, LeaderInfo(self.epoch, learner.follow_attempt)))
 
-    def promise(self, learner: Learner, ack: AckEpoch) -> None:
+    def on_ack_epoch(self, learner: Learner, ack: AckEpoch) -> None:
         """ACKEPOCH: synchronize at once if a quorum has promised, else when it has.
 
         Raises:
             PeerProtocolError: LEADERINFO was not sent, or was answered before.
         """
-        if learner.stage is not Stage.INVITED:
+        if learner.stage is not Stage.LEADER_INFO_SENT:
             raise PeerProtocolError(f"ACKEPOCH at stage {learner.stage.name}")
         learner.stage = Stage.PROMISED
-        learner.promised = ack.promised
+        learner.has_promised = ack.promised
         learner.is_uncertain = ack.is_uncertain
         learner.last_zxid = ack.last_zxid
         if self.is_synchronizing:
@@ -155,13 +157,13 @@ class Learners:
     def synchronize(self, learner: Learner) -> None:
         """Choose how to synchronize, and begin."""
         assert learner.stage is Stage.PROMISED, learner.stage
-        window = self._history.window
-        way = sync_way(learner.last_zxid, window)
-        if way is SyncWay.READ_LOG:
+        window = self._history.recent_log
+        way = choose_sync_mode(learner.last_zxid, window)
+        if way is SyncMode.READ_LOG:
             # The window must not move on while the disk is read up to its base.
             self._history.pin(learner.server_id, window.base)
             learner.stage = Stage.READING
-            self._note(notes.SYNC_READ_LOG, learner)
+            self._trace(trace_events.SYNC_READ_LOG, learner)
             self._out.append(
                 ReadLog(
                     learner.server_id,
@@ -170,29 +172,29 @@ class Learners:
                     self._settings.window.read_log_bytes_max,
                 )
             )
-        elif way is SyncWay.SNAPSHOT:
+        elif way is SyncMode.SNAPSHOT:
             self._stream(learner)
-        elif way is SyncWay.TRUNC:
-            self._note(notes.SYNC_TRUNC, learner)
+        elif way is SyncMode.TRUNC:
+            self._trace(trace_events.SYNC_TRUNC, learner)
             self._out.append(Send(learner.server_id, Trunc(window.last)))
             self._send_rest(learner, window.last)
         else:
-            self._note(notes.SYNC_DIFF, learner)
+            self._trace(trace_events.SYNC_DIFF, learner)
             self._out.append(Send(learner.server_id, Diff()))
             self._send_rest(learner, learner.last_zxid)
 
-    def log_read(self, learner: Learner, after: Zxid, runs: list[Run]) -> None:
+    def log_read(self, learner: Learner, after: Zxid, runs: list[LogRun]) -> None:
         """Completion of ReadLog: a DIFF if the disk had it all, else a snapshot."""
         if learner.stage is not Stage.READING or after != read_after(learner.last_zxid):
             return  # asked for by an earlier stint
-        usable = usable_runs(learner.last_zxid, self._history.window.base, runs)
+        usable = usable_runs(learner.last_zxid, self._history.recent_log.base, runs)
         if usable is None:
             self._stream(learner)
             return
-        self._note(notes.SYNC_DIFF, learner)
+        self._trace(trace_events.SYNC_DIFF, learner)
         self._out.append(Send(learner.server_id, Diff()))
         self._send_runs(learner, usable)
-        self._send_rest(learner, self._history.window.base)
+        self._send_rest(learner, self._history.recent_log.base)
 
     def snapshot_begin(self, learner: Learner, zxid: Zxid) -> None:
         """The stream begins with the tree as of `zxid`, the last delivered transaction."""
@@ -207,7 +209,7 @@ class Learners:
         assert learner.stage is Stage.STREAMING, learner.stage
         self._out.append(Send(learner.server_id, SnapshotChunk(data)))
 
-    def credit(self, learner: Learner) -> None:
+    def on_snapshot_credit(self, learner: Learner) -> None:
         """The learner took a chunk: the stream to it, if it still runs, may go on."""
         if learner.stage is Stage.STREAMING:
             self._out.append(GrantCredit(learner.server_id))
@@ -218,7 +220,7 @@ class Learners:
         self._out.append(Send(learner.server_id, SnapshotEnd(consistent_at)))
         self._send_rest(learner, learner.snapshot_zxid)
 
-    def follow(self, learner: Learner, ack: AckNewLeader, now: Millis) -> None:
+    def on_ack_new_leader(self, learner: Learner, ack: AckNewLeader, now: Millis) -> None:
         """ACK of NEWLEADER: the learner has on disk what it was sent before NEWLEADER.
 
         Raises:
@@ -238,12 +240,12 @@ class Learners:
         self._history.unpin(server_id)
         if learner.stage is Stage.STREAMING:
             self._out.append(CancelSnapshot(server_id))
-        self._out.append(Note(notes.LEARNER_LOST, (server_id, reason)))
+        self._out.append(TraceEvent(trace_events.LEARNER_LOST, (server_id, reason)))
 
     def members_changed(self) -> None:
         """The member list has changed: count every learner under its disk (rule D3)."""
         for learner in self:
-            learner.votes = self._settings.members.counts(learner.server_id, learner.disk)
+            learner.has_vote = self._settings.members.has_vote(learner.server_id, learner.disk)
 
     def clear(self) -> None:
         """The role ends: forget all."""
@@ -254,23 +256,25 @@ class Learners:
         learner.stage = Stage.STREAMING
         # Until the stream begins nothing may fall out of the window that it will need.
         self._history.pin(learner.server_id, self._history.delivered)
-        self._note(notes.SYNC_SNAPSHOT, learner)
+        self._trace(trace_events.SYNC_SNAPSHOT, learner)
         self._out.append(StreamSnapshot(learner.server_id))
 
     def _send_rest(self, learner: Learner, after: Zxid) -> None:
-        window = self._history.window
+        window = self._history.recent_log
         self._send_runs(learner, window.between(after, window.last))
         self._history.unpin(learner.server_id)
         learner.sent = learner.new_leader_last = window.last
-        learner.acked_at = learner.heard_at  # its patience starts now, not before the stream
+        learner.acked_at = (
+            learner.last_received_at
+        )  # its patience starts now, not before the stream
         learner.stage = Stage.SYNCING
         self._out.append(Send(learner.server_id, NewLeader(self.epoch, window.last)))
 
-    def _send_runs(self, learner: Learner, runs: list[Run]) -> None:
+    def _send_runs(self, learner: Learner, runs: list[LogRun]) -> None:
         for run in runs:
             for part in split_run(run, self._settings.window.message_bytes_max):
                 message = Proposals(part.first, part.txns, self._history.committed)
                 self._out.append(Send(learner.server_id, message))
 
-    def _note(self, name: str, learner: Learner) -> None:
-        self._out.append(Note(name, (learner.server_id, show_zxid(learner.last_zxid))))
+    def _trace(self, name: str, learner: Learner) -> None:
+        self._out.append(TraceEvent(name, (learner.server_id, format_zxid(learner.last_zxid))))

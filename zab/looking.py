@@ -10,21 +10,21 @@ takes its peer's notifications with it. Rule Z1: the election ends at once when 
 has sent exactly this vote, and after `finalize_ms` when only a quorum has.
 """
 
-from raykeeper.zab import notes
-from raykeeper.zab.effects import Note, Outbox, Send
+from raykeeper.zab import trace_events
+from raykeeper.zab.effects import Outbox, Send, TraceEvent
 from raykeeper.zab.errors import PeerProtocolError
 from raykeeper.zab.history import History
 from raykeeper.zab.ids import ZERO, Epoch, Millis, ServerId
 from raykeeper.zab.messages import Notification, PeerState, Vote
 from raykeeper.zab.settings import Settings
-from raykeeper.zab.transitions import Elected, Outcome
+from raykeeper.zab.transitions import Elected, Transition
 
 
 class Looking:
     """One election, possibly of several rounds.
 
-    `_received` holds the newest notification of this round of every linked voter; `_settled` the
-    newest of every linked voter that follows or leads.
+    `_received` holds the newest notification of this round of every linked voter;
+    `_out_of_election` the newest of every linked voter that follows or leads.
     """
 
     def __init__(
@@ -36,22 +36,22 @@ class Looking:
         out: Outbox,
         now: Millis,
     ) -> None:
-        assert history.is_settled, "a vote speaks of what is on disk (Z2)"
-        self.outcome: Outcome | None = None
+        assert history.is_disk_idle, "a vote speaks of what is on disk (Z2)"
+        self.outcome: Transition | None = None
         self.round = round_
         self._settings = settings
         self._links = links
         self._out = out
         self._history = history
-        self.vote = self._own()
+        self.vote = self._own_vote()
         self._received: dict[ServerId, Notification] = {}
-        self._settled: dict[ServerId, Notification] = {}
+        self._out_of_election: dict[ServerId, Notification] = {}
         # Other voters that lost their promises with their disks (rule D3).
-        self._without_vote: dict[ServerId, None] = {}
+        self._voters_lost: dict[ServerId, None] = {}
         self._finalize_at: Millis | None = None
         self._resend_ms = settings.timing.resend_min_ms
         self._resend_at = Millis(now + self._resend_ms)
-        out.append(Note(notes.ELECTION_STARTED, round_))
+        out.append(TraceEvent(trace_events.ELECTION_STARTED, round_))
         self._broadcast()
         self._check(now)
 
@@ -62,26 +62,26 @@ class Looking:
             PeerProtocolError: it puts forward another server than its sender; nothing has changed.
         """
         # By whatever disk: who is right about the members the leader will find out (rule D3).
-        if not message.voting or not self._settings.members.is_voter(sender):
+        if not message.has_vote or not self._settings.members.is_voter(sender):
             self._forget(sender)
             self._take_note_of(sender, message)
-            if message.state is PeerState.LOOKING and self._settings.votes:
+            if message.state is PeerState.LOOKING and self._settings.has_vote:
                 self._answer(sender)
             self._check(now)
             return
-        self._without_vote.pop(sender, None)
+        self._voters_lost.pop(sender, None)
         candidate = _candidate(message)
         if candidate is not None and candidate.leader != sender:
             raise PeerProtocolError(f"a candidate that is server {candidate.leader}")
         if message.state is PeerState.LOOKING:
             self._on_vote(sender, message)
         else:
-            self._settled[sender] = message
+            self._out_of_election[sender] = message
             if message.round == self.round:
                 self._received[sender] = message
             else:
                 self._received.pop(sender, None)
-            self._join_settled(message.vote)
+            self._join_leader(message.vote)
         self._check(now)
 
     def link_up(self, peer: ServerId, now: Millis) -> None:
@@ -95,10 +95,10 @@ class Looking:
         In the same round: others may still reach the peer, and a new round would stop them.
         """
         self._forget(peer)
-        self._without_vote.pop(peer, None)
+        self._voters_lost.pop(peer, None)
         self._check(now)
 
-    def room_changed(self, now: Millis) -> None:
+    def disk_space_changed(self, now: Millis) -> None:
         """Our disk is full, or has room again: others with our history are the better leaders."""
         self._check(now)
 
@@ -107,12 +107,12 @@ class Looking:
         self._check(now)
 
     @property
-    def without_vote(self) -> list[ServerId]:
+    def voters_lost(self) -> list[ServerId]:
         """The voters known to have lost their promises, this server too, in order."""
         settings = self._settings
         me = settings.server_id
-        is_lost = settings.members.is_voter(me) and not settings.votes
-        return sorted([*self._without_vote, me] if is_lost else self._without_vote)
+        is_lost = settings.members.is_voter(me) and not settings.has_vote
+        return sorted([*self._voters_lost, me] if is_lost else self._voters_lost)
 
     def wake(self, now: Millis) -> None:
         """The deadline has passed."""
@@ -130,42 +130,42 @@ class Looking:
 
     def _on_vote(self, sender: ServerId, message: Notification) -> None:
         if message.round < self.round:
-            self._settled.pop(sender, None)
+            self._out_of_election.pop(sender, None)
             # It cannot learn our round from a server without a vote, only answer it: for ever.
-            if self._settings.votes:
+            if self._settings.has_vote:
                 self._answer(sender)
             return
         if message.round > self.round:
             self._start_round(message.round)
-        if self._settled.pop(sender, None) is not None:
+        if self._out_of_election.pop(sender, None) is not None:
             self._answer(sender)  # it looks again in this round and has forgotten our vote
         self._received[sender] = message
 
     def _take_note_of(self, sender: ServerId, message: Notification) -> None:
         """Of a voter that lost its promises; say so when no quorum is left without them."""
         members, quorum = self._settings.members, self._settings.quorum
-        lost = self._without_vote
-        if sender in lost or not members.is_voter(sender) or members.counts(sender, message.disk):
+        lost = self._voters_lost
+        if sender in lost or not members.is_voter(sender) or members.has_vote(sender, message.disk):
             return
         lost[sender] = None
-        if len(quorum.voters) - len(self.without_vote) < quorum.size:
-            self._out.append(Note(notes.QUORUM_LOST, self.without_vote))
+        if len(quorum.voters) - len(self.voters_lost) < quorum.size:
+            self._out.append(TraceEvent(trace_events.QUORUM_LOST, self.voters_lost))
 
     def _forget(self, peer: ServerId) -> None:
         self._received.pop(peer, None)
-        self._settled.pop(peer, None)
+        self._out_of_election.pop(peer, None)
 
     def _start_round(self, round_: int) -> None:
-        self._out.append(Note(notes.ELECTION_ROUND, round_))
+        self._out.append(TraceEvent(trace_events.ELECTION_ROUND, round_))
         self.round = round_
-        self.vote = self._own()
+        self.vote = self._own_vote()
         self._received.clear()
         self._finalize_at = None
         self._broadcast()
 
     def _check(self, now: Millis) -> None:
         """Vote for the best voter in reach, and decide if a quorum does."""
-        if self.outcome is not None or not self._settings.votes:
+        if self.outcome is not None or not self._settings.has_vote:
             return
         best = self._best()
         if best != self.vote:
@@ -174,7 +174,7 @@ class Looking:
             self._broadcast()
         same = [self._settings.server_id]
         same += [voter for voter, told in self._received.items() if told.vote == self.vote]
-        if not self._settings.quorum.holds(same):
+        if not self._settings.quorum.is_quorum(same):
             self._finalize_at = None
             return
         if self._finalize_at is None:
@@ -184,7 +184,7 @@ class Looking:
 
     def _best(self) -> Vote:
         told = [_candidate(message) for message in self._received.values()]
-        votes = [self._own(), *(vote for vote in told if vote is not None)]
+        votes = [self._own_vote(), *(vote for vote in told if vote is not None)]
         return max(votes, key=lambda vote: vote.rank)
 
     def _is_unanimous(self) -> bool:
@@ -194,45 +194,47 @@ class Looking:
             if voter in self._links
         )
 
-    def _join_settled(self, vote: Vote) -> None:
+    def _join_leader(self, vote: Vote) -> None:
         """Follow a leader that says it leads and that a quorum, with us at most, stands by.
 
         Counting ourselves spares a leader in discovery that lacks just our voice its timeout.
         """
         leader = vote.leader
-        claim = self._settled.get(leader)
+        claim = self._out_of_election.get(leader)
         if leader == self._settings.server_id or claim is None:
             return
         if claim.state is not PeerState.LEADING:
             return
-        supporters = [s for s, n in self._settled.items() if n.vote.leader == leader]
-        if self._settings.votes:
+        supporters = [s for s, n in self._out_of_election.items() if n.vote.leader == leader]
+        if self._settings.has_vote:
             supporters.append(self._settings.server_id)
-        if self._settings.quorum.holds(supporters):
+        if self._settings.quorum.is_quorum(supporters):
             self.round = claim.round  # a later one of the leader tells that it leads no more
             self._decide(claim.vote)
 
     def _decide(self, vote: Vote) -> None:
-        self._out.append(Note(notes.ELECTION_DECIDED, (self.round, vote.leader)))
+        self._out.append(TraceEvent(trace_events.ELECTION_DECIDED, (self.round, vote.leader)))
         self.vote = vote
         self.outcome = Elected(self.round, vote)
 
     def notification(self) -> Notification:
         """What this server tells the others now."""
-        votes = self._settings.votes
+        votes = self._settings.has_vote
         disk = self._settings.disk
-        moved = self._settings.members.moved
+        moved = self._settings.members.voter_disks
         return Notification(
-            self.round, self.vote, PeerState.LOOKING, votes, self._own(), disk, moved
+            self.round, self.vote, PeerState.LOOKING, votes, self._own_vote(), disk, moved
         )
 
-    def _own(self) -> Vote:
+    def _own_vote(self) -> Vote:
         # A server without a vote proposes nobody; it only asks whom to follow. Not kept: a list of
         # members that arrives with a snapshot can grant the vote while we look.
         history = self._history
-        if not self._settings.votes:
+        if not self._settings.has_vote:
             return Vote(Epoch(0), ZERO, ServerId(0))
-        return Vote(history.rank_epoch, history.synced, self._settings.server_id, history.has_room)
+        return Vote(
+            history.rank_epoch, history.synced, self._settings.server_id, history.has_disk_space
+        )
 
     def _answer(self, peer: ServerId) -> None:
         self._out.append(Send(peer, self.notification()))
@@ -245,6 +247,6 @@ class Looking:
 def _candidate(message: Notification) -> Vote | None:
     """Whom a voter puts forward: itself, unless it follows somebody."""
     if message.state is PeerState.LOOKING:
-        return message.own
+        return message.own_vote
     # Who leads was the first to decide this round.
     return message.vote if message.state is PeerState.LEADING else None

@@ -19,58 +19,60 @@ whoever leads with the old disk either has it in its log or is refused by somebo
 
 from collections.abc import Iterable, Mapping
 
-from raykeeper.zab.ids import FOUNDING, DiskId, ServerId
+from raykeeper.zab.ids import FOUNDING_DISK, DiskId, ServerId
 
 
 class Members:
     """The voters and their disks, as of the last delivered transaction."""
 
-    __slots__ = ("_changing", "_disks", "_learned")
+    __slots__ = ("_delivered_elsewhere", "_disks", "_logged_changes")
 
     def __init__(self, voters: Iterable[ServerId]) -> None:
         """The list of a new ensemble: every voter on its founding disk."""
-        self._disks = dict.fromkeys(voters, FOUNDING)
-        self._changing: dict[ServerId, int] = {}  # changes logged and not delivered
-        self._learned: dict[ServerId, DiskId] = {}  # delivered elsewhere, and not yet here
+        self._disks = dict.fromkeys(voters, FOUNDING_DISK)
+        self._logged_changes: dict[ServerId, int] = {}  # changes logged and not delivered
+        self._delivered_elsewhere: dict[
+            ServerId, DiskId
+        ] = {}  # delivered elsewhere, and not yet here
 
-    def counts(self, server: ServerId, disk: DiskId) -> bool:
+    def has_vote(self, server: ServerId, disk: DiskId) -> bool:
         """Whether `server` has a vote when it speaks from `disk`."""
-        named = self._learned.get(server) or self._disks.get(server)
-        return named == disk and server not in self._changing
+        named = self._delivered_elsewhere.get(server) or self._disks.get(server)
+        return named == disk and server not in self._logged_changes
 
     @property
-    def moved(self) -> dict[ServerId, DiskId]:
+    def voter_disks(self) -> dict[ServerId, DiskId]:
         """The votes that delivered transactions put on other than founding disks."""
-        return {server: disk for server, disk in self._disks.items() if disk != FOUNDING}
+        return {server: disk for server, disk in self._disks.items() if disk != FOUNDING_DISK}
 
-    def learn(self, server: ServerId, disk: DiskId) -> None:
+    def learn_delivered(self, server: ServerId, disk: DiskId) -> None:
         """Somebody has delivered that the vote of `server` rests on `disk`."""
-        self._learned[server] = disk
+        self._delivered_elsewhere[server] = disk
 
     def is_voter(self, server: ServerId) -> bool:
         """Whether `server` has a vote, on whatever disk."""
         return server in self._disks
 
-    def changing(self, server: ServerId, disk: DiskId) -> None:
+    def change_logged(self, server: ServerId, disk: DiskId) -> None:
         """On a leader: its log has a transaction that puts the vote of `server` on `disk`."""
-        if server in self._changing or self._disks[server] != disk:
-            self._changing[server] = self._changing.get(server, 0) + 1
+        if server in self._logged_changes or self._disks[server] != disk:
+            self._logged_changes[server] = self._logged_changes.get(server, 0) + 1
 
-    def forget_changes(self) -> None:
+    def forget_logged_changes(self) -> None:
         """A new role begins: what its log holds undelivered is told again."""
-        self._changing.clear()
+        self._logged_changes.clear()
 
-    def replace(self, server: ServerId, disk: DiskId) -> bool:
+    def change_delivered(self, server: ServerId, disk: DiskId) -> bool:
         """Delivered: the vote of `server` rests on `disk`. Whether that is a change."""
-        left = self._changing.pop(server, 1) - 1
+        left = self._logged_changes.pop(server, 1) - 1
         if left:
-            self._changing[server] = left
-        self._learned.pop(server, None)
+            self._logged_changes[server] = left
+        self._delivered_elsewhere.pop(server, None)
         was, self._disks[server] = self._disks[server], disk
         return was != disk
 
-    def adopt(self, replaced: Mapping[ServerId, DiskId]) -> None:
-        """Take over the list of a received state: `replaced`, all others on founding disks."""
-        self._learned.clear()
+    def adopt(self, voter_disks: Mapping[ServerId, DiskId]) -> None:
+        """Take over the list of a received state: `voter_disks`, all others on founding disks."""
+        self._delivered_elsewhere.clear()
         for server in self._disks:
-            self._disks[server] = replaced.get(server, FOUNDING)
+            self._disks[server] = voter_disks.get(server, FOUNDING_DISK)

@@ -53,42 +53,42 @@ class Vote(Struct, frozen=True, array_like=True, gc=False):
     epoch: WireEpoch
     zxid: WireZxid
     leader: WireServerId
-    has_room: bool = True
+    has_disk_space: bool = True
 
     @property
     def rank(self) -> tuple[int, int, bool, int]:
         """The order of votes: of two with the same history, the one with room leads."""
-        return self.epoch, self.zxid, self.has_room, self.leader
+        return self.epoch, self.zxid, self.has_disk_space, self.leader
 
 
 class Notification(Struct, frozen=True, array_like=True, tag=1):
     """Election: the sender's vote in its round; a settled server tells whom it follows.
 
-    `voting` is False from a server that has no vote, or none now: it is answered but not counted,
-    and while it looks both its votes are for nobody, server 0. `own` is the sender's own history,
-    whomever it votes for; `disk` tells a voter without its promises from one that is not ready.
-    `moved` are the votes that committed transactions put on other disks, as far as the sender
-    knows: they may tell a server that it has a vote, which it cannot see in its own log.
+    `has_vote` is False from a server that has no vote, or none now: it is answered but not counted,
+    and while it looks both its votes are for nobody, server 0. `own_vote` is the sender's own
+    history, whomever it votes for; `disk` tells a voter without its promises from one that is not
+    ready. `voter_disks` are the votes that committed transactions put on other disks, as far as the
+    sender knows: they may tell a server that it has a vote, which it cannot see in its own log.
     """
 
     round: WireRound
     vote: Vote
     state: PeerState
-    voting: bool
-    own: Vote
+    has_vote: bool
+    own_vote: Vote
     disk: WireDisk
-    moved: dict[WireServerId, WireDisk] = {}
+    voter_disks: dict[WireServerId, WireDisk] = {}
 
 
 class FollowerInfo(Struct, frozen=True, array_like=True, tag=2):
     """Discovery 1, to the prospective leader: the newest epoch the sender has promised.
 
-    `stint` numbers the sender's attempts to follow; packets of an earlier one are told by it. The
-    sender has a vote if `disk` is its own in the leader's member list (rule D3).
+    `follow_attempt` numbers the sender's attempts to follow; packets of an earlier one are told by
+    it. The sender has a vote if `disk` is its own in the leader's member list (rule D3).
     """
 
     accepted_epoch: WireEpoch
-    stint: int
+    follow_attempt: int
     disk: WireDisk
 
 
@@ -96,7 +96,7 @@ class LeaderInfo(Struct, frozen=True, array_like=True, tag=3):
     """Discovery 2, to a learner: the epoch this leader proposes."""
 
     epoch: WireEpoch
-    stint: int
+    follow_attempt: int
 
 
 class AckEpoch(Struct, frozen=True, array_like=True, tag=4):

@@ -6,9 +6,18 @@ The peer is a state machine without clock or I/O. Its surroundings call one meth
 carry out what was appended to the outbox, in order. Times are monotonic milliseconds.
 """
 
-from raykeeper.zab import notes
-from raykeeper.zab.draining import Draining
-from raykeeper.zab.effects import BreakLink, Note, Outbox, Role, RoleChanged, Run, Send, VoteGranted
+from raykeeper.zab import trace_events
+from raykeeper.zab.await_disk import AwaitDisk
+from raykeeper.zab.effects import (
+    BreakLink,
+    LogRun,
+    Outbox,
+    Role,
+    RoleChanged,
+    Send,
+    TraceEvent,
+    VoteGranted,
+)
 from raykeeper.zab.errors import PeerProtocolError
 from raykeeper.zab.follower_broadcast import FollowerBroadcast
 from raykeeper.zab.follower_recovery import FollowerRecovery
@@ -36,9 +45,11 @@ from raykeeper.zab.phases import (
     FollowerPhase,
 )
 from raykeeper.zab.settings import Settings
-from raykeeper.zab.transitions import Elected, GiveUp, Outcome, Settled, Synchronized
+from raykeeper.zab.transitions import DiskIdle, Elected, StepDown, Synchronized, Transition
 
-_Role = Draining | Looking | FollowerRecovery | FollowerBroadcast | LeaderRecovery | LeaderBroadcast
+_Role = (
+    AwaitDisk | Looking | FollowerRecovery | FollowerBroadcast | LeaderRecovery | LeaderBroadcast
+)
 
 
 class Peer:
@@ -50,9 +61,9 @@ class Peer:
         self.links: dict[ServerId, None] = {}  # linked servers, in the order they came
         self._out = out
         self._round = 1
-        self._stint = 0
+        self._follow_attempt = 0
         self._vote = self._own_vote()
-        self._role: _Role = Draining(history)
+        self._role: _Role = AwaitDisk(history)
 
     # What the surroundings may ask.
 
@@ -62,7 +73,7 @@ class Peer:
         if isinstance(self._role, LeaderRecovery | LeaderBroadcast):
             return Role.LEADER
         if isinstance(self._role, FollowerRecovery | FollowerBroadcast):
-            return Role.FOLLOWER if self.settings.votes else Role.OBSERVER
+            return Role.FOLLOWER if self.settings.has_vote else Role.OBSERVER
         return Role.LOOKING
 
     @property
@@ -80,17 +91,17 @@ class Peer:
         return self.history.current
 
     @property
-    def without_vote(self) -> list[ServerId]:
+    def voters_lost(self) -> list[ServerId]:
         """The linked voters known to have lost their promises, this server too (rule D3)."""
         role = self._role
         if isinstance(role, Looking):
-            return role.without_vote
+            return role.voters_lost
         if isinstance(role, LeaderRecovery | LeaderBroadcast):
             is_voter = self.settings.members.is_voter
-            lost = [x.server_id for x in role.learners if not x.votes and is_voter(x.server_id)]
+            lost = [x.server_id for x in role.learners if not x.has_vote and is_voter(x.server_id)]
             return sorted(lost)
         me = self.settings.server_id
-        is_lost = self.settings.members.is_voter(me) and not self.settings.votes
+        is_lost = self.settings.members.is_voter(me) and not self.settings.has_vote
         return [me] if is_lost else []
 
     @property
@@ -103,17 +114,17 @@ class Peer:
         """Whether this server takes part in broadcast, as leader or learner."""
         return isinstance(self._role, LeaderBroadcast | FollowerBroadcast)
 
-    def contact_at(self, now: Millis) -> Millis | None:
+    def last_quorum_contact(self, now: Millis) -> Millis | None:
         """When this server last knew that it is part of a working ensemble; None if it is not."""
         if isinstance(self._role, LeaderBroadcast):
-            return self._role.contact_at(now)
+            return self._role.last_quorum_contact(now)
         if isinstance(self._role, FollowerBroadcast):
-            return self._role.heard_at
+            return self._role.last_received_at
         return None
 
     def deadline(self) -> Millis | None:
         """When to call `wake`; None while only events can move this server."""
-        return None if isinstance(self._role, Draining) else self._role.deadline()
+        return None if isinstance(self._role, AwaitDisk) else self._role.deadline()
 
     # Events.
 
@@ -123,7 +134,7 @@ class Peer:
 
     def wake(self, now: Millis) -> None:
         """The deadline has passed."""
-        if not isinstance(self._role, Draining):
+        if not isinstance(self._role, AwaitDisk):
             self._role.wake(now)
             self._advance(now)
 
@@ -147,13 +158,15 @@ class Peer:
         elif isinstance(role, LeaderRecovery | LeaderBroadcast):
             role.lost(peer, "link broken", now)
         elif isinstance(role, FollowerRecovery | FollowerBroadcast) and role.leader == peer:
-            role.outcome = GiveUp("the link to the leader is broken")
+            role.outcome = StepDown("the link to the leader is broken")
         self._advance(now)
 
     def receive(self, sender: ServerId, message: ZabMessage, now: Millis) -> None:
         """Handle one message; a sender that breaks the protocol loses its link."""
         if sender not in self.links:
-            self._out.append(Note(notes.MESSAGE_STALE, (sender, type(message).__name__)))
+            self._out.append(
+                TraceEvent(trace_events.MESSAGE_STALE, (sender, type(message).__name__))
+            )
             return
         try:
             if isinstance(message, Notification):
@@ -166,7 +179,7 @@ class Peer:
 
     def reject(self, peer: ServerId, reason: str, now: Millis) -> None:
         """Break the link to a server that broke the protocol."""
-        self._out.append(Note(notes.MESSAGE_ILLEGAL, (peer, reason)))
+        self._out.append(TraceEvent(trace_events.MESSAGE_ILLEGAL, (peer, reason)))
         self._out.append(BreakLink(peer, reason))
         self.link_down(peer, now)
 
@@ -176,26 +189,26 @@ class Peer:
         role = self._role
         if isinstance(role, FollowerBroadcast | LeaderBroadcast):
             role.log_synced()
-        self._disk_done(now)
+        self._disk_completed(now)
 
     def epochs_saved(self, accepted: Epoch, current: Epoch, now: Millis) -> None:
         """Completion of SaveEpochs."""
         self.history.epochs_saved(accepted, current)
         if isinstance(self._role, FollowerRecovery | LeaderRecovery):
             self._role.epochs_saved()
-        self._disk_done(now)
+        self._disk_completed(now)
 
     def log_truncated(self, upto: Zxid, now: Millis) -> None:
         """Completion of Truncate."""
         self.history.truncated(upto)
-        self._disk_done(now)
+        self._disk_completed(now)
 
     def snapshot_installed(self, zxid: Zxid, now: Millis) -> None:
         """Completion of InstallSnapshot."""
         self.history.installed(zxid)
-        self._disk_done(now)
+        self._disk_completed(now)
 
-    def log_read(self, learner: ServerId, after: Zxid, runs: list[Run], now: Millis) -> None:
+    def log_read(self, learner: ServerId, after: Zxid, runs: list[LogRun], now: Millis) -> None:
         """Completion of ReadLog; a learner that has gone meanwhile is ignored."""
         known = self._learner(learner)
         if known is not None and isinstance(self._role, LeaderRecovery | LeaderBroadcast):
@@ -208,16 +221,16 @@ class Peer:
         self._role.propose(txns, now)
         self._advance(now)
 
-    def room_changed(self, has_room: bool, now: Millis) -> None:
+    def disk_space_changed(self, has_disk_space: bool, now: Millis) -> None:
         """The disk is full, or has room again (rule D6)."""
         role = self._role
-        if has_room != self.history.has_room:
-            self.history.has_room = has_room
+        if has_disk_space != self.history.has_disk_space:
+            self.history.has_disk_space = has_disk_space
             if isinstance(role, Looking):
-                role.room_changed(now)
+                role.disk_space_changed(now)
             elif isinstance(role, LeaderBroadcast):
-                role.room_changed()
-            elif isinstance(role, FollowerBroadcast) and not has_room:
+                role.disk_space_changed()
+            elif isinstance(role, FollowerBroadcast) and not has_disk_space:
                 role.pause()
         self._advance(now)
 
@@ -227,10 +240,10 @@ class Peer:
         Before `start`, from the log that was recovered, no role begins by it.
         """
         settings = self.settings
-        is_new = settings.members.replace(server, disk)
+        is_new = settings.members.change_delivered(server, disk)
         if is_new:
-            self._out.append(Note(notes.VOTE_REPLACED, (server, disk)))
-        elif server == settings.server_id and settings.votes:
+            self._out.append(TraceEvent(trace_events.VOTE_REPLACED, (server, disk)))
+        elif server == settings.server_id and settings.has_vote:
             # Said once more, so a quorum has it on disk that the first time was committed: the
             # vote is here to stay, even if all were to begin anew.
             self._out.append(VoteGranted())
@@ -243,10 +256,10 @@ class Peer:
             self._advance(now)
         return is_new
 
-    def abdicate(self, reason: str, now: Millis) -> None:
+    def step_down(self, reason: str, now: Millis) -> None:
         """Leave the role and look for a leader: the counter is exhausted, or a hand-over."""
-        if not isinstance(self._role, Draining | Looking):
-            self._role.outcome = GiveUp(reason)
+        if not isinstance(self._role, AwaitDisk | Looking):
+            self._role.outcome = StepDown(reason)
         self._advance(now)
 
     def snapshot_begin(self, learner: ServerId, zxid: Zxid) -> None:
@@ -305,38 +318,41 @@ class Peer:
             raise PeerProtocolError(f"{type(message).__name__} while {role.phase.value}")
 
     def _stale(self, sender: ServerId, kind: type) -> None:
-        self._out.append(Note(notes.MESSAGE_STALE, (sender, kind.__name__)))
+        self._out.append(TraceEvent(trace_events.MESSAGE_STALE, (sender, kind.__name__)))
 
     def _on_notification(self, sender: ServerId, message: Notification, now: Millis) -> None:
         role = self._role
         if isinstance(role, Looking):
             settings = self.settings
-            if message.moved.get(settings.server_id) == settings.disk and not settings.votes:
+            if (
+                message.voter_disks.get(settings.server_id) == settings.disk
+                and not settings.has_vote
+            ):
                 # Without our vote there may be no quorum, and nobody else can tell us (rule D3).
-                settings.members.learn(settings.server_id, settings.disk)
+                settings.members.learn_delivered(settings.server_id, settings.disk)
             role.receive(sender, message, now)
             return
-        if message.state is PeerState.LOOKING and not isinstance(role, Draining):
+        if message.state is PeerState.LOOKING and not isinstance(role, AwaitDisk):
             if isinstance(role, LeaderRecovery | LeaderBroadcast):
                 role.lost(sender, "looks for a leader", now)
             self._out.append(Send(sender, self._notification()))
         if isinstance(role, FollowerRecovery | FollowerBroadcast) and sender == role.leader:
             self._on_leaders_notification(role, message)
-        elif isinstance(role, LeaderRecovery) and message.voting and not role.has_quorum:
-            self._make_way(role, sender, message.own)
+        elif isinstance(role, LeaderRecovery) and message.has_vote and not role.has_quorum:
+            self._yield_to_better(role, sender, message.own_vote)
 
-    def _make_way(self, role: LeaderRecovery, sender: ServerId, own: Vote) -> None:
+    def _yield_to_better(self, role: LeaderRecovery, sender: ServerId, own: Vote) -> None:
         # No quorum has come, and here is somebody who would be the better leader: as long as each
         # waits for followers, a third who reaches both follows neither (ZOOKEEPER-3109).
         if own.rank > self._own_vote().rank:
-            role.outcome = GiveUp(f"server {sender} is the better leader")
+            role.outcome = StepDown(f"server {sender} is the better leader")
 
     def _on_leaders_notification(
         self, role: FollowerRecovery | FollowerBroadcast, message: Notification
     ) -> None:
         if message.state is PeerState.LEADING:
             if isinstance(role, FollowerRecovery):
-                role.greet()
+                role.send_follower_info()
             return
         is_about_to_lead = (
             isinstance(role, FollowerRecovery)
@@ -346,32 +362,32 @@ class Peer:
             and message.round <= self._round  # a later round is a new election, for us too
         )
         if not is_about_to_lead:
-            role.outcome = GiveUp("the leader no longer leads")
+            role.outcome = StepDown("the leader no longer leads")
 
     def _notification(self) -> Notification:
         role = self._role
         if isinstance(role, Looking):
             return role.notification()
-        votes = self.settings.votes
+        votes = self.settings.has_vote
         if isinstance(role, LeaderRecovery | LeaderBroadcast):
             state = PeerState.LEADING
-        elif isinstance(role, Draining):
+        elif isinstance(role, AwaitDisk):
             state, votes = PeerState.LOOKING, False  # not yet
         else:
             state = PeerState.FOLLOWING if votes else PeerState.OBSERVING
         own = self._own_vote()
-        disk, moved = self.settings.disk, self.settings.members.moved
+        disk, moved = self.settings.disk, self.settings.members.voter_disks
         return Notification(self._round, self._vote, state, votes, own, disk, moved)
 
     def _own_vote(self) -> Vote:
         history = self.history
         me = self.settings.server_id
-        return Vote(history.rank_epoch, history.synced, me, history.has_room)
+        return Vote(history.rank_epoch, history.synced, me, history.has_disk_space)
 
-    def _disk_done(self, now: Millis) -> None:
+    def _disk_completed(self, now: Millis) -> None:
         if isinstance(self._role, FollowerRecovery):
             self._role.log_changed()
-        elif isinstance(self._role, Draining):
+        elif isinstance(self._role, AwaitDisk):
             self._role.check()
         self._advance(now)
 
@@ -379,11 +395,11 @@ class Peer:
         while (outcome := self._role.outcome) is not None:
             self._become(outcome, now)
 
-    def _become(self, outcome: Outcome, now: Millis) -> None:
+    def _become(self, outcome: Transition, now: Millis) -> None:
         """The only role change."""
-        if isinstance(outcome, GiveUp):
+        if isinstance(outcome, StepDown):
             self._leave(outcome.reason)
-        elif isinstance(outcome, Settled):
+        elif isinstance(outcome, DiskIdle):
             self.history.deliver(self.history.committed)  # perhaps it gives us our vote
             self._role = Looking(
                 self.settings, self.history, self.links, self._round, self._out, now
@@ -409,11 +425,11 @@ class Peer:
             self._announce()
             return
         assert leader in self.links, "nobody votes for a server that is not linked"
-        self._stint += 1
-        role = Role.FOLLOWER if self.settings.votes else Role.OBSERVER
+        self._follow_attempt += 1
+        role = Role.FOLLOWER if self.settings.has_vote else Role.OBSERVER
         self._out.append(RoleChanged(role, leader))
         self._role = FollowerRecovery(
-            self.settings, self.history, leader, self._stint, self._out, now
+            self.settings, self.history, leader, self._follow_attempt, self._out, now
         )
         self._announce()
 
@@ -424,17 +440,17 @@ class Peer:
 
     def _leave(self, reason: str) -> None:
         role = self._role
-        self._out.append(Note(notes.ROLE_LEFT, (self.role.value, reason)))
+        self._out.append(TraceEvent(trace_events.ROLE_LEFT, (self.role.value, reason)))
         if isinstance(role, LeaderRecovery | LeaderBroadcast):
             role.learners.clear()
         elif isinstance(role, FollowerRecovery):
-            role.abandon()
+            role.discard_snapshot()
         # Who was wrong about the leader looks on in the same round. A new round stops everybody's
         # election, and one server that cannot reach the right leader would stop it for ever.
         if not (isinstance(role, FollowerRecovery) and role.phase is FollowerPhase.DISCOVERY):
             self._round = min(self._round + 1, ROUND_MAX)  # or no peer would decode it
         self._out.append(RoleChanged(Role.LOOKING, None))
-        self._role = Draining(self.history)
+        self._role = AwaitDisk(self.history)
         if isinstance(role, LeaderRecovery | LeaderBroadcast) and self._role.outcome is None:
             self._announce()  # nobody shall wait for our disk
 

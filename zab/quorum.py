@@ -19,11 +19,11 @@ class Quorum:
         assert self.voters, "an ensemble has at least one voter"
         self.size = len(self.voters) // 2 + 1
 
-    def holds(self, servers: Iterable[ServerId]) -> bool:
+    def is_quorum(self, servers: Iterable[ServerId]) -> bool:
         """Whether `servers`, each counted once and only if a voter, are a majority."""
         return len(set(servers).intersection(self.voters)) >= self.size
 
-    def recalls(self, healthy: Iterable[ServerId], uncertain: Iterable[ServerId]) -> bool:
+    def covers_all_acked(self, healthy: Iterable[ServerId], uncertain: Iterable[ServerId]) -> bool:
         """Whether these voters together know all that was ever acknowledged by a quorum.
 
         An uncertain voter may have lost what it acknowledged last (rule D4), or nothing at all.
@@ -37,7 +37,7 @@ class Quorum:
         enough = max(self.size, 2 * (len(self.voters) - self.size) + 1)
         return len(sound) >= self.size or len(told) >= enough
 
-    def reached(self, cursors: Iterable[int]) -> int:
+    def quorum_value(self, cursors: Iterable[int]) -> int:
         """The highest value that a quorum has reached, given the cursor of every counted voter.
 
         0 when fewer than a quorum are given; cursors are never negative.

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from raykeeper.zab.ids import FOUNDING, SERVER_ID_MAX, DiskId, Millis, ServerId
+from raykeeper.zab.ids import FOUNDING_DISK, SERVER_ID_MAX, DiskId, Millis, ServerId
 from raykeeper.zab.members import Members
 from raykeeper.zab.quorum import Quorum
 
@@ -36,7 +36,7 @@ class Timing(Struct, frozen=True):
         return Millis(max(1, self.tick_ms // 2))
 
 
-class WindowLimits(Struct, frozen=True):
+class RecentLogLimits(Struct, frozen=True):
     """How much of the recent log stays in memory for DIFF (ZooKeeper: commitLogCount)."""
 
     txns_max: int = 8_192
@@ -56,9 +56,9 @@ class Settings:
         self,
         server_id: ServerId,
         voters: tuple[ServerId, ...],
-        disk: DiskId = FOUNDING,
+        disk: DiskId = FOUNDING_DISK,
         timing: Timing | None = None,
-        window: WindowLimits | None = None,
+        window: RecentLogLimits | None = None,
     ) -> None:
         """`disk` is the one that this server has its promises on."""
         assert 0 < server_id <= SERVER_ID_MAX, server_id
@@ -67,9 +67,9 @@ class Settings:
         self.members = Members(self.quorum.voters)
         self.disk = disk
         self.timing = timing or Timing()
-        self.window = window or WindowLimits()
+        self.window = window or RecentLogLimits()
 
     @property
-    def votes(self) -> bool:
+    def has_vote(self) -> bool:
         """Whether this server has a vote: not an observer, and not without its promises (D3)."""
-        return self.members.counts(self.server_id, self.disk)
+        return self.members.has_vote(self.server_id, self.disk)

@@ -2,7 +2,7 @@
 
 Draining ──> Looking ──> FollowerRecovery ──> FollowerBroadcast
    ^            └──────> LeaderRecovery ────> LeaderBroadcast
-   └── GiveUp, from every role but Draining
+   └── StepDown, from every role but Draining
 """
 
 from msgspec import Struct
@@ -12,7 +12,7 @@ from raykeeper.zab.learners import Learners
 from raykeeper.zab.messages import Vote
 
 
-class Settled(Struct, frozen=True):
+class DiskIdle(Struct, frozen=True):
     """The disk has caught up: look for a leader."""
 
 
@@ -37,10 +37,10 @@ class Established(Struct, frozen=True):
     learners: Learners
 
 
-class GiveUp(Struct, frozen=True):
+class StepDown(Struct, frozen=True):
     """Leave the role and look for a leader again."""
 
     reason: str
 
 
-Outcome = Settled | Elected | Synchronized | Established | GiveUp
+Transition = DiskIdle | Elected | Synchronized | Established | StepDown

@@ -63,9 +63,9 @@ Identities = tuple[Identity, ...]
 
 WORLD: Final = Identity("world", "anyone")
 SUPER: Final = Identity("super", "")
-OPEN: Final[Acls] = (Acl(Permission.ALL, *("world", "anyone")),)
+OPEN_ACL: Final[Acls] = (Acl(Permission.ALL, *("world", "anyone")),)
 """Everybody may do everything: ZooKeeper's OPEN_ACL_UNSAFE, and what None stands for."""
-READ_ONLY: Final[Acls] = (Acl(Permission.READ, *("world", "anyone")),)
+READ_ONLY_ACL: Final[Acls] = (Acl(Permission.READ, *("world", "anyone")),)
 
 ENTRIES_MAX: Final = 64
 ID_CHARS_MAX: Final = 512
@@ -74,7 +74,7 @@ USER_BYTES_MAX: Final = 128
 IDENTITIES_MAX: Final = 64
 """Of one session."""
 
-PROVEN_SCHEMES: Final = ("digest", "scrypt")
+AUTH_SCHEMES: Final = ("digest", "scrypt")
 """Those of which a session proves an identity with a credential."""
 _KEY_BYTES: Final = 32
 
@@ -102,7 +102,7 @@ def _matches(entry: Acl, identity: Identity) -> bool:
         return False  # the carrier gave a name
 
 
-def normalized(acls: Iterable[Acl] | None, identities: Identities) -> Acls | Code | None:
+def normalize_acls(acls: Iterable[Acl] | None, identities: Identities) -> Acls | Code | None:
     """The list as a znode keeps it: without duplicates, `auth` replaced, None when it is open.
 
     INVALID_ACL when it is empty, an entry is malformed, or `auth` stands for nobody.
@@ -114,7 +114,7 @@ def normalized(acls: Iterable[Acl] | None, identities: Identities) -> Acls | Cod
         if not 0 <= acl.permissions <= Permission.ALL:
             return Code.INVALID_ACL
         if acl.scheme == "auth":
-            proven = [each for each in identities if each.scheme in PROVEN_SCHEMES]
+            proven = [each for each in identities if each.scheme in AUTH_SCHEMES]
             if not proven:
                 return Code.INVALID_ACL
             entries.update((Acl(acl.permissions, x.scheme, x.id), None) for x in proven)
@@ -125,7 +125,7 @@ def normalized(acls: Iterable[Acl] | None, identities: Identities) -> Acls | Cod
     if not 0 < len(entries) <= ENTRIES_MAX:
         return Code.INVALID_ACL
     kept = tuple(entries)
-    return None if kept == OPEN else kept
+    return None if kept == OPEN_ACL else kept
 
 
 def _is_id(scheme: str, text: str) -> bool:
@@ -133,7 +133,7 @@ def _is_id(scheme: str, text: str) -> bool:
         return False
     if scheme == "world":
         return text == "anyone"
-    if scheme in PROVEN_SCHEMES:
+    if scheme in AUTH_SCHEMES:
         hashed = text.partition(":")[2]
         return hashed != "" and ":" not in hashed
     if scheme == "ip":
@@ -145,26 +145,26 @@ def _is_id(scheme: str, text: str) -> bool:
     return False
 
 
-def masked(acls: Acls | None, identities: Identities) -> Acls:
+def mask_hashes(acls: Acls | None, identities: Identities) -> Acls:
     """The list as it is shown: without the hashes, unless the session has ADMIN."""
     if acls is None:
-        return OPEN
+        return OPEN_ACL
     if allows(acls, identities, Permission.ADMIN):
         return acls
     return tuple(
         Acl(each.permissions, each.scheme, f"{each.id.partition(':')[0]}:x")
-        if each.scheme in PROVEN_SCHEMES
+        if each.scheme in AUTH_SCHEMES
         else each
         for each in acls
     )
 
 
-def identities_of(proven: Identities, host: str) -> Identities:
+def identities_of(auth_ids: Identities, host: str) -> Identities:
     """All that a session is known as, from what it has proved and where it comes from."""
-    return (*proven, Identity("ip", host)) if host else proven
+    return (*auth_ids, Identity("ip", host)) if host else auth_ids
 
 
-def proven_identity(scheme: str, credential: bytes) -> Identity | None:
+def authenticate(scheme: str, credential: bytes) -> Identity | None:
     """The identity that a credential proves, None when it is malformed or of another scheme.
 
     `digest`: b"user:password". `scrypt`: b"user:" and the key.

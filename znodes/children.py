@@ -15,13 +15,13 @@ from typing import Final
 
 from raykeeper.zab.ids import Zxid
 
-PARTED_FROM: Final = 4_096
+SHARDED_FROM: Final = 4_096
 """A znode with more children than this keeps them in parts; fewer stay in one dict."""
 
-PART_SIZE: Final = 4_096
+SHARD_SIZE: Final = 4_096
 
 
-class PartedChildren:
+class ShardedChildren:
     """A set of paths, each with its czxid.
 
     Part i holds the czxids in [starts[i], starts[i + 1]), the first also what is older, the last
@@ -29,11 +29,11 @@ class PartedChildren:
     followed by a new one; others are never split.
     """
 
-    __slots__ = ("_copied", "_newest", "_starts", "_views", "count", "parts")
+    __slots__ = ("_copied", "_newest", "_starts", "_views", "count", "shards")
 
     def __init__(self, children: Iterable[tuple[Zxid, str]]) -> None:
         self.count = 0
-        self.parts: list[dict[str, None]] = [{}]
+        self.shards: list[dict[str, None]] = [{}]
         self._starts: list[Zxid] = [Zxid(0)]
         self._newest = Zxid(0)
         self._views = 0
@@ -45,21 +45,21 @@ class PartedChildren:
         return self.count
 
     def __iter__(self) -> Iterator[str]:
-        for part in self.parts:
+        for part in self.shards:
             yield from part
 
     def add(self, path: str, czxid: Zxid) -> None:
         """Put in `path`; again changes nothing."""
         if czxid > self._newest:
             self._newest = czxid
-            if len(self.parts[-1]) >= PART_SIZE:
-                self.parts.append({})
+            if len(self.shards[-1]) >= SHARD_SIZE:
+                self.shards.append({})
                 self._starts.append(czxid)
                 self._copied.append(self._views)
-            self._own(-1)[path] = None
+            self._writable(-1)[path] = None
             self.count += 1
             return
-        part = self._own(self._index(czxid))
+        part = self._writable(self._index(czxid))
         before = len(part)
         part[path] = None
         self.count += len(part) - before
@@ -67,37 +67,37 @@ class PartedChildren:
     def remove(self, path: str, czxid: Zxid) -> None:
         """Take out `path`, which is there."""
         index = self._index(czxid)
-        part = self._own(index)
+        part = self._writable(index)
         del part[path]
         self.count -= 1
-        if not part and len(self.parts) > 1:
-            del self.parts[index]
+        if not part and len(self.shards) > 1:
+            del self.shards[index]
             del self._starts[index]
             del self._copied[index]
 
-    def view(self) -> "View":
+    def view(self) -> "ChildrenView":
         """The children as of now, whatever happens later: for a million, 250 references."""
         self._views += 1
-        return list(self.parts)
+        return list(self.shards)
 
-    def _own(self, index: int) -> dict[str, None]:
+    def _writable(self, index: int) -> dict[str, None]:
         """The part at `index`, which no view has."""
         if self._copied[index] < self._views:
             self._copied[index] = self._views
-            self.parts[index] = dict(self.parts[index])
-        return self.parts[index]
+            self.shards[index] = dict(self.shards[index])
+        return self.shards[index]
 
     def _index(self, czxid: Zxid) -> int:
         return max(0, bisect_right(self._starts, czxid) - 1)
 
 
-Children = dict[str, None] | PartedChildren
+Children = dict[str, None] | ShardedChildren
 
-View = list[Collection[str]]
+ChildrenView = list[Collection[str]]
 """Paths as of one moment, in parts, none of which is ever changed."""
 
 
-def view_of(children: Children | None) -> View:
+def view_of(children: Children | None) -> ChildrenView:
     """The children as of now. Those in one dict are few, and copied."""
     if not children:
         return []

@@ -21,7 +21,7 @@ _pack_data = Layout("<6q").pack
 _pack_children = Layout("<2q").pack
 
 
-def data_check(
+def data_hash(
     path: str,
     value: bytes,
     czxid: Zxid,
@@ -38,7 +38,7 @@ def data_check(
     )
 
 
-def with_traits(check: int, traits: bytes) -> int:
+def with_attributes(check: int, traits: bytes) -> int:
     """The same for a znode that has traits, here encoded."""
     return crc32(traits, check)
 
@@ -46,7 +46,7 @@ def with_traits(check: int, traits: bytes) -> int:
 def children_change(path: str, was_creates: int, was_pzxid: Zxid, creates: int, pzxid: Zxid) -> int:
     """What a creation or deletion of a child adds to the digest, on the side of the parent.
 
-    The term is 0 before the first child. Apart from `data_check`, or every creation would hash the
+    The term is 0 before the first child. Apart from `data_hash`, or every creation would hash the
     parent's value.
     """
     seed = crc32(path.encode())

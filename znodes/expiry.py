@@ -15,7 +15,7 @@ class TouchedSession(Struct, frozen=True, array_like=True):
     """A session that was heard, or opened; it now has `timeout_ms` from the report's arrival."""
 
     session_id: SessionId
-    owner: Zxid
+    owner_zxid: Zxid
     timeout_ms: Millis
 
 
@@ -33,7 +33,7 @@ class SessionReport(Struct, frozen=True, array_like=True):
     ended: list[SessionId]
 
 
-class Verdict(Struct, frozen=True, array_like=True):
+class ExpiryProposal(Struct, frozen=True, array_like=True):
     """A session was not heard for its timeout, as far as reports up to `batch` say.
 
     `batch` is the last report that touched this session. The core drops the verdict unless
@@ -42,14 +42,14 @@ class Verdict(Struct, frozen=True, array_like=True):
 
     epoch: Epoch
     session_id: SessionId
-    owner: Zxid
+    owner_zxid: Zxid
     batch: int
 
 
-class Tracked(Struct, gc=False):
-    """One session. `due` and `queued` are in the tracker's own time, see `Expiry`."""
+class TrackedSession(Struct, gc=False):
+    """One session. `due` and `queued` are in the tracker's own time, see `SessionExpiry`."""
 
-    owner: Zxid
+    owner_zxid: Zxid
     timeout_ms: int
     batch: int
     due: int
@@ -58,7 +58,7 @@ class Tracked(Struct, gc=False):
     """The entry of the heap that counts for it; never after `due`. -1 once it was judged."""
 
 
-class Expiry:
+class SessionExpiry:
     """Deadlines of all sessions, exact to the millisecond.
 
     The caller calls at least every `clock_gap_ms`. When it did not, this process was held up and
@@ -70,12 +70,12 @@ class Expiry:
     """
 
     def __init__(self, clock_gap_ms: int = 1_000) -> None:
-        self.wants_full = False
+        self.needs_full_report = False
         """A report was lost: the next one must name every session. No verdicts until then."""
         self._clock_gap_ms = clock_gap_ms
         self._epoch = Epoch(0)
         self._batch = 0
-        self._sessions: dict[SessionId, Tracked] = {}
+        self._sessions: dict[SessionId, TrackedSession] = {}
         # One entry for each session, not moved when it is touched but pushed again when it is
         # reached: a touch costs no heap operation. (due, session)
         self._heap: list[tuple[int, SessionId]] = []
@@ -93,12 +93,12 @@ class Expiry:
             self._epoch = report.epoch
             self._sessions.clear()  # of another reign: its owners and batches mean nothing now
             self._heap.clear()
-            self.wants_full = not report.full
+            self.needs_full_report = not report.full
         elif report.batch > self._batch + 1:
-            self.wants_full = True
+            self.needs_full_report = True
         self._batch = report.batch
         if report.full:
-            self.wants_full = False
+            self.needs_full_report = False
             self._sessions.clear()
             self._heap.clear()
         for touched in report.touched:
@@ -106,23 +106,25 @@ class Expiry:
         for session_id in report.ended:
             self._sessions.pop(session_id, None)
 
-    def verdicts(self, now_mono: Millis) -> list[Verdict]:
+    def proposals(self, now_mono: Millis) -> list[ExpiryProposal]:
         """The sessions that are overdue, the longest first; each is told once."""
         now = self._own_time(now_mono)
-        verdicts: list[Verdict] = []
-        if self.wants_full:
+        verdicts: list[ExpiryProposal] = []
+        if self.needs_full_report:
             return verdicts
         heap = self._heap
-        while self._settle() and heap[0][0] <= now:
+        while self._find_next() and heap[0][0] <= now:
             _, session_id = heappop(heap)
             session = self._sessions[session_id]
             session.queued = -1
-            verdicts.append(Verdict(self._epoch, session_id, session.owner, session.batch))
+            verdicts.append(
+                ExpiryProposal(self._epoch, session_id, session.owner_zxid, session.batch)
+            )
         return verdicts
 
     def deadline(self) -> Millis | None:
         """When `verdicts` has something to tell, in the caller's monotonic time."""
-        if self.wants_full or not self._settle():
+        if self.needs_full_report or not self._find_next():
             return None
         return Millis(self._heap[0][0] + self._gaps_ms)
 
@@ -138,11 +140,11 @@ class Expiry:
         due = now + touched.timeout_ms
         session = self._sessions.get(session_id)
         if session is None:
-            session = Tracked(touched.owner, touched.timeout_ms, batch, due, due)
+            session = TrackedSession(touched.owner_zxid, touched.timeout_ms, batch, due, due)
             self._sessions[session_id] = session
             heappush(self._heap, (due, session_id))
             return
-        session.owner = touched.owner
+        session.owner_zxid = touched.owner_zxid
         session.timeout_ms = touched.timeout_ms
         session.batch = batch
         session.due = due
@@ -150,7 +152,7 @@ class Expiry:
             session.queued = due
             heappush(self._heap, (due, session_id))
 
-    def _settle(self) -> bool:
+    def _find_next(self) -> bool:
         """Bring an entry that counts to the top of the heap; False when there is none."""
         heap = self._heap
         while heap:

@@ -16,14 +16,14 @@ PATH_CHARS_MAX: Final = 8192
 so it needs a bound of its own; this one is twice Linux's PATH_MAX, and at three bytes a character
 a path still takes less than a fortieth of a frame with a value of 1 MiB."""
 
-OUTCOMES_MAX: Final = 2000
+REPLY_CACHE_MAX: Final = 2000
 """Outcomes kept per session. A client never has more unacknowledged writes. Part of the replicated
 state, so no setting: replicas that kept different numbers of them would differ."""
 
 RESULTS_BYTES_MAX: Final = 4 << 20
 """Of the reads in one transaction. What does not fit is refused with THROTTLED_OP."""
 
-OUTCOME_BYTES_MAX: Final = 16 << 20
+CACHED_RESULTS_BYTES_MAX: Final = 16 << 20
 """Of the results of transactions, among the unacknowledged outcomes of one session: the bound of
 what a replica keeps for it. What does not fit is refused with THROTTLED_OP."""
 
@@ -34,8 +34,8 @@ VALUE_BYTES_CEILING: Final = 64 << 20
 SESSION_TIMEOUT_FLOOR_MS: Final = Millis(100)
 SESSION_TIMEOUT_CEILING_MS: Final = Millis(24 * 3600 * 1000)
 
-assert PATH_CHARS_MAX * 3 * OUTCOMES_MAX <= VALUE_BYTES_CEILING, "outcomes of one session"
-assert RESULTS_BYTES_MAX < OUTCOME_BYTES_MAX
+assert PATH_CHARS_MAX * 3 * REPLY_CACHE_MAX <= VALUE_BYTES_CEILING, "outcomes of one session"
+assert RESULTS_BYTES_MAX < CACHED_RESULTS_BYTES_MAX
 
 
 class Limits(Struct, frozen=True):
@@ -51,7 +51,7 @@ class Limits(Struct, frozen=True):
     session_timeout_max_ms: Millis = Millis(60_000)
     sessions_max: int = 100_000
     """Sessions of the ensemble; one more is refused with CONNECTION_LOSS."""
-    outcomes_max: int = OUTCOMES_MAX
+    outcomes_max: int = REPLY_CACHE_MAX
     """Unacknowledged writes a client may have; never above what the replicas keep."""
     watches_max: int = WATCHES_MAX
     """Watches of one connection."""
@@ -78,7 +78,7 @@ class Limits(Struct, frozen=True):
             SESSION_TIMEOUT_CEILING_MS,
         )
         _within("sessions_max", self.sessions_max, 1, 10_000_000)
-        _within("outcomes_max", self.outcomes_max, 1, OUTCOMES_MAX)
+        _within("outcomes_max", self.outcomes_max, 1, REPLY_CACHE_MAX)
         _within("transaction_ops_max", self.transaction_ops_max, 1, 100_000)
         _within("transaction_bytes_max", self.transaction_bytes_max, 1, VALUE_BYTES_CEILING)
         _within("watches_max", self.watches_max, 1, 10_000_000)

@@ -9,13 +9,13 @@ Invariant: all pages of a list are as of the zxid at which it was begun, for the
 from typing import Final, final
 
 from raykeeper.zab.ids import ZERO, Zxid
-from raykeeper.znodes.children import PARTED_FROM, Children, View, view_of
-from raykeeper.znodes.replies import ChildrenRead, CountRead, PathsRead
+from raykeeper.znodes.children import SHARDED_FROM, Children, ChildrenView, view_of
+from raykeeper.znodes.replies import CountDescendantsReply, GetChildrenReply, GetEphemeralsReply
 from raykeeper.znodes.stat import Stat
 from raykeeper.znodes.state import State
 from raykeeper.znodes.tree import Znode
 
-PAGE_NAMES: Final = PARTED_FROM
+PAGE_NAMES: Final = SHARDED_FROM
 """Names of one page. A znode takes longer to look at: a count looks at a quarter as many a step."""
 PAGE_CHARS: Final = 256 << 10
 
@@ -25,7 +25,7 @@ class _Names:
 
     __slots__ = ("_names", "_names_max", "_parts", "_prefix", "_start")
 
-    def __init__(self, view: View, prefix: str, start: int, names_max: int) -> None:
+    def __init__(self, view: ChildrenView, prefix: str, start: int, names_max: int) -> None:
         self._parts = view[::-1]  # the next one last
         self._prefix = prefix
         self._start = start
@@ -73,10 +73,10 @@ class ChildrenPages:
         """Whether there is nothing to follow."""
         return self._names.is_over
 
-    def next(self, _state: State) -> ChildrenRead:
+    def next(self, _state: State) -> GetChildrenReply:
         """The next page."""
         names = self._names.take()
-        return ChildrenRead(self._xid, self.zxid, names, self._stat, not self.is_over)
+        return GetChildrenReply(self._xid, self.zxid, names, self._stat, not self.is_over)
 
 
 class PathsPages:
@@ -94,11 +94,11 @@ class PathsPages:
         """Whether there is nothing to follow."""
         return self._names.is_over
 
-    def next(self, _state: State) -> PathsRead | None:
+    def next(self, _state: State) -> GetEphemeralsReply | None:
         """The next page, None when nothing of it matches."""
         paths = self._names.take()
         more = not self.is_over
-        return PathsRead(self._xid, self.zxid, paths, more) if paths or not more else None
+        return GetEphemeralsReply(self._xid, self.zxid, paths, more) if paths or not more else None
 
 
 class DescendantCount:
@@ -125,7 +125,7 @@ class DescendantCount:
         """Whether nothing is left to count."""
         return not self._paths and not self._parts
 
-    def next(self, state: State) -> CountRead | None:
+    def next(self, state: State) -> CountDescendantsReply | None:
         """Go on in the present state; the count when it is complete."""
         znodes, paths, parts = state.tree.znodes, self._paths, self._parts
         left = self._step
@@ -140,7 +140,7 @@ class DescendantCount:
         if not self.is_over:
             return None
         until = ZERO if state.zxid == self.zxid else state.zxid
-        return CountRead(self._xid, self.zxid, self._count, until)
+        return CountDescendantsReply(self._xid, self.zxid, self._count, until)
 
     def _enter(self, znode: Znode) -> int:
         """Note the children; how many were copied for that.
@@ -157,4 +157,4 @@ class DescendantCount:
         return 0
 
 
-Lengthy = ChildrenPages | PathsPages | DescendantCount
+PagedReply = ChildrenPages | PathsPages | DescendantCount

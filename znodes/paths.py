@@ -14,9 +14,9 @@ from raykeeper.znodes.errors import BadArgumentsError
 from raykeeper.znodes.limits import PATH_CHARS_MAX
 
 SEQUENCE_DIGITS: Final = 10
-CONFIG: Final = "/zookeeper/config"
-QUOTA: Final = "/zookeeper/quota"
-UNDELETABLE: Final = ("/", "/zookeeper", QUOTA, CONFIG)
+CONFIG_PATH: Final = "/zookeeper/config"
+QUOTA_PATH: Final = "/zookeeper/quota"
+SYSTEM_PATHS: Final = ("/", "/zookeeper", QUOTA_PATH, CONFIG_PATH)
 
 _ANY_SEQUENCE: Final = "0" * SEQUENCE_DIGITS
 _forbidden = re.compile(
@@ -30,12 +30,12 @@ def check_path(path: str, *, sequential: bool = False) -> None:
     Raises:
         BadArgumentsError: the path breaks a rule; the error says which, and where.
     """
-    fault = fault_in(path, sequential=sequential)
+    fault = path_fault(path, sequential=sequential)
     if fault is not None:
         raise BadArgumentsError(path if len(path) <= PATH_CHARS_MAX else path[:64] + "…", fault)
 
 
-def fault_in(path: str, *, sequential: bool = False) -> str | None:
+def path_fault(path: str, *, sequential: bool = False) -> str | None:
     """The rule that `path` breaks, None when it is well-formed."""
     if sequential:
         path += _ANY_SEQUENCE
@@ -52,7 +52,7 @@ def fault_in(path: str, *, sequential: bool = False) -> str | None:
     return _explain(path)
 
 
-def is_name(name: str) -> bool:
+def is_valid_name(name: str) -> bool:
     """Whether `name`, which holds no "/", may be the last component of a path."""
     if name.isascii() and name.isprintable():
         return name not in ("", ".", "..")
@@ -70,7 +70,7 @@ def join(parent: str, name: str) -> str:
 
 
 def _explain(path: str) -> str | None:
-    """The slow half of `fault_in`: find the exact reason, or none after all."""
+    """The slow half of `path_fault`: find the exact reason, or none after all."""
     if not path:
         return "a path cannot be empty"
     if path[0] != "/":

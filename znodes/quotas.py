@@ -2,9 +2,10 @@
 
 The quota of /a is the value of /zookeeper/quota/a/zookeeper_limits, a znode like any other, so it
 is written, read, watched and protected as one. The text is ZooKeeper's:
-`count=5,bytes=100=;byteHardLimit=200;countHardLimit=9`, where -1 is no limit. The znode itself
-counts, names do not. What would grow a subtree above a hard limit is refused, whichever ancestor
-has the quota; above a soft one it is only noted. "/" and what is below /zookeeper have no quota.
+`count_subtree=5,bytes=100=;byteHardLimit=200;countHardLimit=9`, where -1 is no limit. The znode
+itself counts, names do not. What would grow a subtree above a hard limit is refused, whichever
+ancestor has the quota; above a soft one it is only noted. "/" and what is below /zookeeper have no
+quota.
 
 Usage costs nothing without quotas. It is no part of what the ensemble agrees on, but follows from
 it: a replica counts a subtree when it is first asked, and keeps count from then on. Nobody asks
@@ -26,17 +27,17 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from raykeeper.zab.ids import Millis
-from raykeeper.znodes.paths import QUOTA, parent_of
+from raykeeper.znodes.paths import QUOTA_PATH, parent_of
 
 if TYPE_CHECKING:
     from raykeeper.znodes.tree import Znode
 
 NO_LIMIT: Final = -1
-SOFT_NOTE_MS: Final = Millis(60_000)
+SOFT_LIMIT_NOTICE_MS: Final = Millis(60_000)
 """Between two notes that one quota's soft limit is exceeded."""
 _NEVER: Final = Millis(0)
 
-QUOTA_PREFIX: Final = QUOTA + "/"
+QUOTA_PREFIX: Final = QUOTA_PATH + "/"
 _LIMITS_NAME: Final = "/zookeeper_limits"
 _pair = re.compile(rb"(count|bytes|countHardLimit|byteHardLimit)=(-1|\d{1,18})?=?").fullmatch
 _separated = re.compile(rb"[,;]+").split
@@ -61,7 +62,7 @@ class Usage(Struct, gc=False):
     bytes: int
 
 
-class SoftExceeded(Struct, frozen=True):
+class SoftLimitExceeded(Struct, frozen=True):
     """A subtree has grown above a soft limit, to this."""
 
     path: str
@@ -71,25 +72,25 @@ class SoftExceeded(Struct, frozen=True):
 
 def limits_path(path: str) -> str:
     """Where the quota of the subtree at `path` is kept."""
-    return f"{QUOTA}{path}{_LIMITS_NAME}"
+    return f"{QUOTA_PATH}{path}{_LIMITS_NAME}"
 
 
-def limited_by(path: str) -> str | None:
+def quota_subtree(path: str) -> str | None:
     """The subtree of which the znode at `path` keeps the quota; None for any other znode."""
     if not path.startswith(QUOTA_PREFIX) or not path.endswith(_LIMITS_NAME):
         return None
-    subtree = path[len(QUOTA) : -len(_LIMITS_NAME)]
+    subtree = path[len(QUOTA_PATH) : -len(_LIMITS_NAME)]
     return subtree if _may_be_limited(subtree) else None
 
 
-def is_acceptable(path: str, value: bytes) -> bool:
+def is_valid_quota(path: str, value: bytes) -> bool:
     """Whether `value` may stand at `path`, which is below /zookeeper/quota."""
     if not path.endswith(_LIMITS_NAME):
         return True
-    return limited_by(path) is not None and limits_in(value) is not None
+    return quota_subtree(path) is not None and parse_limits(value) is not None
 
 
-def limits_in(text: bytes) -> QuotaLimits | None:
+def parse_limits(text: bytes) -> QuotaLimits | None:
     """What a quota's text says, None when it is malformed; an empty one has no limits."""
     numbers: dict[bytes, int] = {}
     for part in _separated(text) if text else ():
@@ -101,13 +102,13 @@ def limits_in(text: bytes) -> QuotaLimits | None:
     return QuotaLimits(*(numbers.get(key, NO_LIMIT) for key in keys))
 
 
-def text_of(limits: QuotaLimits) -> bytes:
+def format_limits(limits: QuotaLimits) -> bytes:
     """The text of a quota. What follows "=;" is for readers that know hard limits."""
     hard = f"byteHardLimit={limits.hard_bytes};countHardLimit={limits.hard_znodes}"
     return f"count={limits.znodes},bytes={limits.bytes}=;{hard}".encode()
 
 
-def count(znodes: Mapping[str, "Znode"], path: str) -> Usage:
+def count_subtree(znodes: Mapping[str, "Znode"], path: str) -> Usage:
     """What is in the subtree at `path`; one step for each znode of it."""
     usage = Usage(0, 0)
     if path not in znodes:
@@ -132,14 +133,14 @@ class Quotas:
 
     def changed(self, path: str, was: bytes | None, value: bytes | None) -> None:
         """The tree has another value at `path`; None is no znode."""
-        subtree = limited_by(path)
+        subtree = quota_subtree(path)
         if subtree is not None:
             if value is None:
                 del self.limits[subtree]
                 self._usage.pop(subtree, None)
             else:
-                self.limits[subtree] = limits_in(value) or NO_LIMITS
-        for above in _upwards(path) if self._usage else ():
+                self.limits[subtree] = parse_limits(value) or NO_LIMITS
+        for above in _self_and_ancestors(path) if self._usage else ():
             usage = self._usage.get(above)
             if usage is not None:
                 usage.znodes += (value is not None) - (was is not None)
@@ -149,14 +150,14 @@ class Quotas:
         """What is in the subtree of a quota."""
         usage = self._usage.get(subtree)
         if usage is None:
-            usage = self._usage[subtree] = count(self._znodes, subtree)
+            usage = self._usage[subtree] = count_subtree(self._znodes, subtree)
         return usage
 
 
-class FutureQuotas:
+class OutstandingQuotas:
     """The quotas as they will be when every outstanding transaction is applied.
 
-    Between `draft` and `settle` or `discard` changes are a draft, as in the future tree.
+    Between `begin` and `commit` or `rollback` changes are a draft, as in the future tree.
     """
 
     def __init__(self, quotas: Quotas, usage_of: Callable[[str], Usage]) -> None:
@@ -165,7 +166,7 @@ class FutureQuotas:
         self.limits = dict(quotas.limits)
         self._usage: dict[str, Usage] = {}
         self._noted: dict[str, Millis] = {}
-        self._notes: list[SoftExceeded] = []
+        self._notes: list[SoftLimitExceeded] = []
         self._undo: list[tuple[dict[str, Any], str, object]] | None = None
         self._notes_before = 0
 
@@ -192,37 +193,37 @@ class FutureQuotas:
             if (znodes > 0 and 0 <= limits.znodes < usage.znodes) or (
                 size > 0 and 0 <= limits.bytes < usage.bytes
             ):
-                self._note(time_ms, SoftExceeded(subtree, usage.znodes, usage.bytes))
-        limited = limited_by(path)
+                self._note(time_ms, SoftLimitExceeded(subtree, usage.znodes, usage.bytes))
+        limited = quota_subtree(path)
         if limited is not None:
-            self._put(self.limits, limited, None if value is None else limits_in(value))
+            self._put(self.limits, limited, None if value is None else parse_limits(value))
             if value is None:
                 self._put(self._usage, limited, None)
                 self._put(self._noted, limited, None)
 
-    def take_notes(self) -> list[SoftExceeded]:
+    def drain_exceeded(self) -> list[SoftLimitExceeded]:
         """The soft limits exceeded since the last call, each at most once a minute."""
         notes, self._notes = self._notes, []
         return notes
 
-    def draft(self) -> None:
+    def begin(self) -> None:
         """What changes from now on may be discarded."""
         self._undo = []
         self._notes_before = len(self._notes)
 
-    def settle(self) -> None:
-        """What changed since `draft` stays."""
+    def commit(self) -> None:
+        """What changed since `begin` stays."""
         self._undo = None
 
-    def discard(self) -> None:
-        """Nothing changed since `draft`."""
+    def rollback(self) -> None:
+        """Nothing changed since `begin`."""
         undo, self._undo = self._undo, None
         for table, key, old in reversed(undo or ()):
             _set(table, key, old)
         del self._notes[self._notes_before :]
 
     def _above(self, path: str) -> Iterator[tuple[str, QuotaLimits]]:
-        for subtree in _upwards(path):
+        for subtree in _self_and_ancestors(path):
             limits = self.limits.get(subtree)
             if limits is not None:
                 yield subtree, limits
@@ -239,9 +240,9 @@ class FutureQuotas:
             self._undo.append((table, key, table.get(key)))
         _set(table, key, value)
 
-    def _note(self, time_ms: Millis, note: SoftExceeded) -> None:
+    def _note(self, time_ms: Millis, note: SoftLimitExceeded) -> None:
         last = self._noted.get(note.path)
-        if last is None or time_ms - last >= SOFT_NOTE_MS:
+        if last is None or time_ms - last >= SOFT_LIMIT_NOTICE_MS:
             self._put(self._noted, note.path, time_ms)
             self._notes.append(note)
 
@@ -253,7 +254,7 @@ def _set(table: dict[str, Any], key: str, value: object) -> None:
         table[key] = value
 
 
-def _upwards(path: str) -> Iterator[str]:
+def _self_and_ancestors(path: str) -> Iterator[str]:
     """The path and those above it, without the root."""
     while path != "/":
         yield path

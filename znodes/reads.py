@@ -8,8 +8,8 @@ ZooKeeper: `FinalRequestProcessor` (getData, exists, getChildren, getACL, multiR
 getEphemerals, getAllChildrenNumber). `listquota` of its command line.
 """
 
-from raykeeper.znodes.acl import Identities, Permission, allows, masked
-from raykeeper.znodes.children import PARTED_FROM
+from raykeeper.znodes.acl import Identities, Permission, allows, mask_hashes
+from raykeeper.znodes.children import SHARDED_FROM
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.limits import RESULTS_BYTES_MAX
 from raykeeper.znodes.pages import (
@@ -17,24 +17,25 @@ from raykeeper.znodes.pages import (
     PAGE_NAMES,
     ChildrenPages,
     DescendantCount,
-    Lengthy,
+    PagedReply,
     PathsPages,
 )
-from raykeeper.znodes.paths import fault_in
+from raykeeper.znodes.paths import path_fault
 from raykeeper.znodes.quotas import limits_path
 from raykeeper.znodes.replies import (
-    AclsRead,
-    ChildrenRead,
-    DataRead,
-    IdentitiesRead,
+    ErrorReply,
+    ExistsReply,
+    GetAclsReply,
+    GetChildrenReply,
+    GetDataReply,
+    GetEphemeralsReply,
+    GetQuotaReply,
     Item,
-    PathsRead,
-    QuotaRead,
-    ReadFailed,
-    ResultsRead,
-    StatRead,
+    MultiReadReply,
+    WhoAmIReply,
 )
 from raykeeper.znodes.requests import (
+    AuxRead,
     CountDescendants,
     Exists,
     GetAcls,
@@ -42,7 +43,6 @@ from raykeeper.znodes.requests import (
     GetData,
     GetEphemerals,
     GetQuota,
-    Inquiry,
     MultiRead,
     Read,
     ReadChildren,
@@ -57,7 +57,7 @@ from raykeeper.znodes.txns import OpChildren, OpFailed, OpResult, OpStat, OpValu
 from raykeeper.znodes.watches import WatchTable
 
 
-def answer(
+def reply_to_read(
     state: State, identities: Identities, request: Read, page: int = PAGE_NAMES
 ) -> Item | ChildrenPages:
     """The reply to a read, tagged with the last transaction applied.
@@ -68,36 +68,36 @@ def answer(
     znode = state.tree.znodes.get(path)
     if znode is None:
         # A malformed path never has a znode, so only here its form is looked at.
-        if fault_in(path) is not None:
-            return ReadFailed(request.xid, state.zxid, Code.BAD_ARGUMENTS)
+        if path_fault(path) is not None:
+            return ErrorReply(request.xid, state.zxid, Code.BAD_ARGUMENTS)
         if type(request) is Exists:
-            return StatRead(request.xid, state.zxid, None)
-        return ReadFailed(request.xid, state.zxid, Code.NO_NODE)
-    if znode.traits is not None and not may(znode, identities, Permission.READ):
-        return ReadFailed(request.xid, state.zxid, Code.NO_AUTH)
+            return ExistsReply(request.xid, state.zxid, None)
+        return ErrorReply(request.xid, state.zxid, Code.NO_NODE)
+    if znode.attributes is not None and not is_allowed(znode, identities, Permission.READ):
+        return ErrorReply(request.xid, state.zxid, Code.NO_AUTH)
     match request:
         case GetData():
-            return DataRead(request.xid, state.zxid, znode.value, stat_of(znode))
+            return GetDataReply(request.xid, state.zxid, znode.value, stat_of(znode))
         case Exists():
-            return StatRead(request.xid, state.zxid, stat_of(znode))
+            return ExistsReply(request.xid, state.zxid, stat_of(znode))
         case _:
             return _listing(state, znode, request, page)
 
 
 def _listing(
     state: State, znode: Znode, request: GetChildren, page: int
-) -> ChildrenRead | ChildrenPages:
+) -> GetChildrenReply | ChildrenPages:
     xid, zxid, path, stat = request.xid, state.zxid, request.path, stat_of(znode)
     if stat.num_children <= page:
         names = _names(path, znode)
         if sum(map(len, names)) <= PAGE_CHARS:
-            return ChildrenRead(xid, zxid, names, stat)
+            return GetChildrenReply(xid, zxid, names, stat)
     return ChildrenPages(xid, zxid, stat, znode.children, _name_start(path), page)
 
 
-def inquire(
-    state: State, session: Session, request: Inquiry, page: int = PAGE_NAMES
-) -> Item | Lengthy:
+def reply_to_aux_read(
+    state: State, session: Session, request: AuxRead, page: int = PAGE_NAMES
+) -> Item | PagedReply:
     """The reply to a read that is not one of the three everybody uses all the time.
 
     What takes more than `page` names or znodes is not answered at once.
@@ -105,15 +105,15 @@ def inquire(
     xid, zxid = request.xid, state.zxid
     match request:
         case WhoAmI():
-            return IdentitiesRead(xid, zxid, session.identities)
+            return WhoAmIReply(xid, zxid, session.identities)
         case MultiRead():
-            return ResultsRead(xid, zxid, _results(state, session.identities, request.ops))
+            return MultiReadReply(xid, zxid, _results(state, session.identities, request.ops))
         case GetEphemerals():
             owned = state.tree.ephemerals.get(session.session_id, {})
             if len(owned) <= page:
                 paths = [path for path in owned if path.startswith(request.path)]
                 if sum(map(len, paths)) <= PAGE_CHARS:
-                    return PathsRead(xid, zxid, paths)
+                    return GetEphemeralsReply(xid, zxid, paths)
             return PathsPages(xid, zxid, owned, request.path, page)
         case GetQuota():
             return _quota(state, session.identities, request)
@@ -127,17 +127,17 @@ def _about(
     xid, zxid, path = request.xid, state.zxid, request.path
     znode = state.tree.znodes.get(path)
     if znode is None:
-        code = Code.NO_NODE if fault_in(path) is None else Code.BAD_ARGUMENTS
-        return ReadFailed(xid, zxid, code)
+        code = Code.NO_NODE if path_fault(path) is None else Code.BAD_ARGUMENTS
+        return ErrorReply(xid, zxid, code)
     if type(request) is CountDescendants:
-        if not may(znode, identities, Permission.READ):
-            return ReadFailed(xid, zxid, Code.NO_AUTH)
+        if not is_allowed(znode, identities, Permission.READ):
+            return ErrorReply(xid, zxid, Code.NO_AUTH)
         count = DescendantCount(xid, zxid, znode.children, page)
         return count.next(state) or count
-    if not may(znode, identities, Permission.READ | Permission.ADMIN):
-        return ReadFailed(xid, zxid, Code.NO_AUTH)
-    acls = None if znode.traits is None else znode.traits.acls
-    return AclsRead(xid, zxid, masked(acls, identities), stat_of(znode))
+    if not is_allowed(znode, identities, Permission.READ | Permission.ADMIN):
+        return ErrorReply(xid, zxid, Code.NO_AUTH)
+    acls = None if znode.attributes is None else znode.attributes.acls
+    return GetAclsReply(xid, zxid, mask_hashes(acls, identities), stat_of(znode))
 
 
 def _quota(state: State, identities: Identities, request: GetQuota) -> Item:
@@ -146,12 +146,12 @@ def _quota(state: State, identities: Identities, request: GetQuota) -> Item:
     quotas = state.tree.quotas
     limits = quotas.limits.get(path)
     if limits is None:
-        code = Code.NO_NODE if fault_in(path) is None else Code.BAD_ARGUMENTS
-        return ReadFailed(xid, zxid, code)
-    if not may(state.tree.znodes[limits_path(path)], identities, Permission.READ):
-        return ReadFailed(xid, zxid, Code.NO_AUTH)
+        code = Code.NO_NODE if path_fault(path) is None else Code.BAD_ARGUMENTS
+        return ErrorReply(xid, zxid, code)
+    if not is_allowed(state.tree.znodes[limits_path(path)], identities, Permission.READ):
+        return ErrorReply(xid, zxid, Code.NO_AUTH)
     usage = quotas.usage_of(path)
-    return QuotaRead(xid, zxid, limits, usage.znodes, usage.bytes)
+    return GetQuotaReply(xid, zxid, limits, usage.znodes, usage.bytes)
 
 
 def _results(
@@ -183,10 +183,10 @@ def _result(
     path = op.path
     znode = state.tree.znodes.get(path)
     if znode is None:
-        if fault_in(path) is not None:
+        if path_fault(path) is not None:
             return OpFailed(Code.BAD_ARGUMENTS)
         return OpStat(None) if type(op) is ReadStat else OpFailed(Code.NO_NODE)
-    if not may(znode, identities, Permission.READ):
+    if not is_allowed(znode, identities, Permission.READ):
         return OpFailed(Code.NO_AUTH)
     match op:
         case ReadData():
@@ -194,14 +194,14 @@ def _result(
         case ReadStat():
             return OpStat(stat_of(znode))
         case _:
-            if znode.children is not None and len(znode.children) > PARTED_FROM:
+            if znode.children is not None and len(znode.children) > SHARDED_FROM:
                 return OpFailed(Code.THROTTLED_OP)
             return OpChildren(_names(path, znode), stat_of(znode))
 
 
-def may(znode: Znode, identities: Identities, permission: int) -> bool:
+def is_allowed(znode: Znode, identities: Identities, permission: int) -> bool:
     """Whether the ACL of a znode grants a permission."""
-    traits = znode.traits
+    traits = znode.attributes
     return traits is None or allows(traits.acls, identities, permission)
 
 
@@ -214,17 +214,17 @@ def _name_start(path: str) -> int:
     return 1 if path == "/" else len(path) + 1
 
 
-def set_watch(
+def set_watch_of_read(
     watches: WatchTable, connection: int, request: Read, item: Item | ChildrenPages
 ) -> None:
     """Set the watch of a read that asked for one; `item` is its answer.
 
     Exists is watched whether the znode is there or not, the others only when it is.
     """
-    if type(item) is ReadFailed:
+    if type(item) is ErrorReply:
         return
     if type(request) is GetChildren:
         watches.add_child(request.path, connection)
     else:
-        exists = type(item) is not StatRead or item.stat is not None
+        exists = type(item) is not ExistsReply or item.stat is not None
         watches.add_data(request.path, connection, exists=exists)

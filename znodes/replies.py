@@ -13,11 +13,11 @@ from msgspec import Struct
 
 from raykeeper.zab.ids import ZERO, Millis, Zxid
 from raykeeper.znodes.acl import Acls, Identities
-from raykeeper.znodes.limits import OUTCOMES_MAX
+from raykeeper.znodes.limits import REPLY_CACHE_MAX
 from raykeeper.znodes.quotas import QuotaLimits
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.stat import Stat
-from raykeeper.znodes.txns import OpResult, Results
+from raykeeper.znodes.txns import MultiResults, OpResult
 
 
 class EventType(IntEnum):
@@ -41,7 +41,7 @@ class EventType(IntEnum):
 
 
 @final
-class Written(Struct, frozen=True, array_like=True, tag=1, gc=False):
+class WriteReply(Struct, frozen=True, array_like=True, tag=1, gc=False):
     """Outcome of write `number`: `zxid` is its transaction, `code` 0 or a ZooKeeper error.
 
     `path` is the real path of a creation, else ""; `stat` that of a creation or a set, else None;
@@ -53,10 +53,10 @@ class Written(Struct, frozen=True, array_like=True, tag=1, gc=False):
     code: int
     path: str
     stat: Stat | None
-    results: Results | None = None
+    results: MultiResults | None = None
 
 
-class DataRead(Struct, frozen=True, array_like=True, tag=2, gc=False):
+class GetDataReply(Struct, frozen=True, array_like=True, tag=2, gc=False):
     """Answer to GetData."""
 
     xid: int
@@ -65,7 +65,7 @@ class DataRead(Struct, frozen=True, array_like=True, tag=2, gc=False):
     stat: Stat
 
 
-class StatRead(Struct, frozen=True, array_like=True, tag=3, gc=False):
+class ExistsReply(Struct, frozen=True, array_like=True, tag=3, gc=False):
     """Answer to Exists; None when the znode is missing."""
 
     xid: int
@@ -73,7 +73,7 @@ class StatRead(Struct, frozen=True, array_like=True, tag=3, gc=False):
     stat: Stat | None
 
 
-class ChildrenRead(Struct, frozen=True, array_like=True, tag=4):
+class GetChildrenReply(Struct, frozen=True, array_like=True, tag=4):
     """Answer to GetChildren: names, not paths, in no particular order.
 
     `more`: a page; the next item with this xid goes on with it, as of the same zxid.
@@ -86,7 +86,7 @@ class ChildrenRead(Struct, frozen=True, array_like=True, tag=4):
     more: bool = False
 
 
-class Done(Struct, frozen=True, array_like=True, tag=5, gc=False):
+class EmptyReply(Struct, frozen=True, array_like=True, tag=5, gc=False):
     """Answer to Sync, SetWatches, AddWatch and RemoveWatches."""
 
     xid: int
@@ -94,7 +94,7 @@ class Done(Struct, frozen=True, array_like=True, tag=5, gc=False):
 
 
 @final
-class ReadFailed(Struct, frozen=True, array_like=True, tag=6, gc=False):
+class ErrorReply(Struct, frozen=True, array_like=True, tag=6, gc=False):
     """A read, sync or setWatches that ended with a ZooKeeper error."""
 
     xid: int
@@ -110,7 +110,7 @@ class Content(Struct, frozen=True, array_like=True, gc=False):
 
 
 @final
-class WatchFired(Struct, frozen=True, array_like=True, tag=7, gc=False):
+class WatcherEvent(Struct, frozen=True, array_like=True, tag=7, gc=False):
     """A watch of this connection was triggered by transaction `zxid`.
 
     `more`: another event of the same transaction follows at once. `old` and `new` are there for
@@ -128,7 +128,7 @@ class WatchFired(Struct, frozen=True, array_like=True, tag=7, gc=False):
     once: bool = False
 
 
-class AclsRead(Struct, frozen=True, array_like=True, tag=8):
+class GetAclsReply(Struct, frozen=True, array_like=True, tag=8):
     """Answer to GetAcls."""
 
     xid: int
@@ -137,7 +137,7 @@ class AclsRead(Struct, frozen=True, array_like=True, tag=8):
     stat: Stat
 
 
-class IdentitiesRead(Struct, frozen=True, array_like=True, tag=9):
+class WhoAmIReply(Struct, frozen=True, array_like=True, tag=9):
     """Answer to WhoAmI."""
 
     xid: int
@@ -145,8 +145,8 @@ class IdentitiesRead(Struct, frozen=True, array_like=True, tag=9):
     identities: Identities
 
 
-class PathsRead(Struct, frozen=True, array_like=True, tag=10):
-    """Answer to GetEphemerals, in no particular order; `more` as in ChildrenRead."""
+class GetEphemeralsReply(Struct, frozen=True, array_like=True, tag=10):
+    """Answer to GetEphemerals, in no particular order; `more` as in GetChildrenReply."""
 
     xid: int
     zxid: Zxid
@@ -154,7 +154,7 @@ class PathsRead(Struct, frozen=True, array_like=True, tag=10):
     more: bool = False
 
 
-class CountRead(Struct, frozen=True, array_like=True, tag=11, gc=False):
+class CountDescendantsReply(Struct, frozen=True, array_like=True, tag=11, gc=False):
     """Answer to CountDescendants.
 
     `until`: 0 when it is exact as of `zxid`, else until when it went on, see `DescendantCount`.
@@ -166,7 +166,7 @@ class CountRead(Struct, frozen=True, array_like=True, tag=11, gc=False):
     until: Zxid = ZERO
 
 
-class ResultsRead(Struct, frozen=True, array_like=True, tag=12):
+class MultiReadReply(Struct, frozen=True, array_like=True, tag=12):
     """Answer to MultiRead."""
 
     xid: int
@@ -174,7 +174,7 @@ class ResultsRead(Struct, frozen=True, array_like=True, tag=12):
     results: list[OpResult]
 
 
-class QuotaRead(Struct, frozen=True, array_like=True, tag=13, gc=False):
+class GetQuotaReply(Struct, frozen=True, array_like=True, tag=13, gc=False):
     """Answer to GetQuota: the limits, and what is in the subtree."""
 
     xid: int
@@ -184,12 +184,29 @@ class QuotaRead(Struct, frozen=True, array_like=True, tag=13, gc=False):
     bytes: int
 
 
-Inquired = AclsRead | IdentitiesRead | PathsRead | CountRead | ResultsRead | QuotaRead
-Item = Written | DataRead | StatRead | ChildrenRead | Done | ReadFailed | WatchFired | Inquired
+AuxReply = (
+    GetAclsReply
+    | WhoAmIReply
+    | GetEphemeralsReply
+    | CountDescendantsReply
+    | MultiReadReply
+    | GetQuotaReply
+)
+Item = (
+    WriteReply
+    | GetDataReply
+    | ExistsReply
+    | GetChildrenReply
+    | EmptyReply
+    | ErrorReply
+    | WatcherEvent
+    | AuxReply
+)
 
 
-class Connected(Struct, frozen=True, array_like=True, tag=1):
-    """Answer to Connect. `code` is 0 or that of OpenRefused, with nothing else but `zxid`.
+class ConnectReply(Struct, frozen=True, array_like=True, tag=1):
+    """Answer to Connect. `code` is 0 or that of CreateSessionErrorTxn, with nothing else but
+    `zxid`.
 
     `timeout_ms` is the negotiated session timeout, `zxid` what the server had applied.
     `last_number` is the newest write of the session that the server has applied. `ensemble` is the
@@ -205,24 +222,24 @@ class Connected(Struct, frozen=True, array_like=True, tag=1):
     last_number: int
     ensemble: str = ""
     read_only: bool = False
-    window: int = OUTCOMES_MAX
+    window: int = REPLY_CACHE_MAX
 
 
 class ServerFrame(Struct, frozen=True, array_like=True, tag=2):
-    """Items in order. `beat` is the newest client frame that the *leader* has confirmed.
+    """Items in order. `heartbeat_seq` is the newest client frame that the *leader* has confirmed.
 
     From the sending of that frame the client counts its own deadline. `zxid` is what the server
     has applied, told also when there is no item; every event up to it was told by then.
     `window` is how many requests the client may have unanswered on this connection.
     """
 
-    beat: int
+    heartbeat_seq: int
     zxid: Zxid
     items: list[Item]
-    window: int = OUTCOMES_MAX
+    window: int = REPLY_CACHE_MAX
 
 
-class Ended(Struct, frozen=True, array_like=True, tag=3):
+class CloseFrame(Struct, frozen=True, array_like=True, tag=3):
     """Last frame of a connection, with the reason.
 
     SESSION_EXPIRED: the session is over. SESSION_MOVED: another connection has it now.
@@ -233,4 +250,4 @@ class Ended(Struct, frozen=True, array_like=True, tag=3):
 
 
 encode_server_frame = msgspec.msgpack.Encoder().encode
-decode_server_frame = msgspec.msgpack.Decoder(Connected | ServerFrame | Ended).decode
+decode_server_frame = msgspec.msgpack.Decoder(ConnectReply | ServerFrame | CloseFrame).decode

@@ -141,7 +141,7 @@ class Compare(Struct, frozen=True, array_like=True):
 TxnOp = Create | Delete | SetData | Check | ReadData | ReadStat | ReadChildren
 
 
-class Transaction(Struct, frozen=True, array_like=True, tag=11):
+class Multi(Struct, frozen=True, array_like=True, tag=11):
     """All or nothing, at one zxid: `then` when every condition holds, else `otherwise`.
 
     ZooKeeper's multi is one without conditions.
@@ -152,7 +152,7 @@ class Transaction(Struct, frozen=True, array_like=True, tag=11):
     otherwise: list[TxnOp]
 
 
-WriteOp = Create | Delete | SetData | CloseSession | SetAcls | AddAuth | Transaction
+WriteOp = Create | Delete | SetData | CloseSession | SetAcls | AddAuth | Multi
 
 
 @final
@@ -263,7 +263,7 @@ class WatchKind(IntEnum):
     RECURSIVE = 5
 
 
-class LastingWatch(Struct, frozen=True, array_like=True, gc=False):
+class PersistentWatch(Struct, frozen=True, array_like=True, gc=False):
     """A persistent watch: `mode` is one of WatchMode."""
 
     path: str
@@ -284,7 +284,7 @@ class SetWatches(Struct, frozen=True, array_like=True, tag=6):
     data: list[str]
     exist: list[str]
     child: list[str]
-    lasting: list[LastingWatch] = []
+    persistent: list[PersistentWatch] = []
     more: bool = False
 
 
@@ -306,9 +306,9 @@ class RemoveWatches(Struct, frozen=True, array_like=True, tag=14, gc=False):
 
 
 Read = GetData | Exists | GetChildren
-Inquiry = GetAcls | WhoAmI | GetEphemerals | CountDescendants | MultiRead | GetQuota
+AuxRead = GetAcls | WhoAmI | GetEphemerals | CountDescendants | MultiRead | GetQuota
 WatchRequest = SetWatches | AddWatch | RemoveWatches
-Request = Write | Read | Inquiry | Sync | WatchRequest
+Request = Write | Read | AuxRead | Sync | WatchRequest
 
 
 class Connect(Struct, frozen=True, array_like=True, tag=1):
@@ -341,9 +341,12 @@ def has_passwords(connect: Connect) -> bool:
 
 
 class ClientFrame(Struct, frozen=True, array_like=True, tag=2):
-    """Requests in order. `beat` numbers the frames of a session; an empty one is a heartbeat."""
+    """Requests in order.
 
-    beat: int
+    `heartbeat_seq` numbers the frames of a session; an empty one is a heartbeat.
+    """
+
+    heartbeat_seq: int
     requests: list[Request]
 
 

@@ -1,10 +1,10 @@
 """The table of sessions, and in each the outcomes of its writes: the memory of exactly once.
 
-A session lives from its SessionOpened to its SessionClosed. Its id is the zxid of the first and
-never returns, so a replay over a fuzzy snapshot needs few comparisons: owner number, attempt, last
-number and acked number only rise, and what a replay opens again is closed again before Z1.
+A session lives from its CreateSessionTxn to its CloseSessionTxn. Its id is the zxid of the first
+and never returns, so a replay over a fuzzy snapshot needs few comparisons: owner number, attempt,
+last number and acked number only rise, and what a replay opens again is closed again before Z1.
 
-The outcomes held are those of the numbers in (max(acked, last - OUTCOMES_MAX), last]: a function
+The outcomes held are those of the numbers in (max(acked, last - REPLY_CACHE_MAX), last]: a function
 of two numbers that only rise, so every way to the same state holds the same ones.
 
 ZooKeeper: `SessionTrackerImpl` and `ZKDatabase.sessionsWithTimeouts`; outcomes have no counterpart.
@@ -16,9 +16,9 @@ from msgspec import Struct
 from raykeeper.zab.ids import Millis, Zxid
 from raykeeper.znodes.acl import Identities, identities_of
 from raykeeper.znodes.digest import record_term
-from raykeeper.znodes.limits import OUTCOMES_MAX
+from raykeeper.znodes.limits import REPLY_CACHE_MAX
 from raykeeper.znodes.requests import SessionId
-from raykeeper.znodes.txns import Outcome, SessionOpened
+from raykeeper.znodes.txns import CreateSessionTxn, WriteOutcome
 
 
 class SessionRecord(Struct, frozen=True, array_like=True, tag=2):
@@ -27,39 +27,39 @@ class SessionRecord(Struct, frozen=True, array_like=True, tag=2):
     session_id: SessionId
     password: bytes
     timeout_ms: Millis
-    owner: Zxid
+    owner_zxid: Zxid
     last_number: int
     acked: int
-    outcomes: dict[int, Outcome]
+    reply_cache: dict[int, WriteOutcome]
     attempt: int = 0
     host: str = ""
-    proven: Identities = ()
+    auth_ids: Identities = ()
 
 
 _encode_record = msgspec.msgpack.Encoder().encode
 
 
 class Session(Struct, gc=False):
-    """One session. `owner` is the zxid of its latest SessionOpened."""
+    """One session. `owner_zxid` is the zxid of its latest CreateSessionTxn."""
 
     session_id: SessionId
     password: bytes
     timeout_ms: Millis
-    owner: Zxid
+    owner_zxid: Zxid
     last_number: int
     """Number of the newest write that was applied."""
     acked: int
     """The client has every outcome up to this number."""
-    outcomes: dict[int, Outcome]
+    reply_cache: dict[int, WriteOutcome]
     """By number, ascending."""
     attempt: int
     """Which of its client's connections the owner number stands for."""
     host: str
     """Address its present connection comes from, "" when it has none that can be told."""
-    proven: Identities
+    auth_ids: Identities
     identities: Identities
     """Of both: who it is to ACLs."""
-    term: int = 0
+    digest_term: int = 0
     """What the digest counts for this session."""
 
 
@@ -70,7 +70,7 @@ class SessionTable:
         self.by_id: dict[SessionId, Session] = {}
         self._by_password: dict[bytes, SessionId] = {}
         self._digest = 0
-        self._stale: dict[SessionId, None] = {}  # sessions changed since they were hashed
+        self._undigested: dict[SessionId, None] = {}  # sessions changed since they were hashed
 
     def get(self, session_id: SessionId) -> Session | None:
         """The session, None when it never was or has ended."""
@@ -80,7 +80,7 @@ class SessionTable:
         """The living session that was opened with `password`."""
         return self._by_password.get(password)
 
-    def open(self, zxid: Zxid, change: SessionOpened) -> None:
+    def open(self, zxid: Zxid, change: CreateSessionTxn) -> None:
         """Apply an opening, or a move to another connection."""
         session_id = change.session_id
         session = self.by_id.get(session_id)
@@ -91,15 +91,15 @@ class SessionTable:
                 session_id, *opened, 0, 0, {}, change.attempt, host, (), identities_of((), host)
             )
             self.add(session)
-        elif session.owner < zxid:
+        elif session.owner_zxid < zxid:
             if session.password != change.password:
                 self._take_over(session, change.password)
-            session.owner = zxid
+            session.owner_zxid = zxid
             session.timeout_ms = change.timeout_ms
             session.attempt = change.attempt
             session.host = change.host
-            session.identities = identities_of(session.proven, change.host)
-            self._stale[session_id] = None
+            session.identities = identities_of(session.auth_ids, change.host)
+            self._undigested[session_id] = None
 
     def add(self, session: Session) -> None:
         """Put in a session as it is."""
@@ -109,7 +109,7 @@ class SessionTable:
         # A replay can open an older session of the same password again, until it is closed again.
         if self._by_password.get(session.password, 0) < session_id:
             self._by_password[session.password] = session_id
-        self._stale[session_id] = None
+        self._undigested[session_id] = None
 
     def close(self, session_id: SessionId) -> None:
         """Apply the end of a session; the outcomes go with it."""
@@ -117,32 +117,32 @@ class SessionTable:
         if session is None:
             return
         self._forget_password(session)
-        self._digest -= session.term
-        self._stale.pop(session_id, None)
+        self._digest -= session.digest_term
+        self._undigested.pop(session_id, None)
 
-    def identify(self, session_id: SessionId, number: int, proven: Identities) -> None:
+    def identify(self, session_id: SessionId, number: int, auth_ids: Identities) -> None:
         """Apply what write `number` has proved."""
         session = self.by_id.get(session_id)
         if session is None or number <= session.last_number:
             return  # a replay
-        session.proven = proven
-        session.identities = identities_of(proven, session.host)
+        session.auth_ids = auth_ids
+        session.identities = identities_of(auth_ids, session.host)
 
-    def record(self, session: Session, number: int, acked: int, outcome: Outcome) -> None:
+    def record(self, session: Session, number: int, acked: int, outcome: WriteOutcome) -> None:
         """Keep the outcome of write `number`, and forget what the client has acknowledged."""
         last = session.last_number
         if number <= last:
             return  # a replay
-        outcomes = session.outcomes
+        outcomes = session.reply_cache
         outcomes[number] = outcome
         session.last_number = number
         if acked > session.acked:
             for old in range(session.acked + 1, acked + 1):
                 outcomes.pop(old, None)
             session.acked = acked
-        if len(outcomes) > OUTCOMES_MAX:
-            del outcomes[number - OUTCOMES_MAX]
-        self._stale[session.session_id] = None
+        if len(outcomes) > REPLY_CACHE_MAX:
+            del outcomes[number - REPLY_CACHE_MAX]
+        self._undigested[session.session_id] = None
 
     def digest(self) -> int:
         """The part of the digest that covers sessions: only those changed since are hashed.
@@ -150,12 +150,12 @@ class SessionTable:
         Not done with each write: most outcomes are acknowledged and gone before anybody asks.
         """
         by_id = self.by_id
-        for session_id in self._stale:
+        for session_id in self._undigested:
             session = by_id[session_id]
             term = record_term(_encode_record(record_of(session)))
-            self._digest += term - session.term
-            session.term = term
-        self._stale.clear()
+            self._digest += term - session.digest_term
+            session.digest_term = term
+        self._undigested.clear()
         return self._digest
 
     def _take_over(self, session: Session, password: bytes) -> None:
@@ -175,14 +175,14 @@ def session_of(record: SessionRecord) -> Session:
         record.session_id,
         record.password,
         record.timeout_ms,
-        record.owner,
+        record.owner_zxid,
         record.last_number,
         record.acked,
-        record.outcomes,
+        record.reply_cache,
         record.attempt,
         record.host,
-        record.proven,
-        identities_of(record.proven, record.host),
+        record.auth_ids,
+        identities_of(record.auth_ids, record.host),
     )
 
 
@@ -192,11 +192,11 @@ def record_of(session: Session) -> SessionRecord:
         session.session_id,
         session.password,
         session.timeout_ms,
-        session.owner,
+        session.owner_zxid,
         session.last_number,
         session.acked,
-        session.outcomes,
+        session.reply_cache,
         session.attempt,
         session.host,
-        session.proven,
+        session.auth_ids,
     )

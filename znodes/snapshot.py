@@ -30,14 +30,14 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from raykeeper.zab.errors import MALFORMED, RayKeeperError
+from raykeeper.zab.errors import DECODE_ERRORS, RayKeeperError
 from raykeeper.zab.ids import DiskId, Millis, ServerId, Zxid
-from raykeeper.znodes.children import PartedChildren
-from raykeeper.znodes.paths import UNDELETABLE
+from raykeeper.znodes.attributes import ZnodeAttributes, attributes_of
+from raykeeper.znodes.children import ShardedChildren
+from raykeeper.znodes.paths import SYSTEM_PATHS
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.sessions import SessionRecord, SessionTable, record_of, session_of
 from raykeeper.znodes.state import State
-from raykeeper.znodes.traits import Traits, traits_of
 from raykeeper.znodes.tree import Tree, Znode
 
 SNAPSHOT_FORMAT: Final = 3
@@ -69,10 +69,10 @@ class ZnodeRecord(Struct, frozen=True, array_like=True, tag=3, gc=False):
     ctime: Millis
     mtime: Millis
     version: int
-    owner: SessionId
-    creates: int
+    ephemeral_owner: SessionId
+    child_create_count: int
     pzxid: Zxid
-    traits: Traits | None = None
+    attributes: ZnodeAttributes | None = None
 
 
 class SnapshotTrailer(Struct, frozen=True, array_like=True, tag=4):
@@ -145,7 +145,7 @@ class SnapshotWalk:
                 room -= 1  # bounds the visits too
                 continue
             records.append(record_of(session))
-            room -= _RECORD_BYTES + len(session.outcomes) * _OUTCOME_BYTES
+            room -= _RECORD_BYTES + len(session.reply_cache) * _OUTCOME_BYTES
             self._session_count += 1
 
     def _visit_znodes(self, records: list[Record]) -> None:
@@ -166,16 +166,16 @@ class SnapshotWalk:
                         znode.ctime,
                         znode.mtime,
                         znode.version,
-                        znode.owner,
-                        znode.creates,
+                        znode.ephemeral_owner,
+                        znode.child_create_count,
                         znode.pzxid,
-                        znode.traits,
+                        znode.attributes,
                     )
                 )
                 self._znode_count += 1
                 children = znode.children
-                if isinstance(children, PartedChildren):
-                    self._parts.extend(reversed(children.parts))
+                if isinstance(children, ShardedChildren):
+                    self._parts.extend(reversed(children.shards))
                 elif children:
                     paths.extend(reversed(children))
                 room -= len(path) + len(value) + _RECORD_BYTES
@@ -221,7 +221,7 @@ class SnapshotLoader:
                     case _:
                         trailer: SnapshotTrailer = record
                         self._end(trailer)
-        except (*MALFORMED, LayoutError) as error:
+        except (*DECODE_ERRORS, LayoutError) as error:
             raise SnapshotFormatError(f"malformed record: {error}") from error
 
     def finish(self, zxid: Zxid, consistent_at: Zxid) -> State:
@@ -283,14 +283,14 @@ class SnapshotLoader:
             ctime,
             ctime if record.mtime == ctime else record.mtime,
             record.version,
-            record.owner,
-            record.creates,
+            record.ephemeral_owner,
+            record.child_create_count,
             czxid if record.pzxid == czxid else record.pzxid,
             0,
         )
-        traits = record.traits
+        traits = record.attributes
         if traits is not None:
-            znode.traits = traits_of(traits.acls, traits.aversion, traits.ttl_ms)
+            znode.attributes = attributes_of(traits.acls, traits.aversion, traits.ttl_ms)
         if not self._tree.add(path, znode, parent):
             raise SnapshotFormatError(f"znode {path} comes twice")
 
@@ -300,7 +300,7 @@ class SnapshotLoader:
             raise SnapshotFormatError(
                 f"{counts} sessions and znodes, expected {(trailer.sessions, trailer.znodes)}"
             )
-        for path in UNDELETABLE:
+        for path in SYSTEM_PATHS:
             if path not in self._tree.znodes:
                 raise SnapshotFormatError(f"znode {path} is missing")
         self._complete = True

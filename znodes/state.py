@@ -16,23 +16,23 @@ from raykeeper.znodes.sessions import SessionTable
 from raykeeper.znodes.stat import Stat
 from raykeeper.znodes.tree import Tree
 from raykeeper.znodes.txns import (
-    Aborted,
-    AclsSet,
-    Created,
-    DataSet,
-    Deleted,
-    IdentitiesSet,
-    OpenRefused,
+    CloseSessionTxn,
+    CreateSessionErrorTxn,
+    CreateSessionTxn,
+    CreateTxn,
+    DeleteTxn,
+    ErrorTxn,
+    MultiErrorTxn,
+    MultiResults,
+    MultiTxn,
     OpFailed,
     OpResult,
-    Outcome,
-    Refused,
-    Results,
-    SessionClosed,
-    SessionOpened,
-    Several,
+    ReplaceVoterTxn,
+    SetAclTxn,
+    SetDataTxn,
+    SetIdentitiesTxn,
     Txn,
-    VoterReplaced,
+    WriteOutcome,
     decode_txn,
 )
 
@@ -49,7 +49,7 @@ class State:
     def __init__(self, tree: Tree | None = None, sessions: SessionTable | None = None) -> None:
         if tree is None:
             tree = Tree()
-            tree.plant()
+            tree.create_system_znodes()
         self.tree = tree
         self.sessions = SessionTable() if sessions is None else sessions
         self.voters: dict[ServerId, DiskId] = {}
@@ -72,31 +72,31 @@ class State:
             time_ms = self.time_ms
         else:
             self.time_ms = time_ms
-        change = txn.change
+        change = txn.body
         match change:
-            case DataSet():
+            case SetDataTxn():
                 self.tree.set_data(zxid, time_ms, change)
-            case Created():
+            case CreateTxn():
                 self.tree.create(zxid, time_ms, change)
-            case Deleted():
+            case DeleteTxn():
                 self.tree.delete(zxid, change.path)
-            case SessionOpened():
+            case CreateSessionTxn():
                 self.sessions.open(zxid, change)
-            case SessionClosed():
+            case CloseSessionTxn():
                 for path in change.ephemerals:
                     self.tree.delete(zxid, path)
                 self.sessions.close(change.session_id)
-            case VoterReplaced():
+            case ReplaceVoterTxn():
                 self.voters[change.server_id] = change.disk
-            case Several():
+            case MultiTxn():
                 for each in change.changes:
                     self._apply_one(zxid, time_ms, each)
-            case AclsSet():
+            case SetAclTxn():
                 self.tree.set_acls(zxid, change)
-            case IdentitiesSet():
+            case SetIdentitiesTxn():
                 self.sessions.identify(txn.session_id, txn.number, change.identities)
             case _:
-                _nothing: Refused | OpenRefused | Aborted = change
+                _nothing: ErrorTxn | CreateSessionErrorTxn | MultiErrorTxn = change
         if txn.session_id:
             session = self.sessions.by_id.get(txn.session_id)
             if session is not None:
@@ -104,11 +104,13 @@ class State:
         self.zxid = zxid
         return txn
 
-    def _apply_one(self, zxid: Zxid, time_ms: Millis, change: Created | Deleted | DataSet) -> None:
+    def _apply_one(
+        self, zxid: Zxid, time_ms: Millis, change: CreateTxn | DeleteTxn | SetDataTxn
+    ) -> None:
         match change:
-            case DataSet():
+            case SetDataTxn():
                 self.tree.set_data(zxid, time_ms, change)
-            case Created():
+            case CreateTxn():
                 self.tree.create(zxid, time_ms, change)
             case _:
                 self.tree.delete(zxid, change.path)
@@ -119,7 +121,7 @@ class State:
         return (self.tree.digest + self.sessions.digest() + voters) & DIGEST_MASK
 
 
-def results_of(change: Aborted) -> list[OpResult]:
+def error_results(change: MultiErrorTxn) -> list[OpResult]:
     """As ZooKeeper tells it: 0 before the operation that failed, its code, -2 after it."""
     failed = change.failed
     return [
@@ -129,24 +131,28 @@ def results_of(change: Aborted) -> list[OpResult]:
     ]
 
 
-def outcome_of(zxid: Zxid, txn: Txn) -> Outcome:
+def outcome_of(zxid: Zxid, txn: Txn) -> WriteOutcome:
     """What the client of a numbered write is told."""
-    change = txn.change
+    change = txn.body
     match change:
-        case DataSet():
-            return Outcome(zxid, 0, "", change.stat)
-        case Created():
+        case SetDataTxn():
+            return WriteOutcome(zxid, 0, "", change.stat)
+        case CreateTxn():
             time_ms = txn.time_ms
             size = len(change.value)
-            stat = Stat(zxid, zxid, time_ms, time_ms, 0, 0, 0, change.owner, size, 0, zxid)
-            return Outcome(zxid, 0, change.path, stat)
-        case Refused():
-            return Outcome(zxid, change.code, "", None)
-        case AclsSet():
-            return Outcome(zxid, 0, "", change.stat)
-        case Several():
-            return Outcome(zxid, 0, "", None, Results(change.is_then, change.results))
-        case Aborted():
-            return Outcome(zxid, change.code, "", None, Results(change.is_then, results_of(change)))
+            stat = Stat(
+                zxid, zxid, time_ms, time_ms, 0, 0, 0, change.ephemeral_owner, size, 0, zxid
+            )
+            return WriteOutcome(zxid, 0, change.path, stat)
+        case ErrorTxn():
+            return WriteOutcome(zxid, change.code, "", None)
+        case SetAclTxn():
+            return WriteOutcome(zxid, 0, "", change.stat)
+        case MultiTxn():
+            return WriteOutcome(zxid, 0, "", None, MultiResults(change.is_then, change.results))
+        case MultiErrorTxn():
+            return WriteOutcome(
+                zxid, change.code, "", None, MultiResults(change.is_then, error_results(change))
+            )
         case _:
-            return Outcome(zxid, 0, "", None)
+            return WriteOutcome(zxid, 0, "", None)

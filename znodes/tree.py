@@ -21,16 +21,16 @@ from typing import Final
 from msgspec import Struct
 
 from raykeeper.zab.ids import ZERO, Millis, Zxid
-from raykeeper.znodes.acl import READ_ONLY
-from raykeeper.znodes.children import PARTED_FROM, Children, PartedChildren
-from raykeeper.znodes.digest import children_change, children_term, data_check, with_traits
-from raykeeper.znodes.paths import CONFIG, UNDELETABLE, parent_of
+from raykeeper.znodes.acl import READ_ONLY_ACL
+from raykeeper.znodes.attributes import ZnodeAttributes, attributes_of, encode_attributes
+from raykeeper.znodes.children import SHARDED_FROM, Children, ShardedChildren
+from raykeeper.znodes.digest import children_change, children_term, data_hash, with_attributes
+from raykeeper.znodes.paths import CONFIG_PATH, SYSTEM_PATHS, parent_of
 from raykeeper.znodes.quotas import QUOTA_PREFIX, Quotas
 from raykeeper.znodes.replies import Content, EventType
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.stat import Stat
-from raykeeper.znodes.traits import Traits, encoded, traits_of
-from raykeeper.znodes.txns import AclsSet, Created, DataSet
+from raykeeper.znodes.txns import CreateTxn, SetAclTxn, SetDataTxn
 
 _QUOTA_CHARS: Final = len(QUOTA_PREFIX)
 # Read once: an attribute of an enum takes longer than all else that is told of a change.
@@ -46,29 +46,30 @@ class Znode(Struct, gc=False):
     ctime: Millis
     mtime: Millis
     version: int
-    owner: SessionId
-    creates: int
+    ephemeral_owner: SessionId
+    child_create_count: int
     """Children ever created: the next sequential number."""
     pzxid: Zxid
-    check: int
-    """`data_check` of the fields above but for the last two."""
+    digest_hash: int
+    """`data_hash` of the fields above but for the last two."""
     children: Children | None = None
     """Paths of the children, None before the first: most znodes never have one."""
-    traits: Traits | None = None
+    attributes: ZnodeAttributes | None = None
 
 
-class Happening(Struct, gc=False):
+class ZnodeChange(Struct, gc=False):
     """What a transaction did to one znode: CREATED, CHANGED or DELETED.
 
-    `traits` are those of the znode, `above` those of the parent whose children it changed. `old`
-    and `new` are what the znode was before and after, as far as that was wanted and is kept.
+    `traits` are those of the znode, `parent_attributes` those of the parent whose children it
+    changed. `old` and `new` are what the znode was before and after, as far as that was wanted and
+    is kept.
     """
 
     kind: EventType
     zxid: Zxid
     path: str
-    traits: Traits | None
-    above: Traits | None = None
+    attributes: ZnodeAttributes | None
+    parent_attributes: ZnodeAttributes | None = None
     old: Content | None = None
     new: Content | None = None
 
@@ -77,24 +78,24 @@ class Tree:
     """Znodes by path, the ephemerals by owner, and the part of the digest that covers them."""
 
     def __init__(self) -> None:
-        self.happened: list[Happening] | None = None
+        self.changes: list[ZnodeChange] | None = None
         """What each change of a znode did, in order, for whoever takes it away; None: nobody."""
-        self.wanted: Sized = ()
+        self.value_watches: Sized = ()
         """Not empty while somebody wants to know the values there, too."""
         self.znodes: dict[str, Znode] = {}
         self.ephemerals: dict[SessionId, Children] = {}
-        self.mortals: dict[str, None] = {}
+        self.expiring_paths: dict[str, None] = {}
         """Containers and znodes with a TTL."""
         self.quotas = Quotas(self.znodes)
         self._limits = self.quotas.limits
         self.digest = 0  # a plain sum; whoever shows it takes it modulo 2^64
 
-    def plant(self) -> None:
+    def create_system_znodes(self) -> None:
         """Make the znodes that are there before the first transaction."""
-        for path in UNDELETABLE:
+        for path in SYSTEM_PATHS:
             znode = Znode(b"", ZERO, ZERO, Millis(0), Millis(0), 0, SessionId(0), 0, ZERO, 0)
-            if path == CONFIG:
-                znode.traits = traits_of(READ_ONLY, 0, 0)
+            if path == CONFIG_PATH:
+                znode.attributes = attributes_of(READ_ONLY_ACL, 0, 0)
             self.add(path, znode, self.znodes.get(parent_of(path)))
 
     def get(self, path: str) -> Znode | None:
@@ -115,7 +116,7 @@ class Tree:
             self.quotas.changed(path, None, znode.value)
         return True
 
-    def create(self, zxid: Zxid, time_ms: Millis, change: Created) -> None:
+    def create(self, zxid: Zxid, time_ms: Millis, change: CreateTxn) -> None:
         """Apply a creation."""
         path = change.path
         znodes = self.znodes
@@ -126,11 +127,11 @@ class Tree:
         znode = znodes.get(path)
         if znode is None:
             value = change.value
-            owner = change.owner
+            owner = change.ephemeral_owner
             acls = change.acls
             ttl_ms = change.ttl_ms
             if acls is None and not ttl_ms:
-                check = data_check(path, value, zxid, zxid, time_ms, time_ms, 0, owner)
+                check = data_hash(path, value, zxid, zxid, time_ms, time_ms, 0, owner)
                 znode = Znode(value, zxid, zxid, time_ms, time_ms, 0, owner, 0, zxid, check)
                 znodes[path] = znode
                 self.digest += check * check
@@ -139,19 +140,19 @@ class Tree:
             else:
                 znode = Znode(value, zxid, zxid, time_ms, time_ms, 0, owner, 0, zxid, 0)
                 znodes[path] = znode
-                znode.traits = traits_of(acls, 0, ttl_ms)
+                znode.attributes = attributes_of(acls, 0, ttl_ms)
                 self._count_in(path, znode)
             if self._limits or path[:_QUOTA_CHARS] == QUOTA_PREFIX:
                 self.quotas.changed(path, None, value)
-            if self.happened is not None:
-                new = Content(value, stat_of(znode)) if self.wanted else None
-                self.happened.append(
-                    Happening(CREATED, zxid, path, znode.traits, parent.traits, None, new)
+            if self.changes is not None:
+                new = Content(value, stat_of(znode)) if self.value_watches else None
+                self.changes.append(
+                    ZnodeChange(CREATED, zxid, path, znode.attributes, parent.attributes, None, new)
                 )
         else:
             assert znode.czxid >= zxid, (path, znode.czxid, zxid)  # else its deletion is missing
         self._link(parent, path, znode.czxid)
-        self._raise_children(parent_path, parent, change.creates, zxid)
+        self._raise_children(parent_path, parent, change.child_create_count, zxid)
 
     def delete(self, zxid: Zxid, path: str) -> None:
         """Apply a deletion."""
@@ -170,15 +171,15 @@ class Tree:
                 del parent.children[path]
             else:
                 parent.children.remove(path, znode.czxid)
-            if self.happened is not None:
-                old = Content(znode.value, stat_of(znode)) if self.wanted else None
-                self.happened.append(
-                    Happening(DELETED, zxid, path, znode.traits, parent.traits, old)
+            if self.changes is not None:
+                old = Content(znode.value, stat_of(znode)) if self.value_watches else None
+                self.changes.append(
+                    ZnodeChange(DELETED, zxid, path, znode.attributes, parent.attributes, old)
                 )
         if parent is not None:
-            self._raise_children(parent_path, parent, parent.creates, zxid)
+            self._raise_children(parent_path, parent, parent.child_create_count, zxid)
 
-    def set_data(self, zxid: Zxid, time_ms: Millis, change: DataSet) -> None:
+    def set_data(self, zxid: Zxid, time_ms: Millis, change: SetDataTxn) -> None:
         """Apply a change of the value."""
         path = change.path
         znode = self.znodes.get(path)
@@ -186,9 +187,9 @@ class Tree:
             return  # a replay: the znode, or its value, is already a later one
         value = change.value
         version = change.stat.version
-        old = znode.check
-        traits = znode.traits
-        new = data_check(
+        old = znode.digest_hash
+        traits = znode.attributes
+        new = data_hash(
             path,
             value,
             znode.czxid,
@@ -196,40 +197,40 @@ class Tree:
             znode.ctime,
             time_ms,
             version,
-            znode.owner,
+            znode.ephemeral_owner,
         )
         if traits is not None:
-            new = with_traits(new, encoded(traits))
+            new = with_attributes(new, encode_attributes(traits))
         self.digest += new * new - old * old
         if self._limits:
             self.quotas.changed(path, znode.value, value)
-        if self.happened is not None:
-            happening = Happening(CHANGED, zxid, path, traits)
-            if self.wanted:
+        if self.changes is not None:
+            happening = ZnodeChange(CHANGED, zxid, path, traits)
+            if self.value_watches:
                 happening.old = Content(znode.value, stat_of(znode))
                 happening.new = Content(value, change.stat)
-            self.happened.append(happening)
+            self.changes.append(happening)
         znode.value = value
         znode.mzxid = zxid
         znode.mtime = time_ms
         znode.version = version
-        znode.check = new
+        znode.digest_hash = new
 
-    def set_acls(self, zxid: Zxid, change: AclsSet) -> None:
+    def set_acls(self, zxid: Zxid, change: SetAclTxn) -> None:
         """Apply a change of the ACL, which no zxid of the znode tells."""
         path = change.path
         znode = self.znodes.get(path)
         if znode is None or znode.czxid > zxid:
             return  # a replay over a later life of the znode
-        was = znode.traits
+        was = znode.attributes
         aversion = change.stat.aversion
         if was is not None and _is_before(aversion, was.aversion):
             return  # a replay: the ACL is already a later one
-        old = znode.check
-        znode.traits = traits_of(change.acls, aversion, 0 if was is None else was.ttl_ms)
-        new = _check_of(path, znode)
+        old = znode.digest_hash
+        znode.attributes = attributes_of(change.acls, aversion, 0 if was is None else was.ttl_ms)
+        new = _hash_of(path, znode)
         self.digest += new * new - old * old
-        znode.check = new
+        znode.digest_hash = new
 
     def _link(self, parent: Znode, path: str, czxid: Zxid) -> None:
         children = parent.children
@@ -237,38 +238,38 @@ class Tree:
             parent.children = {path: None}
         elif isinstance(children, dict):
             children[path] = None
-            if len(children) > PARTED_FROM:
-                parent.children = self._parted(children)
+            if len(children) > SHARDED_FROM:
+                parent.children = self._sharded(children)
         else:
             children.add(path, czxid)
 
-    def _parted(self, paths: dict[str, None]) -> PartedChildren:
+    def _sharded(self, paths: dict[str, None]) -> ShardedChildren:
         znodes = self.znodes
-        return PartedChildren((znodes[path].czxid, path) for path in paths)
+        return ShardedChildren((znodes[path].czxid, path) for path in paths)
 
     def _count_in(self, path: str, znode: Znode) -> None:
-        check = znode.check = _check_of(path, znode)
+        check = znode.digest_hash = _hash_of(path, znode)
         self.digest += check * check
-        if znode.creates:
-            self.digest += children_term(path, znode.creates, znode.pzxid)
-        if znode.owner:
-            self._count_owned(znode.owner, path, znode.czxid)
-        if znode.traits is not None and znode.traits.ttl_ms:
-            self.mortals[path] = None
+        if znode.child_create_count:
+            self.digest += children_term(path, znode.child_create_count, znode.pzxid)
+        if znode.ephemeral_owner:
+            self._count_owned(znode.ephemeral_owner, path, znode.czxid)
+        if znode.attributes is not None and znode.attributes.ttl_ms:
+            self.expiring_paths[path] = None
 
     def _count_owned(self, owner: SessionId, path: str, czxid: Zxid) -> None:
         owned = self.ephemerals.setdefault(owner, {})
         if isinstance(owned, dict):
             owned[path] = None
-            if len(owned) > PARTED_FROM:
-                self.ephemerals[owner] = self._parted(owned)
+            if len(owned) > SHARDED_FROM:
+                self.ephemerals[owner] = self._sharded(owned)
         else:
             owned.add(path, czxid)
 
     def _count_out(self, path: str, znode: Znode) -> None:
-        check = znode.check
-        self.digest -= check * check + children_term(path, znode.creates, znode.pzxid)
-        owner = znode.owner
+        check = znode.digest_hash
+        self.digest -= check * check + children_term(path, znode.child_create_count, znode.pzxid)
+        owner = znode.ephemeral_owner
         if owner:
             owned = self.ephemerals[owner]
             if isinstance(owned, dict):
@@ -277,12 +278,12 @@ class Tree:
                 owned.remove(path, znode.czxid)
             if not owned:
                 del self.ephemerals[owner]
-        if znode.traits is not None:
-            self.mortals.pop(path, None)
+        if znode.attributes is not None:
+            self.expiring_paths.pop(path, None)
 
     def _raise_children(self, path: str, parent: Znode, creates: int, zxid: Zxid) -> None:
         """Both numbers only rise: a replay comes with old ones."""
-        was_creates = parent.creates
+        was_creates = parent.child_create_count
         was_pzxid = parent.pzxid
         if creates < was_creates:
             creates = was_creates
@@ -290,12 +291,12 @@ class Tree:
             zxid = was_pzxid
         if creates:  # else a deletion of the parent's earlier life is replayed
             self.digest += children_change(path, was_creates, was_pzxid, creates, zxid)
-        parent.creates = creates
+        parent.child_create_count = creates
         parent.pzxid = zxid
 
 
-def _check_of(path: str, znode: Znode) -> int:
-    check = data_check(
+def _hash_of(path: str, znode: Znode) -> int:
+    check = data_hash(
         path,
         znode.value,
         znode.czxid,
@@ -303,9 +304,13 @@ def _check_of(path: str, znode: Znode) -> int:
         znode.ctime,
         znode.mtime,
         znode.version,
-        znode.owner,
+        znode.ephemeral_owner,
     )
-    return check if znode.traits is None else with_traits(check, encoded(znode.traits))
+    return (
+        check
+        if znode.attributes is None
+        else with_attributes(check, encode_attributes(znode.attributes))
+    )
 
 
 def _is_before(one: int, other: int) -> bool:
@@ -323,9 +328,9 @@ def stat_of(znode: Znode) -> Stat:
         znode.ctime,
         znode.mtime,
         znode.version,
-        cversion_of(znode.creates, count),
-        0 if znode.traits is None else znode.traits.aversion,
-        znode.owner,
+        cversion_of(znode.child_create_count, count),
+        0 if znode.attributes is None else znode.attributes.aversion,
+        znode.ephemeral_owner,
         len(znode.value),
         count,
         znode.pzxid,

@@ -17,28 +17,28 @@ from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.stat import Stat
 
 
-class Created(Struct, frozen=True, array_like=True, tag=1, gc=False):
+class CreateTxn(Struct, frozen=True, array_like=True, tag=1, gc=False):
     """A znode was created at `path` (the real one); czxid is the transaction's own zxid.
 
-    `creates` is the parent's counter of created children after this one: the next sequential
-    number under it. The parent's pzxid becomes this zxid.
+    `child_create_count` is the parent's counter of created children after this one: the next
+    sequential number under it. The parent's pzxid becomes this zxid.
     """
 
     path: str
     value: bytes
-    owner: SessionId
-    creates: int
+    ephemeral_owner: SessionId
+    child_create_count: int
     acls: Acls | None = None
     ttl_ms: int = 0
 
 
-class Deleted(Struct, frozen=True, array_like=True, tag=2, gc=False):
+class DeleteTxn(Struct, frozen=True, array_like=True, tag=2, gc=False):
     """The znode was deleted; the parent's pzxid becomes this zxid."""
 
     path: str
 
 
-class DataSet(Struct, frozen=True, array_like=True, tag=3, gc=False):
+class SetDataTxn(Struct, frozen=True, array_like=True, tag=3, gc=False):
     """The value was replaced; `stat` is the whole Stat afterwards, as the client is told."""
 
     path: str
@@ -46,7 +46,7 @@ class DataSet(Struct, frozen=True, array_like=True, tag=3, gc=False):
     stat: Stat
 
 
-class SessionOpened(Struct, frozen=True, array_like=True, tag=4):
+class CreateSessionTxn(Struct, frozen=True, array_like=True, tag=4):
     """A session was opened, or moved to another connection (createSession and moveSession).
 
     Its owner number is this transaction's zxid: requests forwarded under an earlier one are
@@ -63,7 +63,7 @@ class SessionOpened(Struct, frozen=True, array_like=True, tag=4):
     host: str = ""
 
 
-class OpenRefused(Struct, frozen=True, array_like=True, tag=5):
+class CreateSessionErrorTxn(Struct, frozen=True, array_like=True, tag=5):
     """A session could not be opened or taken up.
 
     `code` is SESSION_EXPIRED, AUTH_FAILED, SESSION_MOVED when the client has gone on to another
@@ -75,20 +75,20 @@ class OpenRefused(Struct, frozen=True, array_like=True, tag=5):
     code: int
 
 
-class SessionClosed(Struct, frozen=True, array_like=True, tag=6):
+class CloseSessionTxn(Struct, frozen=True, array_like=True, tag=6):
     """The session ended, by its client or by expiry; its ephemerals go with it, in this order."""
 
     session_id: SessionId
     ephemerals: list[str]
 
 
-class Refused(Struct, frozen=True, array_like=True, tag=7, gc=False):
+class ErrorTxn(Struct, frozen=True, array_like=True, tag=7, gc=False):
     """An error transaction: the write changed nothing but uses up its number."""
 
     code: int
 
 
-class VoterReplaced(Struct, frozen=True, array_like=True, tag=8, gc=False):
+class ReplaceVoterTxn(Struct, frozen=True, array_like=True, tag=8, gc=False):
     """The vote of a server rests on another disk from now on (rule D3).
 
     Proposed by the leader once that server follows it; committed by the other voters.
@@ -98,7 +98,7 @@ class VoterReplaced(Struct, frozen=True, array_like=True, tag=8, gc=False):
     disk: DiskId
 
 
-class AclsSet(Struct, frozen=True, array_like=True, tag=9):
+class SetAclTxn(Struct, frozen=True, array_like=True, tag=9):
     """The ACL was replaced; `stat` is the whole Stat afterwards, its aversion the new one."""
 
     path: str
@@ -106,7 +106,7 @@ class AclsSet(Struct, frozen=True, array_like=True, tag=9):
     stat: Stat
 
 
-class IdentitiesSet(Struct, frozen=True, array_like=True, tag=10):
+class SetIdentitiesTxn(Struct, frozen=True, array_like=True, tag=10):
     """What the session that wrote this is known as from now on, in the order it was added."""
 
     identities: Identities
@@ -148,7 +148,7 @@ class OpChildren(Struct, frozen=True, array_like=True, tag=5):
 OpResult = OpDone | OpFailed | OpValue | OpStat | OpChildren
 
 
-class Several(Struct, frozen=True, array_like=True, tag=11):
+class MultiTxn(Struct, frozen=True, array_like=True, tag=11):
     """A transaction of several changes, in order, and what its client is told of each operation.
 
     `is_then`: the conditions held. The results of reads stand here, because only the leader that
@@ -156,11 +156,11 @@ class Several(Struct, frozen=True, array_like=True, tag=11):
     """
 
     is_then: bool
-    changes: list["Created | Deleted | DataSet"]
+    changes: list["CreateTxn | DeleteTxn | SetDataTxn"]
     results: list[OpResult]
 
 
-class Aborted(Struct, frozen=True, array_like=True, tag=12):
+class MultiErrorTxn(Struct, frozen=True, array_like=True, tag=12):
     """A transaction of which operation `failed` failed with `code`; nothing was changed."""
 
     is_then: bool
@@ -169,19 +169,19 @@ class Aborted(Struct, frozen=True, array_like=True, tag=12):
     count: int
 
 
-Change = (
-    Created
-    | Deleted
-    | DataSet
-    | SessionOpened
-    | OpenRefused
-    | SessionClosed
-    | Refused
-    | VoterReplaced
-    | AclsSet
-    | IdentitiesSet
-    | Several
-    | Aborted
+TxnBody = (
+    CreateTxn
+    | DeleteTxn
+    | SetDataTxn
+    | CreateSessionTxn
+    | CreateSessionErrorTxn
+    | CloseSessionTxn
+    | ErrorTxn
+    | ReplaceVoterTxn
+    | SetAclTxn
+    | SetIdentitiesTxn
+    | MultiTxn
+    | MultiErrorTxn
 )
 
 
@@ -195,24 +195,24 @@ class Txn(Struct, frozen=True, array_like=True, gc=False):
     number: int
     acked: int
     time_ms: Millis
-    change: Change
+    body: TxnBody
 
 
-class Results(Struct, frozen=True, array_like=True):
+class MultiResults(Struct, frozen=True, array_like=True):
     """What became of a transaction: which branch, and each of its operations."""
 
     is_then: bool
     results: list[OpResult]
 
 
-class Outcome(Struct, frozen=True, array_like=True, gc=False):
+class WriteOutcome(Struct, frozen=True, array_like=True, gc=False):
     """What became of a numbered write: the fields of its `Written` reply."""
 
     zxid: Zxid
     code: int
     path: str
     stat: Stat | None
-    results: Results | None = None
+    results: MultiResults | None = None
 
 
 encode_txn = msgspec.msgpack.Encoder().encode

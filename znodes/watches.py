@@ -28,17 +28,17 @@ from msgspec.structs import replace
 
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes.acl import Identities, Permission, allows
-from raykeeper.znodes.happenings import Contents
+from raykeeper.znodes.attributes import ZnodeAttributes
+from raykeeper.znodes.change_log import EventContents
 from raykeeper.znodes.limits import WATCHES_MAX
 from raykeeper.znodes.paths import parent_of
-from raykeeper.znodes.replies import EventType, WatchFired
+from raykeeper.znodes.replies import EventType, WatcherEvent
 from raykeeper.znodes.requests import WatchKind, WatchMode
-from raykeeper.znodes.traits import Traits
-from raykeeper.znodes.tree import CHANGED, DELETED, Happening, Znode
+from raykeeper.znodes.tree import CHANGED, DELETED, Znode, ZnodeChange
 
-Fired = tuple[int, WatchFired]
+Fired = tuple[int, WatcherEvent]
 """A connection and the event it gets."""
-Who = Callable[[int], Identities]
+IdentitiesOf = Callable[[int], Identities]
 """As whom the ACLs know a connection."""
 Table = dict[str, dict[int, bool]]
 """Connections by path, each path's by the time of registration. The flag of a data watch: its znode
@@ -68,7 +68,7 @@ class WatchTable:
         self.count = 0
         self.per_connection_max = per_connection_max
         self.tables: tuple[Table, Table, Table, Table] = ({}, {}, {}, {})
-        self.wanted: dict[tuple[int, int, str], None] = {}
+        self.value_watches: dict[tuple[int, int, str], None] = {}
         """The watches that want values."""
         # The paths of each connection, so that it can be dropped without a search.
         self._paths: dict[int, tuple[dict[str, None], ...]] = {}
@@ -85,11 +85,11 @@ class WatchTable:
         """Watch an existing znode for the next child, loss of a child, or its own deletion."""
         self.put(CHILD, path, connection)
 
-    def add_lasting(self, path: str, connection: int, mode: int, *, with_values: bool) -> None:
+    def add_persistent(self, path: str, connection: int, mode: int, *, with_values: bool) -> None:
         """Watch for all changes, of the znode or of all from it on down, as `mode` says."""
         self.put(TABLE_OF_MODE[mode], path, connection, flag=with_values)
 
-    def has_lasting(self, path: str, connection: int, mode: int) -> bool:
+    def has_persistent(self, path: str, connection: int, mode: int) -> bool:
         """Whether there is this one already."""
         return connection in self.tables[TABLE_OF_MODE[mode]].get(path, ())
 
@@ -105,16 +105,16 @@ class WatchTable:
             self.count += 1
         if flag and kind >= PERSISTENT:
             watchers[connection] = True
-            self.wanted[kind, connection, path] = None
+            self.value_watches[kind, connection, path] = None
 
-    def take(self, kind: int, path: str, connection: int) -> None:
+    def pop(self, kind: int, path: str, connection: int) -> None:
         """Remove a watch that is there."""
         watchers = self.tables[kind][path]
         del watchers[connection]
         if not watchers:
             del self.tables[kind][path]
         del self._paths[connection][kind][path]
-        self.wanted.pop((kind, connection, path), None)
+        self.value_watches.pop((kind, connection, path), None)
         self.count -= 1
 
     def remove(self, path: str, connection: int, kinds: list[int]) -> bool:
@@ -123,13 +123,13 @@ class WatchTable:
         for kind in kinds:
             for table in _TABLES_OF_KIND[kind]:
                 if connection in self.tables[table].get(path, ()):
-                    self.take(table, path, connection)
+                    self.pop(table, path, connection)
         return self.count < before
 
     def drop(self, connection: int) -> None:
         """The connection is gone, and its watches with it."""
         for kind, path, _ in list(self.watches_of(connection)):
-            self.take(kind, path, connection)
+            self.pop(kind, path, connection)
         self._paths.pop(connection, None)
 
     def watches_of(self, connection: int) -> Iterator[tuple[int, str, bool]]:
@@ -139,33 +139,35 @@ class WatchTable:
             for path in paths:
                 yield kind, path, table[path][connection]
 
-    def trigger(self, happened: list[Happening], who: Who, znodes: dict[str, Znode]) -> list[Fired]:
+    def trigger(
+        self, happened: list[ZnodeChange], identities_of: IdentitiesOf, znodes: dict[str, Znode]
+    ) -> list[Fired]:
         """What a transaction sets off, in the order it must be told; `znodes` are of now."""
         if not self.count:
             return []
-        firing = _Firing(self, who, Contents(happened, znodes))
+        firing = _Firing(self, identities_of, EventContents(happened, znodes))
         for each in happened:
             told = firing.of_value(each)
             if each.kind is DELETED:
-                firing.of_children(DELETED, each.path, each.zxid, each.traits, told)
+                firing.of_children(DELETED, each.path, each.zxid, each.attributes, told)
             if each.kind is not CHANGED:
                 above = parent_of(each.path)
-                firing.of_children(EventType.CHILD, above, each.zxid, each.above, {})
+                firing.of_children(EventType.CHILD, above, each.zxid, each.parent_attributes, {})
         return _marked(firing.fired)
 
 
 class _Firing:
     """The events of one transaction, as they are found."""
 
-    def __init__(self, watches: WatchTable, who: Who, contents: Contents) -> None:
+    def __init__(self, watches: WatchTable, who: IdentitiesOf, contents: EventContents) -> None:
         self.fired: list[Fired] = []
         self._watches = watches
         self._who = who
         self._contents = contents
 
-    def of_value(self, happening: Happening) -> dict[int, bool]:
+    def of_value(self, happening: ZnodeChange) -> dict[int, bool]:
         """Value or existence has changed. Returns who was told."""
-        kind, path, traits = happening.kind, happening.path, happening.traits
+        kind, path, traits = happening.kind, happening.path, happening.attributes
         _, _, persistent, recursive = self._watches.tables
         told = dict.fromkeys(self._once(DATA, path, traits, is_gone=kind is DELETED), False)
         if persistent:
@@ -177,11 +179,11 @@ class _Firing:
                 above = parent_of(above)
                 self._lasting(recursive, above, traits, told)
         if told:
-            plain = WatchFired(kind, path, happening.zxid)
+            plain = WatcherEvent(kind, path, happening.zxid)
             full = plain
             if any(told.values()):
-                old, new = self._contents.of(happening)
-                full = WatchFired(kind, path, happening.zxid, False, old, new)
+                old, new = self._contents.before_and_after(happening)
+                full = WatcherEvent(kind, path, happening.zxid, False, old, new)
             for connection, wants_values in told.items():
                 self.fired.append((connection, full if wants_values else plain))
         return told
@@ -191,7 +193,7 @@ class _Firing:
         kind: EventType,
         path: str,
         zxid: Zxid,
-        traits: Traits | None,
+        traits: ZnodeAttributes | None,
         told: dict[int, bool],
     ) -> None:
         """The children have changed, or can be none any more.
@@ -203,10 +205,12 @@ class _Firing:
         if persistent:
             self._lasting(persistent, path, traits, concerned)
         if concerned:
-            event = WatchFired(kind, path, zxid)
+            event = WatcherEvent(kind, path, zxid)
             self.fired.extend((each, event) for each in concerned if each not in told)
 
-    def _once(self, table: int, path: str, traits: Traits | None, *, is_gone: bool) -> list[int]:
+    def _once(
+        self, table: int, path: str, traits: ZnodeAttributes | None, *, is_gone: bool
+    ) -> list[int]:
         """The one-shot watches on `path`, which are gone with it.
 
         To who may not be told, a znode that is made stays one that is missing, and one that is
@@ -218,20 +222,20 @@ class _Firing:
         concerned = []
         for connection in list(watchers):
             if self._may_read(connection, traits):
-                self._watches.take(table, path, connection)
+                self._watches.pop(table, path, connection)
                 concerned.append(connection)
             elif is_gone:
                 watchers[connection] = False
         return concerned
 
     def _lasting(
-        self, table: Table, path: str, traits: Traits | None, told: dict[int, bool]
+        self, table: Table, path: str, traits: ZnodeAttributes | None, told: dict[int, bool]
     ) -> None:
         for connection, wants_values in table.get(path, {}).items():
             if self._may_read(connection, traits):
                 told[connection] = wants_values or told.get(connection, False)
 
-    def _may_read(self, connection: int, traits: Traits | None) -> bool:
+    def _may_read(self, connection: int, traits: ZnodeAttributes | None) -> bool:
         if traits is None or traits.acls is None:
             return True
         return allows(traits.acls, self._who(connection), Permission.READ)

@@ -8,7 +8,7 @@ A temporary file that a crash left behind was promised to nobody and is removed 
 from contextlib import suppress
 from pathlib import Path
 
-from raykeeper.actors.disk.file_layer import FileLayer
+from raykeeper.actors.disk.filesystem import Filesystem
 from raykeeper.actors.disk.storage_errors import CorruptRecord, storage_errors
 
 TEMP_SUFFIX = ".tmp"
@@ -19,7 +19,7 @@ def temp_path(path: Path) -> Path:
     return path.with_name(path.name + TEMP_SUFFIX)
 
 
-def replace_file(files: FileLayer, path: Path, data: bytes) -> None:
+def replace_file(files: Filesystem, path: Path, data: bytes) -> None:
     """Replace the content of `path`, made if missing, atomically and durably.
 
     Raises:
@@ -36,7 +36,7 @@ def replace_file(files: FileLayer, path: Path, data: bytes) -> None:
     files.sync_folder(path.parent)
 
 
-def read_file(files: FileLayer, path: Path, bytes_max: int | None = None) -> bytes:
+def read_file(files: Filesystem, path: Path, bytes_max: int | None = None) -> bytes:
     """The whole content of `path`.
 
     Raises:
@@ -54,7 +54,7 @@ def read_file(files: FileLayer, path: Path, bytes_max: int | None = None) -> byt
             files.close(fd)
 
 
-def make_folders(files: FileLayer, path: Path) -> None:
+def make_folders(files: Filesystem, path: Path) -> None:
     """Make `path` and what is missing above it, durably.
 
     Raises:
@@ -71,7 +71,7 @@ def make_folders(files: FileLayer, path: Path) -> None:
         files.sync_folder(folder.parent)
 
 
-def remove_leftovers(files: FileLayer, folder: Path) -> list[str]:
+def remove_leftovers(files: Filesystem, folder: Path) -> list[str]:
     """Remove the temporary files and folders in `folder`; returns their names.
 
     Raises:
@@ -83,7 +83,7 @@ def remove_leftovers(files: FileLayer, folder: Path) -> list[str]:
     return names
 
 
-def remove_tree(files: FileLayer, path: Path) -> None:
+def remove_tree(files: Filesystem, path: Path) -> None:
     """Remove a file, or a folder with all in it.
 
     Raises:

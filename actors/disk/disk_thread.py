@@ -11,7 +11,7 @@ from threading import Thread
 
 from raykeeper.actors.disk.storage import Storage, StorageEffect
 from raykeeper.server.events import DiskEvent
-from raykeeper.zab.effects import Note
+from raykeeper.zab.effects import TraceEvent
 
 
 class DiskThread:
@@ -21,8 +21,8 @@ class DiskThread:
         self,
         storage: Storage,
         deliver: Callable[[list[DiskEvent]], None],
-        noted: Callable[[Note], None],
-        failed: Callable[[BaseException], None],
+        on_trace: Callable[[TraceEvent], None],
+        on_failure: Callable[[BaseException], None],
     ) -> None:
         """Start the thread.
 
@@ -34,19 +34,19 @@ class DiskThread:
         """
         self._storage = storage
         self._deliver = deliver
-        self._noted = noted
-        self._failed = failed
-        self._waiting: SimpleQueue[Sequence[StorageEffect] | None] = SimpleQueue()
+        self._on_trace = on_trace
+        self._on_failure = on_failure
+        self._queue: SimpleQueue[Sequence[StorageEffect] | None] = SimpleQueue()
         self._thread = Thread(target=self._run, name="raykeeper-disk", daemon=True)
         self._thread.start()
 
     def submit(self, effects: Sequence[StorageEffect]) -> None:
         """Have `effects` performed after all that were submitted before. Never blocks."""
-        self._waiting.put(effects)
+        self._queue.put(effects)
 
     def close(self) -> None:
         """Wait until all that was submitted is performed and delivered, and end the thread."""
-        self._waiting.put(None)
+        self._queue.put(None)
         self._thread.join()
 
     def _run(self) -> None:
@@ -58,18 +58,18 @@ class DiskThread:
                 if completions:
                     self._deliver(completions)
                 for note in self._storage.take_notes():
-                    self._noted(note)
+                    self._on_trace(note)
         except BaseException as error:  # a failed assertion too must end the replica
-            self._failed(error)
+            self._on_failure(error)
 
     def _take(self) -> tuple[list[StorageEffect], bool]:
         """All that waits, at least one submission; and whether it is the last."""
         effects: list[StorageEffect] = []
-        some = self._waiting.get()
+        some = self._queue.get()
         try:
             while some is not None:
                 effects += some
-                some = self._waiting.get_nowait()
+                some = self._queue.get_nowait()
         except Empty:
             return effects, False
         return effects, True

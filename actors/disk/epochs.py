@@ -28,10 +28,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from raykeeper.actors.disk.atomic_file import read_file, replace_file
-from raykeeper.actors.disk.file_layer import FileLayer
+from raykeeper.actors.disk.filesystem import Filesystem
 from raykeeper.actors.disk.storage_errors import CorruptRecord, UnknownVersion
 from raykeeper.actors.disk.storage_notes import PROMISES_MENDED
-from raykeeper.zab.effects import Note
+from raykeeper.zab.effects import TraceEvent
 from raykeeper.zab.ids import EPOCH_MAX, ZERO, Epoch, Zxid
 
 EPOCHS_FILE = "epochs"
@@ -66,9 +66,9 @@ class _Slot(NamedTuple):
 
 
 class EpochsFile:
-    """The file of promises, open to be changed. `value` is what is on the disk."""
+    """The file of promises, open to be changed. `epochs` is what is on the disk."""
 
-    def __init__(self, files: FileLayer, folder: Path) -> None:
+    def __init__(self, files: Filesystem, folder: Path) -> None:
         """Read the promises and write both copies anew; `notes` tells of a copy that was bad.
 
         Raises:
@@ -80,7 +80,7 @@ class EpochsFile:
         if not files.exists(path):
             # Formatting writes the file before the identity, so it was there once.
             raise CorruptRecord(f"{path} is missing: the promises of this server are lost")
-        self.notes: list[Note] = []
+        self.notes: list[TraceEvent] = []
         self._files = files
         slots = _read_slots(read_file(files, path, _FILE_BYTES), path)
         found = [slot for slot in slots if slot is not None]
@@ -89,14 +89,14 @@ class EpochsFile:
         newest = max(found, key=lambda slot: slot.sequence)
         if any(slot.sequence == newest.sequence and slot != newest for slot in found):
             raise CorruptRecord(f"{path} is damaged: it says {found[0].epochs, found[1].epochs}")
-        self.value = newest.epochs
+        self.epochs = newest.epochs
         self._sequence = newest.sequence
         if len(found) == 1:
             order = (0, 1) if slots[0] is None else (1, 0)
-            self.notes.append(Note(PROMISES_MENDED, str(path)))
+            self.notes.append(TraceEvent(PROMISES_MENDED, str(path)))
         else:
             order = (0, 1) if found[0].sequence > found[1].sequence else (1, 0)
-        self._fd = files.edit(path)
+        self._fd = files.open_for_update(path)
         try:
             self._write(order)
         except BaseException:
@@ -111,7 +111,7 @@ class EpochsFile:
         """
         _check(epochs)
         self._sequence += 1
-        self.value = epochs
+        self.epochs = epochs
         self._write((0, 1))
 
     def close(self) -> None:
@@ -119,13 +119,13 @@ class EpochsFile:
         self._files.close(self._fd)
 
     def _write(self, order: tuple[int, int]) -> None:
-        data = _encode(_Slot(self._sequence, self.value))
+        data = _encode(_Slot(self._sequence, self.epochs))
         for index in order:
             self._files.write(self._fd, [data], index * _SLOT_BYTES)
             self._files.sync_data(self._fd)
 
 
-def make_epochs(files: FileLayer, folder: Path, epochs: Epochs) -> None:
+def make_epochs(files: Filesystem, folder: Path, epochs: Epochs) -> None:
     """Make the file, in the place of one that is there. Atomic, and durable on return.
 
     Raises:

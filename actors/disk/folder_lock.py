@@ -17,9 +17,9 @@ import msgspec
 from msgspec import Struct
 
 from raykeeper.actors.disk.atomic_file import TEMP_SUFFIX
-from raykeeper.actors.disk.file_layer import FileLayer
+from raykeeper.actors.disk.filesystem import Filesystem
 from raykeeper.actors.disk.storage_errors import FolderInUse, is_full
-from raykeeper.zab.errors import MALFORMED
+from raykeeper.zab.errors import DECODE_ERRORS
 
 LOCK_FILE = "lock"
 _HOLDER_BYTES = 512
@@ -36,7 +36,7 @@ class _Holder(Struct, frozen=True):
         return f"process {self.pid} on {self.host} since {self.since}"
 
 
-def lock_folder(files: FileLayer, folder: Path) -> int:
+def lock_folder(files: Filesystem, folder: Path) -> int:
     """Lock `folder` and return the open file that holds the lock.
 
     Raises:
@@ -62,7 +62,7 @@ def lock_folder(files: FileLayer, folder: Path) -> int:
     return lock
 
 
-def _holder(files: FileLayer, path: Path) -> str:
+def _holder(files: Filesystem, path: Path) -> str:
     """Who holds the lock, as far as it has said so."""
     try:
         fd = files.open(path)
@@ -70,7 +70,7 @@ def _holder(files: FileLayer, path: Path) -> str:
             return str(msgspec.json.decode(files.read(fd, _HOLDER_BYTES, 0), type=_Holder))
         finally:
             files.close(fd)
-    except (OSError, *MALFORMED):
+    except (OSError, *DECODE_ERRORS):
         return "another process"
 
 

@@ -9,7 +9,7 @@ has no final name, is removed at the next start.
 from pathlib import Path
 
 from raykeeper.actors.disk.atomic_file import remove_tree, temp_path
-from raykeeper.actors.disk.file_layer import FileLayer
+from raykeeper.actors.disk.filesystem import Filesystem
 from raykeeper.actors.disk.snapshot_files import snapshot_zxids
 from raykeeper.actors.disk.storage_errors import CorruptRecord, StorageError
 
@@ -20,7 +20,7 @@ _DIGITS_MAX = 18
 class Generations:
     """The generations in a data folder, of which `number` counts."""
 
-    def __init__(self, files: FileLayer, folder: Path, number: int) -> None:
+    def __init__(self, files: Filesystem, folder: Path, number: int) -> None:
         self._files = files
         self._folder = folder
         self.number = number
@@ -63,7 +63,7 @@ def is_generation(name: str) -> bool:
     return name.startswith(_PREFIX)
 
 
-def holds_data(files: FileLayer, folder: Path) -> bool:
+def holds_data(files: Filesystem, folder: Path) -> bool:
     """Whether there is a generation with anything in it.
 
     Raises:
@@ -72,7 +72,7 @@ def holds_data(files: FileLayer, folder: Path) -> bool:
     return any(files.names(folder / name) for name in files.names(folder) if is_generation(name))
 
 
-def make_first_generation(files: FileLayer, folder: Path) -> None:
+def make_first_generation(files: Filesystem, folder: Path) -> None:
     """Make the empty generation of a folder that is being formatted. Durable on return.
 
     Raises:
@@ -88,7 +88,7 @@ def make_first_generation(files: FileLayer, folder: Path) -> None:
     files.sync_folder(folder)
 
 
-def open_generations(files: FileLayer, folder: Path) -> tuple[Generations, list[str]]:
+def open_generations(files: Filesystem, folder: Path) -> tuple[Generations, list[str]]:
     """Find the generation that counts, and remove the older ones, whose names are returned.
 
     Raises:
@@ -112,7 +112,7 @@ def open_generations(files: FileLayer, folder: Path) -> tuple[Generations, list[
     return generations, old
 
 
-def _numbers(files: FileLayer, folder: Path) -> list[int]:
+def _numbers(files: Filesystem, folder: Path) -> list[int]:
     numbers = []
     for name in files.names(folder):
         if name.startswith(_PREFIX):

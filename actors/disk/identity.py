@@ -28,7 +28,7 @@ from raykeeper.actors.disk.atomic_file import (
     replace_file,
 )
 from raykeeper.actors.disk.epochs import Epochs, make_epochs
-from raykeeper.actors.disk.file_layer import OS_FILES, FileLayer
+from raykeeper.actors.disk.filesystem import OS_FILESYSTEM, Filesystem
 from raykeeper.actors.disk.folder_lock import lock_folder
 from raykeeper.actors.disk.generations import holds_data, make_first_generation
 from raykeeper.actors.disk.storage_errors import (
@@ -40,8 +40,8 @@ from raykeeper.actors.disk.storage_errors import (
     UnknownVersion,
     storage_errors,
 )
-from raykeeper.zab.errors import MALFORMED
-from raykeeper.zab.ids import FOUNDING, DiskId, Epoch, ServerId
+from raykeeper.zab.errors import DECODE_ERRORS
+from raykeeper.zab.ids import FOUNDING_DISK, DiskId, Epoch, ServerId
 
 IDENTITY_FILE = "identity"
 FORMAT_VERSION = 2
@@ -50,7 +50,7 @@ _MAGIC = b"RKIDENTITY"
 _BYTES_MAX = 1 << 20
 
 
-class Owner(Struct, frozen=True):
+class FolderOwner(Struct, frozen=True):
     """The server a folder belongs to."""
 
     ensemble: str
@@ -75,7 +75,7 @@ class Repair(Struct, frozen=True):
 class Identity(Struct, frozen=True):
     """What the identity file says."""
 
-    owner: Owner
+    owner: FolderOwner
     disk_uuid: str
     """Made anew by each formatting and each repair."""
     is_founding: bool
@@ -90,7 +90,7 @@ class Identity(Struct, frozen=True):
 
     def disk(self) -> DiskId:
         """The name of the disk in the member list, which counts a voter only under it (D3)."""
-        return FOUNDING if self.is_founding else DiskId(self.disk_uuid)
+        return FOUNDING_DISK if self.is_founding else DiskId(self.disk_uuid)
 
 
 class Claim(Struct, frozen=True):
@@ -106,7 +106,7 @@ class _Version(Struct):
     format_version: int
 
 
-def format_folder(folder: Path, identity: Identity, files: FileLayer = OS_FILES) -> None:
+def format_folder(folder: Path, identity: Identity, files: Filesystem = OS_FILESYSTEM) -> None:
     """Make `folder`, which holds no data, the empty store of `identity`. Durable on return.
 
     Raises:
@@ -134,7 +134,7 @@ def format_folder(folder: Path, identity: Identity, files: FileLayer = OS_FILES)
             files.close(lock)
 
 
-def peek_identity(folder: Path, files: FileLayer = OS_FILES) -> Identity | None:
+def read_identity(folder: Path, files: Filesystem = OS_FILESYSTEM) -> Identity | None:
     """The identity of a folder, without the lock; None when it has neither that nor data.
 
     Changes nothing.
@@ -149,7 +149,7 @@ def peek_identity(folder: Path, files: FileLayer = OS_FILES) -> Identity | None:
 
 
 def claim_folder(
-    folder: Path, owner: Owner, files: FileLayer = OS_FILES, *, wall_s: int = 0
+    folder: Path, owner: FolderOwner, files: Filesystem = OS_FILESYSTEM, *, wall_s: int = 0
 ) -> Claim:
     """Lock a folder, check whose it is and raise its incarnation. Durable on return.
 
@@ -186,7 +186,7 @@ def claim_folder(
         return Claim(lock, identity, leftovers)
 
 
-def reclaim_folder(folder: Path, identity: Identity, files: FileLayer = OS_FILES) -> Claim:
+def reclaim_folder(folder: Path, identity: Identity, files: Filesystem = OS_FILESYSTEM) -> Claim:
     """Lock a folder whose own identity is damaged or missing, and give it this one. Durable.
 
     Raises:
@@ -209,7 +209,7 @@ def reclaim_folder(folder: Path, identity: Identity, files: FileLayer = OS_FILES
         return Claim(lock, identity, leftovers)
 
 
-def write_identity(files: FileLayer, folder: Path, identity: Identity) -> None:
+def write_identity(files: Filesystem, folder: Path, identity: Identity) -> None:
     """Replace the identity. Atomic, and durable on return.
 
     Raises:
@@ -217,10 +217,10 @@ def write_identity(files: FileLayer, folder: Path, identity: Identity) -> None:
     """
     data = msgspec.json.encode(identity) + b"\n"
     assert len(data) < _BYTES_MAX // 2, len(data)
-    replace_file(files, folder / IDENTITY_FILE, _head(data) + data)
+    replace_file(files, folder / IDENTITY_FILE, _version_line(data) + data)
 
 
-def _is_damaged(files: FileLayer, folder: Path) -> bool:
+def _is_damaged(files: Filesystem, folder: Path) -> bool:
     try:
         _read(files, folder)
     except CorruptRecord:
@@ -228,7 +228,7 @@ def _is_damaged(files: FileLayer, folder: Path) -> bool:
     return False
 
 
-def _read(files: FileLayer, folder: Path) -> Identity | None:
+def _read(files: Filesystem, folder: Path) -> Identity | None:
     path = folder / IDENTITY_FILE
     if not files.exists(path):
         if files.exists(folder) and holds_data(files, folder):
@@ -237,7 +237,7 @@ def _read(files: FileLayer, folder: Path) -> Identity | None:
     content = read_file(files, path, _BYTES_MAX)
     head, _, data = content.partition(b"\n")
     try:
-        if head + b"\n" != _head(data):
+        if head + b"\n" != _version_line(data):
             if msgspec.json.decode(content, type=_Version).format_version == 1:
                 raise UnknownVersion(f"{path} has version 1; this program reads {FORMAT_VERSION}")
             raise CorruptRecord(f"{path} is damaged")
@@ -247,13 +247,13 @@ def _read(files: FileLayer, folder: Path) -> Identity | None:
                 f"{path} has version {version}; this program reads {FORMAT_VERSION}"
             )
         return msgspec.json.decode(data, type=Identity)
-    except MALFORMED as error:
+    except DECODE_ERRORS as error:
         raise CorruptRecord(f"{path} is damaged: {error}") from error
 
 
-def _head(data: bytes) -> bytes:
+def _version_line(data: bytes) -> bytes:
     return b"%s %08x\n" % (_MAGIC, zlib.crc32(data))
 
 
-def _name(owner: Owner) -> str:
+def _name(owner: FolderOwner) -> str:
     return f"server {owner.server_id} of ensemble {owner.ensemble!r} ({owner.ensemble_uuid})"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from raykeeper.actors.disk.atomic_file import read_file
-from raykeeper.actors.disk.file_layer import FileLayer
+from raykeeper.actors.disk.filesystem import Filesystem
 from raykeeper.actors.disk.log_format import (
     SEGMENT_HEADER_BYTES,
     Batch,
@@ -19,7 +19,7 @@ from raykeeper.actors.disk.log_format import (
     batch_bytes,
     batches,
     encode_batch,
-    is_zero_from,
+    is_zero_after,
     split_run,
     synced_batch_after,
     txns_of,
@@ -28,15 +28,15 @@ from raykeeper.actors.disk.log_segment import TailSegment, read_header, segment_
 from raykeeper.actors.disk.spare_segment import SpareSegment
 from raykeeper.actors.disk.storage_errors import CorruptRecord
 from raykeeper.actors.disk.storage_notes import LOG_PART_DAMAGED, LOG_TAIL_CUT
-from raykeeper.zab.effects import Append, Note, Run
-from raykeeper.zab.ids import ZERO, Zxid, epoch_of, show_zxid
+from raykeeper.zab.effects import Append, LogRun, TraceEvent
+from raykeeper.zab.ids import ZERO, Zxid, epoch_of, format_zxid
 
 
 class Log:
     """The log in one folder. It holds the transactions of (begin, last]."""
 
     def __init__(
-        self, files: FileLayer, folder: Path, base: Zxid, spare: SpareSegment, salt: bytes
+        self, files: Filesystem, folder: Path, base: Zxid, spare: SpareSegment, salt: bytes
     ) -> None:
         """A log without segments that follows `base`; `recover` reads the ones in the folder.
 
@@ -71,7 +71,7 @@ class Log:
 
     def recover(
         self, after: Zxid, synced: Zxid, before_cut: Callable[[], None]
-    ) -> tuple[list[Run], list[Note]]:
+    ) -> tuple[list[LogRun], list[TraceEvent]]:
         """Read all after `after`, cut a bad end, and make the last segment anew (rule D5).
 
         The last segment may be in the page cache only: an fsync that failed leaves its pages
@@ -92,12 +92,12 @@ class Log:
             return [], notes
         if headers[0].previous > after:
             raise CorruptRecord(
-                f"the log in {self._folder} begins after {show_zxid(headers[0].previous)}; "
-                f"what follows {show_zxid(after)} is missing"
+                f"the log in {self._folder} begins after {format_zxid(headers[0].previous)}; "
+                f"what follows {format_zxid(after)} is missing"
             )
         self._segments = headers
         begin = max(i for i, header in enumerate(headers) if header.previous <= after)
-        runs: list[Run] = []
+        runs: list[LogRun] = []
         self.last = headers[begin].previous
         for i in range(begin, len(headers) - 1):
             self._read_sealed(i, after, runs)
@@ -124,7 +124,7 @@ class Log:
                         self._tail.append(buffers, size)
                         buffers, size = [], 0
                     synced = last
-                    self._roll(run.first, last, length)
+                    self._roll_segment(run.first, last, length)
                     is_rolled = True
                 salt = self._segments[-1].salt
                 buffers += encode_batch(run, last, append.committed, synced, salt)
@@ -163,7 +163,7 @@ class Log:
 
     def read(
         self, after: Zxid, upto: Zxid, bytes_max: int, needed_after: Zxid
-    ) -> tuple[list[Run], list[Note]]:
+    ) -> tuple[list[LogRun], list[TraceEvent]]:
         """The transactions in (after, upto].
 
         None when the log does not reach back to `after`, or they exceed `bytes_max` together, or
@@ -173,7 +173,7 @@ class Log:
             CorruptRecord: a batch that a start needs is damaged or missing.
             OSError: it cannot be read.
         """
-        runs: list[Run] = []
+        runs: list[LogRun] = []
         size = 0
         if not self.begin <= after < self.last:
             return runs, []
@@ -187,7 +187,7 @@ class Log:
                 if i + 1 == len(self._segments) or end > needed_after:
                     raise
                 self.prune(end)
-                return [], [Note(LOG_PART_DAMAGED, str(error))]
+                return [], [TraceEvent(LOG_PART_DAMAGED, str(error))]
             for batch in found:
                 size += _add(runs, data, batch, after, upto)
                 if size > bytes_max:
@@ -203,7 +203,7 @@ class Log:
         while len(self._segments) > 1 and self._segments[1].previous <= needed_after:
             self._remove(self._segments.pop(0))
 
-    def moved_to(self, folder: Path) -> None:
+    def set_folder(self, folder: Path) -> None:
         """The folder of the log has a new name."""
         self._folder = folder
 
@@ -213,10 +213,10 @@ class Log:
         if tail is not None:
             tail.close()
 
-    def _split(self, append: Append) -> list[Run]:
-        return split_run(Run(append.first, append.txns), self._spare.size - SEGMENT_HEADER_BYTES)
+    def _split(self, append: Append) -> list[LogRun]:
+        return split_run(LogRun(append.first, append.txns), self._spare.size - SEGMENT_HEADER_BYTES)
 
-    def _roll(self, first: Zxid, previous: Zxid, length: int) -> None:
+    def _roll_segment(self, first: Zxid, previous: Zxid, length: int) -> None:
         self.close()
         salt = zlib.crc32(first.to_bytes(8, "little"), zlib.crc32(self._salt))
         self._segments.append(SegmentHeader(salt, first, previous, 0))
@@ -227,7 +227,7 @@ class Log:
         """Make the last segment anew with `content`, and with space for `length` bytes more."""
         size = max(self._spare.size, SEGMENT_HEADER_BYTES + len(content) + length)
         header = self._segments[-1] = self._segments[-1]._replace(size=size)
-        allocated = self._spare.take(size)
+        allocated = self._spare.acquire(size)
         self._tail = TailSegment(self._files, self._path(header.first), header, content, allocated)
 
     def _remove(self, header: SegmentHeader) -> None:
@@ -242,7 +242,7 @@ class Log:
         last = kept[-1].last if kept else header.previous
         for batch in found:
             if batch.first <= upto < batch.last:
-                run = Run(batch.first, txns_of(data, batch, ZERO, upto))
+                run = LogRun(batch.first, txns_of(data, batch, ZERO, upto))
                 committed = min(batch.committed, upto)
                 parts = encode_batch(run, last, committed, batch.synced, header.salt)
                 content += b"".join(parts)
@@ -258,11 +258,11 @@ class Log:
         last = found[-1].last if found else header.previous
         if last != end:
             raise CorruptRecord(
-                f"{path} is damaged after {show_zxid(last)}; it held all up to {show_zxid(end)}"
+                f"{path} is damaged after {format_zxid(last)}; it held all up to {format_zxid(end)}"
             )
         return data, found
 
-    def _read_sealed(self, i: int, after: Zxid, runs: list[Run]) -> None:
+    def _read_sealed(self, i: int, after: Zxid, runs: list[LogRun]) -> None:
         end = self._segments[i + 1].previous
         data, found = self._batches(self._segments[i], end)
         for batch in found:
@@ -270,7 +270,7 @@ class Log:
             self.committed = max(self.committed, batch.committed)
         self.last = end
 
-    def _read_headers(self, after: Zxid) -> tuple[list[SegmentHeader], list[Note]]:
+    def _read_headers(self, after: Zxid) -> tuple[list[SegmentHeader], list[TraceEvent]]:
         """The headers of all segments, except for damaged ones that hold nothing after `after`."""
         firsts = segment_firsts(self._files.names(self._folder))
         headers: list[SegmentHeader] = []
@@ -283,12 +283,12 @@ class Log:
                 for first in firsts[: i + 1]:
                     self._files.remove(self._path(first))
                     self._files.sync_folder(self._folder)
-                return headers, [Note(LOG_PART_DAMAGED, str(error))]
+                return headers, [TraceEvent(LOG_PART_DAMAGED, str(error))]
         return headers, []
 
     def _recover_tail(
-        self, after: Zxid, runs: list[Run], synced: Zxid, before_cut: Callable[[], None]
-    ) -> list[Note]:
+        self, after: Zxid, runs: list[LogRun], synced: Zxid, before_cut: Callable[[], None]
+    ) -> list[TraceEvent]:
         header = self._segments[-1]
         path = self._path(header.first)
         data = read_file(self._files, path)
@@ -299,18 +299,18 @@ class Log:
             self.last = batch.last
             end = batch.end
         notes = []
-        if not is_zero_from(data, end):
+        if not is_zero_after(data, end):
             later = synced_batch_after(data, end, header.salt, self.last)
             if later is not None:
                 synced = max(synced, later.synced)
             if synced > self.last:
                 raise CorruptRecord(
-                    f"{path} is damaged at byte {end}, after {show_zxid(self.last)}; it had been "
-                    f"forced up to {show_zxid(synced)}"
+                    f"{path} is damaged at byte {end}, after {format_zxid(self.last)}; it had been "
+                    f"forced up to {format_zxid(synced)}"
                 )
             before_cut()
-            detail = {"segment": path.name, "offset": end, "last": show_zxid(self.last)}
-            notes.append(Note(LOG_TAIL_CUT, detail))
+            detail = {"segment": path.name, "offset": end, "last": format_zxid(self.last)}
+            notes.append(TraceEvent(LOG_TAIL_CUT, detail))
         if end == SEGMENT_HEADER_BYTES:
             # The next transaction may be another one than the segment was made for.
             self._remove(self._segments.pop())
@@ -322,7 +322,7 @@ class Log:
         return self._folder / segment_name(first)
 
 
-def _add(runs: list[Run], data: bytes, batch: Batch, after: Zxid, upto: Zxid) -> int:
+def _add(runs: list[LogRun], data: bytes, batch: Batch, after: Zxid, upto: Zxid) -> int:
     """Add the transactions of `batch` in (after, upto] to `runs`; returns their size."""
     if batch.last <= after or batch.first > upto:
         return 0
@@ -333,5 +333,5 @@ def _add(runs: list[Run], data: bytes, batch: Batch, after: Zxid, upto: Zxid) ->
         if last.first + len(last.txns) == first and epoch_of(last.first) == epoch_of(first):
             last.txns.extend(txns)
             return sum(map(len, txns))
-    runs.append(Run(first, txns))
+    runs.append(LogRun(first, txns))
     return sum(map(len, txns))

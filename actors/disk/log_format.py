@@ -25,9 +25,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from raykeeper.actors.disk.storage_errors import CorruptRecord, UnknownVersion
-from raykeeper.zab.effects import Run
-from raykeeper.zab.ids import Zxid, show_zxid
-from raykeeper.zab.window import follows
+from raykeeper.zab.effects import LogRun
+from raykeeper.zab.ids import Zxid, format_zxid
+from raykeeper.zab.recent_log import follows
 
 LOG_VERSION = 2
 
@@ -101,22 +101,24 @@ def batch_bytes(txns: list[bytes]) -> int:
     return BATCH_HEADER_BYTES + 4 * len(txns) + sum(map(len, txns))
 
 
-def split_run(run: Run, bytes_max: int) -> list[Run]:
+def split_run(run: LogRun, bytes_max: int) -> list[LogRun]:
     """`run` in parts whose batches are not larger than that, but for single transactions."""
     if batch_bytes(run.txns) <= bytes_max:
         return [run]
-    runs: list[Run] = []
+    runs: list[LogRun] = []
     size = bytes_max
     for index, txn in enumerate(run.txns):
         if size + 4 + len(txn) > bytes_max:
-            runs.append(Run(Zxid(run.first + index), []))
+            runs.append(LogRun(Zxid(run.first + index), []))
             size = BATCH_HEADER_BYTES
         runs[-1].txns.append(txn)
         size += 4 + len(txn)
     return runs
 
 
-def encode_batch(run: Run, previous: Zxid, committed: Zxid, synced: Zxid, salt: int) -> list[bytes]:
+def encode_batch(
+    run: LogRun, previous: Zxid, committed: Zxid, synced: Zxid, salt: int
+) -> list[bytes]:
     """Header and body of the batch that holds `run`, to be written one after the other."""
     txns = run.txns
     count = len(txns)
@@ -159,8 +161,8 @@ def batches(data: bytes, salt: int, previous: Zxid, name: str) -> Iterator[Batch
     while (batch := batch_at(data, offset, salt)) is not None:
         if batch.previous != previous or not follows(batch.first, previous):
             raise CorruptRecord(
-                f"{name} has a hole: {show_zxid(batch.first)}, which follows "
-                f"{show_zxid(batch.previous)}, comes after {show_zxid(previous)}"
+                f"{name} has a hole: {format_zxid(batch.first)}, which follows "
+                f"{format_zxid(batch.previous)}, comes after {format_zxid(previous)}"
             )
         yield batch
         previous = batch.last
@@ -199,7 +201,7 @@ def synced_batch_after(data: bytes, offset: int, salt: int, last: Zxid) -> Batch
 _ZEROS = bytes(1 << 20)
 
 
-def is_zero_from(data: bytes, offset: int) -> bool:
+def is_zero_after(data: bytes, offset: int) -> bool:
     """Whether nothing was written from `offset` on."""
     for start in range(offset, len(data), len(_ZEROS)):
         some = data[start : start + len(_ZEROS)]

@@ -8,7 +8,7 @@ it (rule D6). It is filled by batches, forced, and left.
 from collections.abc import Sequence
 from pathlib import Path
 
-from raykeeper.actors.disk.file_layer import FileLayer
+from raykeeper.actors.disk.filesystem import Filesystem
 from raykeeper.actors.disk.log_format import (
     SEGMENT_HEADER_BYTES,
     SegmentHeader,
@@ -16,7 +16,7 @@ from raykeeper.actors.disk.log_format import (
     encode_segment_header,
 )
 from raykeeper.actors.disk.storage_errors import CorruptRecord, storage_errors
-from raykeeper.actors.disk.zxid_names import name_after, zxids_among
+from raykeeper.actors.disk.zxid_names import zxid_name, zxids_in_names
 from raykeeper.zab.ids import Zxid
 
 _PREFIX = "log."
@@ -24,7 +24,7 @@ _PREFIX = "log."
 
 def segment_name(first: Zxid) -> str:
     """The file of the segment that starts with `first`."""
-    return name_after(_PREFIX, first)
+    return zxid_name(_PREFIX, first)
 
 
 def segment_firsts(names: list[str]) -> list[Zxid]:
@@ -33,10 +33,10 @@ def segment_firsts(names: list[str]) -> list[Zxid]:
     Raises:
         CorruptRecord: a file is called like a segment, but for the number.
     """
-    return zxids_among(names, _PREFIX)
+    return zxids_in_names(names, _PREFIX)
 
 
-def read_header(files: FileLayer, path: Path) -> SegmentHeader:
+def read_header(files: Filesystem, path: Path) -> SegmentHeader:
     """The header of a segment.
 
     Raises:
@@ -67,7 +67,7 @@ class TailSegment:
 
     def __init__(
         self,
-        files: FileLayer,
+        files: Filesystem,
         path: Path,
         header: SegmentHeader,
         content: bytes,

@@ -9,32 +9,32 @@ error, and a person decides.
 from pathlib import Path
 from uuid import uuid4
 
-from raykeeper.actors.disk.file_layer import OS_FILES, FileLayer
+from raykeeper.actors.disk.filesystem import OS_FILESYSTEM, Filesystem
 from raykeeper.actors.disk.identity import (
     Claim,
+    FolderOwner,
     Identity,
-    Owner,
     claim_folder,
     format_folder,
     reclaim_folder,
 )
-from raykeeper.actors.disk.repair import repairing
+from raykeeper.actors.disk.repair import with_repair
 from raykeeper.actors.disk.storage import Storage, StorageLimits
 from raykeeper.actors.disk.storage_errors import CorruptRecord, NotFormatted
-from raykeeper.server.recovered import Recovered
+from raykeeper.server.recovered_state import RecoveredState
 
 _ALONE = "this is the only voter, so there is nobody to repair it from"
 
 
-def open_store(
+def open_storage(
     folder: Path,
-    owner: Owner,
+    owner: FolderOwner,
     limits: StorageLimits,
     *,
     has_peers: bool,
     wall_s: int,
-    files: FileLayer = OS_FILES,
-) -> tuple[Storage, Recovered]:
+    files: Filesystem = OS_FILESYSTEM,
+) -> tuple[Storage, RecoveredState]:
     """The store of `owner` in `folder`, and what is in it.
 
     Args:
@@ -73,7 +73,9 @@ def open_store(
     return storage, recovered
 
 
-def _claim(folder: Path, owner: Owner, files: FileLayer, *, has_peers: bool, wall_s: int) -> Claim:
+def _claim(
+    folder: Path, owner: FolderOwner, files: Filesystem, *, has_peers: bool, wall_s: int
+) -> Claim:
     try:
         return claim_folder(folder, owner, files, wall_s=wall_s)
     except NotFormatted as error:
@@ -83,11 +85,11 @@ def _claim(folder: Path, owner: Owner, files: FileLayer, *, has_peers: bool, wal
         return claim_folder(folder, owner, files, wall_s=wall_s)
     except CorruptRecord as error:
         _check_peers(str(error), has_peers=has_peers)
-        identity = repairing(files, folder, _new_identity(owner, wall_s, ""), str(error))
+        identity = with_repair(files, folder, _new_identity(owner, wall_s, ""), str(error))
         return reclaim_folder(folder, identity, files)
 
 
-def _new_identity(owner: Owner, wall_s: int, reason: str) -> Identity:
+def _new_identity(owner: FolderOwner, wall_s: int, reason: str) -> Identity:
     return Identity(owner, uuid4().hex, is_founding=False, incarnation=wall_s, begun_anew=reason)
 
 

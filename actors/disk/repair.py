@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from raykeeper.actors.disk.atomic_file import remove_tree
 from raykeeper.actors.disk.epochs import EPOCHS_FILE, Epochs, make_epochs
-from raykeeper.actors.disk.file_layer import FileLayer
+from raykeeper.actors.disk.filesystem import Filesystem
 from raykeeper.actors.disk.generations import is_generation, make_first_generation
 from raykeeper.actors.disk.identity import Identity, Repair, RepairStep, write_identity
 from raykeeper.actors.disk.spare_segment import SPARE_FILE
@@ -32,7 +32,7 @@ from raykeeper.zab.ids import Epoch
 DAMAGED_FOLDER = "damaged"
 
 
-def begin_repair(files: FileLayer, folder: Path, identity: Identity, reason: str) -> Identity:
+def begin_repair(files: Filesystem, folder: Path, identity: Identity, reason: str) -> Identity:
     """Note that nothing in the folder, which is locked, counts any more. Durable on return.
 
     A repair that has begun keeps its step and its reason. `reason` is for the log.
@@ -43,12 +43,12 @@ def begin_repair(files: FileLayer, folder: Path, identity: Identity, reason: str
     if identity.repair is not None:
         identity = replace(identity, disk_uuid=uuid4().hex)
     else:
-        identity = repairing(files, folder, identity, reason)
+        identity = with_repair(files, folder, identity, reason)
     write_identity(files, folder, identity)
     return identity
 
 
-def repairing(files: FileLayer, folder: Path, identity: Identity, reason: str) -> Identity:
+def with_repair(files: Filesystem, folder: Path, identity: Identity, reason: str) -> Identity:
     """The identity of a folder whose repair begins; nothing is written."""
     is_first = not files.exists(folder / DAMAGED_FOLDER)
     step = RepairStep.SET_ASIDE if is_first else RepairStep.START_ANEW
@@ -58,7 +58,7 @@ def repairing(files: FileLayer, folder: Path, identity: Identity, reason: str) -
     )
 
 
-def finish_repair(files: FileLayer, folder: Path, identity: Identity) -> Identity:
+def finish_repair(files: Filesystem, folder: Path, identity: Identity) -> Identity:
     """Do what is left of the repair that `identity` tells of. Durable on return.
 
     Raises:
@@ -79,7 +79,7 @@ def finish_repair(files: FileLayer, folder: Path, identity: Identity) -> Identit
     return identity
 
 
-def remove_damaged(files: FileLayer, folder: Path) -> None:
+def remove_damaged(files: Filesystem, folder: Path) -> None:
     """Remove what a repair has set aside, if there is anything.
 
     Raises:
@@ -91,7 +91,7 @@ def remove_damaged(files: FileLayer, folder: Path) -> None:
         files.sync_folder(folder)
 
 
-def _set_aside(files: FileLayer, folder: Path) -> None:
+def _set_aside(files: Filesystem, folder: Path) -> None:
     path = folder / DAMAGED_FOLDER
     if not files.exists(path):
         files.make_folder(path)
@@ -105,6 +105,6 @@ def _set_aside(files: FileLayer, folder: Path) -> None:
     files.sync_folder(folder)
 
 
-def _names(files: FileLayer, folder: Path) -> list[str]:
+def _names(files: Filesystem, folder: Path) -> list[str]:
     others = (EPOCHS_FILE, SPARE_FILE)
     return [name for name in files.names(folder) if is_generation(name) or name in others]

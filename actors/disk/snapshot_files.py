@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from raykeeper.actors.disk.atomic_file import TEMP_SUFFIX
-from raykeeper.actors.disk.file_layer import OS_FILES, FileLayer
+from raykeeper.actors.disk.filesystem import OS_FILESYSTEM, Filesystem
 from raykeeper.actors.disk.storage_errors import CorruptRecord, UnknownVersion, storage_errors
-from raykeeper.actors.disk.zxid_names import name_after, zxids_among
+from raykeeper.actors.disk.zxid_names import zxid_name, zxids_in_names
 from raykeeper.zab.ids import Zxid
 
 SNAPSHOT_VERSION = 1
@@ -48,7 +48,7 @@ class SnapshotSummary(NamedTuple):
 
 def snapshot_name(zxid: Zxid) -> str:
     """The file of the snapshot as of `zxid`."""
-    return name_after(_PREFIX, zxid)
+    return zxid_name(_PREFIX, zxid)
 
 
 def snapshot_zxids(names: list[str]) -> list[Zxid]:
@@ -57,7 +57,7 @@ def snapshot_zxids(names: list[str]) -> list[Zxid]:
     Raises:
         CorruptRecord: a file is called like a snapshot, but for the number.
     """
-    return zxids_among(names, _PREFIX)
+    return zxids_in_names(names, _PREFIX)
 
 
 def temp_snapshot_path(folder: Path, zxid: Zxid) -> Path:
@@ -65,7 +65,7 @@ def temp_snapshot_path(folder: Path, zxid: Zxid) -> Path:
     return folder / (snapshot_name(zxid) + TEMP_SUFFIX)
 
 
-def remove_temp_snapshots(folder: Path, files: FileLayer = OS_FILES) -> None:
+def remove_temp_snapshots(folder: Path, files: Filesystem = OS_FILESYSTEM) -> None:
     """Remove what Snapshotters have left in the data folder `folder`.
 
     Only for the Snapshotter, and only while the replica is not about to publish one.
@@ -85,7 +85,7 @@ class SnapshotWriter:
     Whoever wants to name it calls `finish` first; `discard` at any time gives it up.
     """
 
-    def __init__(self, path: Path, zxid: Zxid, files: FileLayer = OS_FILES) -> None:
+    def __init__(self, path: Path, zxid: Zxid, files: Filesystem = OS_FILESYSTEM) -> None:
         """Make the file, dropping one that was given up without `discard`.
 
         Raises:
@@ -170,7 +170,7 @@ class SnapshotWriter:
 class SnapshotChunks:
     """The chunks of a snapshot, read from its file as they are asked for, each time anew."""
 
-    def __init__(self, path: Path, files: FileLayer = OS_FILES) -> None:
+    def __init__(self, path: Path, files: Filesystem = OS_FILESYSTEM) -> None:
         self._path = path
         self._files = files
 
@@ -191,7 +191,7 @@ class SnapshotChunks:
                 files.close(fd)
 
 
-def verify_snapshot(path: Path, files: FileLayer = OS_FILES) -> SnapshotSummary:
+def verify_snapshot(path: Path, files: Filesystem = OS_FILESYSTEM) -> SnapshotSummary:
     """Read all of a snapshot and check every byte.
 
     Raises:
@@ -203,7 +203,7 @@ def verify_snapshot(path: Path, files: FileLayer = OS_FILES) -> SnapshotSummary:
     return read_summary(path, files)
 
 
-def read_summary(path: Path, files: FileLayer = OS_FILES) -> SnapshotSummary:
+def read_summary(path: Path, files: Filesystem = OS_FILESYSTEM) -> SnapshotSummary:
     """Header and footer of a snapshot, checked; the chunks are not read.
 
     Raises:
@@ -219,7 +219,7 @@ def read_summary(path: Path, files: FileLayer = OS_FILES) -> SnapshotSummary:
             files.close(fd)
 
 
-def _read_summary(files: FileLayer, fd: int, path: Path) -> SnapshotSummary:
+def _read_summary(files: Filesystem, fd: int, path: Path) -> SnapshotSummary:
     header = files.read(fd, _HEADER_BYTES, 0)
     footer = files.read(fd, _FOOTER_BYTES, max(0, files.size(fd) - _FOOTER_BYTES))
     if len(header) < _HEADER_BYTES or not _is_whole(header, _HEADER.size):
@@ -239,7 +239,7 @@ def _is_whole(data: bytes, size: int) -> bool:
     return bool(_CRC.unpack_from(data, size)[0] == zlib.crc32(data[:size]))
 
 
-def _read_chunks(files: FileLayer, fd: int, path: Path) -> Iterator[bytes]:
+def _read_chunks(files: Filesystem, fd: int, path: Path) -> Iterator[bytes]:
     offset = _HEADER_BYTES
     end = files.size(fd) - _FOOTER_BYTES
     chunks = size = crcs = 0
@@ -266,7 +266,7 @@ def _read_chunks(files: FileLayer, fd: int, path: Path) -> Iterator[bytes]:
         raise CorruptRecord(f"{path} does not hold the chunks its end speaks of")
 
 
-def _crc_of(files: FileLayer, fd: int, length: int, offset: int) -> int:
+def _crc_of(files: Filesystem, fd: int, length: int, offset: int) -> int:
     crc = 0
     end = offset + length
     for start in range(offset, end, _PIECE_BYTES):

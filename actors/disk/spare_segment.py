@@ -5,7 +5,7 @@ from the last one has all its space for what was accepted before. The first spar
 an ensemble without load takes little; each one is twice as large as the one before, up to a bound.
 Until then the disk must have left what the largest one would take, or it counts as full: what is
 under way may be more than a small segment holds. Invariants: there is at most one spare; a disk
-that is full is told (`has_room`), anything else that fails raises. ZooKeeper's `FilePadding`
+that is full is told (`has_disk_space`), anything else that fails raises. ZooKeeper's `FilePadding`
 reserves nothing, and a full disk ends the server in the middle of a write.
 
 A spare that was written to, while the log lacks the segment that its header names, is a segment
@@ -15,7 +15,7 @@ that was acknowledged and whose new name was lost.
 from pathlib import Path
 
 from raykeeper.actors.disk.atomic_file import TEMP_SUFFIX
-from raykeeper.actors.disk.file_layer import FileLayer
+from raykeeper.actors.disk.filesystem import Filesystem
 from raykeeper.actors.disk.log_format import (
     BATCH_HEADER_BYTES,
     SEGMENT_HEADER_BYTES,
@@ -30,24 +30,24 @@ from raykeeper.actors.disk.storage_errors import (
 )
 
 SPARE_FILE = "spare"
-_LARGE = "large" + TEMP_SUFFIX
+_OVERSIZE = "large" + TEMP_SUFFIX
 
 
 class SpareSegment:
     """The spare in the data folder `folder`."""
 
-    def __init__(self, files: FileLayer, folder: Path, size: int, size_max: int) -> None:
+    def __init__(self, files: Filesystem, folder: Path, size: int, size_max: int) -> None:
         """There is none before `replenish`; `grow` takes it from `size` to `size_max` bytes."""
         assert size <= size_max, (size, size_max)
         self.size = size
         """Of the one that is there, or else of the next one."""
-        self.has_room = True
+        self.has_disk_space = True
         """Whether there was a spare, and room for the largest one, when this was last tried."""
         self._size_max = size_max
         self._files = files
         self._folder = folder
         self._path = folder / SPARE_FILE
-        self._large = folder / _LARGE
+        self._oversize_path = folder / _OVERSIZE
         self._fd: int | None = None
 
     def remove_old(self, log: Path) -> None:
@@ -77,7 +77,7 @@ class SpareSegment:
         files.remove(self._path)
 
     def replenish(self) -> bool:
-        """Allocate a spare if there is none; returns `has_room`.
+        """Allocate a spare if there is none; returns `has_disk_space`.
 
         Raises:
             OSError: the disk failed, other than by being full.
@@ -90,13 +90,13 @@ class SpareSegment:
                     raise
                 if self._files.exists(self._path):  # there may be no room even for its name
                     self._files.remove(self._path)
-                self.has_room = False
+                self.has_disk_space = False
                 return False
-        self.has_room = (
+        self.has_disk_space = (
             self.size == self._size_max
             or self._files.free_bytes(self._folder) >= self._size_max - self.size
         )
-        return self.has_room
+        return self.has_disk_space
 
     def grow(self) -> None:
         """Make the next one twice as large; one that is there is given up for it.
@@ -111,14 +111,14 @@ class SpareSegment:
             self.close()
             self._files.remove(self._path)
 
-    def take(self, size: int) -> tuple[int, Path]:
+    def acquire(self, size: int) -> tuple[int, Path]:
         """An allocated file of `size` bytes or that of a spare, and its path; it is the caller's.
 
         Raises:
             OSError: the disk is full, or failed.
         """
         if size > self.size:
-            return self._allocate(self._large, size), self._large
+            return self._allocate(self._oversize_path, size), self._oversize_path
         fd, self._fd = self._fd, None
         return self._allocate(self._path, self.size) if fd is None else fd, self._path
 

@@ -24,9 +24,9 @@ from msgspec import Struct
 
 from raykeeper.actors.disk.atomic_file import remove_leftovers
 from raykeeper.actors.disk.epochs import Epochs, EpochsFile
-from raykeeper.actors.disk.file_layer import OS_FILES, FileLayer
+from raykeeper.actors.disk.filesystem import OS_FILESYSTEM, Filesystem
 from raykeeper.actors.disk.generations import Generations, open_generations
-from raykeeper.actors.disk.identity import Claim, Identity, Owner, claim_folder
+from raykeeper.actors.disk.identity import Claim, FolderOwner, Identity, claim_folder
 from raykeeper.actors.disk.log import Log
 from raykeeper.actors.disk.repair import begin_repair, finish_repair, remove_damaged
 from raykeeper.actors.disk.snapshot_files import (
@@ -55,30 +55,30 @@ from raykeeper.actors.disk.storage_notes import (
 from raykeeper.server.effects import PublishSnapshot
 from raykeeper.server.events import (
     DiskEvent,
+    DiskSpaceChanged,
     EpochsSaved,
     LogRead,
     LogSynced,
     LogTruncated,
-    RoomChanged,
     SnapshotInstalled,
     SnapshotPublished,
 )
-from raykeeper.server.recovered import Recovered
+from raykeeper.server.recovered_state import RecoveredState
 from raykeeper.zab.effects import (
     Append,
-    CheckRoom,
+    CheckDiskSpace,
     DiscardSnapshot,
     DiskEffect,
     InstallSnapshot,
-    Note,
     ReadLog,
     ReceiveChunk,
     ReceiveSnapshot,
     SaveEpochs,
+    TraceEvent,
     Truncate,
     VoteGranted,
 )
-from raykeeper.zab.ids import ZERO, Zxid, epoch_of, show_zxid
+from raykeeper.zab.ids import ZERO, Zxid, epoch_of, format_zxid
 
 StorageEffect = DiskEffect | PublishSnapshot
 
@@ -105,22 +105,24 @@ class Storage:
     When `recover` says that the folder is corrupt, `repair` may be called, and `recover` again.
     """
 
-    def __init__(self, folder: Path, claim: Claim, limits: StorageLimits, files: FileLayer) -> None:
+    def __init__(
+        self, folder: Path, claim: Claim, limits: StorageLimits, files: Filesystem
+    ) -> None:
         """Use `Storage.open`."""
         self.folder = folder
         self.identity: Identity = claim.identity
         self._lock = claim.lock
-        self._notes = [Note(LEFTOVER_REMOVED, name) for name in claim.leftovers]
+        self._notes = [TraceEvent(LEFTOVER_REMOVED, name) for name in claim.leftovers]
         self._limits = limits
         self._files = files
         self._promises: EpochsFile | None = None
         self._generations: Generations
         first = min(limits.first_segment_bytes, limits.segment_bytes)
         self._spare = SpareSegment(files, folder, first, limits.segment_bytes)
-        self._had_room = True  # as the server was told
+        self._reported_disk_space = True  # as the server was told
         self._log: Log | None = None
         self._snapshots: dict[Zxid, Zxid] = {}  # valid ones: zxid -> consistent_at
-        self._received: SnapshotWriter | None = None
+        self._incoming_snapshot: SnapshotWriter | None = None
         self._failure: BaseException | None = None
         self._handlers: dict[type, Callable[[Any], DiskEvent | None]] = {
             Truncate: self._truncate,
@@ -131,7 +133,7 @@ class Storage:
             DiscardSnapshot: self._discard_snapshot,
             InstallSnapshot: self._install_snapshot,
             PublishSnapshot: self._publish_snapshot,
-            CheckRoom: self._check_room,
+            CheckDiskSpace: self._check_room,
             VoteGranted: self._vote_granted,
         }
 
@@ -139,9 +141,9 @@ class Storage:
     def open(
         cls,
         folder: Path,
-        owner: Owner,
+        owner: FolderOwner,
         limits: StorageLimits = DEFAULT_LIMITS,
-        files: FileLayer = OS_FILES,
+        files: Filesystem = OS_FILESYSTEM,
     ) -> "Storage":
         """Lock the folder of `owner` and raise its incarnation.
 
@@ -166,9 +168,9 @@ class Storage:
             self.identity = finish_repair(self._files, self.folder, identity)
         self._snapshots.clear()
         detail = {"disk": self.identity.disk_uuid, "reason": identity.repair.reason}
-        self._notes = [Note(REPAIRED, detail)]
+        self._notes = [TraceEvent(REPAIRED, detail)]
 
-    def forget(self, reason: str) -> None:
+    def mark_for_repair(self, reason: str) -> None:
         """Note durably that nothing in the folder counts any more; the next start repairs it.
 
         Raises:
@@ -177,7 +179,7 @@ class Storage:
         with storage_errors(self.folder):
             self.identity = begin_repair(self._files, self.folder, self.identity, reason)
 
-    def recover(self) -> Recovered:
+    def recover(self) -> RecoveredState:
         """Read what is there, make sure that it is on the disk, and get ready to perform.
 
         Raises:
@@ -197,7 +199,7 @@ class Storage:
                 f"and a segment of the log takes {needed:,}"
             ) from error
 
-    def _recover(self) -> Recovered:
+    def _recover(self) -> RecoveredState:
         files = self._files
         self._promises = promises = EpochsFile(files, self.folder)
         self._generations, old = open_generations(files, self.folder)
@@ -207,15 +209,15 @@ class Storage:
         self._spare.remove_old(path)
         self._log = log = self._make_log(path, snapshot.zxid)
         runs, notes = log.recover(snapshot.zxid, synced, self._mark_uncertain)
-        self._notes += [Note(LEFTOVER_REMOVED, name) for name in old]
+        self._notes += [TraceEvent(LEFTOVER_REMOVED, name) for name in old]
         self._notes += promises.notes + notes
-        self._check(synced, log.last, promises.value)
+        self._check_consistency(synced, log.last, promises.epochs)
         if not self._spare.replenish() and not log.has_tail:
             raise NoRoom(f"{self.folder} has no room for a log")
-        self._had_room = self._spare.has_room
-        return Recovered(
-            accepted=promises.value.accepted,
-            current=promises.value.current,
+        self._reported_disk_space = self._spare.has_disk_space
+        return RecoveredState(
+            accepted=promises.epochs.accepted,
+            current=promises.epochs.current,
             snapshot_zxid=snapshot.zxid,
             consistent_at=snapshot.consistent_at,
             chunks=SnapshotChunks(path / snapshot_name(snapshot.zxid), files)
@@ -223,14 +225,14 @@ class Storage:
             else [],
             runs=runs,
             committed=min(log.last, max(log.committed, snapshot.consistent_at)),
-            disk=self.identity.disk(),
-            is_uncertain=promises.value.is_uncertain,
-            has_initial=log.last >= promises.value.initial,
-            has_room=self._had_room,
+            disk_id=self.identity.disk(),
+            is_uncertain=promises.epochs.is_uncertain,
+            has_initial_history=log.last >= promises.epochs.initial,
+            has_disk_space=self._reported_disk_space,
             notes=self.take_notes(),
         )
 
-    def take_notes(self) -> list[Note]:
+    def take_notes(self) -> list[TraceEvent]:
         """What there is to say since the last call."""
         notes, self._notes = self._notes, []
         return notes
@@ -239,8 +241,8 @@ class Storage:
         """Carry out `effects` in order; Appends in a row are forced together.
 
         Returns:
-            The completions, in order; one LogSynced for Appends in a row. RoomChanged comes right
-            behind the completion of what has found or lost the room.
+            The completions, in order; one LogSynced for Appends in a row. DiskSpaceChanged comes
+            right behind the completion of what has found or lost the room.
 
         Raises:
             StorageError: the disk failed, now or before. Some of the effects may have been
@@ -285,7 +287,7 @@ class Storage:
                 self._files.close(self._lock)
 
     def _close_files(self) -> None:
-        received, self._received = self._received, None
+        received, self._incoming_snapshot = self._incoming_snapshot, None
         log, self._log = self._log, None
         promises, self._promises = self._promises, None
         with storage_errors(self.folder), ExitStack() as stack:
@@ -303,11 +305,11 @@ class Storage:
 
     def _complete(self, completion: DiskEvent, completions: list[DiskEvent]) -> None:
         completions.append(completion)
-        has_room = self._spare.has_room
-        if has_room is not self._had_room:
-            self._had_room = has_room
-            if not isinstance(completion, RoomChanged):
-                completions.append(RoomChanged(has_room))
+        has_room = self._spare.has_disk_space
+        if has_room is not self._reported_disk_space:
+            self._reported_disk_space = has_room
+            if not isinstance(completion, DiskSpaceChanged):
+                completions.append(DiskSpaceChanged(has_room))
 
     def _make_log(self, path: Path, base: Zxid) -> Log:
         salt = self.identity.disk_uuid.encode()
@@ -315,7 +317,7 @@ class Storage:
 
     def _mark_uncertain(self) -> None:
         assert self._promises is not None
-        self._promises.save(self._promises.value._replace(is_uncertain=True))
+        self._promises.save(self._promises.epochs._replace(is_uncertain=True))
 
     def _newest_snapshot(self, path: Path) -> tuple[SnapshotSummary, Zxid]:
         """The newest valid one; and up to where the log was forced when one was published."""
@@ -328,9 +330,9 @@ class Storage:
                 if newest is _NO_SNAPSHOT:
                     verify_snapshot(file, self._files)
                 if found.zxid != zxid:
-                    raise CorruptRecord(f"{file} is the snapshot as of {show_zxid(found.zxid)}")
+                    raise CorruptRecord(f"{file} is the snapshot as of {format_zxid(found.zxid)}")
             except CorruptRecord as error:
-                self._notes.append(Note(SNAPSHOT_INVALID, str(error)))
+                self._notes.append(TraceEvent(SNAPSHOT_INVALID, str(error)))
                 synced = max(synced, zxid)
                 continue
             synced = max(synced, found.consistent_at)
@@ -339,7 +341,7 @@ class Storage:
                 newest = found
         return newest, synced
 
-    def _check(self, synced: Zxid, last: Zxid, epochs: Epochs) -> None:
+    def _check_consistency(self, synced: Zxid, last: Zxid, epochs: Epochs) -> None:
         """Whether promises, snapshot and log can be the work of this program.
 
         The log may be of a newer epoch than the current one: a learner logs what it lacks, or
@@ -351,18 +353,18 @@ class Storage:
         if last < synced:
             # Published only once the log was forced up to there, and never cut below.
             raise CorruptRecord(
-                f"{self.folder}: the log ends at {show_zxid(last)}, the snapshot needs it up to "
-                f"{show_zxid(synced)}"
+                f"{self.folder}: the log ends at {format_zxid(last)}, the snapshot needs it up to "
+                f"{format_zxid(synced)}"
             )
         epoch = epoch_of(last)
         if epoch > epochs.accepted:
             raise CorruptRecord(
-                f"{self.folder}: the log reaches {show_zxid(last)}, but only epoch "
+                f"{self.folder}: the log reaches {format_zxid(last)}, but only epoch "
                 f"{epochs.accepted} was accepted"
             )
         if epoch > epochs.current:
-            detail = {"last": show_zxid(last), "current": epochs.current}
-            self._notes.append(Note(SYNC_INTERRUPTED, detail))
+            detail = {"last": format_zxid(last), "current": epochs.current}
+            self._notes.append(TraceEvent(SYNC_INTERRUPTED, detail))
 
     def _truncate(self, effect: Truncate) -> DiskEvent:
         assert self._log is not None
@@ -371,8 +373,8 @@ class Storage:
             # A snapshot holds committed transactions only; one that went beyond the cut would
             # bring back at the next start what was cut (ZOOKEEPER-1549, 4837).
             raise StorageError(
-                f"{self.folder}: asked to cut the log after {show_zxid(effect.upto)}, but all up "
-                f"to {show_zxid(committed)} was committed"
+                f"{self.folder}: asked to cut the log after {format_zxid(effect.upto)}, but all up "
+                f"to {format_zxid(committed)} was committed"
             )
         self._log.truncate(effect.upto)
         self._spare.replenish()
@@ -380,7 +382,7 @@ class Storage:
 
     def _save_epochs(self, effect: SaveEpochs) -> DiskEvent:
         assert self._promises is not None and self._log is not None
-        before = self._promises.value
+        before = self._promises.epochs
         assert effect.accepted >= before.accepted, (effect, before)
         assert effect.current >= before.current, (effect, before)
         # Whoever takes over the epoch it accepted, or joins it again, has the leader's whole log.
@@ -399,24 +401,24 @@ class Storage:
 
     def _receive_snapshot(self, effect: ReceiveSnapshot) -> None:
         self._discard_snapshot()
-        self._received = SnapshotWriter(self.folder / _RECEIVED, effect.zxid, self._files)
+        self._incoming_snapshot = SnapshotWriter(self.folder / _RECEIVED, effect.zxid, self._files)
 
     def _receive_chunk(self, effect: ReceiveChunk) -> None:
-        assert self._received is not None, "a chunk of no snapshot"
-        self._received.write(effect.data)
+        assert self._incoming_snapshot is not None, "a chunk of no snapshot"
+        self._incoming_snapshot.write(effect.data)
 
     def _discard_snapshot(self, _effect: DiscardSnapshot | None = None) -> None:
-        if self._received is not None:
-            self._received.discard()
-            self._received = None
+        if self._incoming_snapshot is not None:
+            self._incoming_snapshot.discard()
+            self._incoming_snapshot = None
 
     def _install_snapshot(self, effect: InstallSnapshot) -> DiskEvent:
         assert self._log is not None
-        received = self._received
+        received = self._incoming_snapshot
         assert received is not None, "no snapshot was received"
         assert received.zxid == effect.zxid, (received.zxid, effect.zxid)
         received.finish(effect.consistent_at)
-        self._received = None
+        self._incoming_snapshot = None
         path = self._generations.prepare()
         self._files.rename(received.path, path / snapshot_name(effect.zxid))
         self._log.close()
@@ -424,7 +426,7 @@ class Storage:
         log.append([Append(run.first, run.txns, effect.consistent_at) for run in effect.tail])
         assert log.last >= effect.consistent_at, (log.last, effect.consistent_at)
         self._generations.publish()
-        log.moved_to(self._generations.path)
+        log.set_folder(self._generations.path)
         self._snapshots = {effect.zxid: effect.consistent_at}
         self._spare.replenish()  # the old generation is gone
         return SnapshotInstalled(effect.zxid)
@@ -434,7 +436,7 @@ class Storage:
         temp = temp_snapshot_path(self.folder, effect.zxid)
         zxid, consistent_at = read_summary(temp, self._files)
         if zxid != effect.zxid:
-            raise CorruptRecord(f"{temp} is the snapshot as of {show_zxid(zxid)}")
+            raise CorruptRecord(f"{temp} is the snapshot as of {format_zxid(zxid)}")
         assert consistent_at <= self._log.last, (consistent_at, self._log.last)
         assert zxid >= self._log.begin, (zxid, self._log.begin)
         path = self._generations.path
@@ -446,8 +448,8 @@ class Storage:
         self._spare.replenish()  # what was pruned has made room
         return SnapshotPublished(zxid)
 
-    def _check_room(self, _effect: CheckRoom) -> DiskEvent:
-        return RoomChanged(self._spare.replenish())
+    def _check_room(self, _effect: CheckDiskSpace) -> DiskEvent:
+        return DiskSpaceChanged(self._spare.replenish())
 
     def _vote_granted(self, _effect: VoteGranted) -> None:
         remove_damaged(self._files, self.folder)

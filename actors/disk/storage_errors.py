@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from raykeeper.actors.disk.file_layer import Unreadable
+from raykeeper.actors.disk.filesystem import Unreadable
 from raykeeper.zab.errors import RayKeeperError
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})

@@ -4,12 +4,12 @@ from raykeeper.actors.disk.storage_errors import CorruptRecord
 from raykeeper.zab.ids import Zxid
 
 
-def name_after(prefix: str, zxid: Zxid) -> str:
+def zxid_name(prefix: str, zxid: Zxid) -> str:
     """The name that stands for `zxid`; names of one prefix sort like their zxids."""
     return f"{prefix}{zxid:016x}"
 
 
-def zxids_among(names: list[str], prefix: str) -> list[Zxid]:
+def zxids_in_names(names: list[str], prefix: str) -> list[Zxid]:
     """The zxids of the files called `prefix` and a number, oldest first.
 
     Raises:

@@ -14,11 +14,11 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from raykeeper.bench.experiment_run import ExperimentRun, measure_load
 from raykeeper.bench.experiments.contract import Count, Ensembles, Experiment
-from raykeeper.bench.loads.task import Task
+from raykeeper.bench.loads.task import LoadTask
 from raykeeper.bench.plots import curves, plot_curves
 from raykeeper.bench.results import OURS, Row
-from raykeeper.bench.run import Run, perform
 from raykeeper.bench.systems.contract import System
 
 Counts = Annotated[tuple[Count, ...], Meta(min_length=1)]
@@ -40,12 +40,12 @@ def clients_of(system: System) -> tuple[str, ...]:
     return tuple(client for client in system.clients if client == "kazoo")
 
 
-def run_table3(run: Run, sizes: BarrierSizes) -> list[Row]:
+def run_table3(run: ExperimentRun, sizes: BarrierSizes) -> list[Row]:
     """Seconds until all have left all, and enters and leaves per second."""
     return list(_table3(run, sizes))
 
 
-def _table3(run: Run, sizes: BarrierSizes) -> Iterator[Row]:
+def _table3(run: ExperimentRun, sizes: BarrierSizes) -> Iterator[Row]:
     loads = [(clients, barriers) for clients in sizes.clients for barriers in sizes.barriers]
     run.systems = [system for system in run.systems if clients_of(system)]
     run.expect(len(sizes.servers) * len(loads))
@@ -53,7 +53,7 @@ def _table3(run: Run, sizes: BarrierSizes) -> Iterator[Row]:
         for kind in clients_of(system):
             for clients, barriers in loads:
                 run.step(f"{system.name} ({kind}), {clients} clients, {barriers} barriers")
-                task = Task(
+                task = LoadTask(
                     kind="barriers",
                     client=kind,
                     where=servers.where(),
@@ -62,7 +62,7 @@ def _table3(run: Run, sizes: BarrierSizes) -> Iterator[Row]:
                     participants=clients,
                     count=barriers,
                 )
-                measured = perform(servers, shape, task, sizes.processes)
+                measured = measure_load(servers, shape, task, sizes.processes)
                 done = sum(report.done for report in measured.reports)
                 yield run.done(
                     {

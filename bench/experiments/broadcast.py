@@ -19,15 +19,15 @@ from msgspec import Meta, Struct
 
 from raykeeper.actors.ray_actors import find_replica
 from raykeeper.bench.errors import BenchError
+from raykeeper.bench.experiment_run import ExperimentRun, cpu_s
 from raykeeper.bench.experiments.contract import Count, Ensembles, Experiment, Seconds
 from raykeeper.bench.plots import curves, plot_curves
 from raykeeper.bench.results import OURS, Row
-from raykeeper.bench.run import Run, cpu_s
 from raykeeper.bench.systems.raykeeper import NAME, RaykeeperServers
 from raykeeper.zab.ids import Millis, ServerId, Zxid
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.stat import Stat
-from raykeeper.znodes.txns import DataSet, Txn, encode_txn
+from raykeeper.znodes.txns import SetDataTxn, Txn, encode_txn
 
 PATH = "/broadcast"
 _TOP_UP_S = 0.0005
@@ -80,10 +80,10 @@ def made_up_txn(value_bytes: int, zxid: Zxid) -> bytes:
     """The bytes of a transaction that replaces the value of `PATH`, by no session."""
     wall = Millis(time.time_ns() // 1_000_000)
     stat = Stat(zxid, zxid, wall, wall, 1, 0, 0, 0, value_bytes, 0, zxid)
-    return encode_txn(Txn(SessionId(0), 0, 0, wall, DataSet(PATH, bytes(value_bytes), stat)))
+    return encode_txn(Txn(SessionId(0), 0, 0, wall, SetDataTxn(PATH, bytes(value_bytes), stat)))
 
 
-def run_broadcast(run: Run, sizes: BroadcastSizes) -> list[Row]:
+def run_broadcast(run: ExperimentRun, sizes: BroadcastSizes) -> list[Row]:
     """Transactions per second."""
     for system in run.systems:
         if system.name != OURS:
@@ -92,7 +92,7 @@ def run_broadcast(run: Run, sizes: BroadcastSizes) -> list[Row]:
     return list(_rows(run, sizes))
 
 
-def _rows(run: Run, sizes: BroadcastSizes) -> Iterator[Row]:
+def _rows(run: ExperimentRun, sizes: BroadcastSizes) -> Iterator[Row]:
     run.expect(len(sizes.servers) * sizes.rounds)
     for system, shape, servers in run.ensembles(sizes.servers):
         assert isinstance(servers, RaykeeperServers)

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Generic, TypeVar
 
 from msgspec import Meta, Struct
 
+from raykeeper.bench.experiment_run import ExperimentRun
 from raykeeper.bench.results import Row
-from raykeeper.bench.run import Run
 
 Sizes = TypeVar("Sizes", bound=Struct)
 
@@ -26,7 +26,7 @@ class Experiment(Struct, Generic[Sizes], frozen=True, kw_only=True):
     """Its options; the defaults are the full size. Each field is described by a `Meta`."""
     quick: Sizes
     """A size that takes seconds, to see that everything works. Its numbers mean nothing."""
-    run: Callable[[Run, Sizes], list[Row]]
+    run: Callable[[ExperimentRun, Sizes], list[Row]]
     plot: Callable[[Path, Sequence[Row]], None]
     by: tuple[str, ...]
     """The columns in which two rows must agree to be compared."""

@@ -13,11 +13,11 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from raykeeper.bench.experiment_run import ExperimentRun, measure_load
 from raykeeper.bench.experiments.contract import Count, Ensembles, Experiment
-from raykeeper.bench.loads.task import Kind, Task
+from raykeeper.bench.loads.task import Kind, LoadTask
 from raykeeper.bench.plots import curves, plot_bars, plot_curves
 from raykeeper.bench.results import Row
-from raykeeper.bench.run import Run, perform
 
 
 class Table2Sizes(Struct, frozen=True, kw_only=True):
@@ -42,19 +42,19 @@ class ZnodesSizes(Struct, frozen=True, kw_only=True):
     value_bytes: Annotated[Count, Meta(description="size of values")] = 1024
 
 
-def run_table2(run: Run, sizes: Table2Sizes) -> list[Row]:
+def run_table2(run: ExperimentRun, sizes: Table2Sizes) -> list[Row]:
     """Creations per second."""
     return list(_table2(run, sizes))
 
 
-def _table2(run: Run, sizes: Table2Sizes) -> Iterator[Row]:
+def _table2(run: ExperimentRun, sizes: Table2Sizes) -> Iterator[Row]:
     run.expect(len(sizes.servers) * len(sizes.workers))
     for system, shape, servers in run.ensembles(sizes.servers):
         number = 0
         for workers in sizes.workers:
             for client in system.clients:
                 run.step(f"{system.name} ({client}), {shape.servers} servers, {workers} workers")
-                task = Task(
+                task = LoadTask(
                     kind="creates",
                     client=client,
                     where=servers.where(),
@@ -64,7 +64,7 @@ def _table2(run: Run, sizes: Table2Sizes) -> Iterator[Row]:
                     value_bytes=sizes.value_bytes,
                 )
                 number += sizes.processes
-                measured = perform(servers, shape, task, sizes.processes)
+                measured = measure_load(servers, shape, task, sizes.processes)
                 created = sum(report.done for report in measured.reports)
                 yield run.done(
                     {
@@ -79,19 +79,19 @@ def _table2(run: Run, sizes: Table2Sizes) -> Iterator[Row]:
                 )
 
 
-def run_znodes(run: Run, sizes: ZnodesSizes) -> list[Row]:
+def run_znodes(run: ExperimentRun, sizes: ZnodesSizes) -> list[Row]:
     """Seconds for all of them."""
     return list(_znodes(run, sizes))
 
 
-def _znodes(run: Run, sizes: ZnodesSizes) -> Iterator[Row]:
+def _znodes(run: ExperimentRun, sizes: ZnodesSizes) -> Iterator[Row]:
     ways: tuple[Kind, ...] = ("one_by_one", "pipelined")
     run.expect(len(sizes.servers) * len(ways))
     for system, shape, servers in run.ensembles(sizes.servers):
         for number, client in enumerate(system.clients):
             for way in ways:
                 run.step(f"{system.name} ({client}), {sizes.znodes} znodes, {way}")
-                task = Task(
+                task = LoadTask(
                     kind=way,
                     client=client,
                     where=servers.where(),
@@ -100,7 +100,7 @@ def _znodes(run: Run, sizes: ZnodesSizes) -> Iterator[Row]:
                     count=sizes.znodes,
                     value_bytes=sizes.value_bytes,
                 )
-                measured = perform(servers, shape, task, 1)
+                measured = measure_load(servers, shape, task, 1)
                 yield run.done(
                     {
                         "system": system.name,

@@ -19,19 +19,19 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from raykeeper.bench.errors import BenchError
+from raykeeper.bench.experiment_run import ExperimentRun, split_task
 from raykeeper.bench.experiments.contract import Count, Experiment, Percent, Seconds
-from raykeeper.bench.loads.task import Report, Task
+from raykeeper.bench.loads.task import LoadReport, LoadTask
 from raykeeper.bench.measures import longest_pause, percentile, series
 from raykeeper.bench.plots import curves, plot_curves
 from raykeeper.bench.results import Row
-from raykeeper.bench.run import Run, shared
-from raykeeper.bench.systems.contract import Servers, Shape, System
+from raykeeper.bench.systems.contract import EnsembleShape, Servers, System
 
 _PATIENCE_S = 60.0
 _POLL_S = 0.02
 
 
-class Victim(StrEnum):
+class FailureTarget(StrEnum):
     """Who is killed; by name, for each is started again later."""
 
     FIRST = "a follower"
@@ -41,17 +41,17 @@ class Victim(StrEnum):
     LAST = "the leader again"
 
 
-class Moment(Struct, frozen=True):
+class FailureEvent(Struct, frozen=True):
     """A failure, or the return of who failed."""
 
     at_s: float
-    victim: Victim
+    target: FailureTarget
     is_return: bool
 
     @property
     def label(self) -> str:
         """For the plot."""
-        return f"{self.victim} {'returns' if self.is_return else 'fails'}"
+        return f"{self.target} {'returns' if self.is_return else 'fails'}"
 
 
 class Figure8Sizes(Struct, frozen=True, kw_only=True):
@@ -78,34 +78,39 @@ class FailoverSizes(Struct, frozen=True, kw_only=True):
     value_bytes: Annotated[Count, Meta(description="size of values")] = 1024
 
 
-def plan_of(seconds: float) -> list[Moment]:
+def plan_of(seconds: float) -> list[FailureEvent]:
     """The failures of Figure 8, spread evenly over the time."""
-    order = [(victim, is_return) for victim in Victim for is_return in (False, True)]
+    order = [(victim, is_return) for victim in FailureTarget for is_return in (False, True)]
     return [
-        Moment(seconds * (index + 1) / (len(order) + 1), victim, is_return)
+        FailureEvent(seconds * (index + 1) / (len(order) + 1), victim, is_return)
         for index, (victim, is_return) in enumerate(order)
     ]
 
 
-def run_figure8(run: Run, sizes: Figure8Sizes) -> list[Row]:
+def run_figure8(run: ExperimentRun, sizes: Figure8Sizes) -> list[Row]:
     """A row for each sample, and one for each kill."""
     return list(_figure8(run, sizes))
 
 
-def _figure8(run: Run, sizes: Figure8Sizes) -> Iterator[Row]:
-    run.expect(len(Victim) * 2)
+def _figure8(run: ExperimentRun, sizes: Figure8Sizes) -> Iterator[Row]:
+    run.expect(len(FailureTarget) * 2)
     for system in run.systems:
         for client in system.clients:
             # Each client kind begins with all servers, on empty disks.
-            shape = Shape(sizes.servers)
+            shape = EnsembleShape(sizes.servers)
             with run.ensemble(system, shape) as servers:
                 yield from _failures(run, sizes, system, client, shape, servers)
 
 
 def _failures(
-    run: Run, sizes: Figure8Sizes, system: System, client: str, shape: Shape, servers: Servers
+    run: ExperimentRun,
+    sizes: Figure8Sizes,
+    system: System,
+    client: str,
+    shape: EnsembleShape,
+    servers: Servers,
 ) -> Iterator[Row]:
-    task = Task(
+    task = LoadTask(
         kind="mixed",
         client=client,
         where=servers.where(),
@@ -117,7 +122,7 @@ def _failures(
         value_bytes=sizes.value_bytes,
     )
     first: Row = {"system": system.name, "client": client}
-    with servers.load(client, shared(task, sizes.processes)) as load:
+    with servers.load(client, split_task(task, sizes.processes)) as load:
         began = load.begin()
         kills = []
         inflict = _Failures(servers, shape)
@@ -139,13 +144,13 @@ def _failures(
             **first,
             "kind": "kill",
             "at_s": at - began,
-            "victim": str(moment.victim),
-            "gap_ms": _gap_ms(reports, at, sizes.seconds / (2 * len(Victim) + 1)),
+            "victim": str(moment.target),
+            "gap_ms": _gap_ms(reports, at, sizes.seconds / (2 * len(FailureTarget) + 1)),
             "errors": sum(report.errors for report in reports),
         }
 
 
-def _gap_ms(reports: Sequence[Report], at: float, seconds: float) -> float:
+def _gap_ms(reports: Sequence[LoadReport], at: float, seconds: float) -> float:
     """The longest pause of all writes in the time after a kill."""
     return longest_pause([report.pauses for report in reports], (at, at + seconds)) * 1000
 
@@ -153,28 +158,28 @@ def _gap_ms(reports: Sequence[Report], at: float, seconds: float) -> float:
 class _Failures:
     """Kills servers and starts them again."""
 
-    def __init__(self, servers: Servers, shape: Shape) -> None:
+    def __init__(self, servers: Servers, shape: EnsembleShape) -> None:
         self._servers = servers
         self._shape = shape
         self._chosen: list[int] = []
         self._away: list[int] = []
         self._spared: list[int] = []
 
-    def prepare(self, moment: Moment) -> None:
+    def prepare(self, moment: FailureEvent) -> None:
         """Choose the victims, which takes a while, before it is time."""
         if moment.is_return:
             return
         leader = self._servers.leader()
         followers = [i + 1 for i in range(self._shape.servers) if i + 1 != leader]
-        if moment.victim in (Victim.LEADER, Victim.LAST):
+        if moment.target in (FailureTarget.LEADER, FailureTarget.LAST):
             self._chosen = [leader]
             return
         # Another one than before, as far as there is one.
         fresh = [i for i in followers if i not in self._spared] or followers
-        self._chosen = fresh[: 2 if moment.victim is Victim.TWO else 1]
+        self._chosen = fresh[: 2 if moment.target is FailureTarget.TWO else 1]
         self._spared += self._chosen
 
-    def perform(self, moment: Moment) -> float:
+    def perform(self, moment: FailureEvent) -> float:
         """Kill or start them; the moment."""
         if moment.is_return:
             for server in self._away:
@@ -186,12 +191,12 @@ class _Failures:
         return at[0]
 
 
-def run_failover(run: Run, sizes: FailoverSizes) -> list[Row]:
+def run_failover(run: ExperimentRun, sizes: FailoverSizes) -> list[Row]:
     """A row for each kill, and one for all of them."""
     return list(_failover(run, sizes))
 
 
-def _failover(run: Run, sizes: FailoverSizes) -> Iterator[Row]:
+def _failover(run: ExperimentRun, sizes: FailoverSizes) -> Iterator[Row]:
     run.expect(sizes.kills)
     for system, shape, servers in run.ensembles([sizes.servers]):
         for offset, client in enumerate(system.clients):
@@ -213,7 +218,7 @@ def _failover(run: Run, sizes: FailoverSizes) -> Iterator[Row]:
 
 
 def _one_gap_ms(servers: Servers, client: str, number: int, sizes: FailoverSizes) -> float:
-    task = Task(
+    task = LoadTask(
         kind="mixed",
         client=client,
         where=servers.where(),
@@ -230,7 +235,7 @@ def _one_gap_ms(servers: Servers, client: str, number: int, sizes: FailoverSizes
     return _gap_ms(reports, at, sizes.seconds)
 
 
-def _wait_for_all(servers: Servers, shape: Shape) -> None:
+def _wait_for_all(servers: Servers, shape: EnsembleShape) -> None:
     """Who was killed last is back.
 
     Raises:
@@ -246,7 +251,7 @@ def _wait_for_all(servers: Servers, shape: Shape) -> None:
 def _plot_figure8(path: Path, rows: Sequence[Row]) -> None:
     lines = curves(rows, "at_s", "ops_per_s", ("system", "client"))
     kills = [row for row in rows if row["kind"] == "kill"]
-    first = kills[: len(Victim)]
+    first = kills[: len(FailureTarget)]
     marks = {f"{i + 1}. {row['victim']}": float(row["at_s"]) for i, row in enumerate(first)}
     plot_curves(path, "Throughput upon failures", lines, ("s", "operations/s"), marks=marks)
 

@@ -1,8 +1,8 @@
 """Whether a request costs the same however much there is, and what a million takes of memory.
 
-For each size of each crowd (see crowds.py) there is a process with a pure server; no network, no
-disk, no Ray. They take turns, round by round, so a moment in which the machine is slow is one for
-all sizes, and the ratio to the smallest size is that of one round.
+For each size of each crowd (see populated_servers.py) there is a process with a pure server; no
+network, no disk, no Ray. They take turns, round by round, so a moment in which the machine is slow
+is one for all sizes, and the ratio to the smallest size is that of one round.
 """
 
 import multiprocessing
@@ -15,12 +15,12 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from raykeeper.bench.crowds import CROWDS, Costs, serve
 from raykeeper.bench.errors import BenchError
+from raykeeper.bench.experiment_run import ExperimentRun
 from raykeeper.bench.experiments.contract import Count, Experiment
 from raykeeper.bench.plots import curves, plot_curves
+from raykeeper.bench.populated_servers import POPULATIONS, Costs, serve
 from raykeeper.bench.results import OURS, Row
-from raykeeper.bench.run import Run
 
 _PATIENCE_S = 600.0
 
@@ -35,15 +35,15 @@ class GrowthSizes(Struct, frozen=True, kw_only=True):
     rounds: Annotated[Count, Meta(description="of which the median counts")] = 9
 
 
-def run_growth(run: Run, sizes: GrowthSizes) -> list[Row]:
+def run_growth(run: ExperimentRun, sizes: GrowthSizes) -> list[Row]:
     """A row for each size and request, and one for the memory of each size."""
     return list(_rows(run, sizes))
 
 
-def _rows(run: Run, sizes: GrowthSizes) -> Iterator[Row]:
+def _rows(run: ExperimentRun, sizes: GrowthSizes) -> Iterator[Row]:
     counts = sorted(set(sizes.counts))
-    run.expect(len(CROWDS) * (len(counts) + sizes.rounds))
-    for what in CROWDS:
+    run.expect(len(POPULATIONS) * (len(counts) + sizes.rounds))
+    for what in POPULATIONS:
         with ExitStack() as crowds:
             pipes = []
             for count in counts:

@@ -11,12 +11,12 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from raykeeper.bench.experiment_run import ExperimentRun, measure_load
 from raykeeper.bench.experiments.contract import Count, Ensembles, Experiment
-from raykeeper.bench.loads.task import Task
+from raykeeper.bench.loads.task import LoadTask
 from raykeeper.bench.measures import percentile
 from raykeeper.bench.plots import plot_bars
 from raykeeper.bench.results import Row, Value
-from raykeeper.bench.run import Run, perform
 from raykeeper.bench.systems.contract import follower_of
 
 PERCENTILES = (50, 90, 99, 99.9, 100)
@@ -31,17 +31,17 @@ class LatencySizes(Struct, frozen=True, kw_only=True):
     value_bytes: Annotated[Count, Meta(description="size of values")] = 1024
 
 
-def run_latency(run: Run, sizes: LatencySizes) -> list[Row]:
+def run_latency(run: ExperimentRun, sizes: LatencySizes) -> list[Row]:
     """A row for each kind of request."""
     return list(_rows(run, sizes))
 
 
-def _rows(run: Run, sizes: LatencySizes) -> Iterator[Row]:
+def _rows(run: ExperimentRun, sizes: LatencySizes) -> Iterator[Row]:
     run.expect(len(sizes.servers))
     for system, shape, servers in run.ensembles(sizes.servers):
         for number, client in enumerate(system.clients):
             run.step(f"{system.name} ({client}), {shape.servers} servers")
-            task = Task(
+            task = LoadTask(
                 kind="latency",
                 client=client,
                 where=servers.where(follower_of(servers, shape)),
@@ -49,7 +49,7 @@ def _rows(run: Run, sizes: LatencySizes) -> Iterator[Row]:
                 count=sizes.warmup + sizes.requests,
                 value_bytes=sizes.value_bytes,
             )
-            measured = perform(servers, shape, task, 1)
+            measured = measure_load(servers, shape, task, 1)
             first: dict[str, Value] = {
                 "system": system.name,
                 "client": client,

@@ -16,13 +16,13 @@ import psutil
 from msgspec import Meta, Struct
 
 from raykeeper.bench.errors import BenchError
+from raykeeper.bench.experiment_run import ExperimentRun, measure_load
 from raykeeper.bench.experiments.contract import Count, Ensembles, Experiment, Seconds
-from raykeeper.bench.loads.task import Report, Task
+from raykeeper.bench.loads.task import LoadReport, LoadTask
 from raykeeper.bench.measures import Span, percentile, split_by
 from raykeeper.bench.plots import plot_bars
 from raykeeper.bench.results import Row, Value
-from raykeeper.bench.run import Run, perform
-from raykeeper.bench.systems.contract import Servers, Shape, System, follower_of
+from raykeeper.bench.systems.contract import EnsembleShape, Servers, System, follower_of
 
 _PATIENCE_S = 120.0
 _POLL_S = 0.02
@@ -102,12 +102,12 @@ def watched(folder: Path) -> Iterator[SnapshotTimes]:
         looking.join()
 
 
-def run_million(run: Run, sizes: MillionSizes) -> list[Row]:
+def run_million(run: ExperimentRun, sizes: MillionSizes) -> list[Row]:
     """A row for each ensemble."""
     return list(_rows(run, sizes))
 
 
-def _rows(run: Run, sizes: MillionSizes) -> Iterator[Row]:
+def _rows(run: ExperimentRun, sizes: MillionSizes) -> Iterator[Row]:
     run.expect(len(sizes.servers))
     for system, shape, servers in run.ensembles(sizes.servers):
         # The cost is that of the servers, whoever fills them.
@@ -133,8 +133,8 @@ def _rows(run: Run, sizes: MillionSizes) -> Iterator[Row]:
         yield row
 
 
-def _fill(servers: Servers, shape: Shape, client: str, sizes: MillionSizes) -> float:
-    task = Task(
+def _fill(servers: Servers, shape: EnsembleShape, client: str, sizes: MillionSizes) -> float:
+    task = LoadTask(
         kind="fill",
         client=client,
         where=servers.where(),
@@ -144,11 +144,11 @@ def _fill(servers: Servers, shape: Shape, client: str, sizes: MillionSizes) -> f
         value_bytes=sizes.value_bytes,
         seconds=sizes.znodes / 500,  # how long it may take
     )
-    return perform(servers, shape, task, 1).seconds
+    return measure_load(servers, shape, task, 1).seconds
 
 
 def _snapshots(servers: Servers, server: int, client: str, sizes: MillionSizes) -> Row:
-    common = Task(
+    common = LoadTask(
         kind="sets",
         client=client,
         where=servers.where(),
@@ -156,7 +156,7 @@ def _snapshots(servers: Servers, server: int, client: str, sizes: MillionSizes) 
         seconds=sizes.seconds,
         value_bytes=sizes.value_bytes,
     )
-    press = Task(
+    press = LoadTask(
         kind="mixed",
         client=client,
         where=servers.where(),
@@ -172,7 +172,7 @@ def _snapshots(servers: Servers, server: int, client: str, sizes: MillionSizes) 
     return {**times.columns(), **set_times(reports, times.spans)}
 
 
-def set_times(reports: Sequence[Report], spans: Sequence[Span]) -> Row:
+def set_times(reports: Sequence[LoadReport], spans: Sequence[Span]) -> Row:
     """The percentiles of single sets, apart from and during a snapshot, in milliseconds."""
     timings = next(report.timings["set"] for report in reports if report.timings)
     row: dict[str, Value] = {}

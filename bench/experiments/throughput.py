@@ -12,12 +12,12 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from raykeeper.bench.experiment_run import ExperimentRun, measure_load, throughput
 from raykeeper.bench.experiments.contract import Count, Ensembles, Experiment, Percent, Seconds
-from raykeeper.bench.loads.task import Task
+from raykeeper.bench.loads.task import LoadTask
 from raykeeper.bench.plots import curves, plot_curves
 from raykeeper.bench.results import Row
-from raykeeper.bench.run import Run, perform, throughput
-from raykeeper.bench.systems.contract import Servers, Shape, System
+from raykeeper.bench.systems.contract import EnsembleShape, Servers, System
 
 
 class ThroughputSizes(Struct, frozen=True, kw_only=True):
@@ -45,17 +45,17 @@ _QUICK = ThroughputSizes(
 )
 
 
-def run_figure5(run: Run, sizes: ThroughputSizes) -> list[Row]:
+def run_figure5(run: ExperimentRun, sizes: ThroughputSizes) -> list[Row]:
     """Clients are spread over all servers."""
     return list(_rows(run, sizes, on_leader=False))
 
 
-def run_figure6(run: Run, sizes: ThroughputSizes) -> list[Row]:
+def run_figure6(run: ExperimentRun, sizes: ThroughputSizes) -> list[Row]:
     """All clients are on the leader."""
     return list(_rows(run, sizes, on_leader=True))
 
 
-def _rows(run: Run, sizes: ThroughputSizes, *, on_leader: bool) -> Iterator[Row]:
+def _rows(run: ExperimentRun, sizes: ThroughputSizes, *, on_leader: bool) -> Iterator[Row]:
     run.expect(len(sizes.servers) * len(sizes.reads))
     for system, shape, servers in run.ensembles(sizes.servers, sizes.observers):
         where = servers.where(servers.leader()) if on_leader else servers.where()
@@ -63,13 +63,18 @@ def _rows(run: Run, sizes: ThroughputSizes, *, on_leader: bool) -> Iterator[Row]
 
 
 def _points(
-    run: Run, sizes: ThroughputSizes, system: System, servers: Servers, shape: Shape, where: str
+    run: ExperimentRun,
+    sizes: ThroughputSizes,
+    system: System,
+    servers: Servers,
+    shape: EnsembleShape,
+    where: str,
 ) -> Iterator[Row]:
     number = 0
     for reads in sizes.reads:
         for client in system.clients:
             run.step(f"{system.name} ({client}), {shape.servers} servers, {reads} % reads")
-            task = Task(
+            task = LoadTask(
                 kind="mixed",
                 client=client,
                 where=where,
@@ -81,7 +86,7 @@ def _points(
                 value_bytes=sizes.value_bytes,
             )
             number += sizes.processes
-            measured = perform(servers, shape, task, sizes.processes)
+            measured = measure_load(servers, shape, task, sizes.processes)
             yield run.done(
                 {
                     "system": system.name,

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from raykeeper.bench.loads.task import Task
+from raykeeper.bench.loads.task import LoadTask
 
 Done = Callable[[BaseException | None], object]
 """Called with the error, or None, on whatever thread the library answers on."""
@@ -70,7 +70,7 @@ class BarrierClient(Protocol):
         """End the session."""
 
 
-def open_with_barriers(task: Task) -> BarrierClient:
+def open_with_barriers(task: LoadTask) -> BarrierClient:
     """A session of the library that the task names, which is one of those."""
     if task.client == "kazoo":
         from raykeeper.bench.loads.kazoo_clients import BlockingKazoo
@@ -81,7 +81,7 @@ def open_with_barriers(task: Task) -> BarrierClient:
     return BlockingRaykeeper(task.where)
 
 
-def open_blocking(task: Task) -> BlockingClient:
+def open_blocking(task: LoadTask) -> BlockingClient:
     """A session of the library that the task names."""
     if task.client == "kazoo":
         from raykeeper.bench.loads.kazoo_clients import BlockingKazoo
@@ -96,7 +96,7 @@ def open_blocking(task: Task) -> BlockingClient:
     return BlockingRaykeeper(task.where)
 
 
-async def open_pipelined(task: Task, number: int) -> PipelinedClient:
+async def open_pipelined(task: LoadTask, number: int) -> PipelinedClient:
     """The same for session `number` of the process, of the library's pipelined kind."""
     if task.client == "kazoo":
         from raykeeper.bench.loads.kazoo_clients import PipelinedKazoo

@@ -22,10 +22,10 @@ from raykeeper.bench.loads.clients import (
 from raykeeper.bench.loads.task import (
     PAUSE_S,
     READY,
-    Report,
-    Task,
+    LoadReport,
+    LoadTask,
     encode_report,
-    task_of,
+    parse_task,
 )
 from raykeeper.bench.measures import BIN_S
 
@@ -37,7 +37,7 @@ SETTLE_S = 30.0
 
 def main() -> None:
     """Do the task of the arguments."""
-    task = task_of(sys.argv[1:])
+    task = parse_task(sys.argv[1:])
     if task.kind in ("mixed", "fill", "pipelined"):
         report = _run_loop(_pipelined(task))
     else:
@@ -61,13 +61,13 @@ class _Span:
         sys.stdin.readline()
         self.began, self._cpu = time.monotonic(), time.process_time()
 
-    def report(self, **fields: Any) -> Report:
+    def report(self, **fields: Any) -> LoadReport:
         """All is done."""
         seconds = time.monotonic() - self.began
-        return Report(seconds=seconds, cpu_s=time.process_time() - self._cpu, **fields)
+        return LoadReport(seconds=seconds, cpu_s=time.process_time() - self._cpu, **fields)
 
 
-def _run_loop(work: Coroutine[Any, Any, Report]) -> Report:
+def _run_loop(work: Coroutine[Any, Any, LoadReport]) -> LoadReport:
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(work)
 
@@ -83,7 +83,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
 # Many under way.
 
 
-async def _pipelined(task: Task) -> Report:
+async def _pipelined(task: LoadTask) -> LoadReport:
     clients = [await open_pipelined(task, number) for number in range(task.clients)]
     value = bytes(task.value_bytes)
     paths = [f"/{task.kind}-{task.number}-{i}" for i in range(task.clients)]
@@ -133,7 +133,7 @@ class _Mix:
 
     def __init__(
         self,
-        task: Task,
+        task: LoadTask,
         client: PipelinedClient,
         path: str,
         pauses: _Pauses,
@@ -184,7 +184,7 @@ class _Mix:
                 self._over()
 
 
-async def _mixed(task: Task, clients: list[PipelinedClient], paths: list[str]) -> Report:
+async def _mixed(task: LoadTask, clients: list[PipelinedClient], paths: list[str]) -> LoadReport:
     loop, over = asyncio.get_running_loop(), asyncio.Semaphore(0)
     span = await asyncio.to_thread(_Span)
     pauses = _Pauses(span.began)
@@ -211,7 +211,7 @@ async def _mixed(task: Task, clients: list[PipelinedClient], paths: list[str]) -
     )
 
 
-async def _creations(task: Task, client: PipelinedClient, root: str) -> Report:
+async def _creations(task: LoadTask, client: PipelinedClient, root: str) -> LoadReport:
     """`count` znodes below `root`, `outstanding` of them under way."""
     value = bytes(task.value_bytes)
     for parent in range((task.count - 1) // CHILDREN + 1):
@@ -238,7 +238,7 @@ async def _creations(task: Task, client: PipelinedClient, root: str) -> Report:
 # One at a time.
 
 
-def _creates(task: Task) -> Report:
+def _creates(task: LoadTask) -> LoadReport:
     clients = [open_blocking(task) for _ in range(task.clients)]
     value = bytes(task.value_bytes)
 
@@ -258,7 +258,7 @@ def _creates(task: Task) -> Report:
     return report
 
 
-def _one_by_one(task: Task) -> Report:
+def _one_by_one(task: LoadTask) -> LoadReport:
     client, value = open_blocking(task), bytes(task.value_bytes)
     root = f"/one-by-one-{task.number}"
     client.create(root, b"")
@@ -270,7 +270,7 @@ def _one_by_one(task: Task) -> Report:
     return report
 
 
-def _latency(task: Task) -> Report:
+def _latency(task: LoadTask) -> LoadReport:
     client, other, value = open_blocking(task), open_blocking(task), bytes(task.value_bytes)
     root = f"/latency-{task.number}"
     client.create(root, value)
@@ -301,7 +301,7 @@ def _latency(task: Task) -> Report:
     return report
 
 
-def _sets(task: Task) -> Report:
+def _sets(task: LoadTask) -> LoadReport:
     client, value = open_blocking(task), bytes(task.value_bytes)
     path = f"/sets-{task.number}"
     client.create(path, value)
@@ -314,7 +314,7 @@ def _sets(task: Task) -> Report:
     return report
 
 
-def _barriers(task: Task) -> Report:
+def _barriers(task: LoadTask) -> LoadReport:
     clients = [open_with_barriers(task) for _ in range(task.clients)]
     root = f"/barriers-{task.participants}-{task.count}"
 

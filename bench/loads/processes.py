@@ -18,21 +18,21 @@ from typing import IO, Self
 import psutil
 
 from raykeeper.bench.errors import BenchError
-from raykeeper.bench.loads.task import READY, Report, Task, decode_report, words_of
+from raykeeper.bench.loads.task import READY, LoadReport, LoadTask, decode_report, task_arguments
 
 START_S = 60.0
 """How long the processes of a load may take to connect."""
-TOLD = 2_000
+ERROR_TAIL_BYTES = 2_000
 GENERATE = (sys.executable, "-m", "raykeeper.bench.loads.generate")
 
 
-class Load:
+class LoadProcesses:
     """A load that is ready to begin; a context, which ends its processes."""
 
     def __init__(
         self,
         command: Sequence[str],
-        tasks: Sequence[Task],
+        tasks: Sequence[LoadTask],
         *,
         niceness: int = 0,
         environment: dict[str, str] | None = None,
@@ -51,10 +51,10 @@ class Load:
         """
         self._lines: queue.SimpleQueue[tuple[int, str]] = queue.SimpleQueue()
         self._processes: list[subprocess.Popen[str]] = []
-        self._complaints: list[IO[bytes]] = []
+        self._stderr_files: list[IO[bytes]] = []
         try:
             for task in tasks:
-                self._start([*command, *words_of(task)], niceness, environment or {})
+                self._start([*command, *task_arguments(task)], niceness, environment or {})
             for _ in tasks:
                 self._take(READY.__eq__, START_S)
         except BaseException:
@@ -82,7 +82,7 @@ class Load:
             process.stdin.flush()
         return self.began
 
-    def reports(self, patience_s: float) -> list[Report]:
+    def reports(self, patience_s: float) -> list[LoadReport]:
         """Wait until all are done.
 
         Raises:
@@ -106,7 +106,7 @@ class Load:
             text=True,
             env={**os.environ, **environment},
         )
-        self._complaints.append(complaint)
+        self._stderr_files.append(complaint)
         self._processes.append(process)
         measured = psutil.Process(process.pid)
         if measured.nice() < niceness:
@@ -134,8 +134,13 @@ class Load:
             if is_wanted(line):
                 return index, line
             if not line and self._processes[index].wait() != 0:
-                self._complaints[index].seek(0)
-                told = self._complaints[index].read()[-TOLD:].decode(errors="replace").strip()
+                self._stderr_files[index].seek(0)
+                told = (
+                    self._stderr_files[index]
+                    .read()[-ERROR_TAIL_BYTES:]
+                    .decode(errors="replace")
+                    .strip()
+                )
                 raise BenchError(f"a load generator failed: {told}")
 
     def _end(self) -> None:
@@ -145,7 +150,7 @@ class Load:
             for pipe in (process.stdin, process.stdout):
                 if pipe is not None:
                     pipe.close()
-        for complaint in self._complaints:
+        for complaint in self._stderr_files:
             complaint.close()
 
 
@@ -162,4 +167,6 @@ def compile_java(source: Path, classpath: str, folder: Path) -> None:
         check=False,
     )
     if done.returncode:
-        raise BenchError(f"javac does not compile {source.name}: {done.stderr.strip()[-TOLD:]}")
+        raise BenchError(
+            f"javac does not compile {source.name}: {done.stderr.strip()[-ERROR_TAIL_BYTES:]}"
+        )

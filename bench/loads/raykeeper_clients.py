@@ -11,8 +11,8 @@ from typing import Self
 from raykeeper.bench.loads.clients import Done, DoubleBarrier, call_done
 from raykeeper.client import AsyncClient, Client
 from raykeeper.client.ensembles import dialer_of, find_servers
-from raykeeper.client.opening import SessionOptions
 from raykeeper.client.session import Session
+from raykeeper.client.session_options import SessionOptions
 from raykeeper.links.contract import Dialer
 from raykeeper.zab.ids import ServerId
 

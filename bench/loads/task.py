@@ -1,7 +1,7 @@
 """What a load generator is told, and what it reports, in whatever language it is written.
 
-A generator is a process. Its arguments are the fields of a `Task` as `name=value`. It connects,
-prepares its znodes, prints `ready`, waits for a line, works, prints one `Report` in JSON, and
+A generator is a process. Its arguments are the fields of a `LoadTask` as `name=value`. It connects,
+prepares its znodes, prints `ready`, waits for a line, works, prints one `LoadReport` in JSON, and
 ends.
 """
 
@@ -17,7 +17,7 @@ PAUSE_S = 0.02
 Kind = Literal["mixed", "creates", "one_by_one", "pipelined", "latency", "sets", "fill", "barriers"]
 
 
-class Task(Struct, frozen=True, kw_only=True):
+class LoadTask(Struct, frozen=True, kw_only=True):
     """One process of a load."""
 
     kind: Kind
@@ -47,7 +47,7 @@ class Task(Struct, frozen=True, kw_only=True):
     participants: int = 0
 
 
-class Report(Struct, kw_only=True):
+class LoadReport(Struct, kw_only=True):
     """What came of it."""
 
     seconds: float
@@ -67,19 +67,19 @@ class Report(Struct, kw_only=True):
     """Of each operation: when it began, and the microseconds it took."""
 
 
-def words_of(task: Task) -> list[str]:
+def task_arguments(task: LoadTask) -> list[str]:
     """The arguments of the process."""
     return [f"{name}={value}" for name, value in msgspec.structs.asdict(task).items()]
 
 
-def task_of(words: list[str]) -> Task:
+def parse_task(words: list[str]) -> LoadTask:
     """The task that the arguments tell.
 
     Raises:
         msgspec.ValidationError: they are none.
     """
-    return msgspec.convert(dict(word.partition("=")[::2] for word in words), Task, strict=False)
+    return msgspec.convert(dict(word.partition("=")[::2] for word in words), LoadTask, strict=False)
 
 
-decode_report = msgspec.json.Decoder(Report).decode
+decode_report = msgspec.json.Decoder(LoadReport).decode
 encode_report = msgspec.json.Encoder().encode

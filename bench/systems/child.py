@@ -10,12 +10,12 @@ from pathlib import Path
 
 from raykeeper.bench.errors import BenchError
 
-TOLD = 2_000
+OUTPUT_TAIL_BYTES = 2_000
 _STOP_S = 10.0
 _POLL_S = 0.02
 
 
-class Child:
+class ChildProcess:
     """One server; it writes what it prints to a file."""
 
     def __init__(
@@ -66,9 +66,9 @@ class Child:
         except subprocess.TimeoutExpired:
             self.kill()
 
-    def told(self) -> str:
+    def output_tail(self) -> str:
         """The end of what it printed."""
-        return self._printed.read_bytes()[-TOLD:].decode(errors="replace").strip()
+        return self._printed.read_bytes()[-OUTPUT_TAIL_BYTES:].decode(errors="replace").strip()
 
 
 def free_ports(count: int) -> list[int]:
@@ -83,7 +83,9 @@ def free_ports(count: int) -> list[int]:
             each.close()
 
 
-def wait_until(found: Callable[[], bool], patience_s: float, children: Sequence[Child]) -> None:
+def wait_until(
+    found: Callable[[], bool], patience_s: float, children: Sequence[ChildProcess]
+) -> None:
     """Ask until it is so; a system has no event to wait for.
 
     Raises:
@@ -94,5 +96,5 @@ def wait_until(found: Callable[[], bool], patience_s: float, children: Sequence[
         ended = [child for child in children if not child.is_up()]
         if ended or time.monotonic() > deadline:
             what = "ended" if ended else f"does not serve after {patience_s:g} s"
-            raise BenchError(f"a server {what}: {(ended or children)[0].told()}")
+            raise BenchError(f"a server {what}: {(ended or children)[0].output_tail()}")
         time.sleep(_POLL_S)

@@ -8,11 +8,11 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from raykeeper.bench.loads.processes import Load
-from raykeeper.bench.loads.task import Task
+from raykeeper.bench.loads.processes import LoadProcesses
+from raykeeper.bench.loads.task import LoadTask
 
 
-class Shape(Struct, frozen=True):
+class EnsembleShape(Struct, frozen=True):
     """An ensemble to start."""
 
     servers: int = 3
@@ -55,7 +55,7 @@ class Servers(Protocol):
         """Where its data lies."""
 
     @abstractmethod
-    def load(self, client: str, tasks: Sequence[Task]) -> Load:
+    def load(self, client: str, tasks: Sequence[LoadTask]) -> LoadProcesses:
         """Start generators of that kind."""
 
 
@@ -71,7 +71,7 @@ class System(Protocol):
         """What is not there that it needs; empty when it can be measured."""
 
     @abstractmethod
-    def launch(self, shape: Shape, folder: Path) -> AbstractContextManager[Servers]:
+    def launch(self, shape: EnsembleShape, folder: Path) -> AbstractContextManager[Servers]:
         """Start an ensemble with its data in an empty folder, and wait for a leader."""
 
     @abstractmethod
@@ -79,7 +79,7 @@ class System(Protocol):
         """End what all ensembles of a run have shared."""
 
 
-def follower_of(servers: Servers, shape: Shape) -> int:
+def follower_of(servers: Servers, shape: EnsembleShape) -> int:
     """A server that does not lead now; with one server that one."""
     leader = servers.leader()
     return next((server for server in range(1, shape.servers + 1) if server != leader), leader)

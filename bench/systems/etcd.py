@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from raykeeper.bench.loads.processes import GENERATE, Load
-from raykeeper.bench.loads.task import Task
-from raykeeper.bench.systems.child import Child, free_ports, wait_until
-from raykeeper.bench.systems.contract import Servers, Shape
+from raykeeper.bench.loads.processes import GENERATE, LoadProcesses
+from raykeeper.bench.loads.task import LoadTask
+from raykeeper.bench.systems.child import ChildProcess, free_ports, wait_until
+from raykeeper.bench.systems.contract import EnsembleShape, Servers
 
 _START_S = 60.0
 _ASK_S = 2.0
@@ -19,7 +19,7 @@ _ASK_S = 2.0
 class EtcdServers:
     """One ensemble. It has no observers: those of etcd, its learners, serve nobody."""
 
-    def __init__(self, shape: Shape, folder: Path) -> None:
+    def __init__(self, shape: EnsembleShape, folder: Path) -> None:
         self._folder = folder
         ids = range(1, shape.servers + 1)
         ports = free_ports(2 * shape.servers)
@@ -82,11 +82,11 @@ class EtcdServers:
         """See `Servers`."""
         return self._folder / str(server)
 
-    def load(self, _client: str, tasks: Sequence[Task]) -> Load:
+    def load(self, _client: str, tasks: Sequence[LoadTask]) -> LoadProcesses:
         """See `Servers`."""
-        return Load(GENERATE, tasks)
+        return LoadProcesses(GENERATE, tasks)
 
-    def _child(self, server: int, peers: dict[int, str]) -> Child:
+    def _child(self, server: int, peers: dict[int, str]) -> ChildProcess:
         folder = self._folder / str(server)
         client = f"http://127.0.0.1:{self._ports[server]}"
         options = {
@@ -99,7 +99,7 @@ class EtcdServers:
             "initial-cluster": ",".join(f"{i}={url}" for i, url in peers.items()),
         }
         words = ["etcd", *(f"--{name}={value}" for name, value in options.items())]
-        return Child(words, self._folder / f"printed-{server}")
+        return ChildProcess(words, self._folder / f"printed-{server}")
 
     def _gauge(self, server: int, name: str) -> float | None:
         """One of its metrics, None when it tells nothing."""
@@ -126,7 +126,7 @@ class Etcd:
         return ""
 
     @contextmanager
-    def launch(self, shape: Shape, folder: Path) -> Iterator[Servers]:
+    def launch(self, shape: EnsembleShape, folder: Path) -> Iterator[Servers]:
         """See `System`."""
         servers = EtcdServers(shape, folder)
         try:

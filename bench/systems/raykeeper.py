@@ -16,13 +16,13 @@ import ray
 from raykeeper.actors.ray_actors import find_replica
 from raykeeper.actors.replica_status import ReplicaStatus
 from raykeeper.bench.errors import BenchError
-from raykeeper.bench.loads.processes import GENERATE, Load
-from raykeeper.bench.loads.task import Task
+from raykeeper.bench.loads.processes import GENERATE, LoadProcesses
+from raykeeper.bench.loads.task import LoadTask
 from raykeeper.bench.results import OURS
-from raykeeper.bench.systems.contract import Servers, Shape
+from raykeeper.bench.systems.contract import EnsembleShape, Servers
 from raykeeper.clusters import Ensemble, launch
 from raykeeper.clusters.config import DEFAULTS
-from raykeeper.clusters.ensemble import ask
+from raykeeper.clusters.ensemble import call_actors
 from raykeeper.clusters.local_ray import private_ray
 from raykeeper.zab.ids import ServerId
 
@@ -102,7 +102,7 @@ class RaykeeperServers:
     def serves(self, server: int) -> bool:
         """See `Servers`."""
         try:
-            (status,) = ask([find_replica(NAME, ServerId(server))], "status")
+            (status,) = call_actors([find_replica(NAME, ServerId(server))], "status")
         except ValueError:  # it is not started
             return False
         return isinstance(status, ReplicaStatus) and status.is_active
@@ -111,11 +111,13 @@ class RaykeeperServers:
         """See `Servers`."""
         return self._folder / NAME / str(server)
 
-    def load(self, _client: str, tasks: Sequence[Task]) -> Load:
+    def load(self, _client: str, tasks: Sequence[LoadTask]) -> LoadProcesses:
         """See `Servers`."""
         niceness = psutil.Process(self.pid(self.leader())).nice()
         address = ray.get_runtime_context().gcs_address
-        return Load(GENERATE, tasks, niceness=niceness, environment={"RAY_ADDRESS": address})
+        return LoadProcesses(
+            GENERATE, tasks, niceness=niceness, environment={"RAY_ADDRESS": address}
+        )
 
 
 class Raykeeper:
@@ -134,7 +136,7 @@ class Raykeeper:
         return ""
 
     @contextmanager
-    def launch(self, shape: Shape, folder: Path) -> Iterator[Servers]:
+    def launch(self, shape: EnsembleShape, folder: Path) -> Iterator[Servers]:
         """See `System`."""
         if not ray.is_initialized():
             self._ray.enter_context(private_ray())

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from raykeeper.bench.loads.processes import GENERATE, Load, compile_java
-from raykeeper.bench.loads.task import Task
-from raykeeper.bench.systems.child import Child, free_ports, wait_until
-from raykeeper.bench.systems.contract import Servers, Shape
+from raykeeper.bench.loads.processes import GENERATE, LoadProcesses, compile_java
+from raykeeper.bench.loads.task import LoadTask
+from raykeeper.bench.systems.child import ChildProcess, free_ports, wait_until
+from raykeeper.bench.systems.contract import EnsembleShape, Servers
 
 JARS = Path("/usr/share/java")
 _NEEDED = ("zookeeper.jar", "zookeeper-jute.jar")
@@ -34,7 +34,7 @@ log4j.appender.out.layout.ConversionPattern=%d{ISO8601} - %-5p [%t:%C{1}@%L] - %
 class ZooKeeperServers:
     """One ensemble."""
 
-    def __init__(self, shape: Shape, folder: Path, jars: Path = JARS) -> None:
+    def __init__(self, shape: EnsembleShape, folder: Path, jars: Path = JARS) -> None:
         self._folder = folder
         self._jars = jars
         count = shape.servers + shape.observers
@@ -102,24 +102,24 @@ class ZooKeeperServers:
         """See `Servers`."""
         return self._folder / str(server)
 
-    def load(self, client: str, tasks: Sequence[Task]) -> Load:
+    def load(self, client: str, tasks: Sequence[LoadTask]) -> LoadProcesses:
         """See `Servers`."""
         if client == "kazoo":
-            return Load(GENERATE, tasks)
+            return LoadProcesses(GENERATE, tasks)
         if self._classes is None:
             self._classes = self._folder / "classes"
             self._classes.mkdir()
             compile_java(_SOURCE, classpath(self._jars), self._classes)
         path = f"{self._folder}:{self._classes}:{classpath(self._jars)}"
-        return Load(["java", "-Dbench.level=WARN", "-cp", path, "Load"], tasks)
+        return LoadProcesses(["java", "-Dbench.level=WARN", "-cp", path, "Load"], tasks)
 
-    def _child(self, server: int) -> Child:
+    def _child(self, server: int) -> ChildProcess:
         folder = self._folder / str(server)
         path = f"{self._folder}:{classpath(self._jars)}"
         main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
         options = [_HEAP, "-Dbench.level=INFO", "-Dzookeeper.admin.enableServer=false"]
         words = ["java", *options, "-cp", path, main, str(folder / "zoo.cfg")]
-        return Child(words, folder / "printed")
+        return ChildProcess(words, folder / "printed")
 
     def _mode(self, server: int) -> str:
         """What it says of itself, empty when it says nothing."""
@@ -153,7 +153,7 @@ class ZooKeeper:
         return ""
 
     @contextmanager
-    def launch(self, shape: Shape, folder: Path) -> Iterator[Servers]:
+    def launch(self, shape: EnsembleShape, folder: Path) -> Iterator[Servers]:
         """See `System`."""
         servers = ZooKeeperServers(shape, folder, self._jars)
         try:
@@ -166,7 +166,7 @@ class ZooKeeper:
         """See `System`."""
 
 
-def configure(folder: Path, server: int, shape: Shape, ports: Sequence[int]) -> None:
+def configure(folder: Path, server: int, shape: EnsembleShape, ports: Sequence[int]) -> None:
     """Make the folder of a server, with its settings; `ports` are three for each."""
     folder.mkdir(parents=True)
     (folder / "myid").write_text(str(server))

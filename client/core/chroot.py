@@ -1,7 +1,7 @@
 """A client whose root is a znode: its paths, and those that a server knows.
 
-Every request goes through `inside`, and whatever holds a path comes back through `answer` or
-`shown`; so beyond the client core nobody knows of the prefix.
+Every request goes through `prepend`, and whatever holds a path comes back through `answer` or
+`strip`; so beyond the client core nobody knows of the prefix.
 
 ZooKeeper: `ZooKeeper.prependChroot`, `ClientCnxn.stripChroot`; there the user handles results.
 """
@@ -10,18 +10,18 @@ from typing import Final, TypeVar
 
 from msgspec import Struct, structs
 
-from raykeeper.client.core.effects import Answer
-from raykeeper.client.core.outstanding import Ask
-from raykeeper.znodes.replies import PathsRead, Written
+from raykeeper.client.core.effects import SuccessReply
+from raykeeper.client.core.outstanding import NewRequest
+from raykeeper.znodes.replies import GetEphemeralsReply, WriteReply
 from raykeeper.znodes.requests import (
     Create,
     CreateMode,
     GetEphemerals,
+    Multi,
     MultiRead,
-    Transaction,
     TxnOp,
 )
-from raykeeper.znodes.txns import OpDone, OpResult, Results
+from raykeeper.znodes.txns import MultiResults, OpDone, OpResult
 
 T = TypeVar("T", bound=Struct)
 
@@ -32,51 +32,58 @@ class Chroot:
     def __init__(self, path: str) -> None:
         self.path = path
 
-    def inside(self, ask: Ask) -> Ask:
+    def prepend(self, ask: NewRequest) -> NewRequest:
         """The request as the server gets it."""
-        if isinstance(ask, Transaction):
-            compares = [self._moved(each) for each in ask.compares]
-            return Transaction(compares, self._all(ask.then), self._all(ask.otherwise))
+        if isinstance(ask, Multi):
+            compares = [self._prepended(each) for each in ask.compares]
+            return Multi(
+                compares, self._ops_prepended(ask.then), self._ops_prepended(ask.otherwise)
+            )
         if isinstance(ask, MultiRead):
-            return MultiRead(ask.xid, [self._moved(each) for each in ask.ops])
+            return MultiRead(ask.xid, [self._prepended(each) for each in ask.ops])
         if isinstance(ask, GetEphemerals):
             return GetEphemerals(ask.xid, self.path + ask.path)
         if isinstance(ask, Create):
-            return self._created(ask)
-        return self._moved(ask) if hasattr(ask, "path") else ask
+            return self._create_prepended(ask)
+        return self._prepended(ask) if hasattr(ask, "path") else ask
 
-    def answer(self, answer: Answer) -> Answer:
+    def strip_reply(self, answer: SuccessReply) -> SuccessReply:
         """The answer as the user gets it."""
         if not self.path:
             return answer
-        if isinstance(answer, Written):
+        if isinstance(answer, WriteReply):
             results = answer.results
             if results is not None:
-                results = Results(results.is_then, [self._result(x) for x in results.results])
-            return structs.replace(answer, path=self.shown(answer.path), results=results)
-        if isinstance(answer, PathsRead):
-            return structs.replace(answer, paths=[self.shown(path) for path in answer.paths])
+                results = MultiResults(
+                    results.is_then, [self._result_stripped(x) for x in results.results]
+                )
+            return structs.replace(answer, path=self.strip(answer.path), results=results)
+        if isinstance(answer, GetEphemeralsReply):
+            return structs.replace(answer, paths=[self.strip(path) for path in answer.paths])
         return answer
 
-    def shown(self, path: str) -> str:
+    def strip(self, path: str) -> str:
         """The path as the user knows it; "" stays "", which stands for none."""
         return path[len(self.path) :] or "/" if path else path
 
-    def _all(self, ops: list[TxnOp]) -> list[TxnOp]:
-        return [self._created(op) if isinstance(op, Create) else self._moved(op) for op in ops]
+    def _ops_prepended(self, ops: list[TxnOp]) -> list[TxnOp]:
+        return [
+            self._create_prepended(op) if isinstance(op, Create) else self._prepended(op)
+            for op in ops
+        ]
 
-    def _created(self, op: Create) -> Create:
+    def _create_prepended(self, op: Create) -> Create:
         if op.flags & CreateMode.SEQUENTIAL:  # "/" is a prefix then
             return structs.replace(op, path=self.path + op.path)
-        return self._moved(op)
+        return self._prepended(op)
 
-    def _moved(self, thing: T) -> T:
+    def _prepended(self, thing: T) -> T:
         path: str = thing.path  # type: ignore[attr-defined]
         return structs.replace(thing, path=self.path if path == "/" else self.path + path)
 
-    def _result(self, result: OpResult) -> OpResult:
+    def _result_stripped(self, result: OpResult) -> OpResult:
         if isinstance(result, OpDone):
-            return OpDone(self.shown(result.path), result.stat)
+            return OpDone(self.strip(result.path), result.stat)
         return result
 
 

@@ -6,16 +6,23 @@ from raykeeper.client.core.states import ClientState
 from raykeeper.client.core.watched_event import WatchedEvent
 from raykeeper.zab.ids import ServerId
 from raykeeper.znodes.errors import KeeperError
-from raykeeper.znodes.replies import ChildrenRead, DataRead, Done, Inquired, StatRead, Written
+from raykeeper.znodes.replies import (
+    AuxReply,
+    EmptyReply,
+    ExistsReply,
+    GetChildrenReply,
+    GetDataReply,
+    WriteReply,
+)
 
-Answer = Written | DataRead | StatRead | ChildrenRead | Done | Inquired
+SuccessReply = WriteReply | GetDataReply | ExistsReply | GetChildrenReply | EmptyReply | AuxReply
 
 
 class Complete(Struct, frozen=True, gc=False):
     """The request of `token` succeeded."""
 
     token: object
-    answer: Answer
+    reply: SuccessReply
 
 
 class Fail(Struct, frozen=True, gc=False):
@@ -25,17 +32,17 @@ class Fail(Struct, frozen=True, gc=False):
     error: KeeperError
 
 
-class Late(Struct, frozen=True):
+class TimedOut(Struct, frozen=True):
     """The request of `token` has no answer within its time. Complete or Fail follows in the end.
 
-    Only for tokens that have a method `late`; others are told by Fail, and not of the outcome.
+    Only for tokens that have a method `late`; others receive Fail, and no outcome.
     """
 
     token: object
     error: KeeperError
 
 
-class FireWatch(Struct, frozen=True):
+class CallWatchers(Struct, frozen=True):
     """Call each of these watchers once."""
 
     watchers: list[object]
@@ -60,25 +67,25 @@ class CloseLink(Struct, frozen=True):
     reason: str
 
 
-class OpenSearch(Struct, frozen=True):
+class OpenSearchLink(Struct, frozen=True):
     """Open a second link, to `server`. Completion: search_opened or search_failed."""
 
     server: ServerId
 
 
-class SendSearch(Struct, frozen=True):
+class SendSearchFrame(Struct, frozen=True):
     """Send on the second link."""
 
     data: bytes
 
 
-class CloseSearch(Struct, frozen=True):
+class CloseSearchLink(Struct, frozen=True):
     """Close the second link, or stop opening it; nothing more is heard of it."""
 
     reason: str
 
 
-class TakeSearch(Struct, frozen=True):
+class PromoteSearchLink(Struct, frozen=True):
     """Close the link; the second one takes its place."""
 
 
@@ -89,12 +96,12 @@ class ChangeState(Struct, frozen=True):
     cause: KeeperError | None = None
 
 
-SearchEffect = OpenSearch | SendSearch | CloseSearch | TakeSearch
+SearchEffect = OpenSearchLink | SendSearchFrame | CloseSearchLink | PromoteSearchLink
 Effect = (
     Complete
     | Fail
-    | Late
-    | FireWatch
+    | TimedOut
+    | CallWatchers
     | SendFrame
     | OpenLink
     | CloseLink

@@ -4,11 +4,11 @@ Whoever asked is told once, and whether the operation surely had no effect.
 """
 
 from raykeeper.client.core.chroot import Chroot
-from raykeeper.client.core.effects import Effect, Fail, FireWatch, Late
-from raykeeper.client.core.outstanding import Outstanding
+from raykeeper.client.core.effects import CallWatchers, Effect, Fail, TimedOut
+from raykeeper.client.core.outstanding import OutstandingRequests
 from raykeeper.client.core.states import ClientState
+from raykeeper.client.core.watch_tables import WatchTables
 from raykeeper.client.core.watched_event import WatchedEvent
-from raykeeper.client.core.watchers import Watchers
 from raykeeper.zab.ids import ZERO, Millis
 from raykeeper.znodes.errors import (
     ClosedError,
@@ -16,56 +16,64 @@ from raykeeper.znodes.errors import (
     NotReadOnlyError,
     OperationTimeoutError,
 )
-from raykeeper.znodes.replies import EventType, Written
+from raykeeper.znodes.replies import EventType, WriteReply
 
-CLOSING = object()
+CLOSE_TOKEN = object()
 """The token of CloseSession, whose end concerns nobody."""
 
 
-def refused(outstanding: Outstanding, chroot: Chroot) -> list[Effect]:
+def fail_refused(outstanding: OutstandingRequests, chroot: Chroot) -> list[Effect]:
     """Of the refused writes whose turn has come."""
     ends: list[Effect] = []
     while (waiting := outstanding.take_refused()) is not None:
         if waiting.token is not None:
-            ends.append(Fail(waiting.token, NotReadOnlyError(chroot.shown(waiting.path))))
+            ends.append(Fail(waiting.token, NotReadOnlyError(chroot.strip(waiting.path))))
     return ends
 
 
-def too_late(outstanding: Outstanding, chroot: Chroot, detail: str, now: Millis) -> list[Effect]:
+def fail_timed_out(
+    outstanding: OutstandingRequests, chroot: Chroot, detail: str, now: Millis
+) -> list[Effect]:
     """Of those that have timed out by now; `detail` says what is in the way."""
     ends: list[Effect] = []
     for waiting in outstanding.take_timed_out(now):
-        path = chroot.shown(waiting.path)
+        path = chroot.strip(waiting.path)
         token = waiting.token
         if hasattr(token, "late"):
             # What goes on when there is an answer may be anything.
-            ends.append(Late(token, OperationTimeoutError(path, detail, definite=False)))
+            ends.append(TimedOut(token, OperationTimeoutError(path, detail, definite=False)))
             continue
         waiting.token = None
-        definite = waiting.answer is not Written
+        definite = waiting.reply_type is not WriteReply
         ends.append(Fail(token, OperationTimeoutError(path, detail, definite=definite)))
     return ends
 
 
-def with_session(
-    outstanding: Outstanding, watchers: Watchers, chroot: Chroot, cause: KeeperError | None
+def fail_all(
+    outstanding: OutstandingRequests,
+    watchers: WatchTables,
+    chroot: Chroot,
+    cause: KeeperError | None,
 ) -> list[Effect]:
     """Of all requests and watchers. The session is over because of `cause`, or was closed."""
     ends: list[Effect] = []
     for waiting in outstanding.take_all():
-        if waiting.token is not None and waiting.token is not CLOSING:
-            definite = waiting.answer is not Written or not outstanding.ever_left(waiting)
-            error = end_error(cause, chroot.shown(waiting.path), definite=definite)
+        if waiting.token is not None and waiting.token is not CLOSE_TOKEN:
+            definite = (
+                waiting.reply_type is not WriteReply
+                or not outstanding.may_have_reached_server(waiting)
+            )
+            error = end_error(cause, chroot.strip(waiting.path), definite=definite)
             ends.append(Fail(waiting.token, error))
     for path, concerned in watchers.take_all().items():
-        shown = chroot.shown(path)
+        shown = chroot.strip(path)
         event = WatchedEvent(EventType.NONE, ClientState.LOST, shown, ZERO)
-        ends.append(FireWatch(concerned, event))
+        ends.append(CallWatchers(concerned, event))
     return ends
 
 
 def end_error(cause: KeeperError | None, path: str, *, definite: bool = True) -> KeeperError:
-    """Why a request has no answer and never will; see `with_session`."""
+    """Why a request has no answer and never will; see `fail_all`."""
     if cause is None:
         return ClosedError(path, "the client was closed", definite=definite)
     return type(cause)(path, cause.detail, definite=definite)

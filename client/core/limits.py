@@ -6,22 +6,22 @@ from msgspec import Struct
 
 from raykeeper.links.limits import QUEUE_BYTES_MAX
 from raykeeper.zab.ids import Millis
-from raykeeper.znodes.limits import OUTCOMES_MAX, VALUE_BYTES_CEILING
+from raykeeper.znodes.limits import REPLY_CACHE_MAX, VALUE_BYTES_CEILING
 
-OUTSTANDING_MAX: Final = OUTCOMES_MAX
+OUTSTANDING_MAX: Final = REPLY_CACHE_MAX
 OUTSTANDING_BYTES_MAX: Final = 32 << 20
 FRAME_BYTES: Final = 256 << 10
 SET_WATCHES_BYTES_MAX: Final = 128 << 10
-ATTEMPT_MS_MIN: Final = 200
-PAUSE_MS_MIN: Final = 50
-PAUSE_MS_MAX: Final = 1000
-MARGIN_MS_MIN: Final = 50
-MARGIN_DIVISOR: Final = 20
+CONNECT_TIMEOUT_MS_MIN: Final = 200
+BACKOFF_MS_MIN: Final = 50
+BACKOFF_MS_MAX: Final = 1000
+EXPIRY_MARGIN_MS_MIN: Final = 50
+EXPIRY_MARGIN_DIVISOR: Final = 20
 
 # The last request taken may go over the bound by a value of the largest size.
 assert OUTSTANDING_BYTES_MAX + VALUE_BYTES_CEILING < QUEUE_BYTES_MAX, "a full pipeline must fit"
 assert FRAME_BYTES < OUTSTANDING_BYTES_MAX
-assert PAUSE_MS_MIN < PAUSE_MS_MAX
+assert BACKOFF_MS_MIN < BACKOFF_MS_MAX
 
 
 class ClientLimits(Struct, frozen=True):

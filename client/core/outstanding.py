@@ -24,22 +24,23 @@ from msgspec import Struct, structs
 from raykeeper.client.core.limits import ClientLimits
 from raykeeper.zab.ids import Millis
 from raykeeper.znodes.replies import (
-    AclsRead,
-    ChildrenRead,
-    CountRead,
-    DataRead,
-    Done,
-    IdentitiesRead,
-    Inquired,
-    PathsRead,
-    QuotaRead,
-    ReadFailed,
-    ResultsRead,
-    StatRead,
-    Written,
+    AuxReply,
+    CountDescendantsReply,
+    EmptyReply,
+    ErrorReply,
+    ExistsReply,
+    GetAclsReply,
+    GetChildrenReply,
+    GetDataReply,
+    GetEphemeralsReply,
+    GetQuotaReply,
+    MultiReadReply,
+    WhoAmIReply,
+    WriteReply,
 )
 from raykeeper.znodes.requests import (
     AddWatch,
+    AuxRead,
     CloseSession,
     CountDescendants,
     Exists,
@@ -48,7 +49,6 @@ from raykeeper.znodes.requests import (
     GetData,
     GetEphemerals,
     GetQuota,
-    Inquiry,
     MultiRead,
     RemoveWatches,
     Request,
@@ -73,7 +73,7 @@ class Query(Struct, frozen=True):
     linearizable: bool = False
 
 
-class Watch(Struct, frozen=True):
+class WatchAddition(Struct, frozen=True):
     """A persistent watch to set, in the name of `watcher`."""
 
     path: str
@@ -82,7 +82,7 @@ class Watch(Struct, frozen=True):
     watcher: object
 
 
-class Unwatch(Struct, frozen=True):
+class WatchRemoval(Struct, frozen=True):
     """Watches of a kind to remove: that of one watcher, or of all (None).
 
     `kinds` are those that nobody else wants, to be removed from the server too.
@@ -94,41 +94,43 @@ class Unwatch(Struct, frozen=True):
     kinds: list[int] = []
 
 
-Ask = WriteOp | Query | Inquiry | Watch | Unwatch
+NewRequest = WriteOp | Query | AuxRead | WatchAddition | WatchRemoval
 """An inquiry gets its xid here too."""
-Reply = Written | DataRead | StatRead | ChildrenRead | Done | ReadFailed | Inquired
+ServerReply = (
+    WriteReply | GetDataReply | ExistsReply | GetChildrenReply | EmptyReply | ErrorReply | AuxReply
+)
 
 _REPLY_TO: dict[type, type] = {
-    GetData: DataRead,
-    Exists: StatRead,
-    GetChildren: ChildrenRead,
-    Sync: Done,
-    GetAcls: AclsRead,
-    WhoAmI: IdentitiesRead,
-    GetEphemerals: PathsRead,
-    CountDescendants: CountRead,
-    MultiRead: ResultsRead,
-    GetQuota: QuotaRead,
+    GetData: GetDataReply,
+    Exists: ExistsReply,
+    GetChildren: GetChildrenReply,
+    Sync: EmptyReply,
+    GetAcls: GetAclsReply,
+    WhoAmI: WhoAmIReply,
+    GetEphemerals: GetEphemeralsReply,
+    CountDescendants: CountDescendantsReply,
+    MultiRead: MultiReadReply,
+    GetQuota: GetQuotaReply,
 }
 
 
-class Refused:
+class RefusedReply:
     """Stands for the kind of answer of a write that is not to be sent."""
 
 
-def path_of(ask: Ask) -> str:
+def path_of(ask: NewRequest) -> str:
     """The path that a request is about, "" when it is about none or several."""
     return getattr(ask, "path", "")
 
 
-class Waiting(Struct):
+class PendingRequest(Struct):
     """A request without an answer. `token` is None once the caller was told that it timed out."""
 
     token: object | None
-    since: Millis
-    ident: int
+    submitted_at: Millis
+    number_or_xid: int
     """The number of a write, the xid of another request."""
-    answer: type
+    reply_type: type
     request: object
     """The encoded operation of a write, else the request itself."""
     path: str
@@ -137,7 +139,7 @@ class Waiting(Struct):
     size: int
 
 
-class Outstanding:
+class OutstandingRequests:
     """The requests of one session that wait for an answer, oldest first."""
 
     def __init__(self, limits: ClientLimits) -> None:
@@ -146,13 +148,13 @@ class Outstanding:
         self.xids = count(1)
         self.is_read_only = False
         """No server with a leader is there: writes neither leave nor get numbers."""
-        self.refused = 0
+        self.refused_count = 0
         """How many refused writes wait for their turn."""
         self._limits = limits
         self._number = 0  # of the newest write
         self._number_sent = 0  # of the newest write that ever left
-        self._sent: deque[Waiting] = deque()
-        self._queued: deque[Waiting] = deque()
+        self._sent: deque[PendingRequest] = deque()
+        self._queued: deque[PendingRequest] = deque()
         self._bytes_sent = 0
         self._window = limits.outstanding_max
         self._window_bytes = limits.outstanding_bytes_max
@@ -160,9 +162,9 @@ class Outstanding:
         self.is_paging = False
         """The oldest request on the wire is answered in part."""
         # The timeout is the same for all, so those that timed out are the oldest ones.
-        self._timed_out = 0
+        self._timed_out_count = 0
 
-    def add(self, ask: Ask, token: object, now: Millis) -> None:
+    def add(self, ask: NewRequest, token: object, now: Millis) -> None:
         """Number a request and queue it."""
         if type(ask) is Query:
             kind, path, watcher = ask.kind, ask.path, ask.watcher
@@ -172,15 +174,15 @@ class Outstanding:
             else:
                 request = kind(xid, path, watcher is not None, ask.linearizable)
             size = len(path) + REQUEST_OVERHEAD_BYTES
-            waiting = Waiting(token, now, xid, _REPLY_TO[kind], request, path, watcher, size)
-        elif type(ask) is Watch or type(ask) is Unwatch:
+            waiting = PendingRequest(token, now, xid, _REPLY_TO[kind], request, path, watcher, size)
+        elif type(ask) is WatchAddition or type(ask) is WatchRemoval:
             xid, path = next(self.xids), ask.path
-            if isinstance(ask, Watch):
+            if isinstance(ask, WatchAddition):
                 request = AddWatch(xid, path, ask.mode, ask.with_values)
             else:
                 request = RemoveWatches(xid, path, ask.kinds)
             size = len(path) + REQUEST_OVERHEAD_BYTES
-            waiting = Waiting(token, now, xid, Done, request, path, ask, size)
+            waiting = PendingRequest(token, now, xid, EmptyReply, request, path, ask, size)
         elif (answer := _REPLY_TO.get(type(ask))) is not None:
             xid = next(self.xids)
             request = structs.replace(ask, xid=xid)
@@ -188,19 +190,19 @@ class Outstanding:
             size = len(path) + REQUEST_OVERHEAD_BYTES
             if type(ask) is MultiRead:
                 size += sum(len(op.path) + REQUEST_OVERHEAD_BYTES for op in ask.ops)
-            waiting = Waiting(token, now, xid, answer, request, path, None, size)
+            waiting = PendingRequest(token, now, xid, answer, request, path, None, size)
         elif self.is_read_only and type(ask) is not CloseSession:
-            self.refused += 1
-            waiting = Waiting(token, now, 0, Refused, None, path_of(ask), None, 0)
+            self.refused_count += 1
+            waiting = PendingRequest(token, now, 0, RefusedReply, None, path_of(ask), None, 0)
         else:
             self._number = number = self._number + 1
             op = encode_op(ask)
             path = path_of(ask)
             size = len(op) + REQUEST_OVERHEAD_BYTES
-            waiting = Waiting(token, now, number, Written, op, path, None, size)
+            waiting = PendingRequest(token, now, number, WriteReply, op, path, None, size)
         self._queued.append(waiting)
 
-    def go_on_after(self, number: int) -> None:
+    def continue_numbers_after(self, number: int) -> None:
         """Before the first write: the session had writes up to `number`, of another client."""
         assert not self._number, (number, self._number)
         self._number = self._number_sent = self.acked = number
@@ -217,19 +219,21 @@ class Outstanding:
         queued, sent, acked = self._queued, self._sent, self.acked
         batch: list[Request] = []
         size = 0
-        room = min(len(queued), self._window - len(sent))
-        if self.is_read_only and room > 0:
-            may_leave = takewhile(lambda each: each.answer is not Written, islice(queued, room))
-            room = sum(1 for _ in may_leave)
-        bytes_room = min(self._limits.frame_bytes, self._window_bytes - self._bytes_sent)
-        while room > 0 and size < bytes_room:
+        slots_left = min(len(queued), self._window - len(sent))
+        if self.is_read_only and slots_left > 0:
+            may_leave = takewhile(
+                lambda each: each.reply_type is not WriteReply, islice(queued, slots_left)
+            )
+            slots_left = sum(1 for _ in may_leave)
+        bytes_left = min(self._limits.frame_bytes, self._window_bytes - self._bytes_sent)
+        while slots_left > 0 and size < bytes_left:
             waiting = queued.popleft()
             sent.append(waiting)
-            room -= 1
+            slots_left -= 1
             size += waiting.size
             request = waiting.request
-            if waiting.answer is Written:
-                number = waiting.ident
+            if waiting.reply_type is WriteReply:
+                number = waiting.number_or_xid
                 batch.append(Write(number, acked, request))  # type: ignore[arg-type]
                 if number > self._number_sent:
                     self._number_sent = number
@@ -238,7 +242,7 @@ class Outstanding:
         self._bytes_sent += size
         return batch
 
-    def answered(self, reply: Reply) -> Waiting | None:
+    def take_answered(self, reply: ServerReply) -> PendingRequest | None:
         """Take the request that `reply` answers: the oldest one on the wire.
 
         None when it does not answer that one; nothing has changed then. A page of a list is kept
@@ -248,40 +252,40 @@ class Outstanding:
         if not sent:
             return None
         waiting = sent[0]
-        if type(reply) is Written:
-            if waiting.answer is not Written or reply.number != waiting.ident:
+        if type(reply) is WriteReply:
+            if waiting.reply_type is not WriteReply or reply.number != waiting.number_or_xid:
                 return None
             self.acked = reply.number
         else:
-            fits = type(reply) is waiting.answer
-            if not fits and type(reply) is ReadFailed:
-                fits = waiting.answer is not Written and reply.code != 0
-            if not fits or reply.xid != waiting.ident:
+            fits = type(reply) is waiting.reply_type
+            if not fits and type(reply) is ErrorReply:
+                fits = waiting.reply_type is not WriteReply and reply.code != 0
+            if not fits or reply.xid != waiting.number_or_xid:
                 return None
-            if (type(reply) is ChildrenRead or type(reply) is PathsRead) and not self._is_whole(
-                reply
-            ):
+            if (
+                type(reply) is GetChildrenReply or type(reply) is GetEphemeralsReply
+            ) and not self._add_page(reply):
                 return waiting
         sent.popleft()
         self._bytes_sent -= waiting.size
-        if self._timed_out:
-            self._timed_out -= 1
+        if self._timed_out_count:
+            self._timed_out_count -= 1
         return waiting
 
-    def take_refused(self) -> Waiting | None:
+    def take_refused(self) -> PendingRequest | None:
         """Take the refused write whose turn it is: everything before it has been answered."""
-        if not self.is_refused_next():
+        if not self.is_oldest_refused():
             return None
-        self.refused -= 1
-        if self._timed_out:
-            self._timed_out -= 1
+        self.refused_count -= 1
+        if self._timed_out_count:
+            self._timed_out_count -= 1
         return (self._sent or self._queued).popleft()
 
-    def is_refused_next(self) -> bool:
+    def is_oldest_refused(self) -> bool:
         """Whether there is one."""
-        return self.refused > 0 and (self._sent or self._queued)[0].answer is Refused
+        return self.refused_count > 0 and (self._sent or self._queued)[0].reply_type is RefusedReply
 
-    def unsend(self) -> None:
+    def requeue(self) -> None:
         """The connection is lost; everything will leave again, in the old order."""
         self._pages = []
         self.is_paging = False
@@ -298,48 +302,48 @@ class Outstanding:
         oldest = self._oldest()
         if oldest is None:
             return None
-        return Millis(oldest.since + self._limits.request_timeout_ms)
+        return Millis(oldest.submitted_at + self._limits.request_timeout_ms)
 
-    def take_timed_out(self, now: Millis) -> list[Waiting]:
+    def take_timed_out(self, now: Millis) -> list[PendingRequest]:
         """Those that have timed out since the last call.
 
         They stay outstanding, for a number that was given cannot be taken back; the caller tells
         their owners and clears their tokens.
         """
-        late: list[Waiting] = []
+        late: list[PendingRequest] = []
         while True:
             oldest = self._oldest()
-            if oldest is None or now < oldest.since + self._limits.request_timeout_ms:
+            if oldest is None or now < oldest.submitted_at + self._limits.request_timeout_ms:
                 return late
             late.append(oldest)
-            self._timed_out += 1
+            self._timed_out_count += 1
 
-    def take_all(self) -> list[Waiting]:
+    def take_all(self) -> list[PendingRequest]:
         """The session is over: everything that waits, oldest first."""
         every = [*self._sent, *self._queued]
         self._sent.clear()
         self._queued.clear()
-        self._bytes_sent = self._timed_out = self.refused = 0
+        self._bytes_sent = self._timed_out_count = self.refused_count = 0
         return every
 
-    def ever_left(self, waiting: Waiting) -> bool:
+    def may_have_reached_server(self, waiting: PendingRequest) -> bool:
         """Whether this write may have reached a server on any connection."""
-        return waiting.ident <= self._number_sent
+        return waiting.number_or_xid <= self._number_sent
 
-    def _is_whole(self, reply: ChildrenRead | PathsRead) -> bool:
-        names = reply.children if isinstance(reply, ChildrenRead) else reply.paths
+    def _add_page(self, reply: GetChildrenReply | GetEphemeralsReply) -> bool:
+        names = reply.children if isinstance(reply, GetChildrenReply) else reply.paths
         was_paging, self.is_paging = self.is_paging, reply.more
         if reply.more:
             self._pages += names
         elif was_paging:
             names[:0] = self._pages
             self._pages = []
-        if isinstance(reply, PathsRead):
+        if isinstance(reply, GetEphemeralsReply):
             names.sort()
         return not reply.more
 
-    def _oldest(self) -> Waiting | None:
-        place, sent = self._timed_out, self._sent
+    def _oldest(self) -> PendingRequest | None:
+        place, sent = self._timed_out_count, self._sent
         if place < len(sent):
             return sent[place]
         place -= len(sent)

@@ -2,19 +2,19 @@
 
 from typing import Any, NamedTuple
 
-from raykeeper.client.core.effects import Answer
+from raykeeper.client.core.effects import SuccessReply
 from raykeeper.znodes.errors import Code, error_for
 from raykeeper.znodes.quotas import QuotaLimits
 from raykeeper.znodes.replies import (
-    AclsRead,
-    ChildrenRead,
-    CountRead,
-    DataRead,
-    IdentitiesRead,
-    PathsRead,
-    QuotaRead,
-    StatRead,
-    Written,
+    CountDescendantsReply,
+    ExistsReply,
+    GetAclsReply,
+    GetChildrenReply,
+    GetDataReply,
+    GetEphemeralsReply,
+    GetQuotaReply,
+    WhoAmIReply,
+    WriteReply,
 )
 from raykeeper.znodes.txns import OpChildren, OpDone, OpFailed, OpResult, OpStat, OpValue
 
@@ -27,38 +27,38 @@ class Quota(NamedTuple):
     bytes: int
 
 
-def result_of(answer: Answer) -> Any:
+def result_of(answer: SuccessReply) -> Any:
     """The result of the operation: a path, a Stat, a value with its Stat, names, or None."""
-    if isinstance(answer, Written):
+    if isinstance(answer, WriteReply):
         # A creation has a path, a set only a Stat, a deletion neither.
         return answer.path or answer.stat
-    if isinstance(answer, DataRead):
+    if isinstance(answer, GetDataReply):
         return answer.value, answer.stat
-    if isinstance(answer, StatRead):
+    if isinstance(answer, ExistsReply):
         return answer.stat
-    if isinstance(answer, ChildrenRead):
+    if isinstance(answer, GetChildrenReply):
         return answer.children
     match answer:
-        case AclsRead():
+        case GetAclsReply():
             return list(answer.acls), answer.stat
-        case IdentitiesRead():
+        case WhoAmIReply():
             return list(answer.identities)
-        case PathsRead():
+        case GetEphemeralsReply():
             return answer.paths
-        case CountRead():
+        case CountDescendantsReply():
             return answer.count
-        case QuotaRead():
+        case GetQuotaReply():
             return Quota(answer.limits, answer.znodes, answer.bytes)
     return None
 
 
-def path_and_stat(answer: Answer) -> Any:
+def path_and_stat_of(answer: SuccessReply) -> Any:
     """The result of a creation with `include_data`."""
-    assert isinstance(answer, Written), answer
+    assert isinstance(answer, WriteReply), answer
     return answer.path, answer.stat
 
 
-def part_of(result: OpResult, path: str) -> Any:
+def op_result_of(result: OpResult, path: str) -> Any:
     """The result of one of several operations, about `path`: as of the same alone, or its error.
 
     None in place of an error for one that would have succeeded, had another one not failed.

@@ -6,18 +6,19 @@ actor; each process that uses it has a session of its own, opened at the first u
 elected_actor.py        one acts, a standby takes over, with
     candidate.py, leader_view.py   what runs in its actors, and what its callers know
 gang.py                 all start or none, and again together after one dies
-rendezvous.py           who listens where, with ports that are bound before they are published
+address_rendezvous.py           who listens where, with ports that are bound before they are
+    published
 worker_group.py         who is there
 rate_limit.py           so many per second over all processes
 concurrency_limit.py    so many at once; permits die with their holder
-around.py               both as decorators
+context_decorator.py               both as decorators
 """
 
+from raykeeper.client.ray_tools.address_rendezvous import Address, Rendezvous, RendezvousResult
 from raykeeper.client.ray_tools.concurrency_limit import ConcurrencyLimit
 from raykeeper.client.ray_tools.elected_actor import ElectedActor
 from raykeeper.client.ray_tools.gang import Gang
 from raykeeper.client.ray_tools.rate_limit import RateLimit
-from raykeeper.client.ray_tools.rendezvous import Address, Met, Rendezvous
 from raykeeper.client.ray_tools.worker_group import (
     Worker,
     WorkerGroup,
@@ -29,7 +30,7 @@ __all__ = [
     "ElectedActor",
     "Gang",
     "Rendezvous",
-    "Met",
+    "RendezvousResult",
     "Address",
     "WorkerGroup",
     "Worker",

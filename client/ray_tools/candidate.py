@@ -29,16 +29,16 @@ from raykeeper.client.recipes.recipe import Awaited
 
 log = logging.getLogger("raykeeper.client")
 
-PAUSE_S: Final = 1.0
+RETRY_DELAY_S: Final = 1.0
 """Between two attempts, when an instance cannot be made or the ensemble cannot be reached."""
 
 
-class Answer(IntEnum):
+class CallOutcome(IntEnum):
     """What became of a call."""
 
-    GIVEN = 1
+    RETURNED = 1
     """The method returned, and its candidate led all the time."""
-    NOT_BEGUN = 2
+    NOT_STARTED = 2
     """The candidate does not lead in that epoch; the method was not called."""
     DEPOSED = 3
     """The leadership was lost before the method returned: what it did may have been refused."""
@@ -57,7 +57,7 @@ encode_identity: Final = msgspec.json.Encoder().encode
 decode_identity: Final = msgspec.json.Decoder(Identity).decode
 
 
-class Post(Struct, frozen=True):
+class CandidateSpec(Struct, frozen=True):
     """What a candidate stands for. It pickles."""
 
     ensemble: str
@@ -75,96 +75,96 @@ class Candidate:
 
     def __init__(
         self,
-        post: Post,
+        post: CandidateSpec,
         connect: Callable[..., Awaitable[AsyncClient]] | None = None,
         end: Callable[[], object] | None = None,
     ) -> None:
         """`connect` opens a session, `end` ends the process; each has its default."""
-        self._post = post
+        self._spec = post
         self._connect = connect or AsyncClient.connect
         self._end = end or _end_process
         self._identity = Identity(post.actor, uuid.uuid4().hex)
-        self._reign: Reign | None = None
-        self._over = 0  # epochs up to this one are no more ours to wait for
-        self._moved = asyncio.Condition()
-        self._standing = asyncio.get_running_loop().create_task(self._stand())
+        self._term: LeaderTerm | None = None
+        self._ended_epoch = 0  # epochs up to this one are no more ours to wait for
+        self._term_changed = asyncio.Condition()
+        self._campaign_task = asyncio.get_running_loop().create_task(self._campaign_forever())
 
     async def serve(
         self, life: str, epoch: int, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[Answer, Any]:
+    ) -> tuple[CallOutcome, Any]:
         """Call a method of the instance, if this process leads in that epoch.
 
         Raises:
             Exception: what the method raised.
         """
         if life != self._identity.life:
-            return Answer.NOT_BEGUN, None
+            return CallOutcome.NOT_STARTED, None
         # The ensemble may have told the caller of our election before it told us.
-        async with self._moved:
-            await self._moved.wait_for(lambda: self._is_settled(life, epoch))
-        reign = self._reign
+        async with self._term_changed:
+            await self._term_changed.wait_for(lambda: self._is_outcome_known(life, epoch))
+        reign = self._term
         if reign is None or reign.epoch != epoch or reign.leadership.lost.is_set():
-            return Answer.NOT_BEGUN, None
+            return CallOutcome.NOT_STARTED, None
         try:
             value = await reign.call(method, args, kwargs)
         except Exception:
             if reign.leadership.lost.is_set():
-                return Answer.DEPOSED, None
+                return CallOutcome.DEPOSED, None
             raise
         if reign.leadership.lost.is_set():
-            return Answer.DEPOSED, None
-        return Answer.GIVEN, value
+            return CallOutcome.DEPOSED, None
+        return CallOutcome.RETURNED, value
 
     async def pid(self) -> int:
         """Of its process, for tests and people."""
         return os.getpid()
 
-    def _is_settled(self, life: str, epoch: int) -> bool:
+    def _is_outcome_known(self, life: str, epoch: int) -> bool:
         """Whether it is known if we lead in that epoch."""
-        if self._over >= epoch or life != self._identity.life:
+        if self._ended_epoch >= epoch or life != self._identity.life:
             return True
-        return self._reign is not None and self._reign.epoch >= epoch
+        return self._term is not None and self._term.epoch >= epoch
 
-    async def _stand(self) -> None:
+    async def _campaign_forever(self) -> None:
         while True:
             try:
-                await self._stand_once()
+                await self._campaign()
             except RayKeeperError as error:
-                log.warning("candidate %s stands for election again: %s", self._post.actor, error)
+                log.warning("candidate %s stands for election again: %s", self._spec.actor, error)
             # Whatever the user's class raises, another candidate gets its chance, then we again.
             except Exception:
-                log.exception("candidate %s stands for election again", self._post.actor)
-            await asyncio.sleep(PAUSE_S)
+                log.exception("candidate %s stands for election again", self._spec.actor)
+            await asyncio.sleep(RETRY_DELAY_S)
 
-    async def _stand_once(self) -> None:
-        post = self._post
+    async def _campaign(self) -> None:
+        post = self._spec
         # Of the session, in truth: an election that was won in vain is not ours to wait for.
         self._identity = Identity(post.actor, uuid.uuid4().hex)
-        await self._move(None, self._over)
+        await self._set_term(None, self._ended_epoch)
         identifier = encode_identity(self._identity)
         connecting = self._connect(post.ensemble, post.session_timeout_s)
         async with await connecting as client:
             leadership = await client.election(post.path, identifier).lead()
             try:
-                reign = Reign(leadership)
-                await reign.begin(post)
+                reign = LeaderTerm(leadership)
+                await reign.create_instance(post)
             except Exception:
-                await self._move(None, leadership.epoch)
+                await self._set_term(None, leadership.epoch)
                 await leadership.resign()
                 raise
-            await self._move(reign, leadership.epoch - 1)
+            await self._set_term(reign, leadership.epoch - 1)
             await leadership.lost.wait()
             log.error("%s was deposed in epoch %s: it ends", post.actor, leadership.epoch)
             self._end()
-            await self._move(None, leadership.epoch)
+            await self._set_term(None, leadership.epoch)
 
-    async def _move(self, reign: "Reign | None", over: int) -> None:
-        async with self._moved:
-            self._reign, self._over = reign, over
-            self._moved.notify_all()
+    async def _set_term(self, reign: "LeaderTerm | None", over: int) -> None:
+        async with self._term_changed:
+            self._term, self._ended_epoch = reign, over
+            self._term_changed.notify_all()
 
 
-class Reign:
+class LeaderTerm:
     """A leadership and the instance that serves in it.
 
     As with Ray's own actors, a class with coroutine methods runs on the event loop, any other one
@@ -178,7 +178,7 @@ class Reign:
         self._is_async = False
         self._instance: Any = None
 
-    async def begin(self, post: Post) -> None:
+    async def create_instance(self, post: CandidateSpec) -> None:
         """Make the instance.
 
         Raises:

@@ -19,14 +19,14 @@ silent for the session timeout. `held.lost` is set before anybody else can have 
 from typing import Any, cast
 
 from raykeeper.client.flows import Flow
-from raykeeper.client.ray_tools.tool import Entered
-from raykeeper.client.recipes.holding import Held
+from raykeeper.client.ray_tools.tool import ContextTool
+from raykeeper.client.recipes.acquirable import Held
 from raykeeper.client.recipes.lock import Contender
 from raykeeper.client.recipes.recipe import Awaited, Blocking, FlowRunner
 from raykeeper.client.recipes.semaphore import Semaphore
 
 
-class ConcurrencyLimit(Entered[Held[Blocking], Held[Awaited]]):
+class ConcurrencyLimit(ContextTool[Held[Blocking], Held[Awaited]]):
     """A number of permits for all processes that name the same path. It pickles; see the module."""
 
     def __init__(
@@ -67,7 +67,7 @@ class ConcurrencyLimit(Entered[Held[Blocking], Held[Awaited]]):
             WrongContextError: in an event loop.
             KeeperError: as for every call.
         """
-        client = self._client_now()
+        client = self._get_client()
         held: Held[Blocking] = client._run_flow(
             self._on(client)._acquire_within(timeout_s), "acquire"
         )
@@ -80,7 +80,7 @@ class ConcurrencyLimit(Entered[Held[Blocking], Held[Awaited]]):
             WaitTimeoutError: others had all permits; nothing is left behind.
             KeeperError: as for every call.
         """
-        awaiting = await self._client_soon()
+        awaiting = await self._get_client_async()
         held: Held[Awaited] = await awaiting._run_flow(
             self._on(awaiting)._acquire_within(timeout_s), "acquire"
         )
@@ -93,7 +93,7 @@ class ConcurrencyLimit(Entered[Held[Blocking], Held[Awaited]]):
             WrongContextError: in an event loop.
             KeeperError: as for every call.
         """
-        semaphore: Semaphore[Blocking] = self._on(self._client_now())
+        semaphore: Semaphore[Blocking] = self._on(self._get_client())
         return semaphore.holders()
 
     async def holders_async(self) -> list[Contender]:
@@ -102,7 +102,7 @@ class ConcurrencyLimit(Entered[Held[Blocking], Held[Awaited]]):
         Raises:
             KeeperError: as for every call.
         """
-        semaphore: Semaphore[Awaited] = self._on(await self._client_soon())
+        semaphore: Semaphore[Awaited] = self._on(await self._get_client_async())
         return await semaphore.holders()
 
     def _get(self, client: FlowRunner) -> Flow[Any]:

@@ -40,16 +40,22 @@ from raykeeper.client.errors import (
     WaitTimeoutError,
 )
 from raykeeper.client.loop_thread import refuse_running_loop, shared_loop
-from raykeeper.client.ray_tools.candidate import Answer, Candidate, Identity, Post, decode_identity
+from raykeeper.client.ray_tools.candidate import (
+    CallOutcome,
+    Candidate,
+    CandidateSpec,
+    Identity,
+    decode_identity,
+)
 from raykeeper.client.ray_tools.leader_view import LeaderView
 from raykeeper.client.ray_tools.tool import Tool
 from raykeeper.client.recipes.election import Election, Leader
 from raykeeper.client.recipes.recipe import Blocking
-from raykeeper.links.off_loop import SharedCall, off_loop
+from raykeeper.links.daemon_threads import SharedCall, to_daemon_thread
 
 NAMESPACE: Final = "raykeeper-elected"
 CANDIDATES_MAX: Final = 100
-LOOK_AGAIN_S: Final = 1.0
+RESEND_DELAY_S: Final = 1.0
 """Before a call is sent again to a leader of whom Ray says that it does not answer."""
 
 Promise = Literal["at_most_once", "at_least_once"]
@@ -102,7 +108,7 @@ class ElectedActor(Tool):
             raise BadArgumentsError(path, f"candidates must be 1 to {CANDIDATES_MAX}")
         if promise not in ("at_most_once", "at_least_once"):
             raise BadArgumentsError(path, f"no promise of a call: {promise!r}")
-        self._made = (make, args, kwargs)
+        self._actor_class = (make, args, kwargs)
         self._candidates = candidates
         self._promise = promise
         self._call_timeout_s = call_timeout_s
@@ -120,14 +126,16 @@ class ElectedActor(Tool):
         import ray
 
         refuse_running_loop("start")
-        make, args, kwargs = self._made
+        make, args, kwargs = self._actor_class
         if make is None:
             raise BadArgumentsError(self.path, "this ElectedActor has no class to start")
         self._reopen()
-        self._client_now()  # joins the cluster, and fails here rather than in the candidates
+        self._get_client()  # joins the cluster, and fails here rather than in the candidates
         actor: Any = ray.remote(Candidate)
         for name in self._names():
-            post = Post(self.ensemble, self.path, name, self._session_timeout_s, make, args, kwargs)
+            post = CandidateSpec(
+                self.ensemble, self.path, name, self._session_timeout_s, make, args, kwargs
+            )
             options = {
                 "num_cpus": 0,
                 "max_restarts": -1,
@@ -172,7 +180,7 @@ class ElectedActor(Tool):
             Exception: what the method raised, as Ray passes it on.
         """
         refuse_running_loop("call")
-        self._view_now()
+        self._get_view()
         calling = self.call_async(method, *args, **kwargs)
         future: Future[Any] = asyncio.run_coroutine_threadsafe(calling, shared_loop())
         try:
@@ -212,18 +220,18 @@ class ElectedActor(Tool):
 
     async def _until_answered(self, call: "_Call") -> Any:
         while True:
-            view = await self._view_soon()
+            view = await self._get_view_async()
             leader = view.leader
             if leader is None:
                 await view.change(None)
                 continue
-            answer, value = await self._ask(call, leader, view)
+            answer, value = await self._send(call, leader, view)
             match answer:
-                case Answer.GIVEN:
+                case CallOutcome.RETURNED:
                     return value
-                case Answer.NOT_BEGUN:
+                case CallOutcome.NOT_STARTED:
                     await view.change(leader)
-                case Answer.DEPOSED:
+                case CallOutcome.DEPOSED:
                     if self._promise == "at_most_once":
                         raise DeposedError(
                             f"{self.path}: the leader of epoch {leader.epoch} died or was deposed "
@@ -231,9 +239,11 @@ class ElectedActor(Tool):
                         )
                     # Unless Ray only could not reach it for a moment, somebody else will lead.
                     with suppress(TimeoutError):
-                        await asyncio.wait_for(view.change(leader), LOOK_AGAIN_S)
+                        await asyncio.wait_for(view.change(leader), RESEND_DELAY_S)
 
-    async def _ask(self, call: "_Call", leader: Leader, view: LeaderView) -> tuple[Answer, Any]:
+    async def _send(
+        self, call: "_Call", leader: Leader, view: LeaderView
+    ) -> tuple[CallOutcome, Any]:
         """Send the call to a leader, and wait for the answer, or until somebody else leads."""
         from ray.exceptions import RayActorError, RayTaskError
 
@@ -242,7 +252,7 @@ class ElectedActor(Tool):
         if handle is None:
             handle = await self._look_up(identity.actor)
         if handle is None:
-            return Answer.NOT_BEGUN, None
+            return CallOutcome.NOT_STARTED, None
         call.is_sent = True
         ref = handle.serve.remote(identity.life, leader.epoch, call.method, call.args, call.kwargs)
         answering = asyncio.ensure_future(_result_of(ref))
@@ -252,15 +262,15 @@ class ElectedActor(Tool):
             if not answering.done() and view.client._is_lost():
                 await asyncio.wait({answering})  # nobody tells us who leads now
             if not answering.done():
-                return Answer.DEPOSED, None
+                return CallOutcome.DEPOSED, None
             answer, value = answering.result()
-            return Answer(answer), value
+            return CallOutcome(answer), value
         except RayActorError as error:
             if isinstance(error, RayTaskError):
                 raise  # the method raised it, of another actor
             # Raised for calls that were sent and for calls that were not.
             self._handles.pop(identity.actor, None)
-            return Answer.DEPOSED, None
+            return CallOutcome.DEPOSED, None
         finally:
             changing.cancel()
             answering.cancel()
@@ -276,21 +286,21 @@ class ElectedActor(Tool):
         self._handles[actor] = handle
         return handle
 
-    async def _view_soon(self) -> LeaderView:
+    async def _get_view_async(self) -> LeaderView:
         view = self._view
         if view is not None and view.client is self._current() and not view.is_over:
             return view
-        return await off_loop(self._view_now)
+        return await to_daemon_thread(self._get_view)
 
-    def _view_now(self) -> LeaderView:
-        client = self._client_now()
+    def _get_view(self) -> LeaderView:
+        client = self._get_client()
         with self._viewing:
             if self._view is None or self._view.client is not client or self._view.is_over:
                 self._view = LeaderView(client, self.path)
             return self._view
 
     def _election(self) -> Election[Blocking]:
-        return Election(self._client_now(), self.path)
+        return Election(self._get_client(), self.path)
 
     def _reset(self) -> None:
         super()._reset()

@@ -32,12 +32,12 @@ from raykeeper.client.errors import (
     InvalidValueError,
     RayKeeperError,
 )
-from raykeeper.client.flows import Abandoned, Bell, Flow, Wait
-from raykeeper.client.ray_tools.tool import Entered
+from raykeeper.client.flows import Cancelled, Event, Flow, Wait
+from raykeeper.client.ray_tools.tool import ContextTool
+from raykeeper.client.recipes.compare_and_set import ObservedValue, read_current, read_modify_write
+from raykeeper.client.recipes.primitives import best_effort_cleanup, get_or_none
 from raykeeper.client.recipes.recipe import Awaited, Blocking, FlowRunner
-from raykeeper.client.recipes.rendezvous import Meeting, Rendezvous
-from raykeeper.client.recipes.replacing import Seen, change, see
-from raykeeper.client.recipes.steps import leave, look
+from raykeeper.client.recipes.rendezvous import Generation, Rendezvous
 from raykeeper.znodes.paths import join
 from raykeeper.znodes.requests import WatchKind
 
@@ -49,7 +49,7 @@ FINISHED: Final = "finished"
 T = TypeVar("T")
 
 
-class _Finished(Struct, frozen=True):
+class _FinishedCount(Struct, frozen=True):
     """Its value: how many of the newest generation of which anybody has finished."""
 
     generation: int = 0
@@ -57,10 +57,10 @@ class _Finished(Struct, frozen=True):
 
 
 _encode: Final = msgspec.json.Encoder().encode
-_decode: Final = msgspec.json.Decoder(_Finished).decode
+_decode: Final = msgspec.json.Decoder(_FinishedCount).decode
 
 
-class Gang(Entered[Meeting[Blocking], Meeting[Awaited]]):
+class Gang(ContextTool[Generation[Blocking], Generation[Awaited]]):
     """A gang of so many, by name. It pickles; see the module.
 
     As a block, `with gang as meeting:`, it is the barrier at the start alone.
@@ -88,31 +88,31 @@ class Gang(Entered[Meeting[Blocking], Meeting[Awaited]]):
         """The rendezvous at the start, of a client that the caller has."""
         return Rendezvous(client, self.path, self.size, data)
 
-    def join(self, timeout_s: float | None = None, data: bytes = b"") -> Meeting[Blocking]:
-        """Wait until all are there. See `Rendezvous.join`; to be left by `leave`.
+    def join(self, timeout_s: float | None = None, data: bytes = b"") -> Generation[Blocking]:
+        """Wait until all are there. See `Rendezvous.join`; to be left by `best_effort_cleanup`.
 
         Raises:
             WaitTimeoutError: not all came, or the last generation went on; nothing is left behind.
             WrongContextError: in an event loop.
             KeeperError: as for every call.
         """
-        client = self._client_now()
+        client = self._get_client()
         flow = self._on(client, data)._acquire_within(timeout_s)
-        meeting: Meeting[Blocking] = client._run_flow(flow, "join")
+        meeting: Generation[Blocking] = client._run_flow(flow, "join")
         return meeting
 
     async def join_async(
         self, timeout_s: float | None = None, data: bytes = b""
-    ) -> Meeting[Awaited]:
-        """`join`, to be awaited in any event loop; so is the meeting's `leave`.
+    ) -> Generation[Awaited]:
+        """`join`, to be awaited in any event loop; so is the meeting's `best_effort_cleanup`.
 
         Raises:
             WaitTimeoutError: not all came, or the last generation went on; nothing is left behind.
             KeeperError: as for every call.
         """
-        awaiting = await self._client_soon()
+        awaiting = await self._get_client_async()
         flow = self._on(awaiting, data)._acquire_within(timeout_s)
-        meeting: Meeting[Awaited] = await awaiting._run_flow(flow, "join")
+        meeting: Generation[Awaited] = await awaiting._run_flow(flow, "join")
         return meeting
 
     def run(
@@ -147,7 +147,7 @@ class Gang(Entered[Meeting[Blocking], Meeting[Awaited]]):
             except Exception as error:
                 if not _breaks_generation(meeting, error):
                     raise
-                _tell_broken(self, meeting, error)
+                _log_broken(self, meeting, error)
             finally:
                 meeting._client._run_flow(meeting._release(), "leave")
         raise BrokenBarrierError(f"in {self.path} {restarts_max} restarts were not enough")
@@ -175,7 +175,7 @@ class Gang(Entered[Meeting[Blocking], Meeting[Awaited]]):
             except Exception as error:
                 if not _breaks_generation(meeting, error):
                     raise
-                _tell_broken(self, meeting, error)
+                _log_broken(self, meeting, error)
             finally:
                 await meeting._client._run_flow(meeting._release(), "leave")
         raise BrokenBarrierError(f"in {self.path} {restarts_max} restarts were not enough")
@@ -184,7 +184,7 @@ class Gang(Entered[Meeting[Blocking], Meeting[Awaited]]):
         return self._on(client)._acquire_within()
 
 
-def finish(meeting: Meeting[Any]) -> Flow[None]:
+def finish(meeting: Generation[Any]) -> Flow[None]:
     """Say that this member has finished, and wait until all of its generation have.
 
     Raises:
@@ -195,41 +195,41 @@ def finish(meeting: Meeting[Any]) -> Flow[None]:
     path, own = join(meeting._root, FINISHED), meeting.generation
     broken = BrokenBarrierError(f"generation {own} of {meeting._root} was broken unfinished")
 
-    def one_more(seen: Seen) -> bytes:
+    def one_more(seen: ObservedValue) -> bytes:
         finished = _finished_of(path, seen.value)
         if finished.generation > own:
             raise broken
-        return _encode(_Finished(own, finished.count + 1 if finished.generation == own else 1))
+        return _encode(_FinishedCount(own, finished.count + 1 if finished.generation == own else 1))
 
     def is_complete(value: bytes | None) -> bool:
-        return _finished_of(path, value) == _Finished(own, len(meeting.members))
+        return _finished_of(path, value) == _FinishedCount(own, len(meeting.members))
 
-    yield from change(path, one_more, (yield from see(path)))
-    bell = Bell()
-    meeting.broken._notify(bell)
+    yield from read_modify_write(path, one_more, (yield from read_current(path)))
+    bell = Event()
+    meeting.broken._subscribe(bell)
     try:
         while True:
-            bell.take()
-            found = yield from look(path, bell)
+            bell.drain()
+            found = yield from get_or_none(path, bell)
             if is_complete(found and found[0]):
                 break
             if meeting.broken.is_set():
                 # Who saw before us that all have finished may have left since.
-                if is_complete((yield from see(path, linearizable=True)).value):
+                if is_complete((yield from read_current(path, linearizable=True)).value):
                     break
                 raise broken
             yield Wait((bell,))
-    except (Abandoned, RayKeeperError):
-        meeting.broken._forget(bell)
-        yield from leave([], [(path, WatchKind.DATA, bell)])
+    except (Cancelled, RayKeeperError):
+        meeting.broken._unsubscribe(bell)
+        yield from best_effort_cleanup([], [(path, WatchKind.DATA, bell)])
         raise
-    meeting.broken._forget(bell)
-    yield from leave([], [(path, WatchKind.DATA, bell)])
+    meeting.broken._unsubscribe(bell)
+    yield from best_effort_cleanup([], [(path, WatchKind.DATA, bell)])
 
 
-def _finished_of(path: str, value: bytes | None) -> _Finished:
+def _finished_of(path: str, value: bytes | None) -> _FinishedCount:
     if not value:
-        return _Finished()
+        return _FinishedCount()
     try:
         return _decode(value)
     except msgspec.MsgspecError as error:
@@ -244,7 +244,7 @@ def _attempts(restarts_max: int | None) -> "range":
     return range(restarts_max + 1)
 
 
-def _breaks_generation(meeting: Meeting[Any], error: Exception) -> bool:
+def _breaks_generation(meeting: Generation[Any], error: Exception) -> bool:
     """Whether what the work raised only says that another member is gone.
 
     The work may see that sooner than the gang: a barrier of its own breaks, a connection is reset.
@@ -252,5 +252,5 @@ def _breaks_generation(meeting: Meeting[Any], error: Exception) -> bool:
     return isinstance(error, BrokenBarrierError) or meeting.broken.is_set()
 
 
-def _tell_broken(gang: Gang, meeting: Meeting[Any], error: Exception) -> None:
+def _log_broken(gang: Gang, meeting: Generation[Any], error: Exception) -> None:
     log.warning("%r: generation %s was broken: %r", gang, meeting.generation, error)

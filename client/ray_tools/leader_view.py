@@ -11,7 +11,7 @@ from contextlib import suppress
 from raykeeper.client.client import Client
 from raykeeper.client.core.states import ClientState
 from raykeeper.client.errors import RayKeeperError
-from raykeeper.client.flows import Flow, Fork, Tell
+from raykeeper.client.flows import CallUser, Flow, Spawn
 from raykeeper.client.recipes.election import Election, Leader
 
 Waiting = tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]
@@ -31,7 +31,7 @@ class LeaderView:
         self.leader: Leader | None = None
         self._lock = threading.Lock()
         self._waiting: list[Waiting] = []
-        self._observation = Election(client, path).observe(self._told)
+        self._observation = Election(client, path).observe(self._on_leader)
         client.add_listener(self._state_changed)
         client._run_flow(self._watch_end(), "observe")
 
@@ -55,14 +55,14 @@ class LeaderView:
                 self._waiting = [each for each in self._waiting if each[1] is not future]
 
     def _watch_end(self) -> Flow[None]:
-        yield Fork(self._tell_end())
+        yield Spawn(self._tell_end())
 
     def _tell_end(self) -> Flow[None]:
         with suppress(RayKeeperError):  # why it is over
             yield from self._observation._wait_until(lambda: self._observation.is_over)
-        yield Tell(self._wake)
+        yield CallUser(self._wake)
 
-    def _told(self, leader: Leader | None) -> None:
+    def _on_leader(self, leader: Leader | None) -> None:
         with self._lock:
             self.leader = leader
         self._wake()
@@ -76,9 +76,9 @@ class LeaderView:
             waiting, self._waiting = self._waiting, []
         for loop, future in waiting:
             with suppress(RuntimeError):  # the loop is closed: nobody waits there any more
-                loop.call_soon_threadsafe(_settle, future)
+                loop.call_soon_threadsafe(_resolve, future)
 
 
-def _settle(future: asyncio.Future[None]) -> None:
+def _resolve(future: asyncio.Future[None]) -> None:
     if not future.done():
         future.set_result(None)

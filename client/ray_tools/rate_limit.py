@@ -31,19 +31,19 @@ from typing import Any, Final, TypeVar
 
 from raykeeper.client.client import Client
 from raykeeper.client.errors import BadArgumentsError, InvalidValueError, WaitTimeoutError
-from raykeeper.client.flows import Abandoned, Flow, GiveUpAfter, Now, Wait
-from raykeeper.client.ray_tools.around import around
+from raykeeper.client.flows import Cancelled, Flow, Now, Timeout, Wait
+from raykeeper.client.ray_tools.context_decorator import context_decorator
 from raykeeper.client.ray_tools.tool import Tool
-from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
-from raykeeper.client.recipes.replacing import (
+from raykeeper.client.recipes.compare_and_set import (
     ATTEMPTS_MAX,
-    Seen,
-    replace,
-    see,
-    still_wanted,
-    too_contended,
+    ObservedValue,
+    checkpoint,
+    compare_and_set,
+    contention_error,
+    read_current,
 )
-from raykeeper.client.recipes.steps import checked_root, millis
+from raykeeper.client.recipes.primitives import checked_millis, checked_root
+from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
 from raykeeper.zab.ids import Millis
 
 RELEARN_MS: Final = 60_000
@@ -65,8 +65,8 @@ class Bucket(Recipe[K]):
         self.path = checked_root(path)
         self._interval_us = round(1_000_000 / checked_rate(per_second))
         self._burst = checked_burst(burst)
-        self._seen: Seen | None = None
-        self._ahead_ms = -(1 << 62)  # what the leader's time has over ours, at least
+        self._seen: ObservedValue | None = None
+        self._leader_offset_ms = -(1 << 62)  # what the leader's time has over ours, at least
         self._learned_ms: Millis | None = None
 
     @operation
@@ -85,29 +85,31 @@ class Bucket(Recipe[K]):
             BadVersionError: others were quicker again and again; nothing was taken.
             KeeperError: as for every call.
         """
-        return (yield from self.taking(count, timeout_s))
+        return (yield from self.take_flow(count, timeout_s))
 
-    def taking(self, count: int = 1, timeout_s: float | None = None) -> Flow[None]:
+    def take_flow(self, count: int = 1, timeout_s: float | None = None) -> Flow[None]:
         """`take` as a part of another flow."""
         if type(count) is not int or not 1 <= count <= self._burst:
             raise BadArgumentsError(
                 self.path, f"count must be from 1 to burst={self._burst}: {count!r}"
             )
-        timeout_ms = millis("timeout_s", timeout_s)
+        timeout_ms = checked_millis("timeout_s", timeout_s)
         begun = yield Now()
-        yield GiveUpAfter(timeout_ms or None, f"{self.path} was not reached")
+        yield Timeout(timeout_ms or None, f"{self.path} was not reached")
         until = None if timeout_ms is None else Millis(begun + timeout_ms)
         before, mine, due = yield from self._reserve(count * self._interval_us, until)
-        yield GiveUpAfter(None)  # they come in time
+        yield Timeout(None)  # they come in time
         try:
             while (yield Now()) < due:
                 yield Wait((), due)
-        except Abandoned:
+        except Cancelled:
             # If nobody took any since, those who come next need not wait for us.
-            yield from replace(self.path, before.value or b"", mine)
+            yield from compare_and_set(self.path, before.value or b"", mine)
             raise
 
-    def _reserve(self, span_us: int, until: Millis | None) -> Flow[tuple[Seen, Seen, Millis]]:
+    def _reserve(
+        self, span_us: int, until: Millis | None
+    ) -> Flow[tuple[ObservedValue, ObservedValue, Millis]]:
         """Move the bucket on; what it was and is now, and when ours are there, by our time."""
         now = yield Now()
         if self._learned_ms is None or now - self._learned_ms >= RELEARN_MS:
@@ -115,52 +117,52 @@ class Bucket(Recipe[K]):
         assert self._seen is not None
         for _ in range(ATTEMPTS_MAX):
             before, now = self._seen, (yield Now())
-            leader_us = self._time_us(before, now)
-            full_us = max(self._content(before)[0], leader_us) + span_us
+            leader_us = self._leader_time_us(before, now)
+            full_us = max(self._parse(before)[0], leader_us) + span_us
             due = self._due(full_us, now)
             if until is not None and due > until:
                 raise WaitTimeoutError(f"{self.path} has none before {due - now} ms")
             value = b"%d %d" % (full_us, leader_us)
-            is_done, now_there = yield from replace(self.path, value, before)
+            is_done, now_there = yield from compare_and_set(self.path, value, before)
             self._seen = now_there
             if is_done:
-                now = yield from self._take_time(now_there)
+                now = yield from self._learn_time_from(now_there)
                 return before, now_there, self._due(full_us, now)
-            yield from still_wanted()
-        raise too_contended(self.path)
+            yield from checkpoint()
+        raise contention_error(self.path)
 
     def _due(self, full_us: int, now: Millis) -> Millis:
         """When what was taken last is there, by our time."""
-        wait_us = full_us - self._burst * self._interval_us - (now + self._ahead_ms) * 1000
+        wait_us = full_us - self._burst * self._interval_us - (now + self._leader_offset_ms) * 1000
         return Millis(now + max(-(-wait_us // 1000), 0))
 
     def _learn(self) -> Flow[None]:
         """Learn the leader's time, by a write that changes nothing."""
-        seen = self._seen or (yield from see(self.path))
+        seen = self._seen or (yield from read_current(self.path))
         for _ in range(ATTEMPTS_MAX):
-            is_done, seen = yield from replace(self.path, seen.value or b"0 0", seen)
+            is_done, seen = yield from compare_and_set(self.path, seen.value or b"0 0", seen)
             if is_done:
                 self._seen = seen
-                yield from self._take_time(seen)
+                yield from self._learn_time_from(seen)
                 return
-            yield from still_wanted()
-        raise too_contended(self.path)
+            yield from checkpoint()
+        raise contention_error(self.path)
 
-    def _take_time(self, written: Seen) -> Flow[Millis]:
+    def _learn_time_from(self, written: ObservedValue) -> Flow[Millis]:
         """Learn the time of what we wrote; our own time."""
         self._learned_ms = now = yield Now()
-        self._time_us(written, now)
+        self._leader_time_us(written, now)
         return Millis(now)
 
-    def _time_us(self, seen: Seen, now: Millis) -> int:
+    def _leader_time_us(self, seen: ObservedValue, now: Millis) -> int:
         """The time, which is not before anything that anybody knew who wrote what was seen."""
-        known_ms = self._content(seen)[1] // 1000
+        known_ms = self._parse(seen)[1] // 1000
         if seen.stat is not None:
             known_ms = max(known_ms, seen.stat.mtime)
-        self._ahead_ms = max(self._ahead_ms, known_ms - now)
-        return (now + self._ahead_ms) * 1000
+        self._leader_offset_ms = max(self._leader_offset_ms, known_ms - now)
+        return (now + self._leader_offset_ms) * 1000
 
-    def _content(self, seen: Seen) -> tuple[int, int]:
+    def _parse(self, seen: ObservedValue) -> tuple[int, int]:
         """When it is full, and what the time was at least, in microseconds."""
         if not seen.value:
             return 0, 0
@@ -174,7 +176,7 @@ class Bucket(Recipe[K]):
 class RateLimit(Tool):
     """A rate over all processes that name the same path. It pickles; see the module."""
 
-    _process: Bucket[Any] | None
+    _bucket_of_client: Bucket[Any] | None
 
     def __init__(
         self,
@@ -211,8 +213,8 @@ class RateLimit(Tool):
             WaitTimeoutError: they would not be there in time; nothing was taken.
             WrongContextError: in an event loop.
         """
-        client = self._client_now()
-        client._run_flow(self._bucket(client).taking(count, timeout_s), "take")
+        client = self._get_client()
+        client._run_flow(self._bucket(client).take_flow(count, timeout_s), "take")
 
     async def take_async(self, count: int = 1, timeout_s: float | None = None) -> None:
         """`take`, to be awaited in any event loop.
@@ -220,12 +222,12 @@ class RateLimit(Tool):
         Raises:
             WaitTimeoutError: they would not be there in time; nothing was taken.
         """
-        awaiting = await self._client_soon()
-        await awaiting._run_flow(self._bucket(awaiting.client).taking(count, timeout_s), "take")
+        awaiting = await self._get_client_async()
+        await awaiting._run_flow(self._bucket(awaiting.client).take_flow(count, timeout_s), "take")
 
     def __call__(self, function: F) -> F:
         """Decorate a function, which may be a coroutine or a generator: each call takes one."""
-        return around(self, function)
+        return context_decorator(self, function)
 
     def __enter__(self) -> None:
         self.take()
@@ -241,14 +243,14 @@ class RateLimit(Tool):
 
     def _bucket(self, client: Client) -> Bucket[Any]:
         """The one of this client, which knows what it has seen."""
-        bucket = self._process
+        bucket = self._bucket_of_client
         if bucket is None or bucket.client is not client:
-            self._process = bucket = self._on(client)
+            self._bucket_of_client = bucket = self._on(client)
         return bucket
 
     def _reset(self) -> None:
         super()._reset()
-        self._process = None
+        self._bucket_of_client = None
 
 
 def checked_rate(per_second: object) -> float:

@@ -13,19 +13,19 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
-from raykeeper.client import task_end
-from raykeeper.client.awaiting import Awaiting
+from raykeeper.client import task_sessions
+from raykeeper.client.async_flow_runner import AsyncFlowRunner
 from raykeeper.client.client import Client
 from raykeeper.client.connect import connect
 from raykeeper.client.errors import ClosedError
 from raykeeper.client.flows import Flow
 from raykeeper.client.loop_thread import refuse_running_loop
-from raykeeper.client.opening import place_of
-from raykeeper.client.ray_tools.around import around
-from raykeeper.client.recipes.holding import Held, OpenBlocks
+from raykeeper.client.ray_tools.context_decorator import context_decorator
+from raykeeper.client.recipes.acquirable import Held, WithBlocks
+from raykeeper.client.recipes.primitives import checked_root
 from raykeeper.client.recipes.recipe import Awaited, Blocking, FlowRunner
-from raykeeper.client.recipes.steps import checked_root
-from raykeeper.links.off_loop import off_loop
+from raykeeper.client.session_options import split_ensemble_name
+from raykeeper.links.daemon_threads import to_daemon_thread
 
 F = TypeVar("F", bound=Callable[..., Any])
 H = TypeVar("H")
@@ -52,13 +52,13 @@ class Tool:
         Raises:
             BadArgumentsError: name or path is not acceptable.
         """
-        place_of(ensemble)
+        split_ensemble_name(ensemble)
         self.ensemble = ensemble
         self.path = checked_root(path)
         self._session_timeout_s = session_timeout_s
         self._reset()
 
-    def _client_now(self) -> Client:
+    def _get_client(self) -> Client:
         """The client of this process, with a session that is not lost. Opens one if need be.
 
         Raises:
@@ -78,14 +78,14 @@ class Tool:
             if client is None:
                 old, self._client = self._client, None
                 if old is not None and self._pid == os.getpid():
-                    old._live().end_soon()  # lost, or of an earlier task
-                task = task_end.running_task()
+                    old._open_session().close_soon()  # lost, or of an earlier task
+                task = task_sessions.running_task()
                 client = connect(self.ensemble, self._session_timeout_s)
                 self._task, self._pid = task, os.getpid()
                 self._client = client
             return client
 
-    async def _client_soon(self) -> Awaiting:
+    async def _get_client_async(self) -> AsyncFlowRunner:
         """The same for coroutines.
 
         Raises:
@@ -96,8 +96,8 @@ class Tool:
         client = self._current()
         if client is None:
             self._check_open()
-            client = await off_loop(self._client_now)
-        return Awaiting(client)
+            client = await to_daemon_thread(self._get_client)
+        return AsyncFlowRunner(client)
 
     def close(self) -> None:
         """End this process's session, if there is one; what it holds is given back.
@@ -145,26 +145,26 @@ class Tool:
     def _current(self) -> Client | None:
         client = self._client
         # A session of an earlier task is being closed, even if it does not know yet.
-        if client is None or client._is_lost() or self._task is not task_end.running_task():
+        if client is None or client._is_lost() or self._task is not task_sessions.running_task():
             return None
         if self._pid != os.getpid():
             return None  # the session of who forked this process
         return client
 
 
-class Entered(Tool, Generic[H, AH]):
+class ContextTool(Tool, Generic[H, AH]):
     """A tool that is held for the length of a `with` block, an `async with` block or a function.
 
     A `with` block holds an `H`, an `async with` block an `AH`.
     What is held belongs to the thread, or asyncio task, that entered the block.
     """
 
-    _process: OpenBlocks[Any]
+    _open_blocks: WithBlocks[Any]
 
     def __enter__(self) -> H:
-        client = self._client_now()
+        client = self._get_client()
         held: H = client._run_flow(self._get(client), type(self).__name__)
-        self._process.entered(held)
+        self._open_blocks.push(held)
         return held
 
     def __exit__(
@@ -173,16 +173,16 @@ class Entered(Tool, Generic[H, AH]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        held: Held[Blocking] = self._process.left()
+        held: Held[Blocking] = self._open_blocks.pop()
         if kind is None:
             held.release()
         else:
             held._client._run_flow(held._release(), "release")
 
     async def __aenter__(self) -> AH:
-        awaiting = await self._client_soon()
+        awaiting = await self._get_client_async()
         held: AH = await awaiting._run_flow(self._get(awaiting), type(self).__name__)
-        self._process.entered(held)
+        self._open_blocks.push(held)
         return held
 
     async def __aexit__(
@@ -191,7 +191,7 @@ class Entered(Tool, Generic[H, AH]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        held: Held[Awaited] = self._process.left()
+        held: Held[Awaited] = self._open_blocks.pop()
         if kind is None:
             await held.release()
         else:
@@ -199,7 +199,7 @@ class Entered(Tool, Generic[H, AH]):
 
     def __call__(self, function: F) -> F:
         """Decorate a function, which may be a coroutine or a generator: each call is a block."""
-        return around(self, function)
+        return context_decorator(self, function)
 
     def _get(self, client: FlowRunner) -> Flow[Any]:
         """What a block begins with; its result is held."""
@@ -207,4 +207,4 @@ class Entered(Tool, Generic[H, AH]):
 
     def _reset(self) -> None:
         super()._reset()
-        self._process = OpenBlocks()
+        self._open_blocks = WithBlocks()

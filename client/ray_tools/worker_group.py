@@ -25,15 +25,15 @@ from msgspec import Struct
 from raykeeper.client.errors import InvalidValueError
 from raykeeper.client.flows import Flow
 from raykeeper.client.ray_tools.tool import Tool
-from raykeeper.client.recipes.group import Group, GroupChange, GroupWatch, Listed, Member
+from raykeeper.client.recipes.group import EphemeralMember, Group, GroupChange, GroupWatch, Member
+from raykeeper.client.recipes.primitives import checked_bytes
 from raykeeper.client.recipes.recipe import Awaited, Blocking, FlowRunner, K, operation
-from raykeeper.client.recipes.steps import checked_bytes
 from raykeeper.zab.ids import Zxid
 
 log = logging.getLogger("raykeeper.client")
 
 
-class Whereabouts(Struct, frozen=True):
+class WorkerInfo(Struct, frozen=True):
     """What a worker says of itself."""
 
     data: bytes
@@ -43,7 +43,7 @@ class Whereabouts(Struct, frozen=True):
 
 
 _encode: Final = msgspec.json.Encoder().encode
-_decode: Final = msgspec.json.Decoder(Whereabouts).decode
+_decode: Final = msgspec.json.Decoder(WorkerInfo).decode
 
 
 class Worker(Struct, frozen=True):
@@ -71,7 +71,7 @@ class WorkersChange(Struct, frozen=True):
     """Those that have left, or died."""
 
 
-class WorkerMembership(Listed[K]):
+class WorkerMembership(EphemeralMember[K]):
     """A worker of this session. `lost` only if the session ends, or somebody takes the name."""
 
     @operation
@@ -82,7 +82,7 @@ class WorkerMembership(Listed[K]):
             LostError: it is lost, or has left.
             KeeperError: as for every call.
         """
-        yield from self._replace_data(_whereabouts(data))
+        yield from self._replace_data(_encode_worker_info(data))
 
 
 class WorkerGroup(Tool):
@@ -92,7 +92,7 @@ class WorkerGroup(Tool):
     """
 
     def _on(self, client: FlowRunner) -> Group[Any]:
-        """The group, of a client that the caller has. Data are a `Whereabouts` as JSON."""
+        """The group, of a client that the caller has. Data are a `WorkerInfo` as JSON."""
         return Group(client, self.path)
 
     def join(
@@ -112,8 +112,8 @@ class WorkerGroup(Tool):
             WrongContextError: in an event loop.
             KeeperError: as for every call.
         """
-        client = self._client_now()
-        joining = self._joining(client, name, data, timeout_s)
+        client = self._get_client()
+        joining = self._join_flow(client, name, data, timeout_s)
         membership: WorkerMembership[Blocking] = client._run_flow(joining, "join")
         return membership
 
@@ -127,8 +127,8 @@ class WorkerGroup(Tool):
             BadArgumentsError: an argument is not acceptable.
             KeeperError: as for every call.
         """
-        awaiting = await self._client_soon()
-        joining = self._joining(awaiting, name, data, timeout_s)
+        awaiting = await self._get_client_async()
+        joining = self._join_flow(awaiting, name, data, timeout_s)
         membership: WorkerMembership[Awaited] = await awaiting._run_flow(joining, "join")
         return membership
 
@@ -139,7 +139,7 @@ class WorkerGroup(Tool):
             WrongContextError: in an event loop.
             KeeperError: as for every call.
         """
-        group: Group[Blocking] = self._on(self._client_now())
+        group: Group[Blocking] = self._on(self._get_client())
         return workers_of(self.path, group.members())
 
     async def members_async(self) -> list[Worker]:
@@ -148,7 +148,7 @@ class WorkerGroup(Tool):
         Raises:
             KeeperError: as for every call.
         """
-        group: Group[Awaited] = self._on(await self._client_soon())
+        group: Group[Awaited] = self._on(await self._get_client_async())
         return workers_of(self.path, await group.members())
 
     def watch(self, callback: Callable[[WorkersChange], object]) -> GroupWatch[Blocking]:
@@ -160,8 +160,8 @@ class WorkerGroup(Tool):
             WrongContextError: in an event loop.
             KeeperError: as for every call.
         """
-        group: Group[Blocking] = self._on(self._client_now())
-        return group.watch(self._telling(callback))
+        group: Group[Blocking] = self._on(self._get_client())
+        return group.watch(self._as_workers(callback))
 
     async def watch_async(self, callback: Callable[[WorkersChange], object]) -> GroupWatch[Awaited]:
         """`watch`, to be awaited in any event loop; so is its `close`.
@@ -171,10 +171,10 @@ class WorkerGroup(Tool):
         Raises:
             KeeperError: as for every call.
         """
-        group: Group[Awaited] = self._on(await self._client_soon())
-        return await group.watch(self._telling(callback))
+        group: Group[Awaited] = self._on(await self._get_client_async())
+        return await group.watch(self._as_workers(callback))
 
-    def _telling(
+    def _as_workers(
         self, callback: Callable[[WorkersChange], object]
     ) -> Callable[[GroupChange], object]:
         def tell(change: GroupChange) -> object:
@@ -183,10 +183,10 @@ class WorkerGroup(Tool):
 
         return tell
 
-    def _joining(
+    def _join_flow(
         self, client: FlowRunner, name: str | None, data: bytes, timeout_s: float | None
     ) -> Flow[Any]:
-        return self._on(client)._join(name, _whereabouts(data), timeout_s, WorkerMembership)
+        return self._on(client)._join(name, _encode_worker_info(data), timeout_s, WorkerMembership)
 
 
 def workers_of(path: str, members: list[Member]) -> list[Worker]:
@@ -213,11 +213,11 @@ def worker_of(path: str, member: Member) -> Worker:
     return Worker(member.name, said.data, said.pid, said.node_id, said.actor_id, member.token)
 
 
-def _whereabouts(data: bytes) -> bytes:
+def _encode_worker_info(data: bytes) -> bytes:
     import ray
 
     node_id, actor_id = "", None
     if ray.is_initialized():
         context = ray.get_runtime_context()
         node_id, actor_id = context.get_node_id(), context.get_actor_id()
-    return _encode(Whereabouts(checked_bytes("data", data), os.getpid(), node_id, actor_id))
+    return _encode(WorkerInfo(checked_bytes("data", data), os.getpid(), node_id, actor_id))

@@ -2,11 +2,11 @@
 
 What all share
     recipe.py       what a recipe is; an operation, written once for both clients
-    steps.py        steps that many take: create with parents, look, delete, leave
-    turns.py        operations that call a function of the user's between two flows
-    replacing.py    compare and set, in one request
-    background.py   what goes on until it is closed
-    holding.py      what is held: its fencing token, its loss, `with` blocks
+    primitives.py        steps that many take: create with parents, look, delete, leave
+    multi_flow.py        operations that call a function of the user's between two flows
+    compare_and_set.py    compare and set, in one request
+    background_recipe.py   what goes on until it is closed
+    acquirable.py      what is held: its fencing token, its loss, `with` blocks
 Locks
     lock.py         the fair lock, and the queue of its contenders
     simple_lock.py, read_write_lock.py   one znode and a herd; readers beside each other
@@ -15,23 +15,23 @@ Locks
 Elections and groups
     election.py, leader_latch.py         who leads, numbered; a candidate in the background
     group.py        who is there, kept current by
-        followed.py     a part of the tree with its values
+        entry_follower.py     a part of the tree with its values
     services.py     instances of services, and a cache of them
         picking.py      which of them
-    rendezvous.py   so many meet, and each gets the same list
+    address_rendezvous.py   so many meet, and each gets the same list
     partitioner.py  a set of partitions, divided among its members
-        shares.py       who is to own which of them
+        partition_assignment.py       who is to own which of them
 Configuration, caches and counters
-    configuration.py, configurations.py  a value of a type, with a version; several as one
-    published.py    a configuration of many znodes of which nobody sees a part
-        sight.py, live.py   one znode, watched for good; its newest state, and callbacks
+    configuration.py, multi_configuration.py  a value of a type, with a version; several as one
+    publication.py    a configuration of many znodes of which nobody sees a part
+        znode_follower.py, live.py   one znode, watched for good; its newest state, and callbacks
     tree_cache.py   a subtree, or the children of a znode, as a local copy
-        subtree.py, copied_tree.py   how it is kept current; what others read meanwhile
+        subtree_follower.py, tree_mirror.py   how it is kept current; what others read meanwhile
     counter.py      a shared integer
 Barriers, queues, agreements
     barrier.py, double_barrier.py        until somebody removes it; in and out together
     queue.py, priority_queue.py          first in, first out; lowest number first
     lock_queue.py   elements are locked first, removed later
-        elements.py     elements of queues, their order and number; who waits for them
+        base_queue.py     elements of queues, their order and number; who waits for them
     two_phase_commit.py                  all of several sites, or none
 """

@@ -14,16 +14,16 @@ Paper: section 2.4. kazoo: `Barrier`. Curator: `DistributedBarrier`.
 from raykeeper.client.core.outstanding import Query
 from raykeeper.client.core.watched_event import EventType
 from raykeeper.client.errors import NodeExistsError, NoNodeError
-from raykeeper.client.flows import Abandoned, Bell, Flow, Wait
-from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
-from raykeeper.client.recipes.steps import (
+from raykeeper.client.flows import Cancelled, Event, Flow, Wait
+from raykeeper.client.recipes.primitives import (
+    best_effort_cleanup,
     checked_root,
     create,
     delete,
-    give_up_after,
-    leave,
-    look,
+    get_or_none,
+    timeout_after,
 )
+from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
 from raykeeper.znodes.requests import GetData, WatchKind
 
 
@@ -68,8 +68,8 @@ class Barrier(Recipe[K]):
             WaitTimeoutError: it was there all the time.
             KeeperError: as for every call.
         """
-        yield give_up_after(timeout_s, f"the barrier {self.path} was not removed")
-        bell = Bell()
+        yield timeout_after(timeout_s, f"the barrier {self.path} was not removed")
+        bell = Event()
         try:
             yield Query(GetData, self.path, bell, linearizable=True)
         except NoNodeError:
@@ -77,10 +77,10 @@ class Barrier(Recipe[K]):
         while True:
             try:
                 yield Wait((bell,))
-            except Abandoned:
-                yield from leave([], [(self.path, WatchKind.DATA, bell)])
+            except Cancelled:
+                yield from best_effort_cleanup([], [(self.path, WatchKind.DATA, bell)])
                 raise
-            if any(event.type is EventType.DELETED for event in bell.take()):
+            if any(event.type is EventType.DELETED for event in bell.drain()):
                 return
-            if (yield from look(self.path, bell)) is None:
+            if (yield from get_or_none(self.path, bell)) is None:
                 return

@@ -33,23 +33,23 @@ from raykeeper.client.errors import (
     NodeExistsError,
     NoNodeError,
 )
-from raykeeper.client.flows import Flow, Fork
-from raykeeper.client.recipes.live import Live, OnChange, OnError
-from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
-from raykeeper.client.recipes.replacing import (
+from raykeeper.client.flows import Flow, Spawn
+from raykeeper.client.recipes.compare_and_set import (
     ATTEMPTS_MAX,
     MISSING,
-    Seen,
-    put,
-    replace,
-    see,
-    too_contended,
+    ObservedValue,
+    compare_and_set,
+    contention_error,
+    read_current,
+    set_or_create,
 )
-from raykeeper.client.recipes.sight import Sight
-from raykeeper.client.recipes.steps import checked_root, create, set_value
-from raykeeper.client.recipes.turns import Turns, by_turns
+from raykeeper.client.recipes.live import Live, OnChange, OnError
+from raykeeper.client.recipes.multi_flow import MultiFlow, multi_flow
+from raykeeper.client.recipes.primitives import checked_root, create, set_value
+from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
 from raykeeper.client.recipes.unknown_fields import UnknownFields
-from raykeeper.client.recipes.value_types import Format, decoder_of, name_of, whole_classes
+from raykeeper.client.recipes.value_types import Format, checked_classes, decoder_of, name_of
+from raykeeper.client.recipes.znode_follower import ZnodeFollower
 
 S = TypeVar("S")
 
@@ -65,7 +65,7 @@ class Versioned(NamedTuple, Generic[S]):
     """Of the znode; NO_VERSION if there is none, and this is the default."""
 
 
-class Kind(Generic[S]):
+class ValueCodec(Generic[S]):
     """How values of one type are written down."""
 
     def __init__(self, path: str, kind: type[S], form: Format = "json") -> None:
@@ -79,7 +79,7 @@ class Kind(Generic[S]):
         self.name = name_of(kind)
         if form not in ("json", "msgpack"):
             raise BadArgumentsError(path, f'format must be "json" or "msgpack", not {form!r}')
-        classes = whole_classes(path, kind)
+        classes = checked_classes(path, kind)
         self._decoder = decoder_of(kind, classes, form)
         self._unknown = UnknownFields(classes, form, self._decoder.decode)
         self._encode = msgspec.json.encode if form == "json" else msgspec.msgpack.encode
@@ -117,7 +117,7 @@ class Kind(Generic[S]):
             raise BadArgumentsError(self.path, f"no valid {self.name}: {error}") from error
         return text
 
-    def encode_over(self, value: object, seen: Seen, known: bytes) -> bytes:
+    def encode_keeping_unknown(self, value: object, seen: ObservedValue, known: bytes) -> bytes:
         """The bytes of a value with the fields of what was seen that this type does not know.
 
         `known` is what was seen, read and written again; before somebody changed it in its place.
@@ -181,12 +181,12 @@ class Configuration(Recipe[K], Generic[K, S]):
     ) -> None:
         """Use `Client.configuration`. `default` is the value while there is no such znode."""
         super().__init__(client)
-        self._kind = Kind(path, kind, form)
+        self._codec = ValueCodec(path, kind, form)
         self.path = path
-        self._default_text = None if default is None else self._kind.encode(default)
+        self._default_text = None if default is None else self._codec.encode(default)
 
-    @by_turns
-    def get(self) -> Turns[Versioned[S]]:
+    @multi_flow
+    def get(self) -> MultiFlow[Versioned[S]]:
         """The value, never older than what this client has seen.
 
         Raises:
@@ -194,10 +194,10 @@ class Configuration(Recipe[K], Generic[K, S]):
             InvalidValueError: it holds something else.
             KeeperError: as for every call.
         """
-        return self._versioned((yield see(self.path)))
+        return self._versioned((yield read_current(self.path)))
 
-    @by_turns
-    def set(self, value: S, version: int | None = None) -> Turns[Versioned[S]]:
+    @multi_flow
+    def set(self, value: S, version: int | None = None) -> MultiFlow[Versioned[S]]:
         """Replace the value, all of it: fields that this type does not know go, see `update`.
 
         Args:
@@ -210,15 +210,15 @@ class Configuration(Recipe[K], Generic[K, S]):
             NoNodeError: there is no such znode, at any version.
             KeeperError: as for every call.
         """
-        text = self._kind.encode(value)
+        text = self._codec.encode(value)
         if version is None:
-            return self._as(value, (yield put(self.path, text)))
+            return self._as(value, (yield set_or_create(self.path, text)))
         if checked_version(self.path, version) < NO_VERSION:
             raise BadArgumentsError(self.path, f"there is no version {version}")
         return self._as(value, (yield self._set(text, version)))
 
-    @by_turns
-    def update(self, change: Callable[[S], S]) -> Turns[Versioned[S]]:
+    @multi_flow
+    def update(self, change: Callable[[S], S]) -> MultiFlow[Versioned[S]]:
         """Replace the value by what `change` makes of it, unless somebody else was quicker.
 
         Fields that a newer program has written and this type does not know stay, see
@@ -235,16 +235,16 @@ class Configuration(Recipe[K], Generic[K, S]):
             BadVersionError: others were quicker again and again; nothing was changed.
             KeeperError: as for every call.
         """
-        seen: Seen = yield see(self.path)
+        seen: ObservedValue = yield read_current(self.path)
         for _ in range(ATTEMPTS_MAX):
             now = self._versioned(seen).value
-            known = self._kind.encode(now)
+            known = self._codec.encode(now)
             value = change(now)
-            text = self._kind.encode_over(value, seen, known)
-            is_done, seen = yield replace(self.path, text, seen)
+            text = self._codec.encode_keeping_unknown(value, seen, known)
+            is_done, seen = yield compare_and_set(self.path, text, seen)
             if is_done:
                 return self._as(value, seen)
-        raise too_contended(self.path)
+        raise contention_error(self.path)
 
     @operation
     def follow(
@@ -264,55 +264,55 @@ class Configuration(Recipe[K], Generic[K, S]):
         Raises:
             KeeperError: as for every call.
         """
-        sight = Sight(self.path)
+        sight = ZnodeFollower(self.path)
         live: LiveConfiguration[K, S] = LiveConfiguration(
             self._client, self._read, sight.close, on_change, on_error
         )
         live._default = self._default()
         seen = yield from sight.open()
-        yield from _show(live, seen)
-        yield Fork(_keep(live, sight, seen))
+        yield from _deliver(live, seen)
+        yield Spawn(_follow_states(live, sight, seen))
         return live
 
-    def _set(self, text: bytes, version: int) -> Flow[Seen]:
+    def _set(self, text: bytes, version: int) -> Flow[ObservedValue]:
         if version != NO_VERSION:
-            return Seen(text, (yield from set_value(self.path, text, version)))
+            return ObservedValue(text, (yield from set_value(self.path, text, version)))
         try:
             _, stat = yield from create(self.path, text)
         except NodeExistsError as error:
             raise BadVersionError(self.path, "it exists") from error
-        return Seen(text, stat)
+        return ObservedValue(text, stat)
 
-    def _versioned(self, seen: Seen) -> Versioned[S]:
+    def _versioned(self, seen: ObservedValue) -> Versioned[S]:
         default = self._default() if seen is MISSING else None
         return self._read(seen) if default is None else Versioned(default, NO_VERSION)
 
     def _default(self) -> S | None:
         """A new one each time: an update may change it in its place."""
-        return None if self._default_text is None else self._kind.decode(self._default_text)
+        return None if self._default_text is None else self._codec.decode(self._default_text)
 
-    def _read(self, seen: Seen) -> Versioned[S]:
+    def _read(self, seen: ObservedValue) -> Versioned[S]:
         if seen.value is None or seen.stat is None:
             raise NoNodeError(self.path)
-        return Versioned(self._kind.decode(seen.value), seen.stat.version)
+        return Versioned(self._codec.decode(seen.value), seen.stat.version)
 
-    def _as(self, value: S, seen: Seen) -> Versioned[S]:
+    def _as(self, value: S, seen: ObservedValue) -> Versioned[S]:
         assert seen.stat is not None, seen
         return Versioned(value, seen.stat.version)
 
 
-def _keep(live: Live[Any, Any], sight: Sight, last: Seen) -> Flow[None]:
+def _follow_states(live: Live[Any, Any], sight: ZnodeFollower, last: ObservedValue) -> Flow[None]:
     """Show each state, once: what is read again may be what was known."""
     try:
-        while states := (yield from sight.states()):
+        while states := (yield from sight.next_states()):
             for seen in states:
-                if seen.is_other(last):
-                    yield from _show(live, seen)
+                if seen.differs_from(last):
+                    yield from _deliver(live, seen)
                 last = seen
     except KeeperError as error:
         yield from sight.close()
         yield from live._on_failure(error)
 
 
-def _show(live: Live[Any, Any], seen: Seen) -> Flow[None]:
+def _deliver(live: Live[Any, Any], seen: ObservedValue) -> Flow[None]:
     yield from live._on_state(None if seen is MISSING else seen)

@@ -5,9 +5,9 @@
     served.increment()
     served.get()
 
-Each change is a compare and set (replacing.py), so every change counts once, whoever else counts:
-the values that `add` returns are those of one line of additions. The value is decimal text, so
-kazoo's Counter of integers can share it; an empty value is the default. The bound: DIGITS_MAX.
+Each change is a compare and set (compare_and_set.py), so every change counts once, whoever else
+counts: the values that `add` returns are those of one line of additions. The value is decimal text,
+so kazoo's Counter of integers can share it; an empty value is the default. The bound: DIGITS_MAX.
 
 kazoo: `Counter`. Curator: `SharedCount`, `DistributedAtomicLong`.
 """
@@ -17,19 +17,19 @@ from typing import Final
 
 from raykeeper.client.errors import BadArgumentsError, InvalidValueError
 from raykeeper.client.flows import Flow
-from raykeeper.client.recipes.recipe import Blocking, FlowRunner, K, Recipe, operation
-from raykeeper.client.recipes.replacing import (
+from raykeeper.client.recipes.compare_and_set import (
     ATTEMPTS_MAX,
     MISSING,
-    Seen,
-    change,
-    put,
-    replace,
-    see,
-    still_wanted,
-    too_contended,
+    ObservedValue,
+    checkpoint,
+    compare_and_set,
+    contention_error,
+    read_current,
+    read_modify_write,
+    set_or_create,
 )
-from raykeeper.client.recipes.steps import checked_root
+from raykeeper.client.recipes.primitives import checked_root
+from raykeeper.client.recipes.recipe import Blocking, FlowRunner, K, Recipe, operation
 
 DIGITS_MAX: Final = 1000
 """Of the value. No number of anything needs as many, and each of them is read and written whole."""
@@ -44,7 +44,7 @@ class Counter(Recipe[K]):
         """Use `Client.counter`. `default` is the value while there is no such znode."""
         super().__init__(client)
         self.path = checked_root(path)
-        self._default = _checked(self.path, "default", default)
+        self._default = _checked_number(self.path, "default", default)
         self._seen = MISSING  # likely still there; a mistake costs one more request
 
     @property
@@ -65,7 +65,7 @@ class Counter(Recipe[K]):
             InvalidValueError: the znode holds something else.
             KeeperError: as for every call.
         """
-        seen = yield from see(self.path)
+        seen = yield from read_current(self.path)
         number = self._number(seen)
         self._seen = seen
         return number
@@ -79,8 +79,8 @@ class Counter(Recipe[K]):
             BadVersionError: others deleted it again and again; nothing was changed.
             KeeperError: as for every call.
         """
-        text = _text(_checked(self.path, "value", value))
-        self._seen = yield from put(self.path, text)
+        text = _encode(_checked_number(self.path, "value", value))
+        self._seen = yield from set_or_create(self.path, text)
 
     @operation
     def add(self, delta: int) -> Flow[int]:
@@ -116,34 +116,34 @@ class Counter(Recipe[K]):
             BadVersionError: others changed it to and fro again and again; nothing was changed.
             KeeperError: as for every call.
         """
-        wanted = _checked(self.path, "expected", expected)
-        text = _text(_checked(self.path, "value", value))
+        wanted = _checked_number(self.path, "expected", expected)
+        text = _encode(_checked_number(self.path, "value", value))
         seen = self._seen
         if seen is MISSING or self._number(seen) != wanted:
-            seen = yield from see(self.path, linearizable=True)
+            seen = yield from read_current(self.path, linearizable=True)
         for _ in range(ATTEMPTS_MAX):
             if self._number(seen) != wanted:
                 return False
-            is_done, seen = yield from replace(self.path, text, seen)
+            is_done, seen = yield from compare_and_set(self.path, text, seen)
             if is_done:
                 self._seen = seen
                 return True
-            yield from still_wanted()
-        raise too_contended(self.path)
+            yield from checkpoint()
+        raise contention_error(self.path)
 
     def _add(self, delta: int) -> Flow[int]:
-        added = _checked(self.path, "delta", delta)
+        added = _checked_number(self.path, "delta", delta)
 
-        def sum_of(seen: Seen) -> bytes:
-            return _text(_checked(self.path, "the sum", self._number(seen) + added))
+        def sum_of(seen: ObservedValue) -> bytes:
+            return _encode(_checked_number(self.path, "the sum", self._number(seen) + added))
 
         seen = self._seen
         if seen is MISSING or not -_LIMIT < self._number(seen) + added < _LIMIT:
-            seen = yield from see(self.path, linearizable=True)
-        self._seen = now = yield from change(self.path, sum_of, seen)
+            seen = yield from read_current(self.path, linearizable=True)
+        self._seen = now = yield from read_modify_write(self.path, sum_of, seen)
         return self._number(now)
 
-    def _number(self, seen: Seen) -> int:
+    def _number(self, seen: ObservedValue) -> int:
         value = seen.value
         if not value:
             return self._default
@@ -152,7 +152,7 @@ class Counter(Recipe[K]):
         return int(value)
 
 
-def _checked(path: str, name: str, number: object) -> int:
+def _checked_number(path: str, name: str, number: object) -> int:
     if type(number) is not int:
         raise BadArgumentsError(path, f"{name} must be an int, not {type(number).__name__}")
     if not -_LIMIT < number < _LIMIT:
@@ -160,5 +160,5 @@ def _checked(path: str, name: str, number: object) -> int:
     return number
 
 
-def _text(number: int) -> bytes:
+def _encode(number: int) -> bytes:
     return b"%d" % number

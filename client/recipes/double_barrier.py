@@ -46,22 +46,22 @@ from raykeeper.client.errors import (
     RayKeeperError,
     RecipeError,
 )
-from raykeeper.client.flows import Abandoned, Bell, Flow, Wait
-from raykeeper.client.recipes.lock import in_line, number_of
-from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
-from raykeeper.client.recipes.steps import (
+from raykeeper.client.flows import Cancelled, Event, Flow, Wait
+from raykeeper.client.recipes.lock import sequence_number, sort_queue
+from raykeeper.client.recipes.primitives import (
     ATTEMPTS_MAX,
+    best_effort_cleanup,
     checked_identifier,
     checked_root,
-    children,
-    ensure,
-    give_up_after,
+    ensure_path,
+    get_children,
+    get_or_none,
     identifier_of,
-    leave,
-    look,
+    remove_watch,
+    timeout_after,
     transact,
-    unwatch,
 )
+from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes.paths import join
 from raykeeper.znodes.requests import (
@@ -73,12 +73,12 @@ from raykeeper.znodes.requests import (
     CreateMode,
     Delete,
     GetChildren,
+    Multi,
     ReadChildren,
     ReadData,
     ReadStat,
     Relation,
     SetData,
-    Transaction,
     TxnOp,
     WatchKind,
 )
@@ -96,11 +96,13 @@ OnCrash = Literal["abort", "continue"]
 class Entered:
     """That one has entered: which round it is."""
 
-    def __init__(self, barrier: "DoubleBarrier[Any]", seat: str, number: Zxid, bell: Bell) -> None:
+    def __init__(
+        self, barrier: "DoubleBarrier[Any]", member_path: str, number: Zxid, bell: Event
+    ) -> None:
         """Use `DoubleBarrier.enter`."""
         self.round = number
         """The same for all participants of the round, and larger than that of any round before."""
-        self._member_path = seat
+        self._member_path = member_path
         """The znode of this participant."""
         self._bell = bell
         """For the barrier: the watch of the round."""
@@ -132,7 +134,7 @@ class DoubleBarrier(Recipe[K]):
         self.size = size
         self._aborts = on_crash == "abort"
         self._identifier = checked_identifier(identifier)
-        self._terms = f"{size} {on_crash}".encode()
+        self._parameters = f"{size} {on_crash}".encode()
         self._round = join(path, "round")
         self._entered: Entered | None = None
 
@@ -148,7 +150,7 @@ class DoubleBarrier(Recipe[K]):
             BadArgumentsError: others have entered with another size or `on_crash`.
             KeeperError: as for every call.
         """
-        yield give_up_after(timeout_s, f"not all {self.size} entered {self.path}")
+        yield timeout_after(timeout_s, f"not all {self.size} entered {self.path}")
         return (yield from self._enter())
 
     @operation
@@ -162,7 +164,7 @@ class DoubleBarrier(Recipe[K]):
             RecipeError: this one has not entered.
             KeeperError: as for every call.
         """
-        yield give_up_after(timeout_s, f"not all {self.size} left {self.path}")
+        yield timeout_after(timeout_s, f"not all {self.size} left {self.path}")
         yield from self._leave()
 
     @operation
@@ -174,7 +176,7 @@ class DoubleBarrier(Recipe[K]):
             RecipeError: as of `enter` and `leave`.
             KeeperError: as for every call.
         """
-        yield give_up_after(timeout_s, f"not all {self.size} crossed {self.path}")
+        yield timeout_after(timeout_s, f"not all {self.size} crossed {self.path}")
         yield from self._enter()
         yield from self._leave()
 
@@ -184,12 +186,12 @@ class DoubleBarrier(Recipe[K]):
             self._entered = None
         try:
             if self._aborts:
-                yield from self._break(entered.round)
+                yield from self._break_round(entered.round)
             else:
-                yield from self._vacate(entered)
+                yield from self._leave_without_mark(entered)
         except RayKeeperError:
             pass  # there is no place any more, or it goes with the session
-        yield from leave([], [(self._round, WatchKind.DATA, entered._bell)])
+        yield from best_effort_cleanup([], [(self._round, WatchKind.DATA, entered._bell)])
 
     # Entering.
 
@@ -198,12 +200,12 @@ class DoubleBarrier(Recipe[K]):
             raise RecipeError(f"this one has entered {self.path} already")
         while True:
             entered, names = yield from self._join()
-            if not (self._aborts and _has_gone(names) and len(names) == 1):
+            if not (self._aborts and _has_anyone_left(names) and len(names) == 1):
                 break
-            yield from self._break(entered.round)  # nobody is left of those who came before
+            yield from self._break_round(entered.round)  # nobody is left of those who came before
         try:
             yield from self._wait_until_open(entered, names)
-        except (Abandoned, RayKeeperError):
+        except (Cancelled, RayKeeperError):
             yield from self._withdraw(entered)
             raise
         if self._entered is not None:  # by a call beside this one, as by one that was given up
@@ -215,16 +217,16 @@ class DoubleBarrier(Recipe[K]):
     def _join(self) -> Flow[tuple[Entered, list[str]]]:
         """Sit down, and open the round if that makes all; who sits there, unless it is open."""
         is_last = [
-            Compare(self._round, CompareField.VALUE, Relation.EQUAL, self._terms),
+            Compare(self._round, CompareField.VALUE, Relation.EQUAL, self._parameters),
             Compare(self._round, CompareField.VERSION, Relation.EQUAL, GATHERING),
-            self._inside(Relation.EQUAL, self.size - 1),
+            self._participants_compare(Relation.EQUAL, self.size - 1),
         ]
         flags = CreateMode.EPHEMERAL | CreateMode.SEQUENTIAL
         sit = Create(
             join(self._round, PREFIX), identifier_of(self._client, self._identifier), flags, None, 0
         )
         stat = ReadStat(self._round)
-        begin: list[TxnOp] = [sit, stat, SetData(self._round, self._terms, GATHERING)]
+        begin: list[TxnOp] = [sit, stat, SetData(self._round, self._parameters, GATHERING)]
         wait: list[TxnOp] = [sit, stat, Check(self._round, GATHERING), ReadChildren(self._round)]
         for _ in range(ATTEMPTS_MAX):
             try:
@@ -236,45 +238,45 @@ class DoubleBarrier(Recipe[K]):
                     f"all {self.size} have entered {self.path}, and not all have left"
                 ) from None
             else:
-                entered = Entered(self, results[0], results[1].czxid, Bell())
-                return entered, [] if is_open else in_line(results[3], PREFIX)
+                entered = Entered(self, results[0], results[1].czxid, Event())
+                return entered, [] if is_open else sort_queue(results[3], PREFIX)
         raise NoNodeError(self._round, "somebody deletes it again and again")
 
     def _make_round(self) -> Flow[None]:
-        creation = Create(self._round, self._terms, CreateMode.CONTAINER, None, 0)
+        creation = Create(self._round, self._parameters, CreateMode.CONTAINER, None, 0)
         try:
             yield creation
         except NodeExistsError:
             return
         except NoNodeError:
-            yield from ensure(self.path)
+            yield from ensure_path(self.path)
 
     def _wait_until_open(self, entered: Entered, names: list[str]) -> Flow[None]:
         """Until the round is open. Its watch is set then, for the end."""
-        near = Bell()
+        near = Event()
         watched: str | None = None
-        has_gone = self._aborts and _has_gone(names)
+        has_gone = self._aborts and _has_anyone_left(names)
         try:
             while True:
-                if self._aborts and names and not has_gone and (watched is None or near.is_rung):
-                    watched, names = yield from self._look_around(entered, names, near)
+                if self._aborts and names and not has_gone and (watched is None or near.is_set):
+                    watched, names = yield from self._watch_predecessor(entered, names, near)
                     has_gone = watched is None
                 # Read behind the watch: it tells of those who went before that was set.
-                stat = yield from self._look_at_round(entered)
+                stat = yield from self._read_round(entered)
                 if stat.version > GATHERING:
                     break
                 has_gone = has_gone or (self._aborts and stat.cversion > stat.num_children)
                 if has_gone:
-                    yield from self._break(entered.round, GATHERING)
+                    yield from self._break_round(entered.round, GATHERING)
                 else:
                     yield Wait((entered._bell, near))
-        except (Abandoned, RayKeeperError):
-            yield from leave([], _set(watched, near))
+        except (Cancelled, RayKeeperError):
+            yield from best_effort_cleanup([], _pending_watches(watched, near))
             raise
-        if _set(watched, near):
-            yield from leave([], _set(watched, near))
+        if _pending_watches(watched, near):
+            yield from best_effort_cleanup([], _pending_watches(watched, near))
 
-    def _look_at_round(self, entered: Entered) -> Flow[Stat]:
+    def _read_round(self, entered: Entered) -> Flow[Stat]:
         """The Stat of the round, which is watched.
 
         Its version tells whether all have come. Its cversion counts all who came and all who went.
@@ -283,24 +285,24 @@ class DoubleBarrier(Recipe[K]):
             BrokenBarrierError: it is not there any more.
             BadArgumentsError: it is one of other participants.
         """
-        entered._bell.take()
-        found = yield from look(self._round, entered._bell)
+        entered._bell.drain()
+        found = yield from get_or_none(self._round, entered._bell)
         if found is None or found[1].czxid != entered.round:
             raise BrokenBarrierError(f"somebody left {self.path} before all had come")
-        if found[0] != self._terms:
+        if found[0] != self._parameters:
             raise BadArgumentsError(self.path, f"others have entered as {found[0].decode()!r}")
         return found[1]
 
-    def _look_around(
-        self, entered: Entered, names: list[str], near: Bell
+    def _watch_predecessor(
+        self, entered: Entered, names: list[str], near: Event
     ) -> Flow[tuple[str | None, list[str]]]:
         """Watch the one who came right before; who came first, all others. None: one has gone."""
         own = names.index(entered._member_path.rpartition("/")[2])
         if own == 0:
-            near.take()
-            names = in_line((yield from children(self._round, near)), PREFIX)
+            near.drain()
+            names = sort_queue((yield from get_children(self._round, near)), PREFIX)
             return (self._round if names else None), names
-        if near.is_rung:
+        if near.is_set:
             return None, names
         neighbour = join(self._round, names[own - 1])
         try:
@@ -316,47 +318,53 @@ class DoubleBarrier(Recipe[K]):
         if entered is None:
             raise RecipeError(f"this one has not entered {self.path}")
         try:
-            is_last = yield from (self._go_out(entered) if self._aborts else self._vacate(entered))
+            is_last = yield from (
+                self._leave_with_mark(entered)
+                if self._aborts
+                else self._leave_without_mark(entered)
+            )
             while not is_last and not (yield from self._is_over(entered)):
                 yield Wait((entered._bell,))
-        except (Abandoned, RayKeeperError):
+        except (Cancelled, RayKeeperError):
             yield from self._withdraw(entered)
-            yield from leave([Transaction([], [Delete(self._mark(entered), ANY_VERSION)], [])])
+            yield from best_effort_cleanup(
+                [Multi([], [Delete(self._mark_path(entered), ANY_VERSION)], [])]
+            )
             raise
         if self._aborts and not is_last:
             # One transaction: a read that is repeated after a lost connection comes behind the
             # deletion, and what it reads goes with the last mark.
             ops: list[TxnOp] = [
-                ReadData(self._left(entered)),
-                Delete(self._mark(entered), ANY_VERSION),
+                ReadData(self._left_path(entered)),
+                Delete(self._mark_path(entered), ANY_VERSION),
             ]
             try:
                 _, results = yield from transact(ops)
             except NoNodeError:
-                raise self._broken() from None
+                raise self._broken_error() from None
             if results[0][0] != _OVER:
-                raise self._broken()
+                raise self._broken_error()
 
     def _is_over(self, entered: Entered) -> Flow[bool]:
         """Whether the round has ended, for the bell that has rung or not."""
-        if not entered._bell.is_rung:
+        if not entered._bell.is_set:
             return False
-        if any(event.type is EventType.DELETED for event in entered._bell.take()):
+        if any(event.type is EventType.DELETED for event in entered._bell.drain()):
             return True
-        found = yield from look(self._round, entered._bell)
+        found = yield from get_or_none(self._round, entered._bell)
         if found is not None and found[1].czxid != entered.round:
-            yield from unwatch(self._round, WatchKind.DATA, entered._bell)
+            yield from remove_watch(self._round, WatchKind.DATA, entered._bell)
             return True
         return found is None
 
-    def _go_out(self, entered: Entered) -> Flow[bool]:
+    def _leave_with_mark(self, entered: Entered) -> Flow[bool]:
         """Leave one's seat for a mark, so that those who went without one are missed.
 
         Raises:
             BrokenBarrierError: somebody is.
         """
-        left, others = self._left(entered), self.size - 1
-        mark = Create(self._mark(entered), b"", CreateMode.EPHEMERAL, None, 0)
+        left, others = self._left_path(entered), self.size - 1
+        mark = Create(self._mark_path(entered), b"", CreateMode.EPHEMERAL, None, 0)
         marks: list[TxnOp] = [mark, ReadStat(self._round), ReadStat(left)]
         also = marks
         at_end: list[TxnOp] = [SetData(left, _OVER, ANY_VERSION)]
@@ -365,10 +373,10 @@ class DoubleBarrier(Recipe[K]):
             at_end, if_all = [], []
         for _ in range(ATTEMPTS_MAX):
             try:
-                ended, results = yield from self._get_up(entered, also, at_end, if_all)
+                ended, results = yield from self._delete_own(entered, also, at_end, if_all)
             except LostError:
-                yield from self._break(entered.round)
-                raise self._broken() from None
+                yield from self._break_round(entered.round)
+                raise self._broken_error() from None
             except NoNodeError:
                 # With the first mark in one: alone it would stay if this one died in between.
                 also = [Create(left, b"", CreateMode.CONTAINER, None, 0), *marks]
@@ -376,20 +384,20 @@ class DoubleBarrier(Recipe[K]):
                 also = marks
             else:
                 if not ended and results[-2].num_children + results[-1].num_children <= others:
-                    yield from self._break(entered.round)
+                    yield from self._break_round(entered.round)
                 return ended
         raise NoNodeError(left, "somebody deletes it again and again")
 
-    def _vacate(self, entered: Entered) -> Flow[bool]:
+    def _leave_without_mark(self, entered: Entered) -> Flow[bool]:
         """Leave one's seat, and end the round with the last; whether it was that.
 
         Raises:
             LostError: somebody deleted it before.
         """
-        ended, _ = yield from self._get_up(entered, [], [], [])
+        ended, _ = yield from self._delete_own(entered, [], [], [])
         return ended
 
-    def _get_up(
+    def _delete_own(
         self,
         entered: Entered,
         also: list[TxnOp],
@@ -411,9 +419,9 @@ class DoubleBarrier(Recipe[K]):
         """
         is_it: list[Compare] = self._is_round(entered.round)
         seat: TxnOp = Delete(entered._member_path, ANY_VERSION)
-        alone: list[Compare] = [*is_it, self._inside(Relation.EQUAL, 1), *if_all]
+        alone: list[Compare] = [*is_it, self._participants_compare(Relation.EQUAL, 1), *if_all]
         end: list[TxnOp] = [seat, Delete(self._round, ANY_VERSION), *at_end]
-        with_others: list[Compare] = [*is_it, self._inside(Relation.GREATER, 1)]
+        with_others: list[Compare] = [*is_it, self._participants_compare(Relation.GREATER, 1)]
         for _ in range(ATTEMPTS_MAX):
             try:
                 is_done, results = yield from transact([seat, *also], with_others)
@@ -432,7 +440,7 @@ class DoubleBarrier(Recipe[K]):
             # Somebody has sat down in between.
         raise LostError(f"somebody deleted {entered._member_path}")
 
-    def _break(self, number: Zxid, phase: int | None = None) -> Flow[None]:
+    def _break_round(self, number: Zxid, phase: int | None = None) -> Flow[None]:
         """End the round for everybody, unless it is in another phase by now, or over.
 
         Raises:
@@ -442,7 +450,7 @@ class DoubleBarrier(Recipe[K]):
         if phase is not None:
             is_it.append(Compare(self._round, CompareField.VERSION, Relation.EQUAL, phase))
         for _ in range(ATTEMPTS_MAX):
-            names = yield from children(self._round)
+            names = yield from get_children(self._round)
             ops: list[TxnOp] = [Delete(join(self._round, name), ANY_VERSION) for name in names]
             try:
                 yield from transact([*ops, Delete(self._round, ANY_VERSION)], is_it)
@@ -453,23 +461,23 @@ class DoubleBarrier(Recipe[K]):
     def _is_round(self, number: Zxid) -> list[Compare]:
         return [Compare(self._round, CompareField.CZXID, Relation.EQUAL, number)]
 
-    def _inside(self, relation: Relation, count: int) -> Compare:
+    def _participants_compare(self, relation: Relation, count: int) -> Compare:
         return Compare(self._round, CompareField.NUM_CHILDREN, relation, count)
 
-    def _left(self, entered: Entered) -> str:
+    def _left_path(self, entered: Entered) -> str:
         return join(self.path, f"left-{entered.round:x}")
 
-    def _mark(self, entered: Entered) -> str:
-        return join(self._left(entered), entered._member_path.rpartition("/")[2])
+    def _mark_path(self, entered: Entered) -> str:
+        return join(self._left_path(entered), entered._member_path.rpartition("/")[2])
 
-    def _broken(self) -> BrokenBarrierError:
+    def _broken_error(self) -> BrokenBarrierError:
         return BrokenBarrierError(f"somebody went from {self.path} without leaving it")
 
 
-def _has_gone(names: list[str]) -> bool:
+def _has_anyone_left(names: list[str]) -> bool:
     """Whether somebody has gone, of those who have come."""
-    return bool(names) and number_of(names[-1]) + 1 > len(names)
+    return bool(names) and sequence_number(names[-1]) + 1 > len(names)
 
 
-def _set(watched: str | None, near: Bell) -> list[tuple[str, WatchKind, Bell]]:
-    return [] if watched is None or near.is_rung else [(watched, WatchKind.CHILD, near)]
+def _pending_watches(watched: str | None, near: Event) -> list[tuple[str, WatchKind, Event]]:
+    return [] if watched is None or near.is_set else [(watched, WatchKind.CHILD, near)]

@@ -30,22 +30,27 @@ from raykeeper.client.errors import (
     RayKeeperError,
     RecipeError,
 )
-from raykeeper.client.flows import Abandoned, Bell, Flow, Wait
-from raykeeper.client.recipes.background import Background
-from raykeeper.client.recipes.holding import Held, Holding, keep
-from raykeeper.client.recipes.lock import Contender, before_me, contenders, wait_in_line
-from raykeeper.client.recipes.recipe import FlowRunner, K, operation
-from raykeeper.client.recipes.steps import (
+from raykeeper.client.flows import Cancelled, Event, Flow, Wait
+from raykeeper.client.recipes.acquirable import Acquirable, Held, spawn_guard
+from raykeeper.client.recipes.background_recipe import BackgroundRecipe
+from raykeeper.client.recipes.lock import (
+    Contender,
+    list_contenders,
+    predecessor,
+    wait_for_predecessor,
+)
+from raykeeper.client.recipes.primitives import (
     ATTEMPTS_MAX,
+    best_effort_cleanup,
     checked_identifier,
     checked_root,
     create,
+    get_or_none,
     identifier_of,
-    leave,
-    look,
+    stat_or_none,
     transact,
-    watch_for,
 )
+from raykeeper.client.recipes.recipe import FlowRunner, K, operation
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes.paths import join
 from raykeeper.znodes.requests import (
@@ -97,12 +102,12 @@ class _Record(Struct, frozen=True):
     token: int
 
 
-_NONE_YET: Final = _Record(0, "", 0)
+_NO_LEADER: Final = _Record(0, "", 0)
 _encode: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder(_Record).decode
 
 
-class Election(Holding[K, Leadership[K]]):
+class Election(Acquirable[K, Leadership[K]]):
     """An election, for candidates and for those who want to know who leads."""
 
     def __init__(self, client: FlowRunner, path: str, identifier: bytes | None = None) -> None:
@@ -127,11 +132,11 @@ class Election(Holding[K, Leadership[K]]):
         return self._acquire_within(timeout_s)
 
     def _timeout_message(self) -> str:
-        """See `Holding`."""
+        """See `Acquirable`."""
         return f"in {self.path} others led"
 
     def _acquire(self) -> Flow[Leadership[K]]:
-        """See `Holding`."""
+        """See `Acquirable`."""
         prefix = join(self.path, PREFIX)
         own, stat = yield from create(
             prefix,
@@ -143,13 +148,13 @@ class Election(Holding[K, Leadership[K]]):
         place: Leadership[K] = Leadership(
             self._client, f"the leadership of {self.path}", own, stat.czxid
         )
-        yield from wait_in_line(place, before_me)
+        yield from wait_for_predecessor(place, predecessor)
         try:
             place.epoch = yield from _raise_epoch(self.path, place)
         except RayKeeperError:
-            yield from leave([place._removal()])
+            yield from best_effort_cleanup([place._removal()])
             raise
-        return (yield from keep(place))
+        return (yield from spawn_guard(place))
 
     @operation
     def leader(self) -> Flow[Leader | None]:
@@ -160,7 +165,7 @@ class Election(Holding[K, Leadership[K]]):
             KeeperError: as for every call.
         """
         yield Query(Sync, self.path)  # what follows is at least as new
-        return (yield from _leader(self.path))
+        return (yield from _read_leader(self.path))
 
     @operation
     def candidates(self) -> Flow[list[Contender]]:
@@ -169,7 +174,7 @@ class Election(Holding[K, Leadership[K]]):
         Raises:
             KeeperError: as for every call.
         """
-        return (yield from contenders(self.path, PREFIX))
+        return (yield from list_contenders(self.path, PREFIX))
 
     contenders = candidates
     """The same as locks call it, for a multi-lock that an election is part of."""
@@ -186,11 +191,11 @@ class Election(Holding[K, Leadership[K]]):
             KeeperError: as for every call.
         """
         observation: Observation[K] = Observation(self._client, self.path, callback)
-        yield from observation._start_until(lambda: observation._has_looked)
+        yield from observation._start_until(lambda: observation._has_reported)
         return observation
 
 
-class Observation(Background[K]):
+class Observation(BackgroundRecipe[K]):
     """Tells who leads, until it is closed. Two watches; two reads for each change."""
 
     def __init__(
@@ -198,27 +203,29 @@ class Observation(Background[K]):
     ) -> None:
         """Use `Election.observe`."""
         super().__init__(client, f"the observation of {path}")
-        self._has_looked = False
+        self._has_reported = False
         """For `observe`: whether the callback was told what was."""
         self._path = path
         self._callback = callback
 
     def _work(self) -> Flow[None]:
-        """See `Background`."""
-        bell = Bell()
+        """See `BackgroundRecipe`."""
+        bell = Event()
         told: Leader | None = None
         watched = {self._path}
         try:
             while True:
-                bell.take()
-                leader = yield from _leader(self._path, bell, watched)
-                if leader != told or not self._has_looked:
-                    told, self._has_looked = leader, True
+                bell.drain()
+                leader = yield from _read_leader(self._path, bell, watched)
+                if leader != told or not self._has_reported:
+                    told, self._has_reported = leader, True
                     yield from self._call_user(self._callback, leader)
-                    self._changed.ring()
+                    self._changed.notify_all()
                 yield Wait((bell,))
-        except (Abandoned, RayKeeperError):
-            yield from leave([], [(path, WatchKind.DATA, bell) for path in sorted(watched)])
+        except (Cancelled, RayKeeperError):
+            yield from best_effort_cleanup(
+                [], [(path, WatchKind.DATA, bell) for path in sorted(watched)]
+            )
             raise
 
 
@@ -226,35 +233,35 @@ def _raise_epoch(path: str, place: Held[K]) -> Flow[int]:
     """Give the next epoch to the leadership for which `place` stands."""
     for _ in range(ATTEMPTS_MAX):
         value, stat = yield Query(GetData, path)
-        epoch = _record_of(path, value).epoch + 1
+        epoch = _parse_record(path, value).epoch + 1
         record = _Record(epoch, place.path.rpartition("/")[2], place.token)
         is_raised, _results = yield from transact(
             [SetData(path, _encode(record), ANY_VERSION)],
             [
-                place._is_mine(),
+                place._still_held_compare(),
                 Compare(path, CompareField.MZXID, Relation.EQUAL, stat.mzxid),
             ],
         )
         if is_raised:
             return epoch
         # Our candidate is gone, or the epoch we read was an old one: this server may lag behind.
-        mine = yield from look(place.path)
+        mine = yield from get_or_none(place.path)
         if mine is None or mine[1].czxid != place.token:
             raise LostError(f"somebody deleted {place.path} as it came to lead")
     raise RecipeError(f"somebody changes {path} again and again")
 
 
-def _record_of(path: str, value: bytes) -> _Record:
+def _parse_record(path: str, value: bytes) -> _Record:
     if not value:
-        return _NONE_YET
+        return _NO_LEADER
     try:
         return _decode(value)
     except msgspec.MsgspecError as error:
         raise InvalidValueError(f"the value of {path} is not one of an election: {error}") from None
 
 
-def _leader(
-    path: str, bell: Bell | None = None, watched: set[str] | None = None
+def _read_leader(
+    path: str, bell: Event | None = None, watched: set[str] | None = None
 ) -> Flow[Leader | None]:
     """Who leads, for all that this server knows; with watches that tell of a change.
 
@@ -263,19 +270,19 @@ def _leader(
         bell: Rung by the watches; None for none.
         watched: The paths that are watched are added here.
     """
-    found = yield from look(path, bell)
-    if found is None and bell is not None and (yield from watch_for(path, bell)) is not None:
-        found = yield from look(path, bell)  # it came in between
+    found = yield from get_or_none(path, bell)
+    if found is None and bell is not None and (yield from stat_or_none(path, bell)) is not None:
+        found = yield from get_or_none(path, bell)  # it came in between
     if found is None:
         return None
-    record = _record_of(path, found[0])
+    record = _parse_record(path, found[0])
     if not record.candidate:
         return None
     candidate = join(path, record.candidate)
     if watched is not None:
         watched.intersection_update({path})
         watched.add(candidate)
-    mine = yield from look(candidate, bell)
+    mine = yield from get_or_none(candidate, bell)
     if mine is None or mine[1].czxid != record.token:
         return None
     return Leader(mine[0], record.epoch, Zxid(record.token))

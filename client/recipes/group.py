@@ -27,23 +27,23 @@ from raykeeper.client.errors import (
     NodeExistsError,
     RayKeeperError,
 )
-from raykeeper.client.flows import Abandoned, Bell, Flow, Together, Wait
-from raykeeper.client.recipes.background import Background
-from raykeeper.client.recipes.followed import Entry, Followed, shown
-from raykeeper.client.recipes.holding import Held, keep
-from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
-from raykeeper.client.recipes.steps import (
+from raykeeper.client.flows import Cancelled, Event, Flow, Gather, Wait
+from raykeeper.client.recipes.acquirable import Held, spawn_guard
+from raykeeper.client.recipes.background_recipe import BackgroundRecipe
+from raykeeper.client.recipes.entry_follower import Entry, EntryFollower, readable_or_none
+from raykeeper.client.recipes.primitives import (
+    best_effort_cleanup,
     checked_bytes,
     checked_root,
-    children,
     create,
-    give_up_after,
-    leave,
-    look,
+    get_children,
+    get_or_none,
+    remove_watch,
+    stat_or_none,
+    timeout_after,
     transact,
-    unwatch,
-    watch_for,
 )
+from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes.paths import join
 from raykeeper.znodes.requests import (
@@ -72,7 +72,7 @@ class Member(Struct, frozen=True):
     """When it joined: who joined later has a larger one."""
 
 
-class _Someone(Protocol):
+class _NameAndToken(Protocol):
     @property
     def name(self) -> str: ...
 
@@ -80,7 +80,7 @@ class _Someone(Protocol):
     def token(self) -> Zxid: ...
 
 
-M = TypeVar("M", bound=_Someone)
+M = TypeVar("M", bound=_NameAndToken)
 
 
 class GroupChange(Struct, frozen=True):
@@ -94,7 +94,7 @@ class GroupChange(Struct, frozen=True):
     """Those whose data are new."""
 
 
-class Listed(Held[K]):
+class EphemeralMember(Held[K]):
     """A member of this session. `lost` only if the session ends, or somebody takes the name."""
 
     def __init__(self, client: FlowRunner, path: str, token: Zxid, data: bytes) -> None:
@@ -119,7 +119,7 @@ class Listed(Held[K]):
             raise LostError(f"{self._what} was left before")
         self._data = data
         # If it is not there now it is made again, with these data.
-        yield from self._if_mine(SetData(self.path, data, ANY_VERSION))
+        yield from self._transact_if_own(SetData(self.path, data, ANY_VERSION))
 
     @operation
     def leave(self) -> Flow[None]:
@@ -133,30 +133,30 @@ class Listed(Held[K]):
 
     def _remove(self) -> Flow[bool]:
         """See `Held`. It does not matter whether somebody has deleted the znode."""
-        yield from self._if_mine(Delete(self.path, ANY_VERSION))
+        yield from self._transact_if_own(Delete(self.path, ANY_VERSION))
         return True
 
     def _guard(self) -> Flow[None]:
         """See `Held`: make the znode again when somebody deletes it."""
         try:
             while not self._is_released:
-                self._bell.take()
-                mine = yield from look(self.path, self._bell)
+                self._changed.drain()
+                mine = yield from get_or_none(self.path, self._changed)
                 if self._is_released:
                     break
                 if mine is None:
-                    yield from self._join_again()
+                    yield from self._recreate()
                 elif mine[1].czxid != self.token:
-                    yield from unwatch(self.path, WatchKind.DATA, self._bell)
+                    yield from remove_watch(self.path, WatchKind.DATA, self._changed)
                     break  # somebody has taken the name
                 else:
-                    yield Wait((self._bell,))
+                    yield Wait((self._changed,))
         except KeeperError:
             pass  # the session is over, or it may not be made again
         if not self._is_released:
             self.lost._set()
 
-    def _join_again(self) -> Flow[None]:
+    def _recreate(self) -> Flow[None]:
         data = self._data
         try:
             _, stat = yield from create(self.path, data, ephemeral=True)
@@ -164,16 +164,16 @@ class Listed(Held[K]):
             return  # whose it is will be seen
         self.token = stat.czxid
         if self._is_released:
-            yield from leave([self._removal()])
+            yield from best_effort_cleanup([self._removal()])
         elif self._data != data:
-            yield from self._if_mine(SetData(self.path, self._data, ANY_VERSION))
+            yield from self._transact_if_own(SetData(self.path, self._data, ANY_VERSION))
 
-    def _if_mine(self, op: TxnOp) -> Flow[None]:
+    def _transact_if_own(self, op: TxnOp) -> Flow[None]:
         is_mine = Compare(self.path, CompareField.CZXID, Relation.EQUAL, self.token)
         yield from transact([op], [is_mine])
 
 
-class Membership(Listed[K]):
+class Membership(EphemeralMember[K]):
     """A member with data of any kind."""
 
     @operation
@@ -220,13 +220,13 @@ class Group(Recipe[K]):
         name: str | None,
         data: bytes,
         timeout_s: float | None,
-        kind: type[Listed[Any]] = Membership,
+        kind: type[EphemeralMember[Any]] = Membership,
     ) -> Flow[Any]:
         """`join` as a part of another flow; a member of this `kind`."""
         data = checked_bytes("data", data)
         if name is not None:
             checked_name(self.path, name)
-        yield give_up_after(timeout_s, f"{self.path} has another member {name}")
+        yield timeout_after(timeout_s, f"{self.path} has another member {name}")
         return (yield from become_member(self._client, self.path, name, data, kind))
 
     @operation
@@ -236,10 +236,10 @@ class Group(Recipe[K]):
         Raises:
             KeeperError: as for every call.
         """
-        names = yield from children(self.path)
-        found = yield Together([Query(GetData, join(self.path, name)) for name in names])
-        reads = zip(names, map(shown, found), strict=True)
-        return _in_order({name: Entry(*read) for name, read in reads if read is not None})
+        names = yield from get_children(self.path)
+        found = yield Gather([Query(GetData, join(self.path, name)) for name in names])
+        reads = zip(names, map(readable_or_none, found), strict=True)
+        return _members_of({name: Entry(*read) for name, read in reads if read is not None})
 
     @operation
     def watch(self, callback: Callable[[GroupChange], object]) -> Flow["GroupWatch[K]"]:
@@ -249,11 +249,11 @@ class Group(Recipe[K]):
             KeeperError: as for every call.
         """
         watch: GroupWatch[K] = GroupWatch(self._client, self.path, callback)
-        yield from watch._start_until(lambda: watch._has_looked)
+        yield from watch._start_until(lambda: watch._has_reported)
         return watch
 
 
-class GroupWatch(Background[K]):
+class GroupWatch(BackgroundRecipe[K]):
     """Tells who is a member, until it is closed. One lasting watch; no requests for a change."""
 
     def __init__(
@@ -261,28 +261,28 @@ class GroupWatch(Background[K]):
     ) -> None:
         """Use `Group.watch`."""
         super().__init__(client, f"the watch of {path}")
-        self._has_looked = False
+        self._has_reported = False
         """For `watch`: whether the callback was told what was."""
         self._path = path
         self._callback = callback
 
     def _work(self) -> Flow[None]:
-        """See `Background`."""
-        followed = Followed(self._path, 1)
+        """See `BackgroundRecipe`."""
+        followed = EntryFollower(self._path, 1)
         told: list[Member] = []
         try:
-            yield from followed.load()
+            yield from followed.start()
             while True:
-                members = _in_order(followed.entries)
-                if members != told or not self._has_looked:
-                    change = GroupChange(list(members), *difference(told, members))
+                members = _members_of(followed.entries)
+                if members != told or not self._has_reported:
+                    change = GroupChange(list(members), *membership_changes(told, members))
                     yield from self._call_user(self._callback, change)
-                    told, self._has_looked = members, True
-                    self._changed.ring()
-                yield Wait((followed.bell,))
+                    told, self._has_reported = members, True
+                    self._changed.notify_all()
+                yield Wait((followed.changed,))
                 yield from followed.catch_up()
-        except (Abandoned, RayKeeperError):
-            yield from followed.forget()
+        except (Cancelled, RayKeeperError):
+            yield from followed.stop()
             raise
 
 
@@ -291,7 +291,7 @@ def become_member(
     path: str,
     name: str | None,
     data: bytes,
-    kind: type[Listed[Any]] = Membership,
+    kind: type[EphemeralMember[Any]] = Membership,
     prefix: str = PREFIX,
 ) -> Flow[Any]:
     """`join` as a part of another flow; a member of this `kind`.
@@ -302,27 +302,27 @@ def become_member(
     if name is None:
         made = yield from create(join(path, prefix), data, ephemeral=True, sequence=True)
     else:
-        made = yield from _take_name(join(path, name), data)
-    return (yield from keep(kind(client, made[0], made[1].czxid, data)))
+        made = yield from _create_when_free(join(path, name), data)
+    return (yield from spawn_guard(kind(client, made[0], made[1].czxid, data)))
 
 
-def _take_name(own: str, data: bytes) -> Flow[tuple[str, Stat]]:
-    bell = Bell()
+def _create_when_free(own: str, data: bytes) -> Flow[tuple[str, Stat]]:
+    bell = Event()
     while True:
         try:
             return (yield from create(own, data, ephemeral=True))
         except NodeExistsError:
-            bell.take()
-        if (yield from watch_for(own, bell)) is None:
+            bell.drain()
+        if (yield from stat_or_none(own, bell)) is None:
             continue
         try:
             yield Wait((bell,))
-        except (Abandoned, KeeperError):
-            yield from leave([], [(own, WatchKind.DATA, bell)])
+        except (Cancelled, KeeperError):
+            yield from best_effort_cleanup([], [(own, WatchKind.DATA, bell)])
             raise
 
 
-def difference(before: Sequence[M], now: Sequence[M]) -> tuple[list[M], list[M], list[M]]:
+def membership_changes(before: Sequence[M], now: Sequence[M]) -> tuple[list[M], list[M], list[M]]:
     """Who has joined, who has left, and who says something else.
 
     Who joined again is one who left and one who joined.
@@ -336,7 +336,7 @@ def difference(before: Sequence[M], now: Sequence[M]) -> tuple[list[M], list[M],
     )
 
 
-def _in_order(entries: dict[str, Entry]) -> list[Member]:
+def _members_of(entries: dict[str, Entry]) -> list[Member]:
     found = [
         Member(name, entry.value, entry.stat.ephemeral_owner, entry.stat.czxid)
         for name, entry in entries.items()

@@ -17,11 +17,11 @@ leadership lasts as long as the session.
 from collections.abc import Callable
 
 from raykeeper.client.errors import LostError
-from raykeeper.client.flows import Abandoned, Flow, Tell
-from raykeeper.client.recipes.background import Startable
+from raykeeper.client.flows import CallUser, Cancelled, Flow
+from raykeeper.client.recipes.background_recipe import Startable
 from raykeeper.client.recipes.election import Election, Leadership
+from raykeeper.client.recipes.primitives import timeout_after
 from raykeeper.client.recipes.recipe import FlowRunner, K, operation
-from raykeeper.client.recipes.steps import give_up_after
 
 Listener = Callable[[Leadership[K]], object]
 
@@ -66,13 +66,13 @@ class LeaderLatch(Startable[K]):
             RecipeError: it is not started, or closed.
             KeeperError: its candidate cannot be made, or the session is over.
         """
-        yield give_up_after(timeout_s, f"{self._what} does not lead")
+        yield timeout_after(timeout_s, f"{self._what} does not lead")
         yield from self._wait_until(lambda: self.has_leadership)
         assert self._leadership is not None
         return self._leadership
 
     def _work(self) -> Flow[None]:
-        """See `Background`."""
+        """See `BackgroundRecipe`."""
         while not self.is_closed and not self._client._is_lost():
             try:
                 leadership: Leadership[K] = yield from self._election._acquire_within()
@@ -82,19 +82,19 @@ class LeaderLatch(Startable[K]):
 
     def _lead(self, leadership: Leadership[K]) -> Flow[None]:
         self._leadership = leadership
-        yield from self._tell(self._on_gained, leadership)
-        self._changed.ring()
-        closing: Abandoned | None = None
+        yield from self._call_listener(self._on_gained, leadership)
+        self._changed.notify_all()
+        closing: Cancelled | None = None
         try:
             yield from leadership.lost._wait()
-        except Abandoned as abandoned:
+        except Cancelled as abandoned:
             closing = abandoned
             yield from leadership._release()
         self._leadership = None
-        yield from self._tell(self._on_lost, leadership)
+        yield from self._call_listener(self._on_lost, leadership)
         if closing is not None:
             raise closing
 
-    def _tell(self, listener: Listener[K] | None, leadership: Leadership[K]) -> Flow[None]:
+    def _call_listener(self, listener: Listener[K] | None, leadership: Leadership[K]) -> Flow[None]:
         if listener is not None:
-            yield Tell(listener, (leadership,))
+            yield CallUser(listener, (leadership,))

@@ -28,16 +28,16 @@ from typing import Generic
 from raykeeper.client import arguments
 from raykeeper.client.errors import LostError
 from raykeeper.client.flows import Flow, Now, Wait
-from raykeeper.client.recipes.holding import Held, Holding, keep
+from raykeeper.client.recipes.acquirable import Acquirable, Held, spawn_guard
 from raykeeper.client.recipes.lock import Contender
-from raykeeper.client.recipes.recipe import FlowRunner, K, operation
-from raykeeper.client.recipes.simple_lock import holder_at, take_znode, watch_own
-from raykeeper.client.recipes.steps import (
+from raykeeper.client.recipes.primitives import (
     checked_identifier,
     checked_root,
     identifier_of,
     transact,
 )
+from raykeeper.client.recipes.recipe import FlowRunner, K, operation
+from raykeeper.client.recipes.simple_lock import create_when_free, read_holder, watch_own_znode
 from raykeeper.zab.ids import Millis, Zxid
 from raykeeper.znodes.errors import KeeperError
 from raykeeper.znodes.requests import ANY_VERSION, SetData
@@ -52,16 +52,16 @@ class HeldLease(Held[K], Generic[K]):
     def __init__(
         self, client: FlowRunner, path: str, token: Zxid, identifier: bytes, duration_ms: Millis
     ) -> None:
-        """Use the recipe, which sets `lost._until`."""
+        """Use the recipe, which sets `lost._deadline`."""
         super().__init__(client, f"the lease {path}", path, token)
         self._identifier = identifier
         self._duration_ms = duration_ms
 
     def left_s(self) -> float:
         """How many seconds it goes on if it is not renewed; 0 when it is lost."""
-        if self.lost._until is None or self.lost.is_set():
+        if self.lost._deadline is None or self.lost.is_set():
             return 0.0
-        return max(self.lost._until - self._client._now(), 0) / 1000
+        return max(self.lost._deadline - self._client._now(), 0) / 1000
 
     @operation
     def renew(self) -> Flow[None]:
@@ -76,19 +76,21 @@ class HeldLease(Held[K], Generic[K]):
         asked_at = yield Now()
         self.lost.check()
         setting = SetData(self.path, self._identifier, ANY_VERSION)
-        is_mine, _ = yield from transact([setting], [self._is_mine()])
+        is_mine, _ = yield from transact([setting], [self._still_held_compare()])
         if not is_mine or self.lost.is_set() or self._is_released:
             # The old end may have been seen by now, so it stands.
             self.lost._set()
             raise LostError(f"{self._what} ended before it was renewed")
-        self.lost._until = max(self.lost._until or asked_at, Millis(asked_at + self._duration_ms))
+        self.lost._deadline = max(
+            self.lost._deadline or asked_at, Millis(asked_at + self._duration_ms)
+        )
 
     def _guard(self) -> Flow[None]:
         """Set `lost` when the time has come, or the znode goes."""
         try:
             while not self._is_released and not self.lost.is_set():
-                is_rung = yield Wait((self._bell,), self.lost._until)
-                if self._is_released or (is_rung and not (yield from self._look_again())):
+                is_rung = yield Wait((self._changed,), self.lost._deadline)
+                if self._is_released or (is_rung and not (yield from self._reread())):
                     break
         except KeeperError:
             pass  # the session is over
@@ -96,7 +98,7 @@ class HeldLease(Held[K], Generic[K]):
             self.lost._set()
 
 
-class Lease(Holding[K, HeldLease[K]]):
+class Lease(Acquirable[K, HeldLease[K]]):
     """A lock whose znode is `path` itself, and which ends by itself."""
 
     def __init__(
@@ -124,24 +126,24 @@ class Lease(Holding[K, HeldLease[K]]):
         return self._acquire_within(timeout_s)
 
     def _timeout_message(self) -> str:
-        """See `Holding`."""
+        """See `Acquirable`."""
         return f"the lease {self.path} was held by others"
 
     def _acquire(self) -> Flow[HeldLease[K]]:
-        """See `Holding`."""
+        """See `Acquirable`."""
         identifier = identifier_of(self._client, self._identifier)
         margin_ms = max(self._duration_ms // MARGIN_DIVISOR, MARGIN_MS_MIN)
         ttl_ms = Millis(self._duration_ms + margin_ms)
-        asked_at, stat = yield from take_znode(self.path, identifier, ttl_ms)
+        asked_at, stat = yield from create_when_free(self.path, identifier, ttl_ms)
         held: HeldLease[K] = HeldLease(
             self._client, self.path, stat.czxid, identifier, self._duration_ms
         )
-        held.lost._until = Millis(asked_at + self._duration_ms)
-        yield from watch_own(held)
+        held.lost._deadline = Millis(asked_at + self._duration_ms)
+        yield from watch_own_znode(held)
         if held.lost.is_set():
             yield from held._release()
             raise LostError(f"{held._what} ended before its holder heard of it")
-        return (yield from keep(held))
+        return (yield from spawn_guard(held))
 
     @operation
     def contenders(self) -> Flow[list[Contender]]:
@@ -150,4 +152,4 @@ class Lease(Holding[K, HeldLease[K]]):
         Raises:
             KeeperError: as for every call.
         """
-        return (yield from holder_at(self.path))
+        return (yield from read_holder(self.path))

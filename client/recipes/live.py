@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from raykeeper.client.errors import KeeperError, RayKeeperError
-from raykeeper.client.flows import Flow, Tell
+from raykeeper.client.flows import CallUser, Flow
 from raykeeper.client.recipes.recipe import Awaited, Blocking, FlowRunner, K, Recipe, operation
 
 log = logging.getLogger("raykeeper.client")
@@ -61,7 +61,7 @@ def log_failure(error: Exception) -> None:
     log.error("what is followed: %s: %s", type(error).__name__, error)
 
 
-class Following(Recipe[K]):
+class ClosableRecipe(Recipe[K]):
     """Something that is followed until it is closed; the end of a `with` block closes it."""
 
     @operation
@@ -74,7 +74,7 @@ class Following(Recipe[K]):
         raise NotImplementedError
 
     def __exit__(
-        self: "Following[Blocking]",
+        self: "ClosableRecipe[Blocking]",
         kind: type[BaseException] | None,
         error: BaseException | None,
         traceback: TracebackType | None,
@@ -82,7 +82,7 @@ class Following(Recipe[K]):
         self.close()
 
     async def __aexit__(
-        self: "Following[Awaited]",
+        self: "ClosableRecipe[Awaited]",
         kind: type[BaseException] | None,
         error: BaseException | None,
         traceback: TracebackType | None,
@@ -90,28 +90,28 @@ class Following(Recipe[K]):
         await self.close()
 
 
-class Live(Following[K], Generic[K, V]):
+class Live(ClosableRecipe[K], Generic[K, V]):
     """Something that is followed until it is closed; a `with` block closes it."""
 
     def __init__(
         self,
         client: FlowRunner,
-        made_of: Callable[[Any], V],
+        parse: Callable[[Any], V],
         end: Callable[[], Flow[None]],
         on_change: OnChange[Any] | None,
         on_error: OnError | None,
     ) -> None:
-        """Use the recipe. `made_of` may raise RecipeError; it runs outside of flows."""
+        """Use the recipe. `parse` may raise RecipeError; it runs outside of flows."""
         super().__init__(client)
-        self._made_of = made_of
+        self._parse = parse
         self._end = end
         self._on_change = on_change
         self._on_error = on_error
         self._lock = threading.RLock()
         self._arrived: deque[Any] = deque()
-        self._to_tell: deque[Callable[[], object]] = deque()
+        self._callbacks: deque[Callable[[], object]] = deque()
         self._newest: V | None = None
-        self._told: V | None = None
+        self._last_state: V | None = None
         self._is_missing = True
         self._error: Exception | None = None
         self._is_closed = False
@@ -120,19 +120,19 @@ class Live(Following[K], Generic[K, V]):
     @property
     def newest(self) -> V | None:
         """The last good state; None if there never was one."""
-        self._settle()
+        self._process_arrived()
         return self._newest
 
     @property
     def is_missing(self) -> bool:
         """Whether there is no such znode, as far as is known."""
-        self._settle()
+        self._process_arrived()
         return self._is_missing
 
     @property
     def last_error(self) -> Exception | None:
         """What is wrong with what came last; None if it is good, or if there is none."""
-        self._settle()
+        self._process_arrived()
         return self._error
 
     @property
@@ -147,14 +147,14 @@ class Live(Following[K], Generic[K, V]):
         return not self._is_closed and not self._has_failed and not self._client._is_lost()
 
     def _release(self) -> Flow[None]:
-        """See `Following`."""
+        """See `ClosableRecipe`."""
         self._is_closed = True
         yield from self._end()
 
     def _on_state(self, state: Any) -> Flow[None]:
         """The next state, None for that there is none, or what went wrong."""
         self._arrived.append(state)
-        yield Tell(self._tell)
+        yield CallUser(self._call_next)
 
     def _on_failure(self, error: KeeperError) -> Flow[None]:
         """It can be followed no more. The end of the session is told to nobody here:
@@ -163,26 +163,26 @@ class Live(Following[K], Generic[K, V]):
         if not self._client._is_lost():
             yield from self._on_state(error)
 
-    def _tell(self) -> object:
-        self._settle()
-        told = self._to_tell.popleft()
+    def _call_next(self) -> object:
+        self._process_arrived()
+        told = self._callbacks.popleft()
         return None if self._is_closed else told()
 
-    def _settle(self) -> None:
+    def _process_arrived(self) -> None:
         """Make of all that has arrived what is told of it."""
         with self._lock:
             while self._arrived:
-                self._to_tell.append(self._next(self._arrived.popleft()))
+                self._callbacks.append(self._accept(self._arrived.popleft()))
 
-    def _next(self, state: Any) -> Callable[[], object]:
+    def _accept(self, state: Any) -> Callable[[], object]:
         try:
             if isinstance(state, Exception):
                 raise state
-            made = None if state is None else self._made_of(state)
+            made = None if state is None else self._parse(state)
         except RayKeeperError as error:
             self._error = error
             return partial(self._on_error or log_failure, error)
-        before, self._told = self._told, made
+        before, self._last_state = self._last_state, made
         self._is_missing = made is None
         self._error = None
         if made is not None:

@@ -18,18 +18,18 @@ from msgspec import Struct
 
 from raykeeper.client.core.outstanding import Query
 from raykeeper.client.errors import LostError, RayKeeperError
-from raykeeper.client.flows import Abandoned, Bell, Flow, Together, Wait
-from raykeeper.client.recipes.holding import Held, Holding, keep
-from raykeeper.client.recipes.recipe import FlowRunner, K, operation
-from raykeeper.client.recipes.steps import (
+from raykeeper.client.flows import Cancelled, Event, Flow, Gather, Wait
+from raykeeper.client.recipes.acquirable import Acquirable, Held, spawn_guard
+from raykeeper.client.recipes.primitives import (
+    best_effort_cleanup,
     checked_identifier,
     checked_root,
-    children,
     create,
+    get_children,
+    get_or_none,
     identifier_of,
-    leave,
-    look,
 )
+from raykeeper.client.recipes.recipe import FlowRunner, K, operation
 from raykeeper.znodes.errors import KeeperError, NoNodeError
 from raykeeper.znodes.paths import join
 from raykeeper.znodes.requests import GetChildren, GetData, WatchKind
@@ -47,7 +47,7 @@ class Contender(Struct, frozen=True):
     session_id: int
 
 
-class Lock(Holding[K, Held[K]]):
+class Lock(Acquirable[K, Held[K]]):
     """A fair lock on a path. Not reentrant; safe to share between threads, or tasks."""
 
     def __init__(self, client: FlowRunner, path: str, identifier: bytes | None = None) -> None:
@@ -71,15 +71,15 @@ class Lock(Holding[K, Held[K]]):
         return self._acquire_within(timeout_s)
 
     def _timeout_message(self) -> str:
-        """See `Holding`."""
+        """See `Acquirable`."""
         return f"the lock {self.path} was held by others"
 
     def _acquire(self) -> Flow[Held[K]]:
-        """See `Holding`."""
+        """See `Acquirable`."""
         identifier = identifier_of(self._client, self._identifier)
-        place: Held[K] = yield from take_place(self._client, self.path, PREFIX, identifier)
-        yield from wait_in_line(place, before_me)
-        return (yield from keep(place))
+        place: Held[K] = yield from enqueue(self._client, self.path, PREFIX, identifier)
+        yield from wait_for_predecessor(place, predecessor)
+        return (yield from spawn_guard(place))
 
     @operation
     def contenders(self) -> Flow[list[Contender]]:
@@ -88,13 +88,14 @@ class Lock(Holding[K, Held[K]]):
         Raises:
             KeeperError: as for every call.
         """
-        return (yield from contenders(self.path, PREFIX))
+        return (yield from list_contenders(self.path, PREFIX))
 
 
-def take_place(
+def enqueue(
     client: FlowRunner, path: str, prefix: str, identifier: bytes = b"", what: str = ""
 ) -> Flow[Held[Any]]:
-    """Queue up below `path`. What is returned is not held before `wait_in_line` has returned.
+    """Queue up below `path`. What is returned is not held before `wait_for_predecessor` has
+    returned.
 
     Raises:
         KeeperError: what the creation failed with.
@@ -103,11 +104,13 @@ def take_place(
     return Held(client, what or f"the lock {path}", own, stat.czxid)
 
 
-def wait_in_line(place: Held[Any], blocker: Callable[[list[str], str], str | None]) -> Flow[None]:
+def wait_for_predecessor(
+    place: Held[Any], find_predecessor: Callable[[list[str], str], str | None]
+) -> Flow[None]:
     """Wait until nobody of the queue stands in the way.
 
     Args:
-        place: As `take_place` made it. It is given up if the wait is abandoned, or fails.
+        place: As `enqueue` made it. It is given up if the wait is abandoned, or fails.
         blocker: Of all children, and the name of one's own, who must go before one need look
             again; None for nobody.
 
@@ -116,11 +119,11 @@ def wait_in_line(place: Held[Any], blocker: Callable[[list[str], str], str | Non
         KeeperError: what a request failed with.
     """
     path, _, own = place.path.rpartition("/")
-    watched: list[tuple[str, WatchKind, Bell]] = []
+    watched: list[tuple[str, WatchKind, Event]] = []
     try:
         # The watch of one's own znode is set once and stays for as long as the lock is held.
-        names, mine = yield Together(
-            [Query(GetChildren, path), Query(GetData, place.path, place._bell)]
+        names, mine = yield Gather(
+            [Query(GetChildren, path), Query(GetData, place.path, place._changed)]
         )
         if isinstance(names, KeeperError):
             raise names
@@ -130,54 +133,54 @@ def wait_in_line(place: Held[Any], blocker: Callable[[list[str], str], str | Non
         while True:
             if not is_there or own not in names:
                 raise LostError(f"somebody deleted {place.path} while it waited")
-            before = blocker(names, own)
+            before = find_predecessor(names, own)
             if before is None:
                 return
-            bell = Bell()
-            if (yield from look(join(path, before), bell)) is not None:
+            bell = Event()
+            if (yield from get_or_none(join(path, before), bell)) is not None:
                 watched = [(join(path, before), WatchKind.DATA, bell)]
-                yield Wait((bell, place._bell))
-                if not bell.is_rung:
-                    yield from leave([], watched)
+                yield Wait((bell, place._changed))
+                if not bell.is_set:
+                    yield from best_effort_cleanup([], watched)
                 watched = []
-            if place._bell.is_rung:
-                is_there = yield from place._look_again()
-            names = yield from children(path)
-    except (Abandoned, RayKeeperError):
-        yield from leave([place._removal()], watched)
+            if place._changed.is_set:
+                is_there = yield from place._reread()
+            names = yield from get_children(path)
+    except (Cancelled, RayKeeperError):
+        yield from best_effort_cleanup([place._removal()], watched)
         raise
 
 
-def number_of(name: str) -> int:
+def sequence_number(name: str) -> int:
     """The sequence number at the end of a name, by which places are ordered."""
     digits = name[-10:]
     return int(digits) if digits.isdecimal() else -1
 
 
-def in_line(names: list[str], *prefixes: str) -> list[str]:
+def sort_queue(names: list[str], *prefixes: str) -> list[str]:
     """The places among the children, the first first."""
     return sorted(
         (name for name in names if name.startswith(prefixes) and name[-10:].isdecimal()),
-        key=number_of,
+        key=sequence_number,
     )
 
 
-def before_me(names: list[str], own: str) -> str | None:
+def predecessor(names: list[str], own: str) -> str | None:
     """Who stands right before `own`."""
     prefix = own[:-10]
-    queue = in_line(names, prefix)
+    queue = sort_queue(names, prefix)
     place = queue.index(own)
     return queue[place - 1] if place else None
 
 
-def contenders(path: str, *prefixes: str) -> Flow[list[Contender]]:
+def list_contenders(path: str, *prefixes: str) -> Flow[list[Contender]]:
     """The places below `path`, in order.
 
     Raises:
         KeeperError: what a read failed with.
     """
-    queue = in_line((yield from children(path)), *prefixes)
-    found = yield Together([Query(GetData, join(path, name)) for name in queue])
+    queue = sort_queue((yield from get_children(path)), *prefixes)
+    found = yield Gather([Query(GetData, join(path, name)) for name in queue])
     return [
         Contender(name, each[0], each[1].ephemeral_owner)
         for name, each in zip(queue, found, strict=True)

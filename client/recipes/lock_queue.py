@@ -14,7 +14,7 @@ which it is told by `lost` before; the second one's token is larger.
 How often an element was tried is not counted.
 
 kazoo: `LockingQueue`, which holds one element for each queue object. Curator: `DistributedQueue`
-with a lock path. Elements and bounds: client/recipes/elements.py.
+with a lock path. Elements and bounds: client/recipes/base_queue.py.
 """
 
 from typing import Any
@@ -27,13 +27,13 @@ from raykeeper.client.errors import (
     NoNodeError,
     RecipeError,
 )
-from raykeeper.client.flows import Flow, Together
-from raykeeper.client.recipes.elements import Element, in_order
-from raykeeper.client.recipes.holding import Held, keep
-from raykeeper.client.recipes.priority_queue import Prioritized
+from raykeeper.client.flows import Flow, Gather
+from raykeeper.client.recipes.acquirable import Held, spawn_guard
+from raykeeper.client.recipes.base_queue import Element, sort_elements
+from raykeeper.client.recipes.primitives import ensure_path, timeout_after, transact
+from raykeeper.client.recipes.priority_queue import PriorityProducer
 from raykeeper.client.recipes.recipe import FlowRunner, K, operation
-from raykeeper.client.recipes.simple_lock import watch_own
-from raykeeper.client.recipes.steps import ensure, give_up_after, transact
+from raykeeper.client.recipes.simple_lock import watch_own_znode
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes.paths import join
 from raykeeper.znodes.requests import (
@@ -72,7 +72,7 @@ class HeldElement(Held[K]):
         self._is_released = True
         removal = [Delete(self.path, ANY_VERSION), Delete(self.value.path, ANY_VERSION)]
         try:
-            is_mine, _ = yield from transact(removal, [self._is_mine()])
+            is_mine, _ = yield from transact(removal, [self._still_held_compare()])
         except NoNodeError:  # the element, which nobody else may remove
             yield from self._remove()
             raise LostError(f"somebody deleted {self.value.path}") from None
@@ -84,14 +84,14 @@ class HeldElement(Held[K]):
             raise LostError(f"{self._what} was lost before it was consumed")
 
 
-class LockQueue(Prioritized[K]):
+class LockQueue(PriorityProducer[K]):
     """A queue whose elements are locked first and removed later."""
 
     def __init__(self, client: FlowRunner, path: str, size_max: int | None = None) -> None:
         """Use `Client.lock_queue`."""
         super().__init__(client, path, size_max)
         self._locks = join(path, "locks")
-        self._watched.append(self._locks)
+        self._watched_paths.append(self._locks)
 
     @operation
     def get(self, timeout_s: float | None = None) -> Flow[HeldElement[K]]:
@@ -105,10 +105,10 @@ class LockQueue(Prioritized[K]):
             LostError: somebody deleted the lock, or the place in the line of those who wait.
             KeeperError: as for every call.
         """
-        yield give_up_after(timeout_s, f"the queue {self.path} had nothing that nobody holds")
-        held = yield from self._lock_one_of((yield from self._free()))
+        yield timeout_after(timeout_s, f"the queue {self.path} had nothing that nobody holds")
+        held = yield from self._lock_first_of((yield from self._list_free()))
         if held is None:
-            held = yield from self._in_turn("get-", self._lock_one_of)
+            held = yield from self._attempt_in_turn("get-", self._lock_first_of)
         return held
 
     @operation
@@ -128,10 +128,10 @@ class LockQueue(Prioritized[K]):
         """Elements that nobody has locked."""
         elements, locks = lists
         taken = set(locks)
-        return [name for name in in_order(elements) if name not in taken]
+        return [name for name in sort_elements(elements) if name not in taken]
 
-    def _free(self) -> Flow[list[str]]:
-        lists = yield Together([Query(GetChildren, path) for path in self._watched])
+    def _list_free(self) -> Flow[list[str]]:
+        lists = yield Gather([Query(GetChildren, path) for path in self._watched_paths])
         found: list[list[str]] = []
         for names in lists:
             if isinstance(names, KeeperError) and not isinstance(names, NoNodeError):
@@ -139,13 +139,13 @@ class LockQueue(Prioritized[K]):
             found.append([] if isinstance(names, KeeperError) else names)
         return self._available(found)
 
-    def _lock_one_of(self, names: list[str]) -> Flow[HeldElement[K] | None]:
+    def _lock_first_of(self, names: list[str]) -> Flow[HeldElement[K] | None]:
         while names:
             held: HeldElement[K] | None = yield from self._lock(names[0])
             if held is not None:
-                yield from watch_own(held)
-                return (yield from keep(held))
-            names = yield from self._free()  # the list was old; behind a write it is not
+                yield from watch_own_znode(held)
+                return (yield from spawn_guard(held))
+            names = yield from self._list_free()  # the list was old; behind a write it is not
         return None
 
     def _lock(self, name: str) -> Flow[Any]:
@@ -163,7 +163,7 @@ class LockQueue(Prioritized[K]):
             except NoNodeError as error:
                 if error.failed == 1:
                     return None
-                yield from ensure(self._locks, stays=True)
+                yield from ensure_path(self._locks, stays=True)
             else:
                 value = Element(results[1][0], path)
                 return HeldElement(self._client, lock, results[2].czxid, value)

@@ -16,8 +16,8 @@ from contextlib import suppress
 from typing import Any
 
 from raykeeper.client.errors import BadArgumentsError, LostError, RayKeeperError
-from raykeeper.client.flows import Abandoned, Bell, Flow, Wait
-from raykeeper.client.recipes.holding import Held, Holding, Loss, keep
+from raykeeper.client.flows import Cancelled, Event, Flow, Wait
+from raykeeper.client.recipes.acquirable import Acquirable, Held, LostEvent, spawn_guard
 from raykeeper.client.recipes.lock import Contender, Lock
 from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
 from raykeeper.zab.ids import Zxid
@@ -27,7 +27,7 @@ LOCKS_MAX = 1000
 """Of one multi-lock: it takes them one after the other."""
 
 
-class LossOfAny(Loss[K]):
+class AnyLostEvent(LostEvent[K]):
     """Set when any of several is lost."""
 
     def __init__(self, client: FlowRunner, what: str, parts: Sequence[Held[K]]) -> None:
@@ -51,10 +51,10 @@ class MultiHeld(Recipe[K]):
             path: part.token for path, part in zip(paths, parts, strict=True)
         }
         """The fencing token of each, by the path of the lock."""
-        self.lost: Loss[K] = LossOfAny(client, "one of " + ", ".join(paths), self.parts)
+        self.lost: LostEvent[K] = AnyLostEvent(client, "one of " + ", ".join(paths), self.parts)
         """Set when any of them is lost."""
         self._is_released = False
-        self._released = Bell()
+        self._released = Event()
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError("locks are held by this session: pass their tokens on, not this")
@@ -79,7 +79,7 @@ class MultiHeld(Recipe[K]):
         if self._is_released:
             return
         self._is_released = True
-        self._released.ring()
+        self._released.set()
         errors: list[RayKeeperError] = []
         for part in reversed(self.parts):
             try:
@@ -101,21 +101,21 @@ class MultiHeld(Recipe[K]):
 
     def _guard(self) -> Flow[None]:
         """Set `lost` when one of them is."""
-        bell = Bell()
+        bell = Event()
         for part in self.parts:
-            part.lost._notify(bell)
+            part.lost._subscribe(bell)
         with suppress(KeeperError):  # the session is over
             yield Wait((bell, self._released))
         for part in self.parts:
-            part.lost._forget(bell)
+            part.lost._unsubscribe(bell)
         if not self._is_released:
             self.lost._set()
 
 
-class MultiLock(Holding[K, MultiHeld[K]]):
+class MultiLock(Acquirable[K, MultiHeld[K]]):
     """Several locks of one client as one."""
 
-    def __init__(self, client: FlowRunner, locks: Iterable[Holding[K, Any] | str]) -> None:
+    def __init__(self, client: FlowRunner, locks: Iterable[Acquirable[K, Any] | str]) -> None:
         """Use `Client.multi_lock`. A path stands for the fair lock there."""
         super().__init__(client)
         listed: list[Any] = [
@@ -123,7 +123,7 @@ class MultiLock(Holding[K, MultiHeld[K]]):
         ]
         for lock in listed:
             path = getattr(lock, "path", None)
-            is_lock = isinstance(lock, Holding) and hasattr(lock, "contenders")
+            is_lock = isinstance(lock, Acquirable) and hasattr(lock, "contenders")
             if not is_lock or not isinstance(path, str):
                 raise BadArgumentsError("", f"{lock!r} is neither a path nor a lock")
             if lock._client is not client:
@@ -152,12 +152,12 @@ class MultiLock(Holding[K, MultiHeld[K]]):
         return self._acquire_within(timeout_s)
 
     def _timeout_message(self) -> str:
-        """See `Holding`."""
+        """See `Acquirable`."""
         return f"others held one of {', '.join(self.paths)}"
 
     def _acquire(self) -> Flow[MultiHeld[K]]:
-        """See `Holding`."""
-        return self._collect([lock._acquire() for lock in self._locks])
+        """See `Acquirable`."""
+        return self._acquire_all([lock._acquire() for lock in self._locks])
 
     @operation
     def contenders(self) -> Flow[dict[str, list[Contender]]]:
@@ -171,15 +171,15 @@ class MultiLock(Holding[K, MultiHeld[K]]):
             listed[lock.path] = yield from type(lock).contenders.flow(lock)
         return listed
 
-    def _collect(self, flows: list[Flow[Held[K]]]) -> Flow[MultiHeld[K]]:
+    def _acquire_all(self, flows: list[Flow[Held[K]]]) -> Flow[MultiHeld[K]]:
         parts: list[Held[K]] = []
         try:
             for flow in flows:
                 parts.append((yield from flow))
                 for part in parts:
                     part.lost.check()
-        except (Abandoned, RayKeeperError):
+        except (Cancelled, RayKeeperError):
             for part in reversed(parts):
                 yield from part._release()
             raise
-        return (yield from keep(MultiHeld(self._client, parts, self.paths)))
+        return (yield from spawn_guard(MultiHeld(self._client, parts, self.paths)))

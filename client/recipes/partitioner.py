@@ -7,9 +7,10 @@
 
 A member registers as in a group, and owns a partition by an ephemeral znode, whose czxid is the
 partition's fencing token. Every member follows all of this with one watch and computes who is to
-own what (shares.py). Who has too much calls `on_released`, waits until it has returned, and deletes
-the znode; only then can somebody else create it. So the invariant of this file: nobody is told that
-it owns a partition before the one before it has returned from `on_released`, or lost its session.
+own what (partition_assignment.py). Who has too much calls `on_released`, waits until it has
+returned, and deletes the znode; only then can somebody else create it. So the invariant of this
+file: nobody is told that it owns a partition before the one before it has returned from
+`on_released`, or lost its session.
 
 All members must name the same partitions. If they have two views for a moment, a partition may
 move once more than needed, or be free a little longer, and never has two owners.
@@ -24,7 +25,7 @@ from contextlib import suppress
 from enum import Enum
 from typing import Any
 
-from raykeeper.client.core.results import path_and_stat
+from raykeeper.client.core.results import path_and_stat_of
 from raykeeper.client.errors import (
     BadArgumentsError,
     KeeperError,
@@ -32,21 +33,21 @@ from raykeeper.client.errors import (
     NoNodeError,
     RayKeeperError,
 )
-from raykeeper.client.flows import Bell, Flow, Tell, Together, Wait
-from raykeeper.client.recipes.background import Startable
-from raykeeper.client.recipes.followed import Followed
+from raykeeper.client.flows import CallUser, Event, Flow, Gather, Wait
+from raykeeper.client.recipes.acquirable import LostEvent, current_task_or_thread
+from raykeeper.client.recipes.background_recipe import Startable
+from raykeeper.client.recipes.entry_follower import EntryFollower
 from raykeeper.client.recipes.group import Membership, become_member, checked_name
-from raykeeper.client.recipes.holding import Loss, caller
-from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
-from raykeeper.client.recipes.shares import targets
-from raykeeper.client.recipes.steps import (
+from raykeeper.client.recipes.partition_assignment import assign_partitions
+from raykeeper.client.recipes.primitives import (
     checked_identifier,
     checked_root,
-    ensure,
-    give_up_after,
+    ensure_path,
     identifier_of,
+    timeout_after,
     transact,
 )
+from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes.paths import join
 from raykeeper.znodes.requests import (
@@ -64,7 +65,7 @@ log = logging.getLogger("raykeeper.client")
 PARTITIONS_MAX = 10_000
 
 
-class _State(Enum):
+class _PartitionState(Enum):
     ACQUIRED = 1  # on_acquired has not returned
     OWNED = 2
     RELEASING = 3  # on_released has not returned
@@ -82,9 +83,9 @@ class Partition(Recipe[K]):
         """The ephemeral znode that stands for it."""
         self.token = token
         """The fencing token: larger than that of everybody who owned the partition before."""
-        self.lost: Loss[K] = Loss(client, f"the partition {name}")
+        self.lost: LostEvent[K] = LostEvent(client, f"the partition {name}")
         """Set when it is not ours any more though it was not released: somebody else may own it."""
-        self._state = _State.ACQUIRED
+        self._state = _PartitionState.ACQUIRED
         """For the partitioner."""
 
 
@@ -116,21 +117,22 @@ class Partitioner(Startable[K]):
         self._identifier = checked_identifier(identifier)
         self._on_acquired: Listener[K] | None = on_acquired
         self._on_released: Listener[K] | None = on_released
-        self._mine: dict[str, Partition[K]] = {}
-        self._has_share = False
-        self._bell = Bell()  # a callback has returned, or it is to be closed
-        self._followed = Followed(path, 2)
+        self._own_partitions: dict[str, Partition[K]] = {}
+        self._owns_share = False
+        self._bell = Event()  # a callback has returned, or it is to be closed
+        self._follower = EntryFollower(path, 2)
         self._callers: list[object] = []  # threads, or tasks, in callbacks
 
     @property
     def owned(self) -> list[Partition[K]]:
         """What this member owns and need not release, in the order of the partitions."""
-        mine = dict(self._mine)
+        mine = dict(self._own_partitions)
         owned = [mine[name] for name in self.partitions if name in mine]
         return [
             each
             for each in owned
-            if each._state in (_State.ACQUIRED, _State.OWNED) and not each.lost.is_set()
+            if each._state in (_PartitionState.ACQUIRED, _PartitionState.OWNED)
+            and not each.lost.is_set()
         ]
 
     @operation
@@ -142,26 +144,26 @@ class Partitioner(Startable[K]):
             RecipeError: it is not started, or closed.
             KeeperError: it failed, or the session is over.
         """
-        yield give_up_after(timeout_s, f"{self._what} does not own its share")
-        yield from self._wait_until(lambda: self._has_share)
+        yield timeout_after(timeout_s, f"{self._what} does not own its share")
+        yield from self._wait_until(lambda: self._owns_share)
         return self.owned
 
     def _close(self) -> Flow[None]:
-        """See `Background`. In its own callback it does not wait: it ends after that."""
-        if caller() in self._callers:
+        """See `BackgroundRecipe`. In its own callback it does not wait: it ends after that."""
+        if current_task_or_thread() in self._callers:
             yield from self._release()
         else:
             yield from super()._close()
 
     def _release(self) -> Flow[None]:
-        """See `Background`. It ends when all partitions are released."""
+        """See `BackgroundRecipe`. It ends when all partitions are released."""
         yield from ()
         self._is_closed = True
-        self._bell.ring()
-        self._changed.ring()
+        self._bell.set()
+        self._changed.notify_all()
 
     def _work(self) -> Flow[None]:
-        """See `Background`."""
+        """See `BackgroundRecipe`."""
         failure: Exception | None = None
         try:
             membership: Membership[K] = yield from become_member(
@@ -171,53 +173,59 @@ class Partitioner(Startable[K]):
                 identifier_of(self._client, self._identifier),
             )
             try:
-                yield from self._followed.load()
+                yield from self._follower.start()
                 while not self.is_closed:
-                    yield from self._settle(membership)
+                    yield from self._rebalance(membership)
                     if not self.is_closed:
-                        yield Wait((self._followed.bell, self._bell))
+                        yield Wait((self._follower.changed, self._bell))
             except RayKeeperError as error:
                 failure = error
             yield from membership._release()  # the others may have what is free from now on
-            while self._mine:
-                yield from self._settle(None)
-                if self._mine:
-                    yield Wait((self._followed.bell, self._bell))
+            while self._own_partitions:
+                yield from self._rebalance(None)
+                if self._own_partitions:
+                    yield Wait((self._follower.changed, self._bell))
         except RayKeeperError as error:
             failure = error
-            yield from self._lose(list(self._mine.values()))
-        self._has_share = False
-        yield from self._followed.forget()
+            yield from self._mark_lost(list(self._own_partitions.values()))
+        self._owns_share = False
+        yield from self._follower.stop()
         if failure is not None:
             raise failure
 
-    def _settle(self, membership: Membership[K] | None) -> Flow[None]:
+    def _rebalance(self, membership: Membership[K] | None) -> Flow[None]:
         """Do what can be done now. None for who is not a member any more."""
         while True:
-            self._bell.take()
-            yield from self._followed.catch_up()
-            yield from self._lose(
-                [each for each in self._mine.values() if not self._is_there(each)]
+            self._bell.drain()
+            yield from self._follower.catch_up()
+            yield from self._mark_lost(
+                [
+                    each
+                    for each in self._own_partitions.values()
+                    if not self._owner_znode_exists(each)
+                ]
             )
             me = None if membership is None else membership.name
-            wanted = self._wanted(me)
-            for each in self._mine.values():
-                if each.name not in wanted and each._state is _State.OWNED:
-                    each._state = _State.RELEASING
-                    yield from self._have_called(self._on_released, each, _State.RELEASED)
-            done = yield from self._give_back()
+            wanted = self._target_partitions(me)
+            for each in self._own_partitions.values():
+                if each.name not in wanted and each._state is _PartitionState.OWNED:
+                    each._state = _PartitionState.RELEASING
+                    yield from self._call_listener(
+                        self._on_released, each, _PartitionState.RELEASED
+                    )
+            done = yield from self._delete_released()
             if me is not None:
-                done = (yield from self._claim(me, wanted)) or done
-            self._has_share = me is not None and wanted == {each.name for each in self.owned}
-            if not done and not self._bell.is_rung and not self._followed.bell.is_rung:
-                self._changed.ring()
+                done = (yield from self._acquire_free(me, wanted)) or done
+            self._owns_share = me is not None and wanted == {each.name for each in self.owned}
+            if not done and not self._bell.is_set and not self._follower.changed.is_set:
+                self._changed.notify_all()
                 return
 
-    def _wanted(self, me: str | None) -> set[str]:
+    def _target_partitions(self, me: str | None) -> set[str]:
         """What this member is to own."""
         if me is None:
             return set()
-        entries = self._followed.entries
+        entries = self._follower.entries
         members = {
             name.removeprefix("members/"): entry.stat.czxid
             for name, entry in entries.items()
@@ -226,43 +234,49 @@ class Partitioner(Startable[K]):
         # If somebody has deleted our member it is about to be made again.
         members.setdefault(me, Zxid(1 << 62))
         in_order = sorted(members, key=lambda each: (members[each], each))
-        wanted = targets(in_order, self.partitions, self._owners())
+        wanted = assign_partitions(in_order, self.partitions, self._owners())
         return {partition for partition, owner in wanted.items() if owner == me}
 
     def _owners(self) -> dict[str, str]:
         return {
             name.removeprefix("owners/"): entry.value.decode(errors="replace")
-            for name, entry in self._followed.entries.items()
+            for name, entry in self._follower.entries.items()
             if name.startswith("owners/")
         }
 
-    def _is_there(self, partition: Partition[K]) -> bool:
-        entry = self._followed.entries.get(f"owners/{partition.name}")
+    def _owner_znode_exists(self, partition: Partition[K]) -> bool:
+        entry = self._follower.entries.get(f"owners/{partition.name}")
         return entry is not None and entry.stat.czxid == partition.token
 
-    def _lose(self, lost: list[Partition[K]]) -> Flow[None]:
+    def _mark_lost(self, lost: list[Partition[K]]) -> Flow[None]:
         """The znodes of these are gone, or go with the session."""
         for each in lost:
-            del self._mine[each.name]
+            del self._own_partitions[each.name]
             each.lost._set()
-            if each._state in (_State.ACQUIRED, _State.OWNED):
-                each._state = _State.RELEASING
-                yield from self._have_called(self._on_released, each, _State.RELEASED)
+            if each._state in (_PartitionState.ACQUIRED, _PartitionState.OWNED):
+                each._state = _PartitionState.RELEASING
+                yield from self._call_listener(self._on_released, each, _PartitionState.RELEASED)
 
-    def _give_back(self) -> Flow[bool]:
+    def _delete_released(self) -> Flow[bool]:
         """Delete the znodes of those for which `on_released` has returned."""
-        released = [each for each in self._mine.values() if each._state is _State.RELEASED]
+        released = [
+            each
+            for each in self._own_partitions.values()
+            if each._state is _PartitionState.RELEASED
+        ]
         for each in released:
             is_ours = Compare(each.path, CompareField.CZXID, Relation.EQUAL, each.token)
             yield from transact([Delete(each.path, ANY_VERSION)], [is_ours])
-            self._mine.pop(each.name, None)
+            self._own_partitions.pop(each.name, None)
         return bool(released)
 
-    def _claim(self, me: str, wanted: set[str]) -> Flow[bool]:
+    def _acquire_free(self, me: str, wanted: set[str]) -> Flow[bool]:
         """Create the znodes of those that are free; whether anything has come of it."""
         taken = self._owners()
         free = [
-            p for p in self.partitions if p in wanted and p not in taken and p not in self._mine
+            p
+            for p in self.partitions
+            if p in wanted and p not in taken and p not in self._own_partitions
         ]
         if not free:
             return False
@@ -270,34 +284,36 @@ class Partitioner(Startable[K]):
         creations: list[Any] = [
             Create(join(root, name), value, CreateMode.EPHEMERAL, None, 0) for name in free
         ]
-        outcomes = yield Together(creations, path_and_stat)
+        outcomes = yield Gather(creations, path_and_stat_of)
         if any(isinstance(each, NoNodeError) for each in outcomes):
-            yield from ensure(root, stays=True)
+            yield from ensure_path(root, stays=True)
         for name, outcome in zip(free, outcomes, strict=True):
             if isinstance(outcome, NoNodeError | NodeExistsError):
                 continue
             if isinstance(outcome, KeeperError):
                 raise outcome
             partition: Partition[K] = Partition(self._client, name, outcome[0], outcome[1].czxid)
-            self._mine[name] = partition
-            yield from self._have_called(self._on_acquired, partition, _State.OWNED)
+            self._own_partitions[name] = partition
+            yield from self._call_listener(self._on_acquired, partition, _PartitionState.OWNED)
         # Whose znode is there already will be seen, unless we may not read it.
         return not all(isinstance(each, NodeExistsError) for each in outcomes)
 
-    def _have_called(
-        self, listener: Listener[K] | None, partition: Partition[K], after: _State
+    def _call_listener(
+        self, listener: Listener[K] | None, partition: Partition[K], after: _PartitionState
     ) -> Flow[None]:
         """Have `listener` called, and the partition come to a state when it has returned."""
         if listener is None:
             partition._state = after
-            self._bell.ring()
+            self._bell.set()
         else:
-            yield Tell(self._called, (listener, partition, after))
+            yield CallUser(self._run_listener, (listener, partition, after))
 
-    def _called(self, listener: Listener[K], partition: Partition[K], after: _State) -> object:
+    def _run_listener(
+        self, listener: Listener[K], partition: Partition[K], after: _PartitionState
+    ) -> object:
         """In the place of callbacks: call, and say so."""
         returned: object = None
-        self._callers.append(me := caller())
+        self._callers.append(me := current_task_or_thread())
         try:
             returned = listener(partition)
         except Exception:
@@ -305,24 +321,24 @@ class Partitioner(Startable[K]):
         finally:
             self._callers.remove(me)
         if inspect.isawaitable(returned):
-            return self._awaited(returned, partition, after)
+            return self._await_listener(returned, partition, after)
         try:
-            return self._client._run_flow(self._returned(partition, after), "release")
+            return self._client._run_flow(self._listener_returned(partition, after), "release")
         except RayKeeperError:
             return None  # the session is over
 
-    async def _awaited(
-        self, returned: Awaitable[object], partition: Partition[K], after: _State
+    async def _await_listener(
+        self, returned: Awaitable[object], partition: Partition[K], after: _PartitionState
     ) -> None:
-        self._callers.append(me := caller())
+        self._callers.append(me := current_task_or_thread())
         try:
             await returned
         finally:
             self._callers.remove(me)
             with suppress(RayKeeperError):  # the session is over
-                await self._client._run_flow(self._returned(partition, after), "release")
+                await self._client._run_flow(self._listener_returned(partition, after), "release")
 
-    def _returned(self, partition: Partition[K], after: _State) -> Flow[None]:
+    def _listener_returned(self, partition: Partition[K], after: _PartitionState) -> Flow[None]:
         yield from ()
         partition._state = after
-        self._bell.ring()
+        self._bell.set()

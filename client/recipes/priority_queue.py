@@ -8,23 +8,23 @@
 The invariant of this file: what is taken had the lowest number of all that were there when the
 consumer listed them, which is not long ago: the list is read anew for every element.
 
-kazoo: `Queue` with a priority. Curator: `DistributedPriorityQueue`. Elements: elements.py.
+kazoo: `Queue` with a priority. Curator: `DistributedPriorityQueue`. Elements: base_queue.py.
 """
 
 from collections.abc import Sequence
 
 from raykeeper.client.flows import Flow
-from raykeeper.client.recipes.elements import PRIORITY, Elements
-from raykeeper.client.recipes.queue import Taking
+from raykeeper.client.recipes.base_queue import PRIORITY_DEFAULT, BaseQueue
+from raykeeper.client.recipes.queue import QueueConsumer
 from raykeeper.client.recipes.recipe import K, operation
 
 
-class Prioritized(Elements[K]):
+class PriorityProducer(BaseQueue[K]):
     """A queue into which elements are put with a priority."""
 
     @operation
     def put(
-        self, value: bytes, priority: int = PRIORITY, *, timeout_s: float | None = None
+        self, value: bytes, priority: int = PRIORITY_DEFAULT, *, timeout_s: float | None = None
     ) -> Flow[None]:
         """Put an element behind all of the same priority.
 
@@ -44,7 +44,7 @@ class Prioritized(Elements[K]):
     def put_many(
         self,
         values: Sequence[bytes],
-        priority: int = PRIORITY,
+        priority: int = PRIORITY_DEFAULT,
         *,
         timeout_s: float | None = None,
     ) -> Flow[None]:
@@ -64,5 +64,5 @@ class Prioritized(Elements[K]):
         yield from self._append(values, priority, timeout_s)
 
 
-class PriorityQueue(Prioritized[K], Taking[K]):
+class PriorityQueue(PriorityProducer[K], QueueConsumer[K]):
     """Lowest priority first, then first in, first out."""

@@ -12,7 +12,8 @@ overtaken it by then, and it does not count for the bound.
 
 It is gone once it is taken. If the consumer may die with it, use `client.lock_queue`.
 
-kazoo: `Queue`. Curator: `SimpleDistributedQueue`. Elements and bounds: client/recipes/elements.py.
+kazoo: `Queue`. Curator: `SimpleDistributedQueue`. Elements and bounds:
+client/recipes/base_queue.py.
 """
 
 from collections import deque
@@ -20,15 +21,15 @@ from collections.abc import Sequence
 
 from raykeeper.client.errors import NoNodeError
 from raykeeper.client.flows import Flow
-from raykeeper.client.recipes.elements import PRIORITY, Element, Elements
+from raykeeper.client.recipes.base_queue import PRIORITY_DEFAULT, BaseQueue, Element
+from raykeeper.client.recipes.compare_and_set import checkpoint
+from raykeeper.client.recipes.primitives import timeout_after, transact
 from raykeeper.client.recipes.recipe import FlowRunner, K, operation
-from raykeeper.client.recipes.replacing import still_wanted
-from raykeeper.client.recipes.steps import give_up_after, transact
 from raykeeper.znodes.paths import join
 from raykeeper.znodes.requests import ANY_VERSION, Delete, ReadData
 
 
-class Taking(Elements[K]):
+class QueueConsumer(BaseQueue[K]):
     """A queue from which elements are taken at once."""
 
     @operation
@@ -43,10 +44,10 @@ class Taking(Elements[K]):
             LostError: somebody deleted the place in the line of those who wait.
             KeeperError: as for every call.
         """
-        yield give_up_after(timeout_s, f"the queue {self.path} was empty")
-        element = yield from self._first()
+        yield timeout_after(timeout_s, f"the queue {self.path} was empty")
+        element = yield from self._take_first()
         if element is None:
-            element = yield from self._in_turn("get-", self._take_of)
+            element = yield from self._attempt_in_turn("get-", self._take_first_of)
         return element
 
     @operation
@@ -56,19 +57,19 @@ class Taking(Elements[K]):
         Raises:
             KeeperError: as for every call.
         """
-        element = yield from self._first()
+        element = yield from self._take_first()
         if element is None:
-            element = yield from self._take_of((yield from self._names(is_newest=True)))
+            element = yield from self._take_first_of((yield from self._names(is_newest=True)))
         return element
 
-    def _first(self) -> Flow[Element | None]:
+    def _take_first(self) -> Flow[Element | None]:
         while names := (yield from self._names()):
-            element = yield from self._take_of(names)
+            element = yield from self._take_first_of(names)
             if element is not None:
                 return element
         return None
 
-    def _take_of(self, names: list[str]) -> Flow[Element | None]:
+    def _take_first_of(self, names: list[str]) -> Flow[Element | None]:
         while names:
             element = yield from self._take(names[0])
             if element is not None:
@@ -87,19 +88,19 @@ class Taking(Elements[K]):
             _, results = yield from transact([ReadData(path), Delete(path, ANY_VERSION)])
         except NoNodeError:
             # What was listed may be long gone: who has given up does not try all of it.
-            yield from still_wanted()
+            yield from checkpoint()
             return None
         return Element(results[0][0], path)
 
 
-class Queue(Taking[K]):
+class Queue(QueueConsumer[K]):
     """First in, first out."""
 
     def __init__(self, client: FlowRunner, path: str, size_max: int | None = None) -> None:
         """Use `Client.queue`."""
         super().__init__(client, path, size_max)
         # Names only grow, so what was listed last time comes before whatever came since.
-        self._listed: deque[str] = deque()
+        self._listed_names: deque[str] = deque()
 
     @operation
     def put(self, value: bytes, *, timeout_s: float | None = None) -> Flow[None]:
@@ -114,7 +115,7 @@ class Queue(Taking[K]):
             BadArgumentsError: the value is too large, or no bytes.
             KeeperError: as for every call.
         """
-        yield from self._append([value], PRIORITY, timeout_s)
+        yield from self._append([value], PRIORITY_DEFAULT, timeout_s)
 
     @operation
     def put_many(self, values: Sequence[bytes], *, timeout_s: float | None = None) -> Flow[None]:
@@ -129,15 +130,15 @@ class Queue(Taking[K]):
             BadArgumentsError: there are too many, or one is too large, or no bytes.
             KeeperError: as for every call.
         """
-        yield from self._append(values, PRIORITY, timeout_s)
+        yield from self._append(values, PRIORITY_DEFAULT, timeout_s)
 
-    def _first(self) -> Flow[Element | None]:
+    def _take_first(self) -> Flow[Element | None]:
         while True:
-            if not self._listed:
-                self._listed.extend((yield from self._names()))
-            if not self._listed:
+            if not self._listed_names:
+                self._listed_names.extend((yield from self._names()))
+            if not self._listed_names:
                 return None
-            element = yield from self._take(self._listed.popleft())
+            element = yield from self._take(self._listed_names.popleft())
             if element is not None:
                 return element
-            self._listed.clear()  # others are taking too
+            self._listed_names.clear()  # others are taking too

@@ -25,16 +25,22 @@ from collections.abc import Callable
 from typing import Generic
 
 from raykeeper.client.flows import Flow
-from raykeeper.client.recipes.holding import Held, Holding, keep
-from raykeeper.client.recipes.lock import Contender, contenders, in_line, take_place, wait_in_line
+from raykeeper.client.recipes.acquirable import Acquirable, Held, spawn_guard
+from raykeeper.client.recipes.lock import (
+    Contender,
+    enqueue,
+    list_contenders,
+    sort_queue,
+    wait_for_predecessor,
+)
+from raykeeper.client.recipes.primitives import checked_identifier, checked_root, identifier_of
 from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
-from raykeeper.client.recipes.steps import checked_identifier, checked_root, identifier_of
 
 READ = "read-"
 WRITE = "write-"
 
 
-class Side(Holding[K, Held[K]], Generic[K]):
+class Side(Acquirable[K, Held[K]], Generic[K]):
     """One of the two ways to hold a read/write lock."""
 
     def __init__(
@@ -43,14 +49,14 @@ class Side(Holding[K, Held[K]], Generic[K]):
         path: str,
         identifier: bytes | None,
         prefix: str,
-        blocker: Callable[[list[str], str], str | None],
+        find_predecessor: Callable[[list[str], str], str | None],
     ) -> None:
         """Use `ReadWriteLock`."""
         super().__init__(client)
         self.path = path
         self._identifier = identifier
         self._prefix = prefix
-        self._blocker = blocker
+        self._find_predecessor = find_predecessor
         self._what = f"the {prefix[:-1]} lock {path}"
 
     @operation
@@ -68,20 +74,20 @@ class Side(Holding[K, Held[K]], Generic[K]):
         return self._acquire_within(timeout_s)
 
     def _timeout_message(self) -> str:
-        """See `Holding`."""
+        """See `Acquirable`."""
         return f"{self._what} was held by others"
 
     def _acquire(self) -> Flow[Held[K]]:
-        """See `Holding`."""
-        place: Held[K] = yield from take_place(
+        """See `Acquirable`."""
+        place: Held[K] = yield from enqueue(
             self._client,
             self.path,
             self._prefix,
             identifier_of(self._client, self._identifier),
             self._what,
         )
-        yield from wait_in_line(place, self._blocker)
-        return (yield from keep(place))
+        yield from wait_for_predecessor(place, self._find_predecessor)
+        return (yield from spawn_guard(place))
 
     @operation
     def contenders(self) -> Flow[list[Contender]]:
@@ -90,7 +96,7 @@ class Side(Holding[K, Held[K]], Generic[K]):
         Raises:
             KeeperError: as for every call.
         """
-        return (yield from contenders(self.path, READ, WRITE))
+        return (yield from list_contenders(self.path, READ, WRITE))
 
 
 class ReadWriteLock(Recipe[K]):
@@ -101,9 +107,9 @@ class ReadWriteLock(Recipe[K]):
         super().__init__(client)
         self.path = checked_root(path)
         checked_identifier(identifier)
-        self.read: Side[K] = Side(client, path, identifier, READ, last_writer_before)
+        self.read: Side[K] = Side(client, path, identifier, READ, predecessor_of_reader)
         """To share it with other readers."""
-        self.write: Side[K] = Side(client, path, identifier, WRITE, anybody_before)
+        self.write: Side[K] = Side(client, path, identifier, WRITE, predecessor_of_writer)
         """To have it alone."""
 
     @operation
@@ -113,18 +119,18 @@ class ReadWriteLock(Recipe[K]):
         Raises:
             KeeperError: as for every call.
         """
-        return (yield from contenders(self.path, READ, WRITE))
+        return (yield from list_contenders(self.path, READ, WRITE))
 
 
-def anybody_before(names: list[str], own: str) -> str | None:
+def predecessor_of_writer(names: list[str], own: str) -> str | None:
     """Who stands right before a writer."""
-    queue = in_line(names, READ, WRITE)
+    queue = sort_queue(names, READ, WRITE)
     place = queue.index(own)
     return queue[place - 1] if place else None
 
 
-def last_writer_before(names: list[str], own: str) -> str | None:
+def predecessor_of_reader(names: list[str], own: str) -> str | None:
     """The last writer before a reader."""
-    queue = in_line(names, READ, WRITE)
+    queue = sort_queue(names, READ, WRITE)
     writers = [name for name in queue[: queue.index(own)] if name.startswith(WRITE)]
     return writers[-1] if writers else None

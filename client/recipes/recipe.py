@@ -58,7 +58,7 @@ class RecipeMethod(Generic[P, T]):
 
     def __init__(self, written: Callable[Concatenate[Any, P], Any]) -> None:
         """`written` is the method as it stands in the recipe."""
-        self._written = written
+        self._function = written
         update_wrapper(self, written)  # type: ignore[arg-type]
 
     @overload
@@ -73,7 +73,7 @@ class RecipeMethod(Generic[P, T]):
     def __get__(self, recipe: Any, owner: Any = None) -> Any:
         if recipe is None:
             return self
-        written, client = self._written, recipe._client
+        written, client = self._function, recipe._client
 
         def run(*args: P.args, **kwargs: P.kwargs) -> Any:
             return self._run(client, written(recipe, *args, **kwargs), written.__name__)
@@ -94,7 +94,7 @@ class operation(RecipeMethod[P, T]):  # noqa: N801 (a decorator, like property)
     @property
     def flow(self) -> Callable[Concatenate[Any, P], Flow[T]]:
         """What makes the flow of a call, for a flow that it is a part of."""
-        return self._written
+        return self._function
 
     def _run(self, client: FlowRunner, made: Flow[T], name: str) -> Any:
         return client._run_flow(made, name)

@@ -19,9 +19,9 @@ from collections.abc import Callable
 from typing import Any, Generic
 
 from raykeeper.client.errors import LostError, RayKeeperError
-from raykeeper.client.flows import Abandoned, Bell, Flow, Wait
-from raykeeper.client.recipes.holding import Held, Holding, caller
-from raykeeper.client.recipes.lock import PREFIX, Contender, Lock, contenders
+from raykeeper.client.flows import Cancelled, Event, Flow, Wait
+from raykeeper.client.recipes.acquirable import Acquirable, Held, current_task_or_thread
+from raykeeper.client.recipes.lock import PREFIX, Contender, Lock, list_contenders
 from raykeeper.client.recipes.recipe import FlowRunner, K, operation
 from raykeeper.znodes.errors import KeeperError
 
@@ -29,11 +29,11 @@ from raykeeper.znodes.errors import KeeperError
 class ReentrantHeld(Held[K]):
     """One of the holds of one owner. Token and loss are those of the lock itself."""
 
-    def __init__(self, client: FlowRunner, share: "_Share[K]", root: Held[K]) -> None:
+    def __init__(self, client: FlowRunner, share: "_OwnerHolds[K]", root: Held[K]) -> None:
         """Use the recipe."""
         super().__init__(client, root._what, root.path, root.token)
         self.lost = root.lost
-        self._share: _Share[K] = share
+        self._share: _OwnerHolds[K] = share
         self._root: Held[K] = root
 
     def _release_or_raise(self) -> Flow[None]:
@@ -42,35 +42,35 @@ class ReentrantHeld(Held[K]):
             return
         self._is_released = True
         try:
-            yield from self._share.left(self._root)
+            yield from self._share.release_one(self._root)
         except KeeperError:
             self._is_released = False
             raise
 
 
-class _Share(Generic[K]):
+class _OwnerHolds(Generic[K]):
     """What one owner has of the lock: nothing before its place is first in the queue."""
 
     def __init__(self, forget: Callable[[], object]) -> None:
         self.root: Held[K] | None = None
-        self.holds = 0
-        self.bells: list[Bell] = []
+        self.count = 0
+        self.events: list[Event] = []
         """Of other calls of the same owner, which wait for the first one."""
         self._forget = forget
 
-    def settled(self, root: Held[K] | None) -> None:
+    def set_root(self, root: Held[K] | None) -> None:
         """The lock was got, or not."""
         self.root = root
         if root is None:
             self._forget()
-        bells, self.bells = self.bells, []
+        bells, self.events = self.events, []
         for bell in bells:
-            bell.ring()
+            bell.set()
 
-    def left(self, root: Held[K]) -> Flow[None]:
+    def release_one(self, root: Held[K]) -> Flow[None]:
         """One hold less."""
-        if self.holds > 1:
-            self.holds -= 1
+        if self.count > 1:
+            self.count -= 1
             if root.lost.is_set():
                 raise LostError(f"{root._what} was lost before it was released")
             return
@@ -79,31 +79,31 @@ class _Share(Generic[K]):
         yield from root._release_or_raise()
 
 
-class _Shares(Generic[K]):
+class _HoldsByOwner(Generic[K]):
     """By owner. Another process has none of ours."""
 
     def __init__(self) -> None:
-        self._of: dict[object, _Share[K]] = {}
+        self._by_owner: dict[object, _OwnerHolds[K]] = {}
 
-    def of(self, owner: object) -> _Share[K] | None:
+    def get(self, owner: object) -> _OwnerHolds[K] | None:
         """What it has."""
-        return self._of.get(owner)
+        return self._by_owner.get(owner)
 
-    def begin(self, owner: object) -> _Share[K]:
+    def begin(self, owner: object) -> _OwnerHolds[K]:
         """It has nothing yet, but asks."""
-        share: _Share[K] = _Share(lambda: self._end(owner, share))
-        self._of[owner] = share
+        share: _OwnerHolds[K] = _OwnerHolds(lambda: self._end(owner, share))
+        self._by_owner[owner] = share
         return share
 
-    def _end(self, owner: object, share: _Share[K]) -> None:
-        if self._of.get(owner) is share:
-            del self._of[owner]
+    def _end(self, owner: object, share: _OwnerHolds[K]) -> None:
+        if self._by_owner.get(owner) is share:
+            del self._by_owner[owner]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _Shares, ()
+        return _HoldsByOwner, ()
 
 
-class ReentrantLock(Holding[K, ReentrantHeld[K]]):
+class ReentrantLock(Acquirable[K, ReentrantHeld[K]]):
     """A fair lock that its owner may acquire again, through this object."""
 
     def __init__(self, client: FlowRunner, path: str, identifier: bytes | None = None) -> None:
@@ -111,7 +111,7 @@ class ReentrantLock(Holding[K, ReentrantHeld[K]]):
         super().__init__(client)
         self._lock: Lock[K] = Lock(client, path, identifier)
         self.path = self._lock.path
-        self._shares: _Shares[K] = _Shares()
+        self._holds: _HoldsByOwner[K] = _HoldsByOwner()
 
     @operation
     def acquire(self, timeout_s: float | None = None) -> Flow[ReentrantHeld[K]]:
@@ -128,12 +128,12 @@ class ReentrantLock(Holding[K, ReentrantHeld[K]]):
         return self._acquire_within(timeout_s)
 
     def _timeout_message(self) -> str:
-        """See `Holding`."""
+        """See `Acquirable`."""
         return f"the lock {self.path} was held by others"
 
     def _acquire(self) -> Flow[ReentrantHeld[K]]:
-        """See `Holding`."""
-        return self._enter(caller())
+        """See `Acquirable`."""
+        return self._acquire_for(current_task_or_thread())
 
     @operation
     def contenders(self) -> Flow[list[Contender]]:
@@ -142,22 +142,22 @@ class ReentrantLock(Holding[K, ReentrantHeld[K]]):
         Raises:
             KeeperError: as for every call.
         """
-        return (yield from contenders(self.path, PREFIX))
+        return (yield from list_contenders(self.path, PREFIX))
 
-    def _enter(self, owner: object) -> Flow[ReentrantHeld[K]]:
-        while (share := self._shares.of(owner)) is not None and share.root is None:
-            bell = Bell()
-            share.bells.append(bell)
+    def _acquire_for(self, owner: object) -> Flow[ReentrantHeld[K]]:
+        while (share := self._holds.get(owner)) is not None and share.root is None:
+            bell = Event()
+            share.events.append(bell)
             yield Wait((bell,))
         if share is None:
-            share = self._shares.begin(owner)
+            share = self._holds.begin(owner)
             try:
-                share.settled((yield from self._lock._acquire()))
-            except (Abandoned, RayKeeperError):
-                share.settled(None)
+                share.set_root((yield from self._lock._acquire()))
+            except (Cancelled, RayKeeperError):
+                share.set_root(None)
                 raise
         root = share.root
         assert root is not None
         root.lost.check()
-        share.holds += 1
+        share.count += 1
         return ReentrantHeld(self._client, share, root)

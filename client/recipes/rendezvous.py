@@ -36,19 +36,19 @@ from raykeeper.client.errors import (
     RayKeeperError,
     RecipeError,
 )
-from raykeeper.client.flows import Abandoned, Flow, Together, Wait
-from raykeeper.client.recipes.holding import Held, Holding, Loss, keep
-from raykeeper.client.recipes.lock import in_line, number_of
-from raykeeper.client.recipes.recipe import FlowRunner, K, operation
-from raykeeper.client.recipes.steps import (
+from raykeeper.client.flows import Cancelled, Flow, Gather, Wait
+from raykeeper.client.recipes.acquirable import Acquirable, Held, LostEvent, spawn_guard
+from raykeeper.client.recipes.lock import sequence_number, sort_queue
+from raykeeper.client.recipes.primitives import (
+    best_effort_cleanup,
     checked_bytes,
     checked_root,
     create,
-    give_up_after,
-    leave,
-    look,
+    get_or_none,
+    timeout_after,
     transact,
 )
+from raykeeper.client.recipes.recipe import FlowRunner, K, operation
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes.paths import join
 from raykeeper.znodes.requests import (
@@ -78,7 +78,7 @@ class Participant(Struct, frozen=True):
     token: Zxid
 
 
-class _Generation(Struct, frozen=True):
+class _GenerationRecord(Struct, frozen=True):
     """The value of a rendezvous, as JSON."""
 
     number: int
@@ -86,13 +86,13 @@ class _Generation(Struct, frozen=True):
     is_broken: bool = False
 
 
-_NONE_YET: Final = _Generation(0, [], True)
+_NO_GENERATION: Final = _GenerationRecord(0, [], True)
 _encode: Final = msgspec.json.Encoder().encode
-_decode: Final = msgspec.json.Decoder(_Generation).decode
+_decode: Final = msgspec.json.Decoder(_GenerationRecord).decode
 
 
-class Break(Loss[K]):
-    """Whether a generation is broken: like a `Loss`."""
+class BrokenEvent(LostEvent[K]):
+    """Whether a generation is broken: like a `LostEvent`."""
 
     def check(self) -> None:
         """Do nothing while nobody has left.
@@ -107,7 +107,7 @@ class Break(Loss[K]):
             raise BrokenBarrierError(f"{self._what} is broken")
 
 
-class Meeting(Held[K]):
+class Generation(Held[K]):
     """A generation, as one of its participants has it, until it leaves."""
 
     def __init__(self, client: FlowRunner, root: str, path: str, token: Zxid) -> None:
@@ -121,7 +121,7 @@ class Meeting(Held[K]):
         """The place of this one, from 0."""
         self.members: list[Participant] = []
         """All who met, in the order of their coming: the same for everybody."""
-        self.broken: Break[K] = Break(client, f"the meeting in {root}")
+        self.broken: BrokenEvent[K] = BrokenEvent(client, f"the meeting in {root}")
         """Set when somebody of them has left or died, unless this one left before."""
 
     @operation
@@ -131,7 +131,7 @@ class Meeting(Held[K]):
         Raises:
             WaitTimeoutError: all are there still.
         """
-        yield give_up_after(timeout_s, f"the meeting in {self._root} is not broken")
+        yield timeout_after(timeout_s, f"the meeting in {self._root} is not broken")
         yield from self.broken._wait()
 
     @operation
@@ -146,7 +146,7 @@ class Meeting(Held[K]):
 
     def _remove(self) -> Flow[bool]:
         """See `Held`. It does not matter whether somebody has deleted the znode."""
-        self._bell.ring()  # the guard ends
+        self._changed.set()  # the guard ends
         yield from super()._remove()
         return True
 
@@ -156,24 +156,26 @@ class Meeting(Held[K]):
         beside = join(self._root, following.name)
         try:
             while not self._is_released:
-                self._bell.take()
-                found = yield from _read(self._root, self._bell)
+                self._changed.drain()
+                found = yield from _read_generation(self._root, self._changed)
                 if found is None or found[0].number != self.generation or found[0].is_broken:
                     break
-                there = yield from look(beside, self._bell)
+                there = yield from get_or_none(beside, self._changed)
                 if there is None or there[1].czxid != following.token:
-                    yield from _write(self._root, replace(found[0], is_broken=True), found[1])
+                    yield from _write_generation(
+                        self._root, replace(found[0], is_broken=True), found[1]
+                    )
                 elif not self._is_released:
-                    yield Wait((self._bell,))
+                    yield Wait((self._changed,))
         except (KeeperError, InvalidValueError):
             pass  # the session is over, or somebody else writes here
         if not self._is_released:
             self.broken._set()
-        watches = [(path, WatchKind.DATA, self._bell) for path in (self._root, beside)]
-        yield from leave([], watches)
+        watches = [(path, WatchKind.DATA, self._changed) for path in (self._root, beside)]
+        yield from best_effort_cleanup([], watches)
 
 
-class Rendezvous(Holding[K, Meeting[K]]):
+class Rendezvous(Acquirable[K, Generation[K]]):
     """A rendezvous of `size` participants, again and again."""
 
     def __init__(self, client: FlowRunner, path: str, size: int, data: bytes = b"") -> None:
@@ -189,7 +191,7 @@ class Rendezvous(Holding[K, Meeting[K]]):
             raise BadArgumentsError("", f"data of {size} may be {bytes_max} bytes, not {len(data)}")
 
     @operation
-    def join(self, timeout_s: float | None = None) -> Flow[Meeting[K]]:
+    def join(self, timeout_s: float | None = None) -> Flow[Generation[K]]:
         """Wait until `size` have come, this one among them.
 
         Who is one too many waits for the next generation. Who comes while the last one is not
@@ -205,11 +207,11 @@ class Rendezvous(Holding[K, Meeting[K]]):
         return self._acquire_within(timeout_s)
 
     def _timeout_message(self) -> str:
-        """See `Holding`."""
+        """See `Acquirable`."""
         return f"{self.size} have not met in {self.path}"
 
-    def _acquire(self) -> Flow[Meeting[K]]:
-        """See `Holding`."""
+    def _acquire(self) -> Flow[Generation[K]]:
+        """See `Acquirable`."""
         while True:
             own, stat = yield from create(
                 join(self.path, PREFIX),
@@ -218,45 +220,45 @@ class Rendezvous(Holding[K, Meeting[K]]):
                 sequence=True,
                 parent_stays=True,
             )
-            meeting: Meeting[K] = Meeting(self._client, self.path, own, stat.czxid)
+            meeting: Generation[K] = Generation(self._client, self.path, own, stat.czxid)
             watched = {self.path}
             try:
-                if (yield from self._meet(meeting, watched)):
-                    return (yield from keep(meeting))
-            except (Abandoned, RayKeeperError):
-                yield from self._go(meeting, watched)
+                if (yield from self._wait_for_generation(meeting, watched)):
+                    return (yield from spawn_guard(meeting))
+            except (Cancelled, RayKeeperError):
+                yield from self._withdraw(meeting, watched)
                 raise
             # It has met, but the meeting was over before it looked: it comes anew.
-            yield from self._go(meeting, watched)
+            yield from self._withdraw(meeting, watched)
 
-    def _go(self, meeting: Meeting[K], watched: set[str]) -> Flow[None]:
-        watches = [(path, WatchKind.DATA, meeting._bell) for path in sorted(watched)]
-        yield from leave([meeting._removal()], watches)
+    def _withdraw(self, meeting: Generation[K], watched: set[str]) -> Flow[None]:
+        watches = [(path, WatchKind.DATA, meeting._changed) for path in sorted(watched)]
+        yield from best_effort_cleanup([meeting._removal()], watches)
 
-    def _meet(self, meeting: Meeting[K], watched: set[str]) -> Flow[bool]:
+    def _wait_for_generation(self, meeting: Generation[K], watched: set[str]) -> Flow[bool]:
         """Wait for the generation; False if there is a later one than that of this one already."""
         own = meeting.path.rpartition("/")[2]
         is_watched = False  # the znode of this one
         while True:
-            events = meeting._bell.take()
+            events = meeting._changed.drain()
             if not is_watched or any(event.path == meeting.path for event in events):
-                mine = yield from look(meeting.path, meeting._bell)
+                mine = yield from get_or_none(meeting.path, meeting._changed)
                 if mine is None or mine[1].czxid != meeting.token:
                     raise LostError(f"somebody deleted {meeting.path} while it waited")
                 is_watched = True
-            found, names = yield Together(
-                [Query(GetData, self.path, meeting._bell), Query(GetChildren, self.path)]
+            found, names = yield Gather(
+                [Query(GetData, self.path, meeting._changed), Query(GetChildren, self.path)]
             )
             for outcome in (found, names):
                 if isinstance(outcome, NoNodeError):
                     raise LostError(f"somebody deleted {self.path}")
                 if isinstance(outcome, KeeperError):
                     raise outcome
-            generation, mzxid = _generation_of(self.path, found[0]), found[1].mzxid
-            if self._is_in(generation, meeting):
+            generation, mzxid = _decode_generation(self.path, found[0]), found[1].mzxid
+            if self._join_generation(generation, meeting):
                 return True
-            upto = number_of(generation.members[-1].name) if generation.members else -1
-            waiting = [name for name in in_line(names, PREFIX) if number_of(name) > upto]
+            upto = sequence_number(generation.members[-1].name) if generation.members else -1
+            waiting = [name for name in sort_queue(names, PREFIX) if sequence_number(name) > upto]
             if own in names and own not in waiting:
                 return False
             if own not in waiting:
@@ -265,7 +267,9 @@ class Rendezvous(Holding[K, Meeting[K]]):
             there = set(names)
             is_over = generation.is_broken or any(e.name not in there for e in generation.members)
             if is_over and place < self.size <= len(waiting):
-                yield from self._form(generation.number + 1, waiting[: self.size], mzxid)
+                yield from self._propose_generation(
+                    generation.number + 1, waiting[: self.size], mzxid
+                )
                 continue
             # Who might have to act later watches whoever would have acted until then.
             before = None
@@ -275,11 +279,11 @@ class Rendezvous(Holding[K, Meeting[K]]):
                 before = waiting[place - 1]
             if before is not None:
                 watched.add(join(self.path, before))
-                if (yield from look(join(self.path, before), meeting._bell)) is None:
+                if (yield from get_or_none(join(self.path, before), meeting._changed)) is None:
                     continue
-            yield Wait((meeting._bell,))
+            yield Wait((meeting._changed,))
 
-    def _is_in(self, generation: _Generation, meeting: Meeting[K]) -> bool:
+    def _join_generation(self, generation: _GenerationRecord, meeting: Generation[K]) -> bool:
         for rank, each in enumerate(generation.members):
             if each.token == meeting.token and meeting.path.endswith("/" + each.name):
                 if len(generation.members) != self.size:
@@ -289,9 +293,9 @@ class Rendezvous(Holding[K, Meeting[K]]):
                 return True
         return False
 
-    def _form(self, number: int, names: list[str], mzxid: Zxid) -> Flow[None]:
+    def _propose_generation(self, number: int, names: list[str], mzxid: Zxid) -> Flow[None]:
         """Try to write the next generation. If it fails somebody else was there, or is gone."""
-        found = yield Together([Query(GetData, join(self.path, name)) for name in names])
+        found = yield Gather([Query(GetData, join(self.path, name)) for name in names])
         members: list[Participant] = []
         for name, each in zip(names, found, strict=True):
             if isinstance(each, NoNodeError):
@@ -299,12 +303,12 @@ class Rendezvous(Holding[K, Meeting[K]]):
             if isinstance(each, KeeperError):
                 raise each  # it may not be read, and will not be
             members.append(Participant(name, each[0], each[1].czxid))
-        yield from _write(self.path, _Generation(number, members), mzxid, members)
+        yield from _write_generation(self.path, _GenerationRecord(number, members), mzxid, members)
 
 
-def _generation_of(path: str, value: bytes) -> _Generation:
+def _decode_generation(path: str, value: bytes) -> _GenerationRecord:
     if not value:
-        return _NONE_YET
+        return _NO_GENERATION
     try:
         return _decode(value)
     except msgspec.MsgspecError as error:
@@ -313,13 +317,13 @@ def _generation_of(path: str, value: bytes) -> _Generation:
         ) from None
 
 
-def _read(path: str, bell: Any) -> Flow[tuple[_Generation, Zxid] | None]:
-    found = yield from look(path, bell)
-    return None if found is None else (_generation_of(path, found[0]), found[1].mzxid)
+def _read_generation(path: str, bell: Any) -> Flow[tuple[_GenerationRecord, Zxid] | None]:
+    found = yield from get_or_none(path, bell)
+    return None if found is None else (_decode_generation(path, found[0]), found[1].mzxid)
 
 
-def _write(
-    path: str, generation: _Generation, mzxid: Zxid, there: list[Participant] | None = None
+def _write_generation(
+    path: str, generation: _GenerationRecord, mzxid: Zxid, there: list[Participant] | None = None
 ) -> Flow[None]:
     """Write it, if nobody else has since, and these are there."""
     conditions = [Compare(path, CompareField.MZXID, Relation.EQUAL, mzxid)]

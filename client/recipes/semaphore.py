@@ -16,14 +16,14 @@ never all. No contender depends on another one's doing anything, as it does wher
 the first who waits watch the holders.
 
 Tokens grow from holder to holder, but several hold at once: a guard that takes only the newest
-would refuse holders. Use `Transaction.when_held`, or a guard with `shared=True`.
+would refuse holders. Use `Multi.when_held`, or a guard with `shared=True`.
 
 kazoo: `Semaphore`. Curator: `InterProcessSemaphoreV2`. Both have a lock in front.
 """
 
 from typing import Any
 
-from raykeeper.client.core.effects import Answer
+from raykeeper.client.core.effects import SuccessReply
 from raykeeper.client.core.outstanding import Query
 from raykeeper.client.core.watched_event import EventType
 from raykeeper.client.errors import (
@@ -34,24 +34,24 @@ from raykeeper.client.errors import (
     RayKeeperError,
     RecipeError,
 )
-from raykeeper.client.flows import Abandoned, Bell, Flow, Request, Together, Wait
-from raykeeper.client.recipes.holding import Held, Holding, keep
-from raykeeper.client.recipes.lock import Contender, contenders, in_line
-from raykeeper.client.recipes.recipe import FlowRunner, K, operation
-from raykeeper.client.recipes.steps import (
+from raykeeper.client.flows import Cancelled, Event, Flow, Gather, MappedRequest, Wait
+from raykeeper.client.recipes.acquirable import Acquirable, Held, spawn_guard
+from raykeeper.client.recipes.lock import Contender, list_contenders, sort_queue
+from raykeeper.client.recipes.primitives import (
     ATTEMPTS_MAX,
+    best_effort_cleanup,
     checked_identifier,
     checked_root,
-    children,
-    ensure,
+    ensure_path,
+    get_children,
     identifier_of,
-    leave,
     transact,
 )
-from raykeeper.client.transaction import results_of
+from raykeeper.client.recipes.recipe import FlowRunner, K, operation
+from raykeeper.client.transaction import results_decoder
 from raykeeper.znodes.errors import KeeperError
 from raykeeper.znodes.paths import join
-from raykeeper.znodes.replies import Written
+from raykeeper.znodes.replies import WriteReply
 from raykeeper.znodes.requests import (
     Compare,
     CompareField,
@@ -59,10 +59,10 @@ from raykeeper.znodes.requests import (
     CreateMode,
     GetChildren,
     GetData,
+    Multi,
     ReadData,
     Relation,
     SetData,
-    Transaction,
     WatchKind,
 )
 from raykeeper.znodes.txns import OpDone
@@ -72,7 +72,7 @@ PERMITS_MAX = 1000
 """Who waits watches so many znodes."""
 
 
-class Semaphore(Holding[K, Held[K]]):
+class Semaphore(Acquirable[K, Held[K]]):
     """So many may hold it at once. Not reentrant: who acquires twice has two permits."""
 
     def __init__(
@@ -103,20 +103,20 @@ class Semaphore(Holding[K, Held[K]]):
         return self._acquire_within(timeout_s)
 
     def _timeout_message(self) -> str:
-        """See `Holding`."""
+        """See `Acquirable`."""
         return f"others had all {self.permits} permits of {self.path}"
 
     def _acquire(self) -> Flow[Held[K]]:
-        """See `Holding`."""
-        place = yield from self._take_place()
-        line = _Line(place, self.permits)
+        """See `Acquirable`."""
+        place = yield from self._enqueue()
+        line = _PermitWait(place, self.permits)
         try:
             yield from line.wait()
-        except (Abandoned, RayKeeperError):
-            yield from leave([place._removal()], line.watches())
+        except (Cancelled, RayKeeperError):
+            yield from best_effort_cleanup([place._removal()], line.watches())
             raise
-        yield from leave([], line.watches())
-        return (yield from keep(place))
+        yield from best_effort_cleanup([], line.watches())
+        return (yield from spawn_guard(place))
 
     @operation
     def contenders(self) -> Flow[list[Contender]]:
@@ -125,7 +125,7 @@ class Semaphore(Holding[K, Held[K]]):
         Raises:
             KeeperError: as for every call.
         """
-        return (yield from contenders(self.path, PREFIX))
+        return (yield from list_contenders(self.path, PREFIX))
 
     @operation
     def holders(self) -> Flow[list[Contender]]:
@@ -134,10 +134,10 @@ class Semaphore(Holding[K, Held[K]]):
         Raises:
             KeeperError: as for every call.
         """
-        listed = yield from contenders(self.path, PREFIX)
+        listed = yield from list_contenders(self.path, PREFIX)
         return listed[: self.permits]
 
-    def _take_place(self) -> Flow[Held[K]]:
+    def _enqueue(self) -> Flow[Held[K]]:
         number = str(self.permits).encode()
         creation = Create(
             join(self.path, PREFIX),
@@ -146,10 +146,10 @@ class Semaphore(Holding[K, Held[K]]):
         )
         agreed = Compare(self.path, CompareField.VALUE, Relation.EQUAL, number)
         is_alone = Compare(self.path, CompareField.NUM_CHILDREN, Relation.EQUAL, 0)
-        joining = Transaction([agreed], [creation], [ReadData(self.path)])
+        joining = Multi([agreed], [creation], [ReadData(self.path)])
         for _ in range(ATTEMPTS_MAX):
             try:
-                done = yield Request(joining, lambda answer: _joined(joining, answer))
+                done = yield MappedRequest(joining, lambda answer: _join_result(joining, answer))
                 if isinstance(done, OpDone):
                     assert done.stat is not None, done
                     return Held(self._client, self._what, done.path, done.stat.czxid)
@@ -163,32 +163,32 @@ class Semaphore(Holding[K, Held[K]]):
                 change = SetData(self.path, number, stat.version)
                 yield from transact([change], [is_alone] if value else [])
             except NoNodeError:
-                yield from ensure(self.path, number)
+                yield from ensure_path(self.path, number)
             except BadVersionError:
                 pass  # somebody was quicker to say how many
         raise NoNodeError(self.path, "somebody deletes it again and again")
 
 
-def _joined(request: Transaction, answer: Answer) -> Any:
+def _join_result(request: Multi, answer: SuccessReply) -> Any:
     """The creation, or value and Stat of the znode that says another number."""
-    is_agreed, results = results_of(request)(answer)
+    is_agreed, results = results_decoder(request)(answer)
     if not is_agreed:
         return results[0]
-    assert isinstance(answer, Written) and answer.results is not None, answer
+    assert isinstance(answer, WriteReply) and answer.results is not None, answer
     return answer.results.results[0]
 
 
-Watch = tuple[str, WatchKind, Bell]
+Watch = tuple[str, WatchKind, Event]
 
 
-class _Line:
+class _PermitWait:
     """One contender who waits until fewer than `permits` are before it."""
 
     def __init__(self, place: Held[Any], permits: int) -> None:
         self._place = place
         self._permits = permits
         self._path, _, self._own = place.path.rpartition("/")
-        self._bell = Bell()
+        self._bell = Event()
         self._watched: dict[str, None] = {}
 
     def watches(self) -> list[Watch]:
@@ -202,10 +202,10 @@ class _Line:
             LostError: somebody deleted the place.
             KeeperError: what a request failed with.
         """
-        names, mine = yield Together(
+        names, mine = yield Gather(
             [
                 Query(GetChildren, self._path),
-                Query(GetData, self._place.path, self._place._bell),
+                Query(GetData, self._place.path, self._place._changed),
             ]
         )
         if isinstance(names, KeeperError):
@@ -216,22 +216,22 @@ class _Line:
         while True:
             if not is_there or self._own not in names:
                 raise LostError(f"somebody deleted {self._place.path} while it waited")
-            queue = in_line(names, PREFIX)
+            queue = sort_queue(names, PREFIX)
             before = queue[: queue.index(self._own)]
             if len(before) < self._permits:
                 return
             if (yield from self._watch(before[-self._permits :])):
-                yield Wait((self._bell, self._place._bell))
+                yield Wait((self._bell, self._place._changed))
                 self._forget_fired()
-            if self._place._bell.is_rung:
-                is_there = yield from self._place._look_again()
-            names = yield from children(self._path)
+            if self._place._changed.is_set:
+                is_there = yield from self._place._reread()
+            names = yield from get_children(self._path)
 
     def _watch(self, nearest: list[str]) -> Flow[bool]:
         """Watch those that are not watched yet; whether all are there."""
         paths = [join(self._path, name) for name in nearest]
         new = [path for path in paths if path not in self._watched]
-        found = yield Together([Query(GetData, path, self._bell) for path in new])
+        found = yield Gather([Query(GetData, path, self._bell) for path in new])
         errors = []
         for path, each in zip(new, found, strict=True):
             if isinstance(each, KeeperError):
@@ -244,6 +244,6 @@ class _Line:
         return not errors
 
     def _forget_fired(self) -> None:
-        for event in self._bell.take():
+        for event in self._bell.drain():
             if event.type is not EventType.NONE:
                 self._watched.pop(event.path, None)

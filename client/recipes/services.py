@@ -5,9 +5,9 @@
     services.pick("search").address         # one of those that are there now
 
 An instance is a member of the group of its service (group.py): it goes with its session, and is
-made again when somebody deletes it. The cache is one lasting watch with values (followed.py), so
-that no look at it asks the ensemble for anything. The invariant of this file: the cache is what the
-server of this client has last told; what others have written wrongly is left out, and told.
+made again when somebody deletes it. The cache is one lasting watch with values (entry_follower.py),
+so that no look at it asks the ensemble for anything. The invariant of this file: the cache is what
+the server of this client has last told; what others have written wrongly is left out, and told.
 
 Curator: `ServiceDiscovery`, `ServiceCache`, `ServiceProvider`.
 """
@@ -23,22 +23,27 @@ from raykeeper.client.errors import (
     LostError,
     RayKeeperError,
 )
-from raykeeper.client.flows import Abandoned, Flow, Tell, Wait
-from raykeeper.client.recipes.background import Startable
-from raykeeper.client.recipes.followed import Entry, Followed
-from raykeeper.client.recipes.group import Listed, become_member, checked_name, difference
+from raykeeper.client.flows import CallUser, Cancelled, Flow, Wait
+from raykeeper.client.recipes.background_recipe import Startable
+from raykeeper.client.recipes.entry_follower import Entry, EntryFollower
+from raykeeper.client.recipes.group import (
+    EphemeralMember,
+    become_member,
+    checked_name,
+    membership_changes,
+)
+from raykeeper.client.recipes.multi_flow import MultiFlow, multi_flow
 from raykeeper.client.recipes.picking import Choose, Instance, RoundRobin
+from raykeeper.client.recipes.primitives import checked_root, timeout_after
 from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
-from raykeeper.client.recipes.steps import checked_root, give_up_after
-from raykeeper.client.recipes.turns import Turns, by_turns
-from raykeeper.client.recipes.value_types import decoder_of, whole_classes
+from raykeeper.client.recipes.value_types import checked_classes, decoder_of
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes.paths import join
 
 PREFIX = "instance-"
 
 
-class _Written(Struct, frozen=True):
+class _InstanceRecord(Struct, frozen=True):
     """The value of an instance's znode, as JSON."""
 
     address: str
@@ -46,7 +51,7 @@ class _Written(Struct, frozen=True):
     metadata: msgspec.Raw = msgspec.Raw(b"null")
 
 
-_decode: Final = msgspec.json.Decoder(_Written).decode
+_decode: Final = msgspec.json.Decoder(_InstanceRecord).decode
 
 
 class ServiceChange(Struct, frozen=True):
@@ -61,7 +66,7 @@ class ServiceChange(Struct, frozen=True):
     """Those whose address, port or metadata are new."""
 
 
-class Registration(Listed[K]):
+class Registration(EphemeralMember[K]):
     """An instance of this session, until `leave` or the end of the session."""
 
     @operation
@@ -73,7 +78,7 @@ class Registration(Listed[K]):
             LostError: it is lost, or has left.
             KeeperError: as for every call.
         """
-        yield from self._replace_data(_encoded(address, port, metadata))
+        yield from self._replace_data(_encode_instance(address, port, metadata))
 
 
 class ServiceWatch(Recipe[K]):
@@ -123,11 +128,11 @@ class ServiceDiscovery(Startable[K]):
         path = checked_root(path)
         super().__init__(client, f"the cache of {path}")
         self.path = path
-        self._metadata = decoder_of(kind, whole_classes(path, kind))
+        self._metadata = decoder_of(kind, checked_classes(path, kind))
         self._on_malformed = on_malformed
         self._choose: Choose = RoundRobin()
         self._is_loaded = False
-        self._read: dict[str, tuple[Entry, Instance | None]] = {}
+        self._parsed_entries: dict[str, tuple[Entry, Instance | None]] = {}
         self._services: dict[str, list[Instance]] = {}
         self._malformed: dict[str, str] = {}
         self._watches: list[ServiceWatch[K]] = []
@@ -158,10 +163,10 @@ class ServiceDiscovery(Startable[K]):
             KeeperError: as for every call.
         """
         below = join(self.path, checked_name(self.path, service))
-        value = _encoded(address, port, metadata)
+        value = _encode_instance(address, port, metadata)
         if name is not None:
             checked_name(below, name)
-        yield give_up_after(timeout_s, f"{below} has another instance {name}")
+        yield timeout_after(timeout_s, f"{below} has another instance {name}")
         made = yield from become_member(self._client, below, name, value, Registration, PREFIX)
         registration: Registration[K] = made
         return registration
@@ -174,7 +179,7 @@ class ServiceDiscovery(Startable[K]):
             LostError: the session is over, and so nothing keeps the cache current.
             KeeperError: it cannot be read.
         """
-        yield from self._load()
+        yield from self._ensure_loaded()
         return sorted(self._services)
 
     @operation
@@ -185,13 +190,13 @@ class ServiceDiscovery(Startable[K]):
             LostError: the session is over, and so nothing keeps the cache current.
             KeeperError: it cannot be read.
         """
-        yield from self._load()
+        yield from self._ensure_loaded()
         return list(self._services.get(service, []))
 
-    @by_turns
+    @multi_flow
     def pick(
         self, service: str, choose: Choose | None = None, timeout_s: float | None = None
-    ) -> Turns[Instance]:
+    ) -> MultiFlow[Instance]:
         """One instance. From the cache; if there is none, one is waited for.
 
         Args:
@@ -208,8 +213,8 @@ class ServiceDiscovery(Startable[K]):
         return (choose or self._choose)(found)
 
     def _wait_for(self, service: str, timeout_s: float | None) -> Flow[list[Instance]]:
-        yield give_up_after(timeout_s, f"there is no instance of {service} in {self.path}")
-        yield from self._load()
+        yield timeout_after(timeout_s, f"there is no instance of {service} in {self.path}")
+        yield from self._ensure_loaded()
         yield from self._wait_until(lambda: service in self._services)
         return list(self._services[service])
 
@@ -221,7 +226,7 @@ class ServiceDiscovery(Startable[K]):
             LostError: the session is over, and so nothing keeps the cache current.
             KeeperError: it cannot be read.
         """
-        yield from self._load()
+        yield from self._ensure_loaded()
         return dict(self._malformed)
 
     @operation
@@ -236,47 +241,47 @@ class ServiceDiscovery(Startable[K]):
             LostError: the session is over, and so nothing keeps the cache current.
             KeeperError: it cannot be read.
         """
-        yield from self._load()
+        yield from self._ensure_loaded()
         watch: ServiceWatch[K] = ServiceWatch(self._client, service, callback)
         self._watches = self._open_watches()
         self._watches.append(watch)
         for each, instances in sorted(self._services.items()):
             if service in (None, each):
-                yield Tell(watch._call, (_change_between(each, [], instances),))
+                yield CallUser(watch._call, (_change_between(each, [], instances),))
         return watch
 
     def _work(self) -> Flow[None]:
-        """See `Background`."""
-        followed = Followed(self.path, 2)
+        """See `BackgroundRecipe`."""
+        followed = EntryFollower(self.path, 2)
         try:
-            yield from followed.load()
+            yield from followed.start()
             while True:
-                yield from self._publish(followed.entries)
+                yield from self._update_services(followed.entries)
                 self._is_loaded = True
-                self._changed.ring()
-                yield Wait((followed.bell,))
+                self._changed.notify_all()
+                yield Wait((followed.changed,))
                 yield from followed.catch_up()
-        except (Abandoned, RayKeeperError):
-            yield from followed.forget()
+        except (Cancelled, RayKeeperError):
+            yield from followed.stop()
             raise
 
-    def _load(self) -> Flow[None]:
+    def _ensure_loaded(self) -> Flow[None]:
         if self._client._is_lost():
             raise LostError(f"{self._what} is old: the session is over")
         if not self._was_started and not self.is_closed:
             yield from self._start()
         yield from self._wait_until(lambda: self._is_loaded and not self.is_closed)
 
-    def _publish(self, entries: dict[str, Entry]) -> Flow[None]:
+    def _update_services(self, entries: dict[str, Entry]) -> Flow[None]:
         """Make of the znodes what users see, and tell them of the difference."""
         before, self._services = self._services, {}
-        for key in [key for key in self._read if key not in entries]:
-            del self._read[key]
+        for key in [key for key in self._parsed_entries if key not in entries]:
+            del self._parsed_entries[key]
             self._malformed.pop(join(self.path, key), None)
         for key, entry in entries.items():
-            if key not in self._read or self._read[key][0] is not entry:
-                self._read[key] = entry, (yield from self._instance(key, entry))
-            instance = self._read[key][1]
+            if key not in self._parsed_entries or self._parsed_entries[key][0] is not entry:
+                self._parsed_entries[key] = entry, (yield from self._instance(key, entry))
+            instance = self._parsed_entries[key][1]
             if instance is not None:
                 self._services.setdefault(instance.service, []).append(instance)
         for instances in self._services.values():
@@ -310,18 +315,20 @@ class ServiceDiscovery(Startable[K]):
 
 
 def _change_between(service: str, old: list[Instance], new: list[Instance]) -> ServiceChange:
-    return ServiceChange(service, list(new), *difference(old, new))  # the list is the user's
+    return ServiceChange(
+        service, list(new), *membership_changes(old, new)
+    )  # the list is the user's
 
 
-def _encoded(address: object, port: object, metadata: Any) -> bytes:
+def _encode_instance(address: object, port: object, metadata: Any) -> bytes:
     if not isinstance(address, str):
         raise BadArgumentsError("", f"address must be text, not {address!r}")
     if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port <= 65_535:
         raise BadArgumentsError("", f"port must be a number up to 65535, not {port!r}")
     if isinstance(metadata, Struct):
-        whole_classes("metadata", type(metadata))
+        checked_classes("metadata", type(metadata))
     try:
         raw = msgspec.Raw(msgspec.json.encode(metadata))
-        return msgspec.json.encode(_Written(address, port, raw))
+        return msgspec.json.encode(_InstanceRecord(address, port, raw))
     except (TypeError, ValueError, RecursionError) as error:
         raise BadArgumentsError("", f"metadata: {error}") from None

@@ -6,7 +6,7 @@
 At most one holder, in no order: whoever is quickest after a release. All others are woken by each
 release, N-1 of them for nothing, so it is for few contenders, or for `acquire(timeout_s=0)`, which
 leaves no trace where the fair lock queues up and leaves again. A holder removes only the znode that
-it made (holding.py), though the next holder's stands at the same path.
+it made (acquirable.py), though the next holder's stands at the same path.
 
 Paper: section 2.4, "Simple Locks", with its herd effect.
 """
@@ -15,25 +15,25 @@ from typing import Any
 
 from raykeeper.client.core.watched_event import EventType
 from raykeeper.client.errors import LostError, NodeExistsError, RayKeeperError, RecipeError
-from raykeeper.client.flows import Abandoned, Bell, Flow, Now, Wait
-from raykeeper.client.recipes.holding import Held, Holding, keep
+from raykeeper.client.flows import Cancelled, Event, Flow, Now, Wait
+from raykeeper.client.recipes.acquirable import Acquirable, Held, spawn_guard
 from raykeeper.client.recipes.lock import Contender
-from raykeeper.client.recipes.recipe import FlowRunner, K, operation
-from raykeeper.client.recipes.steps import (
+from raykeeper.client.recipes.primitives import (
+    best_effort_cleanup,
     checked_identifier,
     checked_root,
     create,
+    get_or_none,
     identifier_of,
-    leave,
-    look,
 )
+from raykeeper.client.recipes.recipe import FlowRunner, K, operation
 from raykeeper.zab.ids import Millis
 from raykeeper.znodes.errors import KeeperError
 from raykeeper.znodes.requests import WatchKind
 from raykeeper.znodes.stat import Stat
 
 
-class SimpleLock(Holding[K, Held[K]]):
+class SimpleLock(Acquirable[K, Held[K]]):
     """A lock whose znode is `path` itself. Not reentrant, not fair."""
 
     def __init__(self, client: FlowRunner, path: str, identifier: bytes | None = None) -> None:
@@ -58,15 +58,17 @@ class SimpleLock(Holding[K, Held[K]]):
         return self._acquire_within(timeout_s)
 
     def _timeout_message(self) -> str:
-        """See `Holding`."""
+        """See `Acquirable`."""
         return f"the simple lock {self.path} was held by others"
 
     def _acquire(self) -> Flow[Held[K]]:
-        """See `Holding`."""
-        _, stat = yield from take_znode(self.path, identifier_of(self._client, self._identifier))
+        """See `Acquirable`."""
+        _, stat = yield from create_when_free(
+            self.path, identifier_of(self._client, self._identifier)
+        )
         held: Held[K] = Held(self._client, f"the simple lock {self.path}", self.path, stat.czxid)
-        yield from watch_own(held)
-        return (yield from keep(held))
+        yield from watch_own_znode(held)
+        return (yield from spawn_guard(held))
 
     @operation
     def contenders(self) -> Flow[list[Contender]]:
@@ -75,22 +77,24 @@ class SimpleLock(Holding[K, Held[K]]):
         Raises:
             KeeperError: as for every call.
         """
-        return (yield from holder_at(self.path))
+        return (yield from read_holder(self.path))
 
 
-def holder_at(path: str) -> Flow[list[Contender]]:
+def read_holder(path: str) -> Flow[list[Contender]]:
     """Whoever made the znode, if it is there.
 
     Raises:
         KeeperError: what the read failed with.
     """
-    found = yield from look(path)
+    found = yield from get_or_none(path)
     if found is None:
         return []
     return [Contender(path.rpartition("/")[2], found[0], found[1].ephemeral_owner)]
 
 
-def take_znode(path: str, value: bytes, ttl_ms: Millis | None = None) -> Flow[tuple[Millis, Stat]]:
+def create_when_free(
+    path: str, value: bytes, ttl_ms: Millis | None = None
+) -> Flow[tuple[Millis, Stat]]:
     """Create the znode, as soon as there is none: an ephemeral one, or one with a TTL.
 
     The result: a time before it was created, and its Stat.
@@ -111,31 +115,31 @@ def take_znode(path: str, value: bytes, ttl_ms: Millis | None = None) -> Flow[tu
 
 def _wait_until_gone(path: str, *, is_ephemeral: bool) -> Flow[None]:
     while True:
-        bell = Bell()
-        found = yield from look(path, bell)
+        bell = Event()
+        found = yield from get_or_none(path, bell)
         if found is None:
             return
         try:
             if is_ephemeral and not found[1].ephemeral_owner:
                 raise RecipeError(f"{path} is no simple lock: the znode is nobody's ephemeral")
             yield Wait((bell,))
-            if any(event.type is EventType.DELETED for event in bell.take()):
+            if any(event.type is EventType.DELETED for event in bell.drain()):
                 return
-        except (Abandoned, RayKeeperError):
-            yield from leave([], [(path, WatchKind.DATA, bell)])
+        except (Cancelled, RayKeeperError):
+            yield from best_effort_cleanup([], [(path, WatchKind.DATA, bell)])
             raise
 
 
-def watch_own(held: Held[Any]) -> Flow[None]:
+def watch_own_znode(held: Held[Any]) -> Flow[None]:
     """Set the watch that tells a holder of its loss. It is given up if that fails.
 
     Raises:
         LostError: the znode is gone by now.
         KeeperError: what the request failed with.
     """
-    held._bell.ring()  # it has never been looked at
+    held._changed.set()  # it has never been looked at
     try:
-        is_there = yield from held._look_again()
+        is_there = yield from held._reread()
     except KeeperError:
         yield from held._release()
         raise

@@ -10,7 +10,7 @@
 Reads of the copy cost nothing and never wait. What they guarantee: they never go back, show whole
 transactions, and what this client has written before; somebody else's change shows a moment later
 (use a read of the client with `consistency="linearizable"` where that matters). The bound:
-`znodes_max`; of bytes there is none. How it is kept current: subtree.py.
+`znodes_max`; of bytes there is none. How it is kept current: subtree_follower.py.
 
 Curator: `TreeCache`, `PathChildrenCache`, `CuratorCache`. kazoo: `TreeCache`, `ChildrenWatch`.
 """
@@ -20,18 +20,18 @@ from typing import Any, Final, Self
 
 from raykeeper.client.arguments import checked_path
 from raykeeper.client.errors import BadArgumentsError, CacheFullError, KeeperError, RecipeError
-from raykeeper.client.flows import Flow, Fork, Tell
-from raykeeper.client.recipes.copied_tree import CachedZnode, CopiedTree, TreeChange
-from raykeeper.client.recipes.live import Following, OnError, call_guarded, log_failure
+from raykeeper.client.flows import CallUser, Flow, Spawn
+from raykeeper.client.recipes.live import ClosableRecipe, OnError, call_guarded, log_failure
 from raykeeper.client.recipes.recipe import FlowRunner, K, operation
-from raykeeper.client.recipes.subtree import Subtree
+from raykeeper.client.recipes.subtree_follower import SubtreeFollower
+from raykeeper.client.recipes.tree_mirror import CachedZnode, TreeChange, TreeMirror
 from raykeeper.znodes.paths import join
 
 ZNODES_MAX: Final = 100_000
 OnTreeChange = Callable[[TreeChange], object]
 
 
-class _Cache(Following[K]):
+class _BaseCache(ClosableRecipe[K]):
     """What both caches share: they begin, go on, and end once."""
 
     _is_deep: bool
@@ -63,8 +63,8 @@ class _Cache(Following[K]):
                 raise BadArgumentsError(path, f"a callback must be callable, not {callback!r}")
         self._on_change = on_change
         self._on_error = on_error
-        self._copy = CopiedTree(znodes_max)
-        self._subtree: Subtree | None = None
+        self._mirror = TreeMirror(znodes_max)
+        self._subtree: SubtreeFollower | None = None
         self._is_open = False
         self._error: Exception | None = None
 
@@ -80,41 +80,41 @@ class _Cache(Following[K]):
         return self._error
 
     def _release(self) -> Flow[None]:
-        """See `Following`."""
+        """See `ClosableRecipe`."""
         self._is_open = False
         if self._subtree is not None:
             yield from self._subtree.close()
 
     def __len__(self) -> int:
         """How many znodes are in the copy, that at `path` included."""
-        self._check()
-        return len(self._copy)
+        self._check_not_full()
+        return len(self._mirror)
 
     def _start(self) -> Flow[Self]:
         if self._subtree is not None:
             raise RecipeError(f"the cache of {self.path} was started before; make another one")
-        self._subtree = subtree = Subtree(self.path, self._copy, is_deep=self._is_deep)
+        self._subtree = subtree = SubtreeFollower(self.path, self._mirror, is_deep=self._is_deep)
         changes = yield from subtree.open()
         self._is_open = True
-        yield from self._tell(changes)
-        yield Fork(self._keep(subtree))
+        yield from self._report(changes)
+        yield Spawn(self._follow_changes(subtree))
         return self
 
-    def _keep(self, subtree: Subtree) -> Flow[None]:
+    def _follow_changes(self, subtree: SubtreeFollower) -> Flow[None]:
         try:
             while not subtree.is_closed:
-                yield from self._tell((yield from subtree.changes()))
+                yield from self._report((yield from subtree.changes()))
         except (KeeperError, CacheFullError) as error:
             self._is_open = False
             yield from subtree.close()
             if not self._client._is_lost():
                 self._error = error
-                yield Tell(self._on_error or log_failure, (error,))
+                yield CallUser(self._on_error or log_failure, (error,))
 
-    def _tell(self, changes: list[TreeChange]) -> Flow[None]:
+    def _report(self, changes: list[TreeChange]) -> Flow[None]:
         if self._on_change is not None:
             for change in changes:
-                yield Tell(self._call, (change,))
+                yield CallUser(self._call, (change,))
 
     def _call(self, change: TreeChange) -> object:
         if self._on_change is None or not self._is_open or not self._shows(change.path):
@@ -124,7 +124,7 @@ class _Cache(Following[K]):
     def _shows(self, path: str) -> bool:
         return True
 
-    def _check(self) -> None:
+    def _check_not_full(self) -> None:
         if isinstance(self._error, CacheFullError):
             raise self._error
 
@@ -140,7 +140,7 @@ class _Cache(Following[K]):
         raise TypeError("a cache is not passed on to another process: make one there")
 
 
-class TreeCache(_Cache[K]):
+class TreeCache(_BaseCache[K]):
     """A copy of a znode and all below it. Every method raises CacheFullError once it is full."""
 
     _is_deep = True
@@ -158,29 +158,29 @@ class TreeCache(_Cache[K]):
 
     def get(self, path: str) -> CachedZnode | None:
         """Value and Stat of a znode; None if there is none, or it is not below `path`."""
-        self._check()
-        return self._copy.get(path)
+        self._check_not_full()
+        return self._mirror.get(path)
 
     def children(self, path: str) -> list[str]:
         """The names of the children, sorted; none if there is no such znode."""
-        self._check()
-        return self._copy.children(path)
+        self._check_not_full()
+        return self._mirror.children(path)
 
     def snapshot(self) -> dict[str, CachedZnode]:
         """Everything at one moment, by path, parents first."""
-        self._check()
-        return self._copy.snapshot()
+        self._check_not_full()
+        return self._mirror.snapshot()
 
     def __contains__(self, path: object) -> bool:
-        self._check()
-        return isinstance(path, str) and self._copy.get(path) is not None
+        self._check_not_full()
+        return isinstance(path, str) and self._mirror.get(path) is not None
 
     def __iter__(self) -> Iterator[str]:
         """The paths, parents first, of one moment."""
         return iter(self.snapshot())
 
 
-class ChildrenCache(_Cache[K]):
+class ChildrenCache(_BaseCache[K]):
     """A copy of the children of a znode. Every method raises CacheFullError once it is full.
 
     Events of what is below the children come to the client all the same, and are ignored.
@@ -195,18 +195,18 @@ class ChildrenCache(_Cache[K]):
 
     def get(self, name: str) -> CachedZnode | None:
         """Value and Stat of a child; None if there is none."""
-        self._check()
-        return self._copy.get(join(self.path, name)) if name else None
+        self._check_not_full()
+        return self._mirror.get(join(self.path, name)) if name else None
 
     def names(self) -> list[str]:
         """The names of the children, sorted."""
-        self._check()
-        return self._copy.children(self.path)
+        self._check_not_full()
+        return self._mirror.children(self.path)
 
     def snapshot(self) -> dict[str, CachedZnode]:
         """All of them at one moment, by name."""
-        self._check()
-        everything = self._copy.snapshot()
+        self._check_not_full()
+        everything = self._mirror.snapshot()
         return {
             path.rpartition("/")[2]: znode
             for path, znode in everything.items()

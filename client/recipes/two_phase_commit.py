@@ -31,8 +31,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from raykeeper.client.core.outstanding import Ask, Query
-from raykeeper.client.core.results import path_and_stat
+from raykeeper.client.core.outstanding import NewRequest, Query
+from raykeeper.client.core.results import path_and_stat_of
 from raykeeper.client.errors import (
     BadArgumentsError,
     InvalidValueError,
@@ -43,21 +43,21 @@ from raykeeper.client.errors import (
     RayKeeperError,
     RecipeError,
 )
-from raykeeper.client.flows import Abandoned, Bell, Flow, Now, Request, Together, Wait
-from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
-from raykeeper.client.recipes.steps import (
+from raykeeper.client.flows import Cancelled, Event, Flow, Gather, MappedRequest, Now, Wait
+from raykeeper.client.recipes.primitives import (
     ATTEMPTS_MAX,
+    best_effort_cleanup,
     checked_bytes,
+    checked_millis,
     checked_root,
-    ensure,
-    give_up_after,
-    leave,
-    look,
-    look_again,
-    millis,
-    removal,
+    delete_if_same,
+    ensure_path,
+    get_or_none,
+    reread_changed,
+    timeout_after,
     transact,
 )
+from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
 from raykeeper.zab.ids import Millis
 from raykeeper.znodes.paths import join, parent_of
 from raykeeper.znodes.requests import (
@@ -70,11 +70,11 @@ from raykeeper.znodes.requests import (
     Exists,
     GetChildren,
     GetData,
+    Multi,
     ReadData,
     ReadStat,
     Relation,
     SetData,
-    Transaction,
     TxnOp,
     WatchKind,
 )
@@ -140,7 +140,7 @@ class TwoPhaseCommit(Recipe[K]):
             try:
                 yield from transact(ops)
             except NoNodeError:
-                yield from ensure(parent_of(self.path), stays=True)
+                yield from ensure_path(parent_of(self.path), stays=True)
             else:
                 return
         raise NoNodeError(parent_of(self.path), "somebody deletes it again and again")
@@ -157,7 +157,7 @@ class TwoPhaseCommit(Recipe[K]):
             NoNodeError: it was not begun, or is finished.
             KeeperError: as for every call.
         """
-        is_site, path = self._has(site), join(self._present, site)
+        is_site, path = self._site_exists(site), join(self._present, site)
         come: TxnOp = Create(path, b"", CreateMode.EPHEMERAL, None, 0)
         there, read = Compare(path, CompareField.EXISTS, Relation.EQUAL, 1), ReadData(self._sites)
         # That of its session from before a crash may still be there, but not for long.
@@ -166,7 +166,7 @@ class TwoPhaseCommit(Recipe[K]):
         if not joined:
             joined, results = yield from transact([read, come], [is_site], [read])
         if not joined:
-            raise self._unknown(site)
+            raise self._unknown_site(site)
         data: bytes = results[0][0]
         return data
 
@@ -190,18 +190,18 @@ class TwoPhaseCommit(Recipe[K]):
         otherwise: list[TxnOp] = [ReadData(self.path), ReadStat(join(self._sites, site))]
         try:
             is_counted, results = yield from transact(
-                ops, [self._is_undecided(), self._has(site)], otherwise
+                ops, [self._is_undecided(), self._site_exists(site)], otherwise
             )
         except NodeExistsError:
-            before = yield from look(path)
+            before = yield from get_or_none(path)
             if before is not None and before[0] != vote.value:
                 raise RecipeError(f"{site} has voted otherwise on {self.path}") from None
             return None
         if is_counted:
             return None
         if results[1] is None:
-            raise self._unknown(site)
-        return self._read(results[0][0])
+            raise self._unknown_site(site)
+        return self._decode_decision(results[0][0])
 
     @operation
     def decide(self, timeout_s: float | None = None) -> Flow[Decision]:
@@ -217,22 +217,22 @@ class TwoPhaseCommit(Recipe[K]):
             NoNodeError: it was not begun, or is finished.
             KeeperError: as for every call; there may be a decision.
         """
-        timeout_ms = millis("timeout_s", timeout_s)
+        timeout_ms = checked_millis("timeout_s", timeout_s)
         until = None if timeout_ms is None else Millis((yield Now()) + timeout_ms)
-        own: list[Transaction] = []
+        own: list[Multi] = []
         creation = Create(self._coordinator, b"", CreateMode.EPHEMERAL, None, 0)
         try:
-            path, stat = yield Request(creation, path_and_stat)
-            own = [removal(path, stat.czxid)]
+            path, stat = yield MappedRequest(creation, path_and_stat_of)
+            own = [delete_if_same(path, stat.czxid)]
         except NodeExistsError:
             pass  # the coordinator's own, or it lives
-        bells = {self._votes: Bell(), self._present: Bell(), self.path: Bell()}
+        bells = {self._votes: Event(), self._present: Event(), self.path: Event()}
         try:
             decision = yield from self._watch_votes(bells, until)
-        except (Abandoned, RayKeeperError):
-            yield from leave(own, self._still_set(bells))
+        except (Cancelled, RayKeeperError):
+            yield from best_effort_cleanup(own, self._pending_watches(bells))
             raise
-        yield from leave([], self._still_set(bells))
+        yield from best_effort_cleanup([], self._pending_watches(bells))
         return decision
 
     @operation
@@ -256,14 +256,14 @@ class TwoPhaseCommit(Recipe[K]):
             NoNodeError: it was not begun, or is finished.
             KeeperError: as for every call.
         """
-        yield give_up_after(timeout_s, f"nothing was decided on {self.path}")
-        bells = {self.path: Bell(), self._coordinator: Bell()}
+        yield timeout_after(timeout_s, f"nothing was decided on {self.path}")
+        bells = {self.path: Event(), self._coordinator: Event()}
         try:
             decision = yield from self._watch_coordinator(bells)
-        except (Abandoned, RayKeeperError):
-            yield from leave([], self._still_set(bells))
+        except (Cancelled, RayKeeperError):
+            yield from best_effort_cleanup([], self._pending_watches(bells))
             raise
-        yield from leave([], self._still_set(bells))
+        yield from best_effort_cleanup([], self._pending_watches(bells))
         return decision or (yield from self._decide_now())
 
     @operation
@@ -276,9 +276,9 @@ class TwoPhaseCommit(Recipe[K]):
         """
         data, _ = yield Query(GetData, self._sites, linearizable=True)
         present = yield Query(GetChildren, self._present)
-        votes = yield from self._votes_of()
+        votes = yield from self._read_votes()
         value, _ = yield Query(GetData, self.path)
-        return CommitProgress(self._read(value), data, votes, sorted(present))
+        return CommitProgress(self._decode_decision(value), data, votes, sorted(present))
 
     @operation
     def finish(self) -> Flow[None]:
@@ -310,41 +310,41 @@ class TwoPhaseCommit(Recipe[K]):
 
     # Deciding.
 
-    def _watch_coordinator(self, bells: dict[str, Bell]) -> Flow[Decision | None]:
+    def _watch_coordinator(self, bells: dict[str, Event]) -> Flow[Decision | None]:
         """Until there is a decision, or no coordinator (None)."""
-        # One that has not rung is still set, and must not be set again (see look_again).
+        # One that has not rung is still set, and must not be set again (see reread_changed).
         decided, dead = bells[self.path], bells[self._coordinator]
-        decision = self._read((yield Query(GetData, self.path, decided))[0])
-        if decision is not None or (yield from look(self._coordinator, dead)) is None:
+        decision = self._decode_decision((yield Query(GetData, self.path, decided))[0])
+        if decision is not None or (yield from get_or_none(self._coordinator, dead)) is None:
             return decision
         while True:
             yield Wait((decided, dead))
-            if decided.is_rung:
-                decision = self._read((yield Query(GetData, self.path))[0])
+            if decided.is_set:
+                decision = self._decode_decision((yield Query(GetData, self.path))[0])
                 if decision is not None:
                     return decision
-                decided.take()
-                decision = self._read((yield Query(GetData, self.path, decided))[0])
+                decided.drain()
+                decision = self._decode_decision((yield Query(GetData, self.path, decided))[0])
                 if decision is not None:
                     return decision
-            if dead.is_rung:
-                dead.take()
-                if (yield from look(self._coordinator, dead)) is None:
+            if dead.is_set:
+                dead.drain()
+                if (yield from get_or_none(self._coordinator, dead)) is None:
                     return None
 
-    def _watch_votes(self, bells: dict[str, Bell], until: Millis | None) -> Flow[Decision]:
+    def _watch_votes(self, bells: dict[str, Event], until: Millis | None) -> Flow[Decision]:
         seen: set[str] = set()
-        votes = yield from self._votes_of()
+        votes = yield from self._read_votes()
         found: dict[str, Any] = {}
         while True:
-            for path, answer in (yield from look_again(bells, found, value_of=self.path)):
+            for path, answer in (yield from reread_changed(bells, found, value_of=self.path)):
                 if isinstance(answer, KeeperError):
                     raise answer
                 found[path] = answer
-            decision = self._read(found[self.path][0])
+            decision = self._decode_decision(found[self.path][0])
             present, voted = set(found[self._present]), set(found[self._votes])
             if any(vote is None and site in voted for site, vote in votes.items()):
-                votes = yield from self._votes_of(votes)
+                votes = yield from self._read_votes(votes)
             is_hopeless = any(
                 vote is Decision.ABORT or (vote is None and site in seen - present)
                 for site, vote in votes.items()
@@ -359,7 +359,7 @@ class TwoPhaseCommit(Recipe[K]):
 
     def _decide_now(self) -> Flow[Decision]:
         """COMMIT if all have voted so, else ABORT; or what somebody else decided."""
-        votes = yield from self._votes_of(linearizable=True)  # no vote is passed over
+        votes = yield from self._read_votes(linearizable=True)  # no vote is passed over
         said: list[Compare] = [
             Compare(join(self._votes, site), CompareField.VALUE, Relation.EQUAL, _COMMIT)
             for site in votes
@@ -375,26 +375,26 @@ class TwoPhaseCommit(Recipe[K]):
     def _abort(self) -> Flow[Decision]:
         ops: list[TxnOp] = [SetData(self.path, Decision.ABORT.value, _UNDECIDED)]
         is_done, results = yield from transact(ops, [self._is_undecided()], [ReadData(self.path)])
-        decision = Decision.ABORT if is_done else self._read(results[0][0])
+        decision = Decision.ABORT if is_done else self._decode_decision(results[0][0])
         assert decision is not None, self.path
         return decision
 
-    def _votes_of(
+    def _read_votes(
         self, known: dict[str, Decision | None] | None = None, *, linearizable: bool = False
     ) -> Flow[dict[str, Decision | None]]:
         """Of every site, in order. A vote that is known is not read again: it does not change."""
         sites: list[str] = sorted((yield Query(GetChildren, self._sites, None, linearizable)))
         votes = dict.fromkeys(sites) | (known or {})
         open_ = [site for site, vote in votes.items() if vote is None]
-        asks: list[Ask] = [Query(GetData, join(self._votes, site)) for site in open_]
-        for site, found in zip(open_, (yield Together(asks)), strict=True):
+        asks: list[NewRequest] = [Query(GetData, join(self._votes, site)) for site in open_]
+        for site, found in zip(open_, (yield Gather(asks)), strict=True):
             if not isinstance(found, KeeperError):
-                votes[site] = self._read(found[0])
+                votes[site] = self._decode_decision(found[0])
             elif not isinstance(found, NoNodeError):
                 raise found
         return votes
 
-    def _read(self, value: bytes) -> Decision | None:
+    def _decode_decision(self, value: bytes) -> Decision | None:
         if not value:
             return None
         try:
@@ -405,11 +405,11 @@ class TwoPhaseCommit(Recipe[K]):
     def _is_undecided(self) -> Compare:
         return Compare(self.path, CompareField.VERSION, Relation.EQUAL, _UNDECIDED)
 
-    def _has(self, site: str) -> Compare:
+    def _site_exists(self, site: str) -> Compare:
         path = join(self._sites, self._checked_site(site))
         return Compare(path, CompareField.EXISTS, Relation.EQUAL, 1)
 
-    def _unknown(self, site: str) -> RecipeError:
+    def _unknown_site(self, site: str) -> RecipeError:
         return RecipeError(f"{self.path} has no site {site}")
 
     def _checked_site(self, site: object) -> str:
@@ -417,12 +417,12 @@ class TwoPhaseCommit(Recipe[K]):
             raise BadArgumentsError(self.path, f"a site is named like a znode, not {site!r}")
         return checked_root(join(self._sites, site)).rpartition("/")[2]
 
-    def _still_set(self, bells: dict[str, Bell]) -> list[tuple[str, WatchKind, Bell]]:
+    def _pending_watches(self, bells: dict[str, Event]) -> list[tuple[str, WatchKind, Event]]:
         lists = self._votes, self._present
         return [
             (path, WatchKind.CHILD if path in lists else WatchKind.DATA, bell)
             for path, bell in bells.items()
-            if not bell.is_rung
+            if not bell.is_set
         ]
 
 

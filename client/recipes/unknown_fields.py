@@ -25,13 +25,13 @@ from msgspec import Raw, Struct
 
 from raykeeper.client.recipes.value_types import Format
 
-Read = Callable[[bytes], Any]
+Decode = Callable[[bytes], Any]
 
 
 class UnknownFields:
     """Keeps the unknown fields of values of one type."""
 
-    def __init__(self, classes: Iterable[type], form: Format, read: Read) -> None:
+    def __init__(self, classes: Iterable[type], form: Format, read: Decode) -> None:
         """`classes` are those of which the type is made, and `read` reads its values."""
         self._classes = tuple(classes)
         coding: Any = msgspec.json if form == "json" else msgspec.msgpack
@@ -55,7 +55,7 @@ class UnknownFields:
             return new  # all is known
         for with_lists in (True, False):  # an array may be a set, which has no order to go by
             merged = self._merge(written, known, new, with_lists=with_lists)
-            if self._known(merged) == self._known(new):
+            if self._recode(merged) == self._recode(new):
                 return merged
         return new
 
@@ -64,7 +64,7 @@ class UnknownFields:
             return new
         if known == new:
             return written
-        parts = [self._parts(each) for each in (written, known, new)]
+        parts = [self._split(each) for each in (written, known, new)]
         if all(isinstance(each, dict) for each in parts):
             return self._merge_objects(new, *parts, with_lists=with_lists)
         if with_lists and all(isinstance(each, list) for each in parts):
@@ -80,7 +80,7 @@ class UnknownFields:
         *,
         with_lists: bool,
     ) -> bytes:
-        if any(self._is_other(known.get(name), new.get(name)) for name in self._tag_fields):
+        if any(self._is_other_tag(known.get(name), new.get(name)) for name in self._tag_fields):
             return text
         merged = dict(new)
         for name in new.keys() & written.keys() & known.keys():
@@ -93,28 +93,28 @@ class UnknownFields:
     def _merge_lists(self, written: list[Raw], known: list[Raw], new: list[Raw]) -> bytes:
         kept: dict[bytes, deque[Raw]] = {}
         for as_written, as_known in zip(written, known, strict=False):
-            if self._parts(bytes(as_written)) is not None:
+            if self._split(bytes(as_written)) is not None:
                 kept.setdefault(bytes(as_known), deque()).append(as_written)
         merged = [
             kept[each].popleft() if kept.get(each := bytes(value)) else value for value in new
         ]
-        if len(known) == len(new) and not (known and self._is_other(known[0], new[0])):
+        if len(known) == len(new) and not (known and self._is_other_tag(known[0], new[0])):
             merged += written[len(known) :]
         return self._encode(merged)
 
-    def _parts(self, text: bytes) -> Any:
+    def _split(self, text: bytes) -> Any:
         """What an object or an array holds; None for all else."""
         for decoder in (self._objects, self._lists):
             with suppress(msgspec.ValidationError):
                 return decoder.decode(text)
         return None
 
-    def _is_other(self, known: Raw | None, new: Raw | None) -> bool:
+    def _is_other_tag(self, known: Raw | None, new: Raw | None) -> bool:
         """Whether both are tags, of two Structs."""
         if known is None or new is None:
             return False
         tags = {bytes(known), bytes(new)}
         return len(tags) == 2 and tags <= self._tags
 
-    def _known(self, text: bytes) -> bytes:
+    def _recode(self, text: bytes) -> bytes:
         return self._encode(self._read(text))

@@ -43,7 +43,7 @@ def decoder_of(kind: Any, classes: Iterable[type], form: Format = "json") -> Dec
     return decoder
 
 
-def whole_classes(path: str, kind: Any) -> list[type]:
+def checked_classes(path: str, kind: Any) -> list[type]:
     """The classes of which a type is made, all of which are whole.
 
     Raises:
@@ -57,9 +57,9 @@ def whole_classes(path: str, kind: Any) -> list[type]:
     classes = list(_classes_of(info))
     for each in classes:
         if issubclass(each, Struct):
-            _check(path, each)
+            _check_struct(path, each)
         elif dataclasses.is_dataclass(each):
-            _mend(each)
+            _repair_dataclass(each)
     return classes
 
 
@@ -82,7 +82,7 @@ def _classes_of(info: inspect.Type) -> Iterator[type]:
                 yield get_origin(node.cls) or node.cls
 
 
-def _check(path: str, kind: type[Struct]) -> None:
+def _check_struct(path: str, kind: type[Struct]) -> None:
     for each in kind.__mro__:
         slots = vars(each).get("__slots__", ()) if issubclass(each, Struct) else ()
         names = {name for name in slots if not (name.startswith("__") and name.endswith("__"))}
@@ -91,7 +91,7 @@ def _check(path: str, kind: type[Struct]) -> None:
             raise BadArgumentsError(path, detail)
 
 
-def _mend(kind: type) -> None:
+def _repair_dataclass(kind: type) -> None:
     """Have the fields say again by `dataclasses.MISSING` itself what they do not have.
 
     Pickled and unpickled, that object is another one, which is taken for a default.

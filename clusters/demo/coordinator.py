@@ -13,7 +13,7 @@ import msgspec
 from raykeeper.client import Client, WatchedEvent
 from raykeeper.client.errors import BadVersionError
 from raykeeper.clusters.demo import job
-from raykeeper.clusters.demo.job import Order, Progress, Reign, Task, TaskState
+from raykeeper.clusters.demo.job import Assignment, CoordinatorTerm, Progress, Task, TaskState
 
 
 class Coordinator:
@@ -42,9 +42,9 @@ class Coordinator:
         """Add one to the epoch; of two that try at the same time one tries again."""
         while True:
             value, stat = self._client.get(job.EPOCH)
-            epoch = job.decode(value, type=Reign).epoch + 1
+            epoch = job.decode(value, type=CoordinatorTerm).epoch + 1
             try:
-                reign = Reign(epoch, self._name)
+                reign = CoordinatorTerm(epoch, self._name)
                 self._client.set(job.EPOCH, job.encode(reign), stat.version)
             except BadVersionError:
                 continue
@@ -93,7 +93,7 @@ class Coordinator:
 
     def _give(self, number: int, worker: str) -> None:
         self._write(number, TaskState.ASSIGNED, worker)
-        order = Order(self._epoch, number)
+        order = Assignment(self._epoch, number)
         self._client.set(f"{job.ORDERS}/{worker}", job.encode(order))
 
     def _write(self, number: int, state: TaskState, worker: str) -> None:

@@ -48,7 +48,7 @@ class Worker(Struct, frozen=True):
     pid: int
 
 
-class Reign(Struct, frozen=True):
+class CoordinatorTerm(Struct, frozen=True):
     """Value of the epoch znode. An order of an earlier epoch is void."""
 
     epoch: int
@@ -72,7 +72,7 @@ class Task(Struct, frozen=True):
     epoch: int = 0
 
 
-class Order(Struct, frozen=True):
+class Assignment(Struct, frozen=True):
     """Value of a worker's order znode; task -1 is none."""
 
     epoch: int

@@ -20,7 +20,7 @@ from rich.console import Console
 from raykeeper.client import Client, WatchedEvent
 from raykeeper.client.errors import KeeperError
 from raykeeper.clusters.demo import job
-from raykeeper.clusters.demo.job import JobConfig, Progress, Reign, Result, Task
+from raykeeper.clusters.demo.job import CoordinatorTerm, JobConfig, Progress, Result, Task
 from raykeeper.clusters.demo.words import (
     OWN_TEXTS,
     InputError,
@@ -86,19 +86,19 @@ def run_demo(folder: Path | None, console: Console) -> DemoReport:
         raise InputError(f"{folder} is not a folder; name one with --input")
     texts = find_texts(folder)
     console.file = console.file  # it keeps standard output, which Ray loses below
-    story = _Story(console)
+    story = _ProgressLog(console)
     with _local_ray(), _temporary_folder() as data_dir:
         story.tell("Ray runs on this machine")
         ensemble = launch(name="demo", servers=3, data_dir=data_dir)
         story.tell(f"three servers are up, server {ensemble.status().leader} leads")
         try:
-            results = _Job(ensemble, folder, texts, story).run()
+            results = _DemoJob(ensemble, folder, texts, story).run()
         finally:
             ensemble.shutdown()
     return DemoReport(list(_counts(texts, results)), story.elapsed_s)
 
 
-class _Story:
+class _ProgressLog:
     """What happened, with times."""
 
     def __init__(self, console: Console) -> None:
@@ -113,11 +113,11 @@ class _Story:
         self._console.print(f"{self.elapsed_s:6.2f} s  {text}")
 
 
-class _Job:
+class _DemoJob:
     """The job seen from outside: it starts the workers, watches, and kills."""
 
     def __init__(
-        self, ensemble: Ensemble, folder: Path, texts: dict[str, str], story: _Story
+        self, ensemble: Ensemble, folder: Path, texts: dict[str, str], story: _ProgressLog
     ) -> None:
         self._ensemble = ensemble
         self._folder = folder
@@ -125,7 +125,7 @@ class _Job:
         self._pieces = cut(texts)
         self._story = story
         self._events: queue.SimpleQueue[str] = queue.SimpleQueue()
-        self._reign = Reign(0, "")
+        self._term = CoordinatorTerm(0, "")
         self._actors: list[Any] = []  # an actor ends when its last handle goes
         self._runs: dict[str, ray.ObjectRef[Any]] = {}
         self._killed = ""
@@ -133,19 +133,19 @@ class _Job:
     def run(self) -> list[tuple[Task, Result]]:
         """The task and the result of every piece."""
         with self._ensemble.connect() as client:
-            self._lay_out(client)
+            self._create_znodes(client)
             self._start_workers()
             self._watch_until(client, self._is_half_done)
             self._kill_both(client)
             self._watch_until(client, self._is_finished)
-            self._tell_shares()
+            self._show_shares()
             return self._results(client)
 
-    def _lay_out(self, client: Client) -> None:
+    def _create_znodes(self, client: Client) -> None:
         for path in job.FOLDERS:
             client.create(path)
         client.create(job.CONFIG, job.encode(SLOW))
-        client.create(job.EPOCH, job.encode(Reign(0, "")))
+        client.create(job.EPOCH, job.encode(CoordinatorTerm(0, "")))
         client.create(job.PROGRESS, job.encode(Progress(0, len(self._pieces))))
         creations = [
             client.create_async(f"{job.TASKS}/{number}", job.encode(Task(piece)))
@@ -179,7 +179,7 @@ class _Job:
                 continue
             value, _ = client.get(path, self._on_event)
             if path == job.EPOCH:
-                self._tell_reign(job.decode(value, type=Reign))
+                self._show_term(job.decode(value, type=CoordinatorTerm))
             elif reached(job.decode(value, type=Progress)):
                 return
 
@@ -198,7 +198,7 @@ class _Job:
             raise DemoError(f"{name} failed: {getattr(error, 'cause', error)}") from None
         return counted
 
-    def _tell_shares(self) -> None:
+    def _show_shares(self) -> None:
         shares = {name: self._share(name) for name in self._runs if name != self._killed}
         counted = ", ".join(f"{name} {share}" for name, share in shares.items())
         self._story.tell(f"the job is finished; pieces by worker: {counted}")
@@ -206,9 +206,9 @@ class _Job:
     def _on_event(self, event: WatchedEvent) -> None:
         self._events.put(event.path)
 
-    def _tell_reign(self, reign: Reign) -> None:
-        if reign.epoch > self._reign.epoch:
-            self._reign = reign
+    def _show_term(self, reign: CoordinatorTerm) -> None:
+        if reign.epoch > self._term.epoch:
+            self._term = reign
             self._story.tell(f"{reign.coordinator} coordinates, epoch {reign.epoch}")
 
     def _is_half_done(self, progress: Progress) -> bool:
@@ -219,7 +219,7 @@ class _Job:
 
     def _kill_both(self, client: Client) -> None:
         """SIGKILL the coordinator's process and the leader's."""
-        self._killed = name = self._reign.coordinator
+        self._killed = name = self._term.coordinator
         member = job.decode(client.get(f"{job.WORKERS}/{name}")[0], type=job.Worker)
         report = self._ensemble.status()
         leader = next(s for s in report.servers if s.server_id == report.leader)

@@ -15,7 +15,7 @@ from raykeeper.client import Client, WatchedEvent
 from raykeeper.client.errors import NodeExistsError, SessionExpiredError
 from raykeeper.clusters.demo import job
 from raykeeper.clusters.demo.coordinator import Coordinator
-from raykeeper.clusters.demo.job import JobConfig, Order, Result, Task
+from raykeeper.clusters.demo.job import Assignment, JobConfig, Result, Task
 from raykeeper.clusters.demo.words import count_words
 from raykeeper.clusters.ensemble import Ensemble
 
@@ -45,8 +45,8 @@ class DemoWorker:
             self._join(client)
             reactions = {
                 _CONFIG: self._read_config,
-                _ELECTION: self._stand,
-                _ORDER: self._obey,
+                _ELECTION: self._join_election,
+                _ORDER: self._work,
             }
             while (event := self._events.get()) != _FINISHED:
                 if event == _LOST:
@@ -55,7 +55,7 @@ class DemoWorker:
         return self._counted
 
     def _join(self, client: Client) -> None:
-        self._create(client, f"{job.ORDERS}/{self._name}", job.encode(Order(0, -1)))
+        self._create(client, f"{job.ORDERS}/{self._name}", job.encode(Assignment(0, -1)))
         member = job.encode(job.Worker(os.getpid()))
         client.create(f"{job.WORKERS}/{self._name}", member, ephemeral=True)
         path = client.create(
@@ -71,7 +71,7 @@ class DemoWorker:
         value, _ = client.get(job.CONFIG, self._tell(_CONFIG))
         self._config = job.decode(value, type=JobConfig)
 
-    def _stand(self, client: Client) -> None:
+    def _join_election(self, client: Client) -> None:
         """Coordinate when ours is the lowest candidate, else watch the one before it."""
         while True:
             candidates = sorted(client.get_children(job.ELECTION))
@@ -83,10 +83,10 @@ class DemoWorker:
             if client.exists(before, self._tell(_ELECTION)) is not None:
                 return
 
-    def _obey(self, client: Client) -> None:
+    def _work(self, client: Client) -> None:
         """Carry out the order we have, unless a newer coordinator was heard of before."""
         value, _ = client.get(f"{job.ORDERS}/{self._name}", self._tell(_ORDER))
-        order = job.decode(value, type=Order)
+        order = job.decode(value, type=Assignment)
         if order.task < 0 or order.epoch < self._epoch:
             return
         self._epoch = order.epoch
@@ -106,11 +106,11 @@ class DemoWorker:
             return False
         return True
 
-    def _tell(self, what: str) -> "_Tell":
-        return _Tell(self._events, what)
+    def _tell(self, what: str) -> "_EventSender":
+        return _EventSender(self._events, what)
 
 
-class _Tell:
+class _EventSender:
     """A watch that puts a word into the queue; "lost" when the session is over."""
 
     def __init__(self, events: "queue.SimpleQueue[str]", what: str) -> None:

@@ -25,7 +25,7 @@ from ray.exceptions import RayActorError
 from raykeeper.client import Client
 from raykeeper.client.errors import BrokenBarrierError
 from raykeeper.client.recipes.recipe import Blocking
-from raykeeper.client.recipes.rendezvous import Meeting
+from raykeeper.client.recipes.rendezvous import Generation
 from raykeeper.clusters import Ensemble
 from raykeeper.examples.systems.scene import PATIENCE_S, SESSION_S, expect, scene, start, tell
 
@@ -63,7 +63,7 @@ class Rank:
                         continue  # somebody is gone: all meet again
 
     def _train(
-        self, client: Client, meeting: Meeting[Blocking], server: socket.socket, story: list[str]
+        self, client: Client, meeting: Generation[Blocking], server: socket.socket, story: list[str]
     ) -> Weights:
         weights: Weights
         step, weights = json.loads(client.get(CHECKPOINT, consistency="linearizable")[0])
@@ -83,7 +83,7 @@ class Rank:
         return weights
 
 
-def connected(meeting: Meeting[Blocking], server: socket.socket) -> list[socket.socket]:
+def connected(meeting: Generation[Blocking], server: socket.socket) -> list[socket.socket]:
     """The connections of rank 0 to all others, in order; of another one, that to rank 0."""
     if meeting.rank > 0:
         peer = socket.create_connection(json.loads(meeting.members[0].data), PATIENCE_S)

@@ -7,7 +7,7 @@ from typing import Any
 
 from raykeeper.client.client import Client
 from raykeeper.client.errors import WrongContextError
-from raykeeper.client.offered import OfferedRecipes
+from raykeeper.client.recipe_methods import RecipeMethods
 from raykeeper.znodes.quotas import QuotaLimits
 
 WAITING: dict[str, Callable[[Client], Any]] = {
@@ -62,7 +62,7 @@ def not_refused(client: Client) -> list[str]:
 def unlisted() -> set[str]:
     """What is public in `Client` and not spoken of here."""
     public = {name for name, _ in inspect.getmembers(Client) if not name.startswith("_")}
-    recipes = {name for name in vars(OfferedRecipes) if not name.startswith("_")}
+    recipes = {name for name in vars(RecipeMethods) if not name.startswith("_")}
     at_once = {name for name in public if name.endswith("_async")}
     return public - recipes - at_once - set(WAITING) - WITHOUT_WAITING
 

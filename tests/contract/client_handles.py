@@ -15,12 +15,16 @@ import pytest
 from raykeeper.client.async_client import AsyncClient
 from raykeeper.client.client import Client
 from raykeeper.client.loop_thread import shared_loop
-from raykeeper.client.opening import SessionOptions, checked_default, place_of
 from raykeeper.client.recipes.recipe import Recipe
 from raykeeper.client.session import Session
+from raykeeper.client.session_options import (
+    SessionOptions,
+    checked_default_acl,
+    split_ensemble_name,
+)
 from raykeeper.links.contract import LinkEvents
-from raykeeper.server.events import ClientFrameArrived, ClientGone
-from raykeeper.server.server_context import ServerOptions
+from raykeeper.server.context import ServerOptions
+from raykeeper.server.events import ClientDisconnected, ClientFrameArrived
 from raykeeper.zab.ids import Millis, ServerId
 from raykeeper.znodes.acl import Identity, digest_id
 from raykeeper.znodes.limits import Limits
@@ -55,7 +59,7 @@ class Room:
         self._links[self._connections] = (host, events)
         return _Link(self, self._connections, host)
 
-    def take(self, host: OneServer, event: ClientFrameArrived | ClientGone) -> None:
+    def take(self, host: OneServer, event: ClientFrameArrived | ClientDisconnected) -> None:
         """Let the servers do what there is to do, and tell the clients."""
         host.step(event)
         self._servers.run()
@@ -77,11 +81,11 @@ class Room:
     async def _cut(self, session_id: int) -> None:
         self._is_open.clear()
         for connection, (host, events) in list(self._links.items()):
-            known = host.server._connections._by_number.get(connection)
+            known = host.server._clients._by_number.get(connection)
             if known is not None and known.session_id == session_id:
                 self.forget(connection)
                 events.closed("cut by the test")
-                self.take(host, ClientGone(connection))
+                self.take(host, ClientDisconnected(connection))
 
     def close(self) -> None:
         """Nothing is left open."""
@@ -106,9 +110,9 @@ class _Link:
 
     def close(self, reason: str) -> None:
         self._room.forget(self._connection)
-        self._soon(ClientGone(self._connection))
+        self._soon(ClientDisconnected(self._connection))
 
-    def _soon(self, event: ClientFrameArrived | ClientGone) -> None:
+    def _soon(self, event: ClientFrameArrived | ClientDisconnected) -> None:
         asyncio.get_running_loop().call_soon(self._room.take, self._host, event)
 
 
@@ -119,9 +123,9 @@ def options_of(
     return SessionOptions(
         session_timeout_s=spans.get("session_timeout_s", 20.0),
         timeout_s=spans.get("timeout_s", 10.0),
-        default_acl=checked_default(default_acl),
+        default_acl=checked_default_acl(default_acl),
         client_id=client_id,
-        chroot=place_of(f"here{chroot}")[1],
+        chroot=split_ensemble_name(f"here{chroot}")[1],
     )
 
 
@@ -147,7 +151,7 @@ def open_awaited(room: Room) -> Open:
 @contextmanager
 def crossed_by_an_interrupt(client: Client) -> Iterator[None]:
     """The call in this block is interrupted just after its answer has come."""
-    session = client._live()
+    session = client._open_session()
     wait = session.wait
 
     def interrupted(reply: Any) -> Any:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from pathlib import Path
 
-from raykeeper.actors.disk.file_layer import FileLayer, Unreadable
+from raykeeper.actors.disk.filesystem import Filesystem, Unreadable
 
 _SECTOR = 512  # what a disk writes whole
 
@@ -65,7 +65,7 @@ def _put(target: bytearray, offset: int, data: bytes) -> None:
     target[offset : offset + len(data)] = data
 
 
-class FaultyFiles(FileLayer):
+class FaultyFiles(Filesystem):
     """A disk of one machine, with `/` as its root.
 
     Attributes:
@@ -137,12 +137,12 @@ class FaultyFiles(FileLayer):
             found += self.paths(path) if self.is_folder(path) else [path]
         return found
 
-    # What FileLayer offers.
+    # What Filesystem offers.
 
     def open(self, path: Path) -> int:
         return self._register(self._file(path))
 
-    def edit(self, path: Path) -> int:
+    def open_for_update(self, path: Path) -> int:
         return self._register(self._file(path))
 
     def create(self, path: Path) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from raykeeper.links.contract import Dialer, Link, LinkEvents, LinkRefused
-from raykeeper.links.hello import Fence, Hello, objection_to
+from raykeeper.links.hello import Fence, Hello, refusal_reason
 from raykeeper.links.memory import MemoryNetwork
 from raykeeper.links.ray_calls import RayCallAcceptor, RayCallDialer
 from raykeeper.zab.ids import ServerId
@@ -70,11 +70,11 @@ class Station:
         self._of_server: dict[ServerId, Link] = {}
 
     def accept(self, hello: Hello, link: Link) -> LinkEvents:
-        objection = objection_to(hello, ENSEMBLE)
+        objection = refusal_reason(hello, ENSEMBLE)
         if objection:
             raise LinkRefused(objection)
         if hello.server_id:
-            objection = self._fence.objection_to(hello.server_id, hello.incarnation)
+            objection = self._fence.refusal_reason(hello.server_id, hello.incarnation)
             if objection:
                 raise LinkRefused(objection)
             older = self._of_server.get(hello.server_id)
@@ -84,7 +84,7 @@ class Station:
         recorder = Recorder()
         self._links.append((link, recorder))
         self._left.append([])
-        link.when_sent(self._left[-1].append)
+        link.on_bytes_sent(self._left[-1].append)
         link.send(b"accepted")
         return recorder
 

@@ -4,14 +4,14 @@ import random
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from raykeeper.server.recovered import Recovered
+from raykeeper.server.recovered_state import RecoveredState
 from raykeeper.zab.effects import (
     Append,
     DiskEffect,
     InstallSnapshot,
+    LogRun,
     ReceiveChunk,
     ReceiveSnapshot,
-    Run,
     SaveEpochs,
     Truncate,
 )
@@ -41,7 +41,7 @@ class View(NamedTuple):
     log: tuple[tuple[int, bytes], ...]
 
 
-def view_of(recovered: Recovered) -> View:
+def view_of(recovered: RecoveredState) -> View:
     """The view of what a store recovered; checks what every store promises about it."""
     log = list(flatten(recovered.runs))
     last = log[-1][0] if log else recovered.snapshot_zxid
@@ -59,7 +59,7 @@ def view_of(recovered: Recovered) -> View:
     )
 
 
-def flatten(runs: list[Run]) -> Iterator[tuple[int, bytes]]:
+def flatten(runs: list[LogRun]) -> Iterator[tuple[int, bytes]]:
     """The transactions of runs with their zxids."""
     for run in runs:
         for index, txn in enumerate(run.txns):
@@ -92,7 +92,7 @@ class StoreModel:
         between = []
         match step:
             case Append():
-                for each in flatten([Run(step.first, step.txns)]):
+                for each in flatten([LogRun(step.first, step.txns)]):
                     self.log.append(each)
                     between.append(self.view())
             case Truncate():
@@ -150,11 +150,11 @@ def _random_group(model: StoreModel, rng: random.Random) -> list[Step]:
     return [*received, InstallSnapshot(zxid, Zxid(rng.choice(ends)), tail)]
 
 
-def _random_runs(last: Zxid, epoch: Epoch, rng: random.Random, count: int) -> list[Run]:
+def _random_runs(last: Zxid, epoch: Epoch, rng: random.Random, count: int) -> list[LogRun]:
     runs = []
     for _ in range(count):
         first = next_zxid(last) if epoch_of(last) == epoch else make_zxid(epoch, 1)
         txns = [rng.randbytes(rng.randint(0, 200)) for _ in range(rng.randint(1, 5))]
-        runs.append(Run(first, txns))
+        runs.append(LogRun(first, txns))
         last = Zxid(first + len(txns) - 1)
     return runs

@@ -5,20 +5,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from raykeeper.actors.disk.file_layer import OS_FILES, FileLayer
-from raykeeper.actors.disk.identity import Identity, Owner, format_folder
+from raykeeper.actors.disk.filesystem import OS_FILESYSTEM, Filesystem
+from raykeeper.actors.disk.identity import FolderOwner, Identity, format_folder
 from raykeeper.actors.disk.snapshot_files import SnapshotWriter, temp_snapshot_path
 from raykeeper.actors.disk.storage import Storage, StorageEffect, StorageLimits
 from raykeeper.server.effects import PublishSnapshot
 from raykeeper.server.events import DiskEvent
-from raykeeper.server.recovered import Recovered
+from raykeeper.server.recovered_state import RecoveredState
 from raykeeper.zab.ids import Millis, ServerId
 from tests.contract.faulty_files import FaultyFiles, Loss
 from tests.contract.store_model import Step, WriteSnapshot
 from tests.simulation.disk import SimDisk, StoredSnapshot
 from tests.simulation.schedule import Schedule
 
-OWNER = Owner("coord", "8c1f", ServerId(1))
+OWNER = FolderOwner("coord", "8c1f", ServerId(1))
 IDENTITY = Identity(OWNER, "disk-1", is_founding=True)
 LIMITS = StorageLimits(segment_bytes=2048)  # small: every few batches a new segment
 FOLDER = Path("/data/coord/1")
@@ -27,7 +27,7 @@ FOLDER = Path("/data/coord/1")
 class Store(Protocol):
     """A durable store of one server, which knows its own format."""
 
-    def recover(self) -> Recovered:
+    def recover(self) -> RecoveredState:
         """What is there, once, before anything is performed."""
 
     def perform(self, effects: Sequence[StorageEffect]) -> list[DiskEvent]:
@@ -44,7 +44,7 @@ class DiskStore:
     """`Storage` on the operating system's files; its crash is the end of a process."""
 
     def __init__(
-        self, folder: Path, files: FileLayer = OS_FILES, limits: StorageLimits = LIMITS
+        self, folder: Path, files: Filesystem = OS_FILESYSTEM, limits: StorageLimits = LIMITS
     ) -> None:
         self.folder = folder
         self.files = files
@@ -57,7 +57,7 @@ class DiskStore:
         format_folder(folder, IDENTITY)
         return cls(folder)
 
-    def recover(self) -> Recovered:
+    def recover(self) -> RecoveredState:
         return self.storage.recover()
 
     def perform(self, effects: Sequence[StorageEffect]) -> list[DiskEvent]:
@@ -117,7 +117,7 @@ class SimulatedStore:
         schedule = Schedule(0)
         return cls(SimDisk(schedule, segment_bytes=LIMITS.segment_bytes), schedule)
 
-    def recover(self) -> Recovered:
+    def recover(self) -> RecoveredState:
         return self._disk.open(self._done.extend)
 
     def perform(self, effects: Sequence[StorageEffect]) -> list[DiskEvent]:

@@ -1,5 +1,5 @@
-"""`links/streams.py` under contract: a real listener, and between it and its dialers a middleman
-that can cut the network in one direction, which a socket cannot do to itself.
+"""`links/stream_endpoints.py` under contract: a real listener, and between it and its dialers a
+middleman that can cut the network in one direction, which a socket cannot do to itself.
 """
 
 import asyncio
@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 import trustme
 
-from raykeeper.links.auto import AutoDialer
+from raykeeper.links.auto_dialer import AutoDialer
 from raykeeper.links.contract import Dialer
 from raykeeper.links.hello import Fence, Hello
-from raykeeper.links.moving import MovingAcceptor
 from raykeeper.links.ray_calls import RayCallAcceptor
-from raykeeper.links.streams import StreamAddress, StreamDialer, StreamListener
+from raykeeper.links.stream_endpoints import StreamAddress, StreamDialer, StreamListener
+from raykeeper.links.upgradable_link import UpgradingAcceptor
 from raykeeper.zab.ids import ServerId
 from tests.contract.link_carriers import QUEUE_BYTES_MAX, SERVER, CallsCarrier, Station
 
@@ -135,7 +135,7 @@ class MovingCarrier(CallsCarrier):
         station: Any = None,
     ) -> None:
         super().__init__(seed, park_ms, grace_ms, station)
-        acceptor = MovingAcceptor(self.station)
+        acceptor = UpgradingAcceptor(self.station)
         self.acceptor = RayCallAcceptor(acceptor, QUEUE_BYTES_MAX, self._grace_ms)
         self.listener = StreamListener(acceptor, HOST, QUEUE_BYTES_MAX, self._grace_ms)
         self.middleman = Middleman(self.listener.address)

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 from raykeeper.client.loop_thread import shared_loop
 from raykeeper.links.contract import Link, LinkEvents
 from raykeeper.links.hello import Hello, client_hello
-from raykeeper.links.streams import StreamAddress, StreamDialer, StreamListener
-from raykeeper.server.events import ClientFrameArrived, ClientGone
+from raykeeper.links.stream_endpoints import StreamAddress, StreamDialer, StreamListener
+from raykeeper.server.events import ClientDisconnected, ClientFrameArrived
 from raykeeper.zab.ids import ServerId
 from tests.contract.client_handles import Room, finish
 
@@ -57,7 +57,7 @@ class StreamRoom(Room):
         """Have them take in what came meanwhile."""
         self.there(self._let_go())
 
-    def serve(self, event: ClientFrameArrived | ClientGone, number: int) -> None:
+    def serve(self, event: ClientFrameArrived | ClientDisconnected, number: int) -> None:
         """Take in what came over a stream; for `_Served`."""
         host = self._servers[ServerId(number)]
         if self._held is not None:
@@ -143,4 +143,4 @@ class _Served:
 
     def closed(self, _reason: str) -> None:
         self._room.forget(self._connection)
-        self._room.serve(ClientGone(self._connection), self._number)
+        self._room.serve(ClientDisconnected(self._connection), self._number)

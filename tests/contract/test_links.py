@@ -217,7 +217,7 @@ def test_both_ends_learn_how_much_has_left(run: Run) -> None:
     async def scenario(carrier: Carrier) -> None:
         link, near = await dial(carrier)
         left: list[int] = []
-        link.when_sent(left.append)
+        link.on_bytes_sent(left.append)
         for size in (1000, 30_000, 7):
             link.send(bytes(size))
             await carrier.station.send(0, [bytes(size)] * 2)
@@ -264,7 +264,7 @@ def test_a_higher_incarnation_fences_a_lower_dialer(run: Run) -> None:
 def test_a_fenced_acceptor_is_refused_by_the_dialer(run: Run) -> None:
     async def scenario(carrier: Carrier) -> None:
         fence = Fence()
-        fence.admits(SERVER, INCARNATION + 1)
+        fence.admit(SERVER, INCARNATION + 1)
         with pytest.raises(LinkRefused, match=f"incarnation {INCARNATION} of server 1"):
             await dial(carrier, fence=fence)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from raykeeper.client import AsyncClient, Client
-from raykeeper.client.recipes.elements import Elements
+from raykeeper.client.recipes.base_queue import BaseQueue
 from tests.contract.client_handles import Room, finish, open_awaited, open_blocking
 from tests.contract.stream_room import StreamRoom
 
@@ -40,7 +40,7 @@ def taken(room: Any) -> Any:
 def test_an_element_that_nobody_took_is_put_back(room: Any) -> None:
     name = queue_with_one(room)
     client: Client = open_blocking(room)()
-    session = client._live()
+    session = client._open_session()
     _, run = session.begin_flow(client.queue("/q")._take(name))
     session.abandon_flow(run)
     client.close()
@@ -52,7 +52,7 @@ def test_and_that_of_a_cancelled_task(room: Any) -> None:
     client: AsyncClient = open_awaited(room)()._thing
 
     async def crossed() -> None:
-        queue: Elements[Any] = client.queue("/q")
+        queue: BaseQueue[Any] = client.queue("/q")
         taking = asyncio.ensure_future(client._run_flow(queue._take(name), "take"))  # type: ignore[attr-defined]
         await asyncio.sleep(0)
         taking.cancel()
@@ -69,7 +69,7 @@ def test_a_close_that_is_interrupted_closes(room: Any) -> None:
 
     async def crossed() -> None:
         run = client._flows.start(client.lock("/l")._acquire())
-        run.abandon()
+        run.cancel()
         closing = asyncio.ensure_future(client.close())
         await asyncio.sleep(0)
         closing.cancel()

@@ -9,8 +9,8 @@ import pytest
 from raykeeper.client import AsyncClient, Client
 from raykeeper.client.errors import LostError
 from raykeeper.client.loop_thread import shared_loop
-from raykeeper.client.restart import restarted, restarted_async
-from raykeeper.client.with_session import _awaited, _blocking, _place_of
+from raykeeper.client.restart import call_until_done, call_until_done_async
+from raykeeper.client.with_session import _async_wrapper, _client_inserter, _sync_wrapper
 from tests.contract.client_handles import Room, open_blocking, options_of
 from tests.contract.stream_room import StreamRoom
 
@@ -41,7 +41,9 @@ def test_an_elected_service_begins_again_after_its_session(room: Any) -> None:
                 done.append(client.create(f"/{word}"))
             return done
 
-    call = restarted(_blocking(serve, _place_of("client", serve), opener), DELAY_MAX_S)
+    call = call_until_done(
+        _sync_wrapper(serve, _client_inserter("client", serve), opener), DELAY_MAX_S
+    )
     assert call(WORDS) == ["/a", "/b"]
     assert epochs == [1, 2]
     assert len(set(sessions)) == 2
@@ -62,7 +64,9 @@ def test_so_does_one_of_coroutines(room: Any) -> None:
                 await other.close()
             return [await client.create(f"/{word}") for word in words]
 
-    call = restarted_async(_awaited(serve, _place_of("client", serve), open_one), DELAY_MAX_S)
+    call = call_until_done_async(
+        _async_wrapper(serve, _client_inserter("client", serve), open_one), DELAY_MAX_S
+    )
     running = asyncio.run_coroutine_threadsafe(call(WORDS), shared_loop())
     assert running.result(30) == ["/a", "/b"]
     assert epochs == [1, 2]
@@ -80,7 +84,9 @@ def test_a_holder_whose_znode_was_deleted_begins_again(room: Any) -> None:
             held.lost.check()
             return held.token
 
-    call = restarted(_blocking(work, _place_of("client", work), opener), DELAY_MAX_S)
+    call = call_until_done(
+        _sync_wrapper(work, _client_inserter("client", work), opener), DELAY_MAX_S
+    )
     assert call() > 0
     assert len(paths) == 2
 
@@ -93,4 +99,4 @@ def test_without_it_the_loss_is_told(room: Any) -> None:
         client.create("/a")
 
     with pytest.raises(LostError):
-        _blocking(work, _place_of("client", work), opener)()
+        _sync_wrapper(work, _client_inserter("client", work), opener)()

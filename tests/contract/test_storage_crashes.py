@@ -6,15 +6,15 @@ from contextlib import suppress
 
 import pytest
 
-from raykeeper.actors.disk.identity import format_folder, peek_identity
+from raykeeper.actors.disk.identity import format_folder, read_identity
 from raykeeper.actors.disk.storage import Storage, StorageLimits
 from raykeeper.actors.disk.storage_errors import NotFormatted, StorageError
 from raykeeper.zab.effects import (
     Append,
     InstallSnapshot,
+    LogRun,
     ReceiveChunk,
     ReceiveSnapshot,
-    Run,
     SaveEpochs,
     Truncate,
 )
@@ -57,7 +57,9 @@ EVERYTHING: list[list[Step]] = [
         ReceiveSnapshot(z(30, 2)),
         ReceiveChunk(b"chunk"),
         ReceiveChunk(bytes(700)),
-        InstallSnapshot(z(30, 2), z(32, 2), [Run(z(31, 2), [b"x", b"y"]), Run(z(1, 3), [b"z"])]),
+        InstallSnapshot(
+            z(30, 2), z(32, 2), [LogRun(z(31, 2), [b"x", b"y"]), LogRun(z(1, 3), [b"z"])]
+        ),
         SaveEpochs(Epoch(3), Epoch(2)),
         SaveEpochs(Epoch(3), Epoch(3)),
     ],
@@ -244,7 +246,7 @@ def test_power_lost_while_formatting(loss: Loss) -> None:
         else:
             return
         after = files.crash(loss, random.Random(number))
-        if peek_identity(FOLDER, after) is None:
+        if read_identity(FOLDER, after) is None:
             with pytest.raises(NotFormatted):
                 Storage.open(FOLDER, OWNER, files=after)
             format_folder(FOLDER, IDENTITY, after)

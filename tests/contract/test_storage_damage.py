@@ -14,22 +14,22 @@ import pytest
 
 from raykeeper.actors.disk.epochs import EPOCHS_FILE
 from raykeeper.actors.disk.identity import IDENTITY_FILE, format_folder
-from raykeeper.actors.disk.opening import open_store
+from raykeeper.actors.disk.opening import open_storage
 from raykeeper.actors.disk.repair import DAMAGED_FOLDER
 from raykeeper.actors.disk.storage import Storage
 from raykeeper.actors.disk.storage_errors import CorruptRecord
 from raykeeper.actors.disk.storage_notes import LOG_TAIL_CUT, REPAIRED
-from raykeeper.server.recovered import Recovered
+from raykeeper.server.recovered_state import RecoveredState
 from raykeeper.zab.effects import (
     Append,
     InstallSnapshot,
+    LogRun,
     ReceiveChunk,
     ReceiveSnapshot,
-    Run,
     SaveEpochs,
     VoteGranted,
 )
-from raykeeper.zab.ids import FOUNDING, ZERO, Epoch, Zxid, make_zxid
+from raykeeper.zab.ids import FOUNDING_DISK, ZERO, Epoch, Zxid, make_zxid
 from tests.contract.faulty_files import Crashed, FaultyFiles, Loss, crash_at
 from tests.contract.store_model import EPOCH_1, Step, StoreModel, View, WriteSnapshot, view_of
 from tests.contract.stores import FOLDER, IDENTITY, LIMITS, OWNER, DiskStore, do
@@ -69,7 +69,7 @@ RECEIVED_WITH_LOG: list[list[Step]] = [
     [
         ReceiveSnapshot(z(9)),
         ReceiveChunk(bytes(300)),
-        InstallSnapshot(z(9), z(10), [Run(z(10), [b"tail"])]),
+        InstallSnapshot(z(9), z(10), [LogRun(z(10), [b"tail"])]),
     ],
     [append(11, 40)],
 ]
@@ -89,8 +89,8 @@ def disk_of(groups: list[list[Step]]) -> tuple[FaultyFiles, View]:
     return files.crash(Loss.NOTHING, random.Random(0)), model.view()
 
 
-def start(files: FaultyFiles, *, has_peers: bool = True) -> tuple[Storage, Recovered]:
-    return open_store(FOLDER, OWNER, LIMITS, has_peers=has_peers, wall_s=WALL_S, files=files)
+def start(files: FaultyFiles, *, has_peers: bool = True) -> tuple[Storage, RecoveredState]:
+    return open_storage(FOLDER, OWNER, LIMITS, has_peers=has_peers, wall_s=WALL_S, files=files)
 
 
 def outcome(files: FaultyFiles, whole: View) -> str:
@@ -100,7 +100,7 @@ def outcome(files: FaultyFiles, whole: View) -> str:
     assert files.open_files() == 0
     view = view_of(recovered)
     names = [note.name for note in recovered.notes]
-    if recovered.disk != FOUNDING:
+    if recovered.disk_id != FOUNDING_DISK:
         assert (view, recovered.is_uncertain, REPAIRED in names) == (EMPTY, False, True)
         return "repaired"
     assert REPAIRED not in names
@@ -192,7 +192,7 @@ def test_power_lost_at_every_operation_of_a_repair(kind: str, loss: Loss) -> Non
             is_complete = True
         after = broken.crash(loss, rng)
         storage, recovered = start(after)
-        assert (recovered.disk, view_of(recovered)) == (storage.identity.disk_uuid, EMPTY)
+        assert (recovered.disk_id, view_of(recovered)) == (storage.identity.disk_uuid, EMPTY)
         assert not storage.identity.is_founding and storage.identity.repair is None
         # What was there is kept, whole, until the server has its vote back.
         kept = {p.name: bytes(after.content(p)) for p in after.paths(DAMAGED) if "log." in p.name}
@@ -216,7 +216,7 @@ def test_the_first_damaged_disk_is_the_one_that_is_kept() -> None:
     for _ in range(3):
         storage, recovered = start(files)
         assert view_of(recovered) == EMPTY
-        disks.add(recovered.disk)
+        disks.add(recovered.disk_id)
         storage.perform([EPOCH_1, append(1, 10), append(2, 10)])
         storage.close()
         files.lose(FOLDER / EPOCHS_FILE)
@@ -265,11 +265,11 @@ def test_a_disk_is_forgotten_on_demand() -> None:
     storage, recovered = start(files)
     assert view_of(recovered) == whole
     storage.perform([append(17, 10)])
-    storage.forget("its tree differs")
+    storage.mark_for_repair("its tree differs")
     storage.close()
     storage, recovered = start(files.crash(Loss.ALL, random.Random(1)))
     (note,) = [note for note in recovered.notes if note.name == REPAIRED]
-    assert note.detail == {"disk": recovered.disk, "reason": "its tree differs"}
+    assert note.detail == {"disk": recovered.disk_id, "reason": "its tree differs"}
     assert (view_of(recovered), storage.identity.begun_anew) == (EMPTY, "its tree differs")
 
 

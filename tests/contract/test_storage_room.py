@@ -11,16 +11,22 @@ from pathlib import Path
 
 import pytest
 
-from raykeeper.actors.disk.file_layer import OS_FILES
+from raykeeper.actors.disk.filesystem import OS_FILESYSTEM
 from raykeeper.actors.disk.identity import format_folder
-from raykeeper.actors.disk.opening import open_store
+from raykeeper.actors.disk.opening import open_storage
 from raykeeper.actors.disk.storage import Storage, StorageLimits
 from raykeeper.actors.disk.storage_errors import NoRoom, StorageError
-from raykeeper.server.events import DiskEvent, EpochsSaved, LogSynced, LogTruncated, RoomChanged
-from raykeeper.server.recovered import Recovered
+from raykeeper.server.events import (
+    DiskEvent,
+    DiskSpaceChanged,
+    EpochsSaved,
+    LogSynced,
+    LogTruncated,
+)
+from raykeeper.server.recovered_state import RecoveredState
 from raykeeper.zab.effects import (
     Append,
-    CheckRoom,
+    CheckDiskSpace,
     InstallSnapshot,
     ReceiveChunk,
     ReceiveSnapshot,
@@ -43,8 +49,8 @@ def append(counter: int, size: int = 400) -> Append:
     return Append(z(counter), [bytes([counter]) * size], ZERO)
 
 
-def start(files: FaultyFiles) -> tuple[Storage, Recovered]:
-    return open_store(FOLDER, OWNER, LIMITS, has_peers=True, wall_s=1, files=files)
+def start(files: FaultyFiles) -> tuple[Storage, RecoveredState]:
+    return open_storage(FOLDER, OWNER, LIMITS, has_peers=True, wall_s=1, files=files)
 
 
 def almost_full(segments: int) -> tuple[FaultyFiles, Storage]:
@@ -52,34 +58,34 @@ def almost_full(segments: int) -> tuple[FaultyFiles, Storage]:
     files = FaultyFiles()
     format_folder(FOLDER, IDENTITY, files)
     storage, recovered = start(files)
-    assert recovered.has_room
+    assert recovered.has_disk_space
     storage.perform([EPOCH_1])
     files.capacity = 1 << 40
     files.capacity -= files.free_bytes(FOLDER) - segments * SEGMENT
     return files, storage
 
 
-def log_of(recovered: Recovered) -> list[int]:
+def log_of(recovered: RecoveredState) -> list[int]:
     return [int(zxid) for zxid, _ in flatten(recovered.runs)]
 
 
 def test_a_full_disk_is_told_with_a_whole_segment_left() -> None:
     files, storage = almost_full(segments=1)
     counter, told = 0, []
-    while not any(isinstance(event, RoomChanged) for event in told):
+    while not any(isinstance(event, DiskSpaceChanged) for event in told):
         counter += 1
         told = storage.perform([append(counter)])
     # With the completion of the batch that went into the last segment; four fit into one.
-    assert told == [LogSynced(z(counter)), RoomChanged(False)]
+    assert told == [LogSynced(z(counter)), DiskSpaceChanged(False)]
     for more in range(counter + 1, counter + 4):
         assert storage.perform([append(more)]) == [LogSynced(z(more))]
     assert storage.perform([SaveEpochs(Epoch(2), Epoch(2))]) == [EpochsSaved(Epoch(2), Epoch(2))]
-    assert storage.perform([CheckRoom()]) == [RoomChanged(False)]
+    assert storage.perform([CheckDiskSpace()]) == [DiskSpaceChanged(False)]
     files.capacity += SEGMENT
-    assert storage.perform([CheckRoom()]) == [RoomChanged(True)]
+    assert storage.perform([CheckDiskSpace()]) == [DiskSpaceChanged(True)]
     assert storage.perform([append(counter + 4)]) == [
         LogSynced(z(counter + 4)),
-        RoomChanged(False),
+        DiskSpaceChanged(False),
     ]
     storage.close()
     files.capacity += SEGMENT  # the last segment is made anew
@@ -97,7 +103,7 @@ def test_without_any_room_the_store_stops_and_loses_nothing() -> None:
             synced = counter
     assert synced == 4
     with pytest.raises(StorageError, match="failed before"):
-        storage.perform([CheckRoom()])
+        storage.perform([CheckDiskSpace()])
     storage.close()
     # The last segment is made anew at each start, so there is none without room for one.
     for _ in range(2):
@@ -108,7 +114,7 @@ def test_without_any_room_the_store_stops_and_loses_nothing() -> None:
     storage, recovered = start(files)
     assert log_of(recovered) == [z(n) for n in range(1, 5)]
     # What the old one had is free again, so there is a spare as well.
-    assert recovered.has_room
+    assert recovered.has_disk_space
     storage.close()
 
 
@@ -118,7 +124,7 @@ GROWING = StorageLimits(segment_bytes=8 * SEGMENT, first_segment_bytes=SEGMENT)
 def test_a_store_is_small_until_it_is_written_to() -> None:
     files = FaultyFiles()
     format_folder(FOLDER, IDENTITY, files)
-    storage, _ = open_store(FOLDER, OWNER, GROWING, has_peers=True, wall_s=1, files=files)
+    storage, _ = open_storage(FOLDER, OWNER, GROWING, has_peers=True, wall_s=1, files=files)
     storage.perform([EPOCH_1])
 
     def sizes() -> list[int]:
@@ -135,31 +141,31 @@ def test_a_store_is_small_until_it_is_written_to() -> None:
     assert seen == [[1, 2], [1, 2, 4], [1, 2, 4, 8], [1, 2, 4, 8, 8], [1, 2, 4, 8, 8, 8]]
     storage.close()
     # A start begins small again, with what the last segment holds.
-    storage, recovered = open_store(FOLDER, OWNER, GROWING, has_peers=True, wall_s=1, files=files)
+    storage, recovered = open_storage(FOLDER, OWNER, GROWING, has_peers=True, wall_s=1, files=files)
     assert log_of(recovered) == [z(n) for n in range(1, 99)]
     assert sizes()[:4] == [1, 2, 4, 8]
-    assert (sizes()[-1], recovered.has_room) == (1, True)
+    assert (sizes()[-1], recovered.has_disk_space) == (1, True)
     storage.close()
 
 
 def test_a_store_of_small_segments_is_full_before_the_largest_would_not_fit() -> None:
     files = FaultyFiles()
     format_folder(FOLDER, IDENTITY, files)
-    storage, _ = open_store(FOLDER, OWNER, GROWING, has_peers=True, wall_s=1, files=files)
+    storage, _ = open_storage(FOLDER, OWNER, GROWING, has_peers=True, wall_s=1, files=files)
     storage.perform([EPOCH_1])
     files.capacity -= files.free_bytes(FOLDER) - 8 * SEGMENT  # beside a spare of one
     told = storage.perform([append(1)])
     assert told == [LogSynced(z(1))]
     counter = 1
-    while not any(isinstance(event, RoomChanged) for event in told):
+    while not any(isinstance(event, DiskSpaceChanged) for event in told):
         counter += 1
         told = storage.perform([append(counter)])
-    assert told == [LogSynced(z(counter)), RoomChanged(False)]
+    assert told == [LogSynced(z(counter)), DiskSpaceChanged(False)]
     # What was under way fits, although it is more than the segment that is written to holds.
     more = [append(counter + n) for n in range(1, 17)]
     assert storage.perform(more)[0] == LogSynced(z(counter + 16))
     files.capacity += 16 * SEGMENT
-    assert storage.perform([CheckRoom()]) == [RoomChanged(True)]
+    assert storage.perform([CheckDiskSpace()]) == [DiskSpaceChanged(True)]
     storage.close()
 
 
@@ -170,7 +176,7 @@ def test_a_start_with_a_spare_needs_no_more_room() -> None:
     files.capacity -= files.free_bytes(FOLDER)
     for _ in range(3):
         storage, recovered = start(files)
-        assert (log_of(recovered), recovered.has_room) == ([z(1)], True)
+        assert (log_of(recovered), recovered.has_disk_space) == ([z(1)], True)
         storage.close()
 
 
@@ -181,12 +187,15 @@ def test_a_start_without_room_for_a_spare_says_so() -> None:
     # From now on segments are twice as large: there is room for the last one, and no spare.
     files.capacity -= files.free_bytes(FOLDER) - SEGMENT
     larger = StorageLimits(2 * SEGMENT)
-    storage, recovered = open_store(FOLDER, OWNER, larger, has_peers=True, wall_s=1, files=files)
-    assert (log_of(recovered), recovered.has_room) == ([z(1)], False)
-    assert storage.perform([append(2), CheckRoom()]) == [LogSynced(z(2)), RoomChanged(False)]
+    storage, recovered = open_storage(FOLDER, OWNER, larger, has_peers=True, wall_s=1, files=files)
+    assert (log_of(recovered), recovered.has_disk_space) == ([z(1)], False)
+    assert storage.perform([append(2), CheckDiskSpace()]) == [
+        LogSynced(z(2)),
+        DiskSpaceChanged(False),
+    ]
     files.capacity += 2 * SEGMENT
     assert storage.perform([append(3)]) == [LogSynced(z(3))]
-    assert storage.perform([CheckRoom()]) == [RoomChanged(True)]
+    assert storage.perform([CheckDiskSpace()]) == [DiskSpaceChanged(True)]
     storage.close()
 
 
@@ -197,13 +206,16 @@ def test_an_empty_store_needs_room_for_a_segment() -> None:
     with pytest.raises(NoRoom, match="2,047 bytes are free"):
         start(files)
     files.capacity += 1
-    assert start(files)[1].has_room
+    assert start(files)[1].has_disk_space
 
 
 def test_a_large_append_uses_one_segment_after_the_other() -> None:
     files, storage = almost_full(segments=2)
     txns = [bytes([n]) * 300 for n in range(1, 15)]
-    assert storage.perform([Append(z(1), txns, ZERO)]) == [LogSynced(z(14)), RoomChanged(False)]
+    assert storage.perform([Append(z(1), txns, ZERO)]) == [
+        LogSynced(z(14)),
+        DiskSpaceChanged(False),
+    ]
     storage.close()
     files.capacity += SEGMENT
     assert [txn for _, txn in flatten(start(files)[1].runs)] == txns
@@ -226,18 +238,20 @@ def test_there_is_a_spare_again_after_a_cut() -> None:
     storage.perform([Truncate(z(2))])
     files.capacity -= files.free_bytes(FOLDER)  # taken by somebody else
     told = [storage.perform([append(counter)]) for counter in range(3, 9)]
-    assert [events for events in told if len(events) > 1] == [[LogSynced(z(5)), RoomChanged(False)]]
+    assert [events for events in told if len(events) > 1] == [
+        [LogSynced(z(5)), DiskSpaceChanged(False)]
+    ]
 
 
 def test_room_comes_back_with_what_is_removed() -> None:
     files, storage = almost_full(segments=0)
     told: list[DiskEvent] = storage.perform([append(1)])
-    assert told == [LogSynced(z(1)), RoomChanged(False)]
+    assert told == [LogSynced(z(1)), DiskSpaceChanged(False)]
     files.capacity += SEGMENT + 1000  # a segment for the new generation, and its snapshot
     chunks = [ReceiveSnapshot(z(9)), ReceiveChunk(b"tree")]
     told = storage.perform([*chunks, InstallSnapshot(z(9), z(9), []), append(10)])
     assert told[-1] == LogSynced(z(10))
-    assert RoomChanged(True) in told
+    assert DiskSpaceChanged(True) in told
     storage.close()
     assert log_of(start(files)[1]) == [z(10)]
 
@@ -256,7 +270,7 @@ def test_any_other_failure_of_the_allocation_stops_the_store(operation: str) -> 
         for counter in range(1, 9):
             storage.perform([append(counter)])
     with pytest.raises(StorageError, match="failed before"):
-        storage.perform([CheckRoom()])
+        storage.perform([CheckDiskSpace()])
     storage.close()
     assert files.open_files() == 0
 
@@ -294,32 +308,38 @@ def fill_a_real_disk(disk: Path) -> None:
     folder, ballast = disk / "data", disk / "ballast"
     limits = StorageLimits(segment_bytes=1 << 20)
 
-    def open_again() -> tuple[Storage, Recovered]:
-        return open_store(folder, OWNER, limits, has_peers=True, wall_s=1)
+    def open_again() -> tuple[Storage, RecoveredState]:
+        return open_storage(folder, OWNER, limits, has_peers=True, wall_s=1)
 
     format_folder(folder, IDENTITY)
     storage, recovered = open_again()
-    assert recovered.has_room
+    assert recovered.has_disk_space
     storage.perform([EPOCH_1])
     ballast.write_bytes(bytes(3 << 20))
     counter, told = 0, []
-    while RoomChanged(False) not in told:
+    while DiskSpaceChanged(False) not in told:
         counter += 1
         told = storage.perform([Append(z(counter), [bytes(50_000)], ZERO)])
     fill(disk / "more")
-    assert OS_FILES.free_bytes(disk) == 0
+    assert OS_FILESYSTEM.free_bytes(disk) == 0
     # Nothing is left for anybody, and what was accepted still fits, promises too.
     last = counter + 15
     for more in range(counter + 1, last + 1):
         told = storage.perform([Append(z(more), [bytes(50_000)], ZERO)])
         assert told == [LogSynced(z(more))]
-    assert storage.perform([SaveEpochs(Epoch(7), Epoch(1)), CheckRoom()])[-1] == RoomChanged(False)
+    assert storage.perform([SaveEpochs(Epoch(7), Epoch(1)), CheckDiskSpace()])[
+        -1
+    ] == DiskSpaceChanged(False)
     ballast.unlink()
-    assert storage.perform([CheckRoom()]) == [RoomChanged(True)]
+    assert storage.perform([CheckDiskSpace()]) == [DiskSpaceChanged(True)]
     storage.close()
     storage, recovered = open_again()
     assert log_of(recovered) == [z(n) for n in range(1, last + 1)]
-    assert (recovered.accepted, recovered.has_room, recovered.is_uncertain) == (7, True, False)
+    assert (recovered.accepted, recovered.has_disk_space, recovered.is_uncertain) == (
+        7,
+        True,
+        False,
+    )
     storage.close()
     # Nothing is left for a start: it needs a block for the identity, though there is a spare.
     fill(disk / "yet more")

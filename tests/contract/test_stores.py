@@ -18,10 +18,10 @@ from raykeeper.zab.effects import (
     Append,
     DiscardSnapshot,
     InstallSnapshot,
+    LogRun,
     ReadLog,
     ReceiveChunk,
     ReceiveSnapshot,
-    Run,
     SaveEpochs,
     Truncate,
 )
@@ -109,7 +109,7 @@ def test_completions_come_in_the_order_of_the_effects(store: Store) -> None:
         EpochsSaved(Epoch(2), Epoch(2)),
         LogSynced(z(1, 2)),
         LogTruncated(z(2)),
-        LogRead(LEARNER, ZERO, [Run(z(1), [b"a"])]),
+        LogRead(LEARNER, ZERO, [LogRun(z(1), [b"a"])]),
         LogSynced(z(1, 2)),
     ]
     assert again(store)[1].log == [(z(1), b"a"), (z(2), b"b"), (z(1, 2), b"d")]
@@ -154,22 +154,27 @@ def test_a_batch_may_be_larger_than_a_segment(store: Store) -> None:
 @pytest.mark.parametrize(
     ("after", "upto", "bytes_max", "expected"),
     [
-        (ZERO, z(2, 2), 100, [Run(z(1), [b"a", b"b", b"c", b"d"]), Run(z(1, 2), [b"e", b"f"])]),
+        (
+            ZERO,
+            z(2, 2),
+            100,
+            [LogRun(z(1), [b"a", b"b", b"c", b"d"]), LogRun(z(1, 2), [b"e", b"f"])],
+        ),
         # Parts of batches at both ends.
-        (z(1), z(3), 100, [Run(z(2), [b"b", b"c"])]),
-        (z(4), z(1, 2), 100, [Run(z(1, 2), [b"e"])]),
+        (z(1), z(3), 100, [LogRun(z(2), [b"b", b"c"])]),
+        (z(4), z(1, 2), 100, [LogRun(z(1, 2), [b"e"])]),
         # A point between two epochs is a fine place to start from.
-        (z(9), z(2, 2), 100, [Run(z(1, 2), [b"e", b"f"])]),
-        (z(0, 2), z(2, 2), 100, [Run(z(1, 2), [b"e", b"f"])]),
+        (z(9), z(2, 2), 100, [LogRun(z(1, 2), [b"e", b"f"])]),
+        (z(0, 2), z(2, 2), 100, [LogRun(z(1, 2), [b"e", b"f"])]),
         # Nothing there, or too much.
         (z(2, 2), z(3, 2), 100, []),
         (z(2), z(2), 100, []),
         (ZERO, z(2, 2), 5, []),
-        (ZERO, z(1, 2), 5, [Run(z(1), [b"a", b"b", b"c", b"d"]), Run(z(1, 2), [b"e"])]),
+        (ZERO, z(1, 2), 5, [LogRun(z(1), [b"a", b"b", b"c", b"d"]), LogRun(z(1, 2), [b"e"])]),
     ],
 )
 def test_reads_a_range_of_the_log(
-    store: Store, after: Zxid, upto: Zxid, bytes_max: int, expected: list[Run]
+    store: Store, after: Zxid, upto: Zxid, bytes_max: int, expected: list[LogRun]
 ) -> None:
     store.perform([append(z(1), b"a", b"b"), append(z(3), b"c", b"d"), EPOCH_2])
     store.perform([append(z(1, 2), b"e", b"f")])
@@ -180,7 +185,7 @@ def test_reads_a_range_of_the_log(
 def test_a_received_snapshot_replaces_snapshot_and_log(store: Store) -> None:
     store.perform([append(z(1), b"a", b"b")])
     chunks = [b"one", bytes(5000)]
-    tail = [Run(z(9), [b"x", b"y"]), Run(z(1, 2), [b"z"])]
+    tail = [LogRun(z(9), [b"x", b"y"]), LogRun(z(1, 2), [b"z"])]
     completions = store.perform(
         [
             SaveEpochs(Epoch(2), Epoch(1)),
@@ -245,7 +250,7 @@ def test_publishing_prunes_the_log(store: Store) -> None:
     (nothing,) = store.perform([ReadLog(LEARNER, z(9), z(59), 1 << 20)])
     (enough,) = store.perform([ReadLog(LEARNER, z(30), z(59), 1 << 20)])
     assert nothing == LogRead(LEARNER, z(9), [])
-    assert enough == LogRead(LEARNER, z(30), [Run(z(31), [bytes(300)] * 29)])
+    assert enough == LogRead(LEARNER, z(30), [LogRun(z(31), [bytes(300)] * 29)])
     assert again(store)[1].last == z(59)
 
 

@@ -14,7 +14,7 @@ from raykeeper.actors.disk.identity import (
     IDENTITY_FILE,
     Identity,
     format_folder,
-    peek_identity,
+    read_identity,
 )
 from raykeeper.actors.disk.log_format import (
     SegmentHeader,
@@ -33,11 +33,11 @@ from raykeeper.links.hello import (
     encode_hello,
 )
 from raykeeper.server.peer_messages import PeerMessage, decode_peer_frame, encode_peer_frame
-from raykeeper.zab.errors import MALFORMED
+from raykeeper.zab.errors import DECODE_ERRORS
 from raykeeper.zab.ids import ZXID_MAX, Zxid
 from raykeeper.znodes.replies import (
-    Connected,
-    Ended,
+    CloseFrame,
+    ConnectReply,
     ServerFrame,
     decode_server_frame,
     encode_server_frame,
@@ -119,7 +119,7 @@ def _identity_file(identity: Identity) -> bytes:
 
 def _peek(data: bytes) -> Identity:
     files = on_disk(IDENTITY_FILE, data)
-    identity = peek_identity(FOLDER, files)
+    identity = read_identity(FOLDER, files)
     assert identity is not None and files.open_files() == 0
     return identity
 
@@ -165,14 +165,18 @@ _msgpack: Final[dict[str, tuple[Any, Callable[[Any], bytes], Callable[[bytes], A
     "peer frame": (list[PeerMessage], encode_peer_frame, decode_peer_frame),
     "client frame": (Connect | ClientFrame, encode_client_frame, decode_client_frame),
     "operation": (WriteOp, encode_op, decode_op),
-    "server frame": (Connected | ServerFrame | Ended, encode_server_frame, decode_server_frame),
+    "server frame": (
+        ConnectReply | ServerFrame | CloseFrame,
+        encode_server_frame,
+        decode_server_frame,
+    ),
     "transaction": (Txn, encode_txn, decode_txn),
 }
 
 DECODERS: Final[dict[str, Decoder]] = {
     "hello": Decoder(values_of(Hello, _current), encode_hello, _hello, (Refused,)),
     **{
-        name: Decoder(values_of(kind), encode, decode, MALFORMED)
+        name: Decoder(values_of(kind), encode, decode, DECODE_ERRORS)
         for name, (kind, encode, decode) in _msgpack.items()
     },
     "snapshot": Decoder(trees, bytes, _load_tree, (SnapshotFormatError,)),

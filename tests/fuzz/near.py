@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from raykeeper.zab.ids import EPOCH_MAX, SERVER_ID_MAX, ZXID_MAX, Epoch, Zxid, make_zxid
 from raykeeper.zab.messages import ROUND_MAX
 from raykeeper.znodes.requests import WriteOp, encode_op
-from raykeeper.znodes.txns import Refused, Txn, encode_txn
+from raykeeper.znodes.txns import ErrorTxn, Txn, encode_txn
 from tests.fuzz.mutations import hostile_bytes
 from tests.fuzz.samples import Strategies, texts, values_of
 
 PASSWORD: Final = b"a hostile client"
 PATHS: Final = ["/", "/a", "/b", "/a/b", "/e", "/missing", "/zookeeper", "/zookeeper/quota", ""]
-NOTHING: Final = encode_txn(Txn(0, 0, 0, 0, Refused(0)))  # type: ignore[arg-type]
+NOTHING: Final = encode_txn(Txn(0, 0, 0, 0, ErrorTxn(0)))  # type: ignore[arg-type]
 """A transaction that may stand anywhere: who leads and makes up others is beyond help."""
 
 _POSITIONS: Final = [(1, 0), (1, 1), (1, 4), (1, 5), (1, 6), (1, 7), (2, 0), (2, 1), (2, 2), (3, 1)]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raykeeper.links import batches
-from raykeeper.links.batches import IncomingBatches, OutgoingFrames, Portion
+from raykeeper.links.batches import IncomingBatches, OutgoingBatches, Portion
 from tests.fuzz.budget import bounded, examples
 
 Batch = tuple[int, list[Portion]]
@@ -19,7 +19,7 @@ Batch = tuple[int, list[Portion]]
 
 def sent(frames: list[bytes], per_batch: int, portions_max: int) -> list[Batch]:
     """The batches of `frames`, of which `per_batch` wait at a time."""
-    outgoing = OutgoingFrames(1 << 20)
+    outgoing = OutgoingBatches(1 << 20)
     found: list[Batch] = []
     for start in range(0, len(frames), per_batch):
         for frame in frames[start : start + per_batch]:

@@ -14,19 +14,19 @@ from raykeeper.client.core.effects import CloseLink, Complete, Fail
 from raykeeper.client.core.outstanding import Query
 from raykeeper.client.core.results import result_of
 from raykeeper.client.core.states import ClientState
-from raykeeper.server import server_notes as notes
-from raykeeper.server.events import ClientFrameArrived, ClientGone
-from raykeeper.zab.errors import MALFORMED
+from raykeeper.server import server_trace_events
+from raykeeper.server.events import ClientDisconnected, ClientFrameArrived
+from raykeeper.zab.errors import DECODE_ERRORS
 from raykeeper.zab.ids import ZXID_MAX, Zxid
 from raykeeper.znodes.replies import (
-    ChildrenRead,
-    Connected,
-    DataRead,
-    Done,
-    Ended,
+    CloseFrame,
+    ConnectReply,
+    EmptyReply,
+    ExistsReply,
+    GetChildrenReply,
+    GetDataReply,
     ServerFrame,
-    StatRead,
-    Written,
+    WriteReply,
     decode_server_frame,
     encode_server_frame,
 )
@@ -94,7 +94,7 @@ class Scene:
         """Replicas are the same and right, and the client that behaves is served."""
         self.ensemble.pass_time(500)
         (answer,) = self.caller.ask(self.caller.set("/e", b"still here"))[-1:]
-        assert isinstance(answer, Written) and answer.code == 0, answer
+        assert isinstance(answer, WriteReply) and answer.code == 0, answer
         self.ensemble.pass_time(200)
         assert len(set(self.ensemble.digests())) == 1
         for host in self.ensemble.hosts.values():
@@ -123,7 +123,7 @@ encoded_frames = client_frames.map(encode_client_frame)
 def is_client_frame(data: bytes) -> bool:
     try:
         decode_client_frame(data)
-    except MALFORMED:
+    except DECODE_ERRORS:
         return False
     return True
 
@@ -140,8 +140,8 @@ def test_malformed_frame_of_a_client(host: int, connection: int, data: bytes) ->
     scene.send(connection, data)
     assert scene.facts() == before
     assert connection in scene.host.closed
-    assert isinstance(scene.host.frames[connection][-1], Ended)
-    assert scene.host.notes(notes.CLIENT_MALFORMED)
+    assert isinstance(scene.host.frames[connection][-1], CloseFrame)
+    assert scene.host.notes(server_trace_events.CLIENT_MALFORMED)
     scene.check()
 
 
@@ -160,7 +160,7 @@ def test_hostile_client(host: int, script: list[tuple[str, int, bytes]]) -> None
         if kind == "frame":
             scene.send(connection, data)
         elif kind == "gone":
-            scene.host.step(ClientGone(connection))
+            scene.host.step(ClientDisconnected(connection))
         elif kind == "time":
             scene.ensemble.pass_time(300)
         elif host == 1:
@@ -176,7 +176,7 @@ FROM_SERVERS = {
     "code": st.sampled_from([0, 0, -4, -101, -112, -115, 7, 1 << 63]),
     "beat": st.integers(0, 4) | st.just((1 << 64) - 1),
 }
-server_frames = values_of(Connected | ServerFrame | Ended, FROM_SERVERS)
+server_frames = values_of(ConnectReply | ServerFrame | CloseFrame, FROM_SERVERS)
 ASKS = [
     Query(GetData, "/a", object()),
     Query(Exists, "/missing", object()),
@@ -184,7 +184,7 @@ ASKS = [
     Query(Sync, "/"),
     SetData("/a", b"v", -1),
 ]
-ANSWERS = [DataRead, StatRead, ChildrenRead, Done, Written]
+ANSWERS = [GetDataReply, ExistsReply, GetChildrenReply, EmptyReply, WriteReply]
 
 
 class Session:
@@ -205,8 +205,8 @@ class Session:
                 assert isinstance(effect.token, int)
                 self.ends[effect.token] += 1
             if isinstance(effect, Complete):
-                assert type(effect.answer) is ANSWERS[effect.token]  # type: ignore[index]
-                result_of(effect.answer)
+                assert type(effect.reply) is ANSWERS[effect.token]  # type: ignore[index]
+                result_of(effect.reply)
         assert max(self.ends.values()) <= 1, "a request ended twice"
         return effects
 
@@ -220,7 +220,7 @@ class Session:
 def is_server_frame(data: bytes) -> bool:
     try:
         decode_server_frame(data)
-    except MALFORMED:
+    except DECODE_ERRORS:
         return False
     return True
 

@@ -11,7 +11,7 @@ from msgspec import Raw
 from msgspec.msgpack import decode
 
 from raykeeper.zab.ids import ZXID_MAX, Zxid
-from raykeeper.znodes.paths import UNDELETABLE
+from raykeeper.znodes.paths import SYSTEM_PATHS
 from raykeeper.znodes.sessions import SessionRecord
 from raykeeper.znodes.snapshot import Record as SnapshotRecord
 from raykeeper.znodes.snapshot import (
@@ -88,7 +88,7 @@ def test_hostile_records_of_a_snapshot(hostile: list[SnapshotRecord], at: int) -
     """Records that are well-formed, in an order and with numbers that no walk writes."""
     honest = snapshot_chunks(State())
     sessions = sum(isinstance(record, SessionRecord) for record in hostile)
-    znodes = sum(isinstance(record, ZnodeRecord) for record in hostile) + len(UNDELETABLE)
+    znodes = sum(isinstance(record, ZnodeRecord) for record in hostile) + len(SYSTEM_PATHS)
     end = encode([SnapshotTrailer(sessions, znodes)])
     raw = [record for chunk in honest[1:] for record in decode(chunk, type=list[Raw])][:-1]
     planted = [encode([record]) for record in raw]

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raykeeper.actors.disk.storage_errors import StorageError
-from raykeeper.server.recovered import Recovered
+from raykeeper.server.recovered_state import RecoveredState
 from raykeeper.zab.effects import Append, SaveEpochs, Truncate
 from raykeeper.zab.ids import ZERO, Epoch, Zxid, make_zxid
 from tests.contract.faulty_files import FaultyFiles
@@ -77,7 +77,7 @@ def paths(files: FaultyFiles, folder: Path = FOLDER) -> list[Path]:
 FILES: Final = [path for path in paths(WRITTEN[0]) if path.name != "lock"]
 
 
-def recovered(files: FaultyFiles) -> Recovered | None:
+def recovered(files: FaultyFiles) -> RecoveredState | None:
     """What a start finds; None when it refuses, as documented. No file stays open after that."""
     try:
         store = DiskStore(FOLDER, files)
@@ -96,7 +96,7 @@ def recovered(files: FaultyFiles) -> Recovered | None:
     return found
 
 
-def check(found: Recovered) -> None:
+def check(found: RecoveredState) -> None:
     """What was recovered is a part of what was written, or a new disk that says so."""
     history = WRITTEN[1]
     at = found.snapshot_zxid
@@ -112,7 +112,7 @@ def check(found: Recovered) -> None:
         assert (found.accepted, found.current) == (ACCEPTED, CURRENT)
 
 
-def end_of(found: Recovered) -> Zxid:
+def end_of(found: RecoveredState) -> Zxid:
     last = found.runs[-1] if found.runs else None
     return Zxid(last.first + len(last.txns) - 1) if last else found.snapshot_zxid
 

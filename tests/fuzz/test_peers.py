@@ -21,9 +21,9 @@ from raykeeper.links.contract import LinkEvents
 from raykeeper.links.hello import Fence, peer_hello
 from raykeeper.server.events import Event, LinkDown, LinkUp, PeerFrame
 from raykeeper.server.peer_messages import PeerMessage, decode_peer_frame, encode_peer_frame
-from raykeeper.zab import notes
-from raykeeper.zab.effects import BreakLink, Note, Role
-from raykeeper.zab.errors import MALFORMED
+from raykeeper.zab import trace_events
+from raykeeper.zab.effects import BreakLink, Role, TraceEvent
+from raykeeper.zab.errors import DECODE_ERRORS
 from raykeeper.zab.ids import ServerId, next_zxid
 from raykeeper.zab.messages import (
     ROUND_MAX,
@@ -38,7 +38,7 @@ from raykeeper.zab.phases import (
     LEADER_BROADCAST,
     LEADER_RECOVERY,
 )
-from raykeeper.zab.settings import WindowLimits
+from raykeeper.zab.settings import RecentLogLimits
 from raykeeper.znodes.state import State
 from tests.fuzz.budget import bounded, examples
 from tests.fuzz.decoders import snapshot_chunks
@@ -93,7 +93,7 @@ class Shell:
 def is_peer_frame(data: bytes) -> bool:
     try:
         decode_peer_frame(data)
-    except MALFORMED:
+    except DECODE_ERRORS:
         return False
     return True
 
@@ -126,7 +126,7 @@ class Scene:
     """An ensemble in which the frames of one server to another come only one by one."""
 
     def __init__(self, sender: int, receiver: int, moment: str, is_disk_held: bool) -> None:
-        window = WindowLimits(txns_max=1, read_log_bytes_max=1) if moment == "snapshot" else None
+        window = RecentLogLimits(txns_max=1, read_log_bytes_max=1) if moment == "snapshot" else None
         self.ensemble = Servers(3, window=window)
         if moment == "proposing":
             # In a second epoch, whose first transaction is logged and nowhere acknowledged.
@@ -198,7 +198,11 @@ class Scene:
             self.host.step(PeerFrame(ServerId(self.sender), decode_peer_frame(frame)))
         effects = self.host.take()
         breaks = [e for e in effects if isinstance(e, BreakLink) and e.peer == self.sender]
-        told = [e for e in effects if isinstance(e, Note) and e.name == notes.MESSAGE_ILLEGAL]
+        told = [
+            e
+            for e in effects
+            if isinstance(e, TraceEvent) and e.name == trace_events.MESSAGE_ILLEGAL
+        ]
         assert len(told) <= len(breaks), "a message was illegal, but the link lives"
 
     def check(self) -> None:
@@ -244,7 +248,7 @@ def test_illegal_message_is_told_and_breaks_the_link() -> None:
     scene = Scene(1, 3, "broadcast", False)
     before = scene.host.server.state.digest()
     scene.host.step(PeerFrame(ServerId(1), [Ack(scene.host.server.peer.history.logged + 1)]))  # type: ignore[arg-type]
-    assert scene.host.notes(notes.MESSAGE_ILLEGAL)
+    assert scene.host.notes(trace_events.MESSAGE_ILLEGAL)
     assert [effect.peer for effect in scene.host.of(BreakLink)] == [1]
     assert scene.host.server.state.digest() == before
 
@@ -269,7 +273,7 @@ def test_last_round_of_all() -> None:
     one.step(LinkUp(ServerId(2)))
     (said,) = one.sent(Notification)[-1:]
     lie = replace(said, round=ROUND_MAX, vote=replace(said.vote, leader=ServerId(2)))
-    lie = replace(lie, own=lie.vote)
+    lie = replace(lie, own_vote=lie.vote)
     one.step(PeerFrame(ServerId(2), [lie]))
     one.step(LinkDown(ServerId(2)))
     ensemble.restart(2)

@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from raykeeper.client import ray_address
-from raykeeper.clusters import local_head, survey
+from raykeeper.clusters import local_head, node_discovery
 from raykeeper.clusters.config import (
     DEFAULTS,
     SETTINGS,
@@ -162,11 +162,11 @@ def test_names_of_actors(names: list[tuple[str, str, str]]) -> None:
 def test_records_of_ensembles(folder: Path, data: bytes) -> None:
     home = folder / "coord"
     home.mkdir(exist_ok=True)
-    (home / survey.RECORD_FILE).write_bytes(data)
+    (home / node_discovery.RECORD_FILE).write_bytes(data)
     with bounded(len(data)):
-        found = survey.look_around(str(folder), "coord")
+        found = node_discovery.inspect_node(str(folder), "coord")
     assert isinstance(found.record, EnsembleRecord) is not bool(found.record_damage)
-    assert found.holdings == [] == found.unreadable
+    assert found.folders == [] == found.unreadable
 
 
 @examples(150)
@@ -177,7 +177,7 @@ def test_records_of_ensembles(folder: Path, data: bytes) -> None:
 @example(b'{"x":' * 20_000)
 def test_records_of_local_heads(folder: Path, data: bytes) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(local_head, "folder", lambda: folder)
+        patch.setattr(local_head, "head_folder", lambda: folder)
         (folder / "head.json").write_bytes(data)
         with bounded(len(data)):
             assert local_head.find_head() is None

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from raykeeper.zab.ids import ZERO, DiskId, Epoch, Millis, ServerId, Zxid, make_zxid
 from raykeeper.znodes.limits import Limits
-from raykeeper.znodes.preparation import Preparation
+from raykeeper.znodes.prep_request_processor import PrepRequestProcessor
 from raykeeper.znodes.requests import (
     CloseSession,
     Connect,
@@ -23,11 +23,11 @@ from raykeeper.znodes.requests import (
 from raykeeper.znodes.state import State, outcome_of
 from raykeeper.znodes.tree import stat_of
 from raykeeper.znodes.txns import (
-    OpenRefused,
-    Outcome,
-    SessionClosed,
-    SessionOpened,
+    CloseSessionTxn,
+    CreateSessionErrorTxn,
+    CreateSessionTxn,
     Txn,
+    WriteOutcome,
     decode_txn,
 )
 from tests.model.naive_keeper import NaiveKeeper, Result
@@ -77,7 +77,7 @@ class Run:
         self.state = State()
         self.naive = NaiveKeeper()
         self.log: list[tuple[Zxid, bytes]] = []
-        self._preparation = Preparation(self.state, Limits())
+        self._preparation = PrepRequestProcessor(self.state, Limits())
         self._ids = [SessionId(0)] * CLIENTS
         self._lives = [0] * CLIENTS
         self._now = Millis(1_000)
@@ -111,16 +111,16 @@ class Run:
     def _connect(self, client: int, timeout_ms: int) -> None:
         """Open, take up by id, or repeat the opening, as the client's state asks for."""
         session_id = self._ids[client]
-        lives = self._preparation.owner_of(session_id) is not None
+        lives = self._preparation.owner_zxid_of(session_id) is not None
         if session_id and not lives:
             self._lives[client] += 1
         password = bytes([client, self._lives[client] % 2]) * 8
         asked = session_id if lives and timeout_ms % 2 else SessionId(0)
         zxid = self._next()
         request = Connect(asked, password, Millis(timeout_ms), ZERO, attempt=len(self.log))
-        data = self._preparation.open_session(zxid, self._now, ServerId(1), 5, request)
-        change = self._add(zxid, data).change
-        assert isinstance(change, SessionOpened), change
+        data = self._preparation.prepare_create_session(zxid, self._now, ServerId(1), 5, request)
+        change = self._add(zxid, data).body
+        assert isinstance(change, CreateSessionTxn), change
         assert change.session_id == (session_id if lives else zxid)
         self._ids[client] = change.session_id
         self.naive.open(zxid, change.session_id, timeout_ms)
@@ -133,26 +133,28 @@ class Run:
         zxid = self._next()
         owned = self._ephemerals(session_id)
         write = Write(number, acked, encode_op(op))
-        data = self._preparation.write(zxid, self._now, session_id, write)
+        data = self._preparation.prepare_write(zxid, self._now, session_id, write)
         txn = self._add(zxid, data)
         result = self.naive.write(zxid, self._now, session_id, number, acked, op)
         assert outcome_of(zxid, txn) == told(zxid, result), (op, result)
-        if isinstance(txn.change, SessionClosed):
-            assert txn.change.ephemerals == owned
+        if isinstance(txn.body, CloseSessionTxn):
+            assert txn.body.ephemerals == owned
 
     def _expire(self, client: int) -> None:
         session_id = self._ids[client]
         zxid = self._next()
-        data = self._preparation.expire_session(zxid, self._now, session_id)
+        data = self._preparation.prepare_close_session(zxid, self._now, session_id)
         assert (data is not None) == (session_id in self.naive.sessions)
         if data is not None:
-            change = self._add(zxid, data).change
-            assert change == SessionClosed(session_id, self.naive.close(zxid, session_id))
+            change = self._add(zxid, data).body
+            assert change == CloseSessionTxn(session_id, self.naive.close(zxid, session_id))
 
     def _replace_voter(self, client: int, disk: str) -> None:
         """The vote of the server of this number rests on another disk."""
         zxid, server = self._next(), ServerId(client + 1)
-        self._add(zxid, self._preparation.replace_voter(zxid, self._now, server, DiskId(disk)))
+        self._add(
+            zxid, self._preparation.prepare_replace_voter(zxid, self._now, server, DiskId(disk))
+        )
         self.naive.voters[server] = disk
 
     def _ephemerals(self, session_id: SessionId) -> list[str]:
@@ -166,18 +168,18 @@ class Run:
     def _add(self, zxid: Zxid, data: bytes) -> Txn:
         self.log.append((zxid, data))
         txn = decode_txn(data)
-        assert not isinstance(txn.change, OpenRefused)
+        assert not isinstance(txn.body, CreateSessionErrorTxn)
         assert txn.time_ms == self._now
         return txn
 
 
-def told(zxid: Zxid, result: Result) -> Outcome:
+def told(zxid: Zxid, result: Result) -> WriteOutcome:
     """The naive result as a client would hear it."""
     stat = None if result.stat is None else msgspec.convert(result.stat, type=_STAT)
-    return Outcome(zxid, result.code, result.path, stat)
+    return WriteOutcome(zxid, result.code, result.path, stat)
 
 
-_STAT = Outcome.__annotations__["stat"].__args__[0]
+_STAT = WriteOutcome.__annotations__["stat"].__args__[0]
 
 
 def written(prefix: list[Command], apply_every: int = 1) -> Run:
@@ -195,8 +197,10 @@ def image(state: State) -> dict[str, Any]:
     """Everything a state holds, in the form of `naive_keeper.image`, after a check of its sums."""
     tree = state.tree
     owned = {
-        owner: sorted(p for p, znode in tree.znodes.items() if znode.owner == owner)
-        for owner in {znode.owner for znode in tree.znodes.values() if znode.owner}
+        owner: sorted(p for p, znode in tree.znodes.items() if znode.ephemeral_owner == owner)
+        for owner in {
+            znode.ephemeral_owner for znode in tree.znodes.values() if znode.ephemeral_owner
+        }
     }
     assert {owner: sorted(paths) for owner, paths in tree.ephemerals.items()} == owned
     linked = [child for znode in tree.znodes.values() for child in znode.children or ()]
@@ -204,7 +208,7 @@ def image(state: State) -> dict[str, Any]:
     sessions = state.sessions.by_id
     for session_id, session in sessions.items():
         assert state.sessions.with_password(session.password) == session_id
-        assert list(session.outcomes) == sorted(session.outcomes)
+        assert list(session.reply_cache) == sorted(session.reply_cache)
     assert len(state.sessions._by_password) == len(sessions)
     return {
         "znodes": {
@@ -218,12 +222,12 @@ def image(state: State) -> dict[str, Any]:
         "sessions": {
             session_id: (
                 session.timeout_ms,
-                session.owner,
+                session.owner_zxid,
                 session.last_number,
                 session.acked,
                 {
                     number: (o.zxid, o.code, o.path, o.stat and msgspec.to_builtins(o.stat))
-                    for number, o in session.outcomes.items()
+                    for number, o in session.reply_cache.items()
                 },
             )
             for session_id, session in sessions.items()

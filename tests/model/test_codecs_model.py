@@ -4,17 +4,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from raykeeper.zab.ids import ServerId, Zxid
-from raykeeper.znodes.paths import fault_in, join, parent_of
+from raykeeper.znodes.paths import join, parent_of, path_fault
 from raykeeper.znodes.replies import (
-    ChildrenRead,
-    DataRead,
-    Done,
+    EmptyReply,
+    ErrorReply,
     EventType,
-    ReadFailed,
+    ExistsReply,
+    GetChildrenReply,
+    GetDataReply,
     ServerFrame,
-    StatRead,
-    WatchFired,
-    Written,
+    WatcherEvent,
+    WriteReply,
     decode_server_frame,
     encode_server_frame,
 )
@@ -37,15 +37,15 @@ from raykeeper.znodes.requests import (
 )
 from raykeeper.znodes.stat import Stat
 from raykeeper.znodes.txns import (
-    Created,
-    DataSet,
-    Deleted,
-    OpenRefused,
-    Refused,
-    SessionClosed,
-    SessionOpened,
+    CloseSessionTxn,
+    CreateSessionErrorTxn,
+    CreateSessionTxn,
+    CreateTxn,
+    DeleteTxn,
+    ErrorTxn,
+    ReplaceVoterTxn,
+    SetDataTxn,
     Txn,
-    VoterReplaced,
     decode_txn,
     encode_txn,
 )
@@ -58,14 +58,14 @@ ids = st.integers(1, 254).map(ServerId)
 zxids = ints.map(Zxid)
 
 changes = st.one_of(
-    st.builds(Created, text, data, ints, ints),
-    st.builds(Deleted, text),
-    st.builds(DataSet, text, data, stats),
-    st.builds(SessionOpened, ints, data, ints, ids, ints),
-    st.builds(OpenRefused, ids, ints, ints),
-    st.builds(SessionClosed, ints, st.lists(text, max_size=4)),
-    st.builds(Refused, ints),
-    st.builds(VoterReplaced, ids, text),
+    st.builds(CreateTxn, text, data, ints, ints),
+    st.builds(DeleteTxn, text),
+    st.builds(SetDataTxn, text, data, stats),
+    st.builds(CreateSessionTxn, ints, data, ints, ids, ints),
+    st.builds(CreateSessionErrorTxn, ids, ints, ints),
+    st.builds(CloseSessionTxn, ints, st.lists(text, max_size=4)),
+    st.builds(ErrorTxn, ints),
+    st.builds(ReplaceVoterTxn, ids, text),
 )
 ops = st.one_of(
     st.builds(Create, text, data, ints),
@@ -81,13 +81,13 @@ reads = st.one_of(
     st.builds(SetWatches, ints, zxids, *[st.lists(text, max_size=3)] * 3),
 )
 items = st.one_of(
-    st.builds(Written, ints, zxids, ints, text, optional_stats),
-    st.builds(DataRead, ints, zxids, data, stats),
-    st.builds(StatRead, ints, zxids, optional_stats),
-    st.builds(ChildrenRead, ints, zxids, st.lists(text, max_size=3), stats),
-    st.builds(Done, ints, zxids),
-    st.builds(ReadFailed, ints, zxids, ints),
-    st.builds(WatchFired, st.sampled_from(EventType), text, zxids),
+    st.builds(WriteReply, ints, zxids, ints, text, optional_stats),
+    st.builds(GetDataReply, ints, zxids, data, stats),
+    st.builds(ExistsReply, ints, zxids, optional_stats),
+    st.builds(GetChildrenReply, ints, zxids, st.lists(text, max_size=3), stats),
+    st.builds(EmptyReply, ints, zxids),
+    st.builds(ErrorReply, ints, zxids, ints),
+    st.builds(WatcherEvent, st.sampled_from(EventType), text, zxids),
 )
 
 
@@ -132,7 +132,7 @@ awkward = st.text(st.sampled_from("/./ab\0\x1f\x7f\x9f\xa0\ud7ff\ud800\uf8ff\uf9
 @settings(max_examples=1_000)
 @given(awkward | st.text(st.sampled_from("/.a"), max_size=8).map("/".__add__) | text)
 def test_paths_are_accepted_by_the_rules_one_by_one(path: str) -> None:
-    assert (fault_in(path) is None) == is_path(path)
-    assert (fault_in(path, sequential=True) is None) == is_path(path + "0000000000")
+    assert (path_fault(path) is None) == is_path(path)
+    assert (path_fault(path, sequential=True) is None) == is_path(path + "0000000000")
     if is_path(path) and path != "/":
         assert join(parent_of(path), path.rpartition("/")[2]) == path

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from raykeeper.zab.ids import Epoch, Millis, Zxid
-from raykeeper.znodes.expiry import Expiry, SessionReport, TouchedSession
+from raykeeper.znodes.expiry import SessionExpiry, SessionReport, TouchedSession
 from raykeeper.znodes.requests import SessionId
 
 GAP_MS = 50
@@ -31,7 +31,7 @@ class Naive:
 def test_against_a_tracker_that_looks_at_all(
     history: list[tuple[int, list[tuple[int, int]], list[int], str]],
 ) -> None:
-    expiry, naive = Expiry(clock_gap_ms=GAP_MS), dict[int, Naive]()
+    expiry, naive = SessionExpiry(clock_gap_ms=GAP_MS), dict[int, Naive]()
     now, batch = 0, 1
     expiry.report(SessionReport(Epoch(1), batch, True, [], []), Millis(now))
     for wait, touched, ended, kind in history:
@@ -42,7 +42,7 @@ def test_against_a_tracker_that_looks_at_all(
         if kind == "asks":
             overdue = [s for s in naive if naive[s].due <= now and not naive[s].judged]
             expected = [(s, naive[s].batch) for s in sorted(overdue, key=lambda s: naive[s].due)]
-            verdicts = expiry.verdicts(Millis(now))
+            verdicts = expiry.proposals(Millis(now))
             assert sorted((v.session_id, v.batch) for v in verdicts) == sorted(expected)
             assert [naive[v.session_id].due for v in verdicts] == sorted(
                 naive[s].due for s in overdue

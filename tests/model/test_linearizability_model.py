@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from raykeeper.chaos.history import History, Ok, Operation, Read, Refused
-from raykeeper.chaos.linearizability import judge
+from raykeeper.chaos.linearizability import check_linearizability
 from raykeeper.znodes.requests import Create, Delete, SetData
 from tests.model.client_histories import draw_history, is_linearizable
 from tests.model.naive_keeper import BAD_VERSION, NO_NODE, NODE_EXISTS
@@ -23,10 +23,10 @@ def show(history: History) -> str:
 @settings(max_examples=150)
 def test_what_was_executed_in_one_order_passes(random: Random, overlap: int) -> None:
     history = draw_history(random, PATHS, 60, overlap)
-    verdict = judge(history, reads_in_order=True)
+    verdict = check_linearizability(history, reads_in_order=True)
     assert verdict.undecided == []
     assert verdict.violations == [], verdict.violations[0].text
-    assert not judge(history).violations
+    assert not check_linearizability(history).violations
 
 
 @given(st.randoms(use_true_random=False), OVERLAPS)
@@ -35,7 +35,7 @@ def test_decides_as_brute_force_does(random: Random, overlap: int) -> None:
     history = draw_history(random, ["/a"], 6, overlap, lost=0.2)
     for _ in range(random.randint(0, 2)):
         spoil(random, history)
-    verdict = judge(history, reads_in_order=True)
+    verdict = check_linearizability(history, reads_in_order=True)
     assert verdict.undecided == []
     assert (verdict.violations == []) == is_linearizable(history), show(history)
 
@@ -46,7 +46,7 @@ def test_accuses_only_what_brute_force_rejects(random: Random, overlap: int) -> 
     history = draw_history(random, ["/a", "/a/b"], 6, overlap, lost=0.2)
     for _ in range(random.randint(0, 2)):
         spoil(random, history)
-    if judge(history, reads_in_order=True).violations:
+    if check_linearizability(history, reads_in_order=True).violations:
         assert not is_linearizable(history), show(history)
 
 

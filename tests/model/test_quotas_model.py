@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from raykeeper.zab.ids import Millis
-from raykeeper.znodes.quotas import SOFT_NOTE_MS, QuotaLimits, limits_path, text_of
+from raykeeper.znodes.quotas import SOFT_LIMIT_NOTICE_MS, QuotaLimits, format_limits, limits_path
 from raykeeper.znodes.requests import (
     CloseSession,
     Create,
@@ -19,7 +19,7 @@ from raykeeper.znodes.requests import (
 )
 from raykeeper.znodes.snapshot import SnapshotLoader, SnapshotWalk
 from raykeeper.znodes.state import State
-from raykeeper.znodes.txns import Change, Created
+from raykeeper.znodes.txns import CreateTxn, TxnBody
 from tests.unit.znodes.one_leader import OneLeader
 from tests.unit.znodes.test_quotas import brute_force, several
 
@@ -32,7 +32,7 @@ limits = st.builds(
     hard_znodes=st.integers(-1, 4),
     hard_bytes=st.integers(-1, 6),
 )
-texts = limits.map(text_of)
+texts = limits.map(format_limits)
 limit_paths = st.sampled_from(SUBTREES).map(limits_path)
 ops: st.SearchStrategy[TxnOp] = st.one_of(
     st.builds(Create, st.sampled_from(PATHS), values, st.sampled_from([0, 0, 1, 2])),
@@ -94,9 +94,9 @@ class History:
         self.applied += count
 
 
-def check_hard_limits(state: State, change: Change) -> None:
+def check_hard_limits(state: State, change: TxnBody) -> None:
     """No quota is exceeded by what a creation or a growing value was allowed to do."""
-    if not isinstance(change, Created) or change.path.startswith("/zookeeper"):
+    if not isinstance(change, CreateTxn) or change.path.startswith("/zookeeper"):
         return
     for path, each in state.tree.quotas.limits.items():
         if change.path == path or change.path.startswith(path + "/"):
@@ -155,7 +155,7 @@ def test_a_replay_over_a_fuzzy_snapshot_ends_in_the_same_usage(
 def drawn(rng: Random) -> TxnOp:
     path, kept_at = rng.choice(PATHS), limits_path(rng.choice(SUBTREES))
     value = bytes(rng.randrange(4))
-    text = text_of(QuotaLimits(*(rng.randrange(-1, most) for most in (3, 3, 5, 7))))
+    text = format_limits(QuotaLimits(*(rng.randrange(-1, most) for most in (3, 3, 5, 7))))
     return rng.choice(
         [
             *[Create(path, value, rng.choice([0, 0, 0, 1, 2]))] * 3,
@@ -187,4 +187,4 @@ def test_what_the_leader_counts_is_what_will_be(seed: int) -> None:
             assert path in quotas.limits
             assert (usage.znodes, usage.bytes) == brute_force(leader.state, path)
         if rng.random() < 0.3:
-            leader.wall_ms = Millis(leader.wall_ms + SOFT_NOTE_MS)
+            leader.wall_ms = Millis(leader.wall_ms + SOFT_LIMIT_NOTICE_MS)

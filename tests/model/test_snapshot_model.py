@@ -173,8 +173,8 @@ def test_every_interleaving_of_a_random_history(
     seed: int, parted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if parted:  # children of the larger znodes are listed in parts
-        monkeypatch.setattr(tree, "PARTED_FROM", 1)
-        monkeypatch.setattr(children, "PART_SIZE", 1)
+        monkeypatch.setattr(tree, "SHARDED_FROM", 1)
+        monkeypatch.setattr(children, "SHARD_SIZE", 1)
     random = Random(seed)
     run = Run()
     for command in START:

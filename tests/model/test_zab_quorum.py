@@ -20,7 +20,7 @@ Uncertain = list[ServerId]
 @given(VOTERS, st.lists(IDS, max_size=12))
 def test_holds_is_a_majority(voters: set[ServerId], servers: list[ServerId]) -> None:
     counted = sum(voter in servers for voter in voters)
-    assert Quorum(voters).holds(servers) == (2 * counted > len(voters))
+    assert Quorum(voters).is_quorum(servers) == (2 * counted > len(voters))
 
 
 @given(VOTERS)
@@ -29,9 +29,9 @@ def test_any_two_quorums_meet_and_what_is_left_of_one_is_none(voters: set[Server
     subsets = [
         set(some) for size in range(len(voters) + 1) for some in combinations(sorted(voters), size)
     ]
-    quorums = [some for some in subsets if quorum.holds(some)]
+    quorums = [some for some in subsets if quorum.is_quorum(some)]
     assert all(one & other for one in quorums for other in quorums)
-    assert all(not quorum.holds(voters - one) for one in quorums)
+    assert all(not quorum.is_quorum(voters - one) for one in quorums)
 
 
 @given(VOTERS, st.data())
@@ -43,9 +43,9 @@ def test_reached_is_the_highest_that_a_quorum_has(
     naive = [
         value
         for value in range(10)
-        if quorum.holds([voter for voter, cursor in cursors.items() if cursor >= value])
+        if quorum.is_quorum([voter for voter, cursor in cursors.items() if cursor >= value])
     ]
-    assert quorum.reached(cursors.values()) == max(naive, default=0)
+    assert quorum.quorum_value(cursors.values()) == max(naive, default=0)
 
 
 def who_was_heard(count: int) -> Iterator[tuple[Quorum, Healthy, Uncertain]]:
@@ -63,7 +63,7 @@ def knows_all(quorum: Quorum, healthy: Healthy, uncertain: Uncertain) -> bool:
     """
     tolerated = len(quorum.voters) - quorum.size
     told = {*healthy, *uncertain}
-    if not quorum.holds(told):
+    if not quorum.is_quorum(told):
         return False
     return all(
         (told & {*acknowledged}) - {*bad}
@@ -77,7 +77,7 @@ def test_recalls_when_no_acknowledged_write_can_be_missing(count: int) -> None:
     """Smaller sets of bad disks, and larger majorities, leave only more servers that have it."""
     stricter = set()
     for quorum, healthy, uncertain in who_was_heard(count):
-        recalls = quorum.recalls(healthy, uncertain)
+        recalls = quorum.covers_all_acked(healthy, uncertain)
         should = knows_all(quorum, healthy, uncertain)
         assert should or not recalls, (healthy, uncertain)
         if recalls != should:

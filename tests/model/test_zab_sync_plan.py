@@ -8,13 +8,13 @@ reach some followers. Any server that a quorum would then prefer may synchronize
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from raykeeper.zab.effects import Effect, ReadLog, Run, Send, StreamSnapshot
+from raykeeper.zab.effects import Effect, LogRun, ReadLog, Send, StreamSnapshot
 from raykeeper.zab.history import History
-from raykeeper.zab.ids import FOUNDING, ZERO, Epoch, Millis, ServerId, Zxid, make_zxid
+from raykeeper.zab.ids import FOUNDING_DISK, ZERO, Epoch, Millis, ServerId, Zxid, make_zxid
 from raykeeper.zab.learners import Learners
 from raykeeper.zab.messages import AckEpoch, FollowerInfo, NewLeader, Proposals, Trunc
-from raykeeper.zab.settings import Settings, WindowLimits
-from raykeeper.zab.window import TxnWindow, follows
+from raykeeper.zab.recent_log import RecentLog, follows
+from raykeeper.zab.settings import RecentLogLimits, Settings
 from tests.paper.zab_disk import Entry, runs_of
 
 SERVERS = tuple(ServerId(i) for i in range(1, 4))
@@ -67,11 +67,11 @@ def reigns(data: st.DataObject) -> tuple[list[Entry], list[Entry], int]:
 
 
 def leader_of(log: list[Entry], base: int, committed: int, out: list[Effect]) -> Learners:
-    window = TxnWindow(log[base - 1][0] if base else ZERO)
+    window = RecentLog(log[base - 1][0] if base else ZERO)
     for run in runs_of(log[base:]):
         window.extend(run.first, run.txns)
     zxid = log[committed - 1][0] if committed else ZERO
-    history = History(Epoch(9), Epoch(8), window, zxid, out, WindowLimits())
+    history = History(Epoch(9), Epoch(8), window, zxid, out, RecentLogLimits())
     learners = Learners(Settings(L, SERVERS), history, out)
     learners.epoch = Epoch(9)
     learners.is_synchronizing = True
@@ -86,16 +86,16 @@ def test_afterwards_the_logs_are_equal(data: st.DataObject) -> None:
     log_start = data.draw(st.integers(0, base))
     out: list[Effect] = []
     learners = leader_of(log, base, committed, out)
-    learners.greet(F, FollowerInfo(Epoch(8), 1, FOUNDING), Millis(0))
+    learners.on_follower_info(F, FollowerInfo(Epoch(8), 1, FOUNDING_DISK), Millis(0))
     learner = learners.get(F)
     assert learner is not None
     last = behind[-1][0] if behind else ZERO
-    learners.promise(learner, AckEpoch(Epoch(7), last, True))
+    learners.on_ack_epoch(learner, AckEpoch(Epoch(7), last, True))
     result = list(behind)
     while out:
         effect = out.pop(0)
         if isinstance(effect, ReadLog):
-            runs: list[Run] = []
+            runs: list[LogRun] = []
             if all(zxid <= effect.after for zxid, _ in log[:log_start]):
                 runs = runs_of([e for e in log if effect.after < e[0] <= effect.upto])
             learners.log_read(learner, effect.after, runs)

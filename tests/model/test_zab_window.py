@@ -1,4 +1,4 @@
-"""TxnWindow against a plain list of pairs."""
+"""RecentLog against a plain list of pairs."""
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -11,14 +11,14 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from raykeeper.zab.effects import Run
+from raykeeper.zab.effects import LogRun
 from raykeeper.zab.ids import Epoch, Zxid, counter_of, epoch_of, make_zxid
-from raykeeper.zab.window import TxnWindow, follows, split_run
+from raykeeper.zab.recent_log import RecentLog, follows, split_run
 
 TXNS = st.lists(st.binary(max_size=4), min_size=1, max_size=4)
 
 
-def flat(runs: list[Run]) -> list[tuple[Zxid, bytes]]:
+def flat(runs: list[LogRun]) -> list[tuple[Zxid, bytes]]:
     return [(Zxid(run.first + i), txn) for run in runs for i, txn in enumerate(run.txns)]
 
 
@@ -28,7 +28,7 @@ class WindowMachine(RuleBasedStateMachine):
     @initialize(epoch=st.integers(0, 2), counter=st.integers(1, 3))
     def begin(self, epoch: int, counter: int) -> None:
         self.base = make_zxid(Epoch(epoch), counter if epoch else 0)
-        self.window = TxnWindow(self.base)
+        self.window = RecentLog(self.base)
         self.pairs: list[tuple[Zxid, bytes]] = []
 
     def positions(self) -> list[Zxid]:
@@ -42,18 +42,18 @@ class WindowMachine(RuleBasedStateMachine):
         first = make_zxid(Epoch(max(1, epoch)), 1) if fresh else Zxid(last + 1)
         assert follows(first, last)
         self.window.extend(first, txns)
-        self.pairs += flat([Run(first, txns)])
+        self.pairs += flat([LogRun(first, txns)])
 
     @rule(data=st.data())
     def cut(self, data: st.DataObject) -> None:
         upto = data.draw(st.sampled_from(self.positions()))
-        self.window.cut(upto)
+        self.window.truncate(upto)
         self.pairs = [pair for pair in self.pairs if pair[0] <= upto]
 
     @rule(data=st.data())
     def forget(self, data: st.DataObject) -> None:
         upto = data.draw(st.sampled_from(self.positions()))
-        self.window.forget(upto)
+        self.window.trim(upto)
         self.pairs = [pair for pair in self.pairs if pair[0] > upto]
         self.base = upto
 
@@ -71,7 +71,7 @@ class WindowMachine(RuleBasedStateMachine):
 
     @rule(count=st.integers(0, 9))
     def oldest(self, count: int) -> None:
-        assert self.window.oldest(count) == self.positions()[: count + 1][-1]
+        assert self.window.position_after(count) == self.positions()[: count + 1][-1]
 
     @invariant()
     def is_the_list(self) -> None:

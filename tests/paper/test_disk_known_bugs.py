@@ -1,6 +1,6 @@
 """What ZooKeeper's files lost, or brought back, at a crash: each issue on the real store.
 
-The store of `actors/disk` runs on a file layer that loses at a crash what was not forced and
+The store of `actors/disk` runs on a filesystem that loses at a crash what was not forced and
 fails on demand. What an ensemble makes of it is in `test_zab_known_bugs.py`.
 """
 
@@ -15,19 +15,19 @@ import pytest
 from raykeeper.actors.disk.identity import format_folder
 from raykeeper.actors.disk.storage_errors import CorruptRecord, StorageError
 from raykeeper.server.events import EpochsSaved, LogSynced
-from raykeeper.server.recovered import Recovered
+from raykeeper.server.recovered_state import RecoveredState
 from raykeeper.zab.effects import (
     Append,
     DiskEffect,
     InstallSnapshot,
+    LogRun,
     ReceiveChunk,
     ReceiveSnapshot,
-    Run,
     SaveEpochs,
     Truncate,
 )
 from raykeeper.zab.ids import ZERO, Epoch, Zxid, epoch_of, make_zxid
-from raykeeper.zab.window import follows
+from raykeeper.zab.recent_log import follows
 from tests.contract.faulty_files import Crashed, FaultyFiles, Loss, crash_at, fail_at
 from tests.contract.store_model import EPOCH_1, WriteSnapshot, flatten
 from tests.contract.stores import FOLDER, IDENTITY, DiskStore, do
@@ -63,13 +63,13 @@ def publish(store: DiskStore, zxid: int) -> None:
     do(store, [WriteSnapshot(z(zxid), z(zxid), [b"tree at %d" % zxid])])
 
 
-def restarted(store: DiskStore) -> tuple[DiskStore, Recovered]:
+def restarted(store: DiskStore) -> tuple[DiskStore, RecoveredState]:
     store.storage.close()
     again = DiskStore(FOLDER, store.files)
     return again, again.recover()
 
 
-def recovered(files: FaultyFiles) -> Recovered:
+def recovered(files: FaultyFiles) -> RecoveredState:
     store = DiskStore(FOLDER, files)
     found = store.recover()
     list(found.chunks)  # each chunk is checked as it is read
@@ -89,12 +89,12 @@ def snapshots(store: DiskStore) -> list[Path]:
     return [folder / name for name in sorted(names)]
 
 
-def last_of(found: Recovered) -> Zxid:
+def last_of(found: RecoveredState) -> Zxid:
     """The end of what was recovered."""
     return Zxid(max([found.snapshot_zxid, *(zxid for zxid, _ in flatten(found.runs))]))
 
 
-def has_no_hole(found: Recovered) -> bool:
+def has_no_hole(found: RecoveredState) -> bool:
     """Whether the log goes on where the snapshot ends, and covers what the snapshot needs."""
     zxids = [found.snapshot_zxid, *(Zxid(zxid) for zxid, _ in flatten(found.runs))]
     is_contiguous = all(follows(zxid, before) for before, zxid in pairwise(zxids))
@@ -299,7 +299,7 @@ def test_zookeeper_1653_2354_killed_between_snapshot_and_epoch(loss: Loss) -> No
         SaveEpochs(E2, Epoch(1)),
         ReceiveSnapshot(z(30)),
         ReceiveChunk(b"tree"),
-        InstallSnapshot(z(30), z(1, 2), [Run(z(31), [b"x"]), Run(z(1, 2), [b"y"])]),
+        InstallSnapshot(z(30), z(1, 2), [LogRun(z(31), [b"x"]), LogRun(z(1, 2), [b"y"])]),
         SaveEpochs(E2, E2),
     ]
     seen: set[tuple[Epoch, Epoch]] = set()

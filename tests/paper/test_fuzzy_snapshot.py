@@ -9,7 +9,7 @@ import msgspec
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes.snapshot import SnapshotLoader, SnapshotWalk, ZnodeRecord
 from raykeeper.znodes.state import State
-from raykeeper.znodes.txns import DataSet, decode_txn
+from raykeeper.znodes.txns import SetDataTxn, decode_txn
 from tests.unit.znodes.one_leader import OneLeader
 
 
@@ -49,8 +49,8 @@ def test_foo_and_goo() -> None:
     for path, value in [("/foo", b"f2"), ("/goo", b"g2"), ("/foo", b"f3")]:
         leader.set(session, path, value)
     replayed: list[tuple[Zxid, bytes]] = leader.log[-3:]
-    changes = [decode_txn(data).change for _, data in replayed]
-    assert [(c.path, c.value, c.stat.version) for c in changes if isinstance(c, DataSet)] == [
+    changes = [decode_txn(data).body for _, data in replayed]
+    assert [(c.path, c.value, c.stat.version) for c in changes if isinstance(c, SetDataTxn)] == [
         ("/foo", b"f2", 2),
         ("/goo", b"g2", 2),
         ("/foo", b"f3", 3),

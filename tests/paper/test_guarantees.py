@@ -14,16 +14,16 @@ from raykeeper.zab.effects import Role
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.replies import (
-    ChildrenRead,
-    Connected,
-    DataRead,
-    Done,
+    ConnectReply,
+    EmptyReply,
+    ErrorReply,
     EventType,
+    ExistsReply,
+    GetChildrenReply,
+    GetDataReply,
     Item,
-    ReadFailed,
-    StatRead,
-    WatchFired,
-    Written,
+    WatcherEvent,
+    WriteReply,
 )
 from raykeeper.znodes.requests import CreateMode
 from tests.unit.server.one_server import Caller, Servers
@@ -38,15 +38,15 @@ def three(clients: int = 2) -> tuple[Servers, list[Caller]]:
 
 
 def codes(items: list[Item]) -> list[int]:
-    return [item.code for item in items if isinstance(item, Written | ReadFailed)]
+    return [item.code for item in items if isinstance(item, WriteReply | ErrorReply)]
 
 
 def values(items: list[Item]) -> list[bytes]:
-    return [item.value for item in items if isinstance(item, DataRead)]
+    return [item.value for item in items if isinstance(item, GetDataReply)]
 
 
 def events(items: list[Item]) -> list[tuple[EventType, str]]:
-    return [(item.kind, item.path) for item in items if isinstance(item, WatchFired)]
+    return [(item.kind, item.path) for item in items if isinstance(item, WatcherEvent)]
 
 
 def kinds(items: list[Item]) -> list[type]:
@@ -55,7 +55,7 @@ def kinds(items: list[Item]) -> list[type]:
 
 def path_of(items: list[Item]) -> str:
     (item,) = items
-    assert isinstance(item, Written) and item.code == 0
+    assert isinstance(item, WriteReply) and item.code == 0
     return item.path
 
 
@@ -84,7 +84,7 @@ def test_regular_znode_is_deleted_only_explicitly() -> None:
     servers, (one, other) = three()
     one.ask(one.create("/r"), one.close())
     servers.pass_time(1_000)
-    assert kinds(other.ask(other.sync(), other.get("/r"))) == [Done, DataRead]
+    assert kinds(other.ask(other.sync(), other.get("/r"))) == [EmptyReply, GetDataReply]
     assert codes(other.ask(other.delete("/r"), other.get("/r"))) == [0, Code.NO_NODE]
 
 
@@ -102,7 +102,7 @@ def test_ephemeral_znode_goes_explicitly_or_with_its_session(ends: str) -> None:
         expire(servers, one, other)
     assert events(other.items) == [(EventType.DELETED, "/e")]
     (item,) = other.ask(other.exists("/e"))
-    assert isinstance(item, StatRead) and item.stat is None
+    assert isinstance(item, ExistsReply) and item.stat is None
 
 
 def expire(servers: Servers, caller: Caller, *others: Caller) -> None:
@@ -156,7 +156,7 @@ def test_session_persists_across_the_servers_of_the_ensemble() -> None:
     for n, server in enumerate([2, 3, 1], 10):
         moved = Caller(servers[server], n)
         answer = moved.take_up(one)
-        assert isinstance(answer, Connected) and answer.session_id == one.session_id
+        assert isinstance(answer, ConnectReply) and answer.session_id == one.session_id
         assert codes(moved.ask(moved.set("/e", b"%d" % n))) == [0]
         one = moved
     assert values(one.ask(one.get("/e"))) == [b"12"]
@@ -197,7 +197,7 @@ def test_delete_and_set_only_at_the_expected_version_and_at_any_for_minus_one() 
     )
     assert codes(items) == [0, Code.BAD_VERSION, 0, 0, Code.BAD_VERSION, 0]
     assert values(items) == [b"3"]
-    assert isinstance(items[-1], StatRead) and items[-1].stat is None
+    assert isinstance(items[-1], ExistsReply) and items[-1].stat is None
 
 
 def test_conditional_sets_of_two_clients_let_one_win() -> None:
@@ -212,7 +212,7 @@ def test_exists_tells_whether_and_watches_either_way() -> None:
     """A watch can be set on a znode that is not there."""
     _, (one, other) = three()
     (item,) = other.ask(other.exists("/a", watch=True))
-    assert isinstance(item, StatRead) and item.stat is None
+    assert isinstance(item, ExistsReply) and item.stat is None
     one.ask(one.create("/a"))
     assert events(other.new()) == [(EventType.CREATED, "/a")]
 
@@ -225,7 +225,7 @@ def test_get_data_returns_data_and_version_and_watches_only_what_exists() -> Non
     one.ask(one.create("/a", b"x"), one.set("/a", b"y"))
     assert events(other.new()) == []
     (_, item) = other.ask(other.sync(), other.get("/a"))
-    assert isinstance(item, DataRead) and (item.value, item.stat.version) == (b"y", 1)
+    assert isinstance(item, GetDataReply) and (item.value, item.stat.version) == (b"y", 1)
 
 
 def test_get_children_returns_the_set_of_names() -> None:
@@ -233,7 +233,7 @@ def test_get_children_returns_the_set_of_names() -> None:
     _, (one, _) = three()
     one.ask(one.create("/a"), one.create("/a/b"), one.create("/a/c"), one.create("/a/b/d"))
     (item,) = one.ask(one.children("/a"))
-    assert isinstance(item, ChildrenRead) and sorted(item.children) == ["b", "c"]
+    assert isinstance(item, GetChildrenReply) and sorted(item.children) == ["b", "c"]
 
 
 def test_sync_waits_for_the_updates_pending_at_its_start() -> None:
@@ -244,7 +244,7 @@ def test_sync_waits_for_the_updates_pending_at_its_start() -> None:
     assert codes(one.ask(one.get("/a"))) == [Code.NO_NODE]  # it lags
     assert one.ask(one.sync()) == []
     servers.release(3, 1)
-    assert kinds(one.new()) == [Done]
+    assert kinds(one.new()) == [EmptyReply]
     assert values(one.ask(one.get("/a"))) == [b"x"]
 
 
@@ -255,7 +255,15 @@ def test_answers_to_many_outstanding_operations_come_in_order() -> None:
     one.ask(one.create("/a"), one.get("/a"), one.sync())
     one.ask(one.set("/a", b"1"), one.children("/"), one.exists("/a"), one.delete("/a"))
     servers.release(3, 1)
-    order = [Written, DataRead, Done, Written, ChildrenRead, StatRead, Written]
+    order = [
+        WriteReply,
+        GetDataReply,
+        EmptyReply,
+        WriteReply,
+        GetChildrenReply,
+        ExistsReply,
+        WriteReply,
+    ]
     assert kinds(one.new()) == order
 
 
@@ -277,7 +285,7 @@ def test_writes_are_linearizable() -> None:
     for n in range(12):
         caller = callers[n % 3]
         (item,) = caller.ask(caller.create(f"/{n}"))
-        assert isinstance(item, Written)
+        assert isinstance(item, WriteReply)
         done.append(item.zxid)
     assert done == sorted(done)
     one = callers[0]
@@ -331,7 +339,7 @@ def test_who_sees_ready_sees_the_whole_configuration() -> None:
     seen = set()
     while True:
         items = worker.ask(worker.exists("/ready"), *[worker.get(path) for path in paths])
-        if isinstance(items[0], StatRead) and items[0].stat is not None:
+        if isinstance(items[0], ExistsReply) and items[0].stat is not None:
             assert len(set(values(items))) == 1
             seen |= set(values(items))
         if not wire:
@@ -349,7 +357,7 @@ def test_partial_configuration_of_a_dead_leader_is_not_used() -> None:
     leader.ask(leader.delete("/ready"), leader.set("/config", b"half"))
     expire(servers, leader, worker)
     (_, item) = worker.ask(worker.sync(), worker.exists("/ready"))
-    assert isinstance(item, StatRead) and item.stat is None
+    assert isinstance(item, ExistsReply) and item.stat is None
 
 
 def test_watcher_is_told_before_it_sees_the_new_state() -> None:
@@ -362,7 +370,7 @@ def test_watcher_is_told_before_it_sees_the_new_state() -> None:
     assert values(worker.ask(worker.get("/config"))) == [b"old"]
     servers.release(3, 2)
     items = worker.new() + worker.ask(worker.get("/config"))
-    assert kinds(items) == [WatchFired, DataRead]
+    assert kinds(items) == [WatcherEvent, GetDataReply]
     assert values(items) == [b"new"]
 
 
@@ -423,6 +431,6 @@ def test_answered_change_survives_any_number_of_failures() -> None:
     servers.restart(1)
     servers.pass_time(3_000)
     again = Caller(servers[2], 50)
-    assert isinstance(again.take_up(one), Connected)
+    assert isinstance(again.take_up(one), ConnectReply)
     items = again.ask(*[again.exists(f"/{n}") for n in range(5)])
-    assert all(isinstance(item, StatRead) and item.stat is not None for item in items)
+    assert all(isinstance(item, ExistsReply) and item.stat is not None for item in items)

@@ -4,25 +4,25 @@ Paper: Hunt, Konar, Junqueira, Reed, "ZooKeeper: Wait-free coordination for Inte
 systems" (USENIX ATC 2010), section 4; the fuzzy snapshot of 4.3 is in `test_fuzzy_snapshot.py`.
 """
 
+from raykeeper.server.context import ServerOptions
 from raykeeper.server.effects import SendPeer
 from raykeeper.server.peer_messages import ForwardWrites
-from raykeeper.server.server_context import ServerOptions
 from raykeeper.zab.effects import Append
 from raykeeper.zab.ids import Millis, Zxid
 from raykeeper.zab.messages import Ack, Commit, Proposals
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.replies import (
-    Connected,
-    DataRead,
-    Done,
+    ConnectReply,
+    EmptyReply,
+    ErrorReply,
+    GetDataReply,
     Item,
-    ReadFailed,
     ServerFrame,
-    WatchFired,
-    Written,
+    WatcherEvent,
+    WriteReply,
 )
 from raykeeper.znodes.requests import CreateMode
-from raykeeper.znodes.txns import DataSet, Refused, decode_txn
+from raykeeper.znodes.txns import ErrorTxn, SetDataTxn, decode_txn
 from tests.unit.server.one_server import Caller, OneServer, Servers
 
 
@@ -37,7 +37,7 @@ def kinds(items: list[Item]) -> list[type]:
 
 
 def values(items: list[Item]) -> list[bytes]:
-    return [item.value for item in items if isinstance(item, DataRead)]
+    return [item.value for item in items if isinstance(item, GetDataReply)]
 
 
 # 4 Implementation.
@@ -61,7 +61,7 @@ def test_updates_are_on_the_disk_of_a_quorum_before_they_are_applied() -> None:
     assert [h.server.state.tree.get("/a") for h in servers.hosts.values()] == [None] * 3
     servers[2].release_disk()
     servers.run()
-    assert kinds(one.new()) == [Written]
+    assert kinds(one.new()) == [WriteReply]
 
 
 def test_writes_are_forwarded_to_the_leader_who_proposes_to_the_followers() -> None:
@@ -104,11 +104,11 @@ def test_leader_makes_transactions_of_the_future_state() -> None:
     leader = servers[3]
     owner.ask(owner.set("/a", b"1", 0))
     owner.ask(owner.set("/a", b"2", 1), owner.set("/a", b"3", 1))
-    changes = [decode_txn(t).change for a in leader.of(Append) for t in a.txns][-3:]
-    assert [type(change) for change in changes] == [DataSet, DataSet, Refused]
+    changes = [decode_txn(t).body for a in leader.of(Append) for t in a.txns][-3:]
+    assert [type(change) for change in changes] == [SetDataTxn, SetDataTxn, ErrorTxn]
     _, second, third = changes
-    assert isinstance(second, DataSet) and (second.value, second.stat.version) == (b"2", 2)
-    assert isinstance(third, Refused) and third.code == Code.BAD_VERSION
+    assert isinstance(second, SetDataTxn) and (second.value, second.stat.version) == (b"2", 2)
+    assert isinstance(third, ErrorTxn) and third.code == Code.BAD_VERSION
     znode = leader.server.state.tree.get("/a")
     assert znode is not None and znode.version == 0  # nothing of it is applied yet
     servers.held.clear()
@@ -122,10 +122,10 @@ def test_error_becomes_a_transaction_that_changes_nothing() -> None:
     servers[3].take()
     before = servers[1].server.state.tree.digest
     items = one.ask(one.set("/none", b""), one.delete("/", 0), one.set("/", b"", 7))
-    changes = [decode_txn(t).change for a in servers[3].of(Append) for t in a.txns]
-    assert [type(change) for change in changes] == [Refused] * 3
+    changes = [decode_txn(t).body for a in servers[3].of(Append) for t in a.txns]
+    assert [type(change) for change in changes] == [ErrorTxn] * 3
     wanted = [Code.NO_NODE, Code.BAD_ARGUMENTS, Code.BAD_VERSION]
-    assert [item.code for item in items if isinstance(item, Written)] == wanted
+    assert [item.code for item in items if isinstance(item, WriteReply)] == wanted
     assert servers[1].server.state.tree.digest == before
 
 
@@ -137,9 +137,9 @@ def test_server_that_took_the_request_answers_when_it_delivers_the_change() -> N
     servers, (one, other) = three()
     servers.hold(3, 1)
     assert one.ask(one.create("/a")) == []
-    assert kinds(other.ask(other.get("/a"))) == [DataRead]
+    assert kinds(other.ask(other.get("/a"))) == [GetDataReply]
     servers.release(3, 1)
-    assert kinds(one.new()) == [Written]
+    assert kinds(one.new()) == [WriteReply]
 
 
 def test_pipeline_holds_many_requests_at_different_stages() -> None:
@@ -151,7 +151,7 @@ def test_pipeline_holds_many_requests_at_different_stages() -> None:
         assert len(other.ask(other.create(f"/other-{start}"))) == 1
     assert servers[1].server.stats().outstanding == 500
     servers.release(3, 1)
-    numbers = [item.number for item in one.new() if isinstance(item, Written) and not item.code]
+    numbers = [item.number for item in one.new() if isinstance(item, WriteReply) and not item.code]
     assert numbers == list(range(1, 501))
 
 
@@ -168,7 +168,7 @@ def test_changes_of_earlier_leaders_come_before_those_of_an_established_one() ->
     servers.pass_time(1_000)
     (before,) = one.new()
     (after,) = other.ask(other.create("/after"))
-    assert isinstance(before, Written) and isinstance(after, Written)
+    assert isinstance(before, WriteReply) and isinstance(after, WriteReply)
     assert (before.code, after.code) == (0, 0)
     assert before.zxid < after.zxid
 
@@ -178,7 +178,7 @@ def test_changes_of_earlier_leaders_come_before_those_of_an_established_one() ->
 
 def test_recovery_needs_only_what_came_after_the_start_of_the_last_snapshot() -> None:
     """A fuzzy snapshot, taken while writes went on, and replay give the state before the crash."""
-    host = OneServer(options=ServerOptions(snapshot_every_txns=10, touch_ms=Millis(100)))
+    host = OneServer(options=ServerOptions(snapshot_every_txns=10, session_report_ms=Millis(100)))
     host.has_snapshotter = True
     caller = host.caller()
     for n in range(40):
@@ -200,7 +200,7 @@ def test_update_sends_and_clears_the_watches_it_matches() -> None:
     one.ask(one.create("/a"), one.create("/b"))
     other.ask(other.sync(), other.get("/a", watch=True), other.get("/b", watch=True))
     one.ask(one.set("/b", b"1"), one.set("/a", b"1"), one.set("/b", b"2"))
-    assert [item.path for item in other.new() if isinstance(item, WatchFired)] == ["/b", "/a"]
+    assert [item.path for item in other.new() if isinstance(item, WatcherEvent)] == ["/b", "/a"]
     assert servers[2].server.stats().watches == 0
 
 
@@ -215,14 +215,14 @@ def test_read_is_tagged_with_the_last_transaction_its_server_has_seen() -> None:
     """The tag tells where the read stands in the order of the writes."""
     servers, (one, other) = three()
     (first,) = one.ask(one.create("/a"))
-    assert isinstance(first, Written)
+    assert isinstance(first, WriteReply)
     servers.hold(3, 1)
     (second,) = other.ask(other.set("/a", b"x"))
-    assert isinstance(second, Written)
+    assert isinstance(second, WriteReply)
     (old,) = one.ask(one.get("/a"))
     (new,) = other.ask(other.get("/a"))
-    assert isinstance(old, DataRead) and (old.zxid, old.value) == (first.zxid, b"")
-    assert isinstance(new, DataRead) and (new.zxid, new.value) == (second.zxid, b"x")
+    assert isinstance(old, GetDataReply) and (old.zxid, old.value) == (first.zxid, b"")
+    assert isinstance(new, GetDataReply) and (new.zxid, new.value) == (second.zxid, b"x")
 
 
 def test_fast_read_may_be_stale() -> None:
@@ -242,7 +242,7 @@ def test_sync_makes_sure_that_the_leader_is_still_the_leader() -> None:
     servers.hold(2, 3)
     assert mine.ask(mine.sync()) == []
     servers.release(1, 3)
-    assert kinds(mine.new()) == [Done]
+    assert kinds(mine.new()) == [EmptyReply]
 
 
 def test_answers_and_heartbeats_tell_the_last_zxid() -> None:
@@ -261,13 +261,13 @@ def test_new_server_takes_a_session_only_when_it_is_as_recent_as_its_client() ->
     servers, (one, _) = three()
     servers.hold(3, 2)
     (item,) = one.ask(one.create("/a", b"x"))
-    assert isinstance(item, Written)
+    assert isinstance(item, WriteReply)
     moved = Caller(servers[2], 9)
     moved.password = one.password
     assert moved.connect(one.session_id, last_zxid=item.zxid) is None
     servers.release(3, 2)
     answer = moved.greeting
-    assert isinstance(answer, Connected) and answer.zxid >= item.zxid
+    assert isinstance(answer, ConnectReply) and answer.zxid >= item.zxid
     assert values(moved.ask(moved.get("/a"))) == [b"x"]
 
 
@@ -276,14 +276,14 @@ def test_client_finds_a_server_with_a_recent_view() -> None:
     servers, (one, _) = three()
     servers.hold(3, 2)
     (item,) = one.ask(one.create("/a"))
-    assert isinstance(item, Written)
+    assert isinstance(item, WriteReply)
     servers.crash(3)
     servers.held.clear()
     servers.pass_time(1_000)
     moved = Caller(servers[2], 9)
     moved.password = one.password
-    assert isinstance(moved.connect(one.session_id, last_zxid=item.zxid), Connected)
-    assert not isinstance(moved.ask(moved.get("/a"))[0], ReadFailed)
+    assert isinstance(moved.connect(one.session_id, last_zxid=item.zxid), ConnectReply)
+    assert not isinstance(moved.ask(moved.get("/a"))[0], ErrorReply)
 
 
 def test_session_ends_when_no_server_has_heard_it_within_its_timeout() -> None:

@@ -4,21 +4,21 @@ Rule D3: the member list, part of the replicated state, names the disk on which 
 new disk gets its vote by a transaction that voters other than it commit. Three whole servers.
 """
 
-from raykeeper.zab import notes
+from raykeeper.zab import trace_events
 from raykeeper.zab.effects import Role
-from raykeeper.zab.ids import FOUNDING, Epoch
+from raykeeper.zab.ids import FOUNDING_DISK, Epoch
 from raykeeper.zab.settings import Settings
-from raykeeper.znodes.replies import Connected, DataRead, Item, Written
+from raykeeper.znodes.replies import ConnectReply, GetDataReply, Item, WriteReply
 from tests.simulation.disk import SimDisk
 from tests.unit.server.one_server import Caller, Servers
 
 
 def codes(items: list[Item]) -> list[int]:
-    return [item.code for item in items if isinstance(item, Written)]
+    return [item.code for item in items if isinstance(item, WriteReply)]
 
 
 def values(items: list[Item]) -> list[bytes]:
-    return [item.value for item in items if isinstance(item, DataRead)]
+    return [item.value for item in items if isinstance(item, GetDataReply)]
 
 
 def wipe(servers: Servers, server_id: int) -> None:
@@ -57,7 +57,7 @@ def committed_without_one() -> tuple[Servers, Caller]:
 def read(servers: Servers, server_id: int, before: Caller, connection: int) -> list[bytes]:
     """What a client that takes up its session on this server reads behind a sync."""
     again = Caller(servers[server_id], connection)
-    assert isinstance(again.take_up(before), Connected)
+    assert isinstance(again.take_up(before), ConnectReply)
     return values(again.ask(again.sync(), again.get("/a")))
 
 
@@ -95,10 +95,10 @@ def test_zookeeper_261_the_vote_comes_back_without_a_person() -> None:
         servers.restart(server_id)
     servers.pass_time(2_000)
     new = servers[2].disk.disk
-    assert new != FOUNDING
+    assert new != FOUNDING_DISK
     for host in servers.hosts.values():
         assert host.server.state.voters == {2: new}
-        assert host.server.peer.settings.members.counts(servers[2].server_id, new)
+        assert host.server.peer.settings.members.has_vote(servers[2].server_id, new)
     servers.crash(3)
     servers.pass_time(2_000)
     assert len(leaders(servers)) == 1
@@ -160,7 +160,7 @@ def test_zookeeper_261_the_old_disk_is_the_unknown_one_when_it_returns() -> None
     servers.crash(1)
     servers.pass_time(1_000)
     again = Caller(servers[3], 60)
-    assert isinstance(again.take_up(one), Connected)
+    assert isinstance(again.take_up(one), ConnectReply)
     assert codes(again.ask(again.set("/a", b"newest"))) == [0]
     servers.crash(2)
     servers.crash(3)
@@ -175,4 +175,4 @@ def test_zookeeper_261_the_old_disk_is_the_unknown_one_when_it_returns() -> None
     servers.pass_time(3_000)
     assert leaders(servers) == [3]
     assert read(servers, 1, again, 70) == [b"newest"]
-    assert any(servers[3].notes(notes.LEARNER_JOINED)) and servers[3].disk.current > Epoch(1)
+    assert any(servers[3].notes(trace_events.LEARNER_JOINED)) and servers[3].disk.current > Epoch(1)

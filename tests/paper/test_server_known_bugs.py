@@ -5,40 +5,40 @@ Server 3 leads, all else being equal; what is held on a wire stands for a slow n
 
 import pytest
 
+from raykeeper.server.context import ServerOptions
 from raykeeper.server.events import ClientFrameArrived, LinkDown, PeerFrame
 from raykeeper.server.peer_messages import decode_peer_frame
-from raykeeper.server.server_context import ServerOptions
-from raykeeper.zab import notes
+from raykeeper.zab import trace_events
 from raykeeper.zab.effects import Append, InstallSnapshot, Role
 from raykeeper.zab.ids import Millis, ServerId, Zxid, epoch_of
 from raykeeper.zab.messages import Snapshot, SnapshotChunk
-from raykeeper.zab.settings import WindowLimits
+from raykeeper.zab.settings import RecentLogLimits
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.limits import Limits
 from raykeeper.znodes.replies import (
-    DataRead,
-    Done,
+    EmptyReply,
     EventType,
+    ExistsReply,
+    GetDataReply,
     Item,
-    StatRead,
-    WatchFired,
-    Written,
+    WatcherEvent,
+    WriteReply,
 )
 from raykeeper.znodes.requests import CreateMode, Request
 from raykeeper.znodes.state import State
-from raykeeper.znodes.txns import Refused, decode_txn
+from raykeeper.znodes.txns import ErrorTxn, decode_txn
 from tests.unit.server.one_server import Caller, OneServer, Servers
 
 EPHEMERAL, SEQUENTIAL = CreateMode.EPHEMERAL, CreateMode.SEQUENTIAL
-NO_DIFF = WindowLimits(txns_max=1, read_log_bytes_max=1)
+NO_DIFF = RecentLogLimits(txns_max=1, read_log_bytes_max=1)
 
 
 def codes(items: list[Item]) -> list[int]:
-    return [item.code for item in items if isinstance(item, Written)]
+    return [item.code for item in items if isinstance(item, WriteReply)]
 
 
 def values(items: list[Item]) -> list[bytes]:
-    return [item.value for item in items if isinstance(item, DataRead)]
+    return [item.value for item in items if isinstance(item, GetDataReply)]
 
 
 def have(servers: Servers, path: str) -> list[bool]:
@@ -94,11 +94,11 @@ def test_zookeeper_2355_a_close_that_one_follower_missed() -> None:
     servers[3].take()
     servers.link(3, 1)
     servers.pass_time(1_000)
-    assert servers[3].notes(notes.SYNC_DIFF) and have(servers, "/e") == [False] * 3
+    assert servers[3].notes(trace_events.SYNC_DIFF) and have(servers, "/e") == [False] * 3
     again = servers[1].caller(3)
     assert codes(again.ask(again.create("/e", b"", EPHEMERAL), again.close())) == [0, 0]
     items = other.ask(other.sync(), other.exists("/e"))
-    assert isinstance(items[1], StatRead) and items[1].stat is None
+    assert isinstance(items[1], ExistsReply) and items[1].stat is None
     servers.crash(1)
     servers.restart(1)
     servers.pass_time(1_000)
@@ -146,12 +146,12 @@ def test_zookeeper_1277_the_counter_runs_out_under_load(monkeypatch: pytest.Monk
     servers.pass_time(2_000)
     items += one.new()
     assert codes(items) == [0] * 20
-    numbers = [int(item.path[-10:]) for item in items if isinstance(item, Written)]
+    numbers = [int(item.path[-10:]) for item in items if isinstance(item, WriteReply)]
     assert numbers == list(range(1, 21))
-    assert len({epoch_of(item.zxid) for item in items if isinstance(item, Written)}) > 2
+    assert len({epoch_of(item.zxid) for item in items if isinstance(item, WriteReply)}) > 2
     one.ask(one.create("/end"))
     servers.pass_time(2_000)
-    assert [(x.kind, x.path) for x in other.items if isinstance(x, WatchFired)] == [
+    assert [(x.kind, x.path) for x in other.items if isinstance(x, WatcherEvent)] == [
         (EventType.CREATED, "/end")
     ]
     assert one.ended is None and other.ended is None
@@ -177,7 +177,7 @@ def test_zookeeper_1624_the_suffix_after_a_sequential_creation_that_failed(
     failing = one.create(path, bytes(size), SEQUENTIAL)
     items = one.ask(first, failing, one.create("/p/s-", b"", SEQUENTIAL))
     assert [code == 0 for code in codes(items)] == [True, False, True]
-    paths = [item.path for item in items if isinstance(item, Written) and not item.code]
+    paths = [item.path for item in items if isinstance(item, WriteReply) and not item.code]
     assert paths == ["/p/s-0000000000", "/p/s-0000000001"]
 
 
@@ -213,7 +213,7 @@ def test_zookeeper_4537_a_commit_between_a_check_and_a_wait(
             servers[1].step(event)
     servers.release(3, 1)
     items = one.new()
-    assert [type(item) for item in items] == [Written, Written, DataRead]
+    assert [type(item) for item in items] == [WriteReply, WriteReply, GetDataReply]
     assert values(items) == [b"2"]
 
 
@@ -236,8 +236,8 @@ def test_zookeeper_1863_two_sessions_with_reads_and_writes_between_each_other() 
             requests: list[Request] = [caller.set(path, value), caller.get(path)]
             if n % 3 == 0:
                 requests = [caller.get(path), *requests]
-                expected[caller].append((DataRead, b"%d" % (n - 1) if n else b""))
-            expected[caller] += [(Written, caller.number), (DataRead, value)]
+                expected[caller].append((GetDataReply, b"%d" % (n - 1) if n else b""))
+            expected[caller] += [(WriteReply, caller.number), (GetDataReply, value)]
             servers[1].step(caller.frame(*requests))
         servers.run()
     while servers.wires[3, 1]:
@@ -247,9 +247,9 @@ def test_zookeeper_1863_two_sessions_with_reads_and_writes_between_each_other() 
     servers.release(3, 1)
     for caller in (one, two):
         found = [
-            (type(x), x.value if isinstance(x, DataRead) else x.number)
+            (type(x), x.value if isinstance(x, GetDataReply) else x.number)
             for x in caller.items[begin[caller] :]
-            if isinstance(x, DataRead | Written)
+            if isinstance(x, GetDataReply | WriteReply)
         ]
         assert found == expected[caller]
 
@@ -268,7 +268,7 @@ def test_zookeeper_3496_what_is_too_large_is_refused_before_it_is_logged() -> No
     items += one.ask(one.set("/b", bytes(1_001)), one.create("/" + "x" * 100))
     assert codes(items) == [Code.BAD_ARGUMENTS, 0, Code.BAD_ARGUMENTS, Code.BAD_ARGUMENTS]
     logged = [txn for append in host.of(Append) for txn in append.txns]
-    refused = [txn for txn in logged if isinstance(decode_txn(txn).change, Refused)]
+    refused = [txn for txn in logged if isinstance(decode_txn(txn).body, ErrorTxn)]
     assert len(refused) == 3 and max(map(len, refused)) < 200
     digest = host.server.state.digest()
     host.start()
@@ -296,7 +296,7 @@ def test_zookeeper_2247_the_leaders_log_cannot_be_written() -> None:
     servers.held.clear()
     servers.pass_time(2_000)
     (item,) = one.new()
-    assert isinstance(item, Written) and item.path == "/p/s-0000000000"
+    assert isinstance(item, WriteReply) and item.path == "/p/s-0000000000"
     assert codes(one.ask(one.create("/after"))) == [0]
     servers.down[3].is_disk_held = False
     servers.restart(3)
@@ -332,7 +332,9 @@ def test_zookeeper_1675_a_client_of_a_deposed_leader_syncs_and_reads() -> None:
         servers.link(3, follower)
     servers.pass_time(2_000)
     items = mine.new()
-    assert [type(item) for item in items] == [Done, DataRead] and values(items) == [b"new"]
+    assert [type(item) for item in items] == [EmptyReply, GetDataReply] and values(items) == [
+        b"new"
+    ]
 
 
 # Snapshots between servers.
@@ -412,7 +414,7 @@ def test_zookeeper_1549_no_snapshot_of_what_may_be_cut() -> None:
        into memory, and takes a snapshot of that.
     3. S3 joins the others and restarts once more: the ephemeral must not come out of a snapshot.
     """
-    options = ServerOptions(snapshot_every_txns=1, touch_ms=Millis(100))
+    options = ServerOptions(snapshot_every_txns=1, session_report_ms=Millis(100))
     servers = Servers(3, options=options)
     servers[3].has_snapshotter = True
     mine, other = servers[3].caller(1), servers[1].caller(2)

@@ -6,15 +6,15 @@ import pytest
 
 from raykeeper.client.core.effects import SendFrame
 from raykeeper.client.core.outstanding import Query
-from raykeeper.server.events import ClientGone
+from raykeeper.server.events import ClientDisconnected
 from raykeeper.zab.ids import Millis, Zxid
 from raykeeper.znodes.limits import WATCHES_MAX
 from raykeeper.znodes.replies import (
-    Connected,
-    Done,
+    ConnectReply,
+    EmptyReply,
     EventType,
     Item,
-    WatchFired,
+    WatcherEvent,
     encode_server_frame,
 )
 from raykeeper.znodes.requests import (
@@ -38,7 +38,7 @@ DELETED, CHILD = EventType.DELETED, EventType.CHILD
 
 
 def events(items: list[Item]) -> list[tuple[EventType, str]]:
-    return [(item.kind, item.path) for item in items if isinstance(item, WatchFired)]
+    return [(item.kind, item.path) for item in items if isinstance(item, WatcherEvent)]
 
 
 class Away:
@@ -82,7 +82,7 @@ class Away:
         exist = ["/b"] if "missing" in kinds else []
         child = ["/a"] if "child" in kinds else []
         items = moved.ask(SetWatches(moved.next_xid(), since, data, exist, child))
-        assert isinstance(items[-1], Done)
+        assert isinstance(items[-1], EmptyReply)
         self.one = moved
         return items
 
@@ -127,7 +127,7 @@ def test_zookeeper_1667_a_change_while_the_client_was_away(
     for kind in kinds:
         it.watch(kind)
     since = it.servers[1].server.state.zxid
-    it.servers[1].step(ClientGone(1))
+    it.servers[1].step(ClientDisconnected(1))
     it.change(what)
     assert events(it.back(since, kinds)) == told
     assert it.servers[2].server.stats().watches == len(later[1])
@@ -156,7 +156,7 @@ def test_zookeeper_4466_4475_one_kind_of_watch_on_a_path_leaves_the_others(
     wire = Wire().serving()
     wire.watching(Query(GetData, "/a", CHANGED), Query(GetChildren, "/a", CHILD))
     for n, what in enumerate(order):
-        (fired,) = wire.items(WatchFired(kind_of[what], "/a", Z[3 + n]))
+        (fired,) = wire.items(WatcherEvent(kind_of[what], "/a", Z[3 + n]))
         assert fired.watchers == [kind_of[what]]
 
 
@@ -172,7 +172,7 @@ def test_zookeeper_4471_4472_removing_one_mode_of_a_persistent_watch(removed: Wa
     it = Away()
     for mode in WatchMode:
         it.one.ask(AddWatch(it.one.next_xid(), "/a", mode))
-    assert isinstance(it.one.ask(RemoveWatches(it.one.next_xid(), "/a", [removed]))[0], Done)
+    assert isinstance(it.one.ask(RemoveWatches(it.one.next_xid(), "/a", [removed]))[0], EmptyReply)
     it.change("create child")
     left = (CREATED, "/a/y") if removed is WatchKind.PERSISTENT else (CHILD, "/a")
     assert events(it.one.new()) == [left]
@@ -200,7 +200,7 @@ def test_zookeeper_706_more_watches_than_a_packet_holds() -> None:
     read = Query(GetData, "/read")
     wire.core.submit(read, read, wire.now)
     wire.effects()
-    taken_up = Connected(0, SESSION, Millis(S), Z[1], 0)
+    taken_up = ConnectReply(0, SESSION, Millis(S), Z[1], 0)
     wire.core.frame(encode_server_frame(taken_up), wire.now)
     frames = sent_frames(wire)
     assert len(frames) > 10

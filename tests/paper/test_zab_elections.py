@@ -6,7 +6,7 @@ Each issue, and each question that the authors of Zab.tla left, is a scenario in
 
 import pytest
 
-from raykeeper.zab.effects import Append, Effect, ReadPoint, SaveEpochs, Send
+from raykeeper.zab.effects import Append, Effect, ReadIndex, SaveEpochs, Send
 from raykeeper.zab.ids import COUNTER_MAX, ZERO, Epoch, ServerId, Zxid, epoch_of
 from raykeeper.zab.messages import (
     Ack,
@@ -189,12 +189,12 @@ def test_zookeeper_1277_the_counter_is_exhausted() -> None:
     bench.lead(S1)
     leading = bench.peer.broadcasting
     assert leading is not None
-    assert (leading.next_zxid(), leading.room) == (z(2, 1), COUNTER_MAX)
+    assert (leading.next_zxid(), leading.counter_left) == (z(2, 1), COUNTER_MAX)
     leading.propose([b"y"], bench.now)
-    bench.history.window.last = z(2, COUNTER_MAX - 1)
-    assert (leading.next_zxid(), leading.room) == (z(2, COUNTER_MAX), 1)
-    bench.history.window.last = z(2, COUNTER_MAX)
-    assert leading.room == 0
+    bench.history.recent_log.last = z(2, COUNTER_MAX - 1)
+    assert (leading.next_zxid(), leading.counter_left) == (z(2, COUNTER_MAX), 1)
+    bench.history.recent_log.last = z(2, COUNTER_MAX)
+    assert leading.counter_left == 0
     with pytest.raises(AssertionError):
         leading.propose([b"z"], bench.now)
 
@@ -216,7 +216,7 @@ def test_zookeeper_1675_a_deposed_leader_confirms_no_read() -> None:
     seen = record(world)
     world.read(S3)
     world.run_until(world.now + 30_000)
-    assert [e for server, e in seen if server == S3 and isinstance(e, ReadPoint)] == []
+    assert [e for server, e in seen if server == S3 and isinstance(e, ReadIndex)] == []
 
 
 def test_zookeeper_2307_the_file_is_written_before_the_memory() -> None:

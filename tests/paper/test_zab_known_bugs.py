@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from raykeeper.zab.effects import Effect, InstallSnapshot, SaveEpochs, Send, Truncate
-from raykeeper.zab.ids import ServerId, Zxid, show_zxid
+from raykeeper.zab.ids import ServerId, Zxid, format_zxid
 from raykeeper.zab.messages import (
     AckEpoch,
     AckNewLeader,
@@ -239,9 +239,9 @@ def test_zookeeper_4712_4541_nothing_is_appended_after_the_role_has_ended(seed: 
     def ambush(server: Server, effect: Effect) -> None:
         if isinstance(effect, Send) and isinstance(effect.message, Notification):
             told = effect.message
-            if told.state is PeerState.LOOKING and told.own.leader == server.id:
-                assert not server.disk.queue and told.own.zxid == server.disk.last
-                votes.append(told.own.zxid)
+            if told.state is PeerState.LOOKING and told.own_vote.leader == server.id:
+                assert not server.disk.queue and told.own_vote.zxid == server.disk.last
+                votes.append(told.own_vote.zxid)
         if isinstance(effect, Truncate | InstallSnapshot):
             assert not server.disk.queue
 
@@ -377,7 +377,7 @@ def test_zookeeper_4925_a_follower_that_was_behind_leads_then(seed: int) -> None
     seen = record(world)
     start(world, S1)
     sent = [m for m in said(seen, S4, S1) if isinstance(m, Proposals)]
-    assert [(show_zxid(m.first), len(m.txns)) for m in sent] == [("1:4", 5)]
+    assert [(format_zxid(m.first), len(m.txns)) for m in sent] == [("1:4", 5)]
     converge(world)
     assert len(committed(world)) == 8
 
@@ -421,9 +421,9 @@ def test_zookeeper_3526_what_is_in_memory_never_ends_before_it_begins() -> None:
     def ambush(server: Server, effect: Effect) -> None:
         assert server.peer is not None
         history = server.peer.history
-        assert history.window.base <= history.window.last
-        if history.is_settled:
-            assert history.window.base <= history.delivered <= history.window.last
+        assert history.recent_log.base <= history.recent_log.last
+        if history.is_disk_idle:
+            assert history.recent_log.base <= history.delivered <= history.recent_log.last
         if isinstance(effect, Truncate):
             assert effect.upto >= world.properties.last, "a committed transaction is cut"
 

@@ -12,7 +12,7 @@ from itertools import pairwise
 import pytest
 
 from raykeeper.zab.effects import Activated, Append, Deliver, Effect, SaveEpochs
-from raykeeper.zab.ids import Epoch, ServerId, Zxid, counter_of, epoch_of, show_zxid
+from raykeeper.zab.ids import Epoch, ServerId, Zxid, counter_of, epoch_of, format_zxid
 from raykeeper.zab.messages import (
     Ack,
     AckEpoch,
@@ -210,9 +210,9 @@ def test_primary_integrity(seed: int) -> None:
     world.heal()
     world.run_until(world.now + 1_000)
     assert world.leaders() == [S2]
-    assert [show_zxid(mine[-1]) for mine in established] == ["1:4"]
+    assert [format_zxid(mine[-1]) for mine in established] == ["1:4"]
     write(world, S2)
-    assert [show_zxid(zxid) for zxid in story.sequences()[-1]][-1] == "2:1"
+    assert [format_zxid(zxid) for zxid in story.sequences()[-1]][-1] == "2:1"
 
 
 # Section IV: the phases.
@@ -235,7 +235,7 @@ def follow_next(bench: Bench) -> int:
     bench.hear(S2, told(9, Vote(Epoch(2), z(1, 9), S2)))
     bench.later(bench.settings.timing.finalize_ms)
     assert bench.peer.leader == S2
-    (stint,) = {m.stint for m in sent(bench.take(), S2) if isinstance(m, FollowerInfo)}
+    (stint,) = {m.follow_attempt for m in sent(bench.take(), S2) if isinstance(m, FollowerInfo)}
     return stint
 
 
@@ -292,7 +292,7 @@ def test_the_answer_to_an_epoch_tells_the_history_and_leaves_it_as_it_is() -> No
     promised(bench, S3, E2)
     (ack,) = [m for m in sent(bench.take()) if isinstance(m, AckEpoch)]
     assert (ack.current_epoch, ack.last_zxid) == (1, z(1, 3))
-    assert bench.history.window.between(Zxid(0), z(1, 3)) == [LOG]
+    assert bench.history.recent_log.between(Zxid(0), z(1, 3)) == [LOG]
 
 
 @pytest.mark.parametrize("better", [(1, z(1, 4)), (2, z(1, 3))])
@@ -393,7 +393,7 @@ def test_no_proposal_of_an_earlier_epoch_is_accepted_after_a_promise() -> None:
     """
     bench = server(S1)
     bench.follow(S3, 2)
-    bench.peer.abdicate("asked to", bench.now)
+    bench.peer.step_down("asked to", bench.now)
     stint = follow_next(bench)
     bench.hear(S2, LeaderInfo(E3, stint))
     bench.save_epochs()

@@ -22,7 +22,7 @@ from raykeeper.zab.messages import (
     Trunc,
     UpToDate,
 )
-from raykeeper.zab.settings import WindowLimits
+from raykeeper.zab.settings import RecentLogLimits
 from tests.paper.zab_world import Server, World
 
 ENSEMBLES = [(1, 0), (1, 1), (2, 0), (2, 1), (3, 0), (3, 0), (3, 1), (3, 2), (4, 1), (5, 0), (5, 2)]
@@ -34,7 +34,7 @@ def make_world(seed: int) -> World:
     random = Random(seed)
     voters, learners = ENSEMBLES[seed % len(ENSEMBLES)]
     window = random.choice(
-        [WindowLimits(), WindowLimits(3, 1 << 20, 1 << 20), WindowLimits(3, 40, 100)]
+        [RecentLogLimits(), RecentLogLimits(3, 1 << 20, 1 << 20), RecentLogLimits(3, 40, 100)]
     )
     world = World(random, voters, learners, window)
     world.latency_ms = random.choice([0, 2, 20, 80])
@@ -75,7 +75,7 @@ def disturb(world: World) -> None:
     elif what < 0.84:
         server.slow_until = world.now + random.choice([100, 1_500])
     elif what < 0.88:
-        world.event(server, lambda peer, now: peer.abdicate("asked to", now))
+        world.event(server, lambda peer, now: peer.step_down("asked to", now))
     elif what < 0.96:
         world.take_snapshot(who)
     elif what < 0.97:

@@ -12,7 +12,7 @@ from raykeeper.zab.effects import (
     DiscardSnapshot,
     Effect,
     InstallSnapshot,
-    ReadPoint,
+    ReadIndex,
     ReceiveChunk,
     ReceiveSnapshot,
     SaveEpochs,
@@ -23,7 +23,7 @@ from raykeeper.zab.ids import (
     COUNTER_MAX,
     EPOCH_BITS,
     EPOCH_MAX,
-    FOUNDING,
+    FOUNDING_DISK,
     Epoch,
     ServerId,
 )
@@ -163,7 +163,7 @@ class TestZ3CumulativeAcksAndCommits:
     def test_an_ack_before_that_of_newleader_breaks_the_link(self) -> None:
         bench = leader(S1)
         bench.link(S2)
-        bench.hear(S2, FollowerInfo(E1, 1, FOUNDING), AckEpoch(E1, LAST, False), Ack(LAST))
+        bench.hear(S2, FollowerInfo(E1, 1, FOUNDING_DISK), AckEpoch(E1, LAST, False), Ack(LAST))
         assert S2 not in bench.peer.links
 
     def test_an_ack_beyond_what_was_sent_breaks_the_link(self) -> None:
@@ -190,7 +190,7 @@ class TestZ3CumulativeAcksAndCommits:
     def test_a_commit_is_clipped_to_what_the_learner_was_sent(self) -> None:
         bench = leader(S1)
         bench.link(S2)
-        bench.hear(S2, FollowerInfo(E1, 1, FOUNDING), AckEpoch(E1, LAST, False))
+        bench.hear(S2, FollowerInfo(E1, 1, FOUNDING_DISK), AckEpoch(E1, LAST, False))
         bench.peer.propose([b"d"], bench.now)
         bench.peer.log_synced(z(2, 1), bench.now)
         bench.hear(S1, Ack(z(2, 1)))
@@ -230,20 +230,20 @@ class TestZ4LinearizableReads:
         bench.take()
         leading = bench.peer.broadcasting
         assert leading is not None
-        leading.read_point(5)
+        leading.read_index(5)
         assert sent(bench.take()) == [Ping(2)]
         bench.hear(S1, Pong(1))
         assert bench.take() == []
         bench.hear(S1, Pong(2))
-        assert bench.take() == [ReadPoint(5, LAST)]
+        assert bench.take() == [ReadIndex(5, LAST)]
 
     def test_a_follower_that_left_does_not_count(self) -> None:
         bench = leader(S1)
         leading = bench.peer.broadcasting
         assert leading is not None
-        leading.read_point(5)
+        leading.read_index(5)
         bench.hear(S1, told(2, Vote(E2, LAST, S1)), Pong(1))
-        assert ReadPoint(5, LAST) not in bench.take()
+        assert ReadIndex(5, LAST) not in bench.take()
 
     def test_not_before_newleader_has_its_quorum(self) -> None:
         bench = server(S3)
@@ -272,7 +272,7 @@ class TestZ6Zxid:
         world.run_until(world.now + 2_000)
         (first,) = world.leaders()
         world.event(
-            world.servers[first], lambda peer, now: peer.abdicate("the counter is exhausted", now)
+            world.servers[first], lambda peer, now: peer.step_down("the counter is exhausted", now)
         )
         world.run_until(world.now + 1_000)
         (second,) = world.leaders()

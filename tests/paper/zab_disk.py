@@ -15,17 +15,17 @@ from raykeeper.zab.effects import (
     DiscardSnapshot,
     DiskEffect,
     InstallSnapshot,
+    LogRun,
     ReadLog,
     ReceiveChunk,
     ReceiveSnapshot,
-    Run,
     SaveEpochs,
     Truncate,
 )
 from raykeeper.zab.history import History
 from raykeeper.zab.ids import ZERO, Epoch, Zxid, counter_of
-from raykeeper.zab.settings import WindowLimits
-from raykeeper.zab.window import TxnWindow
+from raykeeper.zab.recent_log import RecentLog
+from raykeeper.zab.settings import RecentLogLimits
 
 Entry = tuple[Zxid, bytes]
 
@@ -34,13 +34,13 @@ def entries_of(first: Zxid, txns: list[bytes]) -> list[Entry]:
     return [(Zxid(first + i), txn) for i, txn in enumerate(txns)]
 
 
-def runs_of(entries: list[Entry]) -> list[Run]:
-    runs: list[Run] = []
+def runs_of(entries: list[Entry]) -> list[LogRun]:
+    runs: list[LogRun] = []
     for zxid, txn in entries:
         if runs and counter_of(zxid) != 1:
             runs[-1].txns.append(txn)
         else:
-            runs.append(Run(zxid, [txn]))
+            runs.append(LogRun(zxid, [txn]))
     return runs
 
 
@@ -82,7 +82,7 @@ class Disk:
         else:
             self.queue.append(effect)
 
-    def finish(self) -> tuple[DiskEffect, list[Run]]:
+    def finish(self) -> tuple[DiskEffect, list[LogRun]]:
         """Carry out what is next; all appends that wait share one sync."""
         effect = self.queue.popleft()
         found = self._carry_out(effect)
@@ -109,10 +109,10 @@ class Disk:
         self.queue.clear()
         self._incoming = None
 
-    def recover(self, limits: WindowLimits, random: Random, out: list) -> tuple[History, int]:  # type: ignore[type-arg]
+    def recover(self, limits: RecentLogLimits, random: Random, out: list) -> tuple[History, int]:  # type: ignore[type-arg]
         """The history of a starting server, and how many entries it has delivered."""
         base = random.randint(self.log_start, self.snapshot)
-        window = TxnWindow(self.entries[base - 1][0] if base else ZERO)
+        window = RecentLog(self.entries[base - 1][0] if base else ZERO)
         for run in runs_of(self.entries[base:]):
             window.extend(run.first, run.txns)
         marked = max(self.consistent, self.place(self.committed))
@@ -126,7 +126,7 @@ class Disk:
         self.snapshot = random.randint(self.snapshot, self.consistent)
         self.log_start = random.randint(self.log_start, self.snapshot)
 
-    def _carry_out(self, effect: DiskEffect) -> list[Run]:
+    def _carry_out(self, effect: DiskEffect) -> list[LogRun]:
         if isinstance(effect, Append):
             self.entries += entries_of(effect.first, effect.txns)
             self.committed = max(self.committed, effect.committed)
@@ -156,7 +156,7 @@ class Disk:
         self.consistent = self.place(effect.consistent_at)
         self._incoming = None
 
-    def _read(self, effect: ReadLog) -> list[Run]:
+    def _read(self, effect: ReadLog) -> list[LogRun]:
         start = sum(zxid <= effect.after for zxid, _ in self.entries)
         if start < self.log_start:
             return []

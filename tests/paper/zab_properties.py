@@ -4,7 +4,7 @@ Paper: Zab, section III; Spec: Zab.tla, whose invariants give the names. One lis
 says what was delivered by anybody at each place; every delivery is compared with it.
 """
 
-from raykeeper.zab.ids import ZERO, Epoch, ServerId, Zxid, counter_of, epoch_of, show_zxid
+from raykeeper.zab.ids import ZERO, Epoch, ServerId, Zxid, counter_of, epoch_of, format_zxid
 from raykeeper.zab.quorum import Quorum
 from tests.paper.zab_disk import Disk, Entry
 
@@ -31,14 +31,14 @@ class Properties:
         self._initial[epoch] = delivered
         # PrimaryIntegrity, first half: it begins with all that was delivered of earlier epochs.
         missed = [zxid for zxid, _ in self.committed[delivered:] if epoch_of(zxid) < epoch]
-        assert not missed, f"leader {leader} of epoch {epoch} misses {show_zxid(missed[0])}"
+        assert not missed, f"leader {leader} of epoch {epoch} misses {format_zxid(missed[0])}"
 
     def broadcast(self, leader: ServerId, first: Zxid, txns: list[bytes], last: Zxid) -> None:
         """A primary broadcasts a run after `last`, the end of its log."""
         assert self._leaders[epoch_of(first)][0] == leader
         for i, txn in enumerate(txns):
             zxid = Zxid(first + i)
-            assert zxid not in self._broadcast, f"{show_zxid(zxid)} was broadcast twice"
+            assert zxid not in self._broadcast, f"{format_zxid(zxid)} was broadcast twice"
             self._broadcast[zxid] = txn
             self._before[zxid] = Zxid(zxid - 1) if i else last
 
@@ -46,11 +46,13 @@ class Properties:
         """A server delivers `entry` after `place` others."""
         zxid, txn = entry
         # Integrity: only what a primary has broadcast.
-        assert self._broadcast.get(zxid) == txn, f"nobody broadcast {show_zxid(zxid)}"
+        assert self._broadcast.get(zxid) == txn, f"nobody broadcast {format_zxid(zxid)}"
         if place < len(self.committed):
             # PrefixConsistency, Agreement, TotalOrder: everybody delivers one sequence.
             known = self.committed[place]
-            assert known == entry, f"{show_zxid(zxid)} where {show_zxid(known[0])} was delivered"
+            assert known == entry, (
+                f"{format_zxid(zxid)} where {format_zxid(known[0])} was delivered"
+            )
             return
         assert place == len(self.committed)
         last = self.last
@@ -70,7 +72,7 @@ class Properties:
         """No holes: a transaction stands in every log where it stands in its primary's."""
         zxid, txn = entry
         assert self._broadcast.get(zxid) == txn
-        assert self._before[zxid] == last, f"{show_zxid(zxid)} after {show_zxid(last)}"
+        assert self._before[zxid] == last, f"{format_zxid(zxid)} after {format_zxid(last)}"
 
     def survives(self, disks: list[Disk], lost: int) -> None:
         """Everything delivered is on the disks of a quorum, those that were wiped apart."""
@@ -80,4 +82,4 @@ class Properties:
                 len(disk.entries) >= place and disk.entries[place - 1] == self.committed[-1]
                 for disk in disks
             )
-            assert held >= self._quorum.size - lost, f"{show_zxid(self.last)} is on {held} disks"
+            assert held >= self._quorum.size - lost, f"{format_zxid(self.last)} is on {held} disks"

@@ -7,19 +7,19 @@ from collections.abc import Callable
 from random import Random
 
 from raykeeper.zab.effects import Effect, Send
-from raykeeper.zab.ids import ServerId, show_zxid
+from raykeeper.zab.ids import ServerId, format_zxid
 from raykeeper.zab.messages import ZabMessage
-from raykeeper.zab.settings import WindowLimits
+from raykeeper.zab.settings import RecentLogLimits
 from tests.paper.zab_world import Server, World
 
-SMALL = WindowLimits(txns_max=1)
+SMALL = RecentLogLimits(txns_max=1)
 """So little of the log is in memory that a DIFF comes from the disk."""
-FAR = WindowLimits(txns_max=1, read_log_bytes_max=1)
+FAR = RecentLogLimits(txns_max=1, read_log_bytes_max=1)
 """So little may be read back that who is behind gets a whole snapshot."""
 
 
 def make_world(
-    voters: int = 3, learners: int = 0, seed: int = 1, window: WindowLimits | None = None
+    voters: int = 3, learners: int = 0, seed: int = 1, window: RecentLogLimits | None = None
 ) -> World:
     world = World(Random(seed), voters, learners, window)
     world.latency_ms = world.dial_ms = world.disk_ms = 0
@@ -58,12 +58,12 @@ def isolate(world: World, server_id: ServerId) -> None:
 
 def log_of(world: World, server_id: ServerId) -> list[str]:
     """The zxids on the disk of a server."""
-    return [show_zxid(zxid) for zxid, _ in world.servers[server_id].disk.entries]
+    return [format_zxid(zxid) for zxid, _ in world.servers[server_id].disk.entries]
 
 
 def committed(world: World) -> list[str]:
     """The zxids that anybody has delivered."""
-    return [show_zxid(zxid) for zxid, _ in world.properties.committed]
+    return [format_zxid(zxid) for zxid, _ in world.properties.committed]
 
 
 def converge(world: World) -> None:

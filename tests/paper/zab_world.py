@@ -11,12 +11,12 @@ from heapq import heappop, heappush
 from itertools import combinations
 from random import Random
 
-from raykeeper.zab import effects, notes
-from raykeeper.zab.ids import FOUNDING, DiskId, Epoch, Millis, ServerId, Zxid
+from raykeeper.zab import effects, trace_events
+from raykeeper.zab.ids import FOUNDING_DISK, DiskId, Epoch, Millis, ServerId, Zxid
 from raykeeper.zab.messages import Notification, ZabMessage
 from raykeeper.zab.peer import Peer
 from raykeeper.zab.quorum import Quorum
-from raykeeper.zab.settings import Settings, WindowLimits
+from raykeeper.zab.settings import RecentLogLimits, Settings
 from tests.paper.zab_disk import Disk, encode_snapshot, entries_of
 from tests.paper.zab_properties import Properties
 
@@ -70,7 +70,7 @@ class World:
     """`run_until` moves time; the methods named after faults may be called in between."""
 
     def __init__(
-        self, random: Random, voters: int, learners: int = 0, window: WindowLimits | None = None
+        self, random: Random, voters: int, learners: int = 0, window: RecentLogLimits | None = None
     ) -> None:
         self.random = random
         self.now = Millis(1_000)
@@ -78,8 +78,8 @@ class World:
         self.voters = tuple(ids[:voters])
         self.quorum = Quorum(self.voters)
         self.properties = Properties(self.quorum)
-        self.servers = {i: Server(i, FOUNDING) for i in ids}
-        self.window = window or WindowLimits()
+        self.servers = {i: Server(i, FOUNDING_DISK) for i in ids}
+        self.window = window or RecentLogLimits()
         self.latency_ms = 2
         self.disk_ms = 3
         self.notice_ms = 100  # how long an end may take to learn of a break
@@ -144,7 +144,7 @@ class World:
         """The disk is lost with its promises: the server comes back without a vote (D3)."""
         self.crash(server_id)
         server = self.servers[server_id]
-        self.wiped += server.disk_id == FOUNDING and server_id in self.voters
+        self.wiped += server.disk_id == FOUNDING_DISK and server_id in self.voters
         server.disk_id = DiskId(f"{server.disk_id}+")
         server.disk, server.checked = Disk(), 0
 
@@ -187,7 +187,7 @@ class World:
         if (leading := server.peer.broadcasting) is not None:
             self._count += 1
             server.reads[self._count] = self.properties.last
-            leading.read_point(self._count)
+            leading.read_index(self._count)
             self._settle(server)
 
     def take_snapshot(self, server_id: ServerId) -> None:
@@ -264,11 +264,11 @@ class World:
             if (link := server.links.pop(effect.peer, None)) is not None:
                 self._break(link)
                 self.after(0, lambda: self._end_down(server, effect.peer, link))
-        elif isinstance(effect, effects.ReadPoint):
+        elif isinstance(effect, effects.ReadIndex):
             asked = server.reads.pop(effect.token)
             assert effect.zxid >= asked, f"{server.id} would read {effect.zxid:#x}, not {asked:#x}"
-        elif isinstance(effect, effects.Note):
-            assert effect.name != notes.MESSAGE_ILLEGAL, effect.detail  # nobody here lies
+        elif isinstance(effect, effects.TraceEvent):
+            assert effect.name != trace_events.MESSAGE_ILLEGAL, effect.detail  # nobody here lies
             self.notes[effect.name] = self.notes.get(effect.name, 0) + 1
         elif isinstance(effect, effects.RoleChanged):
             server.reads.clear()

@@ -16,13 +16,13 @@ import psutil
 import ray
 from msgspec import Struct
 
-from raykeeper.chaos.crowd import Crowd
+from raykeeper.chaos.client_pool import ClientPool
+from raykeeper.chaos.fault_injector import FaultInjector
+from raykeeper.chaos.fault_plan import KINDS, Fault, FaultAction, FaultKind, Target
 from raykeeper.chaos.history import read_history
-from raykeeper.chaos.judgement import Judgement, judge
-from raykeeper.chaos.load import LoadSettings
-from raykeeper.chaos.plan import KINDS, Deed, Fault, FaultKind, Victim
+from raykeeper.chaos.judge import HistoryReport, judge
+from raykeeper.chaos.load_client import LoadSettings
 from raykeeper.chaos.round import Round
-from raykeeper.chaos.victims import Victims
 from raykeeper.clusters import Ensemble, launch
 from tests.ray.stale_reader import read_from_a_deposed_leader
 from tests.ray.three_nodes import Nodes, alive, eventually
@@ -52,15 +52,15 @@ class Faults:
         self.done: list[str] = []
         self._nodes = nodes
         self._ensemble = ensemble
-        self._crowd = round_.crowd
-        self._victims = Victims(ensemble, self._crowd)
+        self._crowd = round_.clients
+        self._victims = FaultInjector(ensemble, self._crowd)
 
     def on_processes(self) -> None:
         """Every kind once."""
         for pick, kind in enumerate(KINDS):
             fault = Fault(kind, 0, 0, pick)
-            processes = eventually(lambda fault=fault: self._victims.find(fault))
-            if kind.deed is Deed.FREEZE:
+            processes = eventually(lambda fault=fault: self._victims.find_processes(fault))
+            if kind.action is FaultAction.FREEZE:
                 self._freeze(kind, processes)
             else:
                 self._kill(kind, processes)
@@ -83,20 +83,20 @@ class Faults:
     def _kill(self, kind: FaultKind, processes: list[psutil.Process]) -> None:
         self._victims.kill(processes)
         eventually(lambda: not any(process.is_running() for process in processes))
-        if kind.victim is Victim.CLIENT:
+        if kind.target is Target.CLIENT:
             self._crowd.replace(processes[0].pid)
 
     def _freeze(self, kind: FaultKind, processes: list[psutil.Process]) -> None:
         before = self._ensemble.status().leader
         try:
-            if kind.victim is Victim.LONE_LEADER:
-                self._victims.freeze_alone(processes)
+            if kind.target is Target.LONE_LEADER:
+                self._victims.freeze_lone_leader(processes)
             else:
                 self._victims.freeze(processes)
-            if kind.victim is Victim.FOLLOWERS:
+            if kind.target is Target.FOLLOWERS:
                 eventually(lambda: self._ensemble.status().leader is None)
                 return
-            if kind.victim in (Victim.LEADER, Victim.LONE_LEADER):
+            if kind.target in (Target.LEADER, Target.LONE_LEADER):
                 eventually(lambda: self._ensemble.status().leader not in (None, before))
             self._await_progress()
         finally:
@@ -109,7 +109,7 @@ class Faults:
         """
         lost = self._nodes.by_slot[slot].node_id
         lose(slot)
-        clients = self._crowd.forget_those_on(lost)
+        clients = self._crowd.remove_on_node(lost)
         eventually(lambda: not any(map(psutil.pid_exists, clients)))
         self._crowd.ray_nodes = [node.node_id for node in self._nodes.by_slot.values()]
         self._crowd.start(len(clients))
@@ -136,8 +136,8 @@ class Faults:
         sys.stdout.flush()
 
     def _await_progress(self) -> None:
-        goal = self._crowd.answers() + PROGRESS
-        eventually(lambda: self._crowd.answers() >= goal)
+        goal = self._crowd.answer_count() + PROGRESS
+        eventually(lambda: self._crowd.answer_count() >= goal)
 
     def _await_servers(self) -> None:
         def serve() -> bool:
@@ -148,7 +148,7 @@ class Faults:
         eventually(serve)
 
 
-def depose_a_patient_leader(records: Path, settings: dict[str, Any]) -> Judgement:
+def depose_a_patient_leader(records: Path, settings: dict[str, Any]) -> HistoryReport:
     """A leader that bears eight seconds of silence is asked a moment after it was deposed."""
     records.mkdir()
     ensemble = launch(name="patient", tick_ms=2_000, **settings)
@@ -166,7 +166,7 @@ def main(home: Path) -> None:
     records.mkdir()
     load = LoadSettings("chaos", "/load", str(records), SEED, (4.0, 10.0))
     ray_nodes = [node.node_id for node in nodes.by_slot.values()]
-    round_ = Round(ensemble, load, Crowd(load, ray_nodes))
+    round_ = Round(ensemble, load, ClientPool(load, ray_nodes))
     round_.begin(CLIENTS)
     faults = Faults(nodes, ensemble, round_)
     faults.on_processes()

@@ -15,13 +15,13 @@ from pathlib import Path
 import psutil
 
 from raykeeper.actors.ray_actors import find_replica
+from raykeeper.chaos.fault_injector import server_pid
 from raykeeper.chaos.history import HistoryFile, Ok, Read, ReadKind, Result
 from raykeeper.chaos.recorded_session import RecordedSession
-from raykeeper.chaos.victims import server_pid
 from raykeeper.client import Client
 from raykeeper.client.ensembles import find_servers
-from raykeeper.client.opening import SessionOptions
 from raykeeper.client.session import Session
+from raykeeper.client.session_options import SessionOptions
 from raykeeper.clusters import Ensemble
 from raykeeper.links.hello import client_hello
 from raykeeper.links.ray_calls import RayCallDialer
@@ -68,14 +68,14 @@ def read_from_a_deposed_leader(
         assert writer.open(lambda: connect_to(ensemble.name, others))
         assert early.open(lambda: connect_to(ensemble.name, [leader]))
         assert late.open(lambda: connect_to(ensemble.name, [leader]))
-        assert isinstance(writer.ask(Create(PATH, OLD, 0)), Ok)
-        assert [_value(session.ask(SYNCED)) for session in (early, late)] == [OLD, OLD]
+        assert isinstance(writer.call(Create(PATH, OLD, 0)), Ok)
+        assert [_value(session.call(SYNCED)) for session in (early, late)] == [OLD, OLD]
         process.send_signal(signal.SIGSTOP)
         try:
             for follower in followers if restarts_followers else ():
                 follower.kill()
             # It is answered once another leader has it agreed.
-            assert isinstance(writer.ask(SetData(PATH, NEW, ANY_VERSION)), Ok)
+            assert isinstance(writer.call(SetData(PATH, NEW, ANY_VERSION)), Ok)
             waiting = [early.submit(SYNCED), early.submit(PLAIN)]
         finally:
             process.send_signal(signal.SIGCONT)

@@ -12,14 +12,14 @@ import psutil
 import pytest
 from rich.console import Console
 
+from raykeeper.bench.experiment_run import ExperimentRun
 from raykeeper.bench.experiments import EXPERIMENTS
 from raykeeper.bench.experiments.barriers import clients_of
 from raykeeper.bench.experiments.contract import AnyExperiment
-from raykeeper.bench.experiments.failures import Victim
+from raykeeper.bench.experiments.failures import FailureTarget
 from raykeeper.bench.experiments.throughput import FIGURE5
 from raykeeper.bench.plots import can_plot
 from raykeeper.bench.results import Row, write_csv
-from raykeeper.bench.run import Run
 from raykeeper.bench.systems.contract import System
 from raykeeper.bench.systems.etcd import Etcd
 from raykeeper.bench.systems.raykeeper import Raykeeper
@@ -30,7 +30,7 @@ COLUMNS = {
     "figure5": {"reads": (0, 100), "ops_per_s": None},
     "figure6": {"reads": (0, 100), "ops_per_s": None},
     "figure7": {"txns_per_s": None},
-    "figure8": {"kind": ("sample", "kill"), "victim": tuple(Victim)},
+    "figure8": {"kind": ("sample", "kill"), "victim": tuple(FailureTarget)},
     "table2": {"workers": (1, 3), "creates_per_s": None},
     "table3": {"clients": (2, 3), "barriers": (2, 4), "seconds": None, "ops_per_s": None},
     "znodes": {"way": ("one_by_one", "pipelined"), "seconds": None},
@@ -51,7 +51,7 @@ def ours(ray_session: str) -> Raykeeper:
 def measure(system: System, experiment: AnyExperiment, folder: Path) -> list[Row]:
     """The rows of the experiment; nothing that was started is left."""
     children = set(psutil.Process().children())
-    with Run([system], Console(file=StringIO()), folder) as run:
+    with ExperimentRun([system], Console(file=StringIO()), folder) as run:
         rows: list[Row] = experiment.run(run, experiment.quick)
     assert list(folder.iterdir()) == []
     if system.name != "raykeeper":  # Ray lives on
@@ -112,7 +112,9 @@ def test_an_experiment_on_another_system(system: System, name: str, tmp_path: Pa
 
 
 def test_links_are_measured_side_by_side(ray_session: str, tmp_path: Path) -> None:
-    with Run([Raykeeper("ray"), Raykeeper("direct")], Console(file=StringIO()), tmp_path) as run:
+    with ExperimentRun(
+        [Raykeeper("ray"), Raykeeper("direct")], Console(file=StringIO()), tmp_path
+    ) as run:
         rows = FIGURE5.run(run, FIGURE5.quick)
     found = {(row["client"], row["reads"]) for row in rows}
     assert found == {(links, reads) for links in ("ray", "direct") for reads in (0, 100)}

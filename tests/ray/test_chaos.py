@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from raykeeper.chaos.plan import KINDS
+from raykeeper.chaos.fault_plan import KINDS
 from tests.ray.chaos_nodes import PROGRESS, Verdict
 from tests.ray.test_nodes import SETTINGS
 from tests.unit.chaos.story import A, B, Story, X

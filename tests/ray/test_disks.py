@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import ray
 
-from raykeeper.actors.disk.identity import Identity, peek_identity
+from raykeeper.actors.disk.identity import Identity, read_identity
 from raykeeper.actors.disk.storage_errors import StorageError
 from raykeeper.actors.ray_actors import find_replica
 from raykeeper.client import Client
@@ -34,7 +34,7 @@ def empty(folder: Path) -> None:
 
 
 def identity_of(folder: Path) -> Identity:
-    identity = peek_identity(folder)
+    identity = read_identity(folder)
     assert identity is not None
     return identity
 
@@ -63,7 +63,7 @@ def test_a_follower_whose_disk_fails_gets_its_vote_back(
         os.kill(follower.pid, signal.SIGSTOP)
         damage(folder)
         os.kill(follower.pid, signal.SIGKILL)
-        eventually(lambda: peek_identity(folder) not in (None, before))
+        eventually(lambda: read_identity(folder) not in (None, before))
         eventually(lambda: serves_with_its_vote(ensemble, follower.server_id))
         after = identity_of(folder)
         assert (before.is_founding, after.is_founding) == (True, False)

@@ -12,7 +12,7 @@ import psutil
 import pytest
 import ray
 
-from raykeeper.actors.disk.identity import Owner, claim_folder, peek_identity
+from raykeeper.actors.disk.identity import FolderOwner, claim_folder, read_identity
 from raykeeper.actors.disk.storage_errors import ForeignFolder, StorageError
 from raykeeper.actors.ray_actors import find_replica, start_replica
 from raykeeper.actors.replica_config import ReplicaConfig
@@ -226,9 +226,11 @@ def test_a_folder_in_use_by_another_process(launch_one: Launch, tmp_path: Path) 
     ensemble = launch_one()
     ensemble.shutdown()
     folder = tmp_path / "data" / ensemble.name / "3"
-    identity = peek_identity(folder)
+    identity = read_identity(folder)
     assert identity is not None
-    claim = claim_folder(folder, Owner(ensemble.name, identity.owner.ensemble_uuid, ServerId(3)))
+    claim = claim_folder(
+        folder, FolderOwner(ensemble.name, identity.owner.ensemble_uuid, ServerId(3))
+    )
     try:
         launch_one(ensemble.name, timeout_s=30.0)
         status = eventually(lambda: _find(ensemble, 3, "looking"))

@@ -11,12 +11,12 @@ import ray
 import ray.util
 from ray import cloudpickle
 
-from raykeeper.links.auto import AutoDialer
+from raykeeper.links.auto_dialer import AutoDialer
 from raykeeper.links.batches import Portion
 from raykeeper.links.contract import STREAM, Dialer, LinkUnreachable
 from raykeeper.links.hello import Fence, Hello
 from raykeeper.links.ray_calls import Answer, RayCallAcceptor, RayCallDialer
-from raykeeper.links.streams import StreamAddress, StreamListener
+from raykeeper.links.stream_endpoints import StreamAddress, StreamListener
 from raykeeper.zab.ids import ServerId
 from tests.contract import link_carriers
 from tests.contract.link_carriers import QUEUE_BYTES_MAX, SERVER, Calls, Recorder, Station

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import ray
 
-from raykeeper.actors.disk.identity import peek_identity
+from raykeeper.actors.disk.identity import read_identity
 from raykeeper.actors.ray_actors import find_replica
 from raykeeper.client.client import Client
 from raykeeper.client.ensembles import dialer_of
-from raykeeper.client.opening import SessionOptions
 from raykeeper.client.session import Session
+from raykeeper.client.session_options import SessionOptions
 from raykeeper.clusters import ConfigError, Ensemble, launch
 from raykeeper.zab.ids import ServerId
 from tests.ray.conftest import Launch, eventually
@@ -55,11 +55,11 @@ def test_an_observer_serves_votes_in_nothing_and_comes_back(
         assert ensemble.status().servers[3].sessions == 1
 
         folder = tmp_path / "data" / ensemble.name / str(OBSERVER)
-        before = peek_identity(folder)
+        before = read_identity(folder)
         os.kill(status.pid, signal.SIGSTOP)
         shutil.rmtree(folder)
         os.kill(status.pid, signal.SIGKILL)
-        eventually(lambda: peek_identity(folder) not in (None, before))
+        eventually(lambda: read_identity(folder) not in (None, before))
         client.set("/a", b"2")
         assert client.get("/a")[0] == b"2"
         eventually(lambda: observes(ensemble, OBSERVER))

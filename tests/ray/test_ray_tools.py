@@ -27,7 +27,7 @@ from raykeeper.client.ray_tools import (
 )
 from raykeeper.client.ray_tools.worker_group import WorkersChange
 from raykeeper.client.recipes.recipe import Awaited
-from raykeeper.client.recipes.rendezvous import Meeting
+from raykeeper.client.recipes.rendezvous import Generation
 from raykeeper.clusters import Ensemble, launch
 from tests.ray.conftest import all_serve, eventually, new_name
 
@@ -274,17 +274,17 @@ def test_a_rate_over_tasks_and_actors(shared: Ensemble) -> None:
         return number
 
     caller: Any = AsyncCaller.remote()  # type: ignore[attr-defined]
-    limit._client_now()
+    limit._get_client()
     begun = time.monotonic()
     limit.take()
     tasks = [task.remote(number) for number in range(6)]
     assert ray.get([*tasks, caller.take.remote(limit, 6)]) == [*range(6), 6]
     limit.take()
     assert time.monotonic() - begun > 12 / 20, "13 were taken after the first one"
-    lost = limit._client_now()
+    lost = limit._get_client()
     lost.close()
     limit.take()
-    assert limit._client_now().session_id != lost.session_id
+    assert limit._get_client().session_id != lost.session_id
     limit.close()
 
 
@@ -358,7 +358,7 @@ class Rank:
     """One of a gang; the first generation works until somebody dies."""
 
     def train(self, gang: Gang, folder: Path) -> tuple[int, int, int]:
-        def work(meeting: Meeting[Any]) -> tuple[int, int, int]:
+        def work(meeting: Generation[Any]) -> tuple[int, int, int]:
             (folder / f"{meeting.generation}-{os.getpid()}").touch()
             if meeting.generation == 1:
                 meeting.wait_broken()
@@ -375,7 +375,7 @@ class AsyncRank:
     """One whose work is a coroutine."""
 
     async def train(self, gang: Gang, folder: Path) -> tuple[int, int, int]:
-        async def work(meeting: Meeting[Awaited]) -> tuple[int, int, int]:
+        async def work(meeting: Generation[Awaited]) -> tuple[int, int, int]:
             if meeting.generation == 1:
                 await meeting.wait_broken()
                 meeting.broken.check()

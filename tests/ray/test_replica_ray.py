@@ -15,7 +15,7 @@ import pytest
 import ray
 
 from raykeeper.actors.disk.epochs import EPOCHS_FILE, EPOCHS_VERSION
-from raykeeper.actors.disk.identity import Identity, format_folder, peek_identity
+from raykeeper.actors.disk.identity import Identity, format_folder, read_identity
 from raykeeper.actors.disk.snapshot_files import snapshot_zxids
 from raykeeper.actors.disk.storage import Storage
 from raykeeper.actors.disk.storage_errors import ForeignFolder, StorageError
@@ -131,7 +131,7 @@ def single(tmp_path: Path) -> Iterator[Ensemble]:
 
 
 def disk_of(folder: Path) -> str:
-    identity = peek_identity(folder)
+    identity = read_identity(folder)
     assert identity is not None
     return identity.disk_uuid
 
@@ -246,7 +246,7 @@ def test_a_server_whose_folder_was_emptied_begins_anew(ensemble: Ensemble) -> No
         shutil.rmtree(ensemble.configs[victim.server_id - 1].path)
         kill(victim.pid)
         again = wait_until(lambda: s if (s := ensemble.status(victim.server_id)).votes else None)
-        assert (again.begun_anew, again.has_room) == ("its folder was empty", True)
+        assert (again.reset_reason, again.has_disk_space) == ("its folder was empty", True)
         assert again.incarnation > 1_700_000_000
         client.create("/b")
         wait_until(lambda: len({s.digest for s in ensemble.all_status()}) == 1)
@@ -271,7 +271,7 @@ def test_a_server_whose_tree_diverged_begins_anew_without_its_disk(ensemble: Ens
 
         client.create("/b")
         again = wait_until(write_until_it_began_anew)
-        assert "this server's tree differs from that of a quorum" in again.begun_anew
+        assert "this server's tree differs from that of a quorum" in again.reset_reason
         assert disk_of(folder) != disk
         wait_until(lambda: len({s.digest for s in ensemble.all_status()}) == 1)
 
@@ -304,7 +304,7 @@ def test_a_full_disk_stops_no_write_and_is_left_behind(small_disk: Path, tmp_pat
             (small_disk / "ballast").unlink()
             again = wait_until(lambda: s if _has_room_and_vote(s := made.status(3)) else None)
             # It began anew from its disk, on which it keeps its vote.
-            assert (again.pid != before.pid, again.begun_anew) == (True, "")
+            assert (again.pid != before.pid, again.reset_reason) == (True, "")
             client.create("/later")
             wait_until(lambda: len({s.digest for s in made.all_status()}) == 1)
     finally:
@@ -312,11 +312,11 @@ def test_a_full_disk_stops_no_write_and_is_left_behind(small_disk: Path, tmp_pat
 
 
 def _follows_without_room(status: ReplicaStatus) -> bool:
-    return not status.has_room and status.role == "follower" and status.is_active
+    return not status.has_disk_space and status.role == "follower" and status.is_active
 
 
 def _has_room_and_vote(status: ReplicaStatus) -> bool:
-    return status.is_active and status.has_room and status.votes
+    return status.is_active and status.has_disk_space and status.votes
 
 
 def test_a_start_that_meets_a_bug_says_so(single: Ensemble) -> None:

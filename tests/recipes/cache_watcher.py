@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from raykeeper.client.recipes.copied_tree import ChangeKind, TreeChange
+from raykeeper.client.recipes.tree_mirror import ChangeKind, TreeChange
 from raykeeper.znodes.requests import Create
 from raykeeper.znodes.tree import stat_of
 from tests.recipes.stage import Member, Stage

@@ -3,7 +3,7 @@
 from typing import Any
 
 from raykeeper.client.recipes.double_barrier import DoubleBarrier, OnCrash
-from raykeeper.client.recipes.steps import children
+from raykeeper.client.recipes.primitives import get_children
 from tests.recipes.stage import Member, Outcome, Stage
 
 PATH = "/barriers/x"
@@ -38,7 +38,7 @@ class Crew:
     def left_behind(self) -> list[str]:
         """What there is when containers had time to go."""
         self.stage.pass_time(500)
-        names: list[str] = self.watcher.do(children(PATH))
+        names: list[str] = self.watcher.do(get_children(PATH))
         return names
 
 

@@ -26,7 +26,7 @@ def abandoned_at(member: Member, nth: int, operation: Callable[..., Any], *args:
     freeze_at(member, nth)
     outcome: Outcome = member.begin(operation, *args)
     is_reached = member.submit.__name__ == "submit" and member._is_frozen
-    outcome.run.abandon()
+    outcome.run.cancel()
     member.__dict__.pop("submit", None)
     member.thaw()
     return is_reached

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from raykeeper.client.core.outstanding import Ask
-from raykeeper.client.recipes.steps import children, look
+from raykeeper.client.core.outstanding import NewRequest
+from raykeeper.client.recipes.primitives import get_children, get_or_none
 from tests.recipes.stage import Member, Outcome
 
 
@@ -35,9 +35,9 @@ def abandoned_at(member: Member, answers: int, operation: Callable[..., Any]) ->
             nonlocal told
             told += 1
             if told == answers:
-                outcome.run.abandon()
+                outcome.run.cancel()
 
-    def counted(ask: Ask, token: Any) -> None:
+    def counted(ask: NewRequest, token: Any) -> None:
         submit(ask, Told(token))
 
     member.submit = counted  # type: ignore[method-assign]
@@ -46,7 +46,7 @@ def abandoned_at(member: Member, answers: int, operation: Callable[..., Any]) ->
     def started(flow: Any, name: str) -> Any:
         outcome.run = member.flows.start(flow, outcome)
         if not answers:
-            outcome.run.abandon()
+            outcome.run.cancel()
         member.stage.rest()
 
     member._run_flow = started  # type: ignore[method-assign]
@@ -61,10 +61,10 @@ def abandoned_at(member: Member, answers: int, operation: Callable[..., Any]) ->
 def places(member: Member, path: str = "/locks") -> list[str]:
     """The paths below `path` that stand for somebody, containers left out."""
     found = []
-    for name in member.do(children(path)):
+    for name in member.do(get_children(path)):
         below = f"{path}/{name}"
         inside = places(member, below)
-        value, stat = member.do(look(below)) or (b"", None)
+        value, stat = member.do(get_or_none(below)) or (b"", None)
         is_held = stat is not None and (stat.ephemeral_owner or value.startswith(b"held"))
         found += inside or ([below] if is_held else [])
     return found
@@ -72,6 +72,6 @@ def places(member: Member, path: str = "/locks") -> list[str]:
 
 def watches(member: Member) -> int:
     """How many watches it has set and not been told of."""
-    watchers = member.core._watching.watchers
+    watchers = member.core._watches.tables
     tables = (watchers._data, watchers._exist, watchers._child)
     return sum(len(each) for table in tables for each in table.values())

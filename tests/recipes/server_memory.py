@@ -1,6 +1,6 @@
 """What the servers of a stage keep for its members: the watches, and the history of changes."""
 
-from raykeeper.server.server_context import ServerContext
+from raykeeper.server.context import ServerContext
 from tests.recipes.stage import Stage
 
 
@@ -12,7 +12,7 @@ def watches(stage: Stage) -> int:
 def forget(stage: Stage) -> None:
     """No server knows any more what happened up to now: who was away is told RESYNC."""
     for context in _contexts(stage):
-        context.history.restart(context.state.zxid)
+        context.change_log.reset(context.state.zxid)
 
 
 def _contexts(stage: Stage) -> list[ServerContext]:

@@ -11,25 +11,25 @@ from random import Random
 from typing import Any
 
 from raykeeper.client.core.chroot import Chroot
-from raykeeper.client.core.core import ClientCore
+from raykeeper.client.core.client_core import ClientCore
 from raykeeper.client.core.effects import (
+    CallWatchers,
     ChangeState,
     CloseLink,
     Complete,
     Fail,
-    FireWatch,
-    Late,
     OpenLink,
+    TimedOut,
 )
 from raykeeper.client.core.effects import SendFrame as Send
 from raykeeper.client.core.limits import ClientLimits
-from raykeeper.client.core.outstanding import Ask, Query
+from raykeeper.client.core.outstanding import NewRequest, Query
 from raykeeper.client.core.states import ClientState
-from raykeeper.client.flows import Bell, Flow, Flows, Run
-from raykeeper.client.offered import OfferedRecipes
+from raykeeper.client.flows import Event, Flow, Scheduler, Task
+from raykeeper.client.recipe_methods import RecipeMethods
 from raykeeper.client.recipes.recipe import Blocking
-from raykeeper.server.events import ClientFrameArrived, ClientGone
-from raykeeper.server.server_context import ServerOptions
+from raykeeper.server.context import ServerOptions
+from raykeeper.server.events import ClientDisconnected, ClientFrameArrived
 from raykeeper.zab.ids import Millis, ServerId
 from raykeeper.znodes.replies import encode_server_frame
 from tests.unit.server.one_server import OneServer, Servers
@@ -44,7 +44,7 @@ class Outcome:
         self.is_done = False
         self.error: Exception | None = None
         self._value: Any = None
-        self.run: Run
+        self.run: Task
 
     @property
     def value(self) -> Any:
@@ -67,7 +67,7 @@ class Stage:
     """Servers, and members that work with them."""
 
     def __init__(self, servers: int = 1) -> None:
-        self.servers = Servers(servers, options=ServerOptions(touch_ms=Millis(100)))
+        self.servers = Servers(servers, options=ServerOptions(session_report_ms=Millis(100)))
         self.servers.leader.track()
         self.members: list[Member] = []
         self._connections = count(1)
@@ -108,7 +108,7 @@ class Stage:
         return next(self._connections)
 
 
-class Member(OfferedRecipes[Blocking]):
+class Member(RecipeMethods[Blocking]):
     """A client. Operations of its recipes return, or raise, if nobody else has to act first."""
 
     def __init__(
@@ -125,7 +125,7 @@ class Member(OfferedRecipes[Blocking]):
         self.events = 0
         """How many times a bell was rung by a watch."""
         self.called: list[tuple[Any, ...]] = []
-        self.flows = Flows(self)
+        self.flows = Scheduler(self)
         self._clock = stage.servers.clock
         self._host: OneServer | None = None
         self._server = server
@@ -154,7 +154,7 @@ class Member(OfferedRecipes[Blocking]):
         if outcome is begun:
             return outcome
         if outcome.is_done:
-            outcome.run.taken()
+            outcome.run.result_taken()
         assert outcome.is_done, f"{name} would wait"
         return outcome.value
 
@@ -171,7 +171,7 @@ class Member(OfferedRecipes[Blocking]):
         """Run a flow."""
         return self._run_flow(flow, "the flow")
 
-    def ask(self, ask: Ask) -> Any:
+    def ask(self, ask: NewRequest) -> Any:
         """One request."""
 
         def once() -> Flow[Any]:
@@ -184,7 +184,7 @@ class Member(OfferedRecipes[Blocking]):
 
     # The host of its flows.
 
-    def submit(self, ask: Ask, token: Any) -> None:
+    def submit(self, ask: NewRequest, token: Any) -> None:
         kind = ask.kind.__name__ if isinstance(ask, Query) else type(ask).__name__
         self.asked[kind] += 1
         self.core.submit(ask, token, self.now())
@@ -235,7 +235,7 @@ class Member(OfferedRecipes[Blocking]):
         self._is_cut = True
         if self._host is not None:
             host, self._host = self._host, None
-            host.step(ClientGone(self._connection))
+            host.step(ClientDisconnected(self._connection))
             if not self._is_dead:
                 self.core.link_failed("cut by the test", self.now())
         self.stage.servers.run()
@@ -298,16 +298,16 @@ class Member(OfferedRecipes[Blocking]):
     def _one(self, effect: object) -> None:
         match effect:
             case Complete():
-                effect.token.complete(effect.answer)  # type: ignore[attr-defined]
+                effect.token.complete(effect.reply)  # type: ignore[attr-defined]
             case Fail():
                 effect.token.fail(effect.error)  # type: ignore[attr-defined]
-            case Late():
+            case TimedOut():
                 effect.token.late(effect.error)  # type: ignore[attr-defined]
-            case FireWatch():
+            case CallWatchers():
                 for watcher in effect.watchers:
-                    assert isinstance(watcher, Bell)
+                    assert isinstance(watcher, Event)
                     self.events += 1
-                    watcher.ring(effect.event)
+                    watcher.set(effect.event)
             case Send():
                 if self._host is not None:
                     frame = ClientFrameArrived(self._connection, effect.data, "10.0.0.1")
@@ -322,10 +322,10 @@ class Member(OfferedRecipes[Blocking]):
             case CloseLink():
                 if self._host is not None:
                     host, self._host = self._host, None
-                    host.step(ClientGone(self._connection))
+                    host.step(ClientDisconnected(self._connection))
             case ChangeState():
                 if effect.state is ClientState.LOST:
-                    self.flows.ended(self.core.end_error())
+                    self.flows.session_ended(self.core.end_error())
                 elif effect.state is ClientState.CONNECTED:
                     self.flows.connected(read_only=False)
             case _:

@@ -97,7 +97,7 @@ def test_a_wait_that_times_out_leaves_nothing_behind(stage: Stage, timeout_s: fl
 def test_a_wait_that_nobody_wants_any_more_leaves_nothing_behind(stage: Stage) -> None:
     alice, bob = stage.member(), stage.member()
     up(alice)
-    bob.begin(bob.barrier(PATH).wait).run.abandon()
+    bob.begin(bob.barrier(PATH).wait).run.cancel()
     stage.rest()
     before = bob.events
     alice.barrier(PATH).remove()

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from raykeeper.client.recipes.copied_tree import TreeChange
+from raykeeper.client.recipes.tree_mirror import TreeChange
 from raykeeper.znodes.errors import BadArgumentsError
 from raykeeper.znodes.requests import Delete, SetData
 from tests.recipes.cache_watcher import ROOT, make

@@ -5,12 +5,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from raykeeper.client.core.outstanding import Query, Unwatch
+from raykeeper.client.core.outstanding import Query, WatchRemoval
 from raykeeper.client.errors import InvalidValueError, SessionExpiredError
+from raykeeper.client.recipes.compare_and_set import ATTEMPTS_MAX
 from raykeeper.client.recipes.configuration import NO_VERSION, Configuration, LiveConfiguration
+from raykeeper.client.recipes.primitives import create
 from raykeeper.client.recipes.recipe import Blocking
-from raykeeper.client.recipes.replacing import ATTEMPTS_MAX
-from raykeeper.client.recipes.steps import create
 from raykeeper.znodes.acl import Acl, Permission
 from raykeeper.znodes.errors import (
     BadArgumentsError,
@@ -23,9 +23,9 @@ from raykeeper.znodes.requests import (
     Create,
     Delete,
     GetData,
+    Multi,
     SetAcls,
     SetData,
-    Transaction,
     WatchKind,
 )
 from tests.recipes.server_memory import forget, watches
@@ -171,8 +171,8 @@ def test_what_it_costs(stage: Stage) -> None:
     for operation, cost in (
         (ours.get, {"GetData": 1}),
         (lambda: ours.set(Limits(1)), {"SetData": 1}),
-        (lambda: ours.update(faster), {"GetData": 1, "Transaction": 1}),
-        (ours.follow, {"Watch": 1, "GetData": 1}),
+        (lambda: ours.update(faster), {"GetData": 1, "Multi": 1}),
+        (ours.follow, {"WatchAddition": 1, "GetData": 1}),
         (lambda: limits_of(bob).set(Limits(5)), {}),  # followed at no cost
     ):
         alice.asked.clear()
@@ -211,7 +211,7 @@ def test_one_transaction_is_one_change(stage: Stage) -> None:
     told = Told()
     limits_of(bob).set(Limits(1))
     told.follow(alice)
-    made_anew = Transaction([], [Delete(PATH, -1)], [])
+    made_anew = Multi([], [Delete(PATH, -1)], [])
     made_anew.then.extend([msgspec.structs.replace(CREATION), SetData(PATH, b'{"rate":3}', -1)])
     bob.ask(made_anew)
     assert told.news == [1, 3]
@@ -288,7 +288,7 @@ def test_a_value_that_no_event_can_hold_is_read(stage: Stage) -> None:
     live = told.follow(alice)
     bob.do(create("/app/big"))
     long = msgspec.json.encode(Limits(2, "x" * 700_000))
-    bob.ask(Transaction([], [SetData("/app/big", b"y" * 700_000, -1), SetData(PATH, long, -1)], []))
+    bob.ask(Multi([], [SetData("/app/big", b"y" * 700_000, -1), SetData(PATH, long, -1)], []))
     assert (told.news, live.version) == ([1, 2], 1)
 
 
@@ -297,7 +297,7 @@ def test_it_is_followed_on_when_somebody_removes_all_watches(stage: Stage) -> No
     told = Told()
     limits_of(bob).set(Limits(1))
     live = told.follow(alice)
-    alice.ask(Unwatch(PATH, WatchKind.ANY, None))
+    alice.ask(WatchRemoval(PATH, WatchKind.ANY, None))
     limits_of(bob).set(Limits(2))
     assert (told.news, live.value) == ([1, 2], Limits(2))
     assert watches(stage) == 1
@@ -353,7 +353,7 @@ def test_following_that_nobody_waited_for_leaves_no_watch(stage: Stage) -> None:
     limits_of(bob).set(Limits(1))
     alice.cut()
     wait = alice.begin(limits_of(alice).follow, told.changed)
-    wait.run.abandon()
+    wait.run.cancel()
     alice.mend()
     assert watches(stage) == 0
     limits_of(bob).set(Limits(2))

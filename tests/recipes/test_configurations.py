@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from raykeeper.client.core.outstanding import Unwatch
+from raykeeper.client.core.outstanding import WatchRemoval
 from raykeeper.client.errors import InvalidValueError, SessionExpiredError
+from raykeeper.client.recipes.compare_and_set import ATTEMPTS_MAX
 from raykeeper.client.recipes.configuration import NO_VERSION
-from raykeeper.client.recipes.configurations import PATHS_MAX, Configurations
+from raykeeper.client.recipes.multi_configuration import PATHS_MAX, Configurations
+from raykeeper.client.recipes.primitives import create
 from raykeeper.client.recipes.recipe import Blocking
-from raykeeper.client.recipes.replacing import ATTEMPTS_MAX
-from raykeeper.client.recipes.steps import create
 from raykeeper.znodes.acl import Acl, Permission
 from raykeeper.znodes.errors import (
     BadArgumentsError,
@@ -21,7 +21,7 @@ from raykeeper.znodes.errors import (
     NoAuthError,
     NoNodeError,
 )
-from raykeeper.znodes.requests import Delete, SetAcls, SetData, Transaction, WatchKind
+from raykeeper.znodes.requests import Delete, Multi, SetAcls, SetData, WatchKind
 from tests.recipes.server_memory import forget, watches
 from tests.recipes.stage import Member, Stage
 
@@ -152,9 +152,9 @@ def test_what_it_costs(stage: Stage) -> None:
     ours = begun(alice)
     for operation, cost in (
         (ours.get, {"MultiRead": 1}),
-        (lambda: ours.set({FROM: Account(1)}), {"MultiRead": 1, "Transaction": 1}),
-        (lambda: ours.update(move), {"MultiRead": 1, "Transaction": 1}),
-        (ours.follow, {"Watch": 2, "MultiRead": 1}),
+        (lambda: ours.set({FROM: Account(1)}), {"MultiRead": 1, "Multi": 1}),
+        (lambda: ours.update(move), {"MultiRead": 1, "Multi": 1}),
+        (ours.follow, {"WatchAddition": 2, "MultiRead": 1}),
         (lambda: begun(stage.member()), {"MultiRead": 1}),  # one for each change
     ):
         alice.asked.clear()
@@ -207,7 +207,7 @@ def test_a_follower_without_a_link_catches_up(stage: Stage, remembers: bool) -> 
         forget(stage)
     alice.mend()
     assert told.amounts == [(100, 0), (97, 3)]
-    alice.ask(Unwatch(FROM, WatchKind.ANY, None))
+    alice.ask(WatchRemoval(FROM, WatchKind.ANY, None))
     theirs.update(move)
     assert told.amounts[-1] == (96, 4)
 
@@ -218,7 +218,7 @@ def test_a_follower_that_nobody_waited_for_leaves_no_watch(stage: Stage) -> None
     begun(bob)
     alice.cut()
     wait = alice.begin(accounts_of(alice).follow, told.changed)
-    wait.run.abandon()
+    wait.run.cancel()
     alice.mend()
     assert (watches(stage), told.amounts) == (0, [])
 
@@ -264,7 +264,7 @@ def test_a_set_that_always_crosses_others_gives_up(
     toggles = count()
 
     def crossed(ask: Any, token: Any) -> None:
-        if type(ask) is Transaction:
+        if type(ask) is Multi:
             is_there = next(toggles) % 2 == 0
             bob.ask(Delete(TO, -1)) if is_there else accounts_of(bob).set({TO: Account(0)})
         submit(ask, token)

@@ -4,8 +4,8 @@ import pytest
 
 from raykeeper.client.core.outstanding import Query
 from raykeeper.client.errors import InvalidValueError, SessionExpiredError
+from raykeeper.client.recipes.compare_and_set import ATTEMPTS_MAX
 from raykeeper.client.recipes.counter import DIGITS_MAX
-from raykeeper.client.recipes.replacing import ATTEMPTS_MAX
 from raykeeper.znodes.errors import BadArgumentsError, BadVersionError
 from raykeeper.znodes.requests import Delete, GetData, SetData
 from tests.recipes.stage import Member, Outcome, Stage
@@ -63,9 +63,9 @@ def test_what_it_costs(stage: Stage) -> None:
     theirs.increment()
     alice.asked.clear()
     ours.increment()  # somebody else was there in between
-    assert dict(alice.asked) == {"Transaction": 2}
+    assert dict(alice.asked) == {"Multi": 2}
     ours.increment()
-    assert dict(alice.asked) == {"Transaction": 3}
+    assert dict(alice.asked) == {"Multi": 3}
     assert alice.events == 0
 
 
@@ -170,7 +170,7 @@ def test_who_gave_up_stops_trying(stage: Stage) -> None:
     counter.increment()
     alice.cut()
     wait = alice.begin(counter.add, 10)
-    wait.run.abandon()
+    wait.run.cancel()
     bob.counter(PATH).add(100)  # so the attempt under way comes to nothing, and is the last
     alice.mend()
     assert bob.counter(PATH).get() == 101

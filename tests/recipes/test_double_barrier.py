@@ -11,9 +11,9 @@ from raykeeper.client.errors import (
     WaitTimeoutError,
 )
 from raykeeper.client.recipes.double_barrier import OnCrash
-from raykeeper.client.recipes.steps import children, ensure
+from raykeeper.client.recipes.primitives import ensure_path, get_children
 from raykeeper.znodes.errors import BadArgumentsError
-from raykeeper.znodes.requests import Delete, SetData, Transaction
+from raykeeper.znodes.requests import Delete, Multi, SetData
 from tests.recipes.crew import PATH, Between, Crew
 from tests.recipes.stage import Member, Outcome, Stage
 
@@ -78,12 +78,12 @@ def test_what_it_costs_if_others_go_on(stage: Stage) -> None:
         member.events = 0
     crew.begin(*range(10))
     first, *others, last = crew.members
-    assert dict(first.asked) == {"Transaction": 2, "Create": 1, "GetData": 2}
-    assert [dict(m.asked) for m in others] == [{"Transaction": 1, "GetData": 2}] * 8
-    assert dict(last.asked) == {"Transaction": 1, "GetData": 1}
+    assert dict(first.asked) == {"Multi": 2, "Create": 1, "GetData": 2}
+    assert [dict(m.asked) for m in others] == [{"Multi": 1, "GetData": 2}] * 8
+    assert dict(last.asked) == {"Multi": 1, "GetData": 1}
     assert [member.events for member in crew.members] == [1] * 9 + [0]
     crew.end(*range(10))
-    assert [m.asked["Transaction"] for m in crew.members] == [3] + [2] * 8 + [3]
+    assert [m.asked["Multi"] for m in crew.members] == [3] + [2] * 8 + [3]
     assert sum(m.asked.total() for m in crew.members) == 6 + 8 * 4 + 4
     assert [member.events for member in crew.members] == [2] * 9 + [1]
 
@@ -148,7 +148,7 @@ def test_who_comes_and_goes_while_the_first_sits_down_is_missed(stage: Stage, nu
     seats: list[list[str]] = []
 
     def seen() -> None:
-        seats.append(crew.watcher.do(children(f"{PATH}/round")))
+        seats.append(crew.watcher.do(get_children(f"{PATH}/round")))
 
     def come_and_go() -> None:
         seen()
@@ -156,7 +156,7 @@ def test_who_comes_and_goes_while_the_first_sits_down_is_missed(stage: Stage, nu
         seen()
         bob.close()
 
-    crew.watcher.do(ensure(PATH))
+    crew.watcher.do(ensure_path(PATH))
     alice.flows.host = Between(alice, number, come_and_go)
     wait = crew.enter(0)
     before, after = seats
@@ -186,7 +186,7 @@ def test_the_death_of_the_only_one_leaves_a_clean_round(stage: Stage, mode: OnCr
     names: list[str] = ["p"]
     while names:
         stage.pass_time(50)
-        names = crew.watcher.do(children(f"{PATH}/round"))
+        names = crew.watcher.do(get_children(f"{PATH}/round"))
     waits = crew.begin(1, 2)
     assert errors(waits) == [None, None]
 
@@ -287,7 +287,7 @@ def test_who_gives_up_leaving_has_left(stage: Stage, mode: OnCrash, timeout_s: f
 def test_a_result_that_nobody_takes_is_as_a_death(stage: Stage, mode: OnCrash) -> None:
     crew = Crew(stage, 2, mode)
     waits = crew.begin(0)
-    crew.enter(1).run.abandon()
+    crew.enter(1).run.cancel()
     stage.rest()
     left = crew.leave(0)
     assert errors([*waits, left]) == [None, BrokenBarrierError if mode == "abort" else None]
@@ -298,11 +298,11 @@ def test_a_result_that_nobody_takes_is_as_a_death(stage: Stage, mode: OnCrash) -
 @both
 def test_abandoned_it_leaves_nothing_behind(stage: Stage, mode: OnCrash) -> None:
     crew = Crew(stage, 2, mode)
-    crew.enter(0).run.abandon()
+    crew.enter(0).run.cancel()
     stage.rest()
     assert crew.left_behind() == []
     crew.begin(0, 1)
-    crew.leave(0).run.abandon()
+    crew.leave(0).run.cancel()
     stage.rest()
     crew.leave(1)
     assert crew.left_behind() == []
@@ -331,7 +331,7 @@ def test_who_is_thawed_after_its_round_was_broken_is_told(stage: Stage) -> None:
     crew = Crew(stage, 3, "abort")
     waits = crew.begin(0, 1)
     crew.members[0].freeze()
-    waits[1].run.abandon()
+    waits[1].run.cancel()
     stage.rest()
     fresh = crew.begin(1, 2)
     assert done(fresh) == [False, False]
@@ -394,7 +394,7 @@ def test_a_place_that_is_deleted_breaks_it(stage: Stage) -> None:
     crew.watcher.ask(Delete(entered._member_path, -1))
     assert errors(crew.end(0, 1)) == [BrokenBarrierError] * 2
     waits = crew.begin(0)
-    (name,) = crew.watcher.do(children(f"{PATH}/round"))
+    (name,) = crew.watcher.do(get_children(f"{PATH}/round"))
     crew.watcher.ask(Delete(f"{PATH}/round/{name}", -1))
     assert errors(waits) == [BrokenBarrierError]
 
@@ -434,7 +434,7 @@ def test_bad_arguments(stage: Stage, size: int) -> None:
 def test_it_may_have_as_many_as_promised(stage: Stage) -> None:
     alice: Member = stage.member()
     waits = [alice.begin(alice.double_barrier(PATH, 500).enter) for _ in range(499)]
-    waits[7].run.abandon()
+    waits[7].run.cancel()
     stage.rest()
     assert errors(waits[:7]) == [BrokenBarrierError] * 7
     assert errors(waits[8:]) == [BrokenBarrierError] * 491
@@ -444,10 +444,10 @@ def test_who_gives_up_while_another_one_comes_leaves_nothing_behind(stage: Stage
     crew = Crew(stage, 3, "continue", more=1)
     wait = crew.enter(0)
     alice, bob = crew.members[:2]
-    before = alice.asked["Transaction"]
-    alice.flows.host = Between(alice, 2, lambda: crew.enter(1), Transaction)
-    wait.run.abandon()
+    before = alice.asked["Multi"]
+    alice.flows.host = Between(alice, 2, lambda: crew.enter(1), Multi)
+    wait.run.cancel()
     stage.rest()
-    assert bob.asked["Transaction"] == 1
-    assert alice.asked["Transaction"] - before == 3
-    assert len(crew.watcher.do(children(f"{PATH}/round"))) == 1
+    assert bob.asked["Multi"] == 1
+    assert alice.asked["Multi"] - before == 3
+    assert len(crew.watcher.do(get_children(f"{PATH}/round"))) == 1

@@ -10,7 +10,7 @@ from raykeeper.client.errors import (
     WaitTimeoutError,
 )
 from raykeeper.client.recipes.election import Leader
-from raykeeper.client.recipes.steps import children
+from raykeeper.client.recipes.primitives import get_children
 from raykeeper.znodes.acl import Acl, Permission
 from raykeeper.znodes.errors import BadArgumentsError, NoAuthError
 from raykeeper.znodes.requests import Create, Delete, SetAcls, SetData
@@ -26,7 +26,7 @@ def lead(member: Member, identifier: bytes = b"") -> Outcome:
 
 
 def candidates(member: Member) -> int:
-    return len(member.do(children(PATH)))
+    return len(member.do(get_children(PATH)))
 
 
 def test_each_leadership_has_the_next_epoch(stage: Stage) -> None:
@@ -64,9 +64,9 @@ def test_what_it_costs(stage: Stage) -> None:
     member.election(PATH).lead().resign()
     member.asked.clear()
     leadership = member.election(PATH).lead()
-    assert dict(member.asked) == {"Create": 1, "GetChildren": 1, "GetData": 2, "Transaction": 1}
+    assert dict(member.asked) == {"Create": 1, "GetChildren": 1, "GetData": 2, "Multi": 1}
     leadership.resign()
-    assert member.asked["Transaction"] == 2
+    assert member.asked["Multi"] == 2
     member.asked.clear()
     member.election(PATH).leader()
     assert dict(member.asked) == {"Sync": 1, "GetData": 2}
@@ -82,7 +82,7 @@ def test_a_wait_that_is_given_up_leaves_nothing_behind(stage: Stage, how: str) -
         with pytest.raises(WaitTimeoutError, match="others led"):
             _ = wait.value
     elif how == "abandon":
-        wait.run.abandon()
+        wait.run.cancel()
         stage.rest()
     else:
         bob.cut()
@@ -97,7 +97,7 @@ def test_a_wait_that_is_given_up_leaves_nothing_behind(stage: Stage, how: str) -
 
 def test_a_leadership_that_nobody_takes_is_given_up(stage: Stage) -> None:
     alice = stage.member()
-    lead(alice).run.abandon()
+    lead(alice).run.cancel()
     stage.rest()
     assert candidates(alice) == 0
     alice.cut()
@@ -139,7 +139,7 @@ def test_a_deposed_candidate_raises_no_epoch(stage: Stage) -> None:
     bob.election(PATH).lead().resign()
     freeze_at(alice, 4)  # it comes first, and reads the epoch
     wait = lead(alice)
-    (own,) = bob.do(children(PATH))
+    (own,) = bob.do(get_children(PATH))
     bob.ask(Delete(f"{PATH}/{own}", -1))
     alice.thaw()
     with pytest.raises(LostError, match="as it came to lead"):
@@ -168,7 +168,7 @@ def test_given_up_at_any_point_it_leaves_nothing_behind(stage: Stage, is_contest
         assert candidates(alice) == len(held)
         point += 1
     assert point > 4
-    bob.begin(bob.election(PATH).lead).run.abandon()
+    bob.begin(bob.election(PATH).lead).run.cancel()
     stage.rest()
     assert candidates(alice) == len(held)
 
@@ -196,7 +196,7 @@ def test_a_value_of_somebody_else_is_refused(stage: Stage) -> None:
             call()
     with pytest.raises(InvalidValueError, match="/other"):
         election.observe(print)
-    assert alice.do(children("/other")) == []
+    assert alice.do(get_children("/other")) == []
     stage.reported.clear()
 
 

@@ -11,9 +11,9 @@ import pytest
 
 from raykeeper.client.errors import LostError, RayKeeperError
 from raykeeper.client.flows import Flow
-from raykeeper.client.recipes.background import Background
+from raykeeper.client.recipes.background_recipe import BackgroundRecipe
 from raykeeper.client.recipes.lock_queue import HeldElement
-from raykeeper.client.recipes.steps import children
+from raykeeper.client.recipes.primitives import get_children
 from raykeeper.client.recipes.two_phase_commit import Decision
 from raykeeper.znodes.requests import Delete
 from tests.recipes.giving_up import watches
@@ -53,10 +53,10 @@ def _held(make: Callable[[Member], Any], take: str = "acquire") -> Case:
     )
 
 
-def _until(member: Member, background: Background[Any], is_so: Callable[[], object]) -> Any:
+def _until(member: Member, background: BackgroundRecipe[Any], is_so: Callable[[], object]) -> Any:
     """Begin something in the background and end it when it has come so far."""
 
-    def flow() -> Flow[Background[Any]]:
+    def flow() -> Flow[BackgroundRecipe[Any]]:
         yield from background._start_until(is_so)
         return background
 
@@ -80,7 +80,7 @@ def _loss(member: Member) -> Any:
 
 def _delete_places(alice: Member) -> Callable[[], object]:
     def delete() -> None:
-        for name in alice.do(children(PATH)):
+        for name in alice.do(get_children(PATH)):
             alice.ask(Delete(f"{PATH}/{name}", -1))
 
     return delete
@@ -228,7 +228,7 @@ def _reads_a_whole(carol: Member) -> None:
     values = published.read().values
     assert values["a"] == values["b"]
     published.publish({"c": b""})
-    assert len(carol.do(children(f"{PATH}/versions"))) == 1
+    assert len(carol.do(get_children(f"{PATH}/versions"))) == 1
 
 
 def _commits(alice: Member) -> Callable[[], object]:
@@ -320,7 +320,7 @@ class Strike:
 
 
 def _give_up(stage: Stage, bob: Member, outcome: Outcome) -> None:
-    outcome.run.abandon()
+    outcome.run.cancel()
     bob.thaw()
 
 
@@ -386,7 +386,7 @@ def _struck(case: Case, strike: Callable[[Stage, Member, Outcome], None], nth: i
         strike(stage, bob, outcome)
     stage.pass_time(200)
     is_given_up = not outcome.is_done or outcome.error is None
-    outcome.run.abandon()  # its result is undone, or it still waits
+    outcome.run.cancel()  # its result is undone, or it still waits
     stage.rest()
     if bob._is_frozen:
         strike(stage, bob, outcome)
@@ -395,7 +395,7 @@ def _struck(case: Case, strike: Callable[[Stage, Member, Outcome], None], nth: i
     if strike is _cut:
         assert outcome.error is None or isinstance(outcome.error, LostError)
     assert ephemerals(stage, bob) == []
-    assert bob.flows._waiting == {}
+    assert bob.flows._waiting_tasks == {}
     assert watches(bob) == 0
     if strike is _give_up or (strike is _cut and is_given_up):
         case.given_up(carol)

@@ -5,8 +5,8 @@ import pytest
 from raykeeper.client.errors import LostError, RecipeError, StaleTokenError
 from raykeeper.client.fencing import FencedResource
 from raykeeper.client.flows import Flow
-from raykeeper.client.recipes.holding import Held
-from raykeeper.client.recipes.steps import look, transact
+from raykeeper.client.recipes.acquirable import Held
+from raykeeper.client.recipes.primitives import get_or_none, transact
 from raykeeper.znodes.errors import BadArgumentsError
 from raykeeper.znodes.requests import (
     Compare,
@@ -43,7 +43,7 @@ def test_a_paused_holder_is_refused(stage: Stage) -> None:
 def test_a_guard_that_follows_another_one_refuses_too(stage: Stage) -> None:
     alice, bob = stage.member(), stage.member()
     alice.fenced_resource(GUARD).check(7)
-    assert alice.do(look(GUARD))[0] == b"7 7"
+    assert alice.do(get_or_none(GUARD))[0] == b"7 7"
     guard = bob.fenced_resource(GUARD)
     assert guard.newest == 0
     with pytest.raises(StaleTokenError, match="token 6 is refused by /guards/disk: 7 was here"):
@@ -51,7 +51,7 @@ def test_a_guard_that_follows_another_one_refuses_too(stage: Stage) -> None:
     assert guard.newest == 7
     guard.check(7)
     guard.check(9, shared=True)
-    assert alice.do(look(GUARD))[0] == b"9 7"
+    assert alice.do(get_or_none(GUARD))[0] == b"9 7"
     with pytest.raises(StaleTokenError):
         alice.fenced_resource(GUARD).check(8)
     alice.fenced_resource(GUARD).check(8, shared=True)
@@ -97,7 +97,7 @@ def test_who_is_quicker_to_remember_the_newer_one_refuses_the_older(stage: Stage
     alice.thaw()
     assert [wait.error is None for wait in waits] == [True, True, False]
     assert guard.newest == 5
-    assert alice.do(look(GUARD))[0] == b"5 5"
+    assert alice.do(get_or_none(GUARD))[0] == b"5 5"
 
 
 def test_a_use_that_is_refused_keeps_nobody_out(stage: Stage) -> None:
@@ -123,7 +123,7 @@ def test_a_znode_of_something_else_is_refused(stage: Stage) -> None:
     guard.check(1)
     alice.ask(Delete(GUARD, -1))
     guard.check(2)  # it comes back, with what this guard has seen
-    assert alice.do(look(GUARD))[0] == b"2 2"
+    assert alice.do(get_or_none(GUARD))[0] == b"2 2"
     with pytest.raises(BadArgumentsError):
         guard.check(0)
     with pytest.raises(BadArgumentsError):
@@ -153,6 +153,6 @@ def test_a_write_that_a_lock_covers_is_done_only_while_it_is_held(stage: Stage, 
     # Even before alice is told; and the next holder's znode may stand at the same path.
     assert not written_while_held(alice, held, b"2")
     assert written_while_held(alice, wait.value, b"3")
-    assert alice.do(look("/data"))[0] == b"3"
+    assert alice.do(get_or_none("/data"))[0] == b"3"
     with pytest.raises(LostError):
         held.release()

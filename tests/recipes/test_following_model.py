@@ -7,9 +7,9 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from raykeeper.client.core.outstanding import Unwatch
+from raykeeper.client.core.outstanding import WatchRemoval
 from raykeeper.client.errors import KeeperError
-from raykeeper.znodes.requests import Create, Delete, SetData, Transaction, WatchKind
+from raykeeper.znodes.requests import Create, Delete, Multi, SetData, WatchKind
 from tests.recipes.server_memory import forget
 from tests.recipes.stage import Member, Stage
 
@@ -82,7 +82,7 @@ OPS = st.one_of(
 STEPS = st.one_of(
     OPS,
     OPS,
-    st.builds(lambda ops: Transaction([], ops, []), st.lists(OPS, min_size=2, max_size=4)),
+    st.builds(lambda ops: Multi([], ops, []), st.lists(OPS, min_size=2, max_size=4)),
     st.sampled_from(["cut", "forget", "mend", "unwatch"]),
 )
 
@@ -112,7 +112,7 @@ def test_who_follows_ends_with_what_there_is(steps: list[Any]) -> None:
         elif step == "forget":
             forget(stage)
         elif step == "unwatch" and not is_cut:
-            alice.ask(Unwatch(PATHS[0], WatchKind.ANY, None))
+            alice.ask(WatchRemoval(PATHS[0], WatchKind.ANY, None))
         elif not isinstance(step, str):
             with suppress(KeeperError):
                 bob.ask(step)

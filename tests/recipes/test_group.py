@@ -2,10 +2,10 @@
 
 import pytest
 
-from raykeeper.client.core.outstanding import Unwatch
+from raykeeper.client.core.outstanding import WatchRemoval
 from raykeeper.client.errors import LostError, SessionExpiredError, WaitTimeoutError
 from raykeeper.client.recipes.group import GroupChange
-from raykeeper.client.recipes.steps import children
+from raykeeper.client.recipes.primitives import get_children
 from raykeeper.znodes.errors import BadArgumentsError
 from raykeeper.znodes.requests import Create, Delete, SetData, WatchKind
 from tests.recipes.freezing import abandoned_at, freeze_at
@@ -50,7 +50,7 @@ def test_what_it_costs(stage: Stage) -> None:
     assert dict(alice.asked) == {"Create": 1, "GetData": 1}
     membership.update(b"x")
     membership.leave()
-    assert alice.asked["Transaction"] == 2
+    assert alice.asked["Multi"] == 2
     assert len(told) == 4
     assert bob.asked.total() == 0  # one lasting watch with values tells it all
 
@@ -86,7 +86,7 @@ def test_a_watch_begins_with_those_who_are_there_and_ends_with_close(stage: Stag
     told: list[GroupChange] = []
     watch = bob.group(PATH).watch(told.append)
     assert [each.name for each in told[0].joined] == ["one"]
-    bob.ask(Unwatch(PATH, WatchKind.RECURSIVE, None))  # it is set again
+    bob.ask(WatchRemoval(PATH, WatchKind.RECURSIVE, None))  # it is set again
     alice.group(PATH).join("two")
     assert [each.name for each in told[-1].members] == ["one", "two"]
     watch.close()
@@ -241,7 +241,7 @@ def test_a_name_that_is_taken_is_waited_for(stage: Stage) -> None:
     assert waiting.value.name == "one"
     carol = stage.member()
     again = carol.begin(carol.group(PATH).join, "one")
-    again.run.abandon()
+    again.run.cancel()
     stage.rest()
     events = carol.events
     waiting.value.leave()
@@ -256,9 +256,9 @@ def test_given_up_at_any_point_it_leaves_nothing_behind(stage: Stage, name: str 
         assert names(alice) == []
         point += 1
     assert point > 1
-    bob.begin(bob.group(PATH).join).run.abandon()
+    bob.begin(bob.group(PATH).join).run.cancel()
     stage.rest()
-    assert alice.do(children(PATH)) == []
+    assert alice.do(get_children(PATH)) == []
 
 
 def test_a_watch_given_up_at_any_point_leaves_no_watch(stage: Stage) -> None:

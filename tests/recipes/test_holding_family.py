@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from raykeeper.client.errors import LostError, SessionExpiredError, WaitTimeoutError
-from raykeeper.client.recipes.holding import Holding
+from raykeeper.client.recipes.acquirable import Acquirable
 from raykeeper.znodes.errors import BadArgumentsError
 from raykeeper.znodes.requests import Delete
 from tests.recipes.giving_up import abandoned_at, places, watches
@@ -43,9 +43,9 @@ def test_given_up_at_any_point_it_leaves_nothing(
     before = places(alice)
     outcome = abandoned_at(bob, answers, make(bob).acquire)
     if not outcome.run.is_done or not outcome.is_done:
-        outcome.run.abandon()  # it waits
+        outcome.run.cancel()  # it waits
     elif outcome.error is None:
-        outcome.run.abandon()  # it was just granted, and nobody takes it
+        outcome.run.cancel()  # it was just granted, and nobody takes it
     stage.rest()
     assert places(alice) == before
     assert watches(bob) == 0
@@ -63,7 +63,7 @@ def test_granted_while_it_is_given_up(stage: Stage, make: Make) -> None:
     wait = bob.begin(make(bob).acquire)
     bob.freeze()
     held.release()
-    wait.run.abandon()
+    wait.run.cancel()
     bob.thaw()
     assert places(alice) == []
     make(carol).acquire(timeout_s=0).release()
@@ -165,7 +165,7 @@ def test_a_deleted_znode_is_a_loss(stage: Stage, make: Make, later_ms: int) -> N
 
 def test_a_block_gives_back_what_it_holds(stage: Stage, make: Make) -> None:
     alice, bob = stage.member(), stage.member()
-    recipe: Holding[Any, Any] = make(alice)
+    recipe: Acquirable[Any, Any] = make(alice)
     with recipe as held:
         assert not held.lost.is_set()
         assert places(bob) != []

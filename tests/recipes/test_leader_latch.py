@@ -4,8 +4,8 @@ import pytest
 
 from raykeeper.client.errors import ClosedError, RecipeError, SessionExpiredError, WaitTimeoutError
 from raykeeper.client.recipes.leader_latch import LeaderLatch
+from raykeeper.client.recipes.primitives import get_children
 from raykeeper.client.recipes.recipe import Blocking
-from raykeeper.client.recipes.steps import children
 from raykeeper.znodes.errors import BadArgumentsError
 from raykeeper.znodes.requests import Create, Delete
 from tests.recipes.freezing import freeze_at
@@ -27,7 +27,7 @@ class Told:
 
 
 def places(member: Member) -> list[str]:
-    names: list[str] = member.do(children(PATH))
+    names: list[str] = member.do(get_children(PATH))
     return sorted(names)
 
 

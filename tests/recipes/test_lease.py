@@ -3,7 +3,7 @@
 import pytest
 
 from raykeeper.client.errors import LostError, WaitTimeoutError
-from raykeeper.client.recipes.steps import look
+from raykeeper.client.recipes.primitives import get_or_none
 from raykeeper.znodes.errors import BadArgumentsError
 from raykeeper.znodes.requests import Delete
 from tests.recipes.giving_up import watches
@@ -70,7 +70,7 @@ def test_what_it_costs(stage: Stage) -> None:
     alice.asked.clear()
     bob.asked.clear()
     held.renew()
-    assert dict(alice.asked) == {"Transaction": 1, "GetData": 1}
+    assert dict(alice.asked) == {"Multi": 1, "GetData": 1}
     assert dict(bob.asked) == {"GetData": 1}  # who waits looks again
     held.release()
     assert wait.is_done
@@ -139,7 +139,7 @@ def test_the_end_of_a_released_lease_is_no_loss(stage: Stage) -> None:
     with pytest.raises(LostError, match="released before"):
         held.renew()
     assert not alice.asked, "nothing is asked of the ensemble"
-    assert alice.do(look(PATH)) is None
+    assert alice.do(get_or_none(PATH)) is None
 
 
 def test_a_deleted_lease_is_lost(stage: Stage) -> None:

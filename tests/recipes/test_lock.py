@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from raykeeper.client.errors import LostError, RecipeError, SessionExpiredError, WaitTimeoutError
-from raykeeper.client.recipes.steps import children
+from raykeeper.client.recipes.primitives import get_children
 from raykeeper.znodes.errors import BadArgumentsError, NoNodeError
 from raykeeper.znodes.requests import Create, Delete, SetData
 from tests.recipes.freezing import freeze_at
@@ -16,7 +16,7 @@ PATH = "/locks/x"
 
 
 def places(member: Member) -> int:
-    return len(member.do(children(PATH)))
+    return len(member.do(get_children(PATH)))
 
 
 def test_who_came_first_has_it_and_each_token_is_larger(stage: Stage) -> None:
@@ -29,7 +29,7 @@ def test_who_came_first_has_it_and_each_token_is_larger(stage: Stage) -> None:
         wait.value.release()
     assert tokens == sorted(set(tokens))
     stage.pass_time(1_000)  # the container goes with its last child
-    assert members[0].do(children("/locks")) == []
+    assert members[0].do(get_children("/locks")) == []
 
 
 def test_a_release_wakes_one_of_a_hundred(stage: Stage) -> None:
@@ -48,7 +48,7 @@ def test_what_it_costs(stage: Stage) -> None:
     held = member.lock(PATH).acquire()
     assert dict(member.asked) == {"Create": 1, "GetChildren": 1, "GetData": 1}
     held.release()
-    assert member.asked["Transaction"] == 1
+    assert member.asked["Multi"] == 1
 
 
 def test_a_wait_that_times_out_leaves_nothing_behind(stage: Stage) -> None:
@@ -73,7 +73,7 @@ def test_a_wait_that_nobody_wants_any_more_leaves_nothing_behind(stage: Stage) -
     alice, bob = stage.member(), stage.member()
     alice.lock(PATH).acquire()
     wait = bob.begin(bob.lock(PATH).acquire)
-    wait.run.abandon()
+    wait.run.cancel()
     stage.rest()
     assert places(alice) == 1
 
@@ -89,7 +89,7 @@ def test_a_result_that_nobody_takes_is_given_back(stage: Stage, is_cut: bool) ->
             _ = wait.value
         alice.mend()
     else:
-        alice.begin(alice.lock(PATH).acquire).run.abandon()
+        alice.begin(alice.lock(PATH).acquire).run.cancel()
         stage.rest()
     assert places(alice) == 0
 
@@ -161,7 +161,7 @@ def test_who_lost_its_place_takes_that_of_nobody_else(stage: Stage) -> None:
     for place in alice.lock(PATH).contenders():
         alice.ask(Delete(f"{PATH}/{place.name}", -1))
     stage.pass_time(2_000)
-    assert alice.do(children("/locks")) == []
+    assert alice.do(get_children("/locks")) == []
     others = [carol.begin(carol.lock(PATH).acquire) for _ in range(2)]
     bob.thaw()
     with pytest.raises(LostError):
@@ -179,7 +179,7 @@ def test_a_contender_that_is_touched_watches_once(stage: Stage) -> None:
     for _ in range(3):
         alice.ask(SetData(f"{PATH}/{own}", b"", -1))
     assert watches(bob) == before
-    wait.run.abandon()
+    wait.run.cancel()
     stage.rest()
     assert watches(bob) == 0
 
@@ -199,7 +199,7 @@ def test_the_middle_of_the_queue_may_go(stage: Stage) -> None:
     held = alice.lock(PATH).acquire()
     middle = bob.begin(bob.lock(PATH).acquire)
     last = carol.begin(carol.lock(PATH).acquire)
-    middle.run.abandon()
+    middle.run.cancel()
     stage.rest()
     assert not last.is_done
     held.release()

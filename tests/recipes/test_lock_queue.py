@@ -3,7 +3,7 @@
 import pytest
 
 from raykeeper.client.errors import LostError, RecipeError, SessionExpiredError, WaitTimeoutError
-from raykeeper.client.recipes.steps import children
+from raykeeper.client.recipes.primitives import get_children
 from raykeeper.znodes.requests import Delete
 from tests.recipes.stage import Member, Stage
 
@@ -13,7 +13,7 @@ PATH = "/queues/x"
 def left(member: Member) -> list[int]:
     """Elements, locks, and places in the line."""
     places = ("elements", "locks", "line")
-    return [len(member.do(children(f"{PATH}/{name}"))) for name in places]
+    return [len(member.do(get_children(f"{PATH}/{name}"))) for name in places]
 
 
 def filled(member: Member, count: int) -> None:
@@ -66,9 +66,9 @@ def test_what_it_costs(stage: Stage) -> None:
     alice.lock_queue(PATH).get().consume()
     bob.asked.clear()
     held = bob.lock_queue(PATH).get()
-    assert dict(bob.asked) == {"GetChildren": 2, "Transaction": 1, "GetData": 1}
+    assert dict(bob.asked) == {"GetChildren": 2, "Multi": 1, "GetData": 1}
     held.consume()
-    assert bob.asked["Transaction"] == 2
+    assert bob.asked["Multi"] == 2
 
 
 def test_a_put_wakes_two_of_fifty(stage: Stage) -> None:
@@ -170,7 +170,7 @@ def test_a_wait_that_times_out_leaves_nothing_behind(stage: Stage, timeout_s: fl
 def test_a_result_that_nobody_takes_is_released(stage: Stage) -> None:
     alice, bob = stage.member(), stage.member()
     filled(alice, 1)
-    alice.begin(alice.lock_queue(PATH).get).run.abandon()
+    alice.begin(alice.lock_queue(PATH).get).run.cancel()
     stage.rest()
     assert left(bob) == [1, 0, 0]
     alice.cut()

@@ -109,7 +109,7 @@ class Course:
             self.players[self.players.index(player)] = self.new_player()
         elif player.wait is not None:
             if self.rng.random() < 0.4:
-                player.wait.run.abandon()
+                player.wait.run.cancel()
                 player.wait = None
         elif player.lost is not None and self.rng.random() < 0.7:
             member.begin(player.lost.release)  # must take nothing from anybody
@@ -140,7 +140,7 @@ class Course:
             if wait is not None and wait.is_done:
                 player.wait = None
                 if wait.error is None:
-                    wait.run.taken()
+                    wait.run.result_taken()
                     player.held = wait.value
                     self.take(player.held)
                 else:

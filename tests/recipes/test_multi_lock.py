@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from raykeeper.client.errors import LostError, WaitTimeoutError
-from raykeeper.client.recipes.steps import children
+from raykeeper.client.recipes.primitives import get_children
 from raykeeper.znodes.errors import BadArgumentsError, NoAuthError
 from raykeeper.znodes.requests import Delete
 from tests.recipes.giving_up import abandoned_at, places, watches
@@ -68,7 +68,7 @@ def test_given_up_at_any_point_it_leaves_nothing(
         alice.lock(B).acquire()
     before = places(alice)
     outcome = abandoned_at(bob, answers, bob.multi_lock([A, B]).acquire)
-    outcome.run.abandon()
+    outcome.run.cancel()
     stage.rest()
     assert places(alice) == before
     assert watches(bob) == 0
@@ -94,7 +94,7 @@ def test_one_that_is_lost_while_another_is_waited_for_ends_the_attempt(stage: St
     alice, bob = stage.member(), stage.member()
     last = alice.lock(B).acquire()
     wait = bob.begin(bob.multi_lock([A, B]).acquire)
-    (name,) = alice.do(children(A))
+    (name,) = alice.do(get_children(A))
     alice.ask(Delete(f"{A}/{name}", -1))
     last.release()
     with pytest.raises(LostError, match="/locks/a"):
@@ -151,10 +151,10 @@ def test_a_release_forgets_the_parts(stage: Stage) -> None:
     alice = stage.member()
     held = alice.multi_lock([A, B]).acquire()
     for part in held.parts:
-        assert part.lost._bells != []
+        assert part.lost._events != []
     held.release()
     for part in held.parts:
-        assert part.lost._bells == []
+        assert part.lost._events == []
     with pytest.raises(TypeError, match="pass their tokens on"):
         pickle.dumps(held)
 

@@ -6,8 +6,8 @@ import pytest
 
 from raykeeper.client.errors import ClosedError, RecipeError, SessionExpiredError, WaitTimeoutError
 from raykeeper.client.recipes.partitioner import PARTITIONS_MAX, Partition, Partitioner
+from raykeeper.client.recipes.primitives import get_children
 from raykeeper.client.recipes.recipe import Blocking
-from raykeeper.client.recipes.steps import children
 from raykeeper.znodes.errors import BadArgumentsError, KeeperError, NoNodeError
 from raykeeper.znodes.requests import Create, Delete
 from tests.recipes.freezing import freeze_at
@@ -76,7 +76,7 @@ def test_what_there_is_is_divided_with_few_moves(stage: Stage) -> None:
     third.close()
     assert ledger.owners == {}
     for part in ("members", "owners"):
-        assert alice.do(children(f"{PATH}/{part}")) == []
+        assert alice.do(get_children(f"{PATH}/{part}")) == []
 
 
 def test_more_members_than_partitions(stage: Stage) -> None:
@@ -92,7 +92,7 @@ def test_nobody_gets_it_before_the_release_has_returned(stage: Stage) -> None:
     seen: list[tuple[str, list[str]]] = []
 
     def released(partition: Partition[Blocking]) -> None:
-        seen.append((partition.name, sorted(alice.do(children(f"{PATH}/owners")))))
+        seen.append((partition.name, sorted(alice.do(get_children(f"{PATH}/owners")))))
         alice.freeze()  # it takes its time
 
     one = alice.partitioner(PATH, "ab", on_released=released)
@@ -179,9 +179,9 @@ def test_znodes_that_somebody_deletes(stage: Stage) -> None:
     assert lost.lost.is_set()
     assert ledger.take_moves() == ["-a", "+a"]
     assert shares(one, other) == ["abc", "def"]
-    for name in carol.do(children(f"{PATH}/members")):
+    for name in carol.do(get_children(f"{PATH}/members")):
         carol.ask(Delete(f"{PATH}/members/{name}", -1))
-    assert len(carol.do(children(f"{PATH}/members"))) == 2
+    assert len(carol.do(get_children(f"{PATH}/members"))) == 2
     assert shares(one, other) == ["abc", "def"]
     assert ledger.take_moves() == []
 
@@ -205,7 +205,7 @@ def test_what_it_costs(stage: Stage) -> None:
     alice.asked.clear()
     bob.asked.clear()
     third = ledger.join(carol)
-    assert dict(alice.asked) == dict(bob.asked) == {"Transaction": 1}  # one to let go of
+    assert dict(alice.asked) == dict(bob.asked) == {"Multi": 1}  # one to let go of
     assert carol.asked["Create"] == 3
     alice.asked.clear()
     third.close()
@@ -223,7 +223,7 @@ def test_closed_at_any_point_it_leaves_nothing_behind(stage: Stage, point: int) 
     alice.thaw()
     assert closing.value is None
     assert shares(one, other) == ["", "ab"]
-    assert len(bob.do(children(f"{PATH}/members"))) == 1
+    assert len(bob.do(get_children(f"{PATH}/members"))) == 1
     other.close()
     assert ledger.owners == {}
 
@@ -306,7 +306,7 @@ def test_whatever_happens_there_is_one_owner_and_in_the_end_all_are_owned(
             frozen.pop(rng.randrange(len(frozen))).thaw()
         elif what == "rm":
             part = rng.choice(["members", "owners"])
-            for name in outsider.do(children(f"{PATH}/{part}"))[:1]:
+            for name in outsider.do(get_children(f"{PATH}/{part}"))[:1]:
                 try:
                     outsider.ask(Delete(f"{PATH}/{part}/{name}", -1))
                 except NoNodeError:

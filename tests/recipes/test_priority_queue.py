@@ -37,7 +37,7 @@ def test_what_it_costs(stage: Stage) -> None:
     queue.put_many([b"1", b"2"], 5)
     alice.asked.clear()
     assert [queue.get(), queue.get()] == [b"1", b"2"]
-    assert dict(alice.asked) == {"GetChildren": 2, "Transaction": 2}
+    assert dict(alice.asked) == {"GetChildren": 2, "Multi": 2}
 
 
 def test_a_put_wakes_who_waits(stage: Stage) -> None:

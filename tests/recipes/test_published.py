@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from raykeeper.client.core.outstanding import Query, Unwatch
+from raykeeper.client.core.outstanding import Query, WatchRemoval
 from raykeeper.client.errors import (
     InvalidValueError,
     LostError,
     SessionExpiredError,
 )
-from raykeeper.client.recipes.published import OPS_AT_ONCE, Edition
-from raykeeper.client.recipes.steps import children
+from raykeeper.client.recipes.primitives import get_children
+from raykeeper.client.recipes.publication import TRANSACTION_OPS_MAX, PublishedVersion
 from raykeeper.znodes.acl import Acl, Permission
 from raykeeper.znodes.errors import BadArgumentsError, BadVersionError, NoAuthError, NoNodeError
 from raykeeper.znodes.requests import Delete, SetAcls, SetData, WatchKind
@@ -22,16 +22,16 @@ from tests.recipes.stage import Member, Outcome, Stage
 
 PATH = "/app/routes"
 OLD = {"a": b"old", "b": b"old", "c": b"old"}
-MANY = {f"n{number}": b"%d" % number for number in range(2 * OPS_AT_ONCE + 50)}
+MANY = {f"n{number}": b"%d" % number for number in range(2 * TRANSACTION_OPS_MAX + 50)}
 NEW = {"b": b"new", "d": b"new", **MANY}
 
 
 def versions(member: Member) -> list[str]:
-    return sorted(member.do(children(f"{PATH}/versions")))
+    return sorted(member.do(get_children(f"{PATH}/versions")))
 
 
 def busy(member: Member) -> list[str]:
-    names: list[str] = member.do(children(f"{PATH}/publishing"))
+    names: list[str] = member.do(get_children(f"{PATH}/publishing"))
     return names
 
 
@@ -40,11 +40,11 @@ class Reader:
 
     def __init__(self, member: Member) -> None:
         self.member = member
-        self.told: list[Edition | None] = []
+        self.told: list[PublishedVersion | None] = []
         self.errors: list[Exception] = []
         self.live = member.published(PATH).follow(self._changed, self.errors.append)
 
-    def _changed(self, new: Edition | None, old: Edition | None) -> None:
+    def _changed(self, new: PublishedVersion | None, old: PublishedVersion | None) -> None:
         assert old == (self.told[-1] if self.told else None)
         self.told.append(new)
 
@@ -90,12 +90,12 @@ def test_it_is_published_and_read(stage: Stage) -> None:
     with pytest.raises(NoNodeError):
         ours.read()
     first = ours.publish(OLD)
-    assert theirs.read() == Edition(first, OLD)
+    assert theirs.read() == PublishedVersion(first, OLD)
     second = theirs.publish({})
     assert second > first
-    assert ours.read() == Edition(second, {})
+    assert ours.read() == PublishedVersion(second, {})
     third = ours.publish(NEW)
-    assert theirs.read() == Edition(third, NEW)
+    assert theirs.read() == PublishedVersion(third, NEW)
     assert (len(versions(alice)), busy(alice)) == (1, [])
 
 
@@ -122,7 +122,7 @@ def test_what_it_costs(stage: Stage) -> None:
     assert dict(alice.asked) == {
         "Create": 1,
         "GetData": 1,
-        "Transaction": 2,
+        "Multi": 2,
         "MultiRead": 1,
         "GetChildren": 1,
         "Delete": 4,
@@ -196,7 +196,7 @@ def test_a_publisher_may_die_at_any_step(
 
     def die(number: int) -> bool:
         if number == step:
-            monkeypatch.setattr(alice, "_take", lambda: False)  # it hears nothing any more
+            monkeypatch.setattr(alice, "_deliver_frames", lambda: False)  # it is deaf
         return number < step + is_taken
 
     before_each_ask(monkeypatch, alice, die)
@@ -261,7 +261,7 @@ def test_a_publication_may_be_given_up_at_any_step(
 
     before_each_ask(monkeypatch, alice, freeze)
     outcome = alice.begin(alice.published(PATH).publish, NEW)
-    outcome.run.abandon()
+    outcome.run.cancel()
     alice.thaw()
     reader.check(OLD, NEW)
     assert (len(versions(bob)), busy(bob)) == (1, [])
@@ -286,7 +286,7 @@ def test_the_newer_one_of_two_publications_stays(
     with pytest.raises(BadVersionError, match="newer version"):
         alice.published(PATH).publish({"x": b"never"})
     reader.check(OLD, NEW)
-    assert carol.published(PATH).read() == Edition(taken[0], NEW)
+    assert carol.published(PATH).read() == PublishedVersion(taken[0], NEW)
     assert (len(versions(carol)), busy(carol)) == (1, [])
 
 
@@ -304,7 +304,7 @@ def test_a_publication_whose_znodes_are_deleted_is_lost(
                 bob.ask(Delete(f"{PATH}/publishing/{name}", -1))
         elif len(names := versions(bob)) > 1:
             path = f"{PATH}/versions/{names[-1]}"
-            for name in bob.do(children(path)):
+            for name in bob.do(get_children(path)):
                 bob.ask(Delete(f"{path}/{name}", -1))
             bob.ask(Delete(path, -1))
         return True
@@ -341,7 +341,7 @@ def test_who_lost_its_marker_takes_nobody_elses_of_that_name(
     assert len(busy(carol)) == 1
     monkeypatch.undo()
     bob.thaw()
-    assert carol.published(PATH).read() == Edition(waits[1].value, {"from": b"it"})
+    assert carol.published(PATH).read() == PublishedVersion(waits[1].value, {"from": b"it"})
 
 
 def test_what_outsiders_damage_is_told_and_the_last_whole_one_stays(stage: Stage) -> None:
@@ -358,7 +358,7 @@ def test_what_outsiders_damage_is_told_and_the_last_whole_one_stays(stage: Stage
         with pytest.raises(InvalidValueError, match="names no version"):
             ours.read()
     assert len(reader.errors) == 3
-    assert reader.live.newest == Edition(first, OLD)
+    assert reader.live.newest == PublishedVersion(first, OLD)
     assert isinstance(reader.live.last_error, InvalidValueError)
     ours.publish(NEW)
     assert [edition and edition.values for edition in reader.told] == [OLD, NEW]
@@ -427,11 +427,11 @@ def test_following_that_nobody_waited_for_leaves_no_watch(stage: Stage) -> None:
     alice.published(PATH).publish(OLD)
     bob.cut()
     wait = bob.begin(bob.published(PATH).follow)
-    wait.run.abandon()
+    wait.run.cancel()
     bob.mend()
     assert watches(stage) == 0
     reader = Reader(bob)
-    bob.ask(Unwatch(f"{PATH}/ready", WatchKind.ANY, None))
+    bob.ask(WatchRemoval(f"{PATH}/ready", WatchKind.ANY, None))
     alice.published(PATH).publish(NEW)
     reader.check(OLD, NEW)
     assert len(reader.told) == 2
@@ -441,7 +441,7 @@ def test_long_values_are_written_in_several_transactions(stage: Stage) -> None:
     alice, bob = stage.member(), stage.member()
     values = {str(number): bytes([number]) * 600_000 for number in range(5)}
     alice.published(PATH).publish(values)
-    assert alice.asked["Transaction"] >= 6
+    assert alice.asked["Multi"] >= 6
     assert bob.published(PATH).read().values == values
 
 
@@ -460,7 +460,7 @@ def test_who_may_not_read_it_is_told(stage: Stage) -> None:
 
 def test_who_is_always_crossed_gives_up(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     alice, bob = stage.member(), stage.member()
-    monkeypatch.setattr("raykeeper.client.recipes.published.ATTEMPTS_MAX", 5)
+    monkeypatch.setattr("raykeeper.client.recipes.publication.ATTEMPTS_MAX", 5)
     alice.published(PATH).publish(OLD)
 
     def publish(number: int) -> bool:

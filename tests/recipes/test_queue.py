@@ -6,8 +6,8 @@ import pytest
 
 from raykeeper.client.errors import LostError, SessionExpiredError, WaitTimeoutError
 from raykeeper.client.flows import Flow
-from raykeeper.client.recipes.elements import Element
-from raykeeper.client.recipes.steps import children
+from raykeeper.client.recipes.base_queue import Element
+from raykeeper.client.recipes.primitives import get_children
 from raykeeper.znodes.errors import BadArgumentsError
 from raykeeper.znodes.requests import Create, Delete, SetData
 from tests.recipes.freezing import freeze_at
@@ -17,7 +17,7 @@ PATH = "/queues/x"
 
 
 def line(member: Member) -> list[str]:
-    return sorted(member.do(children(f"{PATH}/line")))
+    return sorted(member.do(get_children(f"{PATH}/line")))
 
 
 def test_first_in_first_out(stage: Stage) -> None:
@@ -62,9 +62,9 @@ def test_who_has_given_up_does_not_try_all_that_was_listed(stage: Stage) -> None
         bob.queue(PATH).get()
     alice.asked.clear()
     alice.freeze()
-    alice.begin(queue.get).run.abandon()
+    alice.begin(queue.get).run.cancel()
     alice.thaw()
-    assert alice.asked == {"Transaction": 1}
+    assert alice.asked == {"Multi": 1}
 
 
 def test_what_it_costs(stage: Stage) -> None:
@@ -73,10 +73,10 @@ def test_what_it_costs(stage: Stage) -> None:
     alice.asked.clear()
     alice.queue(PATH).put(b"1")
     alice.queue(PATH, size_max=9).put(b"2")
-    assert dict(alice.asked) == {"Transaction": 2}
+    assert dict(alice.asked) == {"Multi": 2}
     queue = bob.queue(PATH)
     assert [queue.get(), queue.get(), queue.get()] == [b"0", b"1", b"2"]
-    assert dict(bob.asked) == {"GetChildren": 1, "Transaction": 3}
+    assert dict(bob.asked) == {"GetChildren": 1, "Multi": 3}
     assert bob.events == 0
 
 
@@ -163,19 +163,19 @@ def test_what_crosses_a_timeout_goes_back(stage: Stage, ms: int) -> None:
 def test_a_result_that_nobody_takes_goes_back(stage: Stage) -> None:
     alice, bob = stage.member(), stage.member()
     bob.queue(PATH).put_many([b"1", b"2"])
-    alice.begin(alice.queue(PATH).get).run.abandon()
+    alice.begin(alice.queue(PATH).get).run.cancel()
     stage.rest()
     assert bob.queue(PATH).get() == b"1"
     wait = alice.begin(alice.queue(PATH).get)
     bob.do(clear())
-    wait.run.abandon()
+    wait.run.cancel()
     stage.rest()
     assert bob.queue(PATH).get() == b"2"
 
 
 def clear() -> Flow[None]:
     for name in ("elements", "line"):
-        for child in (yield from children(f"{PATH}/{name}")):
+        for child in (yield from get_children(f"{PATH}/{name}")):
             yield Delete(f"{PATH}/{name}/{child}", -1)
     yield Delete(f"{PATH}/elements", -1)
 
@@ -197,7 +197,7 @@ def test_abandoned_in_the_line_it_lets_the_next_one_go_on(stage: Stage) -> None:
     alice, bob, carol = (stage.member() for _ in range(3))
     first = alice.begin(alice.queue(PATH).get)
     second = bob.begin(bob.queue(PATH).get)
-    first.run.abandon()
+    first.run.cancel()
     stage.rest()
     carol.queue(PATH).put(b"1")
     assert second.value == b"1"

@@ -20,7 +20,7 @@ def test_every_recipe(stage: Stage, name: str) -> None:
     go_on()
     assert outcome.is_done
     assert outcome.error is None
-    outcome.run.abandon()
+    outcome.run.cancel()
     stage.pass_time(6_000, 500)
     case.check(carol)
 

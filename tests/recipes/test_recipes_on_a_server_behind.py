@@ -36,7 +36,7 @@ def _behind(case: Case, nth: int) -> bool:
     stage.pass_time(200)
     assert outcome.is_done
     assert outcome.error is None
-    outcome.run.abandon()
+    outcome.run.cancel()
     stage.pass_time(6_000, COARSE_MS)
     assert ephemerals(stage, bob) == []
     assert watches(bob) == 0

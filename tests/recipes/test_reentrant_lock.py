@@ -38,7 +38,7 @@ def test_its_owner_acquires_it_again_for_nothing(stage: Stage) -> None:
         assert not alice.asked
         assert [each.identifier for each in lock.contenders()] == [b"alice"]
     assert lock.contenders() == []
-    assert alice.asked["Transaction"] == 1
+    assert alice.asked["Multi"] == 1
 
 
 def test_the_last_release_gives_it_back_whichever_it_is(stage: Stage) -> None:
@@ -76,8 +76,8 @@ def test_calls_of_one_owner_wait_for_the_first(stage: Stage) -> None:
     first, second = bob.begin(lock.acquire), bob.begin(lock.acquire)
     third, fourth = bob.begin(lock.acquire), bob.begin(lock.acquire)
     assert len(lock.contenders()) == 2
-    first.run.abandon()  # the next of them takes a place
-    second.run.abandon()
+    first.run.cancel()  # the next of them takes a place
+    second.run.cancel()
     stage.rest()
     assert len(lock.contenders()) == 2
     held.release()
@@ -92,7 +92,7 @@ def test_a_hold_that_nobody_takes_is_given_back(stage: Stage) -> None:
     alice = stage.member()
     lock = alice.reentrant_lock(PATH)
     outer = lock.acquire()
-    alice.begin(lock.acquire).run.abandon()
+    alice.begin(lock.acquire).run.cancel()
     outer.release()
     assert lock.contenders() == []
 
@@ -148,4 +148,4 @@ def test_a_release_that_fails_may_be_tried_again(
 def test_another_process_has_none_of_its_holds(stage: Stage) -> None:
     lock = stage.member().reentrant_lock(PATH)
     lock.acquire()
-    assert pickle.loads(pickle.dumps(lock._shares)).of(threading.current_thread()) is None
+    assert pickle.loads(pickle.dumps(lock._holds)).of(threading.current_thread()) is None

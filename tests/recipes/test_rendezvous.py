@@ -12,9 +12,9 @@ from raykeeper.client.errors import (
     SessionExpiredError,
     WaitTimeoutError,
 )
+from raykeeper.client.recipes.primitives import get_children
 from raykeeper.client.recipes.recipe import Blocking
-from raykeeper.client.recipes.rendezvous import DATA_BYTES_MAX, SIZE_MAX, Meeting
-from raykeeper.client.recipes.steps import children
+from raykeeper.client.recipes.rendezvous import DATA_BYTES_MAX, SIZE_MAX, Generation
 from raykeeper.znodes.acl import Acl, Permission
 from raykeeper.znodes.errors import BadArgumentsError, NoAuthError
 from raykeeper.znodes.requests import Create, CreateMode, Delete, SetData
@@ -29,13 +29,13 @@ def come(member: Member, data: bytes = b"", size: int = 3) -> Outcome:
 
 
 def places(member: Member) -> list[str]:
-    names: list[str] = member.do(children(PATH))
+    names: list[str] = member.do(get_children(PATH))
     return sorted(names)
 
 
 def met(
     stage: Stage, size: int = 3, session_timeout_ms: int = 2_000
-) -> tuple[list[Member], list[Meeting[Blocking]]]:
+) -> tuple[list[Member], list[Generation[Blocking]]]:
     members = [stage.member(session_timeout_ms=session_timeout_ms) for _ in range(size)]
     waits = [come(member, f"m{n}".encode(), size) for n, member in enumerate(members)]
     return members, [wait.value for wait in waits]
@@ -65,7 +65,7 @@ def test_what_it_costs(stage: Stage) -> None:
     members[0].close()
     waits = [come(member, b"", 99) for member in members[1:]]
     assert all(wait.is_done for wait in waits)
-    assert sum(each.asked["Transaction"] for each in members[1:]) == 1
+    assert sum(each.asked["Multi"] for each in members[1:]) == 1
     middle = members[50]
     assert dict(middle.asked) == {"Create": 1, "GetChildren": 2, "GetData": 5}
     assert middle.events == 1  # not one for each that comes
@@ -151,7 +151,7 @@ def test_a_wait_that_is_given_up_leaves_nothing_behind(stage: Stage, how: str) -
         with pytest.raises(WaitTimeoutError, match="have not met"):
             _ = wait.value
     elif how == "abandon":
-        wait.run.abandon()
+        wait.run.cancel()
         stage.rest()
     else:
         bob.cut()
@@ -319,7 +319,7 @@ def test_whatever_happens_generations_are_whole_and_go_on(stage: Stage, seed: in
                 continue
             if what == "leave":
                 member.begin(wait.value.leave) if wait.is_done and not wait.error else (
-                    wait.run.abandon()
+                    wait.run.cancel()
                 )
                 stage.rest()
             elif what == "freeze":

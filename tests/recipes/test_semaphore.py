@@ -3,7 +3,7 @@
 import pytest
 
 from raykeeper.client.errors import LostError, RecipeError
-from raykeeper.client.recipes.steps import children, look
+from raykeeper.client.recipes.primitives import get_children, get_or_none
 from raykeeper.znodes.errors import BadArgumentsError
 from raykeeper.znodes.requests import Create, Delete, SetData
 from tests.recipes.freezing import freeze_at
@@ -20,7 +20,7 @@ def begin(member: Member) -> Outcome:
 
 def woken_by(member: Member) -> int:
     """How many events it was told, those of watches it took back itself left out."""
-    return member.events - member.asked["Unwatch"]
+    return member.events - member.asked["WatchRemoval"]
 
 
 def granted(waits: list[Outcome]) -> int:
@@ -32,7 +32,7 @@ def test_so_many_hold_it_in_order(stage: Stage) -> None:
     assert [wait.is_done for wait in waits] == [True] * 4 + [False] * 3
     waits[2].value.release()
     assert [wait.is_done for wait in waits] == [True] * 5 + [False] * 2
-    waits[5].run.abandon()
+    waits[5].run.cancel()
     stage.rest()
     waits[0].value.release()
     assert [wait.is_done for wait in waits] == [True] * 5 + [False, True]
@@ -80,16 +80,16 @@ def test_what_it_costs(stage: Stage) -> None:
     held = [semaphore.acquire()]
     alice.asked.clear()
     held.append(semaphore.acquire())
-    assert dict(alice.asked) == {"Transaction": 1, "GetChildren": 1, "GetData": 1}
+    assert dict(alice.asked) == {"Multi": 1, "GetChildren": 1, "GetData": 1}
     held += [semaphore.acquire(), semaphore.acquire()]
     wait = begin(bob)
     assert (bob.asked["GetData"], watches(bob)) == (1 + PERMITS, 1 + PERMITS)
     held[0].release()
     assert wait.is_done
-    assert (bob.asked["Unwatch"], watches(bob)) == (PERMITS - 1, 1)
+    assert (bob.asked["WatchRemoval"], watches(bob)) == (PERMITS - 1, 1)
     alice.asked.clear()
     held[1].release()
-    assert dict(alice.asked) == {"Transaction": 1}
+    assert dict(alice.asked) == {"Multi": 1}
 
 
 def test_all_must_mean_the_same_number(stage: Stage) -> None:
@@ -101,7 +101,7 @@ def test_all_must_mean_the_same_number(stage: Stage) -> None:
     held.release()
     stage.pass_time(1_000)  # the znode goes with the last contender, and the number with it
     bob.semaphore(PATH, 3).acquire()
-    assert bob.do(look(PATH))[0] == b"3"
+    assert bob.do(get_or_none(PATH))[0] == b"3"
 
 
 def test_nobody_there_means_any_number(stage: Stage) -> None:
@@ -122,7 +122,7 @@ def test_a_znode_that_is_there_gets_the_number(stage: Stage) -> None:
     alice.ask(Create("/locks", b"", 0))
     alice.ask(Create(PATH, b"", 0))
     alice.semaphore(PATH, 2).acquire().release()
-    assert alice.do(look(PATH))[0] == b"2"
+    assert alice.do(get_or_none(PATH))[0] == b"2"
     alice.ask(SetData(PATH, b"\xff", -1))
     with pytest.raises(RecipeError, match="not 2"):
         alice.semaphore(PATH, 2).acquire()
@@ -163,7 +163,7 @@ def test_a_contender_whose_place_is_deleted_is_told(stage: Stage) -> None:
     alice, bob = stage.member(), stage.member()
     held = alice.semaphore(PATH, 1).acquire()
     wait = bob.begin(bob.semaphore(PATH, 1).acquire)
-    last = max(alice.do(children(PATH)))
+    last = max(alice.do(get_children(PATH)))
     alice.ask(SetData(f"{PATH}/{last}", b"", -1))
     assert not wait.is_done
     alice.ask(Delete(f"{PATH}/{last}", -1))
@@ -180,7 +180,7 @@ def test_given_up_at_any_point_it_leaves_nothing(stage: Stage, answers: int) -> 
         alice.semaphore(PATH, PERMITS).acquire()
     before = places(alice)
     outcome = abandoned_at(bob, answers, bob.semaphore(PATH, PERMITS).acquire)
-    outcome.run.abandon()
+    outcome.run.cancel()
     stage.rest()
     assert places(alice) == before
     assert watches(bob) == 0

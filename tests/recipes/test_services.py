@@ -9,8 +9,8 @@ from raykeeper.client.core.states import ClientState
 from raykeeper.client.core.watched_event import EventType, WatchedEvent
 from raykeeper.client.errors import ClosedError, LostError, WaitTimeoutError
 from raykeeper.client.recipes.picking import Instance, RandomPick
+from raykeeper.client.recipes.primitives import get_children
 from raykeeper.client.recipes.services import ServiceChange
-from raykeeper.client.recipes.steps import children
 from raykeeper.zab.ids import ZERO
 from raykeeper.znodes.errors import BadArgumentsError
 from raykeeper.znodes.requests import Create, Delete, SetData
@@ -203,9 +203,9 @@ def test_what_no_server_remembers_is_read_anew(stage: Stage) -> None:
     bob._taken = 0
     bob.thaw()
     assert services.names() == ["web"]
-    watchers = bob.core._watching.watchers._recursive[PATH]
+    watchers = bob.core._watches.tables._recursive[PATH]
     (bell,) = watchers
-    bell.ring(WatchedEvent(EventType.RESYNC, ClientState.CONNECTED, PATH, ZERO))  # type: ignore[attr-defined]
+    bell.set(WatchedEvent(EventType.RESYNC, ClientState.CONNECTED, PATH, ZERO))  # type: ignore[attr-defined]
     stage.rest()
     assert services.names() == ["db"]
 
@@ -230,7 +230,7 @@ def test_given_up_at_any_point_it_leaves_nothing_behind(stage: Stage) -> None:
     alice, bob = stage.member(), stage.member()
     point = 1
     while abandoned_at(bob, point, bob.services(PATH).register, "web", "host", 1):
-        assert alice.do(children(f"{PATH}/web")) == []
+        assert alice.do(get_children(f"{PATH}/web")) == []
         point += 1
     assert point > 1
 
@@ -286,7 +286,7 @@ def test_watches_that_are_closed_or_that_nobody_wants_are_forgotten(stage: Stage
         services.watch(alice.called.append).close()
     assert len(services._watches) <= 1
     outcome = alice.begin(services.watch, alice.called.append)
-    outcome.run.abandon()
+    outcome.run.cancel()
     register(alice, "web", 1)
     assert alice.called == []
 

@@ -27,9 +27,9 @@ def test_what_it_costs(stage: Stage) -> None:
     assert dict(alice.asked) == {"Create": 1, "GetData": 1}
     with pytest.raises(TimeoutError):
         bob.simple_lock(PATH).acquire(timeout_s=0)
-    assert dict(bob.asked) == {"Create": 1, "GetData": 1, "Unwatch": 1}
+    assert dict(bob.asked) == {"Create": 1, "GetData": 1, "WatchRemoval": 1}
     held.release()
-    assert alice.asked["Transaction"] == 1
+    assert alice.asked["Multi"] == 1
 
 
 def test_what_it_costs_to_be_woken_for_nothing(stage: Stage) -> None:

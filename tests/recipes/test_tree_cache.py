@@ -5,22 +5,22 @@ from typing import Any
 
 import pytest
 
-from raykeeper.client.core.outstanding import Query, Unwatch
+from raykeeper.client.core.outstanding import Query, WatchRemoval
 from raykeeper.client.errors import (
     CacheFullError,
     NoAuthError,
     RecipeError,
     SessionExpiredError,
 )
-from raykeeper.client.recipes.steps import create
+from raykeeper.client.recipes.primitives import create
 from raykeeper.znodes.acl import Acl, Permission
 from raykeeper.znodes.requests import (
     Create,
     Delete,
     GetData,
+    Multi,
     SetAcls,
     SetData,
-    Transaction,
     WatchKind,
 )
 from tests.recipes.cache_watcher import ROOT, Watcher, make, truth
@@ -68,14 +68,14 @@ def test_what_it_costs(stage: Stage, pair: tuple[Member, Member]) -> None:
     make(bob, "/app", *(f"/app/{number}" for number in range(50)), "/app/7/x")
     alice.asked.clear()
     cache = Watcher(alice).cache.start()
-    assert dict(alice.asked) == {"Watch": 1, "GetData": 52, "GetChildren": 2}
+    assert dict(alice.asked) == {"WatchAddition": 1, "GetData": 52, "GetChildren": 2}
     alice.asked.clear()
     make(bob, "/app/7/y")
     bob.ask(SetData("/app/7", b"1", -1))
     assert "/app/7/y" in cache
     assert dict(alice.asked) == {}
     cache.close()
-    assert dict(alice.asked) == {"Unwatch": 1}
+    assert dict(alice.asked) == {"WatchRemoval": 1}
 
 
 def test_its_root_may_be_missing_and_go_and_come(stage: Stage, pair: tuple[Member, Member]) -> None:
@@ -111,14 +111,14 @@ def test_a_transaction_is_one_step(stage: Stage, pair: tuple[Member, Member]) ->
     cache.start()
     sizes.clear()
     ops: list[Any] = [Create(f"/app/{name}", b"", 0, None, 0) for name in "xyz"]
-    bob.ask(Transaction([], ops, []))
+    bob.ask(Multi([], ops, []))
     assert sizes == [6, 6, 6]
     watcher = Watcher(alice)
     watcher.cache.start()
     watcher.take()
     again: list[Any] = [Delete("/app/a/b", -1), Delete("/app/a", -1)]
     again += [Create("/app/a", b"1", 0, None, 0), Create("/app/a/b", b"2", 0, None, 0)]
-    bob.ask(Transaction([], [*again, SetData("/app/a", b"3", -1)], []))
+    bob.ask(Multi([], [*again, SetData("/app/a", b"3", -1)], []))
     assert watcher.take() == [
         ("removed", "/app/a/b"),
         ("removed", "/app/a"),
@@ -135,10 +135,10 @@ def test_values_that_no_event_can_hold_are_read(stage: Stage, pair: tuple[Member
     watcher.cache.start()
     watcher.take()
     long = b"x" * 700_000
-    bob.ask(Transaction([], [SetData("/app/a", long, -1), SetData("/app/b", long, -1)], []))
+    bob.ask(Multi([], [SetData("/app/a", long, -1), SetData("/app/b", long, -1)], []))
     assert watcher.take() == [("changed", "/app/a"), ("changed", "/app/b")]
     ops: list[Any] = [SetData("/app/c", long, -1), SetData("/app/b", long, -1)]
-    bob.ask(Transaction([], [*ops, Delete("/app/b", -1), Create("/app/d", long, 0)], []))
+    bob.ask(Multi([], [*ops, Delete("/app/b", -1), Create("/app/d", long, 0)], []))
     assert watcher.take() == [
         ("removed", "/app/b"),
         ("changed", "/app/c"),
@@ -212,7 +212,7 @@ def test_it_goes_on_when_somebody_removes_all_watches(
     make(bob, "/app")
     watcher = Watcher(alice)
     watcher.cache.start()
-    alice.ask(Unwatch(ROOT, WatchKind.ANY, None))
+    alice.ask(WatchRemoval(ROOT, WatchKind.ANY, None))
     make(bob, "/app/a")
     assert watcher.shown == truth(stage)
     assert watches(stage) == 1
@@ -246,12 +246,12 @@ def test_a_start_that_nobody_waited_for_leaves_no_watch(
     watcher = Watcher(alice)
     alice.cut()
     wait = alice.begin(watcher.cache.start)
-    wait.run.abandon()
+    wait.run.cancel()
     alice.mend()
     assert watches(stage) == 0
     other = Watcher(alice)
     wait = alice.begin(other.cache.start)
-    wait.run.abandon()  # it crosses the result
+    wait.run.cancel()  # it crosses the result
     stage.rest()
     assert watches(stage) == 0
     make(bob, "/app/a")

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from raykeeper.client.core.chroot import Chroot
 from raykeeper.client.core.limits import ClientLimits
-from raykeeper.client.core.outstanding import Ask
+from raykeeper.client.core.outstanding import NewRequest
 from raykeeper.client.errors import KeeperError
 from raykeeper.zab.ids import Millis, ServerId
-from raykeeper.znodes.requests import Create, Delete, SetData, Transaction
+from raykeeper.znodes.requests import Create, Delete, Multi, SetData
 from tests.recipes.cache_watcher import Watcher, truth
 from tests.recipes.server_memory import forget
 from tests.recipes.stage import Member, Stage
@@ -29,7 +29,7 @@ OPS = st.one_of(
 STEPS = st.one_of(
     OPS,
     OPS,
-    st.builds(lambda ops: Transaction([], ops, []), st.lists(OPS, min_size=2, max_size=4)),
+    st.builds(lambda ops: Multi([], ops, []), st.lists(OPS, min_size=2, max_size=4)),
     st.sampled_from(["cut", "forget", "mend", "start"]),
     st.lists(OPS, min_size=1, max_size=10),  # done between the requests of the cache from now on
 )
@@ -42,7 +42,7 @@ class Crossed(Member):
         super().__init__(*arguments)
         self.acts: list[Callable[[], None]] = []
 
-    def submit(self, ask: Ask, token: Any) -> None:
+    def submit(self, ask: NewRequest, token: Any) -> None:
         super().submit(ask, token)
         if self.acts:
             self.acts.pop(0)()

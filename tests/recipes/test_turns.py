@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from raykeeper.client.flows import Flow
+from raykeeper.client.recipes.multi_flow import MultiFlow, multi_flow
 from raykeeper.client.recipes.recipe import Awaited, Blocking, Recipe
-from raykeeper.client.recipes.turns import Turns, by_turns
 
 
 def said(word: str) -> Flow[str]:
@@ -47,8 +47,8 @@ class AwaitedRunner(Runner):
 class Talk(Recipe[Any]):
     """An operation of several turns."""
 
-    @by_turns
-    def talk(self, words: list[str], reply: Callable[[str], str]) -> Turns[list[str]]:
+    @multi_flow
+    def talk(self, words: list[str], reply: Callable[[str], str]) -> MultiFlow[list[str]]:
         """Say each word, or "sorry" after one that failed, and what `reply` makes of it."""
         heard: list[str] = []
         for word in words:
@@ -93,5 +93,5 @@ def test_it_runs_by_its_name_and_is_a_flow_of_the_class() -> None:
     runner = Runner()
     assert Talk(runner).talk(["a"], str.lower) == ["A", "A"]
     assert runner.names == ["talk", "talk"]
-    assert isinstance(Talk.talk, by_turns)
+    assert isinstance(Talk.talk, multi_flow)
     assert Talk.talk.__doc__ == Talk(runner).talk.__doc__

@@ -10,7 +10,7 @@ from raykeeper.client.errors import (
     SessionExpiredError,
     WaitTimeoutError,
 )
-from raykeeper.client.recipes.steps import children, look
+from raykeeper.client.recipes.primitives import get_children, get_or_none
 from raykeeper.client.recipes.two_phase_commit import Decision, TwoPhaseCommit
 from raykeeper.znodes.errors import BadArgumentsError, NodeExistsError, NoNodeError
 from raykeeper.znodes.requests import Delete, SetData
@@ -113,7 +113,7 @@ def test_the_coordinator_dies_with_all_votes_but_before_the_decision(stage: Stag
     play.boss.die()
     stage.pass_time(4_000)
     assert [wait.value for wait in waits] == [COMMIT] * 3
-    found = stage.member().do(look(PATH))
+    found = stage.member().do(get_or_none(PATH))
     assert found[1].version == 1  # decided once
 
 
@@ -304,12 +304,12 @@ def test_what_it_costs(stage: Stage) -> None:
     site = play.sites["a"]
     play.of(site).join("a")
     play.of(site).vote("a", commit=True)
-    assert dict(site.asked) == {"Transaction": 3}
+    assert dict(site.asked) == {"Multi": 3}
     site.asked.clear()
     wait = play.outcome("a")
     play.of(play.boss).abort()
     assert wait.value is ABORT
-    assert dict(site.asked) == {"GetData": 3, "Unwatch": 1}
+    assert dict(site.asked) == {"GetData": 3, "WatchRemoval": 1}
 
 
 def test_a_wait_that_times_out_leaves_nothing_behind(stage: Stage) -> None:
@@ -327,7 +327,7 @@ def test_a_wait_that_times_out_leaves_nothing_behind(stage: Stage) -> None:
 
 def test_who_gives_up_deciding_leaves_it_undecided(stage: Stage) -> None:
     play = Play(stage)
-    play.decide().run.abandon()
+    play.decide().run.cancel()
     stage.rest()
     before = play.boss.events
     play.vote("a")
@@ -335,20 +335,20 @@ def test_who_gives_up_deciding_leaves_it_undecided(stage: Stage) -> None:
     play.boss.die()
     stage.pass_time(4_000)
     heir = stage.member()
-    heir.begin(play.of(heir).decide).run.abandon()
+    heir.begin(play.of(heir).decide).run.cancel()
     stage.rest()
-    assert "coordinator" not in heir.do(children(PATH))
+    assert "coordinator" not in heir.do(get_children(PATH))
 
 
 def test_finished_it_leaves_nothing_behind(stage: Stage) -> None:
     play = Play(stage)
     with pytest.raises(RecipeError, match="nothing was decided"):
         play.of(play.boss).finish()
-    assert "coordinator" in play.boss.do(children(PATH))
+    assert "coordinator" in play.boss.do(get_children(PATH))
     play.vote("a")
     play.of(play.boss).abort()
     play.of(stage.member()).finish()
-    assert play.boss.do(children("/transactions")) == []
+    assert play.boss.do(get_children("/transactions")) == []
     for call in ("finish", "progress", "outcome", "decide", "abort"):
         with pytest.raises(NoNodeError):
             getattr(play.of(play.boss), call)()
@@ -425,7 +425,7 @@ def test_it_may_have_as_many_as_promised(stage: Stage) -> None:
     assert decision.value is COMMIT
     assert alice.asked["GetData"] < 50_000
     trip.finish()
-    assert alice.do(children("/transactions")) == []
+    assert alice.do(get_children("/transactions")) == []
 
 
 def test_a_server_that_lags_behind_hides_no_vote() -> None:

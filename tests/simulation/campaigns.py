@@ -128,7 +128,7 @@ def _step(
 ) -> Fault:
     return Fault(
         START_MS,
-        FaultKind.AMBUSH,
+        FaultKind.TRIGGERED,
         trigger=trigger,
         amount=amount,
         reaction=reaction.value,

@@ -4,31 +4,31 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Final
 
+from raykeeper.client.core.client_core import ClientCore
 from raykeeper.client.core.client_id import ClientId
-from raykeeper.client.core.core import ClientCore
 from raykeeper.client.core.effects import (
-    Answer,
+    CallWatchers,
     ChangeState,
     CloseLink,
-    CloseSearch,
+    CloseSearchLink,
     Complete,
     Effect,
     Fail,
-    FireWatch,
     OpenLink,
-    OpenSearch,
+    OpenSearchLink,
+    PromoteSearchLink,
     SendFrame,
-    SendSearch,
-    TakeSearch,
+    SendSearchFrame,
+    SuccessReply,
 )
 from raykeeper.client.core.limits import ClientLimits
-from raykeeper.client.core.outstanding import Ask
+from raykeeper.client.core.outstanding import NewRequest
 from raykeeper.client.core.states import ClientState
 from raykeeper.zab.ids import Millis, ServerId
 from raykeeper.znodes.errors import KeeperError
 from raykeeper.znodes.replies import EventType
 from raykeeper.znodes.requests import ANY_VERSION, SetData
-from tests.simulation.checks.event_told import EventTold
+from tests.simulation.checks.told_event import EventTold
 from tests.simulation.client_log import ClientLog
 from tests.simulation.clock import SimClock
 from tests.simulation.network import Network, SimLink, client_end
@@ -49,7 +49,7 @@ def _joined(effects: list[Effect]) -> list[Effect | EventTold]:
     """All watchers of an event together, though some of them are told more of its transaction."""
     joined: list[Effect | EventTold] = []
     for effect in effects:
-        if not isinstance(effect, FireWatch):
+        if not isinstance(effect, CallWatchers):
             joined.append(effect)
             continue
         event, watchers = effect.event, effect.watchers
@@ -82,7 +82,7 @@ class SimClient:
         self.core: ClientCore | None = None
         self.is_working = True
         self.life = 0
-        self.pending: dict[int, Ask] = {}
+        self.pending: dict[int, NewRequest] = {}
         self._nodes = {node.server_id: node for node in nodes}
         self._plan = plan
         self._random = schedule.stream(f"client.{plan.number}")
@@ -122,7 +122,7 @@ class SimClient:
             [ServerId(i) for i in self._nodes],
             Random(random.random()),
             self._limits(),
-            taken=taken,
+            takeover=taken,
             read_only=taken is None and self._contract.random() < READ_ONLY_SHARE,
         )
         self._is_opening = taken is not None
@@ -165,17 +165,17 @@ class SimClient:
     @property
     def has_let_go(self) -> bool:
         """Whether the session may be over by the client's own clock: it can do nothing any more."""
-        return self.core is None or self.core._liveness.is_over(self.clock.mono())
+        return self.core is None or self.core._deadlines.is_expired(self.clock.mono())
 
     @property
     def lets_go_at(self) -> int:
         """When, in the world's time, it lets go of its session by its own clock, if it can."""
-        let_go_at = self.core._liveness.let_go_at if self.core is not None else None
+        let_go_at = self.core._deadlines.expires_at if self.core is not None else None
         return 0 if let_go_at is None else self.clock.moment_of(let_go_at)
 
     def until_end_ms(self, after_ms: int) -> int | None:
         """How long until `after_ms` after it must let go, as of now; None without a session."""
-        end = self.core._liveness.let_go_at if self.is_connected and self.core else None
+        end = self.core._deadlines.expires_at if self.is_connected and self.core else None
         return None if end is None else self.clock.delay_until(Millis(end + after_ms))
 
     def freeze(self) -> None:
@@ -265,7 +265,7 @@ class SimClient:
                 strike()
         self._plan_work(life)
 
-    def _submit(self, ask: Ask) -> None:
+    def _submit(self, ask: NewRequest) -> None:
         assert self.core is not None
         self._token += 1
         self.pending[self._token] = ask
@@ -291,9 +291,9 @@ class SimClient:
         match effect:
             case Complete():
                 ask = self.pending.pop(effect.token)  # type: ignore[call-overload]
-                self.log.is_answered(effect.token, effect.answer)
-                self._checks.clients.completed(self, ask, effect.answer)
-                self._answered(effect.token, ask, effect.answer)
+                self.log.is_answered(effect.token, effect.reply)
+                self._checks.clients.completed(self, ask, effect.reply)
+                self._answered(effect.token, ask, effect.reply)
             case Fail():
                 ask = self.pending.pop(effect.token)  # type: ignore[call-overload]
                 self.log.is_refused(effect.token, effect.error)
@@ -322,15 +322,15 @@ class SimClient:
             case CloseLink():
                 self._checks.clients.leaves(self, effect.reason)
                 self._drop_link()
-            case OpenSearch():
+            case OpenSearchLink():
                 self._searches += 1
                 self._dial(effect.server, is_search=True)
-            case SendSearch():
+            case SendSearchFrame():
                 if self._second is not None:
                     self._second.send(self.end, effect.data)
-            case CloseSearch():
+            case CloseSearchLink():
                 self._drop_second()
-            case TakeSearch():
+            case PromoteSearchLink():
                 second, self._second = self._second, None
                 self._drop_link()
                 self._link = second
@@ -339,7 +339,7 @@ class SimClient:
 
     # What a member of recipes (recipes/member.py) does in another way.
 
-    def _answered(self, token: object, ask: Ask, answer: Answer) -> None:
+    def _answered(self, token: object, ask: NewRequest, answer: SuccessReply) -> None:
         self._workload.answered(ask, answer)
 
     def _refused(self, token: object, error: KeeperError) -> None:
@@ -384,7 +384,9 @@ class SimClient:
             if node.is_answering:
                 link = self._network.connect(self.end, node.end)
             if link is None:
-                (self.core.search_failed if is_search else self.core.link_failed)("refused", now)
+                (self.core.search_link_failed if is_search else self.core.link_failed)(
+                    "refused", now
+                )
                 self._carry_out()
                 return
             if is_search:
@@ -397,7 +399,7 @@ class SimClient:
                 lambda: self._closed(link, life),
             )
             node.accept_client(link, self.process)
-            (self.core.search_opened if is_search else self.core.link_opened)(now)
+            (self.core.search_link_opened if is_search else self.core.link_opened)(now)
             self._carry_out()
 
         self._schedule.after(self._random.randint(1, 10), arrive)
@@ -427,7 +429,7 @@ class SimClient:
         elif link is self._second:
             self._second = None
             self._searches += 1
-            self.core.search_failed("link broken", self.clock.mono())
+            self.core.search_link_failed("link broken", self.clock.mono())
         else:
             return
         self._carry_out()

@@ -3,33 +3,33 @@
 from collections import Counter
 from typing import Final
 
-from raykeeper.client.core.effects import Answer
-from raykeeper.client.core.outstanding import Ask, Query, Unwatch, Watch
+from raykeeper.client.core.effects import SuccessReply
+from raykeeper.client.core.outstanding import NewRequest, Query, WatchAddition, WatchRemoval
 from raykeeper.client.core.states import ClientState
 from raykeeper.client.core.watched_event import EventType, WatchedEvent
-from raykeeper.zab.ids import show_zxid
+from raykeeper.zab.ids import format_zxid
 from raykeeper.znodes.errors import Code, KeeperError
 from raykeeper.znodes.replies import (
-    AclsRead,
-    ChildrenRead,
-    CountRead,
-    DataRead,
-    Done,
-    IdentitiesRead,
-    PathsRead,
-    StatRead,
-    Written,
+    CountDescendantsReply,
+    EmptyReply,
+    ExistsReply,
+    GetAclsReply,
+    GetChildrenReply,
+    GetDataReply,
+    GetEphemeralsReply,
+    WhoAmIReply,
+    WriteReply,
 )
 from raykeeper.znodes.requests import (
     CloseSession,
     Create,
     CreateMode,
     Delete,
+    Multi,
     SetData,
-    Transaction,
     TxnOp,
 )
-from raykeeper.znodes.txns import OpChildren, OpDone, OpStat, OpValue, Results
+from raykeeper.znodes.txns import MultiResults, OpChildren, OpDone, OpStat, OpValue
 from tests.simulation.schedule import Schedule
 
 _DEFINITE: Final = (
@@ -42,8 +42,14 @@ _INDEFINITE: Final = (Code.SESSION_EXPIRED, Code.CONNECTION_LOSS)
 
 EXPECTED: Final[frozenset[str]] = frozenset(
     [
-        *(f"answer.{kind.__name__}" for kind in (Written, DataRead, StatRead, ChildrenRead, Done)),
-        *(f"answer.{kind.__name__}" for kind in (AclsRead, IdentitiesRead, PathsRead, CountRead)),
+        *(
+            f"answer.{kind.__name__}"
+            for kind in (WriteReply, GetDataReply, ExistsReply, GetChildrenReply, EmptyReply)
+        ),
+        *(
+            f"answer.{kind.__name__}"
+            for kind in (GetAclsReply, WhoAmIReply, GetEphemeralsReply, CountDescendantsReply)
+        ),
         *("answer.ResultsRead", "answer.QuotaRead"),
         *(f"branch.{which}" for which in ("then", "otherwise", "aborted")),
         *(f"result.{kind.__name__}" for kind in (OpDone, OpValue, OpStat, OpChildren)),
@@ -65,20 +71,20 @@ class ClientLog:
         self._name = name
         self._schedule = schedule
 
-    def asks(self, token: int, ask: Ask) -> None:
+    def asks(self, token: int, ask: NewRequest) -> None:
         """A request was made."""
         if self._schedule.trace is not None:
             self._say(f"asks {token}: {ask_in_words(ask)}")
 
-    def is_answered(self, token: object, answer: Answer) -> None:
+    def is_answered(self, token: object, answer: SuccessReply) -> None:
         """A request succeeded."""
         self.counts[f"answer.{type(answer).__name__}"] += 1
-        if isinstance(answer, Written) and answer.results is not None:
+        if isinstance(answer, WriteReply) and answer.results is not None:
             self._several(answer.code, answer.results)
         if self._schedule.trace is not None:
             self._say(f"is told {token}: {answer_in_words(answer)}")
 
-    def _several(self, code: int, results: Results) -> None:
+    def _several(self, code: int, results: MultiResults) -> None:
         if code:
             self.counts["branch.aborted"] += 1
             return
@@ -119,7 +125,7 @@ _MODES = {
 }
 
 
-def ask_in_words(ask: Ask) -> str:
+def ask_in_words(ask: NewRequest) -> str:
     """A request."""
     match ask:
         case Create():
@@ -132,17 +138,17 @@ def ask_in_words(ask: Ask) -> str:
             return f"set {ask.path} version {ask.version} to {in_text(ask.value)}"
         case CloseSession():
             return "close"
-        case Transaction():
+        case Multi():
             then, otherwise = map(_ops_in_words, (ask.then, ask.otherwise))
             return f"if {ask.compares} then {then} else {otherwise}"
         case Query():
             watch = " and watch" if ask.watcher is not None else ""
             strong = "linearizable " if ask.linearizable else ""
             return f"{strong}{ask.kind.__name__} {ask.path}{watch}"
-        case Watch():
+        case WatchAddition():
             values = " with values" if ask.with_values else ""
             return f"watch {ask.path} {ask.mode.name}{values}"
-        case Unwatch():
+        case WatchRemoval():
             return f"unwatch {ask.path} {ask.kind.name}"
         case _:
             return str(ask)
@@ -162,24 +168,24 @@ def _ops_in_words(ops: list[TxnOp]) -> str:
     )
 
 
-def answer_in_words(answer: Answer) -> str:
+def answer_in_words(answer: SuccessReply) -> str:
     """What a request was answered with."""
-    as_of = show_zxid(answer.zxid)
+    as_of = format_zxid(answer.zxid)
     match answer:
-        case Written():
+        case WriteReply():
             path = f" {answer.path}" if answer.path else ""
             several = f" {answer.results}" if answer.results else ""
             return f"done as write {answer.number} in {as_of}{path}{several}"
-        case DataRead():
+        case GetDataReply():
             stat = answer.stat
-            found = f"version {stat.version} of {show_zxid(stat.mzxid)}"
+            found = f"version {stat.version} of {format_zxid(stat.mzxid)}"
             return f"as of {as_of}: {in_text(answer.value)!r}, {found}"
-        case StatRead():
+        case ExistsReply():
             found = f"version {answer.stat.version}" if answer.stat else "missing"
             return f"as of {as_of}: {found}"
-        case ChildrenRead():
+        case GetChildrenReply():
             return f"as of {as_of}: {' '.join(sorted(answer.children)) or 'no children'}"
-        case Done():
+        case EmptyReply():
             return f"as of {as_of}"
         case _:
             return str(answer)
@@ -192,4 +198,4 @@ def error_in_words(error: KeeperError) -> str:
 
 def event_in_words(event: WatchedEvent) -> str:
     """What a watch told."""
-    return f"{event.type.name} {event.path} of {show_zxid(event.zxid)}"
+    return f"{event.type.name} {event.path} of {format_zxid(event.zxid)}"

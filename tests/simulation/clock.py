@@ -1,6 +1,6 @@
 """The clocks of one machine: monotonic time runs a little fast or slow, wall time may jump."""
 
-from raykeeper.client.core.limits import MARGIN_DIVISOR
+from raykeeper.client.core.limits import EXPIRY_MARGIN_DIVISOR
 from raykeeper.zab.ids import Millis, Now
 from tests.simulation.schedule import WALL_AT_START, Schedule
 
@@ -9,9 +9,9 @@ DRIFT_PPM_MAX = 25_000
 """How fast or slow a clock runs at most, in millionths."""
 
 # A session that one clock gives its timeout must be let go before by any other clock.
-assert (_MILLION + DRIFT_PPM_MAX) * (MARGIN_DIVISOR - 1) < (
+assert (_MILLION + DRIFT_PPM_MAX) * (EXPIRY_MARGIN_DIVISOR - 1) < (
     _MILLION - DRIFT_PPM_MAX
-) * MARGIN_DIVISOR
+) * EXPIRY_MARGIN_DIVISOR
 
 
 class SimClock:

@@ -16,32 +16,32 @@ from msgspec import Struct
 from raykeeper.server.effects import PublishSnapshot
 from raykeeper.server.events import (
     DiskEvent,
+    DiskSpaceChanged,
     EpochsSaved,
     LogRead,
     LogSynced,
     LogTruncated,
-    RoomChanged,
     SnapshotInstalled,
     SnapshotPublished,
 )
-from raykeeper.server.recovered import Recovered
+from raykeeper.server.recovered_state import RecoveredState
 from raykeeper.zab.effects import (
     Append,
-    CheckRoom,
+    CheckDiskSpace,
     DiscardSnapshot,
     DiskEffect,
     InstallSnapshot,
+    LogRun,
     ReadLog,
     ReceiveChunk,
     ReceiveSnapshot,
-    Run,
     SaveEpochs,
     Truncate,
     VoteGranted,
 )
-from raykeeper.zab.ids import FOUNDING, ZERO, DiskId, Epoch, Zxid
-from raykeeper.zab.window import follows
-from tests.simulation.room import Room
+from raykeeper.zab.ids import FOUNDING_DISK, ZERO, DiskId, Epoch, Zxid
+from raykeeper.zab.recent_log import follows
+from tests.simulation.log_space import LogSpace
 from tests.simulation.schedule import Schedule
 
 _Effect = DiskEffect | PublishSnapshot
@@ -72,7 +72,7 @@ class SimDisk:
     def __init__(
         self, schedule: Schedule, random: Random | None = None, segment_bytes: int = 1_000_000
     ) -> None:
-        self.disk = FOUNDING
+        self.disk = FOUNDING_DISK
         self.incarnation = 0
         self.repairs = 0
         self.accepted = Epoch(0)
@@ -85,7 +85,7 @@ class SimDisk:
         self.log: list[tuple[Zxid, bytes]] = []
         self.committed = ZERO
         self.written: dict[Zxid, StoredSnapshot] = {}  # by the Snapshotter, not published
-        self.room = Room(segment_bytes)
+        self.log_space = LogSpace(segment_bytes)
         self._segment_bytes = segment_bytes
         self.sync_ms_max = 5
         self.slow_ms = 0
@@ -101,7 +101,7 @@ class SimDisk:
         self._begin = ZERO  # the log reaches back to here
         self._mark = ZERO  # known to be forced by what follows it
         self._bad: Zxid | None = None  # a bit of it has flipped
-        self._shelf: dict[str, Any] | None = None  # what was on the disk of before
+        self._old_copy: dict[str, Any] | None = None  # what was on the disk of before
         self._incoming: list[bytes] = []
         self._queue: deque[_Effect] = deque()
         self._schedule = schedule
@@ -115,7 +115,7 @@ class SimDisk:
         self,
         deliver: Callable[[list[DiskEvent]], None],
         failed: Callable[[str], None] | None = None,
-    ) -> Recovered:
+    ) -> RecoveredState:
         """A server starts on this disk. `failed` is told what makes it useless.
 
         Raises:
@@ -136,7 +136,7 @@ class SimDisk:
 
     def _open(
         self, deliver: Callable[[list[DiskEvent]], None], failed: Callable[[str], None] | None
-    ) -> Recovered:
+    ) -> RecoveredState:
         self.incarnation = max(self.incarnation + 1, self._schedule.now)
         self._deliver = deliver
         self._failed = failed or _raise
@@ -146,10 +146,10 @@ class SimDisk:
             raise DiskFailedError("it cannot be read")
         if self._is_corrupt:
             self.repair()
-        if not self.room.reopen(bool(self.log), self._random):
+        if not self.log_space.reopen(bool(self.log), self._random):
             raise DiskFailedError("it has no room for a log")
         snapshot = self.snapshots[-1] if self.snapshots else StoredSnapshot(ZERO, ZERO, [])
-        return Recovered(
+        return RecoveredState(
             accepted=self.accepted,
             current=self.current,
             snapshot_zxid=snapshot.zxid,
@@ -157,10 +157,10 @@ class SimDisk:
             chunks=list(snapshot.chunks),
             runs=_runs([entry for entry in self.log if entry[0] > snapshot.zxid]),
             committed=max(self.committed, snapshot.consistent_at),
-            disk=self.disk,
+            disk_id=self.disk,
             is_uncertain=self.is_uncertain,
-            has_initial=self.last >= self.initial,
-            has_room=self.room.has_room,
+            has_initial_history=self.last >= self.initial,
+            has_disk_space=self.log_space.has_space,
         )
 
     def crash(self) -> None:
@@ -184,7 +184,7 @@ class SimDisk:
         """Begin anew, as another disk without promises (rules D3 and D4)."""
         self.repairs += 1
         if not self._is_corrupt:
-            self._shelf = {name: getattr(self, name) for name in _KEPT}
+            self._old_copy = {name: getattr(self, name) for name in _KEPT}
         self.disk = DiskId(f"{self._random.getrandbits(128):032x}")
         self.is_replaced = True
         self.accepted = self.current = Epoch(0)
@@ -192,35 +192,35 @@ class SimDisk:
         self.snapshots, self.log, self.written = [], [], {}
         self.committed = self._begin = self._mark = self.initial = ZERO
         self._bad = None
-        self.room.clear()
+        self.log_space.clear()
 
     def bring_back(self) -> bool:
         """The disk of before is there again, if there is one."""
-        if self._shelf is None or not self.has_old:
+        if self._old_copy is None or not self.has_old:
             return False
-        self._restore(self._shelf)
+        self._restore(self._old_copy)
         self.is_replaced = True
         return True
 
     def take_old(self) -> "SimDisk | None":
         """The disk that `repair` took away, if it did, for another process."""
-        if self._shelf is None:
+        if self._old_copy is None:
             return None
         other = SimDisk(self._schedule, self._random, self._segment_bytes)
-        other._shelf, self._shelf = self._shelf, None
+        other._old_copy, self._old_copy = self._old_copy, None
         other.put_back()
         return other
 
     def put_back(self) -> None:
         """The disk that `repair` took away is there again, and its vote was given to no other."""
-        assert self._shelf is not None
-        self._restore(self._shelf)
+        assert self._old_copy is not None
+        self._restore(self._old_copy)
         self.is_replaced = False
 
     @property
     def has_old(self) -> bool:
         """Whether there is a disk of before, on which the vote rests no more."""
-        return self._shelf is not None and not self.is_replaced
+        return self._old_copy is not None and not self.is_replaced
 
     def flip_old(self, place: float) -> bool:
         """Flip a bit of what is known to be forced; `place` is from 0 to 1. False if all is new."""
@@ -247,7 +247,7 @@ class SimDisk:
 
         A founding disk that comes back need not be told: there is no repair to end.
         """
-        return self.is_replaced and not (self.disk == FOUNDING and self.has_vote())
+        return self.is_replaced and not (self.disk == FOUNDING_DISK and self.has_vote())
 
     @property
     def is_lost(self) -> bool:
@@ -330,8 +330,8 @@ class SimDisk:
             events[-1] = event
         else:
             events.append(event)
-        if self.room.has_changed() and not isinstance(event, RoomChanged):
-            events.append(RoomChanged(self.room.has_room))
+        if self.log_space.has_changed() and not isinstance(event, DiskSpaceChanged):
+            events.append(DiskSpaceChanged(self.log_space.has_space))
 
     def _perform(self, effect: _Effect) -> DiskEvent | None:
         match effect:
@@ -361,8 +361,8 @@ class SimDisk:
             case PublishSnapshot():
                 self._publish(effect.zxid)
                 return SnapshotPublished(effect.zxid)
-            case CheckRoom():
-                return RoomChanged(self.room.replenish())
+            case CheckDiskSpace():
+                return DiskSpaceChanged(self.log_space.replenish())
             case VoteGranted():
                 # A disk of before goes by what it knew: it takes itself for the one with the vote.
                 self.is_replaced = self.is_replaced and not self.has_vote()
@@ -371,14 +371,14 @@ class SimDisk:
     def _restore(self, shelf: dict[str, Any]) -> None:
         for name, value in shelf.items():
             setattr(self, name, value)
-        self._shelf, self.written = None, {}
-        self.room.clear()
+        self._old_copy, self.written = None, {}
+        self.log_space.clear()
 
     def _append(self, effect: Append) -> None:
         last = self.last
         assert follows(effect.first, last), (effect.first, last)
         size = _BATCH_BYTES + sum(map(len, effect.txns)) + _TXN_BYTES * len(effect.txns)
-        rolled = self.room.append(size)
+        rolled = self.log_space.append(size)
         if rolled is None:
             # What was under way, or what a learner lacks, may be more than was left of so small a
             # segment: it begins anew until there is room.
@@ -398,7 +398,7 @@ class SimDisk:
         self._mark = min(self._mark, upto)
         if self._bad is not None and self._bad > upto:
             self._bad = None
-        self.room.replenish()
+        self.log_space.replenish()
 
     def _install(self, effect: InstallSnapshot) -> None:
         snapshot = StoredSnapshot(effect.zxid, effect.consistent_at, self._incoming)
@@ -410,7 +410,7 @@ class SimDisk:
         self._begin = effect.zxid
         self._bad = None
         self._incoming = []
-        self.room.clear()
+        self.log_space.clear()
 
     def _read(self, effect: ReadLog) -> LogRead:
         if self.fails_read:
@@ -447,11 +447,11 @@ def _raise(reason: str) -> None:
     raise DiskFailedError(reason)
 
 
-def _runs(entries: list[tuple[Zxid, bytes]]) -> list[Run]:
-    runs: list[Run] = []
+def _runs(entries: list[tuple[Zxid, bytes]]) -> list[LogRun]:
+    runs: list[LogRun] = []
     for zxid, txn in entries:
         if runs and zxid == runs[-1].first + len(runs[-1].txns):
             runs[-1].txns.append(txn)
         else:
-            runs.append(Run(zxid, [txn]))
+            runs.append(LogRun(zxid, [txn]))
     return runs

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from tests.simulation.campaigns import draw_campaign
 from tests.simulation.plan import Plan, draw_mix
 from tests.simulation.recipes.plans import draw_recipe_plan
-from tests.simulation.rota import draw_rota
+from tests.simulation.rotating_outages import draw_rotating_outages
 from tests.simulation.timing import TimingPlan, least_session_ms, least_sync_ms
 
 TIMED_SHARE = 0.3
@@ -18,7 +18,7 @@ def draw_plan(seed: int, recipe: str = "") -> Plan:
     """Always the same for a seed, and a recipe if there is one."""
     if recipe:
         return _timed(draw_recipe_plan(seed, recipe))
-    return _timed(draw_rota(seed) or draw_campaign(seed) or draw_mix(seed))
+    return _timed(draw_rotating_outages(seed) or draw_campaign(seed) or draw_mix(seed))
 
 
 def _timed(plan: Plan) -> Plan:

@@ -6,7 +6,6 @@ A fault whose target is not there, or that would break what no ensemble can stan
 from collections import Counter
 from collections.abc import Callable
 
-from tests.simulation.ambush import Ambushes
 from tests.simulation.client import SimClient
 from tests.simulation.damage import Damage
 from tests.simulation.network import End, Network
@@ -15,7 +14,8 @@ from tests.simulation.plan import Fault, FaultKind
 from tests.simulation.reactions import Reactions
 from tests.simulation.schedule import Schedule
 from tests.simulation.second_process import second_process
-from tests.simulation.spans import Spans, ends_of
+from tests.simulation.temporary_faults import TemporaryFaults, ends_of
+from tests.simulation.triggered_faults import TriggeredFaults
 
 
 class Faults:
@@ -29,9 +29,9 @@ class Faults:
         self._network = network
         self._nodes = {int(node.server_id): node for node in nodes}
         self._clients = {client.number: client for client in clients}
-        self._spans = spans = Spans(schedule, network)
+        self._temporary = spans = TemporaryFaults(schedule, network)
         self._damage = damage = Damage(nodes)
-        self._ambushes = ambushes = Ambushes(schedule, nodes)
+        self._triggered = ambushes = TriggeredFaults(schedule, nodes)
         self._reactions = Reactions(schedule, network, nodes, clients, spans, damage, ambushes)
         for node in nodes:
             node.disk.may_be_uncertain = lambda node=node: damage.may_be_uncertain(node)
@@ -70,9 +70,9 @@ class Faults:
             FaultKind.CLIENT_FREEZES: self._client_freezes,
             FaultKind.CLIENT_WAKES: self._client_wakes,
             FaultKind.CLIENT_RETURNS: self._client_returns,
-            FaultKind.TWIN: self._twin,
-            FaultKind.REVENANT: self._revenant,
-            FaultKind.AMBUSH: self._ambush,
+            FaultKind.SECOND_PROCESS: self._second_process,
+            FaultKind.SECOND_DISK: self._second_disk,
+            FaultKind.TRIGGERED: self._triggered_fault,
         }
 
     def inject(self, fault: Fault) -> None:
@@ -85,8 +85,8 @@ class Faults:
 
     def end(self) -> None:
         """Everything that lasts ends, and every server runs."""
-        self._spans.is_over = True
-        self._ambushes.lift()
+        self._temporary.is_over = True
+        self._triggered.disarm()
         self._network.heal()
         for node in self._nodes.values():
             node.thaw()
@@ -94,7 +94,7 @@ class Faults:
             node.tracker.repeats = False
             disk = node.disk
             disk.slow_ms = 0
-            disk.fails_write = disk.fails_read = disk.room.is_full = False
+            disk.fails_write = disk.fails_read = disk.log_space.is_full = False
             node.start()
         for client in self._clients.values():
             client.thaw()
@@ -106,7 +106,7 @@ class Faults:
         if node is None or not node.is_up:
             return False
         node.crash()
-        self._spans.later(fault.lasts_ms, node.start)
+        self._temporary.later(fault.lasts_ms, node.start)
         return True
 
     def _blackout(self, fault: Fault) -> bool:
@@ -118,16 +118,16 @@ class Faults:
 
     def _freeze(self, fault: Fault) -> bool:
         node = self._nodes.get(fault.target)
-        return node is not None and self._spans.freeze(node, fault.lasts_ms)
+        return node is not None and self._temporary.freeze(node, fault.lasts_ms)
 
-    def _twin(self, fault: Fault) -> bool:
+    def _second_process(self, fault: Fault) -> bool:
         node = self._nodes.get(fault.target)
-        if node is None or not self._spans.freeze(node, fault.lasts_ms):
+        if node is None or not self._temporary.freeze(node, fault.lasts_ms):
             return False
         second_process(node, node.disk, self._schedule)
         return True
 
-    def _revenant(self, fault: Fault) -> bool:
+    def _second_disk(self, fault: Fault) -> bool:
         node = self._nodes.get(fault.target)
         if node is None or not node.is_up or not self._damage.may_lose(node):
             return False
@@ -141,12 +141,12 @@ class Faults:
             self._schedule.after(fault.lasts_ms, second.thaw)
         return True
 
-    def _ambush(self, fault: Fault) -> bool:
-        self._ambushes.lay(fault, self._strike)
+    def _triggered_fault(self, fault: Fault) -> bool:
+        self._triggered.arm(fault, self._strike)
         return False  # counted when it strikes
 
     def _strike(self, fault: Fault, trapped: Node, peer: Node | None) -> None:
-        if self._spans.is_over:
+        if self._temporary.is_over:
             return
         self.injected[fault.kind.value] += 1
         if self._schedule.trace is not None:
@@ -158,41 +158,43 @@ class Faults:
 
     def _cut(self, fault: Fault) -> bool:
         node = self._nodes.get(fault.target)
-        return node is not None and self._spans.part(
+        return node is not None and self._temporary.separate(
             fault.lasts_ms, [node.end], ends_of(self._others(fault))
         )
 
     def _cut_one_way(self, fault: Fault) -> bool:
         node = self._nodes.get(fault.target)
         ends = ends_of(self._others(fault))
-        return node is not None and self._spans.lose(
+        return node is not None and self._temporary.drop_frames(
             fault.lasts_ms, [(node.end, end) for end in ends]
         )
 
     def _isolate(self, fault: Fault) -> bool:
         node = self._nodes.get(fault.target)
         ends = ends_of(self._nodes.values()) + [client.end for client in self._clients.values()]
-        return node is not None and self._spans.part(fault.lasts_ms, [node.end], ends)
+        return node is not None and self._temporary.separate(fault.lasts_ms, [node.end], ends)
 
     def _split(self, fault: Fault) -> bool:
         one = ends_of(self._others(fault))
-        return self._spans.part(
+        return self._temporary.separate(
             fault.lasts_ms, one, [e for e in ends_of(self._nodes.values()) if e not in one]
         )
 
     def _hub(self, fault: Fault) -> bool:
         ends = [node.end for node in self._nodes.values() if node.server_id != fault.target]
-        return fault.target in self._nodes and self._spans.part(fault.lasts_ms, ends, ends)
+        return fault.target in self._nodes and self._temporary.separate(fault.lasts_ms, ends, ends)
 
     def _part_ensemble(self, fault: Fault) -> bool:
         clients = self._clients.values()
-        leader = self._ambushes.leader()
+        leader = self._triggered.leader()
         nodes = self._others(fault) or ([leader] if leader is not None else [])
         one = ends_of(nodes)
-        self._spans.numb(fault.lasts_ms, one)
+        self._temporary.delay_notice(fault.lasts_ms, one)
         one += ends_of(client for client in clients if fault.amount >> (client.number - 1) & 1)
         every = [*ends_of(self._nodes.values()), *ends_of(clients)]
-        return self._spans.part(fault.lasts_ms, one, [end for end in every if end not in one])
+        return self._temporary.separate(
+            fault.lasts_ms, one, [end for end in every if end not in one]
+        )
 
     def _break(self, fault: Fault) -> bool:
         node = self._nodes.get(fault.target)
@@ -221,18 +223,20 @@ class Faults:
                 directions.append((client.end, end))
             if fault.amount != 2:
                 directions.append((end, client.end))
-        return self._spans.lose(fault.lasts_ms, directions)
+        return self._temporary.drop_frames(fault.lasts_ms, directions)
 
     def _slow_link(self, fault: Fault) -> bool:
         node = self._nodes.get(fault.target)
         others = self._others(fault)
         if node is None or not others or others[0] is node:
             return False
-        return self._spans.slow(fault.lasts_ms, (node.end, others[0].end), fault.amount)
+        return self._temporary.slow(fault.lasts_ms, (node.end, others[0].end), fault.amount)
 
     def _slow_server(self, fault: Fault) -> bool:
         node = self._nodes.get(fault.target)
-        return node is not None and self._spans.slow(fault.lasts_ms, (node.end, None), fault.amount)
+        return node is not None and self._temporary.slow(
+            fault.lasts_ms, (node.end, None), fault.amount
+        )
 
     # Disks.
 
@@ -242,7 +246,7 @@ class Faults:
             return False
         disk = node.disk
         disk.slow_ms = fault.amount
-        self._spans.later(fault.lasts_ms, lambda: setattr(disk, "slow_ms", 0))
+        self._temporary.later(fault.lasts_ms, lambda: setattr(disk, "slow_ms", 0))
         return True
 
     def _failed_write(self, fault: Fault) -> bool:
@@ -263,9 +267,9 @@ class Faults:
         node = self._nodes.get(fault.target)
         if node is None:
             return False
-        room = node.disk.room
+        room = node.disk.log_space
         room.is_full = True
-        self._spans.later(fault.lasts_ms, lambda: setattr(room, "is_full", False))
+        self._temporary.later(fault.lasts_ms, lambda: setattr(room, "is_full", False))
         return True
 
     def _flip_old(self, fault: Fault) -> bool:
@@ -279,7 +283,7 @@ class Faults:
         if node is None or not node.is_up or not self._damage.may_forget(node):
             return False
         node.crash()
-        self._spans.later(fault.lasts_ms, node.start)
+        self._temporary.later(fault.lasts_ms, node.start)
         return self._damage.may_forget(node) and node.disk.flip_last()
 
     def _lose_folder(self, fault: Fault) -> bool:
@@ -288,7 +292,7 @@ class Faults:
             return False
         if node.is_up:
             node.crash()
-            self._spans.later(fault.lasts_ms, node.start)
+            self._temporary.later(fault.lasts_ms, node.start)
         node.disk.repair()
         return True
 
@@ -299,7 +303,7 @@ class Faults:
             return False
         if node.is_up:
             node.crash()
-            self._spans.later(fault.lasts_ms, node.start)
+            self._temporary.later(fault.lasts_ms, node.start)
         return node.disk.bring_back()
 
     def _flip_memory(self, fault: Fault) -> bool:
@@ -313,7 +317,7 @@ class Faults:
 
     def _at(self, fault: Fault) -> Node | None:
         """The target, which may be whoever leads."""
-        return self._nodes.get(fault.target) if fault.target else self._ambushes.leader()
+        return self._nodes.get(fault.target) if fault.target else self._triggered.leader()
 
     def _tracker_lost(self, fault: Fault) -> bool:
         node = self._at(fault)
@@ -327,7 +331,7 @@ class Faults:
             return False
         tracker = node.tracker
         tracker.slow_ms = fault.amount
-        self._spans.later(fault.lasts_ms, lambda: setattr(tracker, "slow_ms", 0))
+        self._temporary.later(fault.lasts_ms, lambda: setattr(tracker, "slow_ms", 0))
         return True
 
     def _tracker_repeats(self, fault: Fault) -> bool:
@@ -336,7 +340,7 @@ class Faults:
             return False
         tracker = node.tracker
         tracker.repeats = True
-        self._spans.later(fault.lasts_ms, lambda: setattr(tracker, "repeats", False))
+        self._temporary.later(fault.lasts_ms, lambda: setattr(tracker, "repeats", False))
         return True
 
     def _snapshotter_lost(self, fault: Fault) -> bool:
@@ -351,7 +355,7 @@ class Faults:
             return False
         snapshotter = node.snapshotter
         snapshotter.slow_ms = fault.amount
-        self._spans.later(fault.lasts_ms, lambda: setattr(snapshotter, "slow_ms", 0))
+        self._temporary.later(fault.lasts_ms, lambda: setattr(snapshotter, "slow_ms", 0))
         return True
 
     # Clocks and clients.
@@ -386,7 +390,7 @@ class Faults:
         if client is None or client.core is None or client.is_frozen:
             return False
         client.freeze()
-        self._spans.later(fault.lasts_ms, client.thaw)
+        self._temporary.later(fault.lasts_ms, client.thaw)
         return True
 
     def _client_wakes(self, fault: Fault) -> bool:
@@ -396,7 +400,7 @@ class Faults:
 
         def asks() -> None:
             end_ms = client.until_end_ms(fault.amount)
-            if end_ms is not None and not client.is_frozen and not self._spans.is_over:
+            if end_ms is not None and not client.is_frozen and not self._temporary.is_over:
                 self._client_freezes(Fault(0, fault.kind, fault.target, lasts_ms=end_ms))
 
         client.when_it_asks = asks
@@ -408,7 +412,7 @@ class Faults:
         if client is None or end_ms is None:
             return False
         every = ends_of(self._nodes.values())
-        return self._spans.part(end_ms, [client.end], every)
+        return self._temporary.separate(end_ms, [client.end], every)
 
     def _others(self, fault: Fault) -> list[Node]:
         return [self._nodes[each] for each in fault.others if each in self._nodes]

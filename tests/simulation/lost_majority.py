@@ -89,7 +89,7 @@ class LostMajority:
         return all(
             node.server is not None
             and node.server.peer.role is Role.LOOKING
-            and node.server.stats().without_vote == lost
+            and node.server.stats().voters_lost == lost
             for node in self._nodes
         )
 

@@ -38,7 +38,9 @@ class SimLink:
         self._frames: dict[End, Callable[[bytes], None]] = {}
         self._closed: dict[End, Callable[[], None]] = {}
         self._left: dict[End, Callable[[int], None]] = {}
-        self._deaf: dict[End, None] = {}  # ends that a frame was lost to: no other one follows
+        self._stopped_receiving: dict[
+            End, None
+        ] = {}  # ends that a frame was lost to: no other one follows
         self._arrival: dict[End, int] = {}  # of the last frame to each end: FIFO
 
     def attach(
@@ -74,8 +76,8 @@ class SimLink:
         if network.slow:
             delay *= network.slowness(sender, receiver)
         at = max(schedule.now + delay, self._arrival.get(receiver, 0))
-        if network.held:
-            at = max(at, network.held.get((sender, receiver), 0))
+        if network.held_until:
+            at = max(at, network.held_until.get((sender, receiver), 0))
         self._arrival[receiver] = at
         schedule.after(at - schedule.now, lambda: self._arrive(sender, receiver, data))
 
@@ -93,7 +95,7 @@ class SimLink:
         self.is_open = False
         network = self._network
         network.links.pop(self, None)
-        numb = [end for end in self.ends if end in network.numb]
+        numb = [end for end in self.ends if end in network.late_to_notice]
         for end in self.ends:
             delay = self._random.randint(0, 20 if numb else network.notice_ms_max)
             if end in numb:
@@ -103,11 +105,11 @@ class SimLink:
     def _arrive(self, sender: End, receiver: End, data: bytes) -> None:
         # What was sent before the break still arrives: the ends learn of it at other times.
         if (sender, receiver) in self._network.cuts:
-            self._deaf[receiver] = None
+            self._stopped_receiving[receiver] = None
             self.break_up()
             return
         handler = self._frames.get(receiver)
-        if handler is not None and receiver not in self._deaf:
+        if handler is not None and receiver not in self._stopped_receiving:
             if sender in self._left:
                 self._left[sender](len(data))
             handler(data)
@@ -136,11 +138,11 @@ class Network:
         """Directions in which every frame is lost, and by how many faults."""
         self.slow: dict[tuple[End, End | None], int] = {}
         """How many times slower: between two ends, or on all links of one."""
-        self.numb: dict[End, None] = {}
+        self.late_to_notice: dict[End, None] = {}
         """Ends that learn of a broken link as late as can be; the other end learns it at once."""
-        self.shut: dict[End, None] = {}
+        self.refuses_links: dict[End, None] = {}
         """Servers that no other server gets a new link to."""
-        self.held: dict[tuple[End, End], int] = {}
+        self.held_until: dict[tuple[End, End], int] = {}
         """Directions in which no frame arrives before this moment."""
         self._streams: dict[tuple[End, End], Random] = {}
 
@@ -148,7 +150,11 @@ class Network:
         """A new link, None when either direction is cut."""
         if (one, other) in self.cuts or (other, one) in self.cuts:
             return None
-        if self.shut and one[0] == other[0] and (one in self.shut or other in self.shut):
+        if (
+            self.refuses_links
+            and one[0] == other[0]
+            and (one in self.refuses_links or other in self.refuses_links)
+        ):
             return None
         random = self._streams.get((one, other))
         if random is None:
@@ -185,6 +191,6 @@ class Network:
         """End all cuts, all slowness and what else is in the way."""
         self.cuts.clear()
         self.slow.clear()
-        self.numb.clear()
-        self.shut.clear()
-        self.held.clear()
+        self.late_to_notice.clear()
+        self.refuses_links.clear()
+        self.held_until.clear()

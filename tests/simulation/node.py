@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from raykeeper.links.hello import Fence, peer_hello
+from raykeeper.server.context import ServerOptions
 from raykeeper.server.effects import (
     CloseClient,
     PublishSnapshot,
@@ -13,46 +14,45 @@ from raykeeper.server.effects import (
     TrackSessions,
 )
 from raykeeper.server.events import (
+    ClientBytesSent,
+    ClientDisconnected,
     ClientFrameArrived,
-    ClientGone,
-    ClientSent,
+    ClientProcessDied,
+    DiskSpaceChanged,
     Event,
     LinkDown,
     LinkUp,
     PeerFrame,
-    ProcessGone,
-    RoomChanged,
 )
 from raykeeper.server.peer_messages import (
     PeerMessage,
-    Touches,
-    TouchesConfirmed,
+    TouchSessions,
+    TouchSessionsReply,
     decode_peer_frame,
     encode_peer_frame,
 )
 from raykeeper.server.server import Server
-from raykeeper.server.server_context import ServerOptions
 from raykeeper.zab.effects import (
     Append,
     BreakLink,
     DiskEffect,
     InstallSnapshot,
-    Note,
-    Run,
+    LogRun,
+    TraceEvent,
     Truncate,
 )
 from raykeeper.zab.ids import ZERO, Millis, ServerId, Zxid
 from raykeeper.zab.messages import NewLeader
-from raykeeper.zab.notes import MESSAGE_ILLEGAL
-from raykeeper.zab.settings import Settings, WindowLimits
+from raykeeper.zab.settings import RecentLogLimits, Settings
+from raykeeper.zab.trace_events import MESSAGE_ILLEGAL
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.tree import Znode
 from tests.simulation.clock import SimClock
-from tests.simulation.companions import SimSnapshotter, SimTracker
 from tests.simulation.disk import DiskFailedError, SimDisk
 from tests.simulation.network import Network, SimLink, server_end
 from tests.simulation.plan import HISTORY_MAX, ServerPlan
 from tests.simulation.schedule import Schedule
+from tests.simulation.server_side_actors import SimSnapshotter, SimTracker
 from tests.simulation.timing import TimingPlan
 
 if TYPE_CHECKING:
@@ -165,28 +165,28 @@ class Node:
         self._fence, self._connections = Fence(), 0
         self.heard = {}
         self._processes = {}
-        self._has_room = recovered.has_room
+        self._has_room = recovered.has_disk_space
         self.logged = {zxid: txn for run in recovered.runs for zxid, txn in _entries(run)}
         self.tracker.server_starts(lambda events: self._take(life, events))
         self.snapshotter.server_starts(lambda events: self._take(life, events))
         plan = self._plan
         options = ServerOptions(
             snapshot_every_txns=plan.snapshot_every_txns,
-            touch_ms=Millis(plan.touch_ms),
+            session_report_ms=Millis(plan.touch_ms),
             chunk_bytes=plan.chunk_bytes,
-            queue_max=plan.queue_max,
+            queued_requests_max=plan.queue_max,
             page_names=PAGE_NAMES,
-            requests_max=REQUESTS_MAX,
+            outstanding_requests_max=REQUESTS_MAX,
             unsent_bytes_max=UNSENT_BYTES_MAX,
-            waiting_items_max=WAITING_ITEMS_MAX,
+            queued_items_max=WAITING_ITEMS_MAX,
             read_only_after_ms=READ_ONLY_AFTER_MS,
-            history_count_max=plan.history_max,
+            change_log_count_max=plan.history_max,
         )
-        window = WindowLimits(
+        window = RecentLogLimits(
             txns_max=plan.window_txns_max, read_log_bytes_max=plan.read_log_bytes_max
         )
         timing, limits = self._timing.timing(), self._timing.limits()
-        settings = Settings(self.server_id, self.voters, recovered.disk, timing, window)
+        settings = Settings(self.server_id, self.voters, recovered.disk_id, timing, window)
         self.server = Server(settings, limits, options, recovered)
         self._checks.started(self)
         self._carry_out(self.server.start(self.clock.times()))
@@ -237,7 +237,7 @@ class Node:
             self._schedule.after(5, lambda: self._leave(life))
             return
         self._end(life, leaving.reason)
-        if leaving.forget:
+        if leaving.wipe_disk:
             self.disk.repair()
 
     def freeze(self) -> None:
@@ -285,18 +285,18 @@ class Node:
             untold += size
             if untold >= SENT_BYTES:
                 told, untold = untold, 0
-                self._take(life, [ClientSent(number, told)])
+                self._take(life, [ClientBytesSent(number, told)])
 
         return left
 
     def process_gone(self, process: tuple[int, int]) -> None:
         """Somebody who knows says that a process is dead, of all the links that it had here."""
         gone = [number for number, each in self._processes.items() if each == process]
-        self._take(self.incarnation, [ProcessGone(number) for number in gone])
+        self._take(self.incarnation, [ClientProcessDied(number) for number in gone])
 
     def _client_gone(self, life: int, number: int) -> None:
         self._clients.pop(number, None)
-        self._take(life, [ClientGone(number)])
+        self._take(life, [ClientDisconnected(number)])
 
     # Links to other servers: the one with the smaller id dials.
 
@@ -337,7 +337,7 @@ class Node:
     def _admits(self, peer: "Node") -> bool:
         """Whether no newer incarnation of that server was seen (rule D1)."""
         hello = peer_hello("", peer.server_id, peer.disk.incarnation)
-        objection = self._fence.objection_to(hello.server_id, hello.incarnation)
+        objection = self._fence.refusal_reason(hello.server_id, hello.incarnation)
         if objection:
             self._schedule.say(f"server {self.server_id} takes no link: {objection}")
         return not objection
@@ -389,7 +389,7 @@ class Node:
             return
         events, self._events = self._events, []
         self._see_frames(events)
-        told = [event.has_room for event in events if isinstance(event, RoomChanged)]
+        told = [event.has_disk_space for event in events if isinstance(event, DiskSpaceChanged)]
         is_bound = not self._has_room and self.server.peer.is_active and True not in told
         effects = self.server.step(events, self.clock.times())
         for effect in effects:
@@ -404,13 +404,13 @@ class Node:
             if isinstance(event, PeerFrame):
                 self.heard[event.peer] = self.clock.mono()
                 for message in event.messages:
-                    if isinstance(message, Touches):
+                    if isinstance(message, TouchSessions):
                         self._checks.touched(self, event.peer, message)
 
     def _remember(self, effect: object) -> None:
         """Keep what the log will hold, for the checks."""
         if isinstance(effect, Append):
-            self.logged.update(_entries(Run(effect.first, effect.txns)))
+            self.logged.update(_entries(LogRun(effect.first, effect.txns)))
             self._checks.appends(effect)
         elif isinstance(effect, Truncate):
             self.logged = {z: txn for z, txn in self.logged.items() if z <= effect.upto}
@@ -422,7 +422,7 @@ class Node:
         frames: dict[ServerId, list[PeerMessage]] = {}
         for effect in effects:
             if isinstance(effect, SendPeer):
-                if isinstance(effect.message, TouchesConfirmed):
+                if isinstance(effect.message, TouchSessionsReply):
                     self._checks.confirms(self, effect.peer, effect.message)
                 elif isinstance(effect.message, NewLeader):
                     self._checks.leads(self, effect.message.epoch)
@@ -432,13 +432,13 @@ class Node:
                     link.send(self.end, effect.data)
             elif isinstance(effect, DiskEffect | PublishSnapshot):
                 disk.append(effect)
-            elif isinstance(effect, Note):
+            elif isinstance(effect, TraceEvent):
                 assert effect.name != MESSAGE_ILLEGAL, f"Protocol: {self.server_id} met {effect}"
                 self._checks.note(self, effect)
             elif isinstance(effect, BreakLink):
                 self._send(frames)
                 frames = {}
-                self._checks.note(self, Note("link.break", (effect.peer, effect.reason)))
+                self._checks.note(self, TraceEvent("link.break", (effect.peer, effect.reason)))
                 if (link := self._links.get(effect.peer)) is not None:
                     link.break_up()
             elif isinstance(effect, CloseClient):
@@ -446,7 +446,7 @@ class Node:
             elif isinstance(effect, TrackSessions):
                 self.tracker.track(effect.report)
             elif isinstance(effect, Restart):
-                assert self._was_flipped or not effect.forget, effect.reason
+                assert self._was_flipped or not effect.wipe_disk, effect.reason
                 self._leaving = effect
             else:
                 self.snapshotter.perform(effect)
@@ -482,5 +482,5 @@ class Node:
             self._schedule.after(self.clock.delay_until(due), lambda: self._wake(life, due))
 
 
-def _entries(run: Run) -> list[tuple[Zxid, bytes]]:
+def _entries(run: LogRun) -> list[tuple[Zxid, bytes]]:
     return [(Zxid(run.first + index), txn) for index, txn in enumerate(run.txns)]

@@ -12,15 +12,15 @@ from random import Random
 from msgspec import Struct
 from msgspec.structs import replace
 
-from raykeeper.server.server_context import ServerOptions
+from raykeeper.server.context import ServerOptions
 from raykeeper.zab.ids import COUNTER_BITS
 from tests.simulation.clock import DRIFT_PPM_MAX
 from tests.simulation.network import DEADLINE_MS
 from tests.simulation.timing import TimingPlan
 from tests.simulation.triggers import BROADCAST, COMMON, RECOVERY, TRIGGERS, Reaction
 
-QUEUE_MAX = ServerOptions().queue_max
-HISTORY_MAX = ServerOptions().history_count_max
+QUEUE_MAX = ServerOptions().queued_requests_max
+HISTORY_MAX = ServerOptions().change_log_count_max
 
 
 class FaultKind(Enum):
@@ -32,9 +32,9 @@ class FaultKind(Enum):
     """All of `others` lose power at once; one after the other comes back within `lasts_ms`."""
     FREEZE = "freeze"
     """SIGSTOP: what happens to it waits, its clock goes on."""
-    TWIN = "twin"
+    SECOND_PROCESS = "twin"
     """It stands still, and a second process is started on its disk."""
-    REVENANT = "revenant"
+    SECOND_DISK = "revenant"
     """It stands still, and a second process is started on an empty disk; the first one wakes up
     and stays."""
 
@@ -112,12 +112,14 @@ class FaultKind(Enum):
     CLIENT_RETURNS = "client_returns"
     """It reaches no server until `amount` ms after that moment, or before."""
 
-    # At a moment of the protocol's own, see ambush.py.
-    AMBUSH = "ambush"
+    # At a moment of the protocol's own, see triggered_faults.py.
+    TRIGGERED = "ambush"
     """`delay_ms` after the `amount`-th `trigger` from now on, `reaction`, for `lasts_ms`."""
 
 
-WITHOUT_TARGET = frozenset({FaultKind.AMBUSH, FaultKind.BLACKOUT, FaultKind.PART, FaultKind.SPLIT})
+WITHOUT_TARGET = frozenset(
+    {FaultKind.TRIGGERED, FaultKind.BLACKOUT, FaultKind.PART, FaultKind.SPLIT}
+)
 """They are about `others` only, or about whoever is met."""
 
 
@@ -318,7 +320,9 @@ def _draw_client(random: Random, beside: Random, number: int, drift_ppm_max: int
 # How often a kind happens in a second of a run: never, now and then, all the time.
 _RATES = [0.0] * 6 + [0.1] * 3 + [0.8]
 _FOCUS_RATE = 2.0
-_APART = frozenset({FaultKind.AMBUSH, FaultKind.TWIN, FaultKind.REVENANT, FaultKind.CLIENT_KILLED})
+_APART = frozenset(
+    {FaultKind.TRIGGERED, FaultKind.SECOND_PROCESS, FaultKind.SECOND_DISK, FaultKind.CLIENT_KILLED}
+)
 """Those that have ways of their own to be drawn."""
 
 
@@ -354,7 +358,7 @@ def _draw_ambushes(seed: int, safety_ms: int) -> list[Fault]:
     return [
         Fault(
             random.randrange(safety_ms),
-            FaultKind.AMBUSH,
+            FaultKind.TRIGGERED,
             lasts_ms=random.choice([10, 300, 1_500, 3_000]),
             amount=random.choice([1, 1, 2, 5, 20]),
             trigger=random.choice(TRIGGERS),
@@ -374,7 +378,7 @@ def _draw_siege(seed: int) -> list[Fault]:
     return [
         Fault(
             random.randint(0, 1_000),
-            FaultKind.AMBUSH,
+            FaultKind.TRIGGERED,
             lasts_ms=random.choice([10, 10, 50, 300, 1_000]),
             amount=random.choice([1, 1, 2, 3, 5, 20]),
             trigger=random.choice(triggers),
@@ -393,7 +397,7 @@ def _draw_second_processes(seed: int, safety_ms: int, servers: int) -> list[Faul
     return [
         Fault(
             random.randrange(safety_ms),
-            random.choice([FaultKind.TWIN, FaultKind.REVENANT]),
+            random.choice([FaultKind.SECOND_PROCESS, FaultKind.SECOND_DISK]),
             random.randint(1, servers),
             lasts_ms=random.choice([100, 500, 1_500]),
         )
@@ -434,7 +438,7 @@ def _draw_scheme(seed: int, servers: int) -> tuple[list[Fault], bool]:
     if kind > 0.16:
         return [], False
     at_ms = random.randint(300, 1_200)
-    ambush = Fault(at_ms, FaultKind.AMBUSH, lasts_ms=3_000, amount=random.choice([1, 5, 20]))
+    ambush = Fault(at_ms, FaultKind.TRIGGERED, lasts_ms=3_000, amount=random.choice([1, 5, 20]))
     faults = [replace(ambush, trigger="Ack", reaction=Reaction.LAPSE.value)]
     if kind > 0.08:
         emptied = Fault(at_ms, FaultKind.LOSE_FOLDER, random.randint(1, servers), lasts_ms=10)

@@ -3,14 +3,14 @@
 from collections.abc import Callable
 from functools import partial
 
-from tests.simulation.ambush import Ambushes
 from tests.simulation.client import SimClient
 from tests.simulation.damage import Damage
 from tests.simulation.network import Network
 from tests.simulation.node import Node
 from tests.simulation.plan import Fault
 from tests.simulation.schedule import Schedule
-from tests.simulation.spans import Spans, ends_of
+from tests.simulation.temporary_faults import TemporaryFaults, ends_of
+from tests.simulation.triggered_faults import TriggeredFaults
 from tests.simulation.triggers import Reaction
 
 SLOW = 100
@@ -30,25 +30,25 @@ class Reactions:
         network: Network,
         nodes: list[Node],
         clients: list[SimClient],
-        spans: Spans,
+        spans: TemporaryFaults,
         damage: Damage,
-        ambushes: Ambushes,
+        ambushes: TriggeredFaults,
     ) -> None:
         self._schedule = schedule
         self._network = network
         self._nodes = nodes
         self._clients = clients
-        self._spans = spans
+        self._temporary = spans
         self._damage = damage
-        self._ambushes = ambushes
+        self._triggered = ambushes
         self._away: list[Node] = []
         self._random = schedule.stream("reactions")
         self._handlers: dict[Reaction, Callable[[Fault, Node, Node | None, Node], object]] = {
-            Reaction.CRASH: lambda f, trapped, _peer, _leader: spans.down(trapped, f.lasts_ms),
-            Reaction.CRASH_PEER: lambda f, trapped, peer, _leader: spans.down(
+            Reaction.CRASH: lambda f, trapped, _peer, _leader: spans.crash(trapped, f.lasts_ms),
+            Reaction.CRASH_PEER: lambda f, trapped, peer, _leader: spans.crash(
                 peer or trapped, f.lasts_ms
             ),
-            Reaction.CRASH_LEADER: lambda f, _trapped, _peer, leader: spans.down(
+            Reaction.CRASH_LEADER: lambda f, _trapped, _peer, leader: spans.crash(
                 leader, f.lasts_ms
             ),
             Reaction.CRASH_OTHERS: self._crash_others,
@@ -75,24 +75,24 @@ class Reactions:
 
     def strike(self, fault: Fault, trapped: Node, peer: Node | None) -> None:
         """Bring the reaction of an ambush about."""
-        leader = self._ambushes.leader() or trapped
+        leader = self._triggered.leader() or trapped
         self._handlers[Reaction(fault.reaction)](fault, trapped, peer, leader)
 
     def _crash_others(self, fault: Fault, trapped: Node, _peer: Node | None, _leader: Node) -> None:
         for node in self._nodes:
             if node is not trapped:
-                self._spans.down(node, fault.lasts_ms)
+                self._temporary.crash(node, fault.lasts_ms)
 
     def _blackout(self, fault: Fault, last: Node) -> None:
         for node in self._nodes:
-            self._spans.down(node, fault.lasts_ms if node is last else 10)
+            self._temporary.crash(node, fault.lasts_ms if node is last else 10)
 
     def _crash_and_damage(
         self, reaction: Reaction, fault: Fault, trapped: Node, _peer: Node | None, leader: Node
     ) -> None:
         for node in self._nodes:
             is_last = node is leader and node is not trapped
-            self._spans.down(node, fault.lasts_ms if is_last else 10)
+            self._temporary.crash(node, fault.lasts_ms if is_last else 10)
         if trapped.is_up:
             return
         if reaction is Reaction.FORGET:
@@ -102,10 +102,10 @@ class Reactions:
 
     def _isolate(self, fault: Fault, node: Node) -> None:
         every = ends_of([*self._nodes, *self._clients])
-        self._spans.part(fault.lasts_ms, [node.end], every)
+        self._temporary.separate(fault.lasts_ms, [node.end], every)
 
     def _strand(self, fault: Fault, node: Node) -> None:
-        self._spans.part(fault.lasts_ms, [node.end], ends_of(self._nodes))
+        self._temporary.separate(fault.lasts_ms, [node.end], ends_of(self._nodes))
 
     def _depose(self, fault: Fault, _trapped: Node, _peer: Node | None, leader: Node) -> None:
         """Of five servers one stays with the leader; clients still reach them."""
@@ -113,31 +113,31 @@ class Reactions:
         voters = 1 + sum(node.votes for node in others)
         few = [leader, *others[: max(0, (voters - 1) // 2 - 1)]]
         rest = [node for node in others if node not in few]
-        self._spans.part(fault.lasts_ms, ends_of(few), ends_of(rest))
-        self._spans.numb(fault.lasts_ms, ends_of(few))
+        self._temporary.separate(fault.lasts_ms, ends_of(few), ends_of(rest))
+        self._temporary.delay_notice(fault.lasts_ms, ends_of(few))
 
     def _leave_behind(self, fault: Fault, _trapped: Node, _peer: Node | None, leader: Node) -> None:
-        self._spans.slow(fault.lasts_ms, (leader.end, None), SLOW)
+        self._temporary.slow(fault.lasts_ms, (leader.end, None), SLOW)
         self._leave(leader, fault.lasts_ms, 100)
 
     def _hold_back(self, fault: Fault, _trapped: Node, _peer: Node | None, leader: Node) -> None:
         hold_ms = self._random.randint(100, 700)
         for node in self._nodes:
-            self._spans.hold(hold_ms, node.end, leader.end)
+            self._temporary.hold(hold_ms, node.end, leader.end)
         self._leave(leader, fault.lasts_ms, self._random.choice([5, 10, 30]))
 
     def _leave(self, leader: Node, lasts_ms: int, until_ms: int) -> None:
         """All other servers leave the leader, after a while in which they have said something."""
         end = leader.end
-        self._spans.numb(lasts_ms, [end])
-        self._spans.shut(lasts_ms, end)
+        self._temporary.delay_notice(lasts_ms, [end])
+        self._temporary.refuse_links(lasts_ms, end)
         for link in self._network.open_links(end):
             if link.ends[0][0] == link.ends[1][0]:
                 self._schedule.after(until_ms, link.break_up)
 
     def _scatter(self, fault: Fault, _trapped: Node, _peer: Node | None, _leader: Node) -> None:
         for node in self._nodes:
-            self._spans.down(node, self._random.randint(0, fault.lasts_ms))
+            self._temporary.crash(node, self._random.randint(0, fault.lasts_ms))
 
     def _ally(
         self,
@@ -152,16 +152,16 @@ class Reactions:
         behind = [node for node in voters if node is not trapped and node is not leader]
         behind = behind[: (len(voters) - 1) // 2]
         ahead = [node for node in self._nodes if node not in behind]
-        self._spans.part(BEHIND_MS, ends_of(behind), ends_of(ahead))
+        self._temporary.separate(BEHIND_MS, ends_of(behind), ends_of(ahead))
 
         def meet() -> None:
-            self._spans.down(trapped, 10)
+            self._temporary.crash(trapped, 10)
             if not trapped.is_up:
                 damage(trapped)
             rest = [node for node in ahead if node is not trapped]
-            self._spans.part(fault.lasts_ms, ends_of([*behind, trapped]), ends_of(rest))
+            self._temporary.separate(fault.lasts_ms, ends_of([*behind, trapped]), ends_of(rest))
 
-        self._spans.later(BEHIND_MS, meet)
+        self._temporary.later(BEHIND_MS, meet)
 
     def _forget(self, node: Node) -> None:
         if self._damage.may_forget(node):
@@ -185,6 +185,6 @@ class Reactions:
         voters = sum(node.votes for node in self._nodes)
         self._away = [leader, *staying[: max(0, (voters - 1) // 2 - 1)]]
         for end in ends_of(self._away):
-            self._spans.part(fault.lasts_ms, [end], every)
+            self._temporary.separate(fault.lasts_ms, [end], every)
         if follower is not None and follower is not leader:
-            self._spans.down(follower, 10)
+            self._temporary.crash(follower, 10)

@@ -96,7 +96,7 @@ def _fault_row(fault: Fault) -> tuple[str, ...]:
     whom = f"{who} {fault.target}" if fault.target else "leader"
     target = "" if fault.kind in WITHOUT_TARGET else whom
     how = []
-    if fault.kind is FaultKind.AMBUSH:
+    if fault.kind is FaultKind.TRIGGERED:
         how = [f"{fault.trigger} number {fault.amount}, {fault.delay_ms} ms later: "]
         next_one = "the next" if fault.campaign else "again"
         how += [fault.reaction, f"; {next_one} after {fault.again_ms} ms" if fault.again_ms else ""]

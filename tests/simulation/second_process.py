@@ -6,8 +6,8 @@ says that it is that server: the newer incarnation must win, and stay. Who has t
 of disks, not of processes (rule D3).
 """
 
-from raykeeper.server.peer_messages import Touches, TouchesConfirmed
-from raykeeper.zab.effects import Append, Note
+from raykeeper.server.peer_messages import TouchSessions, TouchSessionsReply
+from raykeeper.zab.effects import Append, TraceEvent
 from raykeeper.zab.ids import ServerId
 from tests.simulation.checks import Checks
 from tests.simulation.disk import SimDisk
@@ -24,7 +24,7 @@ class Unwatched(Checks):
     def stopped(self, node: Node) -> None:
         """It is no server's end."""
 
-    def note(self, node: Node, note: Note) -> None:
+    def note(self, node: Node, note: TraceEvent) -> None:
         """Not counted."""
 
     def stepped(self, node: Node) -> None:
@@ -33,10 +33,10 @@ class Unwatched(Checks):
     def appends(self, effect: Append) -> None:
         """On a disk that does not count."""
 
-    def touched(self, node: Node, sender: ServerId, message: Touches) -> None:
+    def touched(self, node: Node, sender: ServerId, message: TouchSessions) -> None:
         """It leads nobody."""
 
-    def confirms(self, node: Node, peer: ServerId, message: TouchesConfirmed) -> None:
+    def confirms(self, node: Node, peer: ServerId, message: TouchSessionsReply) -> None:
         """It leads nobody."""
 
 

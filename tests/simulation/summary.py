@@ -15,8 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from raykeeper.actors.disk import storage_notes
-from raykeeper.server import server_notes
-from raykeeper.zab import notes
+from raykeeper.server import server_trace_events
+from raykeeper.zab import trace_events
 from tests.simulation import client_log
 from tests.simulation.attempt import Failure, Outcome
 from tests.simulation.plan import FaultKind
@@ -28,12 +28,16 @@ def names_in(module: object) -> set[str]:
 
 
 UNREACHABLE: Final[dict[str, str]] = {
-    notes.MESSAGE_ILLEGAL: "peers keep the protocol, and links their order: it fails the run",
+    trace_events.MESSAGE_ILLEGAL: "peers keep the protocol, links the order: it fails the run",
     **dict.fromkeys(
-        (notes.ACK_DUPLICATE, notes.COMMIT_DUPLICATE, notes.PROPOSAL_DUPLICATE),
+        (
+            trace_events.ACK_DUPLICATE,
+            trace_events.COMMIT_DUPLICATE,
+            trace_events.PROPOSAL_DUPLICATE,
+        ),
         "servers say nothing twice on a link; those that do, see tests/fuzz/test_peers.py",
     ),
-    server_notes.WATCHES_FULL: "clients watch few paths",
+    server_trace_events.WATCHES_FULL: "clients watch few paths",
     **dict.fromkeys(names_in(storage_notes), "a simulated disk has no files: see tests/contract"),
 }
 """Notes that the simulated world does not lead to, and why."""
@@ -43,19 +47,23 @@ COUNTS: Final[frozenset[str]] = client_log.EXPECTED | {"acked", "majority_lost",
 
 
 _STORY: Final = (
-    ("elections won", "notes", notes.ESTABLISHED),
-    ("followers synchronized: by a DIFF", "notes", notes.SYNC_DIFF),
-    ("… from the log on disk", "notes", notes.SYNC_READ_LOG),
-    ("… by a truncation", "notes", notes.SYNC_TRUNC),
-    ("… by a snapshot", "notes", notes.SYNC_SNAPSHOT),
-    ("snapshots published", "notes", server_notes.SNAPSHOT_DONE),
+    ("elections won", "notes", trace_events.LEADER_ESTABLISHED),
+    ("followers synchronized: by a DIFF", "notes", trace_events.SYNC_DIFF),
+    ("… from the log on disk", "notes", trace_events.SYNC_READ_LOG),
+    ("… by a truncation", "notes", trace_events.SYNC_TRUNC),
+    ("… by a snapshot", "notes", trace_events.SYNC_SNAPSHOT),
+    ("snapshots published", "notes", server_trace_events.SNAPSHOT_PUBLISHED),
     ("disks begun anew", "counts", "repairs"),
-    ("votes regained, noted by each server", "notes", notes.VOTE_REPLACED),
-    ("full disks met", "notes", server_notes.ROOM_LOST),
-    ("differing trees found", "notes", server_notes.DIGEST_DIFFERS),
-    ("sessions expired", "notes", server_notes.SESSION_EXPIRED),
-    ("… without waiting, because the process is dead", "notes", server_notes.SESSION_DEPARTED),
-    ("sessions taken up again", "notes", server_notes.SESSION_FENCED),
+    ("votes regained, noted by each server", "notes", trace_events.VOTE_REPLACED),
+    ("full disks met", "notes", server_trace_events.DISK_FULL),
+    ("differing trees found", "notes", server_trace_events.DIGEST_DIFFERS),
+    ("sessions expired", "notes", server_trace_events.SESSION_EXPIRED),
+    (
+        "… without waiting, because the process is dead",
+        "notes",
+        server_trace_events.SESSION_PROCESS_DIED,
+    ),
+    ("sessions taken up again", "notes", server_trace_events.SESSION_FENCED),
     ("handles LOST", "counts", "state.LOST"),
     ("handles SUSPENDED", "counts", "state.SUSPENDED"),
     ("writes acknowledged", "counts", "acked"),
@@ -99,7 +107,7 @@ class Tally(Struct):
 
 def expected_notes() -> set[str]:
     """Every note that runs should lead to."""
-    modules = (notes, server_notes, storage_notes)
+    modules = (trace_events, server_trace_events, storage_notes)
     return set().union(*map(names_in, modules)) - set(UNREACHABLE)
 
 

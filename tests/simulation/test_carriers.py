@@ -7,15 +7,15 @@ import uvloop
 
 from tests.contract.link_carriers import CallsCarrier
 from tests.contract.stream_carrier import MovingCarrier, StreamCarrier
-from tests.simulation.carried import CarriedNetwork, RealEnd
 from tests.simulation.draw import draw_plan
 from tests.simulation.plan import Plan
+from tests.simulation.real_link_network import RealEnd, RealLinkNetwork
 from tests.simulation.world import Report, World
 
 PATIENT = {"park_ms": 5_000, "grace_ms": 20_000}
 
 
-class OverStreams(CarriedNetwork):
+class OverStreams(RealLinkNetwork):
     carrier = staticmethod(partial(StreamCarrier, **PATIENT))
 
 
@@ -23,17 +23,17 @@ class OverStreamsOnUvloop(OverStreams):
     loop_factory = uvloop.new_event_loop
 
 
-class OverCalls(CarriedNetwork):
+class OverCalls(RealLinkNetwork):
     carrier = staticmethod(partial(CallsCarrier, **PATIENT))
 
 
-class OverBoth(CarriedNetwork):
+class OverBoth(RealLinkNetwork):
     carrier = staticmethod(partial(MovingCarrier, **PATIENT))
 
 
-def run_over(network: type[CarriedNetwork], plan: Plan) -> tuple[Report, CarriedNetwork]:
+def run_over(network: type[RealLinkNetwork], plan: Plan) -> tuple[Report, RealLinkNetwork]:
     world = World(plan, network=network)
-    assert isinstance(world.network, CarriedNetwork)
+    assert isinstance(world.network, RealLinkNetwork)
     try:
         return world.run(), world.network
     finally:
@@ -43,7 +43,7 @@ def run_over(network: type[CarriedNetwork], plan: Plan) -> tuple[Report, Carried
 @pytest.mark.parametrize("seed", range(1, 5))
 @pytest.mark.parametrize("network", [OverStreams, OverStreamsOnUvloop, OverCalls, OverBoth])
 def test_a_run_over_real_links_is_the_run_of_its_seed(
-    network: type[CarriedNetwork], seed: int
+    network: type[RealLinkNetwork], seed: int
 ) -> None:
     plan = draw_plan(seed)
     report, carried = run_over(network, plan)
@@ -65,6 +65,6 @@ def test_a_carrier_that_breaks_its_promise_is_found(
 
     bring = RealEnd.frames
     monkeypatch.setattr(RealEnd, "frames", frames)
-    monkeypatch.setattr("tests.simulation.carried.PATIENCE_S", 1.0)
+    monkeypatch.setattr("tests.simulation.real_link_network.PATIENCE_S", 1.0)
     with pytest.raises(AssertionError, match="Links: another frame came"):
         run_over(OverCalls, draw_plan(1))

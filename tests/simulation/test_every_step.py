@@ -14,12 +14,12 @@ from raykeeper.znodes.requests import (
     Create,
     CreateMode,
     Delete,
+    Multi,
     ReadChildren,
     ReadData,
     Relation,
     SetAcls,
     SetData,
-    Transaction,
     WriteOp,
 )
 from tests.simulation.every_step import STEPS_MAX, Kill, Stage
@@ -48,15 +48,15 @@ WRITES: dict[str, Callable[[int], WriteOp]] = {
     "set the ACL": lambda _: SetAcls("/here", [Acl(31, *("world", "anyone"))], ANY_VERSION),
     "add an identity": lambda _: AddAuth("digest", b"alice:a"),
     "add a wrong one": lambda _: AddAuth("digest", b"alice"),
-    "transaction": lambda n: Transaction(
+    "transaction": lambda n: Multi(
         [HERE],
         [Create("/here/s-", b"", SEQUENTIAL), SetData("/here", b"%d" % n, -1), ReadData("/here")],
         [],
     ),
-    "the other branch": lambda n: Transaction(
+    "the other branch": lambda n: Multi(
         [GONE], [], [Create(f"/a{n}", b"", 0), ReadChildren("/here")]
     ),
-    "aborted transaction": lambda n: Transaction(
+    "aborted transaction": lambda n: Multi(
         [], [Create(f"/a{n}", b"", 0), ReadData("/here"), Check("/gone", ANY_VERSION)], []
     ),
 }

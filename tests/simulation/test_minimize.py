@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from tests.simulation import broken
+from tests.simulation import known_bug
 from tests.simulation.attempt import Failure, Outcome, attempt
 from tests.simulation.draw import draw_plan
 from tests.simulation.minimize import minimize
@@ -82,11 +82,11 @@ def test_progress_tells_runs_and_the_best_plan() -> None:
 def test_a_bug_is_found_made_small_and_replayed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    broken.break_repeats(monkeypatch)
+    known_bug.break_repeats(monkeypatch)
     tries = (attempt(draw_plan(seed)) for seed in range(1, 100))
     outcome = next(outcome for outcome in tries if outcome.failure is not None)
     assert outcome.failure is not None
-    assert outcome.failure.kind.endswith(broken.WORDS)
+    assert outcome.failure.kind.endswith(known_bug.WORDS)
     plan = draw_plan(outcome.seed)
     small = minimize(plan, outcome.failure, attempt, runs_max=30)
     assert len(small.plan.faults) < len(plan.faults)
@@ -94,6 +94,6 @@ def test_a_bug_is_found_made_small_and_replayed(
     write_plan(path, "a repeated write is not answered", small.plan)
     again = attempt(read_plan(path).plan).failure
     assert again is not None
-    assert again.kind.endswith(broken.WORDS)
+    assert again.kind.endswith(known_bug.WORDS)
     monkeypatch.undo()
     assert attempt(small.plan).failure is None  # the plan is not what is wrong

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from tests.simulation import broken
+from tests.simulation import known_bug
 from tests.simulation.__main__ import app
 from tests.simulation.attempt import ROOT, TooLongError, attempt
 from tests.simulation.draw import draw_plan
@@ -93,13 +93,13 @@ def test_routine_lines_are_shown_near_the_end_only() -> None:
 def test_a_failure_is_shown_with_its_small_plan(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    broken.break_repeats(monkeypatch)
+    known_bug.break_repeats(monkeypatch)
     seed = next(seed for seed in range(1, 100) if attempt(draw_plan(seed)).failure)
     text = StringIO()
     options = Replay(tail=20, folder=tmp_path, runs_max=15)
     outcome = replay(draw_plan(seed), options, Console(file=text, width=120))
     assert outcome.failure is not None
-    assert outcome.failure.kind.endswith(broken.WORDS)
+    assert outcome.failure.kind.endswith(known_bug.WORDS)
     shown = text.getvalue()
     assert shown.index("made") < shown.index("no convergence in 60000 ms")
     assert (tmp_path / f"seed-{seed}.json").exists()
@@ -116,7 +116,7 @@ def test_a_plan_is_shown_whole_on_a_narrow_terminal() -> None:
     for part in (*plan.servers[:1], *plan.clients[:1]):
         assert all(name in shown for name in part.__struct_fields__[1:])
     words = " ".join(shown.split())
-    ambush = next(fault for fault in plan.faults if fault.kind is FaultKind.AMBUSH)
+    ambush = next(fault for fault in plan.faults if fault.kind is FaultKind.TRIGGERED)
     assert f"{ambush.trigger} number {ambush.amount}, {ambush.delay_ms} ms later:" in words
     assert "leader" in shown and f"{plan.safety_ms} ms with faults" in shown
 
@@ -147,7 +147,7 @@ def test_wrong_usage(arguments: list[str]) -> None:
 
 
 def test_a_failing_plan_is_exit_code_1(monkeypatch: pytest.MonkeyPatch) -> None:
-    broken.break_repeats(monkeypatch)
+    known_bug.break_repeats(monkeypatch)
     seed = next(seed for seed in range(1, 100) if attempt(draw_plan(seed)).failure)
     found = CliRunner().invoke(app, ["--seed", str(seed), "--no-minimize", "--trace", "0"])
     assert found.exit_code == 1

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tests.simulation import broken
+from tests.simulation import known_bug
 from tests.simulation.attempt import Failure, Outcome
 from tests.simulation.plan import FaultKind
 from tests.simulation.plan_file import read_plan
@@ -44,19 +44,19 @@ def test_seeds_of_a_recipe_are_one_line() -> None:
 def test_a_failing_seed_of_a_recipe_tells_what_replays_it() -> None:
     out, text = console()
     options = Options(1, 50, 1, failures_max=1, is_minimizing=False, recipe="lock")
-    assert simulate(options, out, broken.break_for_good) == 1
+    assert simulate(options, out, known_bug.break_for_good) == 1
     assert re.search(r"python -m tests.simulation --seed \d+ --recipe lock", text.getvalue())
 
 
 def test_a_failing_seed_is_minimized_and_reported_and_the_run_goes_on(tmp_path: Path) -> None:
     out, text = console()
     options = Options(1, 200, 2, failures_max=2, minimize_limit_s=2.0, folder=tmp_path)
-    assert simulate(options, out, broken.break_for_good) == 1
+    assert simulate(options, out, known_bug.break_for_good) == 1
     files = sorted(tmp_path.glob("seed-*.json"))
     assert len(files) >= 2
     for file in files:
         kept = read_plan(file)
-        assert kept.comment.endswith(broken.WORDS)
+        assert kept.comment.endswith(known_bug.WORDS)
         assert f"seed {kept.plan.seed} failed: AssertionError: no convergence" in text.getvalue()
         assert f"python -m tests.simulation --seed {kept.plan.seed}" in text.getvalue()
         assert file.read_text() in text.getvalue()
@@ -72,7 +72,7 @@ def test_a_process_that_is_lost_is_a_failure_of_its_seed() -> None:
 
 def test_an_interrupt_ends_with_the_summary_so_far() -> None:
     out, text = console()
-    assert simulate(Options(1, 100_000, 1), out, broken.interrupt_parent) == 130
+    assert simulate(Options(1, 100_000, 1), out, known_bug.interrupt_parent) == 130
     assert "interrupted; the summary so far:" in text.getvalue()
     assert "never exercised" in text.getvalue()
 

@@ -7,12 +7,12 @@ import pytest
 from msgspec.structs import replace
 
 from raykeeper.clusters.config import make_config
-from raykeeper.server.events import LogSynced, RoomChanged
+from raykeeper.server.events import DiskSpaceChanged, LogSynced
 from raykeeper.zab.effects import Append, SaveEpochs, VoteGranted
-from raykeeper.zab.ids import FOUNDING, ZERO, Epoch, ServerId, Zxid, make_zxid
+from raykeeper.zab.ids import FOUNDING_DISK, ZERO, Epoch, ServerId, Zxid, make_zxid
 from raykeeper.zab.looking import Looking
 from raykeeper.zab.members import Members
-from raykeeper.zab.notes import QUORUM_LOST
+from raykeeper.zab.trace_events import QUORUM_LOST
 from tests.simulation.campaigns import draw_campaign
 from tests.simulation.checks import Checks
 from tests.simulation.clock import SimClock
@@ -162,7 +162,7 @@ def test_a_bit_of_the_last_force_makes_a_disk_uncertain_until_another_epoch() ->
     written(disk, schedule, EPOCH_1, Append(z(1), [b"a", b"b"], ZERO))
     assert disk.flip_last()
     recovered = disk.open(lambda _events: None)
-    assert recovered.is_uncertain and recovered.disk == FOUNDING
+    assert recovered.is_uncertain and recovered.disk_id == FOUNDING_DISK
     disk.submit([SaveEpochs(Epoch(2), Epoch(2))])
     schedule.run_until(type(schedule.now)(schedule.now + 100))
     disk.crash()
@@ -192,7 +192,7 @@ def test_a_bit_of_an_older_force_makes_it_another_disk() -> None:
     written(disk, schedule, Append(z(2), [b"b"], ZERO))
     assert disk.flip_old(0.5) and disk.is_lost
     recovered = disk.open(lambda _events: None)
-    assert recovered.disk != FOUNDING
+    assert recovered.disk_id != FOUNDING_DISK
     assert (recovered.runs, recovered.accepted) == ([], 0)
 
 
@@ -216,7 +216,7 @@ def test_a_disk_has_one_process_and_its_incarnations_grow() -> None:
 
 def test_an_older_process_gets_no_link_beside_the_newer_one() -> None:
     plan = draw_plan(1)
-    faults = tuple(Fault(1_000, FaultKind.REVENANT, server, (), 100) for server in (1, 2))
+    faults = tuple(Fault(1_000, FaultKind.SECOND_DISK, server, (), 100) for server in (1, 2))
     said: list[str] = []
     world = World(replace(plan, faults=faults), lambda _at, text: said.append(text))
     assert len(plan.servers) > 2
@@ -230,10 +230,10 @@ def test_a_full_disk_is_told_while_there_is_a_segment_left() -> None:
     disk = SimDisk(schedule, segment_bytes=100)
     told: list[object] = []
     disk.open(told.extend)
-    disk.room.is_full = True
+    disk.log_space.is_full = True
     disk.submit([Append(z(1), [b"x" * 50], ZERO)])
     schedule.run_until(type(schedule.now)(100))
-    assert told == [LogSynced(z(1)), RoomChanged(False)]
+    assert told == [LogSynced(z(1)), DiskSpaceChanged(False)]
     disk.submit([Append(z(2), [b"y" * 50], ZERO)])
     with pytest.raises(DiskFailedError, match="all room"):
         schedule.run_until(type(schedule.now)(200))

@@ -10,8 +10,8 @@ from hashlib import blake2b
 
 from rich.text import Text
 
-from raykeeper.actors.note_fields import fields_of
-from raykeeper.zab.effects import Note
+from raykeeper.actors.trace_fields import trace_fields
+from raykeeper.zab.effects import TraceEvent
 
 _WHO = re.compile(r"(server|client|session|link) [\w:.-]+?(?=:? )")
 _ROUTINE = re.compile(r"(server|client) \S+ (asks|is told|sees|delivers)\b")
@@ -23,9 +23,9 @@ _STYLES = (
 )
 
 
-def note_in_words(note: Note) -> str:
+def note_in_words(note: TraceEvent) -> str:
     """A note of a server, its fields by name as in a server's log."""
-    fields = fields_of(note).items()
+    fields = trace_fields(note).items()
     return " ".join([note.name, *(f"{name}={value}" for name, value in fields)])
 
 

@@ -1,12 +1,12 @@
-"""What an ambush can wait for, and how it strikes (see ambush.py)."""
+"""What an ambush can wait for, and how it strikes (see triggered_faults.py)."""
 
 from enum import Enum
 
 TRIGGERS = (
     *("Notification", "FollowerInfo", "LeaderInfo", "AckEpoch", "Diff", "Trunc", "Snapshot"),
     *("SnapshotEnd", "NewLeader", "AckNewLeader", "UpToDate", "Proposals", "Ack", "Commit"),
-    *("Ping", "Pong", "LogPaused", "ForwardWrites", "ForwardConnect", "Touches"),
-    *("TouchesConfirmed", "ReadPointRequest", "ReadPointReply", "DigestAsk"),
+    *("Ping", "Pong", "LogPaused", "ForwardWrites", "ForwardConnect", "TouchSessions"),
+    *("TouchSessionsReply", "ReadIndexRequest", "ReadIndexReply", "DigestRequest"),
     *("Append", "SaveEpochs", "Truncate", "ReadLog", "ReceiveSnapshot", "InstallSnapshot"),
     *("PublishSnapshot", "VoteGranted", "SendClient", "CloseClient"),
     "TrackSessions",

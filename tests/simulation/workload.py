@@ -7,10 +7,10 @@ ephemerals are; the others come and go.
 from collections.abc import Callable
 from random import Random
 
-from raykeeper.client.core.effects import Answer
-from raykeeper.client.core.outstanding import Ask, Query
+from raykeeper.client.core.effects import SuccessReply
+from raykeeper.client.core.outstanding import NewRequest, Query
 from raykeeper.zab.ids import Millis
-from raykeeper.znodes.replies import ChildrenRead, DataRead, Written
+from raykeeper.znodes.replies import GetChildrenReply, GetDataReply, WriteReply
 from raykeeper.znodes.requests import (
     ANY_VERSION,
     Create,
@@ -22,9 +22,9 @@ from raykeeper.znodes.requests import (
     SetData,
     Sync,
 )
-from tests.simulation.asks.contract import Contract
-from tests.simulation.asks.transactions import PLACES
 from tests.simulation.plan import ClientPlan, Habit
+from tests.simulation.requests.contract import Contract
+from tests.simulation.requests.transactions import PLACES
 
 PARENTS = ["/", "/n0", "/n1"]
 QUEUE = "/n1/s-"
@@ -56,8 +56,8 @@ class Workload:
         self._contract = Contract(contract, watches, name, self._versions)
         self._queue: list[str] = []  # own sequential znodes
         self._found: list[str] = []  # children that were listed last
-        self._planned: list[Ask] = []
-        self._draw: Callable[[], Ask] = {
+        self._planned: list[NewRequest] = []
+        self._draw: Callable[[], NewRequest] = {
             Habit.MIXED: self._mixed,
             Habit.CONTENDS: self._contends,
             Habit.QUEUES: self._queues,
@@ -65,7 +65,7 @@ class Workload:
             Habit.ASKS: self._asks,
         }[plan.habit]
 
-    def next(self) -> Ask:
+    def next(self) -> NewRequest:
         """The next request."""
         self._count += 1
         if self._planned:
@@ -78,13 +78,13 @@ class Workload:
             return Create(f"/n0/e{self._beside.randint(0, 2)}/c", ask.value, ask.flags)
         return self._contract.strengthened(ask)
 
-    def answered(self, ask: Ask, answer: Answer) -> None:
+    def answered(self, ask: NewRequest, answer: SuccessReply) -> None:
         """Learn from an answer."""
-        if isinstance(answer, DataRead) and isinstance(ask, Query):
+        if isinstance(answer, GetDataReply) and isinstance(ask, Query):
             self._versions[ask.path] = answer.stat.version
-        elif isinstance(answer, Written) and isinstance(ask, Create) and ask.path == QUEUE:
+        elif isinstance(answer, WriteReply) and isinstance(ask, Create) and ask.path == QUEUE:
             self._queue.append(answer.path)
-        elif isinstance(answer, ChildrenRead) and isinstance(ask, Query):
+        elif isinstance(answer, GetChildrenReply) and isinstance(ask, Query):
             self._found = [f"{ask.path.rstrip('/')}/{child}" for child in answer.children]
 
     def session_timeout(self) -> Millis:
@@ -92,7 +92,7 @@ class Workload:
         drawn = self._random.choice([1_000, 1_000, 1_000, 2_000, 5_000])
         return Millis(self._timeout_ms or drawn)
 
-    def _mixed(self) -> Ask:
+    def _mixed(self) -> NewRequest:
         random = self._random
         path = random.choice(PLACES)
         kind = random.random()
@@ -115,7 +115,7 @@ class Workload:
             return Query(GetChildren, random.choice(PARENTS), self._watcher())
         return self._synced_read(path)
 
-    def _contends(self) -> Ask:
+    def _contends(self) -> NewRequest:
         """Read a counter and write it back if nobody else did."""
         path = self._random.choice(PLACES[:2])
         kind = self._random.random()
@@ -125,7 +125,7 @@ class Workload:
             return Query(GetData, path, self._watcher())
         return SetData(path, self._value(), self._versions.get(path, 0))
 
-    def _queues(self) -> Ask:
+    def _queues(self) -> NewRequest:
         """A lock or a queue: join, look who is before, watch that one, leave."""
         random = self._random
         kind = random.random()
@@ -141,7 +141,7 @@ class Workload:
             return Delete(self._queue.pop(0), ANY_VERSION)
         return Query(Exists, random.choice(PLACES), self._watcher())
 
-    def _churns(self) -> Ask:
+    def _churns(self) -> NewRequest:
         """Create and delete the same few znodes, under the eyes of watchers."""
         random = self._random
         path = random.choice(PLACES[3:])
@@ -158,7 +158,7 @@ class Workload:
             return Delete(path, ANY_VERSION)
         return Query(random.choice([GetData, Exists]), path, self._watcher())
 
-    def _asks(self) -> Ask:
+    def _asks(self) -> NewRequest:
         """Mostly reads, and what was synced before."""
         random = self._random
         path = random.choice(PLACES)
@@ -169,7 +169,7 @@ class Workload:
             return Query(GetChildren, random.choice(PARENTS), self._watcher())
         return Query(random.choice([GetData, Exists]), path, self._watcher())
 
-    def _enqueue(self) -> Ask:
+    def _enqueue(self) -> NewRequest:
         flags = CreateMode.SEQUENTIAL | self._random.choice([0, CreateMode.EPHEMERAL])
         return Create(QUEUE, self._value(), flags)
 
@@ -177,7 +177,7 @@ class Workload:
         path = f"/n0/e{self._random.randint(0, 2)}"
         return Create(path, self._value(), CreateMode.EPHEMERAL)
 
-    def _synced_read(self, path: str) -> Ask:
+    def _synced_read(self, path: str) -> NewRequest:
         self._planned.append(Query(GetData, path, self._watcher()))
         return Query(Sync, "/")
 

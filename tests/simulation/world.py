@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 from msgspec import Struct
 
-from raykeeper.server.server_notes import COUNTER_EXHAUSTED
-from raykeeper.zab import ids, leader_broadcast, window
-from raykeeper.zab.ids import Millis, ServerId, show_zxid
+from raykeeper.server.server_trace_events import COUNTER_EXHAUSTED
+from raykeeper.zab import ids, leader_broadcast, recent_log
+from raykeeper.zab.ids import Millis, ServerId, format_zxid
 from tests.simulation.checks import Checks
 from tests.simulation.checks.sessions import reconnects_come_to_an_end
 from tests.simulation.client import SimClient
@@ -199,7 +199,7 @@ class World:
     def _why(self) -> str:
         servers = [
             f"{n.server_id}:{n.server.peer.role.value}/{n.server.peer.is_active}"
-            f"@{show_zxid(n.server.state.zxid)}{' without vote' * n.disk.waits_for_vote}"
+            f"@{format_zxid(n.server.state.zxid)}{' without vote' * n.disk.waits_for_vote}"
             if n.server
             else f"{n.server_id}:down"
             for n in self.nodes
@@ -220,5 +220,5 @@ def _counters_of(bits: int) -> Iterator[None]:
 
 def _set_counters(bits: int) -> None:
     vars(ids)["COUNTER_BITS"] = bits
-    for module in (ids, leader_broadcast, window):
+    for module in (ids, leader_broadcast, recent_log):
         vars(module)["COUNTER_MAX"] = (1 << bits) - 1

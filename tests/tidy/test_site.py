@@ -47,7 +47,7 @@ def members(name: str, kind: type) -> Iterator[tuple[str, Any]]:
 def written(value: Any) -> Callable[..., Any] | None:
     """The function as it is written: below a recipe method, property or class method."""
     if isinstance(value, RecipeMethod):
-        value = value._written
+        value = value._function
     if isinstance(value, property):
         value = value.fget
     if isinstance(value, classmethod | staticmethod):

@@ -16,7 +16,7 @@ ROOMS = (
     *("actors", "bench", "chaos", "client", "clusters", "commands", "links", "server"),
     *("zab", "znodes"),
 )
-LINES_MAX, FUNCTION_LINES_MAX = 500, 60
+LINES_MAX, FUNCTION_LINES_MAX = 600, 60
 VAGUE = {"common", "helper", "helpers", "manager", "managers", "misc", "util", "utils"}
 
 # Which modules each room may import, the whole library's root of errors apart. The first pattern
@@ -228,7 +228,7 @@ def test_everything_else_keeps_the_sizes() -> None:
         (imports, "server/server.py", "import logging"),
         (imports, "server/server.py", "from raykeeper.actors.disk.storage import Storage"),
         (imports, "actors/replica.py", "import raykeeper.clusters"),
-        (imports, "client/core/core.py", "import threading"),
+        (imports, "client/core/client_core.py", "import threading"),
         (imports, "client/handle.py", "import ray"),
         (imports, "client/handle.py", "from ray.exceptions import RayActorError"),
         (imports, "client/handle.py", "import raykeeper.actors.replica"),
@@ -239,7 +239,7 @@ def test_everything_else_keeps_the_sizes() -> None:
         (purity, "znodes/a.py", "for x in set(y): pass"),
         (purity, "server/server.py", "x = [y for y in {1, 2}]"),
         (purity, "server/server.py", "async def f(): pass"),
-        (sizes, "zab/a.py", "x = 1\n" * 501),
+        (sizes, "zab/a.py", "x = 1\n" * 601),
         (sizes, "zab/a.py", "def f():\n" + "    x = 1\n" * 60),
         (sizes, "links/utils.py", ""),
         (prints, "actors/replica.py", "print(1)"),

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from raykeeper.client.offered import OfferedRecipes
+from raykeeper.client.recipe_methods import RecipeMethods
 from tests.tidy.test_public_names import PAGE, documented
 from tests.wheel.environments import build_wheel
 
@@ -85,7 +85,7 @@ def attributes(program: str) -> set[str]:
 
 def test_programs_leave_nothing_out() -> None:
     blocking, awaiting, tasks = map(attributes, ("blocking", "awaiting", "tasks"))
-    recipes = {name for name in vars(OfferedRecipes) if not name.startswith("_")}
+    recipes = {name for name in vars(RecipeMethods) if not name.startswith("_")}
     assert recipes - blocking == set()
     assert recipes - awaiting == set()
     names = set(chain.from_iterable(documented(PAGE.read_text()).values()))

@@ -1,17 +1,17 @@
 """What a client may be told: in its order, never older than before, and nothing but the truth."""
 
-from raykeeper.client.core.effects import Answer
-from raykeeper.client.core.outstanding import Query, Unwatch, Watch
-from raykeeper.zab.ids import Zxid, show_zxid
+from raykeeper.client.core.effects import SuccessReply
+from raykeeper.client.core.outstanding import Query, WatchAddition, WatchRemoval
+from raykeeper.zab.ids import Zxid, format_zxid
 from raykeeper.znodes.errors import Code, KeeperError
-from raykeeper.znodes.replies import ChildrenRead, DataRead, StatRead, Written
-from raykeeper.znodes.requests import GetChildren, GetData, Inquiry, Sync
-from tests.simulation.checks import access, inquiries
-from tests.simulation.checks.seen import Asked, Seen, Told
+from raykeeper.znodes.replies import ExistsReply, GetChildrenReply, GetDataReply, WriteReply
+from raykeeper.znodes.requests import AuxRead, GetChildren, GetData, Sync
+from tests.simulation.checks import acls, aux_reads
+from tests.simulation.checks.session_view import PendingRequest, SessionView, Told
 from tests.simulation.checks.truth import Truth, show
 
 
-def answers_in_order(seen: Seen, ask: object) -> Asked:
+def answers_in_order(seen: SessionView, ask: object) -> PendingRequest:
     """The requests of a client are answered in the order in which it sent them."""
     assert seen.pending and seen.pending[0].ask is ask, (
         f"Fifo: {seen} is answered {ask} before {seen.pending[0].ask if seen.pending else None}"
@@ -19,44 +19,48 @@ def answers_in_order(seen: Seen, ask: object) -> Asked:
     return seen.pending.popleft()
 
 
-def reads_never_go_back(seen: Seen, zxid: Zxid) -> None:
+def reads_never_go_back(seen: SessionView, zxid: Zxid) -> None:
     """A client reads no state older than one it was shown, nor than its own earlier writes."""
     assert zxid >= seen.zxid, (
-        f"Monotonic: {seen} reads {show_zxid(zxid)} after {show_zxid(seen.zxid)}"
+        f"Monotonic: {seen} reads {format_zxid(zxid)} after {format_zxid(seen.zxid)}"
     )
 
 
-def writes_come_after_earlier_reads(seen: Seen, zxid: Zxid) -> None:
+def writes_come_after_earlier_reads(seen: SessionView, zxid: Zxid) -> None:
     """A read does not see what its own client wrote after it, unless it was delayed.
 
     A read that has to leave again on another connection, or waits while its server looks for a
     leader, is answered when all is over: what came after it may have been done before.
     """
     assert zxid > seen.read, (
-        f"Fifo: {seen} wrote in {show_zxid(zxid)}, and had read {show_zxid(seen.read)} before"
+        f"Fifo: {seen} wrote in {format_zxid(zxid)}, and had read {format_zxid(seen.read)} before"
     )
 
 
-def nothing_is_shown_before_it_is_committed(truth: Truth, seen: Seen, zxid: Zxid) -> None:
+def nothing_is_shown_before_it_is_committed(truth: Truth, seen: SessionView, zxid: Zxid) -> None:
     """A client is shown only what some server has delivered."""
-    assert zxid <= truth.zxid, f"Integrity: {seen} is shown {show_zxid(zxid)}"
+    assert zxid <= truth.zxid, f"Integrity: {seen} is shown {format_zxid(zxid)}"
 
 
-def syncs_are_recent(seen: Seen, asked: Asked, zxid: Zxid) -> None:
+def syncs_are_recent(seen: SessionView, asked: PendingRequest, zxid: Zxid) -> None:
     """A sync waits for all that anybody had delivered when it was asked for (rule Z4)."""
     assert zxid >= asked.committed, (
-        f"Sync: {seen} is shown {show_zxid(zxid)} and asked at {show_zxid(asked.committed)}"
+        f"Sync: {seen} is shown {format_zxid(zxid)} and asked at {format_zxid(asked.committed)}"
     )
 
 
-def answer_is_the_outcome(seen: Seen, asked: Asked, answer: Written, due: Told | None) -> None:
+def answer_is_the_outcome(
+    seen: SessionView, asked: PendingRequest, answer: WriteReply, due: Told | None
+) -> None:
     """The answer to a write is the outcome of the very transaction that it became."""
     assert answer.number == asked.number, f"ExactlyOnce: {seen}, {answer} to {asked}"
     told = Told(answer.zxid, answer.code, answer.path, answer.stat, answer.results)
     assert told == due, f"ExactlyOnce: {seen} is told {told}, not {due}, of {asked.ask}"
 
 
-def refusal_is_the_outcome(seen: Seen, asked: Asked, code: int, due: Told | None) -> Told:
+def refusal_is_the_outcome(
+    seen: SessionView, asked: PendingRequest, code: int, due: Told | None
+) -> Told:
     """The refusal of a write is that of the very transaction that it became."""
     assert due is not None and code == due.code, (
         f"ExactlyOnce: {seen} is refused {asked.ask} with {code}, not {due}"
@@ -64,24 +68,26 @@ def refusal_is_the_outcome(seen: Seen, asked: Asked, code: int, due: Told | None
     return due
 
 
-def reads_are_true(truth: Truth, seen: Seen, query: Query, answer: Answer) -> None:
+def reads_are_true(truth: Truth, seen: SessionView, query: Query, answer: SuccessReply) -> None:
     """A read shows exactly the committed state as of the zxid it names."""
     path, zxid = query.path, answer.zxid
     was = truth.at(path, zxid)
-    assert was is None or access.may(was.acls, seen.known_as(truth, zxid), access.READ), (
-        f"Access: {seen} reads {path} as of {show_zxid(zxid)}"
+    assert was is None or acls.may(was.acls, seen.known_as(truth, zxid), acls.READ), (
+        f"Access: {seen} reads {path} as of {format_zxid(zxid)}"
     )
-    if isinstance(answer, StatRead):
+    if isinstance(answer, ExistsReply):
         is_true = answer.stat == (was.stat if was is not None else None)
-    elif isinstance(answer, DataRead):
+    elif isinstance(answer, GetDataReply):
         is_true = was is not None and (answer.value, answer.stat) == (was.value, was.stat)
     else:
-        assert isinstance(answer, ChildrenRead), answer
+        assert isinstance(answer, GetChildrenReply), answer
         is_true = was is not None and answer.stat == was.stat and _are_all(truth, path, answer)
-    assert is_true, f"Truth: {seen} reads {path} as of {show_zxid(zxid)}: {answer}, not {show(was)}"
+    assert is_true, (
+        f"Truth: {seen} reads {path} as of {format_zxid(zxid)}: {answer}, not {show(was)}"
+    )
 
 
-def _are_all(truth: Truth, path: str, answer: ChildrenRead) -> bool:
+def _are_all(truth: Truth, path: str, answer: GetChildrenReply) -> bool:
     """Whether these are all children of `path`: the Stat, which was compared, has their number."""
     names = set(answer.children)
     if len(names) != len(answer.children) or len(names) != answer.stat.num_children:
@@ -93,7 +99,9 @@ def _are_all(truth: Truth, path: str, answer: ChildrenRead) -> bool:
     return all(truth.at(start + child, answer.zxid) is not None for child in names)
 
 
-def missing_is_true(truth: Truth, seen: Seen, asked: Asked, error: KeeperError) -> None:
+def missing_is_true(
+    truth: Truth, seen: SessionView, asked: PendingRequest, error: KeeperError
+) -> None:
     """A read fails only where there was no znode, or none that the session might read.
 
     At some moment not before what the client has seen; a linearizable one not before what anybody
@@ -103,12 +111,12 @@ def missing_is_true(truth: Truth, seen: Seen, asked: Asked, error: KeeperError) 
     assert isinstance(query, Query), query
     may_be = error.code == Code.NO_AUTH or query.kind in (GetData, GetChildren)
     since = max(seen.zxid, asked.committed) if query.linearizable else seen.zxid
-    assert may_be and inquiries.is_ever_refused(truth, seen, query.path, error.code, since), (
-        f"Truth: {seen} is refused {query} with {error!r} since {show_zxid(since)}"
+    assert may_be and aux_reads.is_ever_refused(truth, seen, query.path, error.code, since), (
+        f"Truth: {seen} is refused {query} with {error!r} since {format_zxid(since)}"
     )
 
 
-def refused_only_without_a_leader(seen: Seen, asked: Asked) -> None:
+def refused_only_without_a_leader(seen: SessionView, asked: PendingRequest) -> None:
     """Only a client that takes a server without a leader is refused what needs one.
 
     Nothing that has a number is: it may have been done before.
@@ -116,25 +124,25 @@ def refused_only_without_a_leader(seen: Seen, asked: Asked) -> None:
     assert seen.was_read_only and not asked.number, f"ReadOnly: {seen} is refused {asked.ask}"
 
 
-def answered_without_a_leader(seen: Seen, asked: Asked) -> None:
+def answered_without_a_leader(seen: SessionView, asked: PendingRequest) -> None:
     """A server without a leader answers nothing that needs one."""
     ask = asked.ask
-    needs_leader = not isinstance(ask, Query | Inquiry | Watch | Unwatch) or (
+    needs_leader = not isinstance(ask, Query | AuxRead | WatchAddition | WatchRemoval) or (
         isinstance(ask, Query) and (ask.linearizable or ask.kind is Sync)
     )
     assert not needs_leader, f"ReadOnly: {seen} is answered {ask} without a leader"
 
 
-def indefinite_only_where_it_may_have_happened(asked: Asked, error: KeeperError) -> None:
+def indefinite_only_where_it_may_have_happened(asked: PendingRequest, error: KeeperError) -> None:
     """Only a write can have an uncertain outcome."""
     assert error.definite or asked.number, f"Definite: {error!r} of {asked.ask}"
 
 
-def denied_has_no_effect(seen: Seen, asked: Asked, due: Told | None) -> None:
+def denied_has_no_effect(seen: SessionView, asked: PendingRequest, due: Told | None) -> None:
     """A write of which its client is told that it surely had no effect has none."""
     assert due is None, f"Definite: {seen} was told that {asked.ask} is not done, and it is {due}"
 
 
-def late_requests_never_leave(seen: Seen, error: KeeperError) -> None:
+def late_requests_never_leave(seen: SessionView, error: KeeperError) -> None:
     """What is asked for after the end of a handle surely has no effect."""
     assert error.definite, f"Definite: {seen} is over, {error!r}"

@@ -3,13 +3,19 @@
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from raykeeper.client.core.effects import Answer
-from raykeeper.client.core.outstanding import Ask, Query, Unwatch, Watch
+from raykeeper.client.core.effects import SuccessReply
+from raykeeper.client.core.outstanding import NewRequest, Query, WatchAddition, WatchRemoval
 from raykeeper.client.core.states import ClientState
-from raykeeper.server.server_notes import READS_HELD
+from raykeeper.server.server_trace_events import READS_PAUSED
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes.errors import Code, KeeperError
-from raykeeper.znodes.replies import ChildrenRead, DataRead, Done, StatRead, Written
+from raykeeper.znodes.replies import (
+    EmptyReply,
+    ExistsReply,
+    GetChildrenReply,
+    GetDataReply,
+    WriteReply,
+)
 from raykeeper.znodes.requests import (
     CloseSession,
     CountDescendants,
@@ -18,12 +24,18 @@ from raykeeper.znodes.requests import (
     Sync,
     WriteOp,
 )
-from tests.simulation.checks import answers, inquiries, letting_go, sessions
+from tests.simulation.checks import answers, aux_reads, session_deadlines, sessions
 from tests.simulation.checks.committed import Committed
-from tests.simulation.checks.event_told import EventTold
-from tests.simulation.checks.lasting import REMOVED
-from tests.simulation.checks.order import writes_and_synced_reads_are_linearizable
-from tests.simulation.checks.seen import Asked, Seen, Told, known_session, new_seen
+from tests.simulation.checks.history_recorder import writes_and_synced_reads_are_linearizable
+from tests.simulation.checks.persistent_watches import REMOVED
+from tests.simulation.checks.session_view import (
+    PendingRequest,
+    SessionView,
+    Told,
+    known_session,
+    new_session_view,
+)
+from tests.simulation.checks.told_event import EventTold
 from tests.simulation.checks.zab import Zab
 from tests.simulation.schedule import Schedule
 
@@ -58,13 +70,13 @@ class Clients:
         self._watches = committed.watches
         self._lasting = committed.lasting
         self._recorder = committed.recorder
-        self._seen: dict[tuple[str, int], Seen] = {}
+        self._seen: dict[tuple[str, int], SessionView] = {}
 
     def started(self, client: "SimClient") -> None:
         """A session begins."""
         assert client.core is not None
-        seen = new_seen(client.name, client.life, client)
-        seen.takes = client.core._joining._taken
+        seen = new_session_view(client.name, client.life, client)
+        seen.takes = client.core._handshake._takeover
         self._seen[client.name, client.life] = seen
         self._committed.by_password[client.core.client_id.password] = seen
         self._schedule.say(f"client {client.name} begins")
@@ -85,7 +97,7 @@ class Clients:
     def leaves(self, client: "SimClient", reason: str) -> None:
         """A client closes its link, because of what its server did, or did not."""
         who = self._seen[client.name, client.life]
-        letting_go.servers_keep_the_protocol(who, reason)
+        session_deadlines.servers_keep_the_protocol(who, reason)
         if who.fenced_after is None:
             sessions.the_newest_connection_keeps_its_session(who, reason)
 
@@ -96,14 +108,14 @@ class Clients:
         self._over(seen)
         self._schedule.say(f"client {client.name} dies")
 
-    def _over(self, seen: Seen) -> None:
+    def _over(self, seen: SessionView) -> None:
         seen.is_over = True
         seen.watching = {}
         seen.due = {}
         seen.following = {}
         seen.torn = {}
 
-    def submitted(self, client: "SimClient", token: int, ask: Ask) -> None:
+    def submitted(self, client: "SimClient", token: int, ask: NewRequest) -> None:
         """A request was made."""
         seen = self._seen[client.name, client.life]
         if seen.is_over:
@@ -113,9 +125,11 @@ class Clients:
             seen.writes.append(ask)
             number = len(seen.writes)
         operation = self._recorder.asked(seen, ask)
-        seen.pending.append(Asked(ask, number, self._zab.last, self._delays(client), operation))
+        seen.pending.append(
+            PendingRequest(ask, number, self._zab.last, self._delays(client), operation)
+        )
 
-    def completed(self, client: "SimClient", ask: Ask, answer: Answer) -> None:
+    def completed(self, client: "SimClient", ask: NewRequest, answer: SuccessReply) -> None:
         """A request was answered."""
         seen = self._seen[client.name, client.life]
         asked = answers.answers_in_order(seen, ask)
@@ -129,7 +143,7 @@ class Clients:
             self._recorder.left_out(seen, asked)
         else:
             seen.is_answered = True
-        if isinstance(answer, Written):
+        if isinstance(answer, WriteReply):
             due = self._told(seen, asked)
             answers.answer_is_the_outcome(seen, asked, answer, due)
             self._wrote(seen, zxid)
@@ -142,45 +156,50 @@ class Clients:
             if seen.due:
                 self._watches.event_before_the_state_it_announces(seen, zxid)
             self._lasting.told_before(seen, zxid)
-            if isinstance(ask, Query) and (ask.linearizable or isinstance(answer, Done)):
+            if isinstance(ask, Query) and (ask.linearizable or isinstance(answer, EmptyReply)):
                 answers.syncs_are_recent(seen, asked, zxid)
-            if isinstance(answer, DataRead | StatRead | ChildrenRead):
+            if isinstance(answer, GetDataReply | ExistsReply | GetChildrenReply):
                 self._read(seen, ask, answer)
-            elif isinstance(ask, Watch):
+            elif isinstance(ask, WatchAddition):
                 self._lasting.is_set(seen, ask, zxid)
-            elif isinstance(ask, Unwatch):
+            elif isinstance(ask, WatchRemoval):
                 self._lasting.none_left(seen, ask)
-            elif not isinstance(answer, Done):
-                inquiries.inquiries_are_true(self._truth, seen, ask, answer)
+            elif not isinstance(answer, EmptyReply):
+                aux_reads.inquiries_are_true(self._truth, seen, ask, answer)
         if asked.operation is not None:
             if is_late:
                 self._recorder.was_late(seen, asked.operation)
             self._recorder.answered(seen, asked, answer)
 
-    def _told(self, seen: Seen, asked: Asked) -> Told | None:
+    def _told(self, seen: SessionView, asked: PendingRequest) -> Told | None:
         """What the client of a write must be told; None while it is not done, or is a read."""
         return self._committed.told_to(seen, asked.number) if asked.number else None
 
     def _delays(self, client: "SimClient") -> tuple[int, int]:
         """How often reads had to wait so far: for another connection, or for a leader."""
-        return client._dials, self._notes[READS_HELD]
+        return client._dials, self._notes[READS_PAUSED]
 
-    def _wrote(self, seen: Seen, zxid: Zxid) -> None:
+    def _wrote(self, seen: SessionView, zxid: Zxid) -> None:
         answers.writes_come_after_earlier_reads(seen, zxid)
         seen.zxid = max(seen.zxid, zxid)
         self._lasting.told_before(seen, zxid)
         if seen.due:
             self._watches.event_before_the_state_it_announces(seen, zxid, is_write=True)
 
-    def _read(self, seen: Seen, ask: Ask, answer: DataRead | StatRead | ChildrenRead) -> None:
+    def _read(
+        self,
+        seen: SessionView,
+        ask: NewRequest,
+        answer: GetDataReply | ExistsReply | GetChildrenReply,
+    ) -> None:
         assert isinstance(ask, Query)
         answers.reads_are_true(self._truth, seen, ask, answer)
         if ask.watcher is not None:
-            key = (ask.path, isinstance(answer, ChildrenRead))
+            key = (ask.path, isinstance(answer, GetChildrenReply))
             is_missing = answer.stat is None
             self._watches.is_set(seen, key, ask.watcher, answer.zxid, is_missing=is_missing)
 
-    def failed(self, client: "SimClient", ask: Ask, error: KeeperError) -> None:
+    def failed(self, client: "SimClient", ask: NewRequest, error: KeeperError) -> None:
         """A request failed."""
         seen = self._seen[client.name, client.life]
         if seen.is_over and not (seen.pending and seen.pending[0].ask is ask):
@@ -198,10 +217,10 @@ class Clients:
         else:
             if isinstance(ask, Query):
                 answers.missing_is_true(self._truth, seen, asked, error)
-            elif isinstance(ask, Unwatch):
+            elif isinstance(ask, WatchRemoval):
                 self._lasting.none_left(seen, ask)
             elif isinstance(ask, GetAcls | CountDescendants | GetQuota):
-                inquiries.refusals_are_true(self._truth, seen, ask, error)
+                aux_reads.refusals_are_true(self._truth, seen, ask, error)
             else:
                 due = answers.refusal_is_the_outcome(seen, asked, error.code, due)
                 self._wrote(seen, due.zxid)
@@ -215,7 +234,7 @@ class Clients:
         if asked.operation is not None and asked.operation.result is None:
             seen.unknown.append(asked)
 
-    def _needs_a_leader(self, seen: Seen, asked: Asked, error: KeeperError) -> None:
+    def _needs_a_leader(self, seen: SessionView, asked: PendingRequest, error: KeeperError) -> None:
         answers.indefinite_only_where_it_may_have_happened(asked, error)
         answers.refused_only_without_a_leader(seen, asked)
         self._recorder.left_out(seen, asked)

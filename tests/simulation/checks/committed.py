@@ -4,13 +4,25 @@ Each must be what its request demands, of a session that may write, and the lead
 nobody need ask for. So the truth grows only by what has been judged.
 """
 
-from raykeeper.zab.ids import ServerId, Zxid, show_zxid
+from raykeeper.zab.ids import ServerId, Zxid, format_zxid
 from raykeeper.znodes.requests import SessionId
-from raykeeper.znodes.txns import Created, Deleted, SessionClosed, SessionOpened, Txn
-from tests.simulation.checks import endings, execution, overdue, sessions, several
-from tests.simulation.checks.lasting import Lasting
-from tests.simulation.checks.order import Recorder
-from tests.simulation.checks.seen import Seen, Told, counts_on, known_session, takes_over
+from raykeeper.znodes.txns import CloseSessionTxn, CreateSessionTxn, CreateTxn, DeleteTxn, Txn
+from tests.simulation.checks import (
+    execution,
+    expiring_znodes,
+    full_timeouts,
+    multi_execution,
+    sessions,
+)
+from tests.simulation.checks.history_recorder import HistoryRecorder
+from tests.simulation.checks.persistent_watches import PersistentWatches
+from tests.simulation.checks.session_view import (
+    SessionView,
+    Told,
+    counts_on,
+    known_session,
+    takes_over,
+)
 from tests.simulation.checks.truth import Truth
 from tests.simulation.checks.watches import Watches
 from tests.simulation.schedule import Schedule
@@ -22,12 +34,12 @@ class Committed:
     def __init__(self, schedule: Schedule) -> None:
         self.truth = Truth()
         self.watches = Watches(self.truth)
-        self.lasting = Lasting(self.truth)
-        self.recorder = Recorder(schedule)
-        self.timeouts = overdue.Timeouts()
-        self.endings = endings.Endings(self.truth)
-        self.by_password: dict[bytes, Seen] = {}
-        self.by_id: dict[SessionId, Seen] = {}
+        self.lasting = PersistentWatches(self.truth)
+        self.recorder = HistoryRecorder(schedule)
+        self.timeouts = full_timeouts.FullTimeouts()
+        self.endings = expiring_znodes.ExpiringZnodes(self.truth)
+        self.by_password: dict[bytes, SessionView] = {}
+        self.by_id: dict[SessionId, SessionView] = {}
         self.told: dict[SessionId, dict[int, Told]] = {}
         self.fences: dict[ServerId, list[tuple[Zxid, sessions.Place]]] = {}
         """Where sessions were, and by which transaction they moved away."""
@@ -39,20 +51,20 @@ class Committed:
 
     def committed(self, zxid: Zxid, txn: Txn) -> None:
         """A transaction was delivered for the first time."""
-        truth, change, now = self.truth, txn.change, self._schedule.now
+        truth, change, now = self.truth, txn.body, self._schedule.now
         execution.times_never_go_back(truth, txn)
         self.endings.begins(zxid)
         if txn.number:
             self._check_write(zxid, txn)
         else:
             execution.is_the_leaders_own(txn)
-            if isinstance(change, SessionOpened):
+            if isinstance(change, CreateSessionTxn):
                 self._opened(zxid, change)
                 self.timeouts.moved(change, now)
-            elif isinstance(change, Deleted):
+            elif isinstance(change, DeleteTxn):
                 self.endings.only_what_is_due_ends(zxid, change, now)
                 self.recorder.ended(change.path)
-        if isinstance(change, SessionClosed):
+        if isinstance(change, CloseSessionTxn):
             self._check_end(txn, change)
             if not txn.number and change.session_id not in self.departing:
                 self.timeouts.full_after_a_move(change.session_id, zxid, now)
@@ -66,13 +78,13 @@ class Committed:
             self.watches.happened(touched)
             self.lasting.happened(touched)
 
-    def told_to(self, seen: Seen, number: int) -> Told | None:
+    def told_to(self, seen: SessionView, number: int) -> Told | None:
         """What a client must be told of its write; None while it is not done, or never will be."""
         if seen.fenced_after is not None and number > seen.fenced_after:
             return None
         return self.told.get(seen.session_id, {}).get(number)
 
-    def _opened(self, zxid: Zxid, change: SessionOpened) -> None:
+    def _opened(self, zxid: Zxid, change: CreateSessionTxn) -> None:
         truth, asked = self.truth, self.by_password.get(change.password)
         sessions.sessions_open_once(truth, zxid, change, asked.takes if asked else None)
         seen = sessions.one_session_for_a_client(truth, asked, change)
@@ -85,7 +97,7 @@ class Committed:
         self.by_id[change.session_id] = seen
         self._moved(zxid, change)
 
-    def _moved(self, zxid: Zxid, change: SessionOpened) -> None:
+    def _moved(self, zxid: Zxid, change: CreateSessionTxn) -> None:
         session_id, place = change.session_id, (change.server_id, change.connection)
         known = self._places.get(session_id)
         if known is None or place != (known.server_id, known.connection):
@@ -94,7 +106,7 @@ class Committed:
                 self.fences.setdefault(known.server_id, []).append((zxid, known))
 
     def _check_write(self, zxid: Zxid, txn: Txn) -> None:
-        truth, change = self.truth, txn.change
+        truth, change = self.truth, txn.body
         session = truth.sessions.get(txn.session_id)
         sessions.expired_sessions_do_nothing(session, txn)
         assert session is not None
@@ -104,20 +116,20 @@ class Committed:
             place, shown = self._places[txn.session_id], seen.client.core.last_zxid
             sessions.written_on_the_present_connection(seen, place, shown)
         execution.refusals_are_justified(truth, zxid, txn, op)
-        for each in several.changes_of(change):
-            if isinstance(each, Created):
+        for each in multi_execution.changes_of(change):
+            if isinstance(each, CreateTxn):
                 sessions.owns_only_for_itself(txn, each)
-        for path in several.numbered(op, change):
+        for path in multi_execution.numbered(op, change):
             self._sequence.given(path, truth)
 
-    def _check_end(self, txn: Txn, change: SessionClosed) -> None:
+    def _check_end(self, txn: Txn, change: CloseSessionTxn) -> None:
         seen = self.by_id[change.session_id]
         if not txn.number and self._schedule.trace is not None:
-            self._schedule.say(f"session {show_zxid(Zxid(change.session_id))} of {seen} expires")
+            self._schedule.say(f"session {format_zxid(Zxid(change.session_id))} of {seen} expires")
         is_known = counts_on(seen, change.session_id)
         sessions.ends_once_and_with_a_reason(self.truth, txn, change, seen, is_known=is_known)
         execution.ephemerals_end_with_their_session(self.truth.sessions[change.session_id], change)
         ended_at = self.recorder.clock.tick()
-        each: Seen | None = seen
+        each: SessionView | None = seen
         while each is not None and each.session_id == change.session_id:
             each.ended_at, each = ended_at, each.former

@@ -8,7 +8,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
-from raykeeper.zab.ids import Zxid, show_zxid
+from raykeeper.zab.ids import Zxid, format_zxid
 
 
 class Snapshot(Protocol):
@@ -57,7 +57,9 @@ def holds(disk: Stored, zxid: Zxid, txn: bytes) -> bool:
 def acked_writes_survive(disks: Iterable[Stored], quorum: int, zxid: Zxid, txn: bytes) -> None:
     """What was delivered is on a quorum of the voters' disks, those that were destroyed apart."""
     kept = sum(disk.is_lost or disk.has_forgotten or holds(disk, zxid, txn) for disk in disks)
-    assert kept >= quorum, f"Durability: {show_zxid(zxid)} is on {kept} disks, {quorum} is a quorum"
+    assert kept >= quorum, (
+        f"Durability: {format_zxid(zxid)} is on {kept} disks, {quorum} is a quorum"
+    )
 
 
 def logs_agree(disk: Stored, committed: Mapping[Zxid, bytes], upto: Zxid) -> None:
@@ -65,4 +67,4 @@ def logs_agree(disk: Stored, committed: Mapping[Zxid, bytes], upto: Zxid) -> Non
     for zxid, txn in disk.log:
         if zxid > upto:
             break
-        assert committed.get(zxid) == txn, f"PrefixConsistency: {show_zxid(zxid)} in a log"
+        assert committed.get(zxid) == txn, f"PrefixConsistency: {format_zxid(zxid)} in a log"

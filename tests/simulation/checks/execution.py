@@ -1,6 +1,6 @@
 """What a request must become: the one transaction that the truth before it allows.
 
-ZooKeeper's order of checks, written down apart from `znodes/operations.py`. Paths, values and
+ZooKeeper's order of checks, written down apart from `znodes/op_preparer.py`. Paths, values and
 flags are those of the simulated workload: all well-formed and small.
 """
 
@@ -9,7 +9,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from raykeeper.zab.ids import Millis, Zxid, show_zxid
+from raykeeper.zab.ids import Millis, Zxid, format_zxid
 from raykeeper.znodes.acl import Identities
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.requests import (
@@ -19,32 +19,39 @@ from raykeeper.znodes.requests import (
     Create,
     CreateMode,
     Delete,
+    Multi,
     SessionId,
     SetAcls,
     SetData,
-    Transaction,
     WriteOp,
 )
 from raykeeper.znodes.txns import (
-    AclsSet,
-    Change,
-    Created,
-    DataSet,
-    Deleted,
-    IdentitiesSet,
-    OpenRefused,
-    Refused,
-    SessionClosed,
-    SessionOpened,
-    Several,
+    CloseSessionTxn,
+    CreateSessionErrorTxn,
+    CreateSessionTxn,
+    CreateTxn,
+    DeleteTxn,
+    ErrorTxn,
+    MultiTxn,
+    ReplaceVoterTxn,
+    SetAclTxn,
+    SetDataTxn,
+    SetIdentitiesTxn,
     Txn,
-    VoterReplaced,
+    TxnBody,
 )
-from tests.simulation.asks.guarded import SUPER
-from tests.simulation.checks import access, limits, several
+from tests.simulation.checks import acls as acl_rules
+from tests.simulation.checks import multi_execution, quotas
 from tests.simulation.checks.truth import FIXED, TrueSession, TrueZnode, Truth, parent
+from tests.simulation.requests.acls import SUPER
 
-_LEADERS_OWN = (SessionOpened, OpenRefused, SessionClosed, VoterReplaced, Deleted)
+_LEADERS_OWN = (
+    CreateSessionTxn,
+    CreateSessionErrorTxn,
+    CloseSessionTxn,
+    ReplaceVoterTxn,
+    DeleteTxn,
+)
 EPHEMERAL: Final = (1, 3)
 SEQUENTIAL: Final = (2, 3, 6)
 CONTAINER: Final = -1
@@ -62,24 +69,24 @@ class Act(Struct, frozen=True):
 
 def execute(
     truth: Truth, zxid: Zxid, time_ms: Millis, session_id: SessionId, op: WriteOp
-) -> Change:
+) -> TxnBody:
     """What `op` does as the next transaction."""
     session = truth.sessions[session_id]
     act = Act(zxid, time_ms, session_id, session.known_as(zxid))
     if isinstance(op, Create | SetData | Delete):
         return execute_one(truth.znodes, act, op)
-    if isinstance(op, Transaction):
-        return several.execute(truth.znodes, act, op)
+    if isinstance(op, Multi):
+        return multi_execution.execute(truth.znodes, act, op)
     if isinstance(op, SetAcls):
         return _set_acls(truth.znodes, act, op)
     if isinstance(op, AddAuth):
         return _identify(act, op)
-    return SessionClosed(session_id, sorted(session.ephemerals))
+    return CloseSessionTxn(session_id, sorted(session.ephemerals))
 
 
 def execute_one(
     znodes: dict[str, TrueZnode], act: Act, op: Create | SetData | Delete
-) -> Created | DataSet | Deleted | Refused:
+) -> CreateTxn | SetDataTxn | DeleteTxn | ErrorTxn:
     """What one operation does to these znodes, which stay as they are."""
     if isinstance(op, Create):
         return _create(znodes, act, op)
@@ -91,17 +98,17 @@ def execute_one(
 def refusals_are_justified(truth: Truth, zxid: Zxid, txn: Txn, op: WriteOp) -> None:
     """A committed write is what its request demands after the transactions before it, no other."""
     due = execute(truth, zxid, txn.time_ms, txn.session_id, op)
-    change = txn.change
-    if isinstance(change, SessionClosed):
-        change = SessionClosed(change.session_id, sorted(change.ephemerals))
-    elif isinstance(change, Several):
-        change = several.in_order(change)
-    assert change == due, f"Execution: {op} became {change} in {show_zxid(zxid)}, not {due}"
+    change = txn.body
+    if isinstance(change, CloseSessionTxn):
+        change = CloseSessionTxn(change.session_id, sorted(change.ephemerals))
+    elif isinstance(change, MultiTxn):
+        change = multi_execution.in_order(change)
+    assert change == due, f"Execution: {op} became {change} in {format_zxid(zxid)}, not {due}"
 
 
 def is_the_leaders_own(txn: Txn) -> None:
     """Without a numbered write nothing changes but sessions, votes, and what ends by itself."""
-    assert isinstance(txn.change, _LEADERS_OWN) and not txn.session_id, (
+    assert isinstance(txn.body, _LEADERS_OWN) and not txn.session_id, (
         f"Execution: nobody asked for {txn}"
     )
 
@@ -111,7 +118,7 @@ def times_never_go_back(truth: Truth, txn: Txn) -> None:
     assert txn.time_ms >= truth.time_ms, f"Execution: {txn.time_ms} after {truth.time_ms}"
 
 
-def ephemerals_end_with_their_session(session: TrueSession, change: SessionClosed) -> None:
+def ephemerals_end_with_their_session(session: TrueSession, change: CloseSessionTxn) -> None:
     """A session takes along exactly the ephemerals it has."""
     assert session.ephemerals == set(change.ephemerals), (
         f"Ephemerals: {sorted(session.ephemerals)} of a session, {change.ephemerals} are deleted"
@@ -140,61 +147,61 @@ def is_sequential(op: object) -> bool:
     return isinstance(op, Create) and op.flags in SEQUENTIAL
 
 
-def refused(code: Code) -> Refused:
+def refused(code: Code) -> ErrorTxn:
     """The transaction of a write that does nothing."""
-    return Refused(code.value)
+    return ErrorTxn(code.value)
 
 
-def _create(znodes: dict[str, TrueZnode], act: Act, op: Create) -> Created | Refused:
-    acls = access.as_kept(op.acls, act.who)
+def _create(znodes: dict[str, TrueZnode], act: Act, op: Create) -> CreateTxn | ErrorTxn:
+    acls = acl_rules.as_kept(op.acls, act.who)
     if isinstance(acls, Code):
         return refused(acls)
     above = znodes.get(parent(op.path))
     if above is None:
         return refused(Code.NO_NODE)
-    if not access.may(above.acls, act.who, access.CREATE):
+    if not acl_rules.may(above.acls, act.who, acl_rules.CREATE):
         return refused(Code.NO_AUTH)
     path = op.path
     if op.flags in SEQUENTIAL:
         path += str(above.creates).zfill(10)
-    if not limits.is_acceptable(path, op.value):
+    if not quotas.is_acceptable(path, op.value):
         return refused(Code.BAD_ARGUMENTS)
     if path in znodes:
         return refused(Code.NODE_EXISTS)
     if above.owner:
         return refused(Code.NO_CHILDREN_FOR_EPHEMERALS)
-    if limits.are_exceeded(znodes, path, 1, len(op.value)):
+    if quotas.are_exceeded(znodes, path, 1, len(op.value)):
         return refused(Code.QUOTA_EXCEEDED)
     owner = act.session_id if op.flags in EPHEMERAL else SessionId(0)
     ttl_ms = CONTAINER if op.flags == CreateMode.CONTAINER else op.ttl_ms
-    return Created(path, op.value, owner, above.creates + 1, acls, ttl_ms)
+    return CreateTxn(path, op.value, owner, above.creates + 1, acls, ttl_ms)
 
 
-def _set(znodes: dict[str, TrueZnode], act: Act, op: SetData) -> DataSet | Refused:
+def _set(znodes: dict[str, TrueZnode], act: Act, op: SetData) -> SetDataTxn | ErrorTxn:
     znode = znodes.get(op.path)
     if znode is None:
         return refused(Code.NO_NODE)
-    if not access.may(znode.acls, act.who, access.WRITE):
+    if not acl_rules.may(znode.acls, act.who, acl_rules.WRITE):
         return refused(Code.NO_AUTH)
-    if not limits.is_acceptable(op.path, op.value):
+    if not quotas.is_acceptable(op.path, op.value):
         return refused(Code.BAD_ARGUMENTS)
-    if limits.are_exceeded(znodes, op.path, 0, len(op.value) - len(znode.value)):
+    if quotas.are_exceeded(znodes, op.path, 0, len(op.value) - len(znode.value)):
         return refused(Code.QUOTA_EXCEEDED)
     if op.version not in (ANY_VERSION, znode.version):
         return refused(Code.BAD_VERSION)
     after = replace(
         znode, value=op.value, mzxid=act.zxid, mtime=act.time_ms, version=znode.version + 1
     )
-    return DataSet(op.path, op.value, after.stat())
+    return SetDataTxn(op.path, op.value, after.stat())
 
 
-def _delete(znodes: dict[str, TrueZnode], act: Act, op: Delete) -> Deleted | Refused:
+def _delete(znodes: dict[str, TrueZnode], act: Act, op: Delete) -> DeleteTxn | ErrorTxn:
     if op.path in FIXED:
         return refused(Code.BAD_ARGUMENTS)
     above = znodes.get(parent(op.path))
     if above is None:
         return refused(Code.NO_NODE)
-    if not access.may(above.acls, act.who, access.DELETE):
+    if not acl_rules.may(above.acls, act.who, acl_rules.DELETE):
         return refused(Code.NO_AUTH)
     znode = znodes.get(op.path)
     if znode is None:
@@ -203,38 +210,38 @@ def _delete(znodes: dict[str, TrueZnode], act: Act, op: Delete) -> Deleted | Ref
         return refused(Code.BAD_VERSION)
     if znode.children:
         return refused(Code.NOT_EMPTY)
-    return Deleted(op.path)
+    return DeleteTxn(op.path)
 
 
-def check(znodes: dict[str, TrueZnode], act: Act, op: Check) -> Refused | None:
+def check(znodes: dict[str, TrueZnode], act: Act, op: Check) -> ErrorTxn | None:
     """Why the condition does not hold; None: it does."""
     znode = znodes.get(op.path)
     if znode is None:
         return refused(Code.NO_NODE)
-    if not access.may(znode.acls, act.who, access.READ):
+    if not acl_rules.may(znode.acls, act.who, acl_rules.READ):
         return refused(Code.NO_AUTH)
     return None if op.version in (ANY_VERSION, znode.version) else refused(Code.BAD_VERSION)
 
 
-def _set_acls(znodes: dict[str, TrueZnode], act: Act, op: SetAcls) -> AclsSet | Refused:
-    acls = access.as_kept(op.acls, act.who)
+def _set_acls(znodes: dict[str, TrueZnode], act: Act, op: SetAcls) -> SetAclTxn | ErrorTxn:
+    acls = acl_rules.as_kept(op.acls, act.who)
     if isinstance(acls, Code):
         return refused(acls)
     znode = znodes.get(op.path)
     if znode is None:
         return refused(Code.NO_NODE)
-    if not access.may(znode.acls, act.who, access.ADMIN):
+    if not acl_rules.may(znode.acls, act.who, acl_rules.ADMIN):
         return refused(Code.NO_AUTH)
     if op.version not in (ANY_VERSION, znode.aversion):
         return refused(Code.BAD_VERSION)
-    return AclsSet(op.path, acls, replace(znode, aversion=znode.aversion + 1).stat())
+    return SetAclTxn(op.path, acls, replace(znode, aversion=znode.aversion + 1).stat())
 
 
-def _identify(act: Act, op: AddAuth) -> IdentitiesSet | Refused:
-    identity = access.proved_by(op.scheme, op.credential)
+def _identify(act: Act, op: AddAuth) -> SetIdentitiesTxn | ErrorTxn:
+    identity = acl_rules.proved_by(op.scheme, op.credential)
     if identity is None:
         return refused(Code.AUTH_FAILED)
     who = (*act.who, identity)
     if op.credential == SUPER:
-        who = (*who, access.SUPER)
-    return IdentitiesSet(tuple(dict.fromkeys(who)))
+        who = (*who, acl_rules.SUPER)
+    return SetIdentitiesTxn(tuple(dict.fromkeys(who)))

@@ -6,25 +6,25 @@ Cheap checks come with each step, those that look at everything now and then and
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from raykeeper.server.peer_messages import Touches, TouchesConfirmed
+from raykeeper.server.peer_messages import TouchSessions, TouchSessionsReply
 from raykeeper.server.server import Server
-from raykeeper.server.server_notes import SESSION_DEPARTED, SESSION_EXPIRED, TRACKER_LOST
-from raykeeper.zab.effects import Append, Note
-from raykeeper.zab.ids import ZERO, Epoch, ServerId, Zxid, show_zxid
+from raykeeper.server.server_trace_events import SESSION_EXPIRED, SESSION_PROCESS_DIED, TRACKER_LOST
+from raykeeper.zab.effects import Append, TraceEvent
+from raykeeper.zab.ids import ZERO, Epoch, ServerId, Zxid, format_zxid
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.state import State
 from raykeeper.znodes.txns import decode_txn
 from tests.simulation.checks import (
     durability,
-    letting_go,
-    overdue,
+    full_timeouts,
     replicas,
+    session_deadlines,
     sessions,
     zab,
 )
 from tests.simulation.checks.clients import Clients
 from tests.simulation.checks.committed import Committed
-from tests.simulation.checks.seen import counts_on
+from tests.simulation.checks.session_view import counts_on
 from tests.simulation.schedule import Schedule
 from tests.simulation.trace import note_in_words
 
@@ -55,7 +55,7 @@ class Checks:
         self._known: dict[ServerId, State] = {}  # those that servers know the history of
         self._epochs: dict[ServerId, tuple[Epoch, Epoch]] = {}
         self._appended: list[tuple[Zxid, list[bytes]]] = []
-        self._old_news = letting_go.OldNews()
+        self._old_news = session_deadlines.StaleContacts()
         self._touches: dict[tuple[ServerId, ServerId], tuple[int, set[SessionId]]] = {}
         self._steps = 0
 
@@ -69,7 +69,7 @@ class Checks:
     def started(self, node: "Node") -> None:
         """A process began on its disk."""
         if self._schedule.trace is not None:
-            self._say(f"server {node.server_id} starts, log to {show_zxid(node.disk.last)}")
+            self._say(f"server {node.server_id} starts, log to {format_zxid(node.disk.last)}")
         self._nodes[node.server_id] = node
         self._delivered[node.server_id] = ZERO
         self._states[node.server_id] = None
@@ -81,7 +81,7 @@ class Checks:
         """A process was killed."""
         self._say(f"server {node.server_id} crashes")
 
-    def note(self, node: "Node", note: Note) -> None:
+    def note(self, node: "Node", note: TraceEvent) -> None:
         """A note of a server."""
         self.notes[note.name] += 1
         now = self._schedule.now
@@ -90,7 +90,7 @@ class Checks:
         elif note.name == SESSION_EXPIRED:
             self._committed.timeouts.full_after_a_loss(node.server_id, SessionId(note.detail), now)
             self._decided(node, SessionId(note.detail))
-        elif note.name == SESSION_DEPARTED:
+        elif note.name == SESSION_PROCESS_DIED:
             self._departs(node, SessionId(note.detail))
         if self._schedule.trace is not None:
             self._say(f"server {node.server_id}: {note_in_words(note)}")
@@ -108,21 +108,21 @@ class Checks:
         if (node.server_id, node.incarnation) == self.zab.newest_primary:
             sessions.only_the_dead_depart(self._committed.by_id[session_id])
 
-    def touched(self, node: "Node", sender: ServerId, message: Touches) -> None:
+    def touched(self, node: "Node", sender: ServerId, message: TouchSessions) -> None:
         """A server is about to take the touches of another."""
         known = self._delivered[node.server_id]
         gone = {
             touch.session_id
-            for touch in message.touches
-            if overdue.is_gone(self.truth, touch, known)
+            for touch in message.sessions
+            if full_timeouts.is_gone(self.truth, touch, known)
         }
         self._touches[node.server_id, sender] = (message.number, gone)
 
-    def confirms(self, node: "Node", peer: ServerId, message: TouchesConfirmed) -> None:
+    def confirms(self, node: "Node", peer: ServerId, message: TouchSessionsReply) -> None:
         """A leader confirms heartbeats that came through `peer`."""
         number, gone = self._touches.get((node.server_id, peer), (0, set()))
         if number == message.number:
-            overdue.only_the_living_are_confirmed(node.server_id, gone, message.rejected)
+            full_timeouts.only_the_living_are_confirmed(node.server_id, gone, message.rejected)
 
     def appends(self, effect: Append) -> None:
         """A server appends to its log, in the step that ends next."""
@@ -196,7 +196,7 @@ class Checks:
         self.zab.known(server_id, upto)
         self._delivered[server_id] = upto
         if self._schedule.trace is not None:
-            self._say(f"server {server_id} delivers up to {show_zxid(upto)}")
+            self._say(f"server {server_id} delivers up to {format_zxid(upto)}")
         for zxid, data in fresh:
             self._committed.committed(zxid, decode_txn(data))
         if fresh:
@@ -208,7 +208,7 @@ class Checks:
     def _remembers_from(self, node: "Node", server: Server) -> None:
         """What led to a new state is known to its server from here on at the latest."""
         state = server.state
-        if server._adoption.is_settled:
+        if server._snapshot_install.is_consistent:
             self._known[node.server_id] = state
         if node.remembers_all:
             zxid = max(state.zxid, state.consistent_at)
@@ -217,10 +217,10 @@ class Checks:
     def _on_fences(self, node: "Node", before: Zxid) -> None:
         """Moves that were delivered in an earlier step, whose effects were carried out."""
         assert node.server is not None
-        if node.server._adoption.is_settled:
+        if node.server._snapshot_install.is_consistent:
             fences = self._committed.fences[node.server_id]
             # One that took over a snapshot may not know whose connection it is.
-            bound = node.server._connections._by_number
+            bound = node.server._clients._by_number
             is_open = [n for n in node._clients if n in bound and bound[n].session_id]
             for _, place in [each for each in fences if each[0] <= before]:
                 sessions.is_fenced(place, is_open)
@@ -230,7 +230,7 @@ class Checks:
         process = self.zab.newest_primary
         node = self._nodes[process[0]] if process is not None else None
         if node is not None and node.incarnation == process[1]:  # type: ignore[index]
-            letting_go.nobody_counts_on_too_much(node, self._committed.by_id)
+            session_deadlines.nobody_counts_on_too_much(node, self._committed.by_id)
 
     def _survival(self) -> None:
         last = self.zab.last

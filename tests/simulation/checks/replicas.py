@@ -6,13 +6,13 @@ from raykeeper.zab.ids import ServerId
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.state import State
 from raykeeper.znodes.tree import stat_of
-from raykeeper.znodes.txns import Outcome
-from tests.simulation.checks import limits
-from tests.simulation.checks.seen import Told
+from raykeeper.znodes.txns import WriteOutcome
+from tests.simulation.checks import quotas
+from tests.simulation.checks.session_view import Told
 from tests.simulation.checks.truth import Truth
 
 
-def _told(kept: Outcome) -> Told:
+def _told(kept: WriteOutcome) -> Told:
     return Told(kept.zxid, kept.code, kept.path, kept.stat, kept.results)
 
 
@@ -24,7 +24,7 @@ def tree_is_true(server: ServerId, state: State, truth: Truth) -> None:
     )
     for path, znode in znodes.items():
         true = truth.znodes[path]
-        traits = znode.traits
+        traits = znode.attributes
         others = (None, 0, 0) if traits is None else (traits.acls, traits.aversion, traits.ttl_ms)
         assert (znode.value, stat_of(znode), *others) == (
             *(true.value, true.stat()),
@@ -34,7 +34,7 @@ def tree_is_true(server: ServerId, state: State, truth: Truth) -> None:
         children = {child[start:] for child in znode.children or ()}
         assert children == true.children, f"Replicas: {server} differs in the children of {path}"
     for subtree, usage in state.tree.quotas._usage.items():
-        counted = limits.usage(truth.znodes, subtree)
+        counted = quotas.usage(truth.znodes, subtree)
         assert (usage.znodes, usage.bytes) == counted, (
             f"Replicas: {server} counts {usage} below {subtree}, not {counted}"
         )
@@ -58,16 +58,16 @@ def sessions_are_true(
     )
     for session_id, session in sessions.items():
         true = living[session_id]
-        assert (session.password, session.owner, session.last_number, session.proven) == (
+        assert (session.password, session.owner_zxid, session.last_number, session.auth_ids) == (
             true.password,
             true.owner,
             true.last_number,
             true.known_as(truth.zxid),
         ), f"Replicas: {server} has {session}, not {true}"
         due = range(session.acked + 1, session.last_number + 1)
-        assert list(session.outcomes) == list(due), (
-            f"Outcomes: {server} keeps {list(session.outcomes)} of {due}"
+        assert list(session.reply_cache) == list(due), (
+            f"Outcomes: {server} keeps {list(session.reply_cache)} of {due}"
         )
-        for number, kept in session.outcomes.items():
+        for number, kept in session.reply_cache.items():
             expected = told[session_id][number]
             assert _told(kept) == expected, f"Outcomes: {server} keeps {kept}, not {expected}"

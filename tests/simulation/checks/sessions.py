@@ -9,19 +9,19 @@ from typing import Final
 from msgspec import Struct
 
 from raykeeper.client.core.client_id import ClientId
-from raykeeper.zab.ids import ServerId, Zxid, show_zxid
+from raykeeper.zab.ids import ServerId, Zxid, format_zxid
 from raykeeper.znodes.errors import Code, KeeperError, SessionMovedError, error_for
 from raykeeper.znodes.requests import SessionId, WriteOp
 from raykeeper.znodes.txns import (
-    Aborted,
-    Created,
-    SessionClosed,
-    SessionOpened,
-    Several,
+    CloseSessionTxn,
+    CreateSessionTxn,
+    CreateTxn,
+    MultiErrorTxn,
+    MultiTxn,
     Txn,
 )
-from tests.simulation.checks import several
-from tests.simulation.checks.seen import Seen, Told
+from tests.simulation.checks import multi_execution
+from tests.simulation.checks.session_view import SessionView, Told
 from tests.simulation.checks.truth import TrueSession, Truth
 
 LOSSES_MAX: Final = 8
@@ -34,7 +34,7 @@ def expired_sessions_do_nothing(session: TrueSession | None, txn: Txn) -> None:
     assert session.closed_at is None, f"ExpiredSessions: a write after the end, {txn}"
 
 
-def exactly_once(session: TrueSession, txn: Txn, seen: Seen) -> WriteOp:
+def exactly_once(session: TrueSession, txn: Txn, seen: SessionView) -> WriteOp:
     """The writes of a session are done once each, in the order in which it sent them."""
     number = txn.number
     assert number == session.last_number + 1, (
@@ -48,7 +48,7 @@ def exactly_once(session: TrueSession, txn: Txn, seen: Seen) -> WriteOp:
 
 
 def sessions_open_once(
-    truth: Truth, zxid: Zxid, change: SessionOpened, takes: ClientId | None = None
+    truth: Truth, zxid: Zxid, change: CreateSessionTxn, takes: ClientId | None = None
 ) -> None:
     """A session id is the zxid of its opening; only a living session moves, with its password.
 
@@ -57,7 +57,7 @@ def sessions_open_once(
     """
     session = truth.sessions.get(change.session_id)
     if session is None:
-        assert change.session_id == zxid, f"SessionsOpen: {show_zxid(zxid)} opens {change}"
+        assert change.session_id == zxid, f"SessionsOpen: {format_zxid(zxid)} opens {change}"
         return
     assert session.closed_at is None, f"SessionsOpen: {change} was closed"
     assert session.password == change.password or takes == (
@@ -67,7 +67,7 @@ def sessions_open_once(
 
 
 def ends_once_and_with_a_reason(
-    truth: Truth, txn: Txn, change: SessionClosed, seen: Seen, *, is_known: bool
+    truth: Truth, txn: Txn, change: CloseSessionTxn, seen: SessionView, *, is_known: bool
 ) -> None:
     """A session ends once: when its client asks for it, or after that client has let go.
 
@@ -83,29 +83,31 @@ def ends_once_and_with_a_reason(
     only_who_has_let_go_expires(seen, is_known=is_known)
 
 
-def only_who_has_let_go_expires(seen: Seen, *, is_known: bool) -> None:
+def only_who_has_let_go_expires(seen: SessionView, *, is_known: bool) -> None:
     """Whoever still counts on its session, by true time, does not lose it, nor is doomed to."""
     assert not is_known or seen.is_over or seen.client.has_let_go, (
         f"LetGo: session of {seen} expired before its client let go"
     )
 
 
-def only_the_dead_depart(seen: Seen) -> None:
+def only_the_dead_depart(seen: SessionView) -> None:
     """A session ends before its time only if the process is dead that has it at present."""
     assert seen.is_dead, f"NeverOnDoubt: the session of {seen} ends early, and its process lives"
 
 
-def owns_only_for_itself(txn: Txn, change: Created) -> None:
+def owns_only_for_itself(txn: Txn, change: CreateTxn) -> None:
     """An ephemeral belongs to the session that made it."""
-    assert change.owner in (0, txn.session_id), f"Ephemerals: made for another session, {txn}"
+    assert change.ephemeral_owner in (0, txn.session_id), (
+        f"Ephemerals: made for another session, {txn}"
+    )
 
 
-def only_the_end_of_a_session_fails_requests(seen: Seen, error: KeeperError) -> None:
+def only_the_end_of_a_session_fails_requests(seen: SessionView, error: KeeperError) -> None:
     """Within the life of a session no lost connection reaches its user."""
     assert seen.is_over, f"ExactlyOnce: {seen} is told of {error!r}, and its session is alive"
 
 
-def a_closed_handle_has_not_expired(seen: Seen, cause: KeeperError | None) -> None:
+def a_closed_handle_has_not_expired(seen: SessionView, cause: KeeperError | None) -> None:
     """Who closes a handle is not told that it was lost, also when the close had to be repeated.
 
     Only that the session was another's by then.
@@ -116,10 +118,11 @@ def a_closed_handle_has_not_expired(seen: Seen, cause: KeeperError | None) -> No
     )
 
 
-def written_on_the_present_connection(seen: Seen, place: "Place", shown: Zxid) -> None:
+def written_on_the_present_connection(seen: SessionView, place: "Place", shown: Zxid) -> None:
     """A session that has moved writes only on its new connection, once its client knows of it."""
     assert shown >= place.since, (
-        f"Fenced: {seen} knows {show_zxid(shown)}, and writes as from {show_zxid(place.since)} on"
+        f"Fenced: {seen} knows {format_zxid(shown)}, "
+        f"and writes as from {format_zxid(place.since)} on"
     )
 
 
@@ -165,16 +168,16 @@ class Place(Struct, frozen=True):
 
 def outcome(truth: Truth, zxid: Zxid, txn: Txn) -> Told:
     """What the client must be told of a write that has just been made so."""
-    change = txn.change
+    change = txn.body
     path = getattr(change, "path", None)
     was = truth.at(path, zxid) if path is not None else None
-    made = path if isinstance(change, Created) else ""
-    results = several.told(change) if isinstance(change, Several | Aborted) else None
+    made = path if isinstance(change, CreateTxn) else ""
+    results = multi_execution.told(change) if isinstance(change, MultiTxn | MultiErrorTxn) else None
     stat = was.stat if was else None
     return Told(zxid, getattr(change, "code", 0), made or "", stat, results)
 
 
-def expired_sessions_are_not_answered(truth: Truth, seen: Seen) -> None:
+def expired_sessions_are_not_answered(truth: Truth, seen: SessionView) -> None:
     """A client whose session has expired has let go and takes no answer any more."""
     assert not seen.client.has_let_go, f"LetGo: {seen} is answered after it must have let go"
     session = truth.sessions.get(seen.session_id)
@@ -184,11 +187,13 @@ def expired_sessions_are_not_answered(truth: Truth, seen: Seen) -> None:
     # Who had it taken away may not know yet; whoever took it may have closed it.
     is_anothers = seen.fenced_after is not None
     assert session.closed_at is None or seen.has_closed or is_anothers, (
-        f"LetGo: {seen} is answered after its end in {show_zxid(session.closed_at)}"
+        f"LetGo: {seen} is answered after its end in {format_zxid(session.closed_at)}"
     )
 
 
-def one_session_for_a_client(truth: Truth, seen: Seen | None, change: SessionOpened) -> Seen:
+def one_session_for_a_client(
+    truth: Truth, seen: SessionView | None, change: CreateSessionTxn
+) -> SessionView:
     """A session is opened for a client that asked, and while it lives the client gets no other.
 
     A client that never heard of its session, or is gone, may have asked on another connection too;
@@ -198,12 +203,12 @@ def one_session_for_a_client(truth: Truth, seen: Seen | None, change: SessionOpe
     session = truth.sessions.get(seen.session_id)
     is_over = session is None or session.closed_at is not None or seen.fenced_after is not None
     assert is_over or seen.session_id == change.session_id, (
-        f"SessionsOpen: {seen} has {show_zxid(Zxid(seen.session_id))}, and {change}"
+        f"SessionsOpen: {seen} has {format_zxid(Zxid(seen.session_id))}, and {change}"
     )
     return seen
 
 
-def is_its_session(truth: Truth, seen: Seen, known: SessionId) -> bool:
+def is_its_session(truth: Truth, seen: SessionView, known: SessionId) -> bool:
     """Whether the session that a client has is the one it was told of, or did something in."""
     session = truth.sessions.get(seen.session_id)
     return session is not None and (

@@ -6,7 +6,7 @@ import pytest
 from msgspec import Struct, structs
 
 from raykeeper.client.core.client_id import ClientId
-from raykeeper.client.core.outstanding import Ask, Query
+from raykeeper.client.core.outstanding import NewRequest, Query
 from raykeeper.client.core.states import ClientState
 from raykeeper.client.core.watched_event import WatchedEvent
 from raykeeper.zab.ids import Epoch, Millis, ServerId, Zxid, make_zxid
@@ -19,7 +19,13 @@ from raykeeper.znodes.errors import (
     SessionExpiredError,
     SessionMovedError,
 )
-from raykeeper.znodes.replies import ChildrenRead, DataRead, EventType, StatRead, Written
+from raykeeper.znodes.replies import (
+    EventType,
+    ExistsReply,
+    GetChildrenReply,
+    GetDataReply,
+    WriteReply,
+)
 from raykeeper.znodes.requests import (
     Create,
     Delete,
@@ -32,16 +38,22 @@ from raykeeper.znodes.requests import (
     WriteOp,
 )
 from raykeeper.znodes.txns import (
-    Created,
-    Deleted,
-    SessionClosed,
-    SessionOpened,
+    CloseSessionTxn,
+    CreateSessionTxn,
+    CreateTxn,
+    DeleteTxn,
     Txn,
 )
-from tests.simulation.checks import answers, execution, letting_go, sessions
+from tests.simulation.checks import answers, execution, session_deadlines, sessions
 from tests.simulation.checks.committed import Committed
-from tests.simulation.checks.seen import Asked, Seen, Told, new_seen, takes_over
-from tests.simulation.checks.truth import Truth, Was
+from tests.simulation.checks.session_view import (
+    PendingRequest,
+    SessionView,
+    Told,
+    new_session_view,
+    takes_over,
+)
+from tests.simulation.checks.truth import PastZnode, Truth
 from tests.simulation.checks.watches import Watches
 from tests.simulation.schedule import Schedule
 
@@ -70,8 +82,8 @@ def z(counter: int) -> Zxid:
     return make_zxid(Epoch(1), counter)
 
 
-def opening(session_id: SessionId, password: bytes = PASSWORD) -> SessionOpened:
-    return SessionOpened(session_id, password, Millis(1), ServerId(1), 1)
+def opening(session_id: SessionId, password: bytes = PASSWORD) -> CreateSessionTxn:
+    return CreateSessionTxn(session_id, password, Millis(1), ServerId(1), 1)
 
 
 def opened(session_id: SessionId, password: bytes = PASSWORD) -> Txn:
@@ -80,7 +92,7 @@ def opened(session_id: SessionId, password: bytes = PASSWORD) -> Txn:
 
 def closing(session_id: SessionId, number: int = 0) -> Txn:
     by = session_id if number else SessionId(0)
-    return Txn(by, number, 0, Millis(0), SessionClosed(session_id, []))
+    return Txn(by, number, 0, Millis(0), CloseSessionTxn(session_id, []))
 
 
 def world(*ops: WriteOp) -> Truth:
@@ -94,16 +106,16 @@ def world(*ops: WriteOp) -> Truth:
     return truth
 
 
-def client(**fields: object) -> Seen:
+def client(**fields: object) -> SessionView:
     """The client of that session."""
-    seen = new_seen("c1", 1, Client(Core(SESSION)))
+    seen = new_session_view("c1", 1, Client(Core(SESSION)))
     seen.session_id = SESSION
     for name, value in fields.items():
         setattr(seen, name, value)
     return seen
 
 
-def was(truth: Truth, path: str, counter: int) -> Was:
+def was(truth: Truth, path: str, counter: int) -> PastZnode:
     found = truth.at(path, z(counter))
     assert found is not None
     return found
@@ -121,8 +133,8 @@ FULL = was(TRUTH, "/a", 5)
 GET, EXISTS, LIST = Query(GetData, "/a"), Query(Exists, "/a"), Query(GetChildren, "/a")
 
 
-def write(number: int, ask: Ask = MADE) -> Asked:
-    return Asked(ask, number, Zxid(0))
+def write(number: int, ask: NewRequest = MADE) -> PendingRequest:
+    return PendingRequest(ask, number, Zxid(0))
 
 
 def told(counter: int, path: str = "/a") -> Told:
@@ -131,17 +143,19 @@ def told(counter: int, path: str = "/a") -> Told:
 
 def failed(counter: int, query: Query, error: KeeperError) -> Callable[[], object]:
     """A client that was shown 1:`counter` has a read fail."""
-    seen, asked = client(zxid=z(counter)), Asked(query, 0, z(1))
+    seen, asked = client(zxid=z(counter)), PendingRequest(query, 0, z(1))
     return lambda: answers.missing_is_true(TRUTH, seen, asked, error)
 
 
-def read(query: Query, answer: DataRead | StatRead | ChildrenRead) -> Callable[[], object]:
+def read(
+    query: Query, answer: GetDataReply | ExistsReply | GetChildrenReply
+) -> Callable[[], object]:
     return lambda: answers.reads_are_true(TRUTH, client(), query, answer)
 
 
-def close(txn: Txn, seen: Seen, *, truth: Truth | None = None) -> Callable[[], object]:
-    change = txn.change
-    assert isinstance(change, SessionClosed)
+def close(txn: Txn, seen: SessionView, *, truth: Truth | None = None) -> Callable[[], object]:
+    change = txn.body
+    assert isinstance(change, CloseSessionTxn)
     return lambda: sessions.ends_once_and_with_a_reason(
         truth or world(), txn, change, seen, is_known=True
     )
@@ -153,9 +167,9 @@ def closed_world() -> Truth:
     return truth
 
 
-def one_write(number: int, seen: Seen) -> Callable[[], object]:
+def one_write(number: int, seen: SessionView) -> Callable[[], object]:
     session = world(MADE).sessions[SESSION]
-    txn = Txn(SESSION, number, 0, Millis(0), Deleted("/a"))
+    txn = Txn(SESSION, number, 0, Millis(0), DeleteTxn("/a"))
     return lambda: sessions.exactly_once(session, txn, seen)
 
 
@@ -163,25 +177,29 @@ RIGHT: list[Callable[[], object]] = [
     lambda: answers.reads_never_go_back(client(zxid=z(3)), z(3)),
     lambda: answers.writes_come_after_earlier_reads(client(read=z(3)), z(4)),
     lambda: answers.nothing_is_shown_before_it_is_committed(TRUTH, client(), z(5)),
-    lambda: answers.syncs_are_recent(client(), Asked(Query(Sync, "/"), 0, z(3)), z(3)),
+    lambda: answers.syncs_are_recent(client(), PendingRequest(Query(Sync, "/"), 0, z(3)), z(3)),
     lambda: answers.answer_is_the_outcome(
-        client(), write(1), Written(1, z(3), 0, "/a", FIRST.stat), told(3)
+        client(), write(1), WriteReply(1, z(3), 0, "/a", FIRST.stat), told(3)
     ),
     lambda: answers.refusal_is_the_outcome(
         client(), write(1), Code.NODE_EXISTS, Told(z(3), Code.NODE_EXISTS, "", None)
     ),
-    read(GET, DataRead(1, z(3), b"0", FIRST.stat)),
-    read(GET, DataRead(1, z(4), b"1", SECOND.stat)),
-    read(EXISTS, StatRead(1, z(2), None)),
-    read(EXISTS, StatRead(1, z(5), FULL.stat)),
-    read(LIST, ChildrenRead(1, z(4), [], SECOND.stat)),
-    read(LIST, ChildrenRead(1, z(5), ["x"], FULL.stat)),
+    read(GET, GetDataReply(1, z(3), b"0", FIRST.stat)),
+    read(GET, GetDataReply(1, z(4), b"1", SECOND.stat)),
+    read(EXISTS, ExistsReply(1, z(2), None)),
+    read(EXISTS, ExistsReply(1, z(5), FULL.stat)),
+    read(LIST, GetChildrenReply(1, z(4), [], SECOND.stat)),
+    read(LIST, GetChildrenReply(1, z(5), ["x"], FULL.stat)),
     lambda: answers.missing_is_true(
-        TRUTH, client(zxid=z(2)), Asked(GET, 0, z(1)), NoNodeError("/a")
+        TRUTH, client(zxid=z(2)), PendingRequest(GET, 0, z(1)), NoNodeError("/a")
     ),
     lambda: answers.late_requests_never_leave(client(), ConnectionLossError("/a")),
-    lambda: answers.refused_only_without_a_leader(client(was_read_only=True), Asked(MADE, 0, z(1))),
-    lambda: answers.answered_without_a_leader(client(is_read_only=True), Asked(GET, 0, z(1))),
+    lambda: answers.refused_only_without_a_leader(
+        client(was_read_only=True), PendingRequest(MADE, 0, z(1))
+    ),
+    lambda: answers.answered_without_a_leader(
+        client(is_read_only=True), PendingRequest(GET, 0, z(1))
+    ),
     lambda: answers.denied_has_no_effect(client(), write(1), None),
     one_write(2, client(writes=[MADE, GONE])),
     close(closing(SESSION), client(is_over=True)),
@@ -201,9 +219,9 @@ RIGHT: list[Callable[[], object]] = [
     ),
     lambda: sessions.expired_sessions_are_not_answered(TRUTH, client()),
     lambda: sessions.expired_sessions_are_not_answered(closed_world(), client(has_closed=True)),
-    lambda: letting_go.lets_go_before_it_can_expire("c1", 10, 10),
-    lambda: letting_go.old_news_are_kept_back(ServerId(1), Millis(9), Millis(5), Millis(5)),
-    lambda: letting_go.servers_keep_the_protocol("c1", "link broken"),
+    lambda: session_deadlines.lets_go_before_it_can_expire("c1", 10, 10),
+    lambda: session_deadlines.old_news_are_kept_back(ServerId(1), Millis(9), Millis(5), Millis(5)),
+    lambda: session_deadlines.servers_keep_the_protocol("c1", "link broken"),
     lambda: sessions.the_newest_connection_keeps_its_session("c1", "link broken"),
     lambda: sessions.reconnects_come_to_an_end("c1", sessions.LOSSES_MAX, 0),
     lambda: sessions.reconnects_come_to_an_end("c1", sessions.LOSSES_MAX + 2, 1),
@@ -221,21 +239,26 @@ BROKEN: list[tuple[str, Callable[[], object]]] = [
     ("Fifo", lambda: _answered_out_of_order()),
     ("Fifo", lambda: answers.writes_come_after_earlier_reads(client(read=z(3)), z(3))),
     ("Monotonic", lambda: answers.reads_never_go_back(client(zxid=z(3)), z(2))),
-    ("Sync", lambda: answers.syncs_are_recent(client(), Asked(Query(Sync, "/"), 0, z(3)), z(2))),
+    (
+        "Sync",
+        lambda: answers.syncs_are_recent(
+            client(), PendingRequest(Query(Sync, "/"), 0, z(3)), z(2)
+        ),
+    ),
     (
         "Integrity",
         lambda: answers.nothing_is_shown_before_it_is_committed(TRUTH, client(), z(6)),
     ),
     # The truth of reads: value, version, moment, existence, children.
-    ("Truth", read(GET, DataRead(1, z(3), b"1", FIRST.stat))),
-    ("Truth", read(GET, DataRead(1, z(4), b"1", FIRST.stat))),
-    ("Truth", read(GET, DataRead(1, z(2), b"0", FIRST.stat))),
-    ("Truth", read(EXISTS, StatRead(1, z(3), None))),
-    ("Truth", read(EXISTS, StatRead(1, z(2), FIRST.stat))),
-    ("Truth", read(LIST, ChildrenRead(1, z(5), [], FULL.stat))),
-    ("Truth", read(LIST, ChildrenRead(1, z(5), ["y"], FULL.stat))),
-    ("Truth", read(LIST, ChildrenRead(1, z(5), ["x", "x"], FULL.stat))),
-    ("Truth", read(LIST, ChildrenRead(1, z(4), ["x"], SECOND.stat))),
+    ("Truth", read(GET, GetDataReply(1, z(3), b"1", FIRST.stat))),
+    ("Truth", read(GET, GetDataReply(1, z(4), b"1", FIRST.stat))),
+    ("Truth", read(GET, GetDataReply(1, z(2), b"0", FIRST.stat))),
+    ("Truth", read(EXISTS, ExistsReply(1, z(3), None))),
+    ("Truth", read(EXISTS, ExistsReply(1, z(2), FIRST.stat))),
+    ("Truth", read(LIST, GetChildrenReply(1, z(5), [], FULL.stat))),
+    ("Truth", read(LIST, GetChildrenReply(1, z(5), ["y"], FULL.stat))),
+    ("Truth", read(LIST, GetChildrenReply(1, z(5), ["x", "x"], FULL.stat))),
+    ("Truth", read(LIST, GetChildrenReply(1, z(4), ["x"], SECOND.stat))),
     (
         "Truth",
         failed(3, GET, NoNodeError("/a")),
@@ -243,16 +266,19 @@ BROKEN: list[tuple[str, Callable[[], object]]] = [
     ("Truth", failed(0, EXISTS, NoNodeError("/a"))),
     ("Truth", failed(0, GET, BadVersionError("/a"))),
     # Without a leader.
-    ("ReadOnly", lambda: answers.refused_only_without_a_leader(client(), Asked(MADE, 0, z(1)))),
     (
-        "ReadOnly",
+        "ReadOnlyMode",
+        lambda: answers.refused_only_without_a_leader(client(), PendingRequest(MADE, 0, z(1))),
+    ),
+    (
+        "ReadOnlyMode",
         lambda: answers.refused_only_without_a_leader(client(was_read_only=True), write(1)),
     ),
     *(
         (
-            "ReadOnly",
+            "ReadOnlyMode",
             lambda ask=ask: answers.answered_without_a_leader(  # type: ignore[misc]
-                client(is_read_only=True), Asked(ask, 0, z(1))
+                client(is_read_only=True), PendingRequest(ask, 0, z(1))
             ),
         )
         for ask in (MADE, Query(Sync, "/"), Query(GetData, "/a", linearizable=True))
@@ -265,14 +291,14 @@ BROKEN: list[tuple[str, Callable[[], object]]] = [
     (
         "ExactlyOnce",
         lambda: answers.answer_is_the_outcome(
-            client(), write(1), Written(2, z(3), 0, "/a", FIRST.stat), told(3)
+            client(), write(1), WriteReply(2, z(3), 0, "/a", FIRST.stat), told(3)
         ),
     ),
     *(
         (
             "ExactlyOnce",
             lambda due=due: answers.answer_is_the_outcome(  # type: ignore[misc]
-                client(), write(1), Written(1, z(3), 0, "/a", FIRST.stat), due
+                client(), write(1), WriteReply(1, z(3), 0, "/a", FIRST.stat), due
             ),
         )
         for due in (None, told(4), told(3, "/b"), structs.replace(told(3), stat=SECOND.stat),
@@ -302,7 +328,7 @@ BROKEN: list[tuple[str, Callable[[], object]]] = [
     (
         "Definite",
         lambda: answers.indefinite_only_where_it_may_have_happened(
-            Asked(GET, 0, z(1)), ConnectionLossError("/a", definite=False)
+            PendingRequest(GET, 0, z(1)), ConnectionLossError("/a", definite=False)
         ),
     ),
     (
@@ -355,13 +381,13 @@ BROKEN: list[tuple[str, Callable[[], object]]] = [
     ("SessionEnds", close(closing(SESSION, 1), client())),
     (
         "SessionEnds",
-        close(Txn(OTHER, 1, 0, Millis(0), SessionClosed(SESSION, [])), client(has_closed=True)),
+        close(Txn(OTHER, 1, 0, Millis(0), CloseSessionTxn(SESSION, [])), client(has_closed=True)),
     ),
     (
         "Ephemerals",
         lambda: sessions.owns_only_for_itself(
-            Txn(SESSION, 1, 0, Millis(0), Created("/a", b"", OTHER, 1)),
-            Created("/a", b"", OTHER, 1),
+            Txn(SESSION, 1, 0, Millis(0), CreateTxn("/a", b"", OTHER, 1)),
+            CreateTxn("/a", b"", OTHER, 1),
         ),
     ),
     # When a client must let go.
@@ -372,18 +398,22 @@ BROKEN: list[tuple[str, Callable[[], object]]] = [
         "LetGo",
         lambda: sessions.expired_sessions_are_not_answered(world(), client(session_id=0)),
     ),
-    ("LetGo", lambda: letting_go.lets_go_before_it_can_expire("c1", 11, 10)),
+    ("LetGo", lambda: session_deadlines.lets_go_before_it_can_expire("c1", 11, 10)),
     (
         "OldNews",
-        lambda: letting_go.old_news_are_kept_back(ServerId(1), Millis(9), None, Millis(5)),
+        lambda: session_deadlines.old_news_are_kept_back(ServerId(1), Millis(9), None, Millis(5)),
     ),
     (
         "OldNews",
-        lambda: letting_go.old_news_are_kept_back(ServerId(1), Millis(9), Millis(4), Millis(5)),
+        lambda: session_deadlines.old_news_are_kept_back(
+            ServerId(1), Millis(9), Millis(4), Millis(5)
+        ),
     ),
     (
         "Protocol",
-        lambda: letting_go.servers_keep_the_protocol("c1", "it answered what was not asked: x"),
+        lambda: session_deadlines.servers_keep_the_protocol(
+            "c1", "it answered what was not asked: x"
+        ),
     ),
     (
         "SessionsMove",
@@ -404,7 +434,7 @@ def test_what_breaks_a_promise_is_told_by_its_name(name: str, breaks: Callable[[
 
 def _answered_out_of_order() -> None:
     seen = client()
-    seen.pending.extend([Asked(EXISTS, 0, z(1)), Asked(GET, 0, z(1))])
+    seen.pending.extend([PendingRequest(EXISTS, 0, z(1)), PendingRequest(GET, 0, z(1))])
     answers.answers_in_order(seen, GET)
 
 

@@ -5,20 +5,20 @@ from typing import Any
 
 import pytest
 
-from raykeeper.client.core.outstanding import Ask, Query
+from raykeeper.client.core.outstanding import NewRequest, Query
 from raykeeper.zab.ids import Epoch, Millis, ServerId, Zxid, make_zxid
 from raykeeper.znodes.acl import Acl, Identity, digest_id
 from raykeeper.znodes.errors import Code, NoAuthError, NoNodeError
-from raykeeper.znodes.quotas import QuotaLimits, text_of
+from raykeeper.znodes.quotas import QuotaLimits, format_limits
 from raykeeper.znodes.replies import (
-    AclsRead,
-    CountRead,
-    DataRead,
-    IdentitiesRead,
-    Inquired,
-    PathsRead,
-    QuotaRead,
-    ResultsRead,
+    AuxReply,
+    CountDescendantsReply,
+    GetAclsReply,
+    GetDataReply,
+    GetEphemeralsReply,
+    GetQuotaReply,
+    MultiReadReply,
+    WhoAmIReply,
 )
 from raykeeper.znodes.requests import (
     AddAuth,
@@ -41,21 +41,21 @@ from raykeeper.znodes.requests import (
 )
 from raykeeper.znodes.stat import Stat
 from raykeeper.znodes.txns import (
-    Created,
-    Deleted,
+    CloseSessionTxn,
+    CreateSessionTxn,
+    CreateTxn,
+    DeleteTxn,
+    ErrorTxn,
     OpChildren,
     OpFailed,
     OpValue,
-    Refused,
-    SessionClosed,
-    SessionOpened,
     Txn,
 )
-from tests.simulation.asks.guarded import ALICE, SUPER
-from tests.simulation.checks import access, answers, endings, execution, inquiries, limits
-from tests.simulation.checks.seen import Asked, Seen
+from tests.simulation.checks import acls, answers, aux_reads, execution, expiring_znodes, quotas
+from tests.simulation.checks.session_view import PendingRequest, SessionView
 from tests.simulation.checks.test_clients import OTHER, SESSION, Client, Core, client, opened, z
 from tests.simulation.checks.truth import Truth
+from tests.simulation.requests.acls import ALICE, SUPER
 
 ALL_OF_ALICE = [Acl(31, "digest", ALICE)]
 SECRET = Create("/a", b"0", 0, ALL_OF_ALICE)
@@ -107,13 +107,13 @@ def test_a_znode_is_kept_and_shown_as_its_acl_says() -> None:
     truth = world(PROOF, AddAuth("scrypt", b"carol:" + bytes(32)))
     who = truth.known_as(SESSION, z(9))
     assert [each.scheme for each in who] == ["digest", "scrypt"]
-    kept = access.as_kept([Acl(1, "auth", ""), Acl(1, "digest", ALICE)], who)
+    kept = acls.as_kept([Acl(1, "auth", ""), Acl(1, "digest", ALICE)], who)
     assert isinstance(kept, tuple) and len(kept) == 2
-    assert access.as_shown(kept, who)[0].id == "alice:x"  # nobody has ADMIN
-    owned = access.as_kept(ALL_OF_ALICE, who)
-    assert isinstance(owned, tuple) and access.as_shown(owned, who) == owned
-    assert access.as_shown(None, ()) == (access.EVERYBODY,)
-    assert access.as_kept([access.EVERYBODY], ()) is None
+    assert acls.as_shown(kept, who)[0].id == "alice:x"  # nobody has ADMIN
+    owned = acls.as_kept(ALL_OF_ALICE, who)
+    assert isinstance(owned, tuple) and acls.as_shown(owned, who) == owned
+    assert acls.as_shown(None, ()) == (acls.EVERYBODY,)
+    assert acls.as_kept([acls.EVERYBODY], ()) is None
     assert who[0] == Identity("digest", digest_id("alice", "a"))
 
 
@@ -123,9 +123,9 @@ def stat(truth: Truth, path: str, counter: int = 9) -> Stat:
     return was.stat
 
 
-def reads(truth: Truth, *, seen: Seen) -> None:
+def reads(truth: Truth, *, seen: SessionView) -> None:
     query = Query(GetData, "/a")
-    answers.reads_are_true(truth, seen, query, DataRead(1, z(4), b"0", stat(truth, "/a")))
+    answers.reads_are_true(truth, seen, query, GetDataReply(1, z(4), b"0", stat(truth, "/a")))
 
 
 def test_reads_of_what_is_not_for_all() -> None:
@@ -133,13 +133,13 @@ def test_reads_of_what_is_not_for_all() -> None:
     with pytest.raises(AssertionError, match=r"^Access: "):
         reads(world(SECRET, Create("/b", b"", 0)), seen=client())
     truth = world(SECRET, PROOF)  # it may read from 1:4 on
-    asked = Asked(Query(GetData, "/a"), 0, z(1))
+    asked = PendingRequest(Query(GetData, "/a"), 0, z(1))
     answers.missing_is_true(truth, client(zxid=z(3)), asked, NoAuthError("/a"))
     for broken in (client(zxid=z(4)), client(zxid=z(3))):
         error = NoAuthError("/a") if broken.zxid == z(4) else NoNodeError("/a")
         with pytest.raises(AssertionError, match=r"^Truth: "):
             answers.missing_is_true(truth, broken, asked, error)
-    strong = Asked(Query(GetData, "/a", linearizable=True), 0, z(4))
+    strong = PendingRequest(Query(GetData, "/a", linearizable=True), 0, z(4))
     with pytest.raises(AssertionError, match=r"^Truth: "):
         answers.missing_is_true(truth, client(zxid=z(3)), strong, NoAuthError("/a"))
 
@@ -154,62 +154,62 @@ MASKED = (Acl(31, "digest", "alice:x"),)
 READS = MultiRead(0, [ReadData("/a/x"), ReadChildren("/a"), ReadData("/none")])
 VALUE, NAMES = OpValue(b"1", stat(FULL, "/a/x")), OpChildren(["x"], stat(FULL, "/a"))
 
-RIGHT: list[tuple[Ask, Inquired]] = [
-    (GetAcls(0, "/a"), AclsRead(1, z(7), tuple(ALL_OF_ALICE), stat(FULL, "/a"))),
-    (WhoAmI(0), IdentitiesRead(1, z(7), (Identity("digest", ALICE),))),
-    (GetEphemerals(0, "/"), PathsRead(1, z(7), ["/e"])),
-    (GetEphemerals(0, "/a"), PathsRead(1, z(7), [])),
-    (CountDescendants(0, "/"), CountRead(1, z(7), 6)),
-    (CountDescendants(0, "/a"), CountRead(1, z(7), 1)),
-    *((CountDescendants(0, "/"), CountRead(1, z(4), n, z(7))) for n in (5, 6)),
-    (READS, ResultsRead(1, z(7), [VALUE, NAMES, OpFailed(Code.NO_NODE)])),
+RIGHT: list[tuple[NewRequest, AuxReply]] = [
+    (GetAcls(0, "/a"), GetAclsReply(1, z(7), tuple(ALL_OF_ALICE), stat(FULL, "/a"))),
+    (WhoAmI(0), WhoAmIReply(1, z(7), (Identity("digest", ALICE),))),
+    (GetEphemerals(0, "/"), GetEphemeralsReply(1, z(7), ["/e"])),
+    (GetEphemerals(0, "/a"), GetEphemeralsReply(1, z(7), [])),
+    (CountDescendants(0, "/"), CountDescendantsReply(1, z(7), 6)),
+    (CountDescendants(0, "/a"), CountDescendantsReply(1, z(7), 1)),
+    *((CountDescendants(0, "/"), CountDescendantsReply(1, z(4), n, z(7))) for n in (5, 6)),
+    (READS, MultiReadReply(1, z(7), [VALUE, NAMES, OpFailed(Code.NO_NODE)])),
 ]
-WRONG: list[tuple[Ask, Inquired]] = [
-    (GetAcls(0, "/a"), AclsRead(1, z(7), MASKED, stat(FULL, "/a"))),
-    (GetAcls(0, "/none"), AclsRead(1, z(7), MASKED, stat(FULL, "/a"))),
-    (WhoAmI(0), IdentitiesRead(1, z(7), ())),
-    (WhoAmI(0), IdentitiesRead(1, z(2), (Identity("digest", ALICE),))),
-    (GetEphemerals(0, "/"), PathsRead(1, z(7), [])),
-    (GetEphemerals(0, "/"), PathsRead(1, z(5), ["/e"])),
-    (CountDescendants(0, "/a"), CountRead(1, z(7), 2)),
-    *((CountDescendants(0, "/"), CountRead(1, z(4), n, z(7))) for n in (3, 7)),
-    (READS, ResultsRead(1, z(4), [VALUE, NAMES, OpFailed(Code.NO_NODE)])),
-    (READS, ResultsRead(1, z(7), [VALUE, NAMES, OpFailed(Code.NO_AUTH)])),
-    (READS, ResultsRead(1, z(7), [VALUE, OpChildren([], NAMES.stat), OpFailed(Code.NO_NODE)])),
+WRONG: list[tuple[NewRequest, AuxReply]] = [
+    (GetAcls(0, "/a"), GetAclsReply(1, z(7), MASKED, stat(FULL, "/a"))),
+    (GetAcls(0, "/none"), GetAclsReply(1, z(7), MASKED, stat(FULL, "/a"))),
+    (WhoAmI(0), WhoAmIReply(1, z(7), ())),
+    (WhoAmI(0), WhoAmIReply(1, z(2), (Identity("digest", ALICE),))),
+    (GetEphemerals(0, "/"), GetEphemeralsReply(1, z(7), [])),
+    (GetEphemerals(0, "/"), GetEphemeralsReply(1, z(5), ["/e"])),
+    (CountDescendants(0, "/a"), CountDescendantsReply(1, z(7), 2)),
+    *((CountDescendants(0, "/"), CountDescendantsReply(1, z(4), n, z(7))) for n in (3, 7)),
+    (READS, MultiReadReply(1, z(4), [VALUE, NAMES, OpFailed(Code.NO_NODE)])),
+    (READS, MultiReadReply(1, z(7), [VALUE, NAMES, OpFailed(Code.NO_AUTH)])),
+    (READS, MultiReadReply(1, z(7), [VALUE, OpChildren([], NAMES.stat), OpFailed(Code.NO_NODE)])),
 ]
 
 
 @pytest.mark.parametrize(("ask", "answer"), RIGHT)
-def test_inquiries_that_tell_the_truth_pass(ask: Ask, answer: Inquired) -> None:
-    inquiries.inquiries_are_true(FULL, client(), ask, answer)
+def test_inquiries_that_tell_the_truth_pass(ask: NewRequest, answer: AuxReply) -> None:
+    aux_reads.inquiries_are_true(FULL, client(), ask, answer)
 
 
 @pytest.mark.parametrize(("ask", "answer"), WRONG)
-def test_inquiries_that_do_not_are_told(ask: Ask, answer: Inquired) -> None:
+def test_inquiries_that_do_not_are_told(ask: NewRequest, answer: AuxReply) -> None:
     with pytest.raises(AssertionError, match=r"^Truth: "):
-        inquiries.inquiries_are_true(FULL, client(), ask, answer)
+        aux_reads.inquiries_are_true(FULL, client(), ask, answer)
 
 
 def test_who_may_not_read_is_told_nothing() -> None:
     other = client(session_id=OTHER)
-    results = ResultsRead(1, z(7), [OpFailed(Code.NO_AUTH)])
+    results = MultiReadReply(1, z(7), [OpFailed(Code.NO_AUTH)])
     ask = MultiRead(0, [ReadData("/a")])
-    inquiries.inquiries_are_true(FULL, other, ask, results)
-    inquiries.refusals_are_true(FULL, other, GetAcls(0, "/a"), NoAuthError("/a"))
-    answer: Inquired
+    aux_reads.inquiries_are_true(FULL, other, ask, results)
+    aux_reads.refusals_are_true(FULL, other, GetAcls(0, "/a"), NoAuthError("/a"))
+    answer: AuxReply
     for wrong, answer in (
-        (GetAcls(0, "/a"), AclsRead(1, z(7), MASKED, stat(FULL, "/a"))),
-        (CountDescendants(0, "/a"), CountRead(1, z(7), 1)),
+        (GetAcls(0, "/a"), GetAclsReply(1, z(7), MASKED, stat(FULL, "/a"))),
+        (CountDescendants(0, "/a"), CountDescendantsReply(1, z(7), 1)),
     ):
         with pytest.raises(AssertionError, match=r"^Truth: "):
-            inquiries.inquiries_are_true(FULL, other, wrong, answer)
+            aux_reads.inquiries_are_true(FULL, other, wrong, answer)
     with pytest.raises(AssertionError, match=r"^Truth: "):
-        inquiries.refusals_are_true(FULL, client(), GetAcls(0, "/a"), NoAuthError("/a"))
+        aux_reads.refusals_are_true(FULL, client(), GetAcls(0, "/a"), NoAuthError("/a"))
 
 
 # Quotas: at most three znodes and five bytes at /q.
 
-LIMITS = text_of(QuotaLimits(hard_znodes=3, hard_bytes=5))
+LIMITS = format_limits(QuotaLimits(hard_znodes=3, hard_bytes=5))
 QUOTA = "/zookeeper/quota/q"
 
 
@@ -233,26 +233,26 @@ def limited(*ops: WriteOp) -> Truth:
 def test_no_quota_is_exceeded(truth: Truth, op: WriteOp, code: Code) -> None:
     change = execution.execute(truth, z(20), Millis(0), SESSION, op)
     assert getattr(change, "code", 0) == code
-    assert limits.usage(truth.znodes, "/none") == (0, 0)
+    assert quotas.usage(truth.znodes, "/none") == (0, 0)
 
 
 def test_a_quota_and_its_usage_are_told() -> None:
     truth = limited(Create("/q/a", b"123", 0))
     ask, told = GetQuota(0, "/q"), QuotaLimits(hard_znodes=3, hard_bytes=5)
-    inquiries.inquiries_are_true(truth, client(), ask, QuotaRead(1, z(6), told, 2, 5))
-    inquiries.inquiries_are_true(truth, client(), ask, QuotaRead(1, z(5), told, 1, 2))
+    aux_reads.inquiries_are_true(truth, client(), ask, GetQuotaReply(1, z(6), told, 2, 5))
+    aux_reads.inquiries_are_true(truth, client(), ask, GetQuotaReply(1, z(5), told, 1, 2))
     wrong = [
-        QuotaRead(1, z(6), told, 1, 5),
-        QuotaRead(1, z(6), told, 2, 4),
-        QuotaRead(1, z(3), told, 0, 0),
-        QuotaRead(1, z(6), QuotaLimits(), 2, 5),
+        GetQuotaReply(1, z(6), told, 1, 5),
+        GetQuotaReply(1, z(6), told, 2, 4),
+        GetQuotaReply(1, z(3), told, 0, 0),
+        GetQuotaReply(1, z(6), QuotaLimits(), 2, 5),
     ]
     for answer in wrong:
         with pytest.raises(AssertionError, match=r"^Truth: "):
-            inquiries.inquiries_are_true(truth, client(), ask, answer)
-    inquiries.refusals_are_true(truth, client(zxid=z(3)), ask, NoNodeError("/q"))
+            aux_reads.inquiries_are_true(truth, client(), ask, answer)
+    aux_reads.refusals_are_true(truth, client(zxid=z(3)), ask, NoNodeError("/q"))
     with pytest.raises(AssertionError, match=r"^Truth: "):
-        inquiries.refusals_are_true(truth, client(zxid=z(4)), ask, NoNodeError("/q"))
+        aux_reads.refusals_are_true(truth, client(zxid=z(4)), ask, NoNodeError("/q"))
 
 
 def test_a_server_without_a_leader_knows_whom_its_state_knows() -> None:
@@ -274,9 +274,9 @@ class Life:
 
     def __init__(self) -> None:
         self.truth = Truth()
-        self.endings = endings.Endings(self.truth)
+        self.endings = expiring_znodes.ExpiringZnodes(self.truth)
         self._zxid = z(0)
-        self.at(0, SessionOpened(SESSION, b"p" * 16, Millis(1), ServerId(1), 1))
+        self.at(0, CreateSessionTxn(SESSION, b"p" * 16, Millis(1), ServerId(1), 1))
 
     def at(self, now: int, change: Any, epoch: int = 1) -> "Life":
         """Something is delivered at a moment of true time, which is also that of clocks."""
@@ -285,9 +285,9 @@ class Life:
         if isinstance(change, WriteOp):
             number = 1
             change = execution.execute(self.truth, self._zxid, Millis(now), SESSION, change)
-            assert not isinstance(change, Refused), change
+            assert not isinstance(change, ErrorTxn), change
         self.endings.begins(self._zxid)
-        if not number and isinstance(change, Deleted):
+        if not number and isinstance(change, DeleteTxn):
             self.endings.only_what_is_due_ends(self._zxid, change, now)
         session_id = SESSION if number else SessionId(0)
         self.truth.apply(self._zxid, Txn(session_id, number, 0, Millis(now), change))
@@ -300,24 +300,24 @@ class Life:
 
 
 def test_what_is_due_ends() -> None:
-    assert Life().at(1, TTL).at(1_001, Deleted("/t")).endings.are_all_gone()
-    gone = Life().at(1, CONTAINER).at(2, CHILD).at(3, Delete("/c/x", -1)).at(4, Deleted("/c"))
+    assert Life().at(1, TTL).at(1_001, DeleteTxn("/t")).endings.are_all_gone()
+    gone = Life().at(1, CONTAINER).at(2, CHILD).at(3, Delete("/c/x", -1)).at(4, DeleteTxn("/c"))
     assert gone.endings.are_all_gone()
     # What passed before the reign counts by the times of transactions.
     later = Life().at(1, TTL).at(601, CONTAINER).leads(5_000, 2)
     assert not later.endings.are_all_gone()
-    assert later.at(5_400, Deleted("/t"), 2).endings.are_all_gone()
+    assert later.at(5_400, DeleteTxn("/t"), 2).endings.are_all_gone()
 
 
 ENDINGS: list[Callable[[], object]] = [
-    lambda: Life().at(1, TTL).at(900, Deleted("/t")),
-    lambda: Life().at(1, TTL).at(900, SetData("/t", b"", -1)).at(1_200, Deleted("/t")),
-    lambda: Life().at(1, TTL).at(2, Create("/t/x", b"", 0)).at(1_200, Deleted("/t")),
-    lambda: Life().at(1, TTL).at(601, CONTAINER).leads(5_000, 2).at(5_300, Deleted("/t"), 2),
-    lambda: Life().at(1, CONTAINER).at(9_000, Deleted("/c")),
-    lambda: Life().at(1, CONTAINER).at(2, CHILD).at(9_000, Deleted("/c")),
-    lambda: Life().at(1, Create("/p", b"", 0)).at(9_000, Deleted("/p")),
-    lambda: Life().at(1, Deleted("/none")),
+    lambda: Life().at(1, TTL).at(900, DeleteTxn("/t")),
+    lambda: Life().at(1, TTL).at(900, SetData("/t", b"", -1)).at(1_200, DeleteTxn("/t")),
+    lambda: Life().at(1, TTL).at(2, Create("/t/x", b"", 0)).at(1_200, DeleteTxn("/t")),
+    lambda: Life().at(1, TTL).at(601, CONTAINER).leads(5_000, 2).at(5_300, DeleteTxn("/t"), 2),
+    lambda: Life().at(1, CONTAINER).at(9_000, DeleteTxn("/c")),
+    lambda: Life().at(1, CONTAINER).at(2, CHILD).at(9_000, DeleteTxn("/c")),
+    lambda: Life().at(1, Create("/p", b"", 0)).at(9_000, DeleteTxn("/p")),
+    lambda: Life().at(1, DeleteTxn("/none")),
 ]
 
 
@@ -328,24 +328,24 @@ def calm(since: int) -> Life:
 
 
 def test_in_a_quiet_world_they_end_within_a_second() -> None:
-    calm(0).at(1, TTL).at(2_000, Deleted("/t"))
-    calm(5_000).at(1, TTL).at(6_000, Deleted("/t"))
-    calm(0).at(1, TTL).leads(5_000, 2).at(6_000, Deleted("/t"), 2)
+    calm(0).at(1, TTL).at(2_000, DeleteTxn("/t"))
+    calm(5_000).at(1, TTL).at(6_000, DeleteTxn("/t"))
+    calm(0).at(1, TTL).leads(5_000, 2).at(6_000, DeleteTxn("/t"), 2)
     calm(0).at(1, TTL).at(2, Create("/t/x", b"", 0)).at(5_000, Delete("/t/x", -1)).at(
-        6_000, Deleted("/t")
+        6_000, DeleteTxn("/t")
     )
-    of_session = SessionClosed(SESSION, ["/c/x"])
+    of_session = CloseSessionTxn(SESSION, ["/c/x"])
     calm(0).at(1, CONTAINER).at(2, Create("/c/x", b"", CreateMode.EPHEMERAL)).at(
         5_000, of_session
-    ).at(6_000, Deleted("/c"))
+    ).at(6_000, DeleteTxn("/c"))
 
 
 LATE: list[Callable[[], object]] = [
-    lambda: calm(0).at(1, TTL).at(2_100, Deleted("/t")),
-    lambda: calm(5_000).at(1, TTL).at(6_001, Deleted("/t")),
-    lambda: calm(0).at(1, TTL).leads(5_000, 2).at(7_100, Deleted("/t"), 2),
+    lambda: calm(0).at(1, TTL).at(2_100, DeleteTxn("/t")),
+    lambda: calm(5_000).at(1, TTL).at(6_001, DeleteTxn("/t")),
+    lambda: calm(0).at(1, TTL).leads(5_000, 2).at(7_100, DeleteTxn("/t"), 2),
     lambda: calm(0).at(1, CONTAINER).at(2, CHILD).at(3, Delete("/c/x", -1)).at(
-        1_004, Deleted("/c")),
+        1_004, DeleteTxn("/c")),
 ]  # fmt: skip
 
 
@@ -365,5 +365,5 @@ def test_one_that_stays_for_good_is_told() -> None:
     assert not Life().at(1, TTL).at(2_000, CONTAINER).endings.are_all_gone()
     assert Life().at(1, CONTAINER).endings.are_all_gone()  # it never had a child
     assert Life().at(1, TTL).at(2, Create("/t/x", b"", 0)).endings.are_all_gone()
-    made = Created("/t", b"", SessionId(0), 1, None, 1_000)
+    made = CreateTxn("/t", b"", SessionId(0), 1, None, 1_000)
     assert not Life().at(1, made).endings.are_all_gone()

@@ -7,31 +7,31 @@ from raykeeper.znodes.errors import Code
 from raykeeper.znodes.requests import (
     Compare,
     CompareField,
+    Multi,
     ReadData,
     ReadStat,
     Relation,
     SetData,
-    Transaction,
     TxnOp,
 )
-from raykeeper.znodes.txns import OpDone, OpFailed, OpStat, OpValue, Results
-from tests.simulation.checks import together
-from tests.simulation.checks.order import writes_and_synced_reads_are_linearizable
-from tests.simulation.checks.seen import Asked, Seen, Told
+from raykeeper.znodes.txns import MultiResults, OpDone, OpFailed, OpStat, OpValue
+from tests.simulation.checks import multi_history
+from tests.simulation.checks.history_recorder import writes_and_synced_reads_are_linearizable
+from tests.simulation.checks.session_view import PendingRequest, SessionView, Told
 from tests.simulation.checks.test_clients import FIRST, MADE, SECOND, client, told, z
 
 
-def nothing(_seen: Seen, _number: int) -> Told | None:
+def nothing(_seen: SessionView, _number: int) -> Told | None:
     """No write was done."""
     return None
 
 
-def the_first(_seen: Seen, number: int) -> Told | None:
+def the_first(_seen: SessionView, number: int) -> Told | None:
     """Only the first write was done."""
     return told(3) if number == 1 else None
 
 
-def run(*operations: tuple[Call, int, int, Result]) -> Seen:
+def run(*operations: tuple[Call, int, int, Result]) -> SessionView:
     seen = client()
     for number, (call, called, returned, result) in enumerate(operations, 1):
         seen.operations.append(Operation("c1", 1, number, called, call, returned, result))
@@ -55,7 +55,7 @@ def test_what_was_never_answered_is_judged_by_what_became_of_it() -> None:
         lost = Operation("c2", 1, number, number, MADE)
         other = client(name="c2", operations=[lost])
         other.done_at.extend([2, 2])
-        other.unknown.append(Asked(MADE, number, z(1), operation=lost))
+        other.unknown.append(PendingRequest(MADE, number, z(1), operation=lost))
         if number == 1:
             writes_and_synced_reads_are_linearizable([seen, other], the_first)
         else:  # it had no effect
@@ -68,24 +68,24 @@ def test_what_a_transaction_says_is_part_of_the_order() -> None:
     ops: list[TxnOp] = [SetData("/a", b"1", 0), ReadData("/a")]
     set_at = OpDone("", SECOND.stat)
     compare = Compare("/a", CompareField.VALUE, Relation.EQUAL, b"0")
-    ask = Transaction([compare], ops, [ReadStat("/a")])
-    right = Results(True, [set_at, OpValue(b"1", SECOND.stat)])
+    ask = Multi([compare], ops, [ReadStat("/a")])
+    right = MultiResults(True, [set_at, OpValue(b"1", SECOND.stat)])
     made = (MADE, 1, 2, Ok(path="/a"))
-    said = together.said_by(ask, 0, right)
+    said = multi_history.said_by(ask, 0, right)
     assert said is not None
     both = run(made, (said[0], 3, 4, said[1]))
     writes_and_synced_reads_are_linearizable([both], nothing)
-    wrong: list[tuple[int, Results]] = [
-        (0, Results(True, [set_at, OpValue(b"0", SECOND.stat)])),
-        (0, Results(False, [OpStat(None)])),
-        (Code.NO_NODE, Results(True, [OpFailed(Code.NO_NODE), OpFailed(-2)])),
-        (Code.NO_NODE, Results(True, [OpFailed(0), OpFailed(Code.NO_NODE)])),
+    wrong: list[tuple[int, MultiResults]] = [
+        (0, MultiResults(True, [set_at, OpValue(b"0", SECOND.stat)])),
+        (0, MultiResults(False, [OpStat(None)])),
+        (Code.NO_NODE, MultiResults(True, [OpFailed(Code.NO_NODE), OpFailed(-2)])),
+        (Code.NO_NODE, MultiResults(True, [OpFailed(0), OpFailed(Code.NO_NODE)])),
     ]
     for code, results in wrong[:3]:
-        said = together.said_by(ask, code, results)
+        said = multi_history.said_by(ask, code, results)
         assert said is not None
         with pytest.raises(AssertionError, match=r"^Linearizability: "):
             writes_and_synced_reads_are_linearizable([run(made, (said[0], 3, 4, said[1]))], nothing)
     # What another operation of the same branch would have left is not known to the judge.
-    assert together.said_by(ask, *wrong[3]) is None
-    assert together.said_by(ask, Code.NO_AUTH, None) is None
+    assert multi_history.said_by(ask, *wrong[3]) is None
+    assert multi_history.said_by(ask, Code.NO_AUTH, None) is None

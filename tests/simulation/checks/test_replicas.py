@@ -8,9 +8,9 @@ from raykeeper.zab.ids import Epoch, Millis, ServerId, Zxid, make_zxid
 from raykeeper.znodes.requests import CloseSession, Create, Delete, SessionId, SetData, WriteOp
 from raykeeper.znodes.state import State
 from raykeeper.znodes.tree import Znode
-from raykeeper.znodes.txns import SessionOpened, Txn, encode_txn
+from raykeeper.znodes.txns import CreateSessionTxn, Txn, encode_txn
 from tests.simulation.checks import execution, replicas, sessions
-from tests.simulation.checks.seen import Told
+from tests.simulation.checks.session_view import Told
 from tests.simulation.checks.truth import Truth
 
 ONE = ServerId(1)
@@ -33,7 +33,7 @@ class Replica:
         self.told: dict[SessionId, dict[int, Told]] = {}
         for counter in (1, 2):
             session_id = SessionId(make_zxid(Epoch(1), counter))
-            opened = SessionOpened(session_id, bytes([counter]) * 16, Millis(1), ONE, 1)
+            opened = CreateSessionTxn(session_id, bytes([counter]) * 16, Millis(1), ONE, 1)
             self.apply(Txn(SessionId(0), 0, 0, Millis(0), opened))
         self.session_id, self.other = self.truth.sessions
         for number, op in enumerate(OPS, 1):
@@ -90,11 +90,11 @@ DIFFERENCES: list[tuple[str, Callable[[Replica], object]]] = [
         ("Replicas", lambda r, n=n, v=v: setattr(r.state.sessions.by_id[r.session_id], n, v))  # type: ignore[misc]
         for n, v in (("password", b"x"), ("owner", 1), ("last_number", 3))
     ),
-    ("Outcomes", lambda r: r.state.sessions.by_id[r.session_id].outcomes.pop(3)),
+    ("Outcomes", lambda r: r.state.sessions.by_id[r.session_id].reply_cache.pop(3)),
     (
         "Outcomes",
-        lambda r: r.state.sessions.by_id[r.session_id].outcomes.update(
-            {3: r.state.sessions.by_id[r.session_id].outcomes[4]}
+        lambda r: r.state.sessions.by_id[r.session_id].reply_cache.update(
+            {3: r.state.sessions.by_id[r.session_id].reply_cache[4]}
         ),
     ),
 ]

@@ -16,35 +16,35 @@ from raykeeper.znodes.requests import (
     Create,
     CreateMode,
     Delete,
+    Multi,
     ReadChildren,
     ReadData,
     ReadStat,
     Relation,
     SessionId,
     SetData,
-    Transaction,
     TxnOp,
     WriteOp,
 )
 from raykeeper.znodes.txns import (
-    Aborted,
-    Change,
-    Created,
-    DataSet,
-    Deleted,
+    CloseSessionTxn,
+    CreateSessionTxn,
+    CreateTxn,
+    DeleteTxn,
+    ErrorTxn,
+    MultiErrorTxn,
+    MultiResults,
+    MultiTxn,
     OpDone,
     OpFailed,
     OpStat,
     OpValue,
-    Refused,
-    Results,
-    SessionClosed,
-    SessionOpened,
-    Several,
+    SetDataTxn,
     Txn,
+    TxnBody,
 )
 from tests.model.naive_keeper import NaiveKeeper
-from tests.simulation.checks import execution, several
+from tests.simulation.checks import execution, multi_execution
 from tests.simulation.checks.truth import Truth
 
 PATHS = ["/a", "/b", "/a/x", "/a/y", "/b/x"]
@@ -55,7 +55,7 @@ def z(counter: int) -> Zxid:
 
 
 def opened(counter: int) -> Txn:
-    change = SessionOpened(SessionId(z(counter)), b"p" * 16, Millis(1), ServerId(1), 1)
+    change = CreateSessionTxn(SessionId(z(counter)), b"p" * 16, Millis(1), ServerId(1), 1)
     return Txn(SessionId(0), 0, 0, Millis(counter), change)
 
 
@@ -99,7 +99,7 @@ def test_is_what_the_naive_keeper_has(seed: int) -> None:
             fields = [getattr(was.stat, name) for name in was.stat.__struct_fields__]
             assert fields == list(keeper.stat(path)) or path in ("/", "/zookeeper"), path
     closed = execution.execute(truth, z(90), Millis(90), session_id, CloseSession())
-    assert isinstance(closed, SessionClosed)
+    assert isinstance(closed, CloseSessionTxn)
     assert closed.ephemerals == keeper.close(z(90), session_id)
 
 
@@ -130,48 +130,48 @@ def test_knows_what_watches_must_tell_of() -> None:
     assert (gone.kind, gone.old, gone.new) == (EventType.DELETED, truth.at("/a/x", z(4)), None)
 
 
-def multi(*ops: TxnOp) -> Transaction:
-    return Transaction([], list(ops), [])
+def multi(*ops: TxnOp) -> Multi:
+    return Multi([], list(ops), [])
 
 
 A, EPHEMERAL = Create("/a", b"0", 0), Create("/a", b"0", CreateMode.EPHEMERAL)
-MADE = Created("/a", b"0", SessionId(0), 1)
+MADE = CreateTxn("/a", b"0", SessionId(0), 1)
 
-WRONG: list[tuple[list[WriteOp], WriteOp, Change]] = [
+WRONG: list[tuple[list[WriteOp], WriteOp, TxnBody]] = [
     # A refusal without a reason, and a reason without a refusal.
-    ([], A, Refused(Code.NODE_EXISTS)),
-    ([A], A, Created("/a", b"0", SessionId(0), 2)),
-    ([], Create("/a/x", b"", 0), Created("/a/x", b"", SessionId(0), 1)),
-    ([EPHEMERAL], Create("/a/x", b"", 0), Created("/a/x", b"", SessionId(0), 1)),
-    ([A, Create("/a/x", b"", 0)], Delete("/a", -1), Deleted("/a")),
-    ([A], Delete("/a", 1), Deleted("/a")),
-    ([A], Delete("/a", 0), Refused(Code.BAD_VERSION)),
-    ([A], SetData("/a", b"", 3), Refused(Code.NO_NODE)),
+    ([], A, ErrorTxn(Code.NODE_EXISTS)),
+    ([A], A, CreateTxn("/a", b"0", SessionId(0), 2)),
+    ([], Create("/a/x", b"", 0), CreateTxn("/a/x", b"", SessionId(0), 1)),
+    ([EPHEMERAL], Create("/a/x", b"", 0), CreateTxn("/a/x", b"", SessionId(0), 1)),
+    ([A, Create("/a/x", b"", 0)], Delete("/a", -1), DeleteTxn("/a")),
+    ([A], Delete("/a", 1), DeleteTxn("/a")),
+    ([A], Delete("/a", 0), ErrorTxn(Code.BAD_VERSION)),
+    ([A], SetData("/a", b"", 3), ErrorTxn(Code.NO_NODE)),
     # Another path, value, owner, counter, or znode.
-    ([], A, Created("/b", b"0", SessionId(0), 1)),
-    ([], A, Created("/a", b"1", SessionId(0), 1)),
-    ([], A, Created("/a", b"0", SessionId(z(1)), 1)),
-    ([], A, Created("/a", b"0", SessionId(0), 2)),
+    ([], A, CreateTxn("/b", b"0", SessionId(0), 1)),
+    ([], A, CreateTxn("/a", b"1", SessionId(0), 1)),
+    ([], A, CreateTxn("/a", b"0", SessionId(z(1)), 1)),
+    ([], A, CreateTxn("/a", b"0", SessionId(0), 2)),
     ([], EPHEMERAL, MADE),
-    ([A], Delete("/a", -1), Deleted("/b")),
-    ([], Create("/s-", b"", 2), Created("/s-0000000001", b"", SessionId(0), 1)),
+    ([A], Delete("/a", -1), DeleteTxn("/b")),
+    ([], Create("/s-", b"", 2), CreateTxn("/s-0000000001", b"", SessionId(0), 1)),
     # The end of a session takes all its ephemerals and nothing else.
-    ([EPHEMERAL], CloseSession(), SessionClosed(SessionId(z(1)), [])),
-    ([A], CloseSession(), SessionClosed(SessionId(z(1)), ["/a"])),
+    ([EPHEMERAL], CloseSession(), CloseSessionTxn(SessionId(z(1)), [])),
+    ([A], CloseSession(), CloseSessionTxn(SessionId(z(1)), ["/a"])),
     # Of several operations one is done, or more than none, another branch, another failure.
-    ([], multi(A, Delete("/b", -1)), Several(True, [MADE], [OpDone("/a", None)])),
-    ([], multi(A, Delete("/b", -1)), Aborted(True, Code.NO_NODE, 0, 2)),
-    ([], multi(A, Delete("/b", -1)), Aborted(True, Code.NODE_EXISTS, 1, 2)),
-    ([], multi(Check("/a", -1)), Several(True, [], [OpDone("", None)])),
-    ([A], multi(ReadStat("/a")), Several(True, [], [OpStat(None)])),
-    ([A], multi(ReadStat("/a")), Several(False, [], [])),
-    ([A], multi(Delete("/a", -1), A), Several(True, [Deleted("/a")], [OpDone("", None)])),
+    ([], multi(A, Delete("/b", -1)), MultiTxn(True, [MADE], [OpDone("/a", None)])),
+    ([], multi(A, Delete("/b", -1)), MultiErrorTxn(True, Code.NO_NODE, 0, 2)),
+    ([], multi(A, Delete("/b", -1)), MultiErrorTxn(True, Code.NODE_EXISTS, 1, 2)),
+    ([], multi(Check("/a", -1)), MultiTxn(True, [], [OpDone("", None)])),
+    ([A], multi(ReadStat("/a")), MultiTxn(True, [], [OpStat(None)])),
+    ([A], multi(ReadStat("/a")), MultiTxn(False, [], [])),
+    ([A], multi(Delete("/a", -1), A), MultiTxn(True, [DeleteTxn("/a")], [OpDone("", None)])),
 ]
 
 
 @pytest.mark.parametrize(("ops", "op", "became"), WRONG)
 def test_a_write_that_became_something_else(
-    ops: list[WriteOp], op: WriteOp, became: Change
+    ops: list[WriteOp], op: WriteOp, became: TxnBody
 ) -> None:
     truth, zxid = begin(*ops)
     due = execution.execute(truth, zxid, Millis(50), SessionId(z(1)), op)
@@ -182,18 +182,18 @@ def test_a_write_that_became_something_else(
         execution.refusals_are_justified(truth, zxid, wrong, op)
 
 
-def done(op: Transaction, *before: WriteOp) -> Several | Aborted:
+def done(op: Multi, *before: WriteOp) -> MultiTxn | MultiErrorTxn:
     truth, zxid = begin(*before)
     change = execution.execute(truth, zxid, Millis(50), SessionId(z(1)), op)
-    assert isinstance(change, Several | Aborted)
+    assert isinstance(change, MultiTxn | MultiErrorTxn)
     return change
 
 
 def test_each_operation_of_a_transaction_sees_what_those_before_it_leave() -> None:
     visits = multi(A, SetData("/a", b"1", 0), ReadData("/a"), Delete("/a", 1), ReadStat("/a"))
     change = done(visits)
-    assert isinstance(change, Several)
-    assert [type(each) for each in change.changes] == [Created, DataSet, Deleted]
+    assert isinstance(change, MultiTxn)
+    assert [type(each) for each in change.changes] == [CreateTxn, SetDataTxn, DeleteTxn]
     value = change.results[2]
     assert isinstance(value, OpValue)
     assert (value.value, value.stat.version, value.stat.czxid) == (b"1", 1, z(2))
@@ -207,8 +207,8 @@ def test_each_operation_of_a_transaction_sees_what_those_before_it_leave() -> No
 
 def test_an_aborted_transaction_tells_of_each_operation() -> None:
     change = done(multi(A, Check("/a", 7), ReadChildren("/")))
-    assert change == Aborted(True, Code.BAD_VERSION, 1, 3)
-    assert several.told(change) == Results(
+    assert change == MultiErrorTxn(True, Code.BAD_VERSION, 1, 3)
+    assert multi_execution.told(change) == MultiResults(
         True, [OpFailed(0), OpFailed(Code.BAD_VERSION), OpFailed(-2)]
     )
 
@@ -230,21 +230,21 @@ def test_an_aborted_transaction_tells_of_each_operation() -> None:
     ],
 )
 def test_conditions_choose_the_branch(compare: Compare, is_then: bool) -> None:
-    change = done(Transaction([compare], [ReadStat("/a")], [ReadData("/b")]), A)
+    change = done(Multi([compare], [ReadStat("/a")], [ReadData("/b")]), A)
     assert change.is_then == is_then
-    assert isinstance(change, Several if is_then else Aborted)
+    assert isinstance(change, MultiTxn if is_then else MultiErrorTxn)
 
 
 def test_a_set_tells_the_whole_stat() -> None:
     truth, zxid = begin(A)
     op = SetData("/a", b"11", 0)
     due = execution.execute(truth, zxid, Millis(50), SessionId(z(1)), op)
-    assert isinstance(due, DataSet)
+    assert isinstance(due, SetDataTxn)
     for field in due.stat.__struct_fields__:
         fields = {n: getattr(due.stat, n) for n in due.stat.__struct_fields__}
         fields[field] += 1
         wrong = Txn(
-            SessionId(z(1)), 2, 0, Millis(50), DataSet("/a", b"11", type(due.stat)(**fields))
+            SessionId(z(1)), 2, 0, Millis(50), SetDataTxn("/a", b"11", type(due.stat)(**fields))
         )
         with pytest.raises(AssertionError, match=r"^Execution: "):
             execution.refusals_are_justified(truth, zxid, wrong, op)
@@ -264,7 +264,9 @@ def _sequence(*numbers: int) -> None:
 def _ends_with(ephemerals: list[str]) -> None:
     truth, _ = begin(EPHEMERAL)
     session = truth.sessions[_session(truth)]
-    execution.ephemerals_end_with_their_session(session, SessionClosed(SessionId(z(1)), ephemerals))
+    execution.ephemerals_end_with_their_session(
+        session, CloseSessionTxn(SessionId(z(1)), ephemerals)
+    )
 
 
 BROKEN: list[tuple[str, Callable[[], object]]] = [

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from msgspec import Struct
 
-from raykeeper.zab.ids import FOUNDING, DiskId, Epoch, ServerId, Zxid, make_zxid
+from raykeeper.zab.ids import FOUNDING_DISK, DiskId, Epoch, ServerId, Zxid, make_zxid
 from tests.simulation.checks.durability import acked_writes_survive, logs_agree
 from tests.simulation.checks.zab import (
     Entry,
@@ -107,15 +107,15 @@ def _digests(zab: Zab) -> None:
 def _epochs(*epochs: tuple[int, int]) -> None:
     promises = Promises()
     for accepted, current in epochs:
-        promises.epochs_only_grow(ONE, FOUNDING, Epoch(accepted), Epoch(current))
+        promises.epochs_only_grow(ONE, FOUNDING_DISK, Epoch(accepted), Epoch(current))
 
 
 def test_a_replaced_disk_promises_anew() -> None:
     promises = Promises()
-    promises.epochs_only_grow(ONE, FOUNDING, Epoch(5), Epoch(5))
+    promises.epochs_only_grow(ONE, FOUNDING_DISK, Epoch(5), Epoch(5))
     promises.epochs_only_grow(ONE, DiskId("new"), Epoch(1), Epoch(0))
     with pytest.raises(AssertionError, match=r"^EpochsGrow: "):
-        promises.epochs_only_grow(ONE, FOUNDING, Epoch(4), Epoch(4))
+        promises.epochs_only_grow(ONE, FOUNDING_DISK, Epoch(4), Epoch(4))
 
 
 class Disk(Struct):

@@ -10,23 +10,23 @@ from typing import Final
 
 from msgspec import Struct
 
-from raykeeper.zab.ids import ZERO, DiskId, Millis, ServerId, Zxid, show_zxid
-from raykeeper.znodes.acl import READ_ONLY, Acls, Identities
+from raykeeper.zab.ids import ZERO, DiskId, Millis, ServerId, Zxid, format_zxid
+from raykeeper.znodes.acl import READ_ONLY_ACL, Acls, Identities
 from raykeeper.znodes.replies import EventType
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.stat import Stat
 from raykeeper.znodes.txns import (
-    AclsSet,
-    Change,
-    Created,
-    DataSet,
-    Deleted,
-    IdentitiesSet,
-    SessionClosed,
-    SessionOpened,
-    Several,
+    CloseSessionTxn,
+    CreateSessionTxn,
+    CreateTxn,
+    DeleteTxn,
+    MultiTxn,
+    ReplaceVoterTxn,
+    SetAclTxn,
+    SetDataTxn,
+    SetIdentitiesTxn,
     Txn,
-    VoterReplaced,
+    TxnBody,
 )
 
 CONFIG: Final = "/zookeeper/config"
@@ -88,7 +88,7 @@ class TrueSession(Struct):
         return self.proven[place - 1][1] if place else ()
 
 
-class Was(Struct, frozen=True):
+class PastZnode(Struct, frozen=True):
     """A znode as it was for some time."""
 
     value: bytes
@@ -105,15 +105,15 @@ class Trigger(Struct, frozen=True):
     zxid: Zxid
     kind: EventType
     acls: Acls | None = None
-    old: Was | None = None
-    new: Was | None = None
+    old: PastZnode | None = None
+    new: PastZnode | None = None
 
 
 class _Past(Struct):
     """Of one path: what it was from which zxid on, and what its watches had to tell of."""
 
     since: list[Zxid] = []
-    was: list[Was | None] = []
+    was: list[PastZnode | None] = []
     data: list[Trigger] = []
     child: list[Trigger] = []
 
@@ -136,7 +136,7 @@ class Truth:
             )
             if path != "/":
                 self.znodes[parent(path)].children.add(name(path))
-        self.znodes[CONFIG].acls = READ_ONLY
+        self.znodes[CONFIG].acls = READ_ONLY_ACL
         for path in FIXED:
             self._remember(path)
 
@@ -144,24 +144,24 @@ class Truth:
         """Make a transaction so. Returns what it sets off, in the order of its changes."""
         self.zxid = zxid
         self.time_ms = txn.time_ms
-        change = txn.change
+        change = txn.body
         touched: Touched = []
-        if isinstance(change, SessionClosed):
+        if isinstance(change, CloseSessionTxn):
             for path in change.ephemerals:
                 self._delete(path, touched)
             self.sessions[change.session_id].closed_at = zxid
-        elif isinstance(change, SessionOpened):
+        elif isinstance(change, CreateSessionTxn):
             session = self.sessions.get(change.session_id)
             if session is None:
                 session = TrueSession(change.password, zxid, ephemerals=set(), proven=[])
                 self.sessions[change.session_id] = session
             session.owner = zxid
             session.password = change.password
-        elif isinstance(change, VoterReplaced):
+        elif isinstance(change, ReplaceVoterTxn):
             self.voters[change.server_id] = change.disk
-        elif isinstance(change, IdentitiesSet):
+        elif isinstance(change, SetIdentitiesTxn):
             self.sessions[txn.session_id].proven.append((zxid, change.identities))
-        elif isinstance(change, Several):
+        elif isinstance(change, MultiTxn):
             for each in change.changes:
                 self._change(each, touched)
         else:
@@ -170,7 +170,7 @@ class Truth:
             self.sessions[txn.session_id].last_number = txn.number
         return touched
 
-    def at(self, path: str, zxid: Zxid) -> Was | None:
+    def at(self, path: str, zxid: Zxid) -> PastZnode | None:
         """What was at `path` as of `zxid`; None: nothing."""
         past = self._past.get(path)
         if past is None:
@@ -182,7 +182,9 @@ class Truth:
         """Whether there was nothing at `path` as of some zxid from `since` to `until`."""
         return any(was is None for _, was in self.between(path, since, until))
 
-    def between(self, path: str, since: Zxid, until: Zxid) -> Iterator[tuple[Zxid, Was | None]]:
+    def between(
+        self, path: str, since: Zxid, until: Zxid
+    ) -> Iterator[tuple[Zxid, PastZnode | None]]:
         """What was at `path` from `since` to `until`, each from which zxid on."""
         yield since, self.at(path, since)
         past = self._past.get(path)
@@ -195,7 +197,7 @@ class Truth:
         """Of every znode that there ever was."""
         yield from self._past
 
-    def all_at(self, zxid: Zxid) -> Iterator[tuple[str, Was]]:
+    def all_at(self, zxid: Zxid) -> Iterator[tuple[str, PastZnode]]:
         """Every znode as of `zxid`."""
         for path in self._past:
             was = self.at(path, zxid)
@@ -219,37 +221,37 @@ class Truth:
             return triggers[first:]
         return triggers[first : bisect_right(triggers, upto, key=_zxid_of)]
 
-    def _change(self, change: Change, touched: Touched) -> None:
+    def _change(self, change: TxnBody, touched: Touched) -> None:
         """What happens to one znode, if anything does."""
         znodes, zxid, time_ms = self.znodes, self.zxid, self.time_ms
-        if isinstance(change, Created):
+        if isinstance(change, CreateTxn):
             path = change.path
-            plant(znodes, zxid, time_ms, change)
-            if change.owner:
-                self.sessions[change.owner].ephemerals.add(path)
+            create_znode(znodes, zxid, time_ms, change)
+            if change.ephemeral_owner:
+                self.sessions[change.ephemeral_owner].ephemerals.add(path)
             new = znodes[path]
             self._trigger(touched, path, EventType.CREATED, new.acls, new=_was(new))
             self._trigger_children(touched, parent(path), EventType.CHILD)
             self._remember(path)
             self._remember(parent(path))
-        elif isinstance(change, DataSet):
+        elif isinstance(change, SetDataTxn):
             znode = znodes[change.path]
             old = _was(znode)
-            refill(znodes, zxid, time_ms, change)
+            set_value(znodes, zxid, time_ms, change)
             self._trigger(
                 touched, change.path, EventType.CHANGED, znode.acls, old=old, new=_was(znode)
             )
             self._remember(change.path)
-        elif isinstance(change, Deleted):
+        elif isinstance(change, DeleteTxn):
             self._delete(change.path, touched)
-        elif isinstance(change, AclsSet):
+        elif isinstance(change, SetAclTxn):
             znode = znodes[change.path]
             znode.acls = change.acls
             znode.aversion += 1
             self._remember(change.path)
 
     def _delete(self, path: str, touched: Touched) -> None:
-        znode = uproot(self.znodes, self.zxid, path)
+        znode = delete_znode(self.znodes, self.zxid, path)
         if znode.owner:
             self.sessions[znode.owner].ephemerals.remove(path)
         self._trigger(touched, path, EventType.DELETED, znode.acls, old=_was(znode))
@@ -265,8 +267,8 @@ class Truth:
         kind: EventType,
         acls: Acls | None,
         *,
-        old: Was | None = None,
-        new: Was | None = None,
+        old: PastZnode | None = None,
+        new: PastZnode | None = None,
     ) -> None:
         trigger = Trigger(self.zxid, kind, acls, old, new)
         self._past_of(path).data.append(trigger)
@@ -296,9 +298,11 @@ class Truth:
             past.was.append(was)
 
 
-def plant(znodes: dict[str, TrueZnode], zxid: Zxid, time_ms: Millis, change: Created) -> None:
+def create_znode(
+    znodes: dict[str, TrueZnode], zxid: Zxid, time_ms: Millis, change: CreateTxn
+) -> None:
     """Make a creation so."""
-    path, owner = change.path, change.owner
+    path, owner = change.path, change.ephemeral_owner
     znodes[path] = TrueZnode(
         change.value, zxid, time_ms, owner, zxid, time_ms, zxid,
         children=set(), acls=change.acls, ttl_ms=change.ttl_ms,
@@ -309,14 +313,16 @@ def plant(znodes: dict[str, TrueZnode], zxid: Zxid, time_ms: Millis, change: Cre
     above.pzxid = zxid
 
 
-def refill(znodes: dict[str, TrueZnode], zxid: Zxid, time_ms: Millis, change: DataSet) -> None:
+def set_value(
+    znodes: dict[str, TrueZnode], zxid: Zxid, time_ms: Millis, change: SetDataTxn
+) -> None:
     """Make a new value so."""
     znode = znodes[change.path]
     znode.value, znode.mzxid, znode.mtime = change.value, zxid, time_ms
     znode.version += 1
 
 
-def uproot(znodes: dict[str, TrueZnode], zxid: Zxid, path: str) -> TrueZnode:
+def delete_znode(znodes: dict[str, TrueZnode], zxid: Zxid, path: str) -> TrueZnode:
     """Make a deletion so. Returns what is gone."""
     znode = znodes.pop(path)
     above = znodes[parent(path)]
@@ -325,8 +331,8 @@ def uproot(znodes: dict[str, TrueZnode], zxid: Zxid, path: str) -> TrueZnode:
     return znode
 
 
-def _was(znode: TrueZnode) -> Was:
-    return Was(znode.value, znode.stat(), znode.acls)
+def _was(znode: TrueZnode) -> PastZnode:
+    return PastZnode(znode.value, znode.stat(), znode.acls)
 
 
 def _zxid_of(trigger: Trigger) -> Zxid:
@@ -343,8 +349,8 @@ def name(path: str) -> str:
     return path.rpartition("/")[2]
 
 
-def show(was: Was | None) -> str:
+def show(was: PastZnode | None) -> str:
     """A znode for a message."""
     if was is None:
         return "missing"
-    return f"{was.value!r} version {was.stat.version} of {show_zxid(was.stat.mzxid)} {was.stat}"
+    return f"{was.value!r} version {was.stat.version} of {format_zxid(was.stat.mzxid)} {was.stat}"

@@ -9,16 +9,16 @@ that was missing, came and went again.
 from collections.abc import Iterable
 
 from raykeeper.client.core.watched_event import WatchedEvent
-from raykeeper.zab.ids import Zxid, show_zxid
+from raykeeper.zab.ids import Zxid, format_zxid
 from raykeeper.znodes.replies import EventType
-from tests.simulation.checks.seen import Seen, Watching
-from tests.simulation.checks.truth import Trigger, Truth
-from tests.simulation.checks.visible import (
+from tests.simulation.checks.event_visibility import (
     is_ever_hidden,
     is_ever_shown,
     may_be_told,
     must_be_told,
 )
+from tests.simulation.checks.session_view import PendingWatch, SessionView
+from tests.simulation.checks.truth import Trigger, Truth
 
 Key = tuple[str, bool]
 """A path, and whether it is in the table of children."""
@@ -29,15 +29,17 @@ class Watches:
 
     def __init__(self, truth: Truth) -> None:
         self._truth = truth
-        self._waiting: dict[Key, list[tuple[Seen, Watching]]] = {}
+        self._waiting: dict[Key, list[tuple[SessionView, PendingWatch]]] = {}
 
-    def is_set(self, seen: Seen, key: Key, token: object, zxid: Zxid, *, is_missing: bool) -> None:
+    def is_set(
+        self, seen: SessionView, key: Key, token: object, zxid: Zxid, *, is_missing: bool
+    ) -> None:
         """A read of a path as of `zxid` has set a watch."""
         watching = seen.watching.get(key)
         if watching is not None:
             watching.tokens[token] = None
             return
-        watching = seen.watching[key] = Watching(zxid, {token: None}, is_missing)
+        watching = seen.watching[key] = PendingWatch(zxid, {token: None}, is_missing)
         self._await(seen, key, watching)
 
     def happened(self, touched: Iterable[tuple[str, bool, Trigger]]) -> None:
@@ -55,7 +57,7 @@ class Watches:
                     self._waiting.setdefault(key, []).append(each)
 
     def event_before_the_state_it_announces(
-        self, seen: Seen, zxid: Zxid, *, is_write: bool = False
+        self, seen: SessionView, zxid: Zxid, *, is_write: bool = False
     ) -> None:
         """Nothing as of `zxid` is shown to a client before the events up to `zxid`.
 
@@ -74,15 +76,15 @@ class Watches:
                 continue
             came_and_went = watching.is_missing and self._truth.at(key[0], zxid) is None
             assert came_and_went or is_hidden, (
-                f"WatchBeforeRead: {seen} is shown {show_zxid(zxid)} and was not told of "
-                f"{due.kind!r} of {key[0]} in {show_zxid(due.zxid)}"
+                f"WatchBeforeRead: {seen} is shown {format_zxid(zxid)} and was not told of "
+                f"{due.kind!r} of {key[0]} in {format_zxid(due.zxid)}"
             )
             # Nothing shows behind a broken connection: it is set anew.
             watching.since = zxid
             del seen.due[key]
             self._await(seen, key, watching)
 
-    def once_and_true(self, seen: Seen, tokens: list[object], event: WatchedEvent) -> None:
+    def once_and_true(self, seen: SessionView, tokens: list[object], event: WatchedEvent) -> None:
         """An event ends the watches it concerns, of which there are some, and it has happened."""
         path, kind = event.path, event.type
         keys = [(path, kind is EventType.CHILD)]
@@ -91,7 +93,7 @@ class Watches:
         ended = [(key, seen.watching.pop(key)) for key in keys if key in seen.watching]
         for key in keys:
             seen.due.pop(key, None)
-        text = f"{seen} is told of {kind!r} of {path} in {show_zxid(event.zxid)}"
+        text = f"{seen} is told of {kind!r} of {path} in {format_zxid(event.zxid)}"
         assert ended, f"WatchOnce: {text} and does not watch it"
         expected = {token: None for _, watching in ended for token in watching.tokens}
         assert len(tokens) == len(expected) and set(tokens) == set(expected), (
@@ -106,7 +108,7 @@ class Watches:
         exact = [w.due for _, w in ended if w.due is not None and w.due.zxid == event.zxid]
         assert all(kind in (due.kind, EventType.DELETED) for due in exact), f"WatchTrue: {text}"
 
-    def _told_of(self, key: Key, watching: Watching, event: WatchedEvent) -> list[Trigger]:
+    def _told_of(self, key: Key, watching: PendingWatch, event: WatchedEvent) -> list[Trigger]:
         """What the event may speak of."""
         since = watching.since
         if event.type is not EventType.DELETED:
@@ -114,7 +116,7 @@ class Watches:
         past = self._truth.triggers(key[0], is_child=key[1], after=since, upto=event.zxid)
         return [each for each in past if each.kind is event.type]
 
-    def _may_know(self, seen: Seen, path: str, trigger: Trigger) -> bool:
+    def _may_know(self, seen: SessionView, path: str, trigger: Trigger) -> bool:
         """That a znode is gone, a look at the state tells whoever has watched it."""
         truth = self._truth
         return (
@@ -123,11 +125,11 @@ class Watches:
             or is_ever_shown(truth, seen, path, trigger)
         )
 
-    def no_event_missed(self, seen: Seen) -> None:
+    def no_event_missed(self, seen: SessionView) -> None:
         """In the end every client was told all that it watched for."""
         self.event_before_the_state_it_announces(seen, self._truth.zxid)
 
-    def _await(self, seen: Seen, key: Key, watching: Watching) -> None:
+    def _await(self, seen: SessionView, key: Key, watching: PendingWatch) -> None:
         truth = self._truth
         for trigger in truth.triggers(key[0], is_child=key[1], after=watching.since):
             if must_be_told(truth, seen, trigger):

@@ -8,7 +8,7 @@ primary of its epoch.
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from raykeeper.zab.ids import ZERO, DiskId, Epoch, ServerId, Zxid, counter_of, epoch_of, show_zxid
+from raykeeper.zab.ids import ZERO, DiskId, Epoch, ServerId, Zxid, counter_of, epoch_of, format_zxid
 
 Process = tuple[ServerId, int]
 """A server, and which of its processes."""
@@ -50,7 +50,7 @@ class Zab:
             place = bisect_right(self.order, delivered)
             missed = [zxid for zxid in self.order[place:] if epoch_of(zxid) < epoch]
             assert not missed, (
-                f"PrimaryIntegrity: {process} leads epoch {epoch} without {show_zxid(missed[0])}"
+                f"PrimaryIntegrity: {process} leads epoch {epoch} without {format_zxid(missed[0])}"
             )
 
     def synchronizes(self, epoch: Epoch, process: Process) -> None:
@@ -77,7 +77,7 @@ class Zab:
         """Only the established leader of an epoch broadcasts in it."""
         primary = self._primaries.get(epoch_of(zxid))
         assert primary == process, (
-            f"Leadership: {process} broadcasts {show_zxid(zxid)}, the leader is {primary}"
+            f"Leadership: {process} broadcasts {format_zxid(zxid)}, the leader is {primary}"
         )
 
     def _local_primary_order(self, zxid: Zxid) -> None:
@@ -86,7 +86,7 @@ class Zab:
         newest = self._newest.get(epoch)
         expected = 1 if newest is None else counter_of(newest) + 1
         assert counter_of(zxid) == expected, (
-            f"LocalPrimaryOrder: {show_zxid(zxid)} is broadcast, {expected} is next"
+            f"LocalPrimaryOrder: {format_zxid(zxid)} is broadcast, {expected} is next"
         )
         self._newest[epoch] = zxid
 
@@ -121,32 +121,34 @@ class Zab:
         place = bisect_right(self.order, before)
         expected = self.order[place] if place < len(self.order) else first
         assert first == expected, (
-            f"PrefixConsistency: {server} delivers {show_zxid(first)} after {show_zxid(before)}, "
-            f"next is {show_zxid(expected)}"
+            f"PrefixConsistency: {server} delivers {format_zxid(first)} after "
+            f"{format_zxid(before)}, "
+            f"next is {format_zxid(expected)}"
         )
 
     def known(self, server: ServerId, zxid: Zxid) -> None:
         """Integrity: whatever a server says it has delivered is a transaction of the order."""
         assert not zxid or zxid in self.committed, (
-            f"Integrity: {server} has delivered {show_zxid(zxid)}"
+            f"Integrity: {server} has delivered {format_zxid(zxid)}"
         )
 
     def _total_order(self, server: ServerId, zxid: Zxid, expected: Zxid) -> None:
         """TotalOrder: what two servers deliver they deliver in the same order."""
         assert zxid == expected, (
-            f"TotalOrder: {server} delivers {show_zxid(zxid)} in the place of {show_zxid(expected)}"
+            f"TotalOrder: {server} delivers {format_zxid(zxid)} in the place of "
+            f"{format_zxid(expected)}"
         )
 
     def _agreement(self, server: ServerId, zxid: Zxid, txn: bytes) -> None:
         """Agreement: what one server delivers all deliver."""
         assert self.committed[zxid] == txn, (
-            f"Agreement: {server} delivers another transaction as {show_zxid(zxid)}"
+            f"Agreement: {server} delivers another transaction as {format_zxid(zxid)}"
         )
 
     def _integrity(self, server: ServerId, zxid: Zxid, txn: bytes) -> None:
         """Integrity: what is delivered was broadcast."""
         assert self._broadcast.get(zxid) == txn, (
-            f"Integrity: {server} delivers {show_zxid(zxid)}, which was never broadcast"
+            f"Integrity: {server} delivers {format_zxid(zxid)}, which was never broadcast"
         )
 
     def _global_primary_order(self, zxid: Zxid) -> None:
@@ -156,25 +158,25 @@ class Zab:
         """
         last = self.last
         assert epoch_of(zxid) >= epoch_of(last), (
-            f"GlobalPrimaryOrder: {show_zxid(zxid)} after {show_zxid(last)}"
+            f"GlobalPrimaryOrder: {format_zxid(zxid)} after {format_zxid(last)}"
         )
         expected = counter_of(last) + 1 if epoch_of(zxid) == epoch_of(last) else 1
         assert counter_of(zxid) == expected, (
-            f"LocalPrimaryOrder: {show_zxid(zxid)} after {show_zxid(last)}"
+            f"LocalPrimaryOrder: {format_zxid(zxid)} after {format_zxid(last)}"
         )
 
     def _primary_integrity(self, zxid: Zxid) -> None:
         """PrimaryIntegrity, second half: no later primary began without it."""
         for epoch, initial in self._initial.items():
             assert epoch <= epoch_of(zxid) or zxid <= initial, (
-                f"PrimaryIntegrity: epoch {epoch} began at {show_zxid(initial)}, "
-                f"without {show_zxid(zxid)}"
+                f"PrimaryIntegrity: epoch {epoch} began at {format_zxid(initial)}, "
+                f"without {format_zxid(zxid)}"
             )
 
     def digests_are_equal(self, server: ServerId, zxid: Zxid, digest: int) -> None:
         """Replicas at the same zxid are identical."""
         known = self._digests.setdefault(zxid, digest)
-        assert known == digest, f"Digests: {server} differs at {show_zxid(zxid)}"
+        assert known == digest, f"Digests: {server} differs at {format_zxid(zxid)}"
 
 
 class Promises:
@@ -205,7 +207,8 @@ def memory_follows_the_disk(memory: tuple[Epoch, Epoch], disk: tuple[Epoch, Epoc
 def cursors_go_on(server: ServerId, before: Zxid, upto: Zxid, entries: list[Entry]) -> None:
     """A server delivers forward, and what is in its log."""
     assert before < upto and entries and entries[-1][0] == upto, (
-        f"Cursors: {server} goes from {show_zxid(before)} to {show_zxid(upto)} by {entries[-1:]}"
+        f"Cursors: {server} goes from {format_zxid(before)} to {format_zxid(upto)} "
+        f"by {entries[-1:]}"
     )
 
 

@@ -53,8 +53,8 @@ def _one_less_than_a_quorum(self: Quorum, cursors: Any) -> int:
 
 def _commit_not_clipped(self: LeaderBroadcast) -> None:
     history = self._history
-    cursors = [x.acked for x in self.learners if x.votes and x.stage is Stage.FOLLOWING]
-    commit = self._settings.quorum.reached([history.synced, *cursors])
+    cursors = [x.acked for x in self.learners if x.has_vote and x.stage is Stage.FOLLOWING]
+    commit = self._settings.quorum.quorum_value([history.synced, *cursors])
     if commit <= history.delivered:
         return
     history.deliver(commit)
@@ -78,7 +78,7 @@ def _ack_of_new_leader_covers_all(right: Any) -> Any:
 def _count_those_without_a_vote(right: Any) -> Any:
     def greet(self: Learners, sender: Any, info: Any, now: Any) -> None:
         right(self, sender, info, now)
-        self._by_id[sender].votes = True
+        self._by_id[sender].has_vote = True
 
     return greet
 

@@ -6,12 +6,12 @@ Where the rule is the store's to keep, the simulated disk has the fault: it keep
 from typing import Any
 
 from raykeeper.links.hello import Fence
-from raykeeper.server.digests import Digests
-from raykeeper.server.leading import Leading
+from raykeeper.server.digest_comparison import DigestComparison
+from raykeeper.server.leader_request_processor import LeaderRequestProcessor
 from raykeeper.zab.effects import SaveEpochs, Send
 from raykeeper.zab.follower_broadcast import FollowerBroadcast
 from raykeeper.zab.history import History
-from raykeeper.zab.ids import FOUNDING
+from raykeeper.zab.ids import FOUNDING_DISK
 from raykeeper.zab.learners import Learners
 from raykeeper.zab.looking import Looking
 from raykeeper.zab.members import Members
@@ -39,7 +39,7 @@ def _the_same_again(right: Any) -> Any:
 def _founding_again(right: Any) -> Any:
     def repair(self: SimDisk) -> None:
         right(self)
-        self.disk = FOUNDING
+        self.disk = FOUNDING_DISK
         self.is_replaced = False
 
     return repair
@@ -52,7 +52,7 @@ def _on_any_disk(self: Members, server: Any, _disk: Any) -> bool:
 def _as_soon_as_it_comes(right: Any) -> Any:
     def greet(self: Learners, sender: Any, info: Any, now: Any) -> None:
         right(self, sender, info, now)
-        self._by_id[sender].votes = self._settings.members.is_voter(sender)
+        self._by_id[sender].has_vote = self._settings.members.is_voter(sender)
 
     return greet
 
@@ -66,7 +66,7 @@ def _when_it_is_proposed(right: Any) -> Any:
 
 def _on_the_founding_disk_too(right: Any) -> Any:
     def counts(self: Members, server: Any, disk: Any) -> bool:
-        return (server in self._disks and disk == FOUNDING) or right(self, server, disk)
+        return (server in self._disks and disk == FOUNDING_DISK) or right(self, server, disk)
 
     return counts
 
@@ -158,21 +158,21 @@ def _ack_while_paused(right: Any) -> Any:
 
 
 def _as_if_there_were_room(right: Any) -> Any:
-    def next_zxid(self: Leading) -> Any:
+    def next_zxid(self: LeaderRequestProcessor) -> Any:
         history = self._context.peer.history
-        has_room, history.has_room = history.has_room, True
+        has_room, history.has_disk_space = history.has_disk_space, True
         zxid = right(self)
-        history.has_room = has_room
+        history.has_disk_space = has_room
         return zxid
 
     return next_zxid
 
 
 def _the_fewest(right: Any) -> Any:
-    def agreed(self: Digests) -> int | None:
+    def agreed(self: DigestComparison) -> int | None:
         if right(self) is None:
             return None
-        told = list(self._told.values())
+        told = list(self._digests.values())
         return min(told, key=told.count)
 
     return agreed
@@ -278,7 +278,7 @@ MUTATIONS = [
     Mutation(
         "D6",
         "a leader without room goes on proposing",
-        [(Leading, "_next_zxid", _as_if_there_were_room)],
+        [(LeaderRequestProcessor, "_next_zxid", _as_if_there_were_room)],
         200,
     ),
     Mutation(
@@ -290,11 +290,11 @@ MUTATIONS = [
     Mutation(
         "digests",
         "a tree that differs goes on serving",
-        [(Digests, "diverged", instead(lambda self, zxid: None))],
+        [(DigestComparison, "diverged", instead(lambda self, zxid: None))],
     ),
     Mutation(
         "digests",
         "who differs from the others is right",
-        [(Digests, "_agreed", _the_fewest)],
+        [(DigestComparison, "_agreed", _the_fewest)],
     ),
 ]

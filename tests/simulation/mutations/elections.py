@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from raykeeper.zab.draining import Draining
+from raykeeper.zab.await_disk import AwaitDisk
 from raykeeper.zab.follower_recovery import FollowerRecovery
 from raykeeper.zab.history import History
 from raykeeper.zab.leader_recovery import LeaderRecovery
@@ -10,12 +10,12 @@ from raykeeper.zab.looking import Looking
 from raykeeper.zab.messages import AckEpoch, Vote
 from raykeeper.zab.peer import Peer
 from raykeeper.zab.phases import FollowerPhase
-from raykeeper.zab.transitions import Settled
+from raykeeper.zab.transitions import DiskIdle
 from tests.simulation.mutations.mutation import Mutation, instead
 
 
-def _settle_at_once(self: Draining) -> None:
-    self.outcome = Settled()
+def _settle_at_once(self: AwaitDisk) -> None:
+    self.outcome = DiskIdle()
 
 
 def _keep_what_was_said(self: Looking, peer: Any, now: Any) -> None:
@@ -64,15 +64,15 @@ def _count_every_promise(right: Any) -> Any:
 
 def _one_above_its_own(right: Any) -> Any:
     def on_follower_info(self: LeaderRecovery, sender: Any, info: Any, now: Any) -> None:
-        heard = self._heard_max
+        heard = self._highest_accepted
         right(self, sender, info, now)
-        self._heard_max = heard
+        self._highest_accepted = heard
 
     return on_follower_info
 
 
 def _accept_any_history(self: LeaderRecovery, learner: Any, ack: AckEpoch) -> None:
-    self.learners.promise(learner, ack)
+    self.learners.on_ack_epoch(learner, ack)
 
 
 def _by_number(_right: Any) -> Any:
@@ -128,7 +128,7 @@ MUTATIONS = [
         "Z2",
         "a role is left without draining the log",
         [
-            (Draining, "check", instead(_settle_at_once)),
+            (AwaitDisk, "check", instead(_settle_at_once)),
             (Looking, "__init__", _vote_of_what_is_logged),
         ],
     ),

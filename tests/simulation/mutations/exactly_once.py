@@ -4,26 +4,26 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from raykeeper.client.core.core import ClientCore, endings
+from raykeeper.client.core.client_core import ClientCore, endings
 from raykeeper.client.core.effects import Fail
-from raykeeper.client.core.outstanding import Outstanding, Query
-from raykeeper.server.connections import Connections
-from raykeeper.server.leading import Leading
+from raykeeper.client.core.outstanding import OutstandingRequests, Query
+from raykeeper.server.client_requests import ClientRequests
+from raykeeper.server.leader_request_processor import LeaderRequestProcessor
 from raykeeper.server.peer_messages import WriteGap
-from raykeeper.znodes import preparation, sessions
+from raykeeper.znodes import prep_request_processor, sessions
 from raykeeper.znodes.errors import Code, ConnectionLossError, KeeperError
-from raykeeper.znodes.preparation import Preparation
-from raykeeper.znodes.replies import Written
+from raykeeper.znodes.prep_request_processor import PrepRequestProcessor
+from raykeeper.znodes.replies import WriteReply
 from raykeeper.znodes.requests import Delete, GetData, SessionId, Write, decode_op
 from raykeeper.znodes.sessions import SessionTable
-from raykeeper.znodes.txns import Refused, Txn
+from raykeeper.znodes.txns import ErrorTxn, Txn
 from tests.simulation.mutations.mutation import Mutation, instead
 
 
 def _prepare_whatever_comes(right: Any) -> Any:
-    def writes(self: Leading, sender: Any, writes: Any) -> Any:
+    def writes(self: LeaderRequestProcessor, sender: Any, writes: Any) -> Any:
         for forwarded in writes:
-            session = self.preparation._session(forwarded.session_id)
+            session = self.prep._session(forwarded.session_id)
             if session is not None:
                 session.last_number = forwarded.write.number - 1
         return right(self, sender, writes)
@@ -32,9 +32,9 @@ def _prepare_whatever_comes(right: Any) -> Any:
 
 
 def _skip_a_lower_number_only(right: Any) -> Any:
-    def writes(self: Leading, sender: Any, writes: Any) -> Any:
+    def writes(self: LeaderRequestProcessor, sender: Any, writes: Any) -> Any:
         for forwarded in writes:
-            session = self.preparation._session(forwarded.session_id)
+            session = self.prep._session(forwarded.session_id)
             if session is not None and forwarded.write.number > session.last_number + 1:
                 session.last_number = forwarded.write.number - 1
         return right(self, sender, writes)
@@ -43,18 +43,18 @@ def _skip_a_lower_number_only(right: Any) -> Any:
 
 
 def _without_owner(right: Any) -> Any:
-    def writes(self: Leading, sender: Any, writes: Any) -> Any:
+    def writes(self: LeaderRequestProcessor, sender: Any, writes: Any) -> Any:
         present = []
         for forwarded in writes:
-            owner = self.preparation.owner_of(forwarded.session_id)
-            present.append(forwarded if owner is None else replace(forwarded, owner=owner))
+            owner = self.prep.owner_zxid_of(forwarded.session_id)
+            present.append(forwarded if owner is None else replace(forwarded, owner_zxid=owner))
         return right(self, sender, present)
 
     return writes
 
 
 def _a_repeat_is_not_answered(right: Any) -> Any:
-    def repeat(self: Connections, connection: Any, write: Any) -> bool:
+    def repeat(self: ClientRequests, connection: Any, write: Any) -> bool:
         session = self._context.state.sessions.get(connection.session_id)
         return session is not None and write.number <= session.last_number
 
@@ -62,7 +62,7 @@ def _a_repeat_is_not_answered(right: Any) -> Any:
 
 
 def _reads_take_numbers(right: Any) -> Any:
-    def add(self: Outstanding, ask: Any, token: Any, now: Any) -> None:
+    def add(self: OutstandingRequests, ask: Any, token: Any, now: Any) -> None:
         if type(ask) is Query:
             self._number += 1
         right(self, ask, token, now)
@@ -71,7 +71,7 @@ def _reads_take_numbers(right: Any) -> Any:
 
 
 def _forget_as_the_server_likes(right: Any) -> Any:
-    def requests(self: Connections, connection: Any, frame: Any) -> None:
+    def requests(self: ClientRequests, connection: Any, frame: Any) -> None:
         session = self._context.state.sessions.get(connection.session_id)
         for request in frame.requests:
             if session is not None and type(request) is Write and request.acked > session.acked:
@@ -104,14 +104,14 @@ def _forget_one_too_many(right: Any) -> Any:
 
 
 def _outcome_of_the_next_attempt(right: Any) -> Any:
-    def repeat(self: Connections, connection: Any, write: Any) -> bool:
+    def repeat(self: ClientRequests, connection: Any, write: Any) -> bool:
         session = self._context.state.sessions.get(connection.session_id)
         if session is None or write.number > session.last_number:
             return False
-        newest = session.outcomes.get(session.last_number)
-        if newest is None or write.number not in session.outcomes:
+        newest = session.reply_cache.get(session.last_number)
+        if newest is None or write.number not in session.reply_cache:
             return bool(right(self, connection, write))
-        answer = Written(write.number, newest.zxid, newest.code, newest.path, newest.stat)
+        answer = WriteReply(write.number, newest.zxid, newest.code, newest.path, newest.stat)
         self._push(connection, answer)
         return True
 
@@ -120,15 +120,15 @@ def _outcome_of_the_next_attempt(right: Any) -> Any:
 
 def _refuse_without_a_number(right: Any) -> Any:
     def encode(txn: Txn) -> bytes:
-        if type(txn.change) is Refused:
-            txn = Txn(SessionId(0), 0, 0, txn.time_ms, txn.change)
+        if type(txn.body) is ErrorTxn:
+            txn = Txn(SessionId(0), 0, 0, txn.time_ms, txn.body)
         return right(txn)  # type: ignore[no-any-return]
 
     return encode
 
 
 def _break_at_a_bad_request(right: Any) -> Any:
-    def writes(self: Leading, sender: Any, writes: Any) -> Any:
+    def writes(self: LeaderRequestProcessor, sender: Any, writes: Any) -> Any:
         for forwarded in writes:
             op = decode_op(forwarded.write.op)
             if type(op) is Delete and op.path == "/":
@@ -139,7 +139,7 @@ def _break_at_a_bad_request(right: Any) -> Any:
 
 
 def _closing_sessions_write(right: Any) -> Any:
-    def session(self: Preparation, session_id: Any) -> Any:
+    def session(self: PrepRequestProcessor, session_id: Any) -> Any:
         found = right(self, session_id)
         return self._sessions.get(session_id) if found is None else found
 
@@ -147,7 +147,7 @@ def _closing_sessions_write(right: Any) -> Any:
 
 
 def _forget_what_was_sent(right: Any) -> Any:
-    def unsend(self: Outstanding) -> None:
+    def unsend(self: OutstandingRequests) -> None:
         right(self)
         # What was on the wire comes after what waited.
         self._queued.rotate(1)
@@ -156,18 +156,18 @@ def _forget_what_was_sent(right: Any) -> Any:
 
 
 def _new_numbers_when_sent_again(right: Any) -> Any:
-    def unsend(self: Outstanding) -> None:
+    def unsend(self: OutstandingRequests) -> None:
         right(self)
         for waiting in self._queued:
-            if waiting.answer is Written:
+            if waiting.reply_type is WriteReply:
                 self._number += 1
-                waiting.ident = self._number
+                waiting.number_or_xid = self._number
 
     return unsend
 
 
 def _nothing_is_sent_again(right: Any) -> Any:
-    def unsend(self: Outstanding) -> None:
+    def unsend(self: OutstandingRequests) -> None:
         self._sent.clear()
         right(self)
 
@@ -207,21 +207,23 @@ def _definite_when_expired(right: Any) -> Any:
 
 
 def _answer_before_it_is_applied(right: Any) -> Any:
-    def requests(self: Connections, connection: Any, frame: Any) -> None:
+    def requests(self: ClientRequests, connection: Any, frame: Any) -> None:
         session = self._context.state.sessions.get(connection.session_id)
         for request in frame.requests:
             number = getattr(request, "number", 0)
             if session is not None and number and number <= connection.forwarded:
-                self._push(connection, Written(number, self._context.state.zxid, Code.OK, "", None))
+                self._push(
+                    connection, WriteReply(number, self._context.state.zxid, Code.OK, "", None)
+                )
         right(self, connection, frame)
 
     return requests
 
 
 def _not_forwarded_to_the_next_leader(right: Any) -> Any:
-    def forward_again(self: Connections, connection: Any) -> None:
+    def forward_again(self: ClientRequests, connection: Any) -> None:
         for request, _ in connection.queue:
-            if hasattr(request, "point") and request.point is None:
+            if hasattr(request, "read_index") and request.point is None:
                 self.syncs.append(request)
 
     return forward_again
@@ -231,17 +233,17 @@ MUTATIONS = [
     Mutation(
         "exactly once",
         "reads take numbers, too",
-        [(Outstanding, "add", _reads_take_numbers)],
+        [(OutstandingRequests, "add", _reads_take_numbers)],
     ),
     Mutation(
         "exactly once",
         "a lower number is not answered",
-        [(Connections, "_repeat", _a_repeat_is_not_answered)],
+        [(ClientRequests, "_repeat", _a_repeat_is_not_answered)],
     ),
     Mutation(
         "exactly once",
         "a server forgets outcomes by what it heard, not by the transactions",
-        [(Connections, "_requests", _forget_as_the_server_likes)],
+        [(ClientRequests, "_requests", _forget_as_the_server_likes)],
     ),
     Mutation(
         "exactly once",
@@ -256,18 +258,18 @@ MUTATIONS = [
     Mutation(
         "exactly once",
         "a request that no library lets through breaks the link",
-        [(Leading, "writes", _break_at_a_bad_request)],
+        [(LeaderRequestProcessor, "writes", _break_at_a_bad_request)],
     ),
     Mutation(
         "exactly once",
         "a session that is closing goes on writing",
-        [(Preparation, "session", _closing_sessions_write)],
+        [(PrepRequestProcessor, "session", _closing_sessions_write)],
         500,
     ),
     Mutation(
         "exactly once",
         "what was unanswered is not sent again",
-        [(Outstanding, "unsend", _nothing_is_sent_again)],
+        [(OutstandingRequests, "unsend", _nothing_is_sent_again)],
     ),
     Mutation(
         "exactly once",
@@ -277,18 +279,18 @@ MUTATIONS = [
     Mutation(
         "exactly once",
         "the leader prepares a lower number again",
-        [(Leading, "writes", _prepare_whatever_comes)],
+        [(LeaderRequestProcessor, "writes", _prepare_whatever_comes)],
     ),
     Mutation(
         "exactly once",
         "the leader prepares a number that skips one",
-        [(Leading, "writes", _skip_a_lower_number_only)],
+        [(LeaderRequestProcessor, "writes", _skip_a_lower_number_only)],
         200,
     ),
     Mutation(
         "exactly once",
         "a write under an earlier owner number is prepared",
-        [(Leading, "writes", _without_owner)],
+        [(LeaderRequestProcessor, "writes", _without_owner)],
         300,
     ),
     Mutation(
@@ -306,22 +308,22 @@ MUTATIONS = [
     Mutation(
         "exactly once",
         "a repeat is answered with another write's outcome",
-        [(Connections, "_repeat", _outcome_of_the_next_attempt)],
+        [(ClientRequests, "_repeat", _outcome_of_the_next_attempt)],
     ),
     Mutation(
         "exactly once",
         "a refusal does not use up the number",
-        [(preparation, "encode_txn", _refuse_without_a_number)],
+        [(prep_request_processor, "encode_txn", _refuse_without_a_number)],
     ),
     Mutation(
         "exactly once",
         "unanswered requests are sent again in another order",
-        [(Outstanding, "unsend", _forget_what_was_sent)],
+        [(OutstandingRequests, "unsend", _forget_what_was_sent)],
     ),
     Mutation(
         "exactly once",
         "what is sent again gets new numbers",
-        [(Outstanding, "unsend", _new_numbers_when_sent_again)],
+        [(OutstandingRequests, "unsend", _new_numbers_when_sent_again)],
     ),
     Mutation(
         "exactly once",
@@ -331,7 +333,7 @@ MUTATIONS = [
     Mutation(
         "exactly once",
         "a repeated createSession makes another session",
-        [(Preparation, "_with_password", _a_session_for_each_connect)],
+        [(PrepRequestProcessor, "_with_password", _a_session_for_each_connect)],
         200,
     ),
     Mutation(
@@ -343,12 +345,12 @@ MUTATIONS = [
     Mutation(
         "exactly once",
         "a repeat is answered before its outcome is applied",
-        [(Connections, "_requests", _answer_before_it_is_applied)],
+        [(ClientRequests, "_requests", _answer_before_it_is_applied)],
         500,
     ),
     Mutation(
         "exactly once",
         "writes under way are not forwarded to the next leader",
-        [(Connections, "_forward_again", _not_forwarded_to_the_next_leader)],
+        [(ClientRequests, "_forward_again", _not_forwarded_to_the_next_leader)],
     ),
 ]

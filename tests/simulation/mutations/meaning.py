@@ -2,36 +2,36 @@
 
 from typing import Any
 
-from raykeeper.client.core.core import ClientCore
-from raykeeper.client.core.watchers import Watchers
-from raykeeper.client.core.watching import Watching
-from raykeeper.server import connections
-from raykeeper.server.connections import Connections
-from raykeeper.server.outgoing import Outgoing
+from raykeeper.client.core.client_core import ClientCore
+from raykeeper.client.core.session_watches import SessionWatches
+from raykeeper.client.core.watch_tables import WatchTables
+from raykeeper.server import client_requests
+from raykeeper.server.client_requests import ClientRequests
+from raykeeper.server.client_send_queues import ClientSendQueues
 from raykeeper.zab.ids import Zxid
-from raykeeper.znodes.future import FutureTree
-from raykeeper.znodes.happenings import History
-from raykeeper.znodes.missed import Missed
-from raykeeper.znodes.operations import Operations
+from raykeeper.znodes.change_log import ChangeLog
+from raykeeper.znodes.op_preparer import OpPreparer
+from raykeeper.znodes.outstanding_changes import OutstandingChanges
 from raykeeper.znodes.replies import EventType
 from raykeeper.znodes.requests import CreateMode
 from raykeeper.znodes.state import State
 from raykeeper.znodes.tree import Tree
-from raykeeper.znodes.txns import SessionClosed
+from raykeeper.znodes.txns import CloseSessionTxn
+from raykeeper.znodes.watch_replay import WatchReplay
 from raykeeper.znodes.watches import WatchTable
 from tests.simulation.mutations.mutation import Mutation, instead
 
 
 def _event_after_the_reply(right: Any) -> Any:
-    def flush(self: Outgoing, connection: Any) -> None:
-        connection.items.sort(key=lambda item: type(item).__name__ == "WatchFired")
+    def flush(self: ClientSendQueues, connection: Any) -> None:
+        connection.items.sort(key=lambda item: type(item).__name__ == "WatcherEvent")
         right(self, connection)
 
     return flush
 
 
 def _read_before_own_writes(right: Any) -> Any:
-    def requests(self: Connections, connection: Any, frame: Any) -> None:
+    def requests(self: ClientRequests, connection: Any, frame: Any) -> None:
         queue, connection.queue = connection.queue, type(connection.queue)()
         right(self, connection, frame)
         queue.extend(connection.queue)
@@ -63,15 +63,15 @@ def _no_child_event(right: Any) -> Any:
 def _a_session_ends_in_silence(right: Any) -> Any:
     def apply(self: State, zxid: Zxid, data: bytes) -> Any:
         txn = right(self, zxid, data)
-        if isinstance(txn.change, SessionClosed) and self.tree.happened:
-            self.tree.happened.clear()
+        if isinstance(txn.change, CloseSessionTxn) and self.tree.changes:
+            self.tree.changes.clear()
         return txn
 
     return apply
 
 
 def _the_watch_stays(right: Any) -> Any:
-    def take(self: Watchers, kind: EventType, path: str, **only: Any) -> Any:
+    def take(self: WatchTables, kind: EventType, path: str, **only: Any) -> Any:
         before = dict(self._data.get(path, {}))
         watchers = right(self, kind, path, **only)
         if before:
@@ -82,14 +82,14 @@ def _the_watch_stays(right: Any) -> Any:
 
 
 def _the_dead_keep_what_is_under_way(right: Any) -> Any:
-    def ephemerals_of(self: FutureTree, owner: Any) -> Any:
+    def ephemerals_of(self: OutstandingChanges, owner: Any) -> Any:
         return [path for path in right(self, owner) if path in self._tree.znodes]
 
     return ephemerals_of
 
 
 def _the_dead_take_what_is_anothers(right: Any) -> Any:
-    def ephemerals_of(self: FutureTree, owner: Any) -> Any:
+    def ephemerals_of(self: OutstandingChanges, owner: Any) -> Any:
         mine = right(self, owner)
         others = {path for paths in self._tree.ephemerals.values() for path in paths}
         return mine + [path for path in sorted(others.difference(mine))[:1] if self.exists(path)]
@@ -98,7 +98,7 @@ def _the_dead_take_what_is_anothers(right: Any) -> Any:
 
 
 def _born_of_no_session(right: Any) -> Any:
-    def create(self: FutureTree, zxid: Zxid, time_ms: Any, path: str, *rest: Any) -> None:
+    def create(self: OutstandingChanges, zxid: Zxid, time_ms: Any, path: str, *rest: Any) -> None:
         value, _owner, traits = rest
         right(self, zxid, time_ms, path, value, 0, traits)
 
@@ -114,7 +114,7 @@ def _one_shot_watches_only(right: Any) -> Any:
 
 
 def _no_resync(right: Any) -> Any:
-    def by_state(self: Missed, watches: WatchTable, since: Zxid) -> Any:
+    def by_state(self: WatchReplay, watches: WatchTable, since: Zxid) -> Any:
         fired = right(self, watches, since)
         return [each for each in fired if each[1].kind is not EventType.RESYNC]
 
@@ -123,26 +123,26 @@ def _no_resync(right: Any) -> Any:
 
 def _set_again_from_the_newest(right: Any) -> Any:
     def serve(self: ClientCore, answer: Any, now: Any) -> None:
-        self._watching._events_zxid = max(self.last_zxid, answer.zxid)
+        self._watches._events_zxid = max(self.last_zxid, answer.zxid)
         right(self, answer, now)
 
     return serve
 
 
 def _sequence_of_the_living(right: Any) -> Any:
-    def create(self: Operations, *before: Any) -> Any:
+    def create(self: OpPreparer, *before: Any) -> Any:
         op = before[-1]
         parent = self._tree.find(op.path[: op.path.rfind("/")] or "/")
         if parent is not None and op.flags & CreateMode.SEQUENTIAL:
-            parent.creates = parent.num_children
-            self._tree.keep(before[0], op.path[: op.path.rfind("/")] or "/", parent)
+            parent.child_create_count = parent.num_children
+            self._tree.put(before[0], op.path[: op.path.rfind("/")] or "/", parent)
         return right(self, *before)
 
     return create
 
 
 def _prepare_against_the_past(right: Any) -> Any:
-    def keep(self: FutureTree, zxid: Any, path: str, record: Any) -> None:
+    def keep(self: OutstandingChanges, zxid: Any, path: str, record: Any) -> None:
         right(self, zxid, path, record)
         if len(path) > 3:
             record.version = max(0, record.version - 1)
@@ -151,7 +151,7 @@ def _prepare_against_the_past(right: Any) -> Any:
 
 
 def _version_is_ignored(right: Any) -> Any:
-    def set_data(self: Operations, zxid: Any, time_ms: Any, identities: Any, op: Any) -> Any:
+    def set_data(self: OpPreparer, zxid: Any, time_ms: Any, identities: Any, op: Any) -> Any:
         return right(self, zxid, time_ms, identities, type(op)(op.path, op.value, -1))
 
     return set_data
@@ -180,7 +180,7 @@ MUTATIONS = [
     Mutation(
         "watches",
         "an event comes after the reply",
-        [(Outgoing, "flush", _event_after_the_reply)],
+        [(ClientSendQueues, "flush", _event_after_the_reply)],
     ),
     Mutation(
         "watches",
@@ -203,51 +203,51 @@ MUTATIONS = [
     Mutation(
         "watches",
         "one that has fired stays",
-        [(Watchers, "take", _the_watch_stays)],
+        [(WatchTables, "take", _the_watch_stays)],
     ),
     Mutation(
         "ephemerals",
         "the end of a session forgets one that is under way",
-        [(FutureTree, "ephemerals_of", _the_dead_keep_what_is_under_way)],
+        [(OutstandingChanges, "ephemerals_of", _the_dead_keep_what_is_under_way)],
     ),
     Mutation(
         "ephemerals",
         "the end of a session takes one of another",
-        [(FutureTree, "ephemerals_of", _the_dead_take_what_is_anothers)],
+        [(OutstandingChanges, "ephemerals_of", _the_dead_take_what_is_anothers)],
     ),
     Mutation(
         "ephemerals",
         "one that is under way may have children",
-        [(FutureTree, "create", _born_of_no_session)],
+        [(OutstandingChanges, "create", _born_of_no_session)],
         500,
     ),
     Mutation(
         "watches",
         "they are not set again on a new connection",
-        [(Watchers, "set_again", _watches_are_not_set_again)],
+        [(WatchTables, "set_again", _watches_are_not_set_again)],
     ),
     Mutation(
         "watches",
         "nothing is known of what was missed",
-        [(History, "after", instead(lambda self, zxid, paths, below: []))],
+        [(ChangeLog, "after", instead(lambda self, zxid, paths, below: []))],
         100,
     ),
     Mutation(
         "watches",
         "persistent ones are not set again on a new connection",
-        [(Watchers, "_watches", _one_shot_watches_only)],
+        [(WatchTables, "_watches", _one_shot_watches_only)],
         200,
     ),
     Mutation(
         "watches",
         "persistent ones are not told to read anew",
-        [(Missed, "by_state", _no_resync)],
+        [(WatchReplay, "by_state", _no_resync)],
         200,
     ),
     Mutation(
         "watches",
         "the removal of one takes that of others",
-        [(Watching, "_is_last", instead(lambda self, kind, path, watcher: True))],
+        [(SessionWatches, "_is_last", instead(lambda self, kind, path, watcher: True))],
         200,
     ),
     Mutation(
@@ -259,21 +259,21 @@ MUTATIONS = [
     Mutation(
         "order",
         "a read overtakes the writes before it",
-        [(Connections, "_requests", _read_before_own_writes)],
+        [(ClientRequests, "_requests", _read_before_own_writes)],
     ),
     Mutation(
         "tree",
         "sequence numbers count the living",
-        [(Operations, "create", _sequence_of_the_living)],
+        [(OpPreparer, "create", _sequence_of_the_living)],
     ),
     Mutation(
         "tree",
         "a write is prepared against the past",
-        [(FutureTree, "keep", _prepare_against_the_past)],
+        [(OutstandingChanges, "keep", _prepare_against_the_past)],
     ),
-    Mutation("tree", "a version is ignored", [(Operations, "set_data", _version_is_ignored)]),
+    Mutation("tree", "a version is ignored", [(OpPreparer, "set_data", _version_is_ignored)]),
     Mutation("tree", "a deletion leaves the parent's pzxid", [(Tree, "delete", _pzxid_stays)]),
     Mutation(
-        "replies", "a refusal is told as success", [(connections, "_written", _another_outcome)]
+        "replies", "a refusal is told as success", [(client_requests, "_written", _another_outcome)]
     ),
 ]

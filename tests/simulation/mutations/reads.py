@@ -2,21 +2,21 @@
 
 from typing import Any
 
-from raykeeper.server.adoption import Adoption
+from raykeeper.server.client_send_queues import ClientSendQueues
 from raykeeper.server.connection import PendingSync
-from raykeeper.server.outgoing import Outgoing
 from raykeeper.server.server import Server
-from raykeeper.zab.effects import ReadPoint
+from raykeeper.server.snapshot_install import SnapshotInstall
+from raykeeper.zab.effects import ReadIndex
 from raykeeper.zab.ids import ZERO, Millis
 from raykeeper.zab.leader_broadcast import LeaderBroadcast
 from raykeeper.zab.learners import Stage
-from raykeeper.znodes.missed import Missed
-from raykeeper.znodes.pages import Lengthy
+from raykeeper.znodes.pages import PagedReply
+from raykeeper.znodes.watch_replay import WatchReplay
 from tests.simulation.mutations.mutation import Mutation, instead
 
 
 def _by_its_own_word(self: LeaderBroadcast, token: int) -> None:
-    self._out.append(ReadPoint(token, self._history.delivered))
+    self._out.append(ReadIndex(token, self._history.delivered))
 
 
 def _join_the_probe_under_way(self: LeaderBroadcast, token: int) -> None:
@@ -29,10 +29,10 @@ def _join_the_probe_under_way(self: LeaderBroadcast, token: int) -> None:
 
 
 def _one_pong_is_enough(self: LeaderBroadcast) -> None:
-    confirmed = max([x.ponged for x in self.learners if x.votes], default=self._ping_number)
+    confirmed = max([x.last_pong for x in self.learners if x.has_vote], default=self._ping_number)
     while self._probes and self._probes[0][0] <= confirmed:
         _, token, zxid = self._probes.popleft()
-        self._out.append(ReadPoint(token, zxid))
+        self._out.append(ReadIndex(token, zxid))
     if self._probes and confirmed == self._ping_number:
         self._ping()
 
@@ -40,35 +40,35 @@ def _one_pong_is_enough(self: LeaderBroadcast) -> None:
 def _due_at_once(right: Any) -> Any:
     def start(self: PendingSync, xid: int, connection: Any) -> None:
         right(self, xid, connection)
-        self.point = ZERO
+        self.read_index = ZERO
 
     return start
 
 
 def _serve_always(self: Server) -> None:
-    if not self._connections.is_serving:
-        self._connections.is_serving = True
-        self._connections.resume()
+    if not self._clients.is_serving_reads:
+        self._clients.is_serving_reads = True
+        self._clients.resume_all()
 
 
 def _observers_keep_contact(self: LeaderBroadcast, now: Millis) -> Millis:
-    heard = [x.heard_at for x in self.learners if x.stage is Stage.FOLLOWING]
-    return Millis(self._settings.quorum.reached([now, *heard]))
+    heard = [x.last_received_at for x in self.learners if x.stage is Stage.FOLLOWING]
+    return Millis(self._settings.quorum.quorum_value([now, *heard]))
 
 
 def _heard_when_it_was_established(right: Any) -> Any:
     def init(self: LeaderBroadcast, *arguments: Any) -> None:
         right(self, *arguments)
         for learner in self.learners:
-            learner.heard_at = self._established_at
+            learner.last_received_at = self._established_at
 
     return init
 
 
 def _held_as_of_its_departure(right: Any) -> Any:
-    def leave(self: Outgoing, connection: Any, zxid: Any, items: Any) -> None:
+    def leave(self: ClientSendQueues, connection: Any, zxid: Any, items: Any) -> None:
         head = connection.waiting[0] if connection.waiting else None
-        is_page = isinstance(head, Lengthy) and head.zxid == zxid
+        is_page = isinstance(head, PagedReply) and head.zxid == zxid
         right(self, connection, zxid if is_page else self._context.state.zxid, items)
 
     return leave
@@ -124,19 +124,19 @@ MUTATIONS = [
     Mutation(
         "Z5",
         "watches are not evaluated again after a snapshot",
-        [(Missed, "by_state", instead(lambda self, watches, since: []))],
+        [(WatchReplay, "by_state", instead(lambda self, watches, since: []))],
         200,
     ),
     Mutation(
         "monotonic",
         "a frame that was held tells the zxid of when it leaves",
-        [(Outgoing, "_leave", _held_as_of_its_departure)],
+        [(ClientSendQueues, "_leave", _held_as_of_its_departure)],
         500,
     ),
     Mutation(
         "Z5",
         "a fuzzy tree is served before it is a real state",
-        [(Adoption, "is_settled", _serve_a_mixture)],
+        [(SnapshotInstall, "is_settled", _serve_a_mixture)],
         200,
     ),
 ]

@@ -6,7 +6,7 @@ from msgspec import structs
 
 from raykeeper.client import fencing
 from raykeeper.client.core.outstanding import Query
-from raykeeper.client.flows import Flow, Run, Together
+from raykeeper.client.flows import Flow, Gather, Task
 from raykeeper.client.recipes import (
     barrier,
     election,
@@ -17,20 +17,20 @@ from raykeeper.client.recipes import (
     semaphore,
     two_phase_commit,
 )
+from raykeeper.client.recipes.acquirable import LostEvent
+from raykeeper.client.recipes.base_queue import Element
+from raykeeper.client.recipes.compare_and_set import ObservedValue
 from raykeeper.client.recipes.double_barrier import DoubleBarrier
 from raykeeper.client.recipes.election import Election
-from raykeeper.client.recipes.elements import Element
-from raykeeper.client.recipes.group import Listed
-from raykeeper.client.recipes.holding import Loss
+from raykeeper.client.recipes.group import EphemeralMember
 from raykeeper.client.recipes.leader_latch import LeaderLatch
 from raykeeper.client.recipes.lock_queue import HeldElement
 from raykeeper.client.recipes.multi_lock import MultiLock
 from raykeeper.client.recipes.partitioner import Partitioner
-from raykeeper.client.recipes.published import Published
-from raykeeper.client.recipes.queue import Taking
-from raykeeper.client.recipes.replacing import Seen
-from raykeeper.client.recipes.steps import delete, look
-from raykeeper.client.recipes.subtree import Subtree
+from raykeeper.client.recipes.primitives import delete, get_or_none
+from raykeeper.client.recipes.publication import Published
+from raykeeper.client.recipes.queue import QueueConsumer
+from raykeeper.client.recipes.subtree_follower import SubtreeFollower
 from raykeeper.zab.ids import Millis
 from raykeeper.znodes.paths import join
 from raykeeper.znodes.requests import Compare, CompareField, Relation
@@ -39,16 +39,16 @@ from tests.simulation.mutations.mutation import Mutation, instead
 
 
 def _nothing(*_arguments: Any) -> Flow[None]:
-    yield Together([])
+    yield Gather([])
 
 
 def _true(*_arguments: Any) -> Flow[bool]:
-    yield Together([])
+    yield Gather([])
     return True
 
 
 def _one_too_far(names: list[str], own: str) -> str | None:
-    queue = lock.in_line(names, own[:-10])
+    queue = lock.sort_queue(names, own[:-10])
     place = queue.index(own)
     return queue[place - 2] if place > 1 else None
 
@@ -56,14 +56,14 @@ def _one_too_far(names: list[str], own: str) -> str | None:
 def _numbered(right: Any) -> Any:
     def take_place(*arguments: Any) -> Flow[Any]:
         place = yield from right(*arguments)
-        place.token = 1 + lock.number_of(place.path)
+        place.token = 1 + lock.sequence_number(place.path)
         return place
 
     return take_place
 
 
 def _writers_alone(names: list[str], own: str) -> str | None:
-    return read_write_lock.last_writer_before(names, own)
+    return read_write_lock.predecessor_of_reader(names, own)
 
 
 def _as_given(right: Any) -> Any:
@@ -104,7 +104,7 @@ def _whatever_holds(right: Any) -> Any:
 
 
 def _without_sync(self: Any) -> Flow[Any]:
-    return (yield from election._leader(self.path))
+    return (yield from election._read_leader(self.path))
 
 
 def _anybody_s(right: Any) -> Any:
@@ -126,13 +126,13 @@ def _at_once(right: Any) -> Any:
     return look_at_round
 
 
-def _that_it_is_there(self: Seen, path: str) -> Compare:
+def _that_it_is_there(self: ObservedValue, path: str) -> Compare:
     return Compare(path, CompareField.EXISTS, Relation.EQUAL, 0 if self.stat is None else 1)
 
 
 def _read_then_delete(self: Any, name: str) -> Flow[Any]:
     path = join(self._elements, name)
-    found = yield from look(path)
+    found = yield from get_or_none(path)
     if found is None:
         return None
     yield from delete(path)
@@ -154,13 +154,13 @@ MUTATIONS = [
     Mutation(
         "flows",
         "what nobody takes is not undone",
-        [(Run, "_undo", instead(lambda self, value: None))],
+        [(Task, "_undo", instead(lambda self, value: None))],
         recipe="lock",
     ),
     Mutation(
         "holding",
         "the loss is told by the watch alone",
-        [(Loss, "is_set", instead(lambda self: self._is_set))],
+        [(LostEvent, "is_set", instead(lambda self: self._is_set))],
         recipe="lock",
     ),
     Mutation(
@@ -208,7 +208,7 @@ MUTATIONS = [
     Mutation(
         "semaphore",
         "there is one holder more than permits",
-        [(semaphore._Line, "__init__", _one_more)],
+        [(semaphore._PermitWait, "__init__", _one_more)],
         recipe="semaphore",
     ),
     Mutation(
@@ -226,7 +226,7 @@ MUTATIONS = [
     Mutation(
         "election",
         "who comes to lead does not ask for the last epoch",
-        [(election, "_record_of", instead(lambda path, value: election._NONE_YET))],
+        [(election, "_record_of", instead(lambda path, value: election._NO_LEADER))],
         recipe="election",
     ),
     Mutation(
@@ -246,7 +246,7 @@ MUTATIONS = [
     Mutation(
         "group",
         "who leaves stays",
-        [(Listed, "_remove", instead(_true))],
+        [(EphemeralMember, "_remove", instead(_true))],
         recipe="group",
     ),
     Mutation(
@@ -278,13 +278,13 @@ MUTATIONS = [
     Mutation(
         "counter",
         "a value is replaced though it is another one by now",
-        [(Seen, "condition", instead(_that_it_is_there))],
+        [(ObservedValue, "condition", instead(_that_it_is_there))],
         recipe="counter",
     ),
     Mutation(
         "configuration",
         "a value is replaced though it is another one by now, as in the counter",
-        [(Seen, "condition", instead(_that_it_is_there))],
+        [(ObservedValue, "condition", instead(_that_it_is_there))],
         recipe="configuration",
     ),
     Mutation(
@@ -296,13 +296,13 @@ MUTATIONS = [
     Mutation(
         "caches",
         "the newest of the events that have come is passed over",
-        [(Subtree, "_written", _all_but_the_last)],
+        [(SubtreeFollower, "_written", _all_but_the_last)],
         recipe="tree_cache",
     ),
     Mutation(
         "queue",
         "an element is read, and then deleted",
-        [(Taking, "_take", instead(_read_then_delete))],
+        [(QueueConsumer, "_take", instead(_read_then_delete))],
         recipe="queue",
     ),
     Mutation(

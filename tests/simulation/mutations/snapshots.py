@@ -4,7 +4,7 @@ from typing import Any
 
 from raykeeper.server.effects import PublishSnapshot, SnapshotFinish
 from raykeeper.server.events import SnapshotPublished
-from raykeeper.server.tree_streams import TreeStreams
+from raykeeper.server.snapshot_streams import SnapshotStreams
 from raykeeper.zab.history import History
 from raykeeper.zab.ids import ZERO, Zxid
 from raykeeper.zab.learners import Learners
@@ -34,7 +34,7 @@ def _publish_first(right: Any) -> Any:
 
 
 def _real_where_its_walk_began(right: Any) -> Any:
-    def write_chunk(self: TreeStreams, stream: Any) -> None:
+    def write_chunk(self: SnapshotStreams, stream: Any) -> None:
         right(self, stream)
         if self._own is None:
             self._context.out[-1] = SnapshotFinish(stream.zxid, stream.zxid)
@@ -99,9 +99,9 @@ def _tail_from_the_end(right: Any) -> Any:
 
 def _installed_as_real(right: Any) -> Any:
     def install(self: History, zxid: Any, _consistent_at: Any, tail: Any) -> None:
-        known, self._known = self._known, ZERO
+        known, self._known_committed = self._known_committed, ZERO
         right(self, zxid, zxid, tail)
-        self._known = known
+        self._known_committed = known
 
     return install
 
@@ -116,7 +116,7 @@ MUTATIONS = [
     Mutation(
         "snapshots",
         "written as a real state where its walk began",
-        [(TreeStreams, "_write_chunk", _real_where_its_walk_began)],
+        [(SnapshotStreams, "_write_chunk", _real_where_its_walk_began)],
         200,
     ),
     Mutation(

@@ -46,12 +46,12 @@ class ConfigurationScenario(FollowedScenario):
             yield Pause(span(random, 20, 200))
             self.tempt(process)
             self._begun += 1
-            new = yield from Configuration.update.turns(configuration, _next)
+            new = yield from Configuration.update.flows(configuration, _next)
             self.counts["recipe.updated"] += 1
             assert new.value.count not in self._told, f"Sum: {new.value} twice"
             self._told.add(new.value.count)
             if random.random() < 0.3:
-                read = yield from Configuration.get.turns(configuration)
+                read = yield from Configuration.get.flows(configuration)
                 _is_whole(read.value)
                 assert read.version >= new.version, f"Sum: {read} after {new}"
 

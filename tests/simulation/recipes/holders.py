@@ -7,8 +7,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from raykeeper.client.recipes.holding import Held
-from raykeeper.zab.ids import ZERO, Zxid, show_zxid
+from raykeeper.client.recipes.acquirable import Held
+from raykeeper.zab.ids import ZERO, Zxid, format_zxid
 from tests.simulation.recipes.process import Process
 from tests.simulation.schedule import Schedule
 
@@ -37,7 +37,7 @@ class Holder(Struct, frozen=True):
         return process.is_killed or is_released or (process.is_over and not self.believes)
 
     def __str__(self) -> str:
-        return f"{self.process.name} with {show_zxid(self.held.token)}"
+        return f"{self.process.name} with {format_zxid(self.held.token)}"
 
 
 class Holders:
@@ -69,7 +69,7 @@ class Holders:
             return False
         if in_order:
             assert held.token > self._last, (
-                f"TokenOrder: {holder} has {self._what}, after {show_zxid(self._last)}"
+                f"TokenOrder: {holder} has {self._what}, after {format_zxid(self._last)}"
             )
             self._last = held.token
         self._holders.append(holder)

@@ -8,15 +8,15 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from raykeeper.client.core.core import ClientCore
-from raykeeper.client.core.effects import Answer
-from raykeeper.client.core.outstanding import Ask
+from raykeeper.client.core.client_core import ClientCore
+from raykeeper.client.core.effects import SuccessReply
+from raykeeper.client.core.outstanding import NewRequest
 from raykeeper.client.core.states import ClientState
 from raykeeper.client.core.watched_event import EventType
 from raykeeper.client.errors import KeeperError
-from raykeeper.client.flows import Bell
+from raykeeper.client.flows import Event
 from raykeeper.zab.ids import Millis, ServerId
-from tests.simulation.checks.event_told import EventTold
+from tests.simulation.checks.told_event import EventTold
 from tests.simulation.client import SimClient
 from tests.simulation.network import Network
 from tests.simulation.node import Node
@@ -100,7 +100,7 @@ class Member(SimClient):
 
         self._schedule.after(delay_ms, do)
 
-    def ask(self, ask: Ask, token: Any) -> None:
+    def ask(self, ask: NewRequest, token: Any) -> None:
         """Submit a request of a flow; it leaves with others of the moment."""
         self._submit(ask)
         self._flow_tokens[self._token] = token
@@ -127,7 +127,7 @@ class Member(SimClient):
         if self.program is not None and self.program.is_over and not was_over:
             self.program.all_have_ended()
 
-    def _answered(self, token: object, ask: Ask, answer: Answer) -> None:
+    def _answered(self, token: object, ask: NewRequest, answer: SuccessReply) -> None:
         flow = self._flow_tokens.pop(token, None)  # type: ignore[call-overload]
         if flow is not None:
             flow.complete(answer)
@@ -140,11 +140,11 @@ class Member(SimClient):
     def _told(self, told: EventTold) -> None:
         event = told.event
         for watcher in told.watchers:
-            assert isinstance(watcher, Bell)
+            assert isinstance(watcher, Event)
             if event.type is EventType.NONE:
-                watcher.ring(event)
+                watcher.set(event)
             else:
-                watcher.ring(event._replace(more=watcher in told.are_told_more))
+                watcher.set(event._replace(more=watcher in told.are_told_more))
 
     def _becomes(self, state: ClientState) -> None:
         is_connected = state in (ClientState.CONNECTED, ClientState.CONNECTED_READ_ONLY)

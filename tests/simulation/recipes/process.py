@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from raykeeper.client.core.core import ClientCore
-from raykeeper.client.core.outstanding import Ask
+from raykeeper.client.core.client_core import ClientCore
+from raykeeper.client.core.outstanding import NewRequest
 from raykeeper.client.core.states import ClientState
 from raykeeper.client.errors import KeeperError
-from raykeeper.client.flows import Flow, Flows
-from raykeeper.client.offered import OfferedRecipes
+from raykeeper.client.flows import Flow, Scheduler
+from raykeeper.client.recipe_methods import RecipeMethods
 from raykeeper.client.recipes.recipe import Blocking
 from raykeeper.zab.errors import RayKeeperError
 from raykeeper.zab.ids import Millis
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tests.simulation.recipes.member import Member
 
 
-class Process(OfferedRecipes[Blocking]):
+class Process(RecipeMethods[Blocking]):
     """The recipes of one session, and the scripts that use them."""
 
     def __init__(self, member: "Member", core: ClientCore, random: Random) -> None:
@@ -32,7 +32,7 @@ class Process(OfferedRecipes[Blocking]):
         self.name = f"{member.name}.{member.life}"
         self.core = core
         self.random = random
-        self.flows = Flows(self)
+        self.flows = Scheduler(self)
         self.scripts: list[Running] = []
         self.is_over = False
         """It was killed, or its session has ended."""
@@ -63,8 +63,8 @@ class Process(OfferedRecipes[Blocking]):
             self.is_killed
             or core.state is ClientState.LOST
             or core._close_by is not None
-            or core._is_doomed
-            or core._liveness.is_over(self.now())
+            or core._was_reported_lost
+            or core._deadlines.is_expired(self.now())
         )
 
     @contextmanager
@@ -79,11 +79,11 @@ class Process(OfferedRecipes[Blocking]):
     def ended(self) -> None:
         """The session is over."""
         self.is_over = True
-        self.flows.ended(self.core.end_error())
+        self.flows.session_ended(self.core.end_error())
 
     def all_have_ended(self) -> None:
         """When that was carried out: nobody waits for anything that will not come any more."""
-        assert not self.flows._waiting, f"Flows: {self.name} outlives its session"
+        assert not self.flows._waiting_tasks, f"Flows: {self.name} outlives its session"
         for script in self.scripts:
             call = script.call
             assert call is None or call.has_outcome, f"Flows: {self.name} is told nothing"
@@ -106,7 +106,7 @@ class Process(OfferedRecipes[Blocking]):
 
     # The host of its flows.
 
-    def submit(self, ask: Ask, token: Any) -> None:
+    def submit(self, ask: NewRequest, token: Any) -> None:
         """Submit a request."""
         self.member.ask(ask, token)
 

@@ -85,7 +85,7 @@ class QueueScenario(Scenario):
             if process.may_act:
                 self._asking -= 1
 
-        process.flows.when_left(all_is_back)
+        process.flows.when_cleaned_up(all_is_back)
 
     def is_done_with(self, process: Process) -> bool:
         """Whether all is taken, at the end."""

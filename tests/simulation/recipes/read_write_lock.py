@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from raykeeper.zab.ids import ZERO, show_zxid
+from raykeeper.zab.ids import ZERO, format_zxid
 from tests.simulation.checks.truth import Truth
 from tests.simulation.recipes.contended import Contended, Way
 from tests.simulation.recipes.holders import Holders
@@ -50,5 +50,5 @@ class ReadWriteLockScenario(Contended):
         self.look()
 
     def _is_newer(self, kind: str, held: Any, before: int) -> None:
-        assert held.token > before, f"TokenOrder: {show_zxid(held.token)} to {kind}"
+        assert held.token > before, f"TokenOrder: {format_zxid(held.token)} to {kind}"
         self._newest[kind] = max(self._newest[kind], held.token)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from raykeeper.client.errors import KeeperError, LostError
-from raykeeper.client.flows import Run
+from raykeeper.client.flows import Task
 
 if TYPE_CHECKING:
     from tests.simulation.recipes.process import Process
@@ -82,7 +82,7 @@ class _Call:
 
     def __init__(self, process: "Process", caller: Running) -> None:
         self.has_outcome = False
-        self.run: Run | None = None
+        self.run: Task | None = None
         self._process = process
         self._caller = caller
         self._is_over = False  # the script has gone on
@@ -98,7 +98,7 @@ class _Call:
             return
         self._is_over = True
         assert self.run is not None
-        self.run.abandon()
+        self.run.cancel()
         self._caller.go_on(None, GaveUpError())
 
     def _outcome(self, value: Any, error: Exception | None) -> None:
@@ -113,5 +113,5 @@ class _Call:
             return
         self._is_over = True
         assert self.run is not None
-        self.run.taken()
+        self.run.result_taken()
         self._caller.go_on(value, error)

@@ -64,7 +64,7 @@ class ServicesScenario(Scenario):
     def _pick(self, process: Process, services: Any) -> Script:
         service = process.random.choice(NAMES)
         try:
-            picked = yield from ServiceDiscovery.pick.turns(services, service, None, 0)
+            picked = yield from ServiceDiscovery.pick.flows(services, service, None, 0)
         except WaitTimeoutError:
             return
         self.counts["recipe.picked"] += 1

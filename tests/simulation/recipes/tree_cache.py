@@ -5,9 +5,9 @@ from typing import Any, Final
 
 from raykeeper.client.errors import NodeExistsError, NoNodeError, NotEmptyError
 from raykeeper.client.flows import Flow
-from raykeeper.client.recipes.steps import create
+from raykeeper.client.recipes.primitives import create
 from raykeeper.zab.ids import ZERO, Zxid
-from raykeeper.znodes.requests import ANY_VERSION, Create, Delete, SetData, Transaction, WriteOp
+from raykeeper.znodes.requests import ANY_VERSION, Create, Delete, Multi, SetData, WriteOp
 from tests.simulation.recipes.process import Process
 from tests.simulation.recipes.scenario import ABOVE, Scenario, span
 from tests.simulation.recipes.script import Pause, Script
@@ -109,6 +109,6 @@ def _several(ops: list[WriteOp]) -> Flow[None]:
         if len(ops) == 1:
             yield ops[0]
         else:
-            yield Transaction([], ops, [])  # type: ignore[arg-type]
+            yield Multi([], ops, [])  # type: ignore[arg-type]
     except (NoNodeError, NodeExistsError, NotEmptyError):
         return

@@ -56,16 +56,17 @@ class RecipeWorld(World):
         for member in scenario.members:
             process = member.program
             assert process is not None
-            waiting = [str(run) for run in process.flows._waiting]
+            waiting = [str(run) for run in process.flows._waiting_tasks]
             assert not waiting, f"LeftBehind: {process.name} still waits in {waiting}"
             assert not process.timers, f"LeftBehind: {process.timers} alarms of {process.name}"
-            watchers = list(process.core._watching.watchers._watches())
+            watchers = list(process.core._watches.tables._watches())
             assert not watchers, f"LeftBehind: {process.name} watches {watchers}"
         for node in self.nodes:
             assert node.server is not None
             table = node.server._context.watches
             for number in node._clients:
-                # A one-shot watch of a znode that stays may wait for ever: client/core/watching.py.
+                # A one-shot watch of a znode that stays may wait for ever:
+                # client/core/session_watches.py.
                 watched = [path for _, path, _ in table.watches_of(number) if path not in remain]
                 assert not watched, f"LeftBehind: server {node.server_id} watches {watched}"
         scenario.finish()

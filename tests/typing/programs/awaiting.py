@@ -17,10 +17,10 @@ from raykeeper.client import (
     CommitProgress,
     Contender,
     Decision,
-    Edition,
     Element,
     Entered,
     FencedResource,
+    Generation,
     GroupChange,
     Held,
     HeldElement,
@@ -33,14 +33,14 @@ from raykeeper.client import (
     LiveConfiguration,
     LiveConfigurations,
     Lock,
-    Loss,
-    Meeting,
+    LostEvent,
     Member,
     Membership,
     MultiHeld,
     Observation,
     Participant,
     Partition,
+    PublishedVersion,
     Quota,
     QuotaLimits,
     ReentrantHeld,
@@ -137,7 +137,7 @@ async def access(client: AsyncClient) -> None:
 async def guarded(held: Held[Awaited]) -> int:
     """What a function of one's own does with a lock."""
     held.lost.check()
-    assert_type(held.lost, Loss[Awaited])
+    assert_type(held.lost, LostEvent[Awaited])
     await held.lost.wait(timeout_s=1)
     return held.token
 
@@ -220,7 +220,7 @@ async def groups(client: AsyncClient) -> None:
     async with await group.watch(changed) as watch:
         assert_type(watch.is_closed, bool)
     async with client.rendezvous("/meet", size=3) as meeting:
-        assert_type(meeting, Meeting[Awaited])
+        assert_type(meeting, Generation[Awaited])
         assert_type(meeting.members, list[Participant])
         await meeting.wait_broken()
     await (await client.rendezvous("/meet", 3).join(timeout_s=3)).leave()
@@ -275,7 +275,7 @@ async def configurations(client: AsyncClient) -> None:
     assert_type(await published.publish({"index": b"html"}), int)
     assert_type((await published.read()).values, dict[str, bytes])
     async with await published.follow(lambda new, old: print(new, old)) as editions:
-        assert_type(editions, Live[Awaited, Edition])
+        assert_type(editions, Live[Awaited, PublishedVersion])
 
 
 async def caches_and_counters(client: AsyncClient) -> None:

@@ -17,10 +17,10 @@ from raykeeper.client import (
     CommitProgress,
     Contender,
     Decision,
-    Edition,
     Element,
     Entered,
     FencedResource,
+    Generation,
     GroupChange,
     Held,
     HeldElement,
@@ -33,14 +33,14 @@ from raykeeper.client import (
     LiveConfiguration,
     LiveConfigurations,
     Lock,
-    Loss,
-    Meeting,
+    LostEvent,
     Member,
     Membership,
     MultiHeld,
     Observation,
     Participant,
     Partition,
+    PublishedVersion,
     Quota,
     QuotaLimits,
     RandomPick,
@@ -178,7 +178,7 @@ def access(client: Client) -> None:
 def guarded(held: Held[Blocking]) -> int:
     """What a function of one's own does with a lock."""
     held.lost.check()
-    assert_type(held.lost, Loss[Blocking])
+    assert_type(held.lost, LostEvent[Blocking])
     assert_type(held.lost.is_set(), bool)
     assert_type(held.is_released, bool)
     return held.token
@@ -271,7 +271,7 @@ def groups(client: Client) -> None:
     with group.watch(changed) as watch:
         assert_type(watch.is_closed, bool)
     with client.rendezvous("/meet", size=3) as meeting:
-        assert_type(meeting, Meeting[Blocking])
+        assert_type(meeting, Generation[Blocking])
         assert_type(meeting.members, list[Participant])
         assert_type((meeting.rank, meeting.generation), tuple[int, int])
         meeting.broken.check()
@@ -341,8 +341,8 @@ def configurations(client: Client) -> None:
     assert_type(published.publish({"index": b"html"}), int)
     assert_type(published.read().values["index"], bytes)
     with published.follow(lambda new, old: print(new, old)) as editions:
-        assert_type(editions, Live[Blocking, Edition])
-        assert_type(editions.newest, Edition | None)
+        assert_type(editions, Live[Blocking, PublishedVersion])
+        assert_type(editions.newest, PublishedVersion | None)
 
 
 def caches_and_counters(client: Client) -> None:

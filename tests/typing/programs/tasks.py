@@ -11,9 +11,9 @@ from raykeeper.client import (
     Blocking,
     Client,
     Contender,
+    Generation,
     Held,
     Leader,
-    Meeting,
     with_session,
 )
 from raykeeper.client.ray_tools import (
@@ -21,9 +21,9 @@ from raykeeper.client.ray_tools import (
     ConcurrencyLimit,
     ElectedActor,
     Gang,
-    Met,
     RateLimit,
     Rendezvous,
+    RendezvousResult,
     Worker,
     WorkerGroup,
     WorkerMembership,
@@ -115,13 +115,13 @@ async def limits() -> None:
     await LIMIT.aclose()
 
 
-def train(meeting: Meeting[Blocking], steps: int) -> float:
+def train(meeting: Generation[Blocking], steps: int) -> float:
     """What each member of a gang does."""
     meeting.broken.check()
     return meeting.rank / steps
 
 
-async def train_async(meeting: Meeting[Awaited], steps: int) -> float:
+async def train_async(meeting: Generation[Awaited], steps: int) -> float:
     """The same as a coroutine."""
     await meeting.wait_broken(timeout_s=1)
     return meeting.rank / steps
@@ -133,9 +133,9 @@ async def gangs() -> None:
     assert_type(gang.run(train, 100, restarts_max=3), float)
     assert_type(await gang.run_async(train_async, 100), float)
     with gang as meeting:
-        assert_type(meeting, Meeting[Blocking])
+        assert_type(meeting, Generation[Blocking])
     async with gang as awaited:
-        assert_type(awaited, Meeting[Awaited])
+        assert_type(awaited, Generation[Awaited])
     gang.join(timeout_s=3, data=b"me").leave()
     await (await gang.join_async()).leave()
 
@@ -144,14 +144,14 @@ async def addresses() -> None:
     """Who listens where."""
     rendezvous = Rendezvous("coord", "/meet", size=2)
     with rendezvous.meet(timeout_s=3, port=0) as met:
-        assert_type(met, Met[Blocking])
+        assert_type(met, RendezvousResult[Blocking])
         assert_type(met.addresses, list[Address])
         assert_type((met.rank, met.generation), tuple[int, int])
         assert_type(met.socket, socket)
-        assert_type(met.meeting, Meeting[Blocking])
+        assert_type(met.meeting, Generation[Blocking])
         met.broken.check()
     async with await rendezvous.meet_async(data=b"x") as awaited:
-        assert_type(awaited, Met[Awaited])
+        assert_type(awaited, RendezvousResult[Awaited])
 
 
 async def workers() -> None:

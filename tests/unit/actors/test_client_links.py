@@ -8,10 +8,10 @@ from raykeeper.actors.client_links import ClientLinks
 from raykeeper.links.contract import RAY_CALLS, STREAM, LinkRefused
 from raykeeper.links.processes import Process
 from raykeeper.server.events import (
-    SENT_BYTES,
+    SENT_REPORT_BYTES,
+    ClientBytesSent,
+    ClientDisconnected,
     ClientFrameArrived,
-    ClientGone,
-    ClientSent,
     Event,
 )
 
@@ -32,7 +32,7 @@ class Wire:
     def send_last(self, frame: bytes) -> None:
         self.sent.append(frame)
 
-    def when_sent(self, told: Callable[[int], None]) -> None:
+    def on_bytes_sent(self, told: Callable[[int], None]) -> None:
         self.told = told
 
     def close(self, reason: str) -> None:
@@ -66,14 +66,17 @@ def test_frames_and_replies_go_by_number(links: ClientLinks, events: list[Event]
 def test_what_has_left_is_told_when_it_is_worth_it(links: ClientLinks, events: list[Event]) -> None:
     wire = Wire()
     links.accept(wire)
-    wire.told(SENT_BYTES - 1)
+    wire.told(SENT_REPORT_BYTES - 1)
     assert events == []
     wire.told(1)
-    wire.told(SENT_BYTES + 7)
+    wire.told(SENT_REPORT_BYTES + 7)
     wire.told(5)
-    assert events == [ClientSent(FIRST, SENT_BYTES), ClientSent(FIRST, SENT_BYTES + 7)]
+    assert events == [
+        ClientBytesSent(FIRST, SENT_REPORT_BYTES),
+        ClientBytesSent(FIRST, SENT_REPORT_BYTES + 7),
+    ]
     links.close(FIRST, "expired")
-    wire.told(SENT_BYTES)
+    wire.told(SENT_REPORT_BYTES)
     assert len(events) == 2
 
 
@@ -84,7 +87,7 @@ def test_one_more_is_refused_until_one_has_gone(links: ClientLinks, events: list
         links.accept(Wire())
     first.closed("gone")
     first.closed("again")
-    assert events == [ClientGone(FIRST)]
+    assert events == [ClientDisconnected(FIRST)]
     assert len(links) == 1
     links.accept(Wire())
 
@@ -118,11 +121,11 @@ def test_a_process_is_asked_after_when_its_link_ends_by_itself(
     links: ClientLinks, events: list[Event]
 ) -> None:
     lost: list[tuple[int, Process]] = []
-    links.when_lost = lambda *who: lost.append(who)
+    links.on_link_lost = lambda *who: lost.append(who)
     end = links.accept(Wire(), "", PROCESS)
     end.closed("gone")
     end.closed("gone")
-    assert events == [ClientGone(FIRST)] and lost == [(FIRST, PROCESS)]
+    assert events == [ClientDisconnected(FIRST)] and lost == [(FIRST, PROCESS)]
     # Nobody knows which process this one is, and that one was let go.
     links.accept(Wire()).closed("gone")
     end = links.accept(Wire(), "", PROCESS)
@@ -137,7 +140,7 @@ def test_those_over_calls_are_told_and_can_be_lost(links: ClientLinks, events: l
     for wire in wires:
         links.accept(wire, "", PROCESS)
     assert links.over_calls() == [(FIRST, PROCESS)]
-    links.lose(FIRST, "dead")
-    links.lose(FIRST, "dead")
-    assert events == [ClientGone(FIRST)] and wires[0].reasons == ["dead"]
+    links.close_dead(FIRST, "dead")
+    links.close_dead(FIRST, "dead")
+    assert events == [ClientDisconnected(FIRST)] and wires[0].reasons == ["dead"]
     assert links.over_calls() == [] and len(links) == 1

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from raykeeper.actors.peer_links import FRAME_BYTES_WANTED, LINKED, PeerLinks
+from raykeeper.actors.peer_links import FRAME_BYTES_TARGET, LINKED, PeerLinks
 from raykeeper.links.contract import Link, LinkEvents, LinkRefused
 from raykeeper.links.hello import Fence, Hello, peer_hello
 from raykeeper.links.memory import MemoryNetwork
@@ -85,7 +85,7 @@ def test_more_than_a_frame_should_hold_leaves_in_several_in_order() -> None:
     async def scenario(network: MemoryNetwork) -> None:
         low, high = Shell(network, S1), Shell(network, S2).start()
         await low.events.wait(1)
-        large = [Proposals(Zxid(n), [bytes(FRAME_BYTES_WANTED * 2 // 5)]) for n in (1, 2, 3)]
+        large = [Proposals(Zxid(n), [bytes(FRAME_BYTES_TARGET * 2 // 5)]) for n in (1, 2, 3)]
         high.links.send(S1, [Ping(1), *large, Commit(3)])
         frames = (await low.events.wait(3))[1:]
         assert [len(frame.messages) for frame in frames] == [2, 3]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from raykeeper.actors.replica_config import ReplicaConfig
-from raykeeper.zab.ids import FOUNDING, DiskId, Millis, ServerId
+from raykeeper.zab.ids import FOUNDING_DISK, DiskId, Millis, ServerId
 from raykeeper.znodes.acl import Identity
 
 
@@ -67,34 +67,34 @@ def test_pickles() -> None:
 def test_settings_reach_the_parts() -> None:
     made = config(tick_ms=Millis(100), sync_limit=3, init_limit=7, snapshot_every_txns=9)
     settings = made.settings(disk=DiskId("new"))
-    assert (settings.server_id, settings.quorum.voters, settings.votes) == (2, (1, 2, 3), False)
+    assert (settings.server_id, settings.quorum.voters, settings.has_vote) == (2, (1, 2, 3), False)
     assert (settings.timing.sync_ms, settings.timing.init_ms) == (300, 700)
     assert made.options().snapshot_every_txns == 9
     history = config(watch_history_changes=8, watch_history_bytes=7).options()
-    assert (history.history_count_max, history.history_bytes_max) == (8, 7)
-    assert config(requests_max=7).options().requests_max == 7
+    assert (history.change_log_count_max, history.change_log_bytes_max) == (8, 7)
+    assert config(requests_max=7).options().outstanding_requests_max == 7
     assert made.options().ensemble == made.ensemble_uuid
     assert config(value_bytes_max=5).limits().value_bytes_max == 5
     root = Identity("digest", "root:hash")
     assert config(super_identities=(root,)).limits().super_identities == (root,)
     assert config(segment_bytes=1 << 21, snapshots_kept=2).storage_limits().snapshots_kept == 2
     assert made.owner().server_id == 2
-    assert made.others == [1, 3]
+    assert made.other_servers == [1, 3]
 
 
 @pytest.mark.parametrize(("shortest_ms", "touch_ms"), [(60_000, 250), (2_000, 250), (500, 62)])
 def test_the_shortest_session_is_reported_several_times(shortest_ms: int, touch_ms: int) -> None:
     """A third of the timeout passes until a heartbeat, and then it waits for the next report."""
     made = config(session_timeout_min_ms=Millis(shortest_ms))
-    assert made.options().touch_ms == touch_ms
+    assert made.options().session_report_ms == touch_ms
 
 
 def test_observers_are_others_without_a_vote() -> None:
     both = (ServerId(4), ServerId(5))
     observer = config(server_id=ServerId(5), observers=both)
-    assert observer.others == [1, 2, 3, 4]
-    assert not observer.settings(disk=FOUNDING).votes
-    assert observer.settings(disk=FOUNDING).quorum.voters == (1, 2, 3)
+    assert observer.other_servers == [1, 2, 3, 4]
+    assert not observer.settings(disk=FOUNDING_DISK).has_vote
+    assert observer.settings(disk=FOUNDING_DISK).quorum.voters == (1, 2, 3)
 
 
 @pytest.mark.parametrize(("server", "has"), [(2, False), (4, True)])

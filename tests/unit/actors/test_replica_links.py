@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from raykeeper.actors.replica_links import CannotListenError, ReplicaLinks
-from raykeeper.links.auto import AutoDialer
+from raykeeper.links.auto_dialer import AutoDialer
 from raykeeper.links.contract import RAY_CALLS, STREAM, LinkRefused
 from raykeeper.links.hello import client_hello
 from raykeeper.server.events import ClientFrameArrived, Event
@@ -62,7 +62,7 @@ def test_clients_take_what_the_setting_says(setting: str, carrier: str, streams:
         link = await server.dial(near)
         assert (link.carrier, link.incarnation) == (carrier, 5)
         assert server.links.clients.carriers() == {carrier: 1}
-        assert (server.links.address is not None, server.links.without_streams) == (streams, "")
+        assert (server.links.address is not None, server.links.stream_problem) == (streams, "")
         link.send(b"hello")
         await asyncio.wait_for(server.changed.wait(), 10)
         (event,) = server.events
@@ -89,7 +89,7 @@ def test_who_cannot_listen_says_so_and_takes_calls() -> None:
         server, near = Links("auto", ELSEWHERE), Recorder()
         assert [line for line, _ in server.lines] == ["streams.off"]
         assert server.lines[0][1]["host"] == ELSEWHERE
-        assert server.links.without_streams.startswith(f"cannot listen at {ELSEWHERE}: ")
+        assert server.links.stream_problem.startswith(f"cannot listen at {ELSEWHERE}: ")
         link = await server.dial(near)
         assert link.carrier == RAY_CALLS
         server.links.close("the server stops")

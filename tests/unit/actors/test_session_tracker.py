@@ -4,7 +4,7 @@ import os
 
 from raykeeper.actors.session_tracker import SessionTracker
 from raykeeper.zab.ids import Epoch, Millis, Zxid
-from raykeeper.znodes.expiry import SessionReport, TouchedSession, Verdict
+from raykeeper.znodes.expiry import ExpiryProposal, SessionReport, TouchedSession
 from raykeeper.znodes.requests import SessionId
 
 
@@ -16,7 +16,9 @@ def report(batch: int, full: bool, timeout_ms: int) -> SessionReport:
 def test_a_session_whose_time_is_over_gets_a_verdict() -> None:
     tracker = SessionTracker()
     assert tracker.track(report(1, True, 60_000)) == []
-    assert tracker.track(report(2, False, 0)) == [Verdict(Epoch(1), SessionId(7), Zxid(70), 2)]
+    assert tracker.track(report(2, False, 0)) == [
+        ExpiryProposal(Epoch(1), SessionId(7), Zxid(70), 2)
+    ]
 
 
 def test_a_tracker_that_missed_the_beginning_says_so() -> None:

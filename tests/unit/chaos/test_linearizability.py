@@ -6,6 +6,7 @@ from raykeeper.chaos.history import (
     Call,
     Called,
     History,
+    MultiCall,
     Ok,
     Read,
     ReadKind,
@@ -15,9 +16,8 @@ from raykeeper.chaos.history import (
     Returned,
     SessionBegan,
     SessionEnded,
-    Together,
 )
-from raykeeper.chaos.linearizability import judge
+from raykeeper.chaos.linearizability import check_linearizability
 from raykeeper.chaos.znode_steps import Znode
 from raykeeper.zab.ids import ZERO, Millis
 from raykeeper.znodes.errors import Code
@@ -55,8 +55,8 @@ def at(version: int) -> Ok:
     return Ok(stat=stat(version))
 
 
-def together(*calls: Create | SetData | Delete | Read) -> Together:
-    return Together(list(calls))
+def together(*calls: Create | SetData | Delete | Read) -> MultiCall:
+    return MultiCall(list(calls))
 
 
 def both(*parts: Ok) -> Ok:
@@ -177,7 +177,7 @@ ONE_ORDER: list[tuple[str, list[Line | SessionEnded]]] = [
 
 @pytest.mark.parametrize(("_name", "lines"), ONE_ORDER)
 def test_one_order_explains(_name: str, lines: list[Line | SessionEnded]) -> None:
-    verdict = judge(history(*lines))
+    verdict = check_linearizability(history(*lines))
     assert verdict.undecided == []
     assert verdict.violations == [], verdict.violations[0].text
 
@@ -259,7 +259,7 @@ NO_ORDER: list[tuple[str, list[Line | SessionEnded]]] = [
 
 @pytest.mark.parametrize(("_name", "lines"), NO_ORDER)
 def test_no_order_explains(_name: str, lines: list[Line | SessionEnded]) -> None:
-    verdict = judge(history(*lines))
+    verdict = check_linearizability(history(*lines))
     assert verdict.undecided == []
     assert len(verdict.violations) >= 1
 
@@ -271,7 +271,7 @@ def test_the_counterexample_shows_what_fits_nowhere_and_what_was_beside_it() -> 
         ("c", 5, None, drop(3), None),
         ("a", 6, 7, GET, got(b"0", 0)),
     )
-    (violation,) = judge(made).violations
+    (violation,) = check_linearizability(made).violations
     assert violation.path == "/x"
     assert violation.text.splitlines() == [
         "/x: no order explains [6, 7] a.1 #2 synced get /x -> ok '0' version 0",
@@ -287,22 +287,22 @@ def test_the_counterexample_shows_what_fits_nowhere_and_what_was_beside_it() -> 
 
 def test_a_delayed_read_may_show_what_its_client_wrote_after_it() -> None:
     late = history(MADE, ("b", 3, 9, GET, got(b"1", 1)), ("b", 4, 10, put(b"1"), at(1)))
-    assert not judge(late).violations
-    assert judge(late, reads_in_order=True).violations
+    assert not check_linearizability(late).violations
+    assert check_linearizability(late, reads_in_order=True).violations
     # It was answered before the write left.
     early = history(MADE, ("b", 3, 4, GET, got(b"1", 1)), ("b", 5, 10, put(b"1"), at(1)))
-    assert judge(early).violations
+    assert check_linearizability(early).violations
 
 
 def test_what_was_there_before_counts() -> None:
     seen = history(("a", 1, 2, GET, got(b"old", 7)))
-    assert judge(seen).violations
-    assert not judge(seen, {"/x": Znode(b"old", 7)}).violations
+    assert check_linearizability(seen).violations
+    assert not check_linearizability(seen, {"/x": Znode(b"old", 7)}).violations
 
 
 def test_a_judgement_that_takes_too_long_is_told_as_undecided() -> None:
     lines: list[Line | SessionEnded] = [MADE]
     lines += [("abc"[i % 3], 3, 90, put(b"%d" % i), Ok()) for i in range(12)]
-    assert judge(history(*lines)).undecided == []
-    verdict = judge(history(*lines), situations_max=2)
+    assert check_linearizability(history(*lines)).undecided == []
+    verdict = check_linearizability(history(*lines), configurations_max=2)
     assert (verdict.undecided, verdict.violations) == (["/x"], [])

@@ -12,18 +12,18 @@ from raykeeper.links.contract import LinkEvents, LinkUnreachable
 from raykeeper.zab.ids import Epoch, Millis, ServerId, Zxid, make_zxid
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.replies import (
-    ChildrenRead,
-    Connected,
-    DataRead,
-    Done,
-    Ended,
+    CloseFrame,
+    ConnectReply,
+    EmptyReply,
+    ErrorReply,
     EventType,
+    ExistsReply,
+    GetChildrenReply,
+    GetDataReply,
     Item,
-    ReadFailed,
     ServerFrame,
-    StatRead,
-    WatchFired,
-    Written,
+    WatcherEvent,
+    WriteReply,
     encode_server_frame,
 )
 from raykeeper.znodes.requests import (
@@ -109,25 +109,29 @@ class Ensemble:
         self.connects.append(frame)
         if link.server in self.leaderless:
             local = SessionId(0), frame.timeout_ms, self._zxid, 0, ""
-            return encode_server_frame(Connected(0, *local, read_only=True))
+            return encode_server_frame(ConnectReply(0, *local, read_only=True))
         session = self._sessions.get(frame.password)
         if session is None:
             if frame.session_id:
                 code = Code.SESSION_EXPIRED
-                return encode_server_frame(Connected(code, frame.session_id, Millis(0), Zxid(0), 0))
+                return encode_server_frame(
+                    ConnectReply(code, frame.session_id, Millis(0), Zxid(0), 0)
+                )
             session = _Session(SessionId(self._next_zxid()), frame.timeout_ms)
             self._sessions[frame.password] = session
         link.session, link.password = session, frame.password
         return encode_server_frame(
-            Connected(0, session.session_id, session.timeout_ms, self._zxid, len(session.outcomes))
+            ConnectReply(
+                0, session.session_id, session.timeout_ms, self._zxid, len(session.outcomes)
+            )
         )
 
     def _serve(self, link: "MemoryLink", frame: ClientFrame) -> bytes:
         if link.server in self.leaderless:
             assert not any(isinstance(request, Write) for request in frame.requests), frame
         elif link.password not in self._sessions:
-            return encode_server_frame(Ended(Code.SESSION_EXPIRED))
-        link.beat = frame.beat
+            return encode_server_frame(CloseFrame(Code.SESSION_EXPIRED))
+        link.beat = frame.heartbeat_seq
         items: list[Item] = []
         for request in frame.requests:
             if isinstance(request, Write):
@@ -136,11 +140,11 @@ class Ensemble:
                 link.watches.update(("data", path) for path in request.data)
                 link.watches.update(("exist", path) for path in request.exist)
                 link.watches.update(("child", path) for path in request.child)
-                items.append(Done(request.xid, self._zxid))
+                items.append(EmptyReply(request.xid, self._zxid))
             else:
                 self.requests.append(request)
                 items.append(self._read(link, request))
-        return encode_server_frame(ServerFrame(frame.beat, self._zxid, items))
+        return encode_server_frame(ServerFrame(frame.heartbeat_seq, self._zxid, items))
 
     def _write(self, link: "MemoryLink", write: Write) -> list[Item]:
         session = link.session
@@ -151,36 +155,36 @@ class Ensemble:
         self.requests.append(op)
         zxid, before = self._next_zxid(), len(link.watches)
         items: list[Item] = []
-        outcome = Written(write.number, zxid, 0, "", None)
+        outcome = WriteReply(write.number, zxid, 0, "", None)
         path = getattr(op, "path", "")
         match op:
             case Create(flags=flags):
                 if flags & CreateMode.SEQUENTIAL:
                     path += f"{self._creations[_parent(path)]:010}"
                 if _parent(path) not in self.values:
-                    outcome = Written(write.number, zxid, Code.NO_NODE, "", None)
+                    outcome = WriteReply(write.number, zxid, Code.NO_NODE, "", None)
                 elif path in self.values:
-                    outcome = Written(write.number, zxid, Code.NODE_EXISTS, "", None)
+                    outcome = WriteReply(write.number, zxid, Code.NODE_EXISTS, "", None)
                 else:
                     self._creations[_parent(path)] += 1
                     self.values[path] = (op.value, 0)
                     items = self._fired(link, EventType.CREATED, path)
                     items += self._fired(link, EventType.CHILD, _parent(path))
-                    outcome = Written(write.number, zxid, 0, path, self._stat(path))
+                    outcome = WriteReply(write.number, zxid, 0, path, self._stat(path))
             case SetData():
                 if path not in self.values:
-                    outcome = Written(write.number, zxid, Code.NO_NODE, "", None)
+                    outcome = WriteReply(write.number, zxid, Code.NO_NODE, "", None)
                 elif op.version not in (-1, self.values[path][1]):
-                    outcome = Written(write.number, zxid, Code.BAD_VERSION, "", None)
+                    outcome = WriteReply(write.number, zxid, Code.BAD_VERSION, "", None)
                 else:
                     self.values[path] = (op.value, self.values[path][1] + 1)
                     items = self._fired(link, EventType.CHANGED, path)
-                    outcome = Written(write.number, zxid, 0, "", self._stat(path))
+                    outcome = WriteReply(write.number, zxid, 0, "", self._stat(path))
             case Delete():
                 if path not in self.values:
-                    outcome = Written(write.number, zxid, Code.NO_NODE, "", None)
+                    outcome = WriteReply(write.number, zxid, Code.NO_NODE, "", None)
                 elif self._children(path):
-                    outcome = Written(write.number, zxid, Code.NOT_EMPTY, "", None)
+                    outcome = WriteReply(write.number, zxid, Code.NOT_EMPTY, "", None)
                 else:
                     del self.values[path]
                     items = self._fired(link, EventType.DELETED, path)
@@ -193,23 +197,23 @@ class Ensemble:
 
     def _read(self, link: "MemoryLink", read: Read | Sync) -> Item:
         if isinstance(read, Sync):
-            return Done(read.xid, self._zxid)
+            return EmptyReply(read.xid, self._zxid)
         path, is_there = read.path, read.path in self.values
         if isinstance(read, Exists):
             if read.watch:
                 link.watches.add(("data" if is_there else "exist", path))
-            return StatRead(read.xid, self._zxid, self._stat(path) if is_there else None)
+            return ExistsReply(read.xid, self._zxid, self._stat(path) if is_there else None)
         if not is_there:
-            return ReadFailed(read.xid, self._zxid, Code.NO_NODE)
+            return ErrorReply(read.xid, self._zxid, Code.NO_NODE)
         if isinstance(read, GetChildren):
             if read.watch:
                 link.watches.add(("child", path))
             children = [child.rpartition("/")[2] for child in self._children(path)]
-            return ChildrenRead(read.xid, self._zxid, children, self._stat(path))
+            return GetChildrenReply(read.xid, self._zxid, children, self._stat(path))
         assert isinstance(read, GetData)
         if read.watch:
             link.watches.add(("data", path))
-        return DataRead(read.xid, self._zxid, self.values[path][0], self._stat(path))
+        return GetDataReply(read.xid, self._zxid, self.values[path][0], self._stat(path))
 
     def _fired(self, link: "MemoryLink", kind: EventType, path: str) -> list[Item]:
         tables = {
@@ -218,7 +222,7 @@ class Ensemble:
         }.get(kind, {"data", "exist"})
         fired = {watch for watch in link.watches if watch[0] in tables and watch[1] == path}
         link.watches -= fired
-        return [WatchFired(kind, path, self._zxid)] if fired else []
+        return [WatcherEvent(kind, path, self._zxid)] if fired else []
 
     def _children(self, path: str) -> list[str]:
         return [each for each in self.values if each != "/" and _parent(each) == path]
@@ -280,7 +284,7 @@ class _Session:
     def __init__(self, session_id: SessionId, timeout_ms: Millis) -> None:
         self.session_id = session_id
         self.timeout_ms = timeout_ms
-        self.outcomes: list[Written] = []
+        self.outcomes: list[WriteReply] = []
 
 
 def _parent(path: str) -> str:

@@ -6,8 +6,8 @@ from concurrent.futures import Future
 from typing import Any
 
 from raykeeper.client.client import Client
-from raykeeper.client.opening import SessionOptions
 from raykeeper.client.session import Session
+from raykeeper.client.session_options import SessionOptions
 from tests.unit.client.loops import ManualLoop
 from tests.unit.client.scripted_server import Ensemble
 

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from raykeeper.client.access import (
+    credential_proof,
     make_acl,
     make_digest_acl,
     make_scrypt_acl,
-    proof_of,
 )
 from raykeeper.client.errors import AuthFailedError, BadArgumentsError
-from raykeeper.znodes.acl import USER_BYTES_MAX, Acl, proven_identity
+from raykeeper.znodes.acl import USER_BYTES_MAX, Acl, authenticate
 
 
 def test_entries() -> None:
@@ -30,15 +30,15 @@ def test_whoever_proves_it_is_whom_the_entry_means(scheme: str) -> None:
         "scrypt": lambda *user: make_scrypt_acl("uuid", *user),
     }[scheme]
     for credential in ("ann:a:b", b"ann:a:b"):
-        identity = proven_identity(scheme, proof_of("uuid", scheme, credential))
+        identity = authenticate(scheme, credential_proof("uuid", scheme, credential))
         assert identity is not None
         assert identity.id == make("ann", "a:b").id
 
 
 def test_neither_the_password_nor_what_opens_another_ensemble_travels() -> None:
-    proof = proof_of("uuid", "scrypt", "ann:secret")
+    proof = credential_proof("uuid", "scrypt", "ann:secret")
     assert b"secret" not in proof
-    assert proof != proof_of("other", "scrypt", "ann:secret")
+    assert proof != credential_proof("other", "scrypt", "ann:secret")
     kept = make_scrypt_acl("uuid", "ann", "secret").id
     assert b64encode(proof[4:]).decode() not in kept
 
@@ -62,7 +62,7 @@ def test_neither_the_password_nor_what_opens_another_ensemble_travels() -> None:
 )
 def test_what_proves_nothing_is_not_sent(scheme: str, credential: str | bytes, text: str) -> None:
     with pytest.raises(AuthFailedError) as caught:
-        proof_of("uuid", scheme, credential)
+        credential_proof("uuid", scheme, credential)
     assert text in str(caught.value) and caught.value.definite
 
 
@@ -71,7 +71,7 @@ def test_what_proves_nothing_is_not_sent(scheme: str, credential: str | bytes, t
     [("digest", ":"), ("digest", ":x"), ("digest", "ann:"), ("scrypt", "u" * USER_BYTES_MAX + ":")],
 )
 def test_what_is_sent_proves_something(scheme: str, credential: str) -> None:
-    assert proven_identity(scheme, proof_of("uuid", scheme, credential)) is not None
+    assert authenticate(scheme, credential_proof("uuid", scheme, credential)) is not None
 
 
 def test_refuses_what_is_no_entry() -> None:

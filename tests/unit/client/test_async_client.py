@@ -20,7 +20,7 @@ from raykeeper.client.errors import (
     SessionExpiredError,
     WrongContextError,
 )
-from raykeeper.client.opening import SessionOptions
+from raykeeper.client.session_options import SessionOptions
 from tests.unit.client.loops import VirtualLoop, run_virtually
 from tests.unit.client.scripted_server import Ensemble
 

@@ -14,8 +14,8 @@ from raykeeper.client.client import Client
 from raykeeper.client.clock import clock
 from raykeeper.client.core.states import ClientState
 from raykeeper.client.driver import Driver
-from raykeeper.client.opening import SessionOptions
 from raykeeper.client.session import Session
+from raykeeper.client.session_options import SessionOptions
 from tests.unit.client.stage import Stage
 
 SLEPT_S = 3_600.0

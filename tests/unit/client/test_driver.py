@@ -10,7 +10,7 @@ from raykeeper.client.core.states import ClientState
 from raykeeper.client.core.watched_event import WatchedEvent
 from raykeeper.client.driver import Driver
 from raykeeper.client.errors import ConnectionLossError, KeeperError, NotReadOnlyError
-from raykeeper.client.opening import SessionOptions, new_core
+from raykeeper.client.session_options import SessionOptions, new_core
 from raykeeper.links.contract import Link, LinkEvents
 from raykeeper.zab.ids import ServerId
 from raykeeper.znodes.requests import (
@@ -96,7 +96,7 @@ def test_heartbeats_keep_an_idle_session() -> None:
         await asyncio.sleep(60)
         assert listener.told == [ClientState.CONNECTED]
         (link,) = ensemble.links
-        beats = [frame.beat for frame in frames_on(link) if isinstance(frame, ClientFrame)]
+        beats = [frame.heartbeat_seq for frame in frames_on(link) if isinstance(frame, ClientFrame)]
         assert beats == list(range(1, len(beats) + 1))
         assert 18 <= len(beats) <= 20
         driver.close()
@@ -235,7 +235,10 @@ def test_a_token_that_submits_is_served_in_the_next_turn() -> None:
 
         driver.submit(SET, Chain())
         await driver.finished
-        assert [type(each).__name__ for each in listener.told[1:]] == ["DataRead", "ClientState"]
+        assert [type(each).__name__ for each in listener.told[1:]] == [
+            "GetDataReply",
+            "ClientState",
+        ]
 
     run_virtually(main)
 

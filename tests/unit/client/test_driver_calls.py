@@ -97,13 +97,13 @@ def test_the_loop_listens_at_once_after_a_call_that_sets_a_watch(
     client = connect()
     client.create("/a")
     told: list[bool] = []
-    give_back = StreamLink.give_back
+    give_back = StreamLink.release_io
 
     def given_back(link: StreamLink, *, at_once: bool) -> None:
         told.append(at_once)
         give_back(link, at_once=at_once)
 
-    monkeypatch.setattr(StreamLink, "give_back", given_back)
+    monkeypatch.setattr(StreamLink, "release_io", given_back)
     client.get("/a")
     client.get("/a", watch=print)
     client.exists("/b", watch=print)
@@ -197,9 +197,9 @@ def test_an_interrupt_in_the_middle_of_a_step_ends_the_session(connect: Open) ->
     client = connect()
     lost = threading.Event()
     client.add_listener(lambda state: state is ClientState.LOST and lost.set())
-    live = client._live()
+    live = client._open_session()
     with pytest.raises(KeyboardInterrupt):
-        live._driver.call(live.asking.get("/", None, "session"), Interrupted())
+        live._driver.call(live.requests.get("/", None, "session"), Interrupted())
     assert lost.wait(5)
     with pytest.raises(SessionExpiredError, match="interrupted in the middle of a step"):
         client.get("/")
@@ -218,7 +218,7 @@ def test_the_loop_of_a_client_may_end_once_it_is_closed(room: StreamRoom) -> Non
     async def use() -> StreamLink:
         async with await room.open_session(options_of()) as client:
             assert await client.create("/a") == "/a"
-            link = client._driver._line.lendable()
+            link = client._driver._main_link.shareable_stream()
             assert link is not None
         return link
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from raykeeper.client.flows import Abandoned, Bell, Flow, Together, Wait
+from raykeeper.client.flows import Cancelled, Event, Flow, Gather, Wait
 from raykeeper.znodes.errors import NotReadOnlyError, OperationTimeoutError, SessionExpiredError
 from tests.unit.client.test_flows import DELETE, LIST, Desk, Prize, desk, start
 
@@ -15,7 +15,7 @@ __all__ = ["desk"]
 @pytest.mark.parametrize("together", [True, False])
 def test_an_answer_that_is_late_ends_the_wait_but_not_the_flow(desk: Desk, together: bool) -> None:
     def flow() -> Flow[Any]:
-        yield Together([LIST]) if together else LIST
+        yield Gather([LIST]) if together else LIST
         return Prize()
 
     run, told = start(desk, flow())
@@ -39,23 +39,23 @@ def test_an_answer_that_is_late_ends_the_wait_but_not_the_flow(desk: Desk, toget
 def test_what_cannot_be_given_back_now_is_given_back_later(
     desk: Desk, together: bool, is_over: bool
 ) -> None:
-    def flow(bell: Bell) -> Flow[None]:
+    def flow(bell: Event) -> Flow[None]:
         with suppress(NotReadOnlyError):  # who waits for it is told
             yield DELETE
         try:
             yield Wait((bell,))
-        except Abandoned:
-            yield Together([DELETE]) if together else DELETE
+        except Cancelled:
+            yield Gather([DELETE]) if together else DELETE
             raise
 
-    run, told = start(desk, flow(Bell()))
+    run, told = start(desk, flow(Event()))
     desk.answer(error=NotReadOnlyError())
-    run.abandon()
+    run.cancel()
     desk.answer(error=NotReadOnlyError())
     assert desk.waiting == []
     assert not run.is_done
     if is_over:
-        desk.flows.ended(SessionExpiredError())
+        desk.flows.session_ended(SessionExpiredError())
         desk.answer(error=SessionExpiredError())
     else:
         desk.flows.connected(read_only=True)
@@ -64,4 +64,4 @@ def test_what_cannot_be_given_back_now_is_given_back_later(
         desk.answer(error=NotReadOnlyError())  # it was refused before that
         assert desk.answer() is DELETE
     assert run.is_done
-    assert (told, desk.reported, desk.flows.is_leaving) == ([], [], False)
+    assert (told, desk.reported, desk.flows.is_cleaning_up) == ([], [], False)

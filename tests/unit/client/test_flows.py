@@ -10,17 +10,17 @@ from raykeeper.client.core.states import ClientState
 from raykeeper.client.core.watched_event import EventType, WatchedEvent
 from raykeeper.client.errors import KeeperError, RecipeError, WaitTimeoutError
 from raykeeper.client.flows import (
-    Abandoned,
-    Bell,
+    CallUser,
+    Cancelled,
+    Event,
     Flow,
-    Flows,
-    Fork,
-    GiveUpAfter,
+    Gather,
+    MappedRequest,
     Now,
-    Request,
-    Run,
-    Tell,
-    Together,
+    Scheduler,
+    Spawn,
+    Task,
+    Timeout,
     Wait,
 )
 from raykeeper.zab.ids import ZERO, Millis
@@ -28,7 +28,7 @@ from raykeeper.znodes.errors import (
     NoNodeError,
     SessionExpiredError,
 )
-from raykeeper.znodes.replies import ChildrenRead
+from raykeeper.znodes.replies import GetChildrenReply
 from raykeeper.znodes.requests import Delete, GetChildren
 
 LIST = Query(GetChildren, "/a")
@@ -45,7 +45,7 @@ class Desk:
         self.alarms: dict[int, tuple[Millis, Callable[[], None]]] = {}
         self.told: list[tuple[Any, ...]] = []
         self.reported: list[Exception] = []
-        self.flows = Flows(self)
+        self.flows = Scheduler(self)
 
     def submit(self, ask: Any, token: Any) -> None:
         self.waiting.append((ask, token))
@@ -73,7 +73,7 @@ class Desk:
         if error is not None:
             token.fail(error)
         else:
-            token.complete(ChildrenRead(1, ZERO, list(names), None))
+            token.complete(GetChildrenReply(1, ZERO, list(names), None))
         return ask
 
     def pass_time(self, ms: int) -> None:
@@ -99,7 +99,7 @@ def desk() -> Desk:
     return Desk()
 
 
-def start(desk: Desk, flow: Flow[Any]) -> tuple[Run, list[Any]]:
+def start(desk: Desk, flow: Flow[Any]) -> tuple[Task, list[Any]]:
     caller = Caller()
     return desk.flows.start(flow, caller), caller.outcomes
 
@@ -107,7 +107,7 @@ def start(desk: Desk, flow: Flow[Any]) -> tuple[Run, list[Any]]:
 def test_a_request_has_a_result_or_raises(desk: Desk) -> None:
     def flow() -> Flow[Any]:
         names = yield LIST
-        count = yield Request(LIST, lambda answer: len(answer.children))  # type: ignore[union-attr]
+        count = yield MappedRequest(LIST, lambda answer: len(answer.children))  # type: ignore[union-attr]
         try:
             yield LIST
         except NoNodeError:
@@ -128,9 +128,9 @@ def test_what_a_shape_raises_is_the_outcome(desk: Desk) -> None:
         raise NoNodeError("/a")
 
     def flow() -> Flow[Any]:
-        (one,) = yield Together([LIST], shape)
+        (one,) = yield Gather([LIST], shape)
         assert isinstance(one, NoNodeError)
-        yield Request(LIST, shape)
+        yield MappedRequest(LIST, shape)
 
     _, told = start(desk, flow())
     desk.answer()
@@ -140,8 +140,8 @@ def test_what_a_shape_raises_is_the_outcome(desk: Desk) -> None:
 
 def test_requests_together_leave_at_once_and_keep_their_order(desk: Desk) -> None:
     def flow() -> Flow[Any]:
-        nothing = yield Together([])
-        return nothing, (yield Together([LIST, DELETE, LIST]))
+        nothing = yield Gather([])
+        return nothing, (yield Gather([LIST, DELETE, LIST]))
 
     _, told = start(desk, flow())
     assert [ask for ask, _ in desk.waiting] == [LIST, DELETE, LIST]
@@ -154,26 +154,26 @@ def test_requests_together_leave_at_once_and_keep_their_order(desk: Desk) -> Non
 
 
 def test_a_bell_ends_a_wait_and_keeps_what_rang_it(desk: Desk) -> None:
-    bell, other = Bell(), Bell()
+    bell, other = Event(), Event()
 
     def flow() -> Flow[Any]:
         first = yield Wait((other, bell))
-        events = bell.take()
+        events = bell.drain()
         yield Wait((bell,), Millis(9_000))
-        return first, events, bell.take(), (yield Now())
+        return first, events, bell.drain(), (yield Now())
 
     _, told = start(desk, flow())
-    bell.ring(EVENT)
+    bell.set(EVENT)
     assert told == []
-    assert not bell.is_rung
-    bell.ring()
+    assert not bell.is_set
+    bell.set()
     assert told == [(True, [EVENT], [], 1_000)]
     assert desk.alarms == {}
 
 
 def test_a_bell_that_has_rung_needs_no_wait(desk: Desk) -> None:
-    bell = Bell()
-    bell.ring()
+    bell = Event()
+    bell.set()
 
     def flow() -> Flow[Any]:
         return (yield Wait((bell,)))
@@ -183,7 +183,7 @@ def test_a_bell_that_has_rung_needs_no_wait(desk: Desk) -> None:
 
 
 def test_a_wait_ends_by_time(desk: Desk) -> None:
-    bell = Bell()
+    bell = Event()
 
     def flow() -> Flow[Any]:
         rung = yield Wait((bell,), Millis(3_000))
@@ -195,7 +195,7 @@ def test_a_wait_ends_by_time(desk: Desk) -> None:
     desk.pass_time(1)
     desk.pass_time(1_000)
     assert told == [(False, False)]
-    bell.ring()  # nobody waits
+    bell.set()  # nobody waits
 
 
 def test_another_flow_runs_beside(desk: Desk) -> None:
@@ -203,11 +203,11 @@ def test_another_flow_runs_beside(desk: Desk) -> None:
 
     def beside() -> Flow[None]:
         yield LIST
-        yield Tell(said.append, ("beside",))
+        yield CallUser(said.append, ("beside",))
 
     def flow() -> Flow[Any]:
-        run = yield Fork(beside())
-        yield Tell(said.append, ("first",))
+        run = yield Spawn(beside())
+        yield CallUser(said.append, ("first",))
         yield Wait((run.done,))
         return run.is_done
 
@@ -227,7 +227,7 @@ def test_what_fails_with_nobody_waiting_is_reported(desk: Desk, error: Exception
     desk.answer()
     assert desk.reported == [error]
     desk.flows.start(flow())
-    desk.flows.ended(SessionExpiredError())  # then it is no wonder
+    desk.flows.session_ended(SessionExpiredError())  # then it is no wonder
     desk.answer()
     assert desk.reported == [error]
 
@@ -238,7 +238,7 @@ def test_a_bug_in_a_flow_that_was_abandoned_is_reported(desk: Desk) -> None:
         raise ValueError("bug")
 
     run, told = start(desk, flow())
-    run.abandon()
+    run.cancel()
     desk.answer()
     assert told == []
     assert [type(error) for error in desk.reported] == [ValueError]
@@ -251,11 +251,11 @@ class Prize:
         yield DELETE
 
 
-def grabbing(bell: Bell, log: list[str]) -> Flow[Prize]:
+def grabbing(bell: Event, log: list[str]) -> Flow[Prize]:
     yield LIST
     try:
         yield Wait((bell,))
-    except Abandoned:
+    except Cancelled:
         log.append("abandoned")
         yield DELETE
         log.append("cleaned")
@@ -266,10 +266,10 @@ def grabbing(bell: Bell, log: list[str]) -> Flow[Prize]:
 
 def test_who_gives_up_while_it_waits_has_it_cleaned(desk: Desk) -> None:
     log: list[str] = []
-    run, told = start(desk, grabbing(Bell(), log))
+    run, told = start(desk, grabbing(Event(), log))
     desk.answer()
-    run.abandon()
-    run.abandon()
+    run.cancel()
+    run.cancel()
     assert desk.answer() is DELETE
     assert (log, told, desk.reported) == (["abandoned", "cleaned"], [], [])
     assert run.is_done
@@ -277,8 +277,8 @@ def test_who_gives_up_while_it_waits_has_it_cleaned(desk: Desk) -> None:
 
 def test_who_gives_up_at_a_request_is_obeyed_at_the_next_wait(desk: Desk) -> None:
     log: list[str] = []
-    run, told = start(desk, grabbing(Bell(), log))
-    run.abandon()
+    run, told = start(desk, grabbing(Event(), log))
+    run.cancel()
     assert log == []
     desk.answer()
     assert log == ["abandoned"]
@@ -287,11 +287,11 @@ def test_who_gives_up_at_a_request_is_obeyed_at_the_next_wait(desk: Desk) -> Non
 
 
 def test_who_gives_up_after_the_last_wait_has_the_result_undone(desk: Desk) -> None:
-    bell = Bell()
+    bell = Event()
     run, told = start(desk, grabbing(bell, []))
     desk.answer()
-    bell.ring()
-    run.abandon()
+    bell.set()
+    run.cancel()
     desk.answer()
     assert desk.answer() is DELETE
     assert told == []
@@ -301,34 +301,34 @@ def test_who_gives_up_after_the_last_wait_has_the_result_undone(desk: Desk) -> N
 def test_who_gives_up_too_late_has_the_result_undone_unless_taken(
     desk: Desk, is_taken: bool
 ) -> None:
-    bell = Bell()
-    bell.ring()
+    bell = Event()
+    bell.set()
     run, told = start(desk, grabbing(bell, []))
     desk.answer()
     desk.answer()
     assert isinstance(told[0], Prize)
     if is_taken:
-        run.taken()
-    run.abandon()
-    run.abandon()
+        run.result_taken()
+    run.cancel()
+    run.cancel()
     assert [ask for ask, _ in desk.waiting] == [DELETE] * (not is_taken)
 
 
 def test_when_all_that_was_given_up_is_given_back(desk: Desk) -> None:
     told: list[int] = []
-    bell = Bell()
+    bell = Event()
     run, _ = start(desk, grabbing(bell, []))
-    desk.flows.when_left(lambda: told.append(1))  # nothing is given up yet
+    desk.flows.when_cleaned_up(lambda: told.append(1))  # nothing is given up yet
     desk.answer()
-    bell.ring()
-    run.abandon()
-    assert desk.flows.is_leaving
-    desk.flows.when_left(lambda: told.append(2))
+    bell.set()
+    run.cancel()
+    assert desk.flows.is_cleaning_up
+    desk.flows.when_cleaned_up(lambda: told.append(2))
     desk.answer()
     assert told == [1]
     assert desk.answer() is DELETE
     assert told == [1, 2]
-    assert not desk.flows.is_leaving
+    assert not desk.flows.is_cleaning_up
 
 
 def test_a_flow_that_is_interrupted_as_it_begins_is_given_up(desk: Desk) -> None:
@@ -338,7 +338,7 @@ def test_a_flow_that_is_interrupted_as_it_begins_is_given_up(desk: Desk) -> None
 
     with pytest.raises(KeyboardInterrupt):
         start(desk, interrupted())
-    assert not desk.flows.is_leaving
+    assert not desk.flows.is_cleaning_up
 
     log: list[str] = []
 
@@ -348,22 +348,22 @@ def test_a_flow_that_is_interrupted_as_it_begins_is_given_up(desk: Desk) -> None
 
     desk.submit = submit  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt):
-        start(desk, grabbing(Bell(), log))
+        start(desk, grabbing(Event(), log))
     del desk.submit  # type: ignore[method-assign]
     desk.answer()
     assert desk.answer() is DELETE
-    assert not desk.flows.is_leaving
+    assert not desk.flows.is_cleaning_up
     assert log == ["abandoned", "cleaned"]
 
 
-def limited(timeout_ms: int | None, bell: Bell, log: list[str]) -> Flow[Prize]:
-    yield GiveUpAfter(None if timeout_ms is None else Millis(timeout_ms), "the prize")
+def limited(timeout_ms: int | None, bell: Event, log: list[str]) -> Flow[Prize]:
+    yield Timeout(None if timeout_ms is None else Millis(timeout_ms), "the prize")
     return (yield from grabbing(bell, log))
 
 
 def test_a_limit_tells_the_caller_and_abandons_the_flow(desk: Desk) -> None:
     log: list[str] = []
-    _, told = start(desk, limited(500, Bell(), log))
+    _, told = start(desk, limited(500, Event(), log))
     desk.answer()
     desk.pass_time(499)
     assert told == []
@@ -375,7 +375,7 @@ def test_a_limit_tells_the_caller_and_abandons_the_flow(desk: Desk) -> None:
 
 def test_a_limit_tells_the_caller_though_a_request_has_no_answer(desk: Desk) -> None:
     log: list[str] = []
-    _, told = start(desk, limited(500, Bell(), log))
+    _, told = start(desk, limited(500, Event(), log))
     desk.pass_time(500)
     assert (told, log) == ([WaitTimeoutError], [])
     desk.answer()
@@ -384,19 +384,19 @@ def test_a_limit_tells_the_caller_though_a_request_has_no_answer(desk: Desk) -> 
 
 
 def test_a_limit_of_nothing_lets_no_wait_begin(desk: Desk) -> None:
-    bell, log = Bell(), list[str]()
+    bell, log = Event(), list[str]()
     _, told = start(desk, limited(0, bell, log))
     desk.answer()
     assert (told, log) == ([WaitTimeoutError], ["abandoned"])
-    bell.ring()
+    bell.set()
     _, told = start(desk, limited(0, bell, []))
     desk.waiting.clear()
 
 
 @pytest.mark.parametrize("timeout_ms", [None, 5_000])
 def test_no_limit_outlives_the_flow(desk: Desk, timeout_ms: int | None) -> None:
-    bell = Bell()
-    bell.ring()
+    bell = Event()
+    bell.set()
     _, told = start(desk, limited(timeout_ms, bell, []))
     desk.answer()
     desk.answer()
@@ -406,56 +406,56 @@ def test_no_limit_outlives_the_flow(desk: Desk, timeout_ms: int | None) -> None:
 
 
 def test_a_new_limit_takes_the_place_of_the_old(desk: Desk) -> None:
-    bell = Bell()
+    bell = Event()
 
     def flow() -> Flow[str]:
-        yield GiveUpAfter(Millis(500))
+        yield Timeout(Millis(500))
         yield Wait((bell,), Millis(1_400))
-        yield GiveUpAfter(None)
+        yield Timeout(None)
         yield Wait((bell,))
         return "done"
 
     _, told = start(desk, flow())
     desk.pass_time(400)
     desk.pass_time(10_000)
-    bell.ring()
+    bell.set()
     assert told == ["done"]
 
 
 def test_the_end_of_the_session_is_raised_at_every_wait(desk: Desk) -> None:
     log: list[str] = []
-    run, told = start(desk, grabbing(Bell(), log))
-    beside = desk.flows.start(grabbing(Bell(), log))
+    run, told = start(desk, grabbing(Event(), log))
+    beside = desk.flows.start(grabbing(Event(), log))
     desk.answer()
     desk.answer()
     assert not desk.flows.has_ended
-    desk.flows.ended(SessionExpiredError())
+    desk.flows.session_ended(SessionExpiredError())
     assert desk.flows.has_ended
     assert (told, log) == ([SessionExpiredError], [])
     assert run.is_done
     assert beside.is_done
     assert desk.reported == []
-    _, told = start(desk, grabbing(Bell(), log))  # too late
+    _, told = start(desk, grabbing(Event(), log))  # too late
     desk.answer()
     assert told == [SessionExpiredError]
 
 
 def test_the_end_of_the_session_finds_flows_that_wake_each_other(desk: Desk) -> None:
-    bells = Bell(), Bell()
+    bells = Event(), Event()
     ends: list[str] = []
 
-    def wait(own: Bell, other: Bell) -> Flow[None]:
+    def wait(own: Event, other: Event) -> Flow[None]:
         try:
             yield Wait((own,))
         except KeeperError:
             ends.append("ended")
-            other.ring()
+            other.set()
         else:
             ends.append("woken")
 
     for own, other in (bells, bells[::-1]):
         desk.flows.start(wait(own, other))
-    desk.flows.ended(SessionExpiredError(""))
+    desk.flows.session_ended(SessionExpiredError(""))
     assert ends == ["ended", "woken"]
     assert desk.reported == []
 
@@ -466,6 +466,6 @@ def test_what_an_abandoned_flow_found_out_is_not_reported(desk: Desk) -> None:
         raise RecipeError("it is gone")
 
     run, told = start(desk, look())
-    run.abandon()
+    run.cancel()
     desk.answer()
     assert (told, desk.reported) == ([], [])

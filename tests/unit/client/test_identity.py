@@ -12,7 +12,7 @@ from msgspec import structs
 from raykeeper.client.client import Client
 from raykeeper.client.identity import BYTES_MAX, identity_line, identity_of_process
 from raykeeper.client.recipes.lock import Contender
-from raykeeper.client.recipes.steps import children, look
+from raykeeper.client.recipes.primitives import get_children, get_or_none
 from raykeeper.client.session import Session
 from raykeeper.zab.ids import ServerId
 from tests.contract.client_handles import Room, finish, options_of
@@ -96,10 +96,10 @@ def test_members_of_partitioners_and_double_barriers_show_it(
     waits = member.begin(member.double_barrier("/d", 2).enter)
     assert not waits.is_done
 
-    (name,) = member.do(children("/p/members"))
-    assert member.do(look(f"/p/members/{name}"))[0] == b"its own line"
-    (name,) = member.do(children("/d/round"))
-    assert member.do(look(f"/d/round/{name}"))[0] == b"its own line"
+    (name,) = member.do(get_children("/p/members"))
+    assert member.do(get_or_none(f"/p/members/{name}"))[0] == b"its own line"
+    (name,) = member.do(get_children("/d/round"))
+    assert member.do(get_or_none(f"/d/round/{name}"))[0] == b"its own line"
 
 
 def test_a_renewed_lease_shows_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from raykeeper.client.errors import (
     WaitTimeoutError,
     WrongContextError,
 )
-from raykeeper.client.restart import Backoff, restarted, restarted_async
+from raykeeper.client.restart import Backoff, call_until_done, call_until_done_async
 from raykeeper.client.with_session import with_session
 
 BEGINS_AGAIN = [
@@ -57,7 +57,7 @@ def test_pauses_grow_to_the_bound_and_shrink_after_a_long_call() -> None:
     def after(lasted_s: float) -> float | None:
         backoff.begin()
         clock.now += lasted_s
-        return backoff.delay_s(LostError("gone"))
+        return backoff.next_delay_s(LostError("gone"))
 
     assert [after(0.5) for _ in range(6)] == [0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
     assert [after(1.5), after(0)] == [0.1, 0.2]
@@ -66,17 +66,17 @@ def test_pauses_grow_to_the_bound_and_shrink_after_a_long_call() -> None:
 @pytest.mark.parametrize(("drawn", "delay_s"), [(0.0, 0.1), (0.5, 0.075), (1.0, 0.05)])
 def test_a_pause_is_shortened_at_random(drawn: float, delay_s: float) -> None:
     backoff = Backoff(5.0, rng=lambda: drawn)
-    assert backoff.delay_s(LostError("gone")) == pytest.approx(delay_s)
+    assert backoff.next_delay_s(LostError("gone")) == pytest.approx(delay_s)
 
 
 def test_a_pause_is_never_above_the_bound() -> None:
-    assert Backoff(0.01, rng=lambda: 0.0).delay_s(LostError("gone")) == 0.01
+    assert Backoff(0.01, rng=lambda: 0.0).next_delay_s(LostError("gone")) == 0.01
 
 
 def test_an_ensemble_that_was_there_may_be_away_for_a_while() -> None:
     backoff = Backoff(5.0)
-    assert backoff.delay_s(LostError("gone")) is not None
-    assert backoff.delay_s(EnsembleNotFoundError("it is down")) is not None
+    assert backoff.next_delay_s(LostError("gone")) is not None
+    assert backoff.next_delay_s(EnsembleNotFoundError("it is down")) is not None
 
 
 def calls_until(ends: list[BaseException | str]) -> Any:
@@ -98,8 +98,8 @@ def calls_until(ends: list[BaseException | str]) -> Any:
 def run(kind: str, ends: list[BaseException | str]) -> str:
     call, call_async = calls_until(ends)
     if kind == "blocking":
-        return str(restarted(call, 0.001)("a "))
-    return str(asyncio.run(restarted_async(call_async, 0.001)("a ")))
+        return str(call_until_done(call, 0.001)("a "))
+    return str(asyncio.run(call_until_done_async(call_async, 0.001)("a ")))
 
 
 @pytest.mark.parametrize("kind", ["blocking", "awaited"])

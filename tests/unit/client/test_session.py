@@ -92,7 +92,7 @@ def test_callbacks_of_futures_run_in_the_order_of_the_requests(stage: Stage) -> 
 def test_a_callback_that_does_not_return_is_named(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session_module, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(session_module, "CORE_TIMEOUT_GRACE_S", 0.0)
     client = stage.open()
     gate = threading.Event()
 
@@ -100,7 +100,7 @@ def test_a_callback_that_does_not_return_is_named(
         gate.wait(5)
 
     client.get("/", watch=stuck)
-    client._live()._timeout_s = 0.01
+    client._open_session()._timeout_s = 0.01
     with pytest.raises(OperationTimeoutError, match="stuck") as caught:
         client.set("/", b"")
     assert not caught.value.definite
@@ -110,9 +110,9 @@ def test_a_callback_that_does_not_return_is_named(
 def test_an_operation_that_goes_on_is_waited_for(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session_module, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(session_module, "CORE_TIMEOUT_GRACE_S", 0.0)
     client = stage.open()
-    client._live()._timeout_s = 0.001
+    client._open_session()._timeout_s = 0.001
     stage.switch(is_mute=True)
     setting = called(lambda: client.set("/", b""))
     stage.loop.advance(0.1)
@@ -167,7 +167,7 @@ def test_no_answer_in_time(stage: Stage) -> None:
     client = stage.open(timeout_s=2)
     stage.switch(is_deaf=True)
     setting, reading = called(lambda: client.set("/", b"")), client.get_async("/")
-    while not stage.loop.do(lambda: client._live()._core._outstanding._sent):
+    while not stage.loop.do(lambda: client._open_session()._core._outstanding._sent):
         pass
     stage.loop.advance(2.1)
     with pytest.raises(OperationTimeoutError) as caught:

@@ -11,8 +11,13 @@ from raykeeper.client.async_client import AsyncClient
 from raykeeper.client.client import Client
 from raykeeper.client.core.states import ClientState
 from raykeeper.client.errors import BadArgumentsError, InvalidAclError, WrongContextError
-from raykeeper.client.opening import SessionOptions
-from raykeeper.client.with_session import _awaited, _blocking, _place_of, with_session
+from raykeeper.client.session_options import SessionOptions
+from raykeeper.client.with_session import (
+    _async_wrapper,
+    _client_inserter,
+    _sync_wrapper,
+    with_session,
+)
 from tests.unit.client.loops import VirtualLoop, run_virtually
 from tests.unit.client.scripted_server import Ensemble
 from tests.unit.client.stage import Stage
@@ -39,13 +44,13 @@ def rest(*a: int, client: object, **b: int) -> tuple[Any, ...]:
 def test_the_client_takes_its_place(
     function: Any, args: tuple[int, ...], by_name: dict[str, int]
 ) -> None:
-    given, names = _place_of("client", function)("C", args, by_name)
+    given, names = _client_inserter("client", function)("C", args, by_name)
     assert function(*given, **names) == ("C", 1, 2)
 
 
 @pytest.mark.parametrize("function", [first, second, named])
 def test_all_others_may_come_by_name(function: Any) -> None:
-    given, names = _place_of("client", function)("C", (), {"a": 1, "b": 3})
+    given, names = _client_inserter("client", function)("C", (), {"a": 1, "b": 3})
     assert function(*given, **names) == ("C", 1, 3)
 
 
@@ -103,7 +108,7 @@ def test_a_call_has_a_session_that_ends_with_it(stage: Stage) -> None:
         assert client.state is ClientState.CONNECTED
         return client.create(f"/{a}")
 
-    call = _blocking(work, _place_of("client", work), stage.open)
+    call = _sync_wrapper(work, _client_inserter("client", work), stage.open)
     assert (call(1), call(a=2)) == ("/1", "/2")
     assert [client.state for client in seen] == ["LOST", "LOST"]
     assert seen[0].session_id != seen[1].session_id
@@ -117,7 +122,7 @@ def test_an_error_ends_it_too(stage: Stage) -> None:
         raise LookupError("from the function")
 
     with pytest.raises(LookupError, match="from the function"):
-        _blocking(work, _place_of("client", work), stage.open)()
+        _sync_wrapper(work, _client_inserter("client", work), stage.open)()
     assert seen[0].state is ClientState.LOST
 
 
@@ -127,7 +132,7 @@ def test_a_generator_has_it_until_it_ends(stage: Stage, is_dropped: bool) -> Non
         yield client
         yield client
 
-    items = _blocking(count, _place_of("client", count), stage.open)()
+    items = _sync_wrapper(count, _client_inserter("client", count), stage.open)()
     client = next(items)
     assert client.state is ClientState.CONNECTED
     if is_dropped:
@@ -150,7 +155,7 @@ def test_a_coroutine_has_one_to_await() -> None:
         return client, await client.create(f"/{a}")
 
     async def main(loop: VirtualLoop) -> None:
-        call = _awaited(work, _place_of("client", work), lambda: opened(loop))
+        call = _async_wrapper(work, _client_inserter("client", work), lambda: opened(loop))
         client, path = await call(1)
         assert (client.state, path) == ("LOST", "/1")
 
@@ -169,7 +174,7 @@ def test_an_async_generator_has_it_until_it_ends(is_dropped: bool) -> None:
             ends.append(client.state)
 
     async def main(loop: VirtualLoop) -> None:
-        items = _awaited(count, _place_of("client", count), lambda: opened(loop))()
+        items = _async_wrapper(count, _client_inserter("client", count), lambda: opened(loop))()
         client = await anext(items)
         if is_dropped:
             await items.aclose()

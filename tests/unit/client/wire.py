@@ -4,29 +4,29 @@ from random import Random
 from typing import Any
 
 from raykeeper.client.core.chroot import ROOT, Chroot
+from raykeeper.client.core.client_core import ClientCore
 from raykeeper.client.core.client_id import ClientId
-from raykeeper.client.core.core import ClientCore
 from raykeeper.client.core.effects import (
     ChangeState,
     Complete,
     Effect,
     OpenLink,
     SendFrame,
-    SendSearch,
+    SendSearchFrame,
 )
 from raykeeper.client.core.limits import ClientLimits
 from raykeeper.client.core.outstanding import Query
 from raykeeper.client.core.states import ClientState
 from raykeeper.zab.ids import Epoch, Millis, ServerId, Zxid, make_zxid
 from raykeeper.znodes.replies import (
-    ChildrenRead,
-    Connected,
-    DataRead,
-    Ended,
+    CloseFrame,
+    ConnectReply,
+    ExistsReply,
+    GetChildrenReply,
+    GetDataReply,
     Item,
     ServerFrame,
-    StatRead,
-    Written,
+    WriteReply,
     encode_server_frame,
 )
 from raykeeper.znodes.requests import (
@@ -50,7 +50,7 @@ CONNECTED = ChangeState(ClientState.CONNECTED)
 READ_ONLY = ChangeState(ClientState.CONNECTED_READ_ONLY)
 SUSPENDED = ChangeState(ClientState.SUSPENDED)
 SET = SetData("/a", b"v", -1)
-OFFER = Connected(0, SessionId(0), Millis(S), Z[1], 0, "", True)
+OFFER = ConnectReply(0, SessionId(0), Millis(S), Z[1], 0, "", True)
 CLOSED = ChangeState(ClientState.LOST, None)
 
 
@@ -76,7 +76,7 @@ class Wire:
             ids,
             Random(7),
             ClientLimits(**limits),
-            taken=taken,
+            takeover=taken,
             chroot=chroot,
             read_only=read_only,
         )
@@ -87,7 +87,8 @@ class Wire:
         out: list[Effect] = self.core.out
         self.core.out = []
         return [
-            decode_client_frame(e.data) if isinstance(e, SendFrame | SendSearch) else e for e in out
+            decode_client_frame(e.data) if isinstance(e, SendFrame | SendSearchFrame) else e
+            for e in out
         ]
 
     def at(self, now: int) -> "Wire":
@@ -107,14 +108,14 @@ class Wire:
         return self.effects()
 
     def search_opened(self) -> list[Any]:
-        self.core.search_opened(self.now)
+        self.core.search_link_opened(self.now)
         return self.effects()
 
     def search_failed(self, reason: str = "reset") -> list[Any]:
-        self.core.search_failed(reason, self.now)
+        self.core.search_link_failed(reason, self.now)
         return self.effects()
 
-    def search_told(self, *frames: Connected | ServerFrame | Ended) -> list[Any]:
+    def search_told(self, *frames: ConnectReply | ServerFrame | CloseFrame) -> list[Any]:
         for frame in frames:
             self.core.search_frame(encode_server_frame(frame), self.now)
         return self.effects()
@@ -134,7 +135,7 @@ class Wire:
         self.core.flush(self.now)
         return self.effects()
 
-    def told(self, frame: Connected | ServerFrame | Ended) -> list[Any]:
+    def told(self, frame: ConnectReply | ServerFrame | CloseFrame) -> list[Any]:
         self.core.frame(encode_server_frame(frame), self.now)
         return self.effects()
 
@@ -142,7 +143,7 @@ class Wire:
         return self.told(ServerFrame(beat, zxid, list(items)))
 
     def connected(self, timeout_ms: int = S, zxid: Zxid = Z[1], last: int = 0) -> list[Any]:
-        return self.told(Connected(0, SESSION, Millis(timeout_ms), zxid, last))
+        return self.told(ConnectReply(0, SESSION, Millis(timeout_ms), zxid, last))
 
     def offered(self) -> list[Any]:
         """The server has no leader and serves read-only."""
@@ -183,11 +184,11 @@ class Wire:
         for request in sent:
             match request:
                 case GetData(xid=xid):
-                    replies.append(DataRead(xid, Z[2], b"", STAT))
+                    replies.append(GetDataReply(xid, Z[2], b"", STAT))
                 case Exists(xid=xid, path=path):
-                    replies.append(StatRead(xid, Z[2], None if path == "/none" else STAT))
+                    replies.append(ExistsReply(xid, Z[2], None if path == "/none" else STAT))
                 case GetChildren(xid=xid):
-                    replies.append(ChildrenRead(xid, Z[2], [], STAT))
+                    replies.append(GetChildrenReply(xid, Z[2], [], STAT))
         assert all(isinstance(effect, Complete) for effect in self.items(*replies))
 
 
@@ -195,5 +196,5 @@ def write(number: int, op: Any = SET, acked: int = 0) -> Write:
     return Write(number, acked, encode_op(op))
 
 
-def done(number: int, code: int = 0) -> Written:
-    return Written(number, Z[2], code, "", None if code else STAT)
+def done(number: int, code: int = 0) -> WriteReply:
+    return WriteReply(number, Z[2], code, "", None if code else STAT)

@@ -47,7 +47,7 @@ def test_a_healthy_ensemble() -> None:
 def test_the_carriers_of_links_and_why_there_are_no_streams() -> None:
     carriers, clients = {ServerId(1): "ray calls"}, {"ray calls": 2, "stream": 1}
     reason = "cannot listen at 10.0.0.1: no such address"
-    answer = said(2, "leader", carriers=carriers, clients=clients, without_streams=reason)
+    answer = said(2, "leader", carriers=carriers, clients=clients, stream_problem=reason)
     (status,) = summarize("coord", {ServerId(2): answer}).servers
     assert (status.carriers, status.clients) == (carriers, clients)
     assert status.problem == f"takes Ray calls only: it {reason}"
@@ -145,9 +145,9 @@ def test_an_observer_that_follows_makes_no_leader() -> None:
         ),
         (
             heard(
-                said(1, "looking", has_room=False),
-                said(2, "looking", votes=False, begun_anew="its folder was empty"),
-                said(3, "looking", votes=False, begun_anew="log.1 is damaged"),
+                said(1, "looking", has_disk_space=False),
+                said(2, "looking", votes=False, reset_reason="its folder was empty"),
+                said(3, "looking", votes=False, reset_reason="log.1 is damaged"),
             ),
             "heard servers 1, 2, 3; the disks of servers 2, 3 have forgotten their promises, and "
             "the others are no majority that could tell what was acknowledged: bring a lost disk "

@@ -7,7 +7,7 @@ import msgspec
 import psutil
 import pytest
 
-from raykeeper.clusters.local_head import LocalHead, find_head, folder
+from raykeeper.clusters.local_head import LocalHead, find_head, head_folder
 
 ME = psutil.Process()
 
@@ -15,8 +15,8 @@ ME = psutil.Process()
 @pytest.fixture
 def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(tmp_path))
-    folder().mkdir()
-    return folder() / "head.json"
+    head_folder().mkdir()
+    return head_folder() / "head.json"
 
 
 def test_a_living_process_is_found(record: Path) -> None:

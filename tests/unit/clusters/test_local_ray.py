@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from raykeeper.clusters.local_ray import RayNotFoundError, is_ray_here, join_ray
+from raykeeper.clusters.local_ray import RayNotFoundError, is_ray_connected, join_ray
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def ray_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_nothing_was_started(ray_note: Path) -> None:
-    assert not is_ray_here()
+    assert not is_ray_connected()
     with pytest.raises(RayNotFoundError, match="start one with `raykeeper up`"):
         join_ray()
 
@@ -27,6 +27,6 @@ def test_a_cluster_that_is_gone_is_not_waited_for(ray_note: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         closed = f"127.0.0.1:{server.getsockname()[1]}"
     ray_note.write_text(closed)
-    assert not is_ray_here()
+    assert not is_ray_connected()
     with pytest.raises(RayNotFoundError, match=f"no Ray cluster answers at {closed}"):
         join_ray(closed)

@@ -2,19 +2,19 @@
 
 import pytest
 
-from raykeeper.actors.disk.identity import Identity, Owner
+from raykeeper.actors.disk.identity import FolderOwner, Identity
 from raykeeper.actors.disk.storage_errors import ForeignFolder, StorageError
 from raykeeper.clusters.config import (
     ConfigError,
     EnsembleConfig,
     LabelPin,
-    Placement,
+    PlacementPolicy,
     ResourcePin,
 )
 from raykeeper.clusters.placement import (
     EnsembleRecord,
-    Format,
-    Holding,
+    FolderFormat,
+    FoundFolder,
     NodeReport,
     PlacementError,
     UnreadableFolder,
@@ -22,7 +22,7 @@ from raykeeper.clusters.placement import (
 )
 from raykeeper.zab.ids import ServerId
 
-KEEP, VOTE, NO_VOTE = Format.KEEP, Format.FOUNDING, Format.LATER
+KEEP, VOTE, NO_VOTE = FolderFormat.KEEP, FolderFormat.FOUNDING, FolderFormat.JOINING
 
 
 def hold(
@@ -33,31 +33,33 @@ def hold(
     ensemble: str = "coord",
     uuid: str = "u",
     owner: int = 0,
-) -> Holding:
+) -> FoundFolder:
     identity = Identity(
-        Owner(ensemble, uuid, ServerId(owner or server_id)),
+        FolderOwner(ensemble, uuid, ServerId(owner or server_id)),
         disk_uuid=disk or f"disk {server_id}",
         is_founding=True,
         incarnation=int(started),
     )
-    return Holding(ServerId(server_id), f"/data/coord/{server_id}", identity)
+    return FoundFolder(ServerId(server_id), f"/data/coord/{server_id}", identity)
 
 
-def node(name: str, *holdings: Holding, **more: object) -> NodeReport:
+def node(name: str, *holdings: FoundFolder, **more: object) -> NodeReport:
     settings = {"labels": {}, "resources": [], **more}
-    return NodeReport(node_id=name, name=f"host-{name}", holdings=list(holdings), **settings)
+    return NodeReport(node_id=name, name=f"host-{name}", folders=list(holdings), **settings)
 
 
 def seats(
     nodes: list[NodeReport],
     running: dict[int, str] | None = None,
-    placement: Placement | LabelPin | ResourcePin = "auto",
+    placement: PlacementPolicy | LabelPin | ResourcePin = "auto",
     servers: int = 3,
     observers: int = 0,
-) -> list[tuple[int, str, Format]]:
+) -> list[tuple[int, str, FolderFormat]]:
     config = EnsembleConfig(servers=servers, observers=observers, placement=placement)
     at = {ServerId(server_id): node_id for server_id, node_id in (running or {}).items()}
-    return [(seat.server_id, seat.node_id, seat.format) for seat in place(config, nodes, at).seats]
+    return [
+        (seat.server_id, seat.node_id, seat.format) for seat in place(config, nodes, at).placements
+    ]
 
 
 @pytest.mark.parametrize(
@@ -107,7 +109,7 @@ def seats(
     ],
 )
 def test_seats(
-    nodes: list[NodeReport], running: dict[int, str], expected: list[tuple[int, str, Format]]
+    nodes: list[NodeReport], running: dict[int, str], expected: list[tuple[int, str, FolderFormat]]
 ) -> None:
     assert seats(nodes, running) == expected
     assert seats(nodes[::-1], running) == expected
@@ -184,11 +186,11 @@ SILENT = node("z", problem="does not answer")
 )
 def test_what_is_found_starts_and_what_may_be_unread_is_not_formatted(
     nodes: list[NodeReport],
-    expected: list[tuple[int, str, Format]],
+    expected: list[tuple[int, str, FolderFormat]],
     reasons: dict[ServerId, list[str]],
 ) -> None:
     plan = place(EnsembleConfig(), nodes, {})
-    assert [(seat.server_id, seat.node_id, seat.format) for seat in plan.seats] == expected
+    assert [(seat.server_id, seat.node_id, seat.format) for seat in plan.placements] == expected
     assert set(plan.refused) == set(reasons)
     for server, words in reasons.items():
         assert "was not started: no node that answered holds it" in plan.refused[server]
@@ -199,7 +201,7 @@ def test_what_is_found_starts_and_what_may_be_unread_is_not_formatted(
 def test_servers_that_run_count_as_found() -> None:
     broken = node("a", unreadable=[NOT_A_FOLDER])
     plan = place(EnsembleConfig(), [broken], {ServerId(1): "a", ServerId(3): "a"}, "u")
-    assert (plan.seats, list(plan.refused)) == ([], [TWO])
+    assert (plan.placements, list(plan.refused)) == ([], [TWO])
     plan = place(EnsembleConfig(), [broken], {ServerId(i): "a" for i in (1, 2, 3)}, "u")
     assert plan.refused == {}
     assert plan.warnings[-1] == (
@@ -210,7 +212,7 @@ def test_servers_that_run_count_as_found() -> None:
 def test_an_observer_is_refused_like_the_others_and_needs_no_majority() -> None:
     config = EnsembleConfig(servers=1, observers=1)
     plan = place(config, [node("a", hold(1)), SILENT], {})
-    assert ([seat.server_id for seat in plan.seats], list(plan.refused)) == ([1], [TWO])
+    assert ([seat.server_id for seat in plan.placements], list(plan.refused)) == ([1], [TWO])
 
 
 DAMAGED = "ensemble.json is damaged"
@@ -242,8 +244,8 @@ def test_a_damaged_record_counts_as_absent(
     nodes: list[NodeReport], records: list[str], outcome: str
 ) -> None:
     plan = place(EnsembleConfig(), nodes, {})
-    assert {1, 2} <= {seat.server_id for seat in plan.seats}
-    assert plan.records == records
+    assert {1, 2} <= {seat.server_id for seat in plan.placements}
+    assert plan.damaged_record_nodes == records
     assert f"host-a: {DAMAGED}; it {outcome}" in plan.warnings
 
 
@@ -251,7 +253,7 @@ RECORD = EnsembleRecord("u", 5)
 
 
 def test_a_server_whose_identity_is_damaged_is_started_where_its_disk_is() -> None:
-    damaged = Holding(ServerId(1), "/data/coord/1", None, "identity is damaged")
+    damaged = FoundFolder(ServerId(1), "/data/coord/1", None, "identity is damaged")
     found = seats([node("a", damaged), node("b", hold(2)), node("c", hold(3))])
     assert found == [(1, "a", KEEP), (2, "b", KEEP), (3, "c", KEEP)]
     with pytest.raises(

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from raykeeper.chaos.judgement import Judgement
+from raykeeper.chaos.judge import HistoryReport
 from raykeeper.commands.chaos_report import show_verdict, verdict_document
 from tests.unit.commands.printed import printed
 
-WRONG = Judgement(
+WRONG = HistoryReport(
     operations=3,
     unknown=1,
     acked_writes=2,
@@ -18,12 +18,14 @@ WRONG = Judgement(
 )
 
 
-def shown(judgement: Judgement) -> str:
+def shown(judgement: HistoryReport) -> str:
     return printed(lambda console: show_verdict(console, judgement, {"seed": "7"}))
 
 
 def test_numbers_come_with_their_circumstances() -> None:
-    told = shown(Judgement(operations=3, unknown=1, acked_writes=2, longest_gap_ns=1_500_000_000))
+    told = shown(
+        HistoryReport(operations=3, unknown=1, acked_writes=2, longest_gap_ns=1_500_000_000)
+    )
     rows = [tuple(part.strip() for part in line.split("  ", 1)) for line in told.splitlines()]
     assert rows == [
         ("seed", "7"),
@@ -38,7 +40,7 @@ def test_numbers_come_with_their_circumstances() -> None:
 
 def test_what_is_wrong_is_told_but_not_without_end() -> None:
     many = [f"violation [{number}]" for number in range(100)]
-    told = shown(Judgement(lost=["lost: /x"], violations=many, undecided=["/y"]))
+    told = shown(HistoryReport(lost=["lost: /x"], violations=many, undecided=["/y"]))
     assert "undecided znodes          1, judged by all other checks only" in told
     assert told.splitlines()[-20:] == ["lost: /x", *many[:19]]
 

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from raykeeper.links import batches
-from raykeeper.links.batches import IncomingBatches, OutgoingFrames, Portion
+from raykeeper.links.batches import IncomingBatches, OutgoingBatches, Portion
 from raykeeper.links.limits import BATCH_BYTES_MAX, FRAME_BYTES_MAX, FRAMES_MAX, PORTION_BYTES
 
 BOUND = 64 << 20
@@ -15,21 +15,21 @@ P = PORTION_BYTES
 Sizes = tuple[list[int], bool]
 
 
-def outgoing(*sizes: int, bound: int = BOUND) -> OutgoingFrames:
-    frames = OutgoingFrames(bound)
+def outgoing(*sizes: int, bound: int = BOUND) -> OutgoingBatches:
+    frames = OutgoingBatches(bound)
     for size in sizes:
         assert frames.add(bytes(size))
     return frames
 
 
-def drained(frames: OutgoingFrames, portions_max: int) -> list[list[Sizes]]:
+def drained(frames: OutgoingBatches, portions_max: int) -> list[list[Sizes]]:
     """The sizes in each portion of each batch; the numbers are checked on the way."""
     found = []
     for expected in itertools.count():
         if not frames:
             break
         number, portions = frames.take(portions_max)
-        assert number == expected == frames.next - 1
+        assert number == expected == frames.next_number - 1
         found.append([([len(frame) for frame in pieces], goes_on) for pieces, goes_on in portions])
     return found
 
@@ -69,13 +69,13 @@ def test_what_waits_is_bounded() -> None:
     assert not frames.add(b"x")
     frames.take(1)
     assert frames.add(bytes(10))
-    assert not OutgoingFrames(FRAME_BYTES_MAX * 2).add(bytes(FRAME_BYTES_MAX + 1))
+    assert not OutgoingBatches(FRAME_BYTES_MAX * 2).add(bytes(FRAME_BYTES_MAX + 1))
 
 
 def test_each_batch_is_told_with_its_bytes() -> None:
     frames = outgoing(10, P, 5)
     left: list[int] = []
-    frames.when_taken(left.append)
+    frames.on_bytes_taken(left.append)
     frames.take(1)
     frames.take(1)
     assert left == [P, 15]
@@ -99,7 +99,7 @@ def test_whatever_is_sent_comes_together_again(monkeypatch: pytest.MonkeyPatch) 
         sent = [
             dice.randbytes(dice.choice((0, 1, 3, 9, 30, 120))) for _ in range(dice.randrange(9))
         ]
-        out, incoming = OutgoingFrames(BOUND), IncomingBatches()
+        out, incoming = OutgoingBatches(BOUND), IncomingBatches()
         waiting: list[tuple[int, list[Portion]]] = []
         received: list[bytes] = []
         queue = list(sent)
@@ -125,7 +125,7 @@ def test_every_order_of_arrival_gives_the_order_of_sending() -> None:
             assert ready is not None
             received += ready
         assert received == [b"0", b"1", b"2", b"3"]
-        assert incoming.next == 4
+        assert incoming.expected == 4
 
 
 def whole(frame: bytes) -> list[Portion]:

@@ -15,8 +15,8 @@ from raykeeper.links.hello import (
     decode_answer,
     decode_hello,
     encode_hello,
-    objection_to,
     peer_hello,
+    refusal_reason,
 )
 from raykeeper.links.limits import HELLO_BYTES_MAX
 from raykeeper.links.processes import Process
@@ -57,7 +57,9 @@ def test_an_answer_comes_back_as_it_was(answer: Welcome | Refusal) -> None:
         msgspec.msgpack.encode([1, LINK_VERSION, 99, "", 0, 0]),
         encode_hello(client_hello("e" * HELLO_BYTES_MAX)),
         encode_hello(client_hello("e", "h" * HELLO_BYTES_MAX)),
-        encode_hello(client_hello(process=structs.replace(PROCESS, place="p" * HELLO_BYTES_MAX))),
+        encode_hello(
+            client_hello(process=structs.replace(PROCESS, pid_namespace="p" * HELLO_BYTES_MAX))
+        ),
         encode_hello(client_hello(process=structs.replace(PROCESS, pid="1"))),
     ],
 )
@@ -71,18 +73,18 @@ def test_the_hello_of_a_client_that_does_not_say_which_process_it_is_is_understo
 
 
 def test_only_a_client_may_leave_the_ensemble_open() -> None:
-    assert objection_to(client_hello(), "e") == ""
-    assert objection_to(client_hello("e"), "e") == ""
-    assert objection_to(peer_hello("e", S2, 1), "e") == ""
-    assert objection_to(client_hello("f"), "e") == "this server belongs to ensemble e, not to f"
-    assert "not to (none)" in objection_to(peer_hello("", S2, 1), "e")
+    assert refusal_reason(client_hello(), "e") == ""
+    assert refusal_reason(client_hello("e"), "e") == ""
+    assert refusal_reason(peer_hello("e", S2, 1), "e") == ""
+    assert refusal_reason(client_hello("f"), "e") == "this server belongs to ensemble e, not to f"
+    assert "not to (none)" in refusal_reason(peer_hello("", S2, 1), "e")
 
 
 def test_the_higher_incarnation_fences_the_lower() -> None:
     fence = Fence()
-    assert fence.objection_to(S2, 5) == ""
-    assert fence.admits(S2, 5)
-    assert fence.admits(S3, 1)
-    assert fence.admits(S2, 6)
-    assert not fence.admits(S2, 5)
-    assert fence.objection_to(S2, 5) == "incarnation 5 of server 2 was fenced by incarnation 6"
+    assert fence.refusal_reason(S2, 5) == ""
+    assert fence.admit(S2, 5)
+    assert fence.admit(S3, 1)
+    assert fence.admit(S2, 6)
+    assert not fence.admit(S2, 5)
+    assert fence.refusal_reason(S2, 5) == "incarnation 5 of server 2 was fenced by incarnation 6"

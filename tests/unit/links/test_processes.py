@@ -12,7 +12,7 @@ import pytest
 from msgspec import structs
 
 from raykeeper.links import processes
-from raykeeper.links.processes import Process, is_running, this_place, this_process
+from raykeeper.links.processes import Process, is_running, this_pid_namespace, this_process
 
 WAITS = "import sys; sys.stdout.write('x'); sys.stdout.flush(); sys.stdin.read()"
 OUTLIVES_ITS_FIRST_THREAD = f"""
@@ -25,13 +25,13 @@ ctypes.CDLL(None).pthread_exit(None)
 
 
 def runs(process: Process) -> bool | None:
-    return is_running(process.pid, process.started, process.place)
+    return is_running(process.pid, process.started, process.pid_namespace)
 
 
 def of(pid: int) -> Process:
-    found = processes._state_of(pid)
+    found = processes._read_state(pid)
     assert found is not None
-    return Process("", "", pid, found[1], this_place())
+    return Process("", "", pid, found[1], this_pid_namespace())
 
 
 def started(program: str) -> "subprocess.Popen[bytes]":
@@ -81,7 +81,7 @@ def test_one_whose_first_thread_has_ended_runs() -> None:
     child = started(OUTLIVES_ITS_FIRST_THREAD)
     process = of(child.pid)
     ended = threading.Event()
-    while (found := processes._state_of(child.pid)) is not None and found[0] != "Z":
+    while (found := processes._read_state(child.pid)) is not None and found[0] != "Z":
         assert not ended.wait(0.01)
     assert runs(process) is True
     killed(child)
@@ -94,7 +94,9 @@ def test_another_one_of_the_same_number_is_not_it() -> None:
     assert runs(structs.replace(me, started=me.started - 1)) is False
 
 
-@pytest.mark.parametrize("unknown", [{"started": 0}, {"place": ""}, {"place": "elsewhere"}])
+@pytest.mark.parametrize(
+    "unknown", [{"started": 0}, {"pid_namespace": ""}, {"pid_namespace": "elsewhere"}]
+)
 def test_what_cannot_be_told_is_doubt(unknown: dict[str, object]) -> None:
     assert runs(structs.replace(this_process("", ""), **unknown)) is None
 
@@ -102,4 +104,4 @@ def test_what_cannot_be_told_is_doubt(unknown: dict[str, object]) -> None:
 def test_a_system_that_does_not_tell_leaves_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
     me = this_process("", "")
     monkeypatch.setattr(processes, "_BOOT_ID", Path("/nowhere"))
-    assert this_place() == "" and runs(me) is None
+    assert this_pid_namespace() == "" and runs(me) is None

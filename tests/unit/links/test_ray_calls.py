@@ -18,7 +18,7 @@ from raykeeper.links.hello import (
     encode_hello,
 )
 from raykeeper.links.limits import PORTION_BYTES
-from raykeeper.links.ray_calls import GONE, RayCallAcceptor, RayCallDialer
+from raykeeper.links.ray_calls import UNKNOWN_LINK, RayCallAcceptor, RayCallDialer
 from raykeeper.zab.ids import ServerId
 from tests.contract.link_carriers import (
     ENSEMBLE,
@@ -72,8 +72,8 @@ def test_what_is_no_hello_is_refused() -> None:
 def test_calls_on_an_unknown_link_are_answered_with_its_end() -> None:
     async def scenario() -> None:
         acceptor = RayCallAcceptor(Station())
-        assert await acceptor.link_send(5, 0, ([b"a"], False)) == (0, None, GONE)
-        assert await acceptor.link_receive(5) == (0, None, GONE)
+        assert await acceptor.link_send(5, 0, ([b"a"], False)) == (0, None, UNKNOWN_LINK)
+        assert await acceptor.link_receive(5) == (0, None, UNKNOWN_LINK)
         await acceptor.link_close(5, "whatever")
 
     run(scenario)
@@ -177,7 +177,7 @@ def test_a_dialer_that_falls_silent_loses_its_link_and_is_forgotten() -> None:
     async def scenario() -> None:
         station, acceptor, link_id = await opened(grace_ms=20)
         assert await station.wait_closed(0) == "nothing was heard in time"
-        assert await acceptor.link_receive(link_id) == (0, None, GONE)
+        assert await acceptor.link_receive(link_id) == (0, None, UNKNOWN_LINK)
 
     run(scenario)
 
@@ -187,7 +187,7 @@ def test_the_dialer_that_closes_is_forgotten_at_once() -> None:
         station, acceptor, link_id = await opened()
         await acceptor.link_close(link_id, "bye")
         assert await station.wait_closed(0) == "bye"
-        assert await acceptor.link_receive(link_id) == (0, None, GONE)
+        assert await acceptor.link_receive(link_id) == (0, None, UNKNOWN_LINK)
 
     run(scenario)
 

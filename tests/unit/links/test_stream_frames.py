@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raykeeper.links.limits import FRAME_BYTES_MAX, WORD_BYTES_MAX
-from raykeeper.links.stream_frames import SIGN_OF_LIFE, IncomingFrames, farewell, framed
+from raykeeper.links.limits import CLOSE_REASON_BYTES_MAX, FRAME_BYTES_MAX
+from raykeeper.links.stream_frames import KEEPALIVE, FrameDecoder, close_frame, encode_frame
 
 
 def in_pieces(data: bytes, sizes: list[int]) -> list[bytes]:
@@ -20,8 +20,8 @@ def in_pieces(data: bytes, sizes: list[int]) -> list[bytes]:
 
 @given(st.lists(st.binary(max_size=20)), st.lists(st.integers(1, 25)))
 def test_frames_come_out_as_they_went_in(frames: list[bytes], sizes: list[int]) -> None:
-    data = SIGN_OF_LIFE.join(framed(frame) for frame in frames) + farewell("done")
-    incoming = IncomingFrames()
+    data = KEEPALIVE.join(encode_frame(frame) for frame in frames) + close_frame("done")
+    incoming = FrameDecoder()
     ready = [frame for piece in in_pieces(data, sizes) for frame in incoming.feed(piece)]
     assert ready == frames
     assert incoming.end == "done"
@@ -29,8 +29,8 @@ def test_frames_come_out_as_they_went_in(frames: list[bytes], sizes: list[int]) 
 
 def test_a_large_frame_is_put_together_once() -> None:
     frame = bytes(range(256)) * 40_000
-    incoming = IncomingFrames()
-    data = framed(frame) + framed(b"next")
+    incoming = FrameDecoder()
+    data = encode_frame(frame) + encode_frame(b"next")
     ready = [f for at in range(0, len(data), 65_536) for f in incoming.feed(data[at : at + 65_536])]
     assert ready == [frame, b"next"]
 
@@ -40,36 +40,39 @@ def test_a_large_frame_is_put_together_once() -> None:
     [
         ((FRAME_BYTES_MAX + 1) << 1, f"a frame of {FRAME_BYTES_MAX + 1} bytes was announced"),
         ((1 << 32) - 2, "a frame of 2147483647 bytes was announced"),
-        ((WORD_BYTES_MAX + 1) << 1 | 1, f"a word of {WORD_BYTES_MAX + 1} bytes was announced"),
+        (
+            (CLOSE_REASON_BYTES_MAX + 1) << 1 | 1,
+            f"a word of {CLOSE_REASON_BYTES_MAX + 1} bytes was announced",
+        ),
     ],
 )
 def test_a_length_over_the_bound_ends_the_stream(head: int, end: str) -> None:
-    incoming = IncomingFrames()
-    assert incoming.feed(framed(b"before") + struct.pack(">I", head)) == [b"before"]
+    incoming = FrameDecoder()
+    assert incoming.feed(encode_frame(b"before") + struct.pack(">I", head)) == [b"before"]
     assert incoming.end == end
 
 
 def test_the_largest_lengths_are_waited_for() -> None:
-    for head in (FRAME_BYTES_MAX << 1, WORD_BYTES_MAX << 1 | 1):
-        incoming = IncomingFrames()
+    for head in (FRAME_BYTES_MAX << 1, CLOSE_REASON_BYTES_MAX << 1 | 1):
+        incoming = FrameDecoder()
         assert incoming.feed(struct.pack(">I", head)) == []
         assert incoming.end is None
 
 
 def test_nothing_is_taken_after_a_farewell() -> None:
-    incoming = IncomingFrames()
-    assert incoming.feed(framed(b"a") + farewell("enough") + framed(b"b")) == [b"a"]
+    incoming = FrameDecoder()
+    assert incoming.feed(encode_frame(b"a") + close_frame("enough") + encode_frame(b"b")) == [b"a"]
     assert incoming.end == "enough"
 
 
 def test_a_farewell_always_has_a_reason_and_is_bounded() -> None:
-    for reason, end in (("", "closed"), ("x" * 5000, "x" * WORD_BYTES_MAX)):
-        incoming = IncomingFrames()
-        incoming.feed(farewell(reason))
+    for reason, end in (("", "closed"), ("x" * 5000, "x" * CLOSE_REASON_BYTES_MAX)):
+        incoming = FrameDecoder()
+        incoming.feed(close_frame(reason))
         assert incoming.end == end
 
 
 def test_a_reason_that_is_no_text_is_shown_all_the_same() -> None:
-    incoming = IncomingFrames()
+    incoming = FrameDecoder()
     incoming.feed(struct.pack(">I", 3 << 1 | 1) + b"\xffno")
     assert incoming.end == "\ufffdno"

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from raykeeper.server.events import ClientFrameArrived
 from raykeeper.zab.ids import Millis, Zxid
-from raykeeper.znodes.replies import Connected, Ended, Item, ServerFrame
+from raykeeper.znodes.replies import CloseFrame, ConnectReply, Item, ServerFrame
 from raykeeper.znodes.requests import (
     ClientFrame,
     CloseSession,
@@ -43,7 +43,7 @@ class Caller:
 
     def connect(
         self, session_id: int = 0, timeout_ms: int = 10_000, last_zxid: int = 0
-    ) -> Connected | Ended | None:
+    ) -> ConnectReply | CloseFrame | None:
         """Open a session or take one up; None while there is no answer."""
         request = self.request(session_id, timeout_ms, last_zxid)
         self.raw(encode_client_frame(request))
@@ -54,27 +54,27 @@ class Caller:
         shown, attempt = Zxid(last_zxid), self.attempt
         return Connect(SessionId(session_id), self.password, Millis(timeout_ms), shown, attempt)
 
-    def take_up(self, other: "Caller") -> Connected | Ended | None:
+    def take_up(self, other: "Caller") -> ConnectReply | CloseFrame | None:
         """Go on with the session of another connection."""
         self.password, self.attempt = other.password, other.attempt + 1
         self.number, self.acked = other.number, other.acked
         return self.connect(other.session_id)
 
     @property
-    def greeting(self) -> Connected | Ended | None:
+    def greeting(self) -> ConnectReply | CloseFrame | None:
         """The first answer on this connection, if any."""
         frames = self.host.frames.get(self.connection)
         if not frames:
             return None
         assert not isinstance(frames[0], ServerFrame)
-        if isinstance(frames[0], Connected):
+        if isinstance(frames[0], ConnectReply):
             self.session_id = frames[0].session_id
         return frames[0]
 
     @property
     def owner(self) -> Zxid:
         """The owner number of the session, as its server knows it."""
-        return self.host.server.state.sessions.by_id[self.session_id].owner
+        return self.host.server.state.sessions.by_id[self.session_id].owner_zxid
 
     @property
     def answers(self) -> list[ServerFrame]:
@@ -91,7 +91,7 @@ class Caller:
     def ended(self) -> int | None:
         """Why the server closed the connection; None while it has not."""
         frames = self.host.frames.get(self.connection, [])
-        ends = [frame for frame in frames if isinstance(frame, Ended)]
+        ends = [frame for frame in frames if isinstance(frame, CloseFrame)]
         if not ends:
             return None
         assert frames[-1:] == ends and self.connection in self.host.closed, frames

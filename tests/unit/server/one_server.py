@@ -8,6 +8,7 @@ itself, or send to a client after closing its link.
 from collections import deque
 from typing import TypeVar
 
+from raykeeper.server.context import ServerOptions
 from raykeeper.server.effects import (
     CloseClient,
     Effect,
@@ -21,8 +22,8 @@ from raykeeper.server.effects import (
     TrackSessions,
 )
 from raykeeper.server.events import (
-    SENT_BYTES,
-    ClientSent,
+    SENT_REPORT_BYTES,
+    ClientBytesSent,
     DiskEvent,
     Event,
     LinkDown,
@@ -35,15 +36,14 @@ from raykeeper.server.events import (
 )
 from raykeeper.server.peer_messages import PeerMessage, decode_peer_frame, encode_peer_frame
 from raykeeper.server.server import Server
-from raykeeper.server.server_context import ServerOptions
-from raykeeper.zab.effects import BreakLink, DiskEffect, Note, Role
+from raykeeper.zab.effects import BreakLink, DiskEffect, Role, TraceEvent
 from raykeeper.zab.ids import ZERO, Millis, ServerId, Zxid
-from raykeeper.zab.settings import Settings, Timing, WindowLimits
-from raykeeper.znodes.expiry import Expiry
+from raykeeper.zab.settings import RecentLogLimits, Settings, Timing
+from raykeeper.znodes.expiry import SessionExpiry
 from raykeeper.znodes.limits import Limits
 from raykeeper.znodes.replies import (
-    Connected,
-    Ended,
+    CloseFrame,
+    ConnectReply,
     ServerFrame,
     decode_server_frame,
 )
@@ -52,7 +52,7 @@ from tests.simulation.schedule import Schedule
 from tests.unit.server.caller import Caller
 
 LIMITS = Limits(session_timeout_min_ms=Millis(1_000), session_timeout_max_ms=Millis(20_000))
-OPTIONS = ServerOptions(snapshot_every_txns=1_000_000, touch_ms=Millis(100))
+OPTIONS = ServerOptions(snapshot_every_txns=1_000_000, session_report_ms=Millis(100))
 TIMING = Timing(tick_ms=Millis(1_000), init_limit=10, sync_limit=4)
 WALL_AT_START = 1_700_000_000_000
 
@@ -69,7 +69,7 @@ class OneServer:
         *,
         limits: Limits = LIMITS,
         options: ServerOptions = OPTIONS,
-        window: WindowLimits | None = None,
+        window: RecentLogLimits | None = None,
         segment_bytes: int = 1_000_000,
         clock: Schedule | None = None,
     ) -> None:
@@ -79,7 +79,7 @@ class OneServer:
         self.limits = limits
         self.options = options
         self.effects: list[Effect] = []
-        self.frames: dict[int, list[Connected | ServerFrame | Ended]] = {}
+        self.frames: dict[int, list[ConnectReply | ServerFrame | CloseFrame]] = {}
         self.closed: list[int] = []
         self.unsent: dict[int, int] = {}
         """Bytes that the server was not told to have left, by connection."""
@@ -96,7 +96,7 @@ class OneServer:
         self.disk.sync_ms_max = 0
         self._done: list[DiskEvent] = []
         self._told: list[Event] = []
-        self._tracker = Expiry()
+        self._tracker = SessionExpiry()
         self._snapshot = StoredSnapshot(ZERO, ZERO, [])
         self.settings: Settings
         self.server: Server
@@ -107,7 +107,7 @@ class OneServer:
         self.disk.crash()
         recovered = self.disk.open(self._done.extend)
         self.settings = Settings(
-            self.server_id, self._voters, recovered.disk, timing=TIMING, window=self._window
+            self.server_id, self._voters, recovered.disk_id, timing=TIMING, window=self._window
         )
         self.server = Server(self.settings, self.limits, self.options, recovered)
         self._carry_out(self.server.start(self.clock.times()))
@@ -162,7 +162,7 @@ class OneServer:
 
     def notes(self, name: str) -> list[object]:
         """Details of the notes of one name since the last `take`."""
-        return [note.detail for note in self.of(Note) if note.name == name]
+        return [note.detail for note in self.of(TraceEvent) if note.name == name]
 
     def sent(self, kind: type[T]) -> list[T]:
         """The messages of one kind to any server since the last `take`."""
@@ -196,10 +196,14 @@ class OneServer:
                 return
             self._carry_out(self.server.step(events, self.clock.times()))
 
-    def _left(self) -> list[ClientSent]:
+    def _left(self) -> list[ClientBytesSent]:
         """All that was sent leaves at once, unless its client is stuck."""
-        left = [n for n, size in self.unsent.items() if size >= SENT_BYTES and n not in self.stuck]
-        return [ClientSent(number, self.unsent.pop(number)) for number in left]
+        left = [
+            n
+            for n, size in self.unsent.items()
+            if size >= SENT_REPORT_BYTES and n not in self.stuck
+        ]
+        return [ClientBytesSent(number, self.unsent.pop(number)) for number in left]
 
     def _carry_out(self, effects: list[Effect]) -> None:
         self.effects += effects
@@ -223,7 +227,7 @@ class OneServer:
                 self.broken.append(effect.peer)
             elif isinstance(effect, TrackSessions) and self.tracks:
                 self._tracker.report(effect.report, self.clock.now)
-                self._told.append(SessionsOverdue(self._tracker.verdicts(self.clock.now)))
+                self._told.append(SessionsOverdue(self._tracker.proposals(self.clock.now)))
             elif isinstance(effect, SnapshotEffect) and self.has_snapshotter:
                 self._to_snapshotter(effect)
         self.outbox += to_peers.items()
@@ -238,7 +242,7 @@ class Servers:
         *,
         limits: Limits = LIMITS,
         options: ServerOptions = OPTIONS,
-        window: WindowLimits | None = None,
+        window: RecentLogLimits | None = None,
         segment_bytes: int = 1_000_000,
         observers: int = 0,
     ) -> None:

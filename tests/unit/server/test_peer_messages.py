@@ -7,20 +7,20 @@ import pytest
 from msgspec.inspect import StructType, type_info
 
 from raykeeper.server.peer_messages import (
-    DigestAsk,
-    DigestTold,
-    Diverged,
+    DigestMismatch,
+    DigestReply,
+    DigestRequest,
+    EndDeadSessions,
     ForwardConnect,
     ForwardedWrite,
-    ForwardMessage,
     ForwardWrites,
+    OwnedSession,
     PeerMessage,
-    ProcessesGone,
-    ReadPointReply,
-    ReadPointRequest,
-    Touch,
-    Touches,
-    TouchesConfirmed,
+    ReadIndexReply,
+    ReadIndexRequest,
+    ServerMessage,
+    TouchSessions,
+    TouchSessionsReply,
     WriteGap,
     decode_peer_frame,
     encode_peer_frame,
@@ -36,19 +36,19 @@ MESSAGES: list[PeerMessage] = [
     ForwardWrites([ForwardedWrite(SESSION, OWNER, Write(1, 0, OP))]),
     ForwardConnect(1 << 40, Connect(SESSION, bytes(16), Millis(10_000), OWNER)),
     WriteGap(SESSION, OWNER),
-    Touches(7, [Touch(SESSION, OWNER)]),
-    TouchesConfirmed(7, [SESSION]),
-    ReadPointRequest(9),
-    ReadPointReply(9, OWNER),
-    DigestAsk(OWNER, DIGEST_MASK),
-    DigestTold(OWNER, DIGEST_MASK),
-    Diverged(OWNER),
-    ProcessesGone([Touch(SESSION, OWNER)]),
+    TouchSessions(7, [OwnedSession(SESSION, OWNER)]),
+    TouchSessionsReply(7, [SESSION]),
+    ReadIndexRequest(9),
+    ReadIndexReply(9, OWNER),
+    DigestRequest(OWNER, DIGEST_MASK),
+    DigestReply(OWNER, DIGEST_MASK),
+    DigestMismatch(OWNER),
+    EndDeadSessions([OwnedSession(SESSION, OWNER)]),
 ]
 
 
 def test_every_message_is_here() -> None:
-    assert [type(message) for message in MESSAGES] == list(get_args(ForwardMessage))
+    assert [type(message) for message in MESSAGES] == list(get_args(ServerMessage))
 
 
 def test_frame_comes_out_as_it_went_in() -> None:

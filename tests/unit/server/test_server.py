@@ -2,10 +2,11 @@
 
 import pytest
 
-from raykeeper.server import server_notes as notes
+from raykeeper.server import server_trace_events
+from raykeeper.server.context import ServerOptions
 from raykeeper.server.effects import SendClient, SendPeer
 from raykeeper.server.events import (
-    ClientGone,
+    ClientDisconnected,
     Event,
     LinkDown,
     LinkUp,
@@ -15,43 +16,48 @@ from raykeeper.server.events import (
     TrackerLost,
 )
 from raykeeper.server.peer_messages import (
-    DigestAsk,
-    DigestTold,
-    Diverged,
+    DigestMismatch,
+    DigestReply,
+    DigestRequest,
     ForwardConnect,
-    ForwardMessage,
     ForwardWrites,
-    ReadPointReply,
-    ReadPointRequest,
-    Touches,
-    TouchesConfirmed,
+    ReadIndexReply,
+    ReadIndexRequest,
+    ServerMessage,
+    TouchSessions,
+    TouchSessionsReply,
     WriteGap,
     encode_peer_frame,
 )
-from raykeeper.server.recovered import Recovered
+from raykeeper.server.recovered_state import RecoveredState
 from raykeeper.server.server import Server
-from raykeeper.server.server_context import ServerOptions
 from raykeeper.zab.effects import Append, Role, Truncate
 from raykeeper.zab.ids import ZERO, Epoch, Millis, ServerId, Zxid
 from raykeeper.zab.messages import Ping
-from raykeeper.zab.settings import WindowLimits
-from raykeeper.znodes.replies import ChildrenRead, Connected, DataRead, Done, Written
+from raykeeper.zab.settings import RecentLogLimits
+from raykeeper.znodes.replies import (
+    ConnectReply,
+    EmptyReply,
+    GetChildrenReply,
+    GetDataReply,
+    WriteReply,
+)
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.snapshot import SnapshotFormatError, SnapshotWalk
 from tests.simulation.disk import StoredSnapshot
 from tests.unit.server.one_server import OPTIONS, TIMING, Caller, OneServer, Servers
 
-FORWARDS: list[ForwardMessage] = [
+FORWARDS: list[ServerMessage] = [
     ForwardWrites([]),
     ForwardConnect(5, Caller(None, 5).request()),  # type: ignore[arg-type]
     WriteGap(SessionId(1), Zxid(1)),
-    Touches(1, []),
-    TouchesConfirmed(1, []),
-    ReadPointRequest(1),
-    ReadPointReply(1, Zxid(1)),
-    DigestAsk(Zxid(1), 0),
-    DigestTold(Zxid(1), 0),
-    Diverged(Zxid(1)),
+    TouchSessions(1, []),
+    TouchSessionsReply(1, []),
+    ReadIndexRequest(1),
+    ReadIndexReply(1, Zxid(1)),
+    DigestRequest(Zxid(1), 0),
+    DigestReply(Zxid(1), 0),
+    DigestMismatch(Zxid(1)),
 ]
 
 
@@ -60,7 +66,9 @@ FORWARDS: list[ForwardMessage] = [
 
 def test_the_same_events_have_the_same_effects() -> None:
     def life() -> list[object]:
-        servers = Servers(3, options=ServerOptions(snapshot_every_txns=4, touch_ms=Millis(100)))
+        servers = Servers(
+            3, options=ServerOptions(snapshot_every_txns=4, session_report_ms=Millis(100))
+        )
         callers = [servers[n].caller(n) for n in (1, 2, 3)]
         for caller in callers:
             caller.ask(caller.create(f"/{caller.connection}"), caller.children("/", watch=True))
@@ -97,7 +105,7 @@ def test_answers_to_one_client_leave_in_one_frame() -> None:
 @pytest.mark.parametrize("linked", [False, True])
 @pytest.mark.parametrize("message", FORWARDS, ids=lambda message: type(message).__name__)
 def test_message_from_a_server_that_is_not_linked_or_not_ours_is_ignored(
-    message: ForwardMessage, linked: bool
+    message: ServerMessage, linked: bool
 ) -> None:
     servers = Servers(3)
     if linked:
@@ -145,7 +153,7 @@ def test_server_without_a_role_waits_for_events_alone() -> None:
     draining.is_disk_held = True
     caller = draining.caller()
     caller.ask(caller.create("/a"))
-    draining.server.peer.abdicate("to see", draining.clock.now)
+    draining.server.peer.step_down("to see", draining.clock.now)
     draining.step()
     assert draining.server.peer.role is Role.LOOKING
     draining.pass_time(OPTIONS.read_only_after_ms)  # until then it may have read-only clients
@@ -172,7 +180,7 @@ def test_report_is_skipped_when_the_role_ends_in_the_same_step() -> None:
     host.take()
     host.step()
     assert host.server.peer.role is Role.LOOKING
-    assert host.sent(Touches) == []
+    assert host.sent(TouchSessions) == []
 
 
 # Who is answered.
@@ -188,12 +196,12 @@ def test_reads_are_held_while_the_leader_is_silent_and_answered_when_it_is_heard
     assert len(caller.ask(caller.get("/a"))) == 1
     servers.clock.now = Millis(servers.clock.now + 1)
     assert caller.ask(caller.get("/a"), caller.get("/a")) == []
-    assert len(servers[1].notes(notes.READS_HELD)) == 1
+    assert len(servers[1].notes(server_trace_events.READS_PAUSED)) == 1
     assert servers[1].server.peer.is_active
     servers.release(2, 1)
     servers.pass_time(TIMING.ping_ms)
-    assert [type(item) for item in caller.new()] == [DataRead, DataRead]
-    assert len(servers[1].notes(notes.READS_RESUMED)) == 1
+    assert [type(item) for item in caller.new()] == [GetDataReply, GetDataReply]
+    assert len(servers[1].notes(server_trace_events.READS_RESUMED)) == 1
 
 
 def test_reads_of_a_leader_are_held_while_its_followers_are_silent() -> None:
@@ -231,8 +239,8 @@ def test_clients_stay_connected_while_their_server_looks_for_a_leader() -> None:
     assert late.connect() is None
     servers.release(2, 1)
     servers.pass_time(2_000)
-    assert [type(item) for item in caller.new()] == [Written, DataRead, Done]
-    assert isinstance(late.greeting, Connected)
+    assert [type(item) for item in caller.new()] == [WriteReply, GetDataReply, EmptyReply]
+    assert isinstance(late.greeting, ConnectReply)
     assert caller.ended is None
 
 
@@ -241,7 +249,7 @@ def test_client_that_left_meanwhile_is_not_served() -> None:
     gone = Caller(servers[1], 1)
     servers.hold(2, 1)
     gone.connect()
-    servers[1].step(ClientGone(1))
+    servers[1].step(ClientDisconnected(1))
     servers.release(2, 1)
     assert gone.greeting is None
     assert servers[1].server.stats().sessions == 1  # it will expire
@@ -254,7 +262,7 @@ def test_repeated_deliveries_answer_nobody_twice() -> None:
     servers.cut(1, 3)
     servers.link(1, 3)
     servers.pass_time(1_000)
-    assert len([item for item in caller.items if isinstance(item, Written)]) == 2
+    assert len([item for item in caller.items if isinstance(item, WriteReply)]) == 2
 
 
 # What a server says and starts from.
@@ -271,8 +279,8 @@ def test_stats() -> None:
     assert (stats.sessions, stats.connections, stats.watches) == (1, 1, 1)
     assert stats.znodes == leader.znodes == len(servers[1].server.state.tree.znodes)
     assert (leader.connections, leader.watches) == (0, 0)
-    assert stats.votes and stats.linked == [2, 3] and stats.outstanding == 0
-    assert stats.has_room and stats.without_vote == []
+    assert stats.has_vote and stats.linked == [2, 3] and stats.outstanding == 0
+    assert stats.has_disk_space and stats.voters_lost == []
     assert (stats.digest, stats.last_zxid) == (leader.digest, leader.last_zxid)
 
 
@@ -294,7 +302,7 @@ def test_restart_recovers_snapshot_and_log() -> None:
     again = Caller(host, 2)
     again.take_up(caller)
     (item,) = again.ask(again.get("/a"))
-    assert isinstance(item, DataRead) and item.value == b"3"
+    assert isinstance(item, GetDataReply) and item.value == b"3"
 
 
 def test_recovers_no_further_than_is_known_to_be_committed() -> None:
@@ -312,16 +320,19 @@ def test_recovers_no_further_than_is_known_to_be_committed() -> None:
 
 def test_damaged_snapshot_is_told() -> None:
     host = OneServer()
-    recovered = Recovered(Epoch(1), Epoch(1), Zxid(1), Zxid(1), [b"\x90"], [], ZERO)
+    recovered = RecoveredState(Epoch(1), Epoch(1), Zxid(1), Zxid(1), [b"\x90"], [], ZERO)
     with pytest.raises(SnapshotFormatError):
         Server(host.settings, host.limits, host.options, recovered)
 
 
 def test_observer_serves_and_does_not_vote() -> None:
-    servers = Servers(3, window=WindowLimits(), observers=1)
+    servers = Servers(3, window=RecentLogLimits(), observers=1)
     caller = servers[4].caller()
     assert servers[4].server.peer.role is Role.OBSERVER
-    assert [type(x) for x in caller.ask(caller.create("/a"), caller.sync())] == [Written, Done]
+    assert [type(x) for x in caller.ask(caller.create("/a"), caller.sync())] == [
+        WriteReply,
+        EmptyReply,
+    ]
     assert len(set(servers.digests())) == 1
 
 
@@ -333,7 +344,7 @@ def test_reads_at_observers_cost_nobody_else_anything() -> None:
         host.take()
     for caller in callers:
         read, listed = caller.ask(caller.get("/a"), caller.children("/"))
-        assert (type(read), type(listed)) == (DataRead, ChildrenRead)
+        assert (type(read), type(listed)) == (GetDataReply, GetChildrenReply)
     assert [host.of(SendPeer) for host in servers.hosts.values()] == [[]] * 5
 
 
@@ -343,7 +354,7 @@ def test_writes_wait_for_no_observer_and_for_a_majority_of_the_voters() -> None:
     servers.hold(1, 3)
     servers.hold(4, 3)
     servers.hold(5, 3)
-    assert [type(item) for item in caller.ask(caller.create("/a"))] == [Written]
+    assert [type(item) for item in caller.ask(caller.create("/a"))] == [WriteReply]
     servers.hold(2, 3)
     servers.release(4, 3)
     servers.release(5, 3)

@@ -11,10 +11,11 @@ import pytest
 
 from raykeeper.zab.ids import DiskId, Millis, ServerId, Zxid
 from raykeeper.znodes.acl import Acl
+from raykeeper.znodes.attributes import TTL_MS_MAX
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.limits import PATH_CHARS_MAX
 from raykeeper.znodes.quotas import limits_path
-from raykeeper.znodes.replies import ReadFailed, ResultsRead, Written
+from raykeeper.znodes.replies import ErrorReply, MultiReadReply, WriteReply
 from raykeeper.znodes.requests import (
     AddAuth,
     AddWatch,
@@ -30,8 +31,9 @@ from raykeeper.znodes.requests import (
     GetChildren,
     GetData,
     GetQuota,
-    LastingWatch,
+    Multi,
     MultiRead,
+    PersistentWatch,
     ReadChildren,
     ReadData,
     ReadStat,
@@ -42,7 +44,6 @@ from raykeeper.znodes.requests import (
     SetAcls,
     SetData,
     SetWatches,
-    Transaction,
     TxnOp,
     WatchKind,
     WatchMode,
@@ -51,20 +52,19 @@ from raykeeper.znodes.requests import (
     encode_op,
 )
 from raykeeper.znodes.stat import Stat
-from raykeeper.znodes.traits import TTL_MS_MAX
 from raykeeper.znodes.txns import (
-    Aborted,
-    AclsSet,
-    DataSet,
-    Deleted,
-    IdentitiesSet,
-    OpenRefused,
+    CloseSessionTxn,
+    CreateSessionErrorTxn,
+    CreateSessionTxn,
+    DeleteTxn,
+    ErrorTxn,
+    MultiErrorTxn,
+    MultiTxn,
     OpFailed,
-    Refused,
-    SessionClosed,
-    SessionOpened,
-    Several,
-    VoterReplaced,
+    ReplaceVoterTxn,
+    SetAclTxn,
+    SetDataTxn,
+    SetIdentitiesTxn,
 )
 from tests.unit.server.one_server import Caller, Servers
 
@@ -95,13 +95,13 @@ def plain(path: str, value: bytes = b"", flags: int = 0, **more: Any) -> Create:
     return Create(path, value, flags, **more)
 
 
-def several(*ops: TxnOp) -> Transaction:
-    return Transaction([], list(ops), [])
+def several(*ops: TxnOp) -> Multi:
+    return Multi([], list(ops), [])
 
 
-def when(path: str, field: CompareField, operand: int | bytes) -> Transaction:
+def when(path: str, field: CompareField, operand: int | bytes) -> Multi:
     then: list[TxnOp] = [plain("/never")]
-    return Transaction([Compare(path, field, Relation.EQUAL, operand)], then, list(then))
+    return Multi([Compare(path, field, Relation.EQUAL, operand)], then, list(then))
 
 
 WRITES: list[tuple[WriteOp, Code]] = [
@@ -171,7 +171,7 @@ WRITES: list[tuple[WriteOp, Code]] = [
     (several(plain("/x"), ReadData("/sealed")), NO_AUTH),
     (several(plain("/x"), ReadChildren("/none")), NO_NODE),
     (several(*[plain("/x")] * 1001), BAD),
-    (Transaction([Compare("/a", *(CompareField.VERSION, Relation.LESS, 1))] * 1001, [], []), BAD),
+    (Multi([Compare("/a", *(CompareField.VERSION, Relation.LESS, 1))] * 1001, [], []), BAD),
     *((when(path, CompareField.EXISTS, 0), BAD) for path in BAD_PATHS),
     (when("/a", CompareField.VALUE, 1), BAD),
     (when("/a", CompareField.VERSION, b"1"), BAD),
@@ -182,21 +182,21 @@ WRITES: list[tuple[WriteOp, Code]] = [
 STAT = Stat(*[0] * 11)  # type: ignore[arg-type]
 SESSION = SessionId(7)
 INTERNAL: list[tuple[Any, Code]] = [
-    (VoterReplaced(ServerId(1), DiskId("other")), Code.UNIMPLEMENTED),
-    (IdentitiesSet(()), Code.UNIMPLEMENTED),
-    (AclsSet("/a", None, STAT), Code.UNIMPLEMENTED),
-    (Refused(0), Code.UNIMPLEMENTED),
-    (Aborted(True, 0, 0, 0), Code.UNIMPLEMENTED),
+    (ReplaceVoterTxn(ServerId(1), DiskId("other")), Code.UNIMPLEMENTED),
+    (SetIdentitiesTxn(()), Code.UNIMPLEMENTED),
+    (SetAclTxn("/a", None, STAT), Code.UNIMPLEMENTED),
+    (ErrorTxn(0), Code.UNIMPLEMENTED),
+    (MultiErrorTxn(True, 0, 0, 0), Code.UNIMPLEMENTED),
     (Check("/a", -1), Code.UNIMPLEMENTED),  # alone, as since ZooKeeper 3.9.3
     (ReadData("/a"), Code.UNIMPLEMENTED),
     (ReadStat("/a"), Code.UNIMPLEMENTED),
     (ReadChildren("/a"), Code.UNIMPLEMENTED),
     # Those whose tags are also those of requests are malformed requests.
-    (Deleted("/a/b"), MALFORMED),
-    (DataSet("/a", b"", STAT), MALFORMED),
-    (OpenRefused(ServerId(1), 1, 0), MALFORMED),
-    (SessionClosed(SESSION, ["/e"]), MALFORMED),
-    (Several(True, [], []), MALFORMED),
+    (DeleteTxn("/a/b"), MALFORMED),
+    (SetDataTxn("/a", b"", STAT), MALFORMED),
+    (CreateSessionErrorTxn(ServerId(1), 1, 0), MALFORMED),
+    (CloseSessionTxn(SESSION, ["/e"]), MALFORMED),
+    (MultiTxn(True, [], []), MALFORMED),
     # The creation of a znode whose owner is another session is one whose flags make no sense.
     ([1, "/x", b"", 1 << 40], BAD),
 ]
@@ -248,7 +248,7 @@ def caller() -> Caller:
         caller.create("/sealed/in"),
         caller.write(SetAcls("/sealed", [Acl(31, "digest", "somebody:else")], -1)),
     )
-    assert [item.code for item in done if isinstance(item, Written)] == [Code.OK] * 11
+    assert [item.code for item in done if isinstance(item, WriteReply)] == [Code.OK] * 11
     return caller
 
 
@@ -261,21 +261,21 @@ def contents(caller: Caller) -> list[object]:
         identities = [session.identities for session in state.sessions.by_id.values()]
         usage = {path: state.tree.quotas.usage_of(path) for path in state.tree.quotas.limits}
         found.append((state.tree.digest, state.tree.znodes.keys(), dict(state.voters), usage))
-        found.append((list(state.sessions.by_id), identities, dict(state.tree.mortals)))
+        found.append((list(state.sessions.by_id), identities, dict(state.tree.expiring_paths)))
     return msgspec.to_builtins(found, builtin_types=(bytes,), enc_hook=list)  # type: ignore[no-any-return]
 
 
 def code_of(caller: Caller, op: bytes) -> int:
     caller.number += 1
     (item,) = caller.ask(Write(caller.number, caller.number - 1, op))
-    assert isinstance(item, Written), item
+    assert isinstance(item, WriteReply), item
     assert (item.path, item.stat) == ("", None)
     return item.code
 
 
 def check_alive(caller: Caller) -> None:
     items = caller.ask(caller.set("/alive", b"x"), caller.exists("/"))
-    assert isinstance(items[0], Written) and items[0].code == Code.OK
+    assert isinstance(items[0], WriteReply) and items[0].code == Code.OK
     assert len(items) == 2 and caller.ended is None
 
 
@@ -304,7 +304,7 @@ def test_nothing_but_their_own_session_can_be_opened_or_closed_by_a_write(caller
     """The tag of an opened session is that of the end of one: the client's own."""
     assert caller.host.ensemble is not None
     other = caller.host.ensemble[2].caller(9)
-    opened = SessionOpened(caller.session_id, bytes(16), Millis(1), ServerId(1), 1)
+    opened = CreateSessionTxn(caller.session_id, bytes(16), Millis(1), ServerId(1), 1)
     other.ask(Write(1, 0, encode_op(opened)))  # type: ignore[arg-type]
     sessions = caller.host.server.state.sessions.by_id
     assert other.session_id not in sessions and caller.session_id in sessions
@@ -350,7 +350,7 @@ def digests(caller: Caller) -> list[int]:
 def test_a_wrong_read_is_refused(caller: Caller, request_: Request, code: Code) -> None:
     before, watches = digests(caller), caller.host.server.stats().watches
     zxid = caller.host.server.state.zxid
-    assert caller.ask(request_) == [ReadFailed(1, zxid, code)]
+    assert caller.ask(request_) == [ErrorReply(1, zxid, code)]
     assert digests(caller) == before and caller.host.server.stats().watches == watches
     check_alive(caller)
 
@@ -360,7 +360,7 @@ def test_of_several_reads_each_has_its_error(caller: Caller, path: str) -> None:
     before = digests(caller)
     ops = [ReadData(path), ReadStat(path), ReadChildren(path), ReadData("/none")]
     (item,) = caller.ask(MultiRead(1, [*ops, ReadData("/sealed")]))
-    assert isinstance(item, ResultsRead)
+    assert isinstance(item, MultiReadReply)
     assert item.results == [OpFailed(code) for code in (BAD, BAD, BAD, NO_NODE, NO_AUTH)]
     assert digests(caller) == before
     check_alive(caller)
@@ -393,7 +393,7 @@ def test_what_is_no_request_ends_the_link_alone(data: bytes) -> None:
     again.take_up(caller)
     assert again.session_id == caller.session_id
     (item,) = again.ask(again.delete("/e"))
-    assert isinstance(item, Written) and item.code == Code.OK
+    assert isinstance(item, WriteReply) and item.code == Code.OK
 
 
 def test_watches_set_again_that_make_no_sense() -> None:
@@ -401,7 +401,7 @@ def test_watches_set_again_that_make_no_sense() -> None:
     caller = servers[1].caller()
     caller.ask(caller.create("/a"), caller.create("/alive"))
     before = digests(caller)
-    lasting = [LastingWatch(path, mode) for path in (*BAD_PATHS, "/a") for mode in (0, 1, 2, -1)]
+    lasting = [PersistentWatch(path, mode) for path in (*BAD_PATHS, "/a") for mode in (0, 1, 2, -1)]
     caller.ask(SetWatches(1, Zxid(0), BAD_PATHS, BAD_PATHS, BAD_PATHS, lasting))
     assert digests(caller) == before
     caller.ask(caller.set("/a", b"1"), caller.create("/a/b"), caller.delete("/a/b"))

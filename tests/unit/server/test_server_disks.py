@@ -2,30 +2,30 @@
 
 import pytest
 
-from raykeeper.server import server_notes as notes
+from raykeeper.server import server_trace_events
 from raykeeper.server.effects import Restart
-from raykeeper.server.events import RoomChanged
-from raykeeper.server.recovered import Recovered
+from raykeeper.server.events import DiskSpaceChanged
+from raykeeper.server.recovered_state import RecoveredState
 from raykeeper.server.server import Server
-from raykeeper.zab.effects import Append, CheckRoom, Note, Role
+from raykeeper.zab.effects import Append, CheckDiskSpace, Role, TraceEvent
 from raykeeper.zab.ids import ZERO, Epoch, Millis, Now, ServerId
 from raykeeper.zab.messages import Ack, LogPaused
 from raykeeper.zab.settings import Settings
-from raykeeper.znodes.replies import DataRead, Done, Written
+from raykeeper.znodes.replies import EmptyReply, GetDataReply, WriteReply
 from tests.unit.server.one_server import LIMITS, OPTIONS, TIMING, OneServer, Servers
 
 S1, S2 = ServerId(1), ServerId(2)
-FULL, ROOM = RoomChanged(False), RoomChanged(True)
-EVERY_MS = OPTIONS.room_check_ms
+FULL, ROOM = DiskSpaceChanged(False), DiskSpaceChanged(True)
+EVERY_MS = OPTIONS.disk_space_check_ms
 
 
 def fill(host: OneServer) -> None:
     """The disk can allocate nothing more; the next segment is its last."""
-    host.disk.room.is_full = True
+    host.disk.log_space.is_full = True
 
 
 def empty(host: OneServer) -> None:
-    host.disk.room.is_full = False
+    host.disk.log_space.is_full = False
 
 
 class TestLooksAgain:
@@ -36,19 +36,19 @@ class TestLooksAgain:
         caller = host.caller()
         fill(host)
         caller.ask(caller.create("/a"))
-        assert host.of(CheckRoom) == []
-        assert host.notes(notes.ROOM_LOST) == [None]
-        assert not host.server.stats().has_room
+        assert host.of(CheckDiskSpace) == []
+        assert host.notes(server_trace_events.DISK_FULL) == [None]
+        assert not host.server.stats().has_disk_space
         for checks in (1, 2, 3):
             host.pass_time(EVERY_MS)
-            assert len(host.of(CheckRoom)) == checks
-        assert host.notes(notes.ROOM_LOST) == [None]
+            assert len(host.of(CheckDiskSpace)) == checks
+        assert host.notes(server_trace_events.DISK_FULL) == [None]
         empty(host)
         host.pass_time(EVERY_MS)
-        assert host.notes(notes.ROOM_FOUND) == [None]
-        assert host.server.stats().has_room
+        assert host.notes(server_trace_events.DISK_SPACE_FREED) == [None]
+        assert host.server.stats().has_disk_space
         host.pass_time(3 * EVERY_MS)
-        assert len(host.of(CheckRoom)) == 4
+        assert len(host.of(CheckDiskSpace)) == 4
 
     def test_at_its_time_and_once_until_the_disk_has_answered(self) -> None:
         host = OneServer(1, (1, 2))
@@ -57,29 +57,33 @@ class TestLooksAgain:
         until = host.clock.now + EVERY_MS
         while (due := host.server.deadline()) is not None and due < until:
             host.clock.now = due
-            assert CheckRoom() not in host.step()
+            assert CheckDiskSpace() not in host.step()
         assert host.server.deadline() == until
         host.clock.now = type(host.clock.now)(until)
-        assert CheckRoom() in host.step()
+        assert CheckDiskSpace() in host.step()
         host.pass_time(5 * EVERY_MS)
-        assert len(host.of(CheckRoom)) == 1
+        assert len(host.of(CheckDiskSpace)) == 1
 
     def test_from_its_start(self) -> None:
-        recovered = Recovered(Epoch(0), Epoch(0), ZERO, ZERO, [], [], ZERO, has_room=False)
+        recovered = RecoveredState(
+            Epoch(0), Epoch(0), ZERO, ZERO, [], [], ZERO, has_disk_space=False
+        )
         server = Server(Settings(S1, (S1, S2), timing=TIMING), LIMITS, OPTIONS, recovered)
         effects = server.start(Now(Millis(70_000), Millis(0)))
-        assert not server.stats().has_room
-        assert notes.ROOM_LOST not in [e.name for e in effects if isinstance(e, Note)]
+        assert not server.stats().has_disk_space
+        assert server_trace_events.DISK_FULL not in [
+            e.name for e in effects if isinstance(e, TraceEvent)
+        ]
         early = server.step([], Now(Millis(70_000 + EVERY_MS - 1), Millis(0)))
-        assert CheckRoom() not in early
-        assert CheckRoom() in server.step([], Now(Millis(70_000 + EVERY_MS), Millis(0)))
+        assert CheckDiskSpace() not in early
+        assert CheckDiskSpace() in server.step([], Now(Millis(70_000 + EVERY_MS), Millis(0)))
 
     def test_not_while_it_has_room(self) -> None:
         host = OneServer()
         host.step(ROOM)
-        assert host.notes(notes.ROOM_FOUND) == []
+        assert host.notes(server_trace_events.DISK_SPACE_FREED) == []
         host.pass_time(3 * EVERY_MS)
-        assert host.of(CheckRoom) == []
+        assert host.of(CheckDiskSpace) == []
 
 
 class TestFollower:
@@ -100,7 +104,7 @@ class TestFollower:
         host = servers[1]
         caller = host.caller()
         items = caller.ask(caller.create("/a"), caller.sync(), caller.get("/a"))
-        assert [type(item) for item in items] == [Written, Done, DataRead]
+        assert [type(item) for item in items] == [WriteReply, EmptyReply, GetDataReply]
         assert host.of(Append) == [] == host.sent(Ack)
         assert host.disk.log[-1][0] < host.server.state.zxid
         assert len(set(servers.digests())) == 1
@@ -120,7 +124,7 @@ class TestFollower:
         host = servers[1]
         empty(host)
         servers.pass_time(EVERY_MS)
-        assert host.of(Restart) == [Restart("the disk has room again", forget=False)]
+        assert host.of(Restart) == [Restart("the disk has room again", wipe_disk=False)]
         servers.crash(1)
         servers.restart(1)
         caller = servers[3].caller(8)
@@ -136,7 +140,7 @@ class TestFollower:
         caller.ask(caller.create("/a"))
         servers.cut(1, 3)
         reason = "the log was paused, and the role ends"
-        assert servers[1].of(Restart) == [Restart(reason, forget=False)]
+        assert servers[1].of(Restart) == [Restart(reason, wipe_disk=False)]
         assert servers[1].server.peer.role is Role.LOOKING
 
     def test_begins_anew_once_whatever_comes_before_its_end(self) -> None:
@@ -173,7 +177,7 @@ class TestLeader:
         items = caller.ask(*(caller.create(f"/{n}") for n in range(3)))
         servers.pass_time(1_000)
         more = caller.ask(*(caller.create(f"/more{n}") for n in range(3)))
-        assert [type(item) for item in (*items, *caller.new(), *more)] == [Written] * 6
+        assert [type(item) for item in (*items, *caller.new(), *more)] == [WriteReply] * 6
         assert servers.leader is servers[2]
         assert servers[3].server.peer.is_active  # it follows, and does not log
         assert len(set(servers.digests())) == 1
@@ -191,7 +195,7 @@ class TestLeader:
         assert caller.ask(caller.create("/a")) == []
         assert leader.server.peer.broadcasting is not None
         assert leader.of(Append) == []
-        assert [type(item) for item in reader.ask(reader.get("/fits"))] == [DataRead]
+        assert [type(item) for item in reader.ask(reader.get("/fits"))] == [GetDataReply]
         servers.pass_time(2_000)
         assert caller.new() == [] and caller.ended is None
         for host in servers.hosts.values():
@@ -202,7 +206,7 @@ class TestLeader:
                 servers.crash(number)
                 servers.restart(number)
         servers.pass_time(2_000)
-        assert [type(item) for item in caller.new()] == [Written]
+        assert [type(item) for item in caller.new()] == [WriteReply]
         assert leader.server.peer.epoch > 1
         assert leader.of(Restart) == []
 
@@ -213,7 +217,7 @@ class TestLeader:
         fill(host)
         host.pass_time(100)
         loud = host.caller(2)
-        assert not host.server.stats().has_room
+        assert not host.server.stats().has_disk_space
         host.pass_time(3_000)
         assert quiet.ended is None and loud.ended is None
         late = host.caller(3)

@@ -2,16 +2,16 @@
 
 import pytest
 
-from raykeeper.server import server_notes
+from raykeeper.server import server_trace_events
 from raykeeper.server.effects import Effect
-from raykeeper.server.events import LinkDown, LinkUp, PeerFrame, RoomChanged
+from raykeeper.server.events import DiskSpaceChanged, LinkDown, LinkUp, PeerFrame
 from raykeeper.server.peer_messages import PeerMessage, decode_peer_frame
-from raykeeper.server.recovered import Recovered
+from raykeeper.server.recovered_state import RecoveredState
 from raykeeper.server.server import Server
-from raykeeper.zab import notes
-from raykeeper.zab.effects import Role, Run, VoteGranted
+from raykeeper.zab import trace_events
+from raykeeper.zab.effects import LogRun, Role, VoteGranted
 from raykeeper.zab.ids import (
-    FOUNDING,
+    FOUNDING_DISK,
     ZERO,
     DiskId,
     Epoch,
@@ -22,24 +22,24 @@ from raykeeper.zab.ids import (
     make_zxid,
 )
 from raykeeper.zab.messages import Notification, PeerState, Vote
-from raykeeper.zab.settings import Settings, WindowLimits
-from raykeeper.znodes.replies import Written
+from raykeeper.zab.settings import RecentLogLimits, Settings
+from raykeeper.znodes.replies import WriteReply
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.snapshot import SnapshotWalk
 from raykeeper.znodes.state import State
-from raykeeper.znodes.txns import Change, Refused, Txn, VoterReplaced, decode_txn, encode_txn
+from raykeeper.znodes.txns import ErrorTxn, ReplaceVoterTxn, Txn, TxnBody, decode_txn, encode_txn
 from tests.unit.server.one_server import LIMITS, OPTIONS, TIMING, OneServer, Servers
 
 S1, S2, S3 = ServerId(1), ServerId(2), ServerId(3)
 NEW = DiskId("new")
 LONG_MS = 1_000
-NO_DIFF = WindowLimits(txns_max=1, read_log_bytes_max=1)
+NO_DIFF = RecentLogLimits(txns_max=1, read_log_bytes_max=1)
 
 
-def replaced_in(host: OneServer) -> list[VoterReplaced]:
+def replaced_in(host: OneServer) -> list[ReplaceVoterTxn]:
     """The votes that the log of a server moves, in order."""
-    changes = [decode_txn(txn).change for _, txn in host.disk.log]
-    return [change for change in changes if isinstance(change, VoterReplaced)]
+    changes = [decode_txn(txn).body for _, txn in host.disk.log]
+    return [change for change in changes if isinstance(change, ReplaceVoterTxn)]
 
 
 def renew(servers: Servers, *lost: int) -> list[DiskId]:
@@ -54,7 +54,7 @@ def renew(servers: Servers, *lost: int) -> list[DiskId]:
 
 
 def votes(servers: Servers) -> dict[int, bool]:
-    return {number: host.server.stats().votes for number, host in servers.hosts.items()}
+    return {number: host.server.stats().has_vote for number, host in servers.hosts.items()}
 
 
 class TestRestored:
@@ -65,16 +65,16 @@ class TestRestored:
         servers[3].caller()
         (disk,) = renew(servers, 1)
         host = servers[1]
-        assert disk not in (FOUNDING, servers[2].disk.disk)
+        assert disk not in (FOUNDING_DISK, servers[2].disk.disk)
         servers.pass_time(LONG_MS)
         assert votes(servers) == {1: True, 2: True, 3: True}
         assert host.server.peer.role is Role.FOLLOWER
         assert host.of(VoteGranted) == [VoteGranted()]
         assert not host.disk.is_replaced
         for other in servers.hosts.values():
-            assert other.settings.members.counts(S1, disk)
-            assert not other.settings.members.counts(S1, FOUNDING)
-            assert other.notes(notes.VOTE_REPLACED) == [(S1, disk)]
+            assert other.settings.members.has_vote(S1, disk)
+            assert not other.settings.members.has_vote(S1, FOUNDING_DISK)
+            assert other.notes(trace_events.VOTE_REPLACED) == [(S1, disk)]
         assert len(set(servers.digests())) == 1
 
     def test_without_its_vote_it_observes_and_is_named(self) -> None:
@@ -84,28 +84,28 @@ class TestRestored:
         servers.pass_time(500)
         host = servers[1]
         assert host.server.peer.role is Role.OBSERVER and host.server.peer.is_active
-        assert (host.server.stats().votes, host.server.stats().without_vote) == (False, [1])
-        assert servers[3].server.stats().without_vote == [1]
-        assert servers[2].server.stats().without_vote == []
+        assert (host.server.stats().has_vote, host.server.stats().voters_lost) == (False, [1])
+        assert servers[3].server.stats().voters_lost == [1]
+        assert servers[2].server.stats().voters_lost == []
         assert host.of(VoteGranted) == []
         assert host.disk.is_replaced
         # It has all of it on disk, and that does not count.
-        assert replaced_in(host) == [VoterReplaced(S1, host.disk.disk)]
+        assert replaced_in(host) == [ReplaceVoterTxn(S1, host.disk.disk)]
         servers.release(2, 3)
-        assert host.server.stats().votes
+        assert host.server.stats().has_vote
 
     def test_it_is_said_twice_and_once_at_a_time(self) -> None:
         servers = Servers(3)
         servers.hold(2, 3)
         (disk,) = renew(servers, 1)
         servers.pass_time(LONG_MS)  # ten reports
-        assert replaced_in(servers[3]) == [VoterReplaced(S1, disk)]
+        assert replaced_in(servers[3]) == [ReplaceVoterTxn(S1, disk)]
         servers.release(2, 3)
         servers.pass_time(LONG_MS)
         for host in servers.hosts.values():
-            assert replaced_in(host) == [VoterReplaced(S1, disk)] * 2
+            assert replaced_in(host) == [ReplaceVoterTxn(S1, disk)] * 2
         # Only the first one is news.
-        assert servers[3].notes(notes.VOTE_REPLACED) == [(S1, disk)]
+        assert servers[3].notes(trace_events.VOTE_REPLACED) == [(S1, disk)]
 
     def test_what_an_earlier_leader_left_is_said_once_more(self) -> None:
         """It was logged and not delivered; the one who said it first is gone."""
@@ -113,14 +113,14 @@ class TestRestored:
         servers.hold(2, 3)
         (disk,) = renew(servers, 1)
         servers.pass_time(500)
-        assert replaced_in(servers[2]) == [VoterReplaced(S1, disk)]
+        assert replaced_in(servers[2]) == [ReplaceVoterTxn(S1, disk)]
         servers.crash(3)
         servers.release(2, 3)
         servers.restart(3)
         servers.pass_time(LONG_MS)
         assert votes(servers) == {1: True, 2: True, 3: True}
         for host in servers.hosts.values():
-            assert replaced_in(host) == [VoterReplaced(S1, disk)] * 2
+            assert replaced_in(host) == [ReplaceVoterTxn(S1, disk)] * 2
 
     def test_all_that_begin_anew_right_after_it_count_the_vote(self) -> None:
         """The log tells that the first transaction is committed because a second came behind it."""
@@ -134,7 +134,7 @@ class TestRestored:
         servers.pass_time(LONG_MS)
         assert votes(servers) == {1: True, 3: True}
         caller = servers.leader.caller()
-        assert [type(item) for item in caller.ask(caller.create("/a"))] == [Written]
+        assert [type(item) for item in caller.ask(caller.create("/a"))] == [WriteReply]
 
     def test_a_disk_that_is_lost_again_gives_way_to_the_next(self) -> None:
         servers = Servers(3)
@@ -151,14 +151,14 @@ class TestRestored:
         servers.pass_time(LONG_MS)
         assert servers[4].server.peer.is_active
         assert replaced_in(servers[3]) == []
-        assert not servers[4].server.stats().votes
+        assert not servers[4].server.stats().has_vote
 
     def test_not_to_a_server_that_cannot_log(self) -> None:
         servers = Servers(3)
         renew(servers, 1)
-        servers[1].step(RoomChanged(False))
+        servers[1].step(DiskSpaceChanged(False))
         servers.run()
-        servers.pass_time(OPTIONS.room_check_ms - 200)
+        servers.pass_time(OPTIONS.disk_space_check_ms - 200)
         assert servers[1].server.peer.history.is_paused
         assert replaced_in(servers[3]) == []
 
@@ -176,12 +176,12 @@ class TestRestored:
 
     def test_not_by_a_leader_without_room(self) -> None:
         servers = Servers(3)
-        servers[2].step(RoomChanged(False))
+        servers[2].step(DiskSpaceChanged(False))
         servers.run()
         renew(servers, 1)
-        servers[3].step(RoomChanged(False))
+        servers[3].step(DiskSpaceChanged(False))
         assert servers[3].server.peer.broadcasting is not None
-        servers.pass_time(OPTIONS.room_check_ms - 200)
+        servers.pass_time(OPTIONS.disk_space_check_ms - 200)
         assert replaced_in(servers[3]) == []
 
     def test_in_the_next_reign_when_the_counter_is_exhausted(
@@ -192,9 +192,9 @@ class TestRestored:
         renew(servers, 1, 2)
         assert replaced_in(servers[5]) == []
         monkeypatch.setattr("raykeeper.zab.leader_broadcast.COUNTER_MAX", 1)
-        servers.pass_time(OPTIONS.touch_ms)
+        servers.pass_time(OPTIONS.session_report_ms)
         monkeypatch.undo()
-        assert servers[5].notes(server_notes.COUNTER_EXHAUSTED) == [1]
+        assert servers[5].notes(server_trace_events.COUNTER_EXHAUSTED) == [1]
         servers.pass_time(2 * LONG_MS)
         assert servers.leader.server.peer.epoch == 2
         assert set(votes(servers).values()) == {True}
@@ -205,8 +205,8 @@ class TestRestored:
         renew(servers, 1, 2)
         servers.pass_time(10_000)
         assert {host.server.peer.role for host in servers.hosts.values()} == {Role.LOOKING}
-        assert servers[3].notes(notes.QUORUM_LOST)[-1] == [1, 2]
-        assert [host.server.stats().without_vote for host in servers.hosts.values()] == [
+        assert servers[3].notes(trace_events.QUORUM_LOST)[-1] == [1, 2]
+        assert [host.server.stats().voters_lost for host in servers.hosts.values()] == [
             [1, 2],
             [1, 2],
             [1, 2],
@@ -220,22 +220,22 @@ def zxid(epoch: int, counter: int) -> Zxid:
     return make_zxid(Epoch(epoch), counter)
 
 
-def txn(change: Change) -> bytes:
+def txn(change: TxnBody) -> bytes:
     return encode_txn(Txn(SessionId(0), 0, 0, Millis(5), change))
 
 
-def recovered(committed: int, *changes: Change, disk: DiskId = FOUNDING) -> Recovered:
+def recovered(committed: int, *changes: TxnBody, disk: DiskId = FOUNDING_DISK) -> RecoveredState:
     """A log of epoch 1, committed up to a counter."""
-    runs = [Run(zxid(1, 1), [txn(change) for change in changes])] if changes else []
+    runs = [LogRun(zxid(1, 1), [txn(change) for change in changes])] if changes else []
     upto = zxid(1, committed) if committed else ZERO
-    return Recovered(Epoch(1), Epoch(1), ZERO, ZERO, [], runs, upto, disk=disk)
+    return RecoveredState(Epoch(1), Epoch(1), ZERO, ZERO, [], runs, upto, disk_id=disk)
 
 
 class Alone:
     """Server 1 of three, with the others played by hand."""
 
-    def __init__(self, start: Recovered) -> None:
-        self.settings = Settings(S1, (S1, S2, S3), start.disk, timing=TIMING)
+    def __init__(self, start: RecoveredState) -> None:
+        self.settings = Settings(S1, (S1, S2, S3), start.disk_id, timing=TIMING)
         self.server = Server(self.settings, LIMITS, OPTIONS, start)
         self.now = Now(Millis(50_000), Millis(0))
         self.effects: list[Effect] = self.server.start(self.now)
@@ -258,45 +258,45 @@ class TestRecovered:
     @pytest.mark.parametrize(
         ("changes", "disk", "has_vote"),
         [
-            ([], FOUNDING, True),
+            ([], FOUNDING_DISK, True),
             ([], NEW, False),
-            ([VoterReplaced(S1, NEW)], NEW, True),
-            ([VoterReplaced(S1, NEW)], FOUNDING, False),
-            ([VoterReplaced(S3, NEW), VoterReplaced(S1, NEW)], NEW, True),
-            ([VoterReplaced(S1, NEW), VoterReplaced(S1, DiskId("newer"))], NEW, False),
+            ([ReplaceVoterTxn(S1, NEW)], NEW, True),
+            ([ReplaceVoterTxn(S1, NEW)], FOUNDING_DISK, False),
+            ([ReplaceVoterTxn(S3, NEW), ReplaceVoterTxn(S1, NEW)], NEW, True),
+            ([ReplaceVoterTxn(S1, NEW), ReplaceVoterTxn(S1, DiskId("newer"))], NEW, False),
         ],
     )
     def test_as_far_as_is_known_to_be_committed(
-        self, changes: list[Change], disk: DiskId, has_vote: bool
+        self, changes: list[TxnBody], disk: DiskId, has_vote: bool
     ) -> None:
         alone = Alone(recovered(len(changes), *changes, disk=disk))
-        assert alone.server.stats().votes is has_vote
+        assert alone.server.stats().has_vote is has_vote
         granted = any(isinstance(effect, VoteGranted) for effect in alone.effects)
-        assert granted is (has_vote and disk != FOUNDING)
+        assert granted is (has_vote and disk != FOUNDING_DISK)
         # A vote for itself, or none; and no election before the start.
         (said,) = (alone.step(LinkUp(S2)), alone.told())[1]
-        assert said.voting is has_vote
-        assert said.own.leader == said.vote.leader == (S1 if has_vote else 0)
+        assert said.has_vote is has_vote
+        assert said.own_vote.leader == said.vote.leader == (S1 if has_vote else 0)
 
     def test_not_further(self) -> None:
-        alone = Alone(recovered(0, VoterReplaced(S1, NEW), disk=NEW))
-        assert not alone.server.stats().votes
-        alone = Alone(recovered(0, VoterReplaced(S1, NEW)))
-        assert alone.server.stats().votes
+        alone = Alone(recovered(0, ReplaceVoterTxn(S1, NEW), disk=NEW))
+        assert not alone.server.stats().has_vote
+        alone = Alone(recovered(0, ReplaceVoterTxn(S1, NEW)))
+        assert alone.server.stats().has_vote
 
-    @pytest.mark.parametrize("disk", [FOUNDING, NEW])
+    @pytest.mark.parametrize("disk", [FOUNDING_DISK, NEW])
     def test_from_a_snapshot_as_well(self, disk: DiskId) -> None:
         state = State()
-        state.apply(zxid(1, 1), txn(VoterReplaced(S1, NEW)))
-        state.apply(zxid(1, 2), txn(VoterReplaced(S3, NEW)))
+        state.apply(zxid(1, 1), txn(ReplaceVoterTxn(S1, NEW)))
+        state.apply(zxid(1, 2), txn(ReplaceVoterTxn(S3, NEW)))
         walk, chunks = SnapshotWalk(state), []
         while (chunk := walk.next_chunk()) is not None:
             chunks.append(chunk)
         last = zxid(1, 2)
-        start = Recovered(Epoch(1), Epoch(1), last, last, chunks, [], last, disk=disk)
+        start = RecoveredState(Epoch(1), Epoch(1), last, last, chunks, [], last, disk_id=disk)
         alone = Alone(start)
-        assert alone.server.stats().votes is (disk == NEW)
-        assert alone.settings.members.counts(S3, NEW)
+        assert alone.server.stats().has_vote is (disk == NEW)
+        assert alone.settings.members.has_vote(S3, NEW)
         # Said at each start: the last process may have died before it was carried out.
         assert (VoteGranted() in alone.effects) is (disk == NEW)
 
@@ -304,36 +304,36 @@ class TestRecovered:
 class TestInTheAir:
     """A leader counts neither disk of a voter while its log moves the vote, undelivered."""
 
-    def elected(self, start: Recovered) -> Alone:
+    def elected(self, start: RecoveredState) -> Alone:
         alone = Alone(start)
         alone.step(LinkUp(S2))
         peer = alone.server.peer
         mine = Vote(peer.history.current, peer.history.synced, S1)
         own = Vote(Epoch(0), ZERO, S2)
-        alone.hear(S2, Notification(1, mine, PeerState.LOOKING, True, own, FOUNDING))
+        alone.hear(S2, Notification(1, mine, PeerState.LOOKING, True, own, FOUNDING_DISK))
         assert peer.role is Role.LEADER
         return alone
 
     def test_from_its_election_to_the_end_of_its_role(self) -> None:
-        changes: list[Change] = [Refused(-1), VoterReplaced(S3, NEW), VoterReplaced(S2, NEW)]
+        changes: list[TxnBody] = [ErrorTxn(-1), ReplaceVoterTxn(S3, NEW), ReplaceVoterTxn(S2, NEW)]
         alone = self.elected(recovered(1, *changes))
         members = alone.settings.members
-        assert members.counts(S1, FOUNDING)
+        assert members.has_vote(S1, FOUNDING_DISK)
         for server in (S2, S3):
-            assert not members.counts(server, FOUNDING) and not members.counts(server, NEW)
+            assert not members.has_vote(server, FOUNDING_DISK) and not members.has_vote(server, NEW)
         alone.step(LinkDown(S2))
-        alone.server.peer.abdicate("to see", alone.now.mono)
+        alone.server.peer.step_down("to see", alone.now.mono)
         alone.step()
         for server in (S2, S3):
-            assert members.counts(server, FOUNDING)
+            assert members.has_vote(server, FOUNDING_DISK)
 
     def test_not_when_it_was_delivered(self) -> None:
-        alone = self.elected(recovered(2, VoterReplaced(S3, NEW), VoterReplaced(S2, NEW)))
-        assert alone.settings.members.counts(S2, NEW)
+        alone = self.elected(recovered(2, ReplaceVoterTxn(S3, NEW), ReplaceVoterTxn(S2, NEW)))
+        assert alone.settings.members.has_vote(S2, NEW)
 
     def test_its_own_vote_too(self) -> None:
-        alone = self.elected(recovered(0, VoterReplaced(S1, NEW)))
-        assert not alone.server.stats().votes
+        alone = self.elected(recovered(0, ReplaceVoterTxn(S1, NEW)))
+        assert not alone.server.stats().has_vote
 
     def test_a_leader_that_has_proposed_it_does_not_count_the_old_disk(self) -> None:
         servers = Servers(3)
@@ -341,10 +341,10 @@ class TestInTheAir:
         (disk,) = renew(servers, 1)
         servers.pass_time(500)
         leader = servers[3].settings.members
-        assert not leader.counts(S1, FOUNDING) and not leader.counts(S1, disk)
-        assert servers[2].settings.members.counts(S1, FOUNDING)  # who follows counts nobody
+        assert not leader.has_vote(S1, FOUNDING_DISK) and not leader.has_vote(S1, disk)
+        assert servers[2].settings.members.has_vote(S1, FOUNDING_DISK)  # who follows counts nobody
         servers.release(2, 3)
-        assert leader.counts(S1, disk)
+        assert leader.has_vote(S1, disk)
 
 
 class TestAdopted:
@@ -355,10 +355,10 @@ class TestAdopted:
         (disk,) = renew(servers, 2)
         part(servers)
         servers.pass_time(LONG_MS)
-        assert not servers[1].settings.members.counts(S2, disk)
+        assert not servers[1].settings.members.has_vote(S2, disk)
         write_much(servers[5])
         rejoin(servers)
-        assert servers[1].settings.members.counts(S2, disk)
+        assert servers[1].settings.members.has_vote(S2, disk)
 
     def test_may_bring_a_servers_own_vote_back(self) -> None:
         """It never saw the transaction, only a tree that has it."""
@@ -367,13 +367,13 @@ class TestAdopted:
         host = servers[1]
         servers.hold(3, 1)
         servers.pass_time(500)
-        assert not host.server.stats().votes
+        assert not host.server.stats().has_vote
         part(servers)
         servers.held.clear()
         write_much(servers[3])
         rejoin(servers)
-        assert host.notes(notes.VOTE_REPLACED) == []
-        assert host.server.stats().votes
+        assert host.notes(trace_events.VOTE_REPLACED) == []
+        assert host.server.stats().has_vote
         assert host.of(VoteGranted) == [VoteGranted()]
 
     def test_may_bring_the_second_word_on_a_vote(self) -> None:
@@ -383,7 +383,7 @@ class TestAdopted:
         host = servers[1]
         servers.hold(3, 1)
         servers.pass_time(500)
-        while not host.server.stats().votes:
+        while not host.server.stats().has_vote:
             host.step(PeerFrame(S3, decode_peer_frame(servers.wires[3, 1].popleft())))
         assert host.of(VoteGranted) == []
         part(servers)
@@ -405,7 +405,7 @@ def rejoin(servers: Servers) -> None:
     servers[1].take()
     for other in sorted({*servers.hosts} - {1}):
         servers.link(1, other)
-    assert servers[1].notes(server_notes.SNAPSHOT_ADOPTED), "this was to be no DIFF"
+    assert servers[1].notes(server_trace_events.SNAPSHOT_INSTALLED), "this was to be no DIFF"
 
 
 def write_much(host: OneServer) -> None:

@@ -1,6 +1,6 @@
 """SlowRequests: the slowest of a step is told, with how many there were."""
 
-from raykeeper.server import server_notes as notes
+from raykeeper.server import server_trace_events
 from raykeeper.server.slow_requests import SlowRequests
 from raykeeper.zab.ids import Millis
 from raykeeper.znodes.requests import SessionId
@@ -11,12 +11,16 @@ def test_one_note_names_the_slowest_and_its_stage() -> None:
     host = OneServer()
     context = host.server._context
     slow = SlowRequests(context)
-    slow.role_since = Millis(500)
+    slow.role_changed_at = Millis(500)
     context.now = context.now._replace(mono=Millis(3_000))
-    slow.answered(SessionId(1), "write", 7, Millis(2_500))  # in time
-    slow.answered(SessionId(2), "sync", 8, Millis(600))
-    slow.answered(SessionId(3), "write", 9, Millis(400))
-    slow.tell()
-    slow.tell()
-    told = [note.detail for note in context.out if getattr(note, "name", "") == notes.REQUEST_SLOW]
+    slow.observe(SessionId(1), "write", 7, Millis(2_500))  # in time
+    slow.observe(SessionId(2), "sync", 8, Millis(600))
+    slow.observe(SessionId(3), "write", 9, Millis(400))
+    slow.emit()
+    slow.emit()
+    told = [
+        note.detail
+        for note in context.out
+        if getattr(note, "name", "") == server_trace_events.REQUEST_SLOW
+    ]
     assert told == [(2, SessionId(3), "write", 9, "election", 2_600)]

@@ -1,8 +1,8 @@
 """Shorthand for the tests of zab/: zxids, histories, and a peer that was led into a role."""
 
-from raykeeper.zab.effects import Effect, Note, Run, SaveEpochs, Send
+from raykeeper.zab.effects import Effect, LogRun, SaveEpochs, Send, TraceEvent
 from raykeeper.zab.history import History
-from raykeeper.zab.ids import FOUNDING, ZERO, DiskId, Epoch, Millis, ServerId, Zxid, make_zxid
+from raykeeper.zab.ids import FOUNDING_DISK, ZERO, DiskId, Epoch, Millis, ServerId, Zxid, make_zxid
 from raykeeper.zab.messages import (
     AckEpoch,
     AckNewLeader,
@@ -17,8 +17,8 @@ from raykeeper.zab.messages import (
     ZabMessage,
 )
 from raykeeper.zab.peer import Peer
-from raykeeper.zab.settings import Settings, WindowLimits
-from raykeeper.zab.window import TxnWindow
+from raykeeper.zab.recent_log import RecentLog
+from raykeeper.zab.settings import RecentLogLimits, Settings
 
 S1, S2, S3, S4, S5 = (ServerId(i) for i in range(1, 6))
 THREE = (S1, S2, S3)
@@ -30,24 +30,24 @@ def z(epoch: int, counter: int) -> Zxid:
     return make_zxid(Epoch(epoch), counter)
 
 
-def run(first: Zxid, *txns: bytes) -> Run:
-    return Run(first, list(txns))
+def run(first: Zxid, *txns: bytes) -> LogRun:
+    return LogRun(first, list(txns))
 
 
 def make_history(
     out: list[Effect],
-    *runs: Run,
+    *runs: LogRun,
     accepted: int = 0,
     current: int = 0,
     delivered: Zxid | None = None,
     base: Zxid = ZERO,
-    limits: WindowLimits | None = None,
+    limits: RecentLogLimits | None = None,
     is_uncertain: bool = False,
     has_initial: bool = False,
     has_room: bool = True,
 ) -> History:
     """A recovered history; `delivered` is its base unless told."""
-    window = TxnWindow(base)
+    window = RecentLog(base)
     for each in runs:
         window.extend(each.first, each.txns)
     return History(
@@ -56,15 +56,15 @@ def make_history(
         window,
         base if delivered is None else delivered,
         out,
-        limits or WindowLimits(),
+        limits or RecentLogLimits(),
         is_uncertain=is_uncertain,
-        has_initial=has_initial,
-        has_room=has_room,
+        has_initial_history=has_initial,
+        has_disk_space=has_room,
     )
 
 
 def without_notes(out: list[Effect]) -> list[Effect]:
-    return [effect for effect in out if not isinstance(effect, Note)]
+    return [effect for effect in out if not isinstance(effect, TraceEvent)]
 
 
 def sent(out: list[Effect], to: ServerId | None = None) -> list[ZabMessage]:
@@ -73,7 +73,7 @@ def sent(out: list[Effect], to: ServerId | None = None) -> list[ZabMessage]:
 
 
 def noted(out: list[Effect]) -> list[str]:
-    return [effect.name for effect in out if isinstance(effect, Note)]
+    return [effect.name for effect in out if isinstance(effect, TraceEvent)]
 
 
 def told(
@@ -82,7 +82,7 @@ def told(
     state: PeerState = PeerState.LOOKING,
     voting: bool = True,
     own: Vote | None = None,
-    disk: DiskId = FOUNDING,
+    disk: DiskId = FOUNDING_DISK,
     moved: dict[ServerId, DiskId] | None = None,
 ) -> Notification:
     """A notification; the sender votes for itself unless `own` says otherwise."""
@@ -95,14 +95,14 @@ class Bench:
     def __init__(
         self,
         server_id: ServerId,
-        *runs: Run,
+        *runs: LogRun,
         voters: tuple[ServerId, ...] = THREE,
-        disk: DiskId = FOUNDING,
+        disk: DiskId = FOUNDING_DISK,
         accepted: int = 0,
         current: int = 0,
         delivered: Zxid | None = None,
         base: Zxid = ZERO,
-        window: WindowLimits | None = None,
+        window: RecentLogLimits | None = None,
         has_room: bool = True,
     ) -> None:
         self.out: list[Effect] = []
@@ -180,7 +180,7 @@ class Bench:
         """From the election to an established leader whose followers have exactly its log."""
         self.elect(self.settings.server_id, *followers)
         for follower in followers:
-            self.hear(follower, FollowerInfo(self.history.accepted, 1, FOUNDING))
+            self.hear(follower, FollowerInfo(self.history.accepted, 1, FOUNDING_DISK))
         self.save_epochs()
         last = self.history.logged
         for follower in followers:

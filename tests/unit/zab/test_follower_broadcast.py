@@ -2,15 +2,15 @@
 
 import pytest
 
-from raykeeper.zab import notes
-from raykeeper.zab.effects import Activated, Append, Deliver, Effect, Note, Role, Send
+from raykeeper.zab import trace_events
+from raykeeper.zab.effects import Activated, Append, Deliver, Effect, Role, Send, TraceEvent
 from raykeeper.zab.errors import PeerProtocolError
 from raykeeper.zab.follower_broadcast import FollowerBroadcast, FollowerBroadcastMessage
 from raykeeper.zab.history import History
-from raykeeper.zab.ids import FOUNDING, ZERO, DiskId, Epoch, Millis, Zxid
+from raykeeper.zab.ids import FOUNDING_DISK, ZERO, DiskId, Epoch, Millis, Zxid
 from raykeeper.zab.messages import Ack, Commit, LogPaused, Ping, Pong, Proposals
 from raykeeper.zab.settings import Settings, Timing
-from raykeeper.zab.transitions import GiveUp
+from raykeeper.zab.transitions import StepDown
 from tests.unit.zab.histories import NEW_DISK, S1, S3, T0, THREE, make_history, z
 
 LEADER = S3
@@ -26,7 +26,7 @@ def ack(upto: Zxid) -> Send:
 
 
 def follow(
-    *steps: Step, disk: DiskId = FOUNDING
+    *steps: Step, disk: DiskId = FOUNDING_DISK
 ) -> tuple[FollowerBroadcast, History, list[Effect]]:
     out: list[Effect] = []
     history = make_history(out, accepted=7, current=7)
@@ -56,10 +56,10 @@ def follow(
         # The log is told what is committed.
         ([AB, Commit(Z2), C],          [LOG_AB, Deliver(Z1, [b"a", b"b"]), Append(Z3, [b"c"], Z2)]),
         # What came before changes nothing; what overlaps adds only its new part.
-        ([AB, AB],                     [LOG_AB, Note(notes.PROPOSAL_DUPLICATE, Z1)]),
+        ([AB, AB],                     [LOG_AB, TraceEvent(trace_events.PROPOSAL_DUPLICATE, Z1)]),
         ([AB, Proposals(Z2, [b"b", b"c"])], [LOG_AB, LOG_C]),
         ([AB, Commit(Z1), Commit(Z1)], [LOG_AB, Deliver(Z1, [b"a"]),
-                                        Note(notes.COMMIT_DUPLICATE, Z1)]),
+                                        TraceEvent(trace_events.COMMIT_DUPLICATE, Z1)]),
         # A ping is answered with its number.
         ([Ping(9)],                    [Send(LEADER, Pong(9))]),
     ],
@@ -85,7 +85,7 @@ def test_refuses_and_keeps_its_state(before: list[Step], refused: FollowerBroadc
     with pytest.raises(PeerProtocolError):
         role.receive(refused, Millis(T0 + 1))
     assert (history.logged, history.synced, history.delivered, out) == was
-    assert role.heard_at == T0
+    assert role.last_received_at == T0
 
 
 def test_what_no_leader_says_now_is_a_bug_of_the_caller() -> None:
@@ -93,7 +93,9 @@ def test_what_no_leader_says_now_is_a_bug_of_the_caller() -> None:
         follow(Pong(1))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("disk", "role"), [(FOUNDING, Role.FOLLOWER), (NEW_DISK, Role.OBSERVER)])
+@pytest.mark.parametrize(
+    ("disk", "role"), [(FOUNDING_DISK, Role.FOLLOWER), (NEW_DISK, Role.OBSERVER)]
+)
 def test_begins_active(disk: DiskId, role: Role) -> None:
     out = follow(disk=disk)[2]
     assert out[-1] == Activated(role, LEADER, Epoch(7))
@@ -112,7 +114,7 @@ def paused(*before: Step) -> tuple[FollowerBroadcast, History, list[Effect]]:
     """A follower whose disk was found full after `before`; what it emits from then on."""
     role, history, out = follow(*before)
     out.clear()
-    history.has_room = False
+    history.has_disk_space = False
     role.pause()
     return role, history, out
 
@@ -120,7 +122,7 @@ def paused(*before: Step) -> tuple[FollowerBroadcast, History, list[Effect]]:
 class TestPause:
     """Rule D6: the disk is full."""
 
-    NOTE = Note(notes.LOG_PAUSED, "7:2")
+    NOTE = TraceEvent(trace_events.LOG_PAUSED, "7:2")
 
     def test_the_leader_is_told_once(self) -> None:
         role, _, out = paused(AB)
@@ -159,7 +161,7 @@ class TestPause:
         FollowerBroadcast(Settings(S1, THREE), history, LEADER, ZERO, out, T0)
         assert out[1:] == [
             Activated(Role.FOLLOWER, LEADER, Epoch(7)),
-            Note(notes.LOG_PAUSED, "0:0"),
+            TraceEvent(trace_events.LOG_PAUSED, "0:0"),
             Send(LEADER, LogPaused()),
         ]
         assert history.is_paused
@@ -173,4 +175,4 @@ def test_gives_up_on_a_silent_leader() -> None:
     assert role.outcome is None
     assert role.deadline() == T0 + patience + 100
     role.wake(role.deadline())
-    assert isinstance(role.outcome, GiveUp)
+    assert isinstance(role.outcome, StepDown)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from raykeeper.zab import notes
+from raykeeper.zab import trace_events
 from raykeeper.zab.effects import (
     AdoptSnapshot,
     Append,
@@ -10,9 +10,9 @@ from raykeeper.zab.effects import (
     DiscardSnapshot,
     Effect,
     InstallSnapshot,
+    LogRun,
     ReceiveChunk,
     ReceiveSnapshot,
-    Run,
     SaveEpochs,
     Send,
     Truncate,
@@ -20,7 +20,7 @@ from raykeeper.zab.effects import (
 from raykeeper.zab.errors import PeerProtocolError
 from raykeeper.zab.follower_recovery import FollowerRecovery
 from raykeeper.zab.history import History
-from raykeeper.zab.ids import COUNTER_MAX, FOUNDING, ZERO, DiskId, Epoch, Millis, Zxid
+from raykeeper.zab.ids import COUNTER_MAX, FOUNDING_DISK, ZERO, DiskId, Epoch, Millis, Zxid
 from raykeeper.zab.messages import (
     AckEpoch,
     AckNewLeader,
@@ -39,7 +39,7 @@ from raykeeper.zab.messages import (
 )
 from raykeeper.zab.phases import FollowerPhase
 from raykeeper.zab.settings import Settings, Timing
-from raykeeper.zab.transitions import GiveUp, Synchronized
+from raykeeper.zab.transitions import StepDown, Synchronized
 from tests.unit.zab.histories import NEW_DISK, S1, S2, S3, T0, THREE, make_history, noted, run, z
 
 LEADER = S3
@@ -52,7 +52,7 @@ ENDING = z(1, COUNTER_MAX - 1)
 class Follower:
     """Server 1 with a, b and c in its log, a delivered, in its fourth stint."""
 
-    def __init__(self, accepted: int = 1, *log: Run, disk: DiskId = FOUNDING) -> None:
+    def __init__(self, accepted: int = 1, *log: LogRun, disk: DiskId = FOUNDING_DISK) -> None:
         self.out: list[Effect] = []
         self.history: History = make_history(
             self.out, *(log or (ABC,)), accepted=accepted, current=1, delivered=z(1, 1)
@@ -88,13 +88,13 @@ class Follower:
 
 def test_greets_with_its_promise_and_stint() -> None:
     follower = Follower()
-    assert follower.out == [Send(LEADER, FollowerInfo(E1, 4, FOUNDING))]
+    assert follower.out == [Send(LEADER, FollowerInfo(E1, 4, FOUNDING_DISK))]
     follower.out.clear()
-    follower.role.greet()
-    assert follower.out == [Send(LEADER, FollowerInfo(E1, 4, FOUNDING))]
+    follower.role.send_follower_info()
+    assert follower.out == [Send(LEADER, FollowerInfo(E1, 4, FOUNDING_DISK))]
     follower.promise()
     follower.out.clear()
-    follower.role.greet()
+    follower.role.send_follower_info()
     assert follower.out == []
 
 
@@ -142,7 +142,7 @@ class TestPromise:
     def test_an_earlier_epoch_ends_the_role(self) -> None:
         follower = Follower(accepted=3)
         assert follower.hear(LeaderInfo(E2, 4)) == []
-        assert isinstance(follower.role.outcome, GiveUp)
+        assert isinstance(follower.role.outcome, StepDown)
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ class TestDiff:
     def test_what_is_sent_twice_is_logged_once(self) -> None:
         follower = Follower().promise()
         follower.hear(Diff(), X, X)
-        assert noted(follower.out) == [notes.PROPOSAL_DUPLICATE]
+        assert noted(follower.out) == [trace_events.PROPOSAL_DUPLICATE]
         assert follower.hear(Proposals(z(2, 1), [b"x", b"y"])) == [Append(z(2, 2), [b"y"], z(1, 1))]
 
     def test_proposals_of_the_new_epoch_do_not_hold_up_the_ack(self) -> None:
@@ -250,15 +250,15 @@ class TestSnapshot:
         follower = Follower().promise()
         follower.hear(*self.START)
         follower.out.clear()
-        follower.role.abandon()
+        follower.role.discard_snapshot()
         assert follower.out[0] == DiscardSnapshot()
-        assert noted(follower.out) == [notes.SNAPSHOT_DISCARDED]
+        assert noted(follower.out) == [trace_events.SNAPSHOT_DISCARDED]
 
     def test_once_on_its_way_to_the_disk_it_is_not_discarded(self) -> None:
         follower = Follower().promise()
         follower.hear(*self.START, SnapshotEnd(z(1, 9)), NewLeader(E2, z(1, 9)))
         follower.out.clear()
-        follower.role.abandon()
+        follower.role.discard_snapshot()
         assert follower.out == []
 
 
@@ -333,7 +333,7 @@ def test_gives_up_on_a_leader_that_is_silent() -> None:
     follower.role.wake(Millis(T0 + init))
     assert follower.role.outcome is None
     follower.role.wake(Millis(T0 + init + 500))
-    assert isinstance(follower.role.outcome, GiveUp)
+    assert isinstance(follower.role.outcome, StepDown)
 
 
 def test_begins_only_when_the_disk_is_settled() -> None:

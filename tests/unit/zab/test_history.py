@@ -8,14 +8,14 @@ from raykeeper.zab.effects import (
     Deliver,
     Effect,
     InstallSnapshot,
-    Run,
+    LogRun,
     SaveEpochs,
     Truncate,
 )
 from raykeeper.zab.errors import PeerProtocolError
 from raykeeper.zab.history import History
 from raykeeper.zab.ids import COUNTER_MAX, ZERO, Epoch, Zxid
-from raykeeper.zab.settings import WindowLimits
+from raykeeper.zab.settings import RecentLogLimits
 from tests.unit.zab.histories import S2, make_history, run, z
 
 ABC = run(z(1, 1), b"a", b"b", b"c")
@@ -30,7 +30,7 @@ def test_begins_as_recovered_with_all_of_it_synced() -> None:
     history = make_history([], ABC, accepted=2, current=1, delivered=z(1, 2))
     assert cursors(history) == (z(1, 3), z(1, 3), z(1, 2))
     assert (history.accepted, history.current, history.promised_to) == (2, 1, None)
-    assert history.is_settled
+    assert history.is_disk_idle
 
 
 @pytest.mark.parametrize(
@@ -48,11 +48,11 @@ def test_an_append_counts_as_synced_when_the_disk_says_so() -> None:
     history.append(z(1, 4), [b"d", b"e"])
     assert out == [Append(z(1, 4), [b"d", b"e"], z(1, 1))]
     assert cursors(history) == (z(1, 5), z(1, 3), z(1, 1))
-    assert not history.is_settled
+    assert not history.is_disk_idle
     history.log_synced(z(1, 4))
     assert history.is_synced_to(z(1, 4)) and not history.is_synced_to(z(1, 5))
     history.log_synced(z(1, 5))
-    assert history.is_settled
+    assert history.is_disk_idle
     with pytest.raises(AssertionError):
         history.log_synced(z(1, 6))
 
@@ -70,20 +70,20 @@ def test_an_append_counts_as_synced_when_the_disk_says_so() -> None:
     ],
 )
 def test_fresh(first: Zxid, txns: list[bytes], fresh: tuple[Zxid, list[bytes]]) -> None:
-    assert make_history([], ABC).fresh(first, txns) == fresh
+    assert make_history([], ABC).skip_logged(first, txns) == fresh
 
 
 @pytest.mark.parametrize("first", [z(1, 5), z(2, 2), z(2, 0)])
 def test_fresh_refuses_a_hole(first: Zxid) -> None:
     with pytest.raises(PeerProtocolError):
-        make_history([], ABC).fresh(first, [b"?"])
+        make_history([], ABC).skip_logged(first, [b"?"])
 
 
 def test_fresh_refuses_a_run_that_leaves_its_epoch() -> None:
     history = make_history([], base=z(1, COUNTER_MAX - 1))
     with pytest.raises(PeerProtocolError):
-        history.fresh(z(1, COUNTER_MAX), [b"y", b"z"])
-    assert history.fresh(z(1, COUNTER_MAX), [b"y"]) == (z(1, COUNTER_MAX), [b"y"])
+        history.skip_logged(z(1, COUNTER_MAX), [b"y", b"z"])
+    assert history.skip_logged(z(1, COUNTER_MAX), [b"y"]) == (z(1, COUNTER_MAX), [b"y"])
 
 
 def test_epochs_count_once_saved() -> None:
@@ -92,13 +92,13 @@ def test_epochs_count_once_saved() -> None:
     history.promise(Epoch(3), S2)
     assert out == [SaveEpochs(Epoch(3), Epoch(1))]
     assert (history.accepted, history.current, history.promised_to) == (1, 1, S2)
-    assert not history.is_settled
+    assert not history.is_disk_idle
     history.epochs_saved(Epoch(3), Epoch(1))
     history.save_epochs(Epoch(3), Epoch(3))
     with pytest.raises(AssertionError):
         history.save_epochs(Epoch(3), Epoch(3))  # one at a time
     history.epochs_saved(Epoch(3), Epoch(3))
-    assert (history.accepted, history.current, history.is_settled) == (3, 3, True)
+    assert (history.accepted, history.current, history.is_disk_idle) == (3, 3, True)
 
 
 def test_what_may_be_missing_is_here_once_a_later_epoch_is_current() -> None:
@@ -154,7 +154,7 @@ class TestPause:
     def test_nothing_is_appended_any_more_but_all_is_delivered(self) -> None:
         out: list[Effect] = []
         history = make_history(out, ABC, delivered=z(1, 3), has_room=False)
-        assert not history.has_room and not history.is_paused
+        assert not history.has_disk_space and not history.is_paused
         history.append(z(1, 4), [b"d"])
         history.pause()
         history.append(z(1, 5), [b"e"])
@@ -167,13 +167,13 @@ class TestPause:
     def test_what_is_only_in_memory_is_never_settled(self) -> None:
         history = make_history([], ABC)
         history.pause()
-        assert history.is_settled  # nothing is only in memory yet
+        assert history.is_disk_idle  # nothing is only in memory yet
         history.append(z(1, 4), [b"d"])
-        assert not history.is_settled
+        assert not history.is_disk_idle
         assert not history.is_synced_to(z(1, 4))
 
     def test_begins_with_room_unless_told(self) -> None:
-        assert make_history([]).has_room
+        assert make_history([]).has_disk_space
 
 
 @pytest.mark.parametrize(("accepted", "current"), [(1, 1), (2, 0), (2, 3)])
@@ -193,9 +193,9 @@ def test_a_cut_is_settled_when_the_disk_says_so() -> None:
     history.truncate(z(1, 2))
     assert out == [Truncate(z(1, 2))]
     assert cursors(history) == (z(1, 2), z(1, 2), z(1, 1))
-    assert not history.is_settled and not history.is_synced_to(z(1, 2))
+    assert not history.is_disk_idle and not history.is_synced_to(z(1, 2))
     history.truncated(z(1, 2))
-    assert history.is_settled
+    assert history.is_disk_idle
     with pytest.raises(AssertionError):
         history.truncated(z(1, 2))
 
@@ -218,7 +218,7 @@ def test_refuses_to_cut_what_was_delivered_or_at_no_position(upto: Zxid) -> None
     ],
 )
 def test_a_snapshot_replaces_the_log_and_becomes_a_real_state(
-    tail: list[Run], consistent_at: Zxid, delivered: list[Effect]
+    tail: list[LogRun], consistent_at: Zxid, delivered: list[Effect]
 ) -> None:
     out: list[Effect] = []
     history = make_history(out, ABC, delivered=z(1, 2))
@@ -226,13 +226,13 @@ def test_a_snapshot_replaces_the_log_and_becomes_a_real_state(
     history.install(zxid, consistent_at, tail)
     assert out == [InstallSnapshot(zxid, consistent_at, tail)]
     assert history.synced == zxid
-    assert not history.is_settled and not history.is_synced_to(zxid)
+    assert not history.is_disk_idle and not history.is_synced_to(zxid)
     out.clear()
     history.installed(zxid)
     assert out == [AdoptSnapshot(zxid, consistent_at), *delivered]
     end = z(2, 1) if tail else zxid
     assert cursors(history) == (end, end, consistent_at)
-    assert history.is_settled
+    assert history.is_disk_idle
     with pytest.raises(AssertionError):
         history.installed(zxid)
 
@@ -261,43 +261,43 @@ def test_delivers_what_is_new_in_runs_of_one_epoch() -> None:
         history.deliver(z(2, 2))
 
 
-LONG = Run(z(1, 1), [b"12345"] * 10)
+LONG = LogRun(z(1, 1), [b"12345"] * 10)
 
 
 @pytest.mark.parametrize(
     ("limits", "delivered", "base"),
     [
         # Twice the limit is kept; above it, the limit.
-        (WindowLimits(txns_max=5), z(1, 10), ZERO),
-        (WindowLimits(txns_max=4), z(1, 10), z(1, 6)),
-        (WindowLimits(txns_max=10, bytes_max=25), z(1, 10), ZERO),
-        (WindowLimits(txns_max=10, bytes_max=20), z(1, 10), z(1, 6)),
-        (WindowLimits(txns_max=1, bytes_max=1_000), z(1, 10), z(1, 9)),
+        (RecentLogLimits(txns_max=5), z(1, 10), ZERO),
+        (RecentLogLimits(txns_max=4), z(1, 10), z(1, 6)),
+        (RecentLogLimits(txns_max=10, bytes_max=25), z(1, 10), ZERO),
+        (RecentLogLimits(txns_max=10, bytes_max=20), z(1, 10), z(1, 6)),
+        (RecentLogLimits(txns_max=1, bytes_max=1_000), z(1, 10), z(1, 9)),
         # What is not delivered is never forgotten.
-        (WindowLimits(txns_max=2), z(1, 3), z(1, 3)),
+        (RecentLogLimits(txns_max=2), z(1, 3), z(1, 3)),
     ],
 )
 def test_forgets_what_is_delivered_and_too_much(
-    limits: WindowLimits, delivered: Zxid, base: Zxid
+    limits: RecentLogLimits, delivered: Zxid, base: Zxid
 ) -> None:
     history = make_history([], LONG, limits=limits)
     history.deliver(delivered)
-    assert history.window.base == base
+    assert history.recent_log.base == base
 
 
 def test_one_transaction_above_the_limit_is_kept() -> None:
     large = run(z(2, 1), b"12345")
-    history = make_history([], large, base=z(1, 3), limits=WindowLimits(bytes_max=2))
+    history = make_history([], large, base=z(1, 3), limits=RecentLogLimits(bytes_max=2))
     history.deliver(z(2, 1))
-    assert history.window.base == z(1, 3)
+    assert history.recent_log.base == z(1, 3)
 
 
 def test_a_pin_keeps_the_window_until_it_is_gone() -> None:
-    history = make_history([], LONG, limits=WindowLimits(txns_max=1))
+    history = make_history([], LONG, limits=RecentLogLimits(txns_max=1))
     history.pin(S2, z(1, 2))
     history.deliver(z(1, 9))
-    assert history.window.base == z(1, 2)
+    assert history.recent_log.base == z(1, 2)
     history.unpin(S2)
     history.unpin(S2)
     history.deliver(z(1, 10))
-    assert history.window.base == z(1, 9)
+    assert history.recent_log.base == z(1, 9)

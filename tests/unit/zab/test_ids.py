@@ -9,10 +9,10 @@ from raykeeper.zab.ids import (
     Zxid,
     counter_of,
     epoch_of,
+    format_zxid,
     has_next,
     make_zxid,
     next_zxid,
-    show_zxid,
 )
 
 
@@ -32,7 +32,7 @@ def test_a_zxid_is_epoch_and_counter(epoch: int, counter: int, zxid: int, shown:
     made = make_zxid(Epoch(epoch), counter)
     assert made == zxid
     assert (epoch_of(made), counter_of(made)) == (epoch, counter)
-    assert show_zxid(made) == shown
+    assert format_zxid(made) == shown
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from raykeeper.zab import notes
+from raykeeper.zab import trace_events
 from raykeeper.zab.effects import (
     Activated,
     Append,
@@ -10,12 +10,12 @@ from raykeeper.zab.effects import (
     Deliver,
     Effect,
     GrantCredit,
-    ReadPoint,
+    ReadIndex,
     Role,
     Send,
 )
 from raykeeper.zab.errors import PeerProtocolError
-from raykeeper.zab.ids import COUNTER_MAX, FOUNDING, ZERO, DiskId, Epoch, Millis, ServerId
+from raykeeper.zab.ids import COUNTER_MAX, FOUNDING_DISK, ZERO, DiskId, Epoch, Millis, ServerId
 from raykeeper.zab.leader_broadcast import LeaderBroadcast, LeaderBroadcastMessage
 from raykeeper.zab.learners import Learners, Stage
 from raykeeper.zab.messages import (
@@ -33,8 +33,8 @@ from raykeeper.zab.messages import (
     SnapshotCredit,
     UpToDate,
 )
-from raykeeper.zab.settings import Settings, Timing, WindowLimits
-from raykeeper.zab.transitions import GiveUp
+from raykeeper.zab.settings import RecentLogLimits, Settings, Timing
+from raykeeper.zab.transitions import StepDown
 from tests.unit.zab.histories import (
     NEW_DISK,
     S1,
@@ -66,7 +66,7 @@ class Leader:
         self,
         *followers: ServerId,
         voters: tuple[ServerId, ...] = THREE,
-        window: WindowLimits | None = None,
+        window: RecentLogLimits | None = None,
         disk_ms: int = 0,
     ) -> None:
         """`disk_ms`: how long its own disk took after it heard its followers last."""
@@ -80,12 +80,12 @@ class Leader:
         self.learners.epoch = E7
         self.learners.is_synchronizing = True
         for follower in followers:
-            info = FollowerInfo(Epoch(6), 1, FOUNDING)
-            self.learners.greet(follower, info, T0)
+            info = FollowerInfo(Epoch(6), 1, FOUNDING_DISK)
+            self.learners.on_follower_info(follower, info, T0)
             learner = self.learners.get(follower)
             assert learner is not None
-            self.learners.promise(learner, AckEpoch(Epoch(6), OLD, True))
-            self.learners.follow(learner, AckNewLeader(E7), T0)
+            self.learners.on_ack_epoch(learner, AckEpoch(Epoch(6), OLD, True))
+            self.learners.on_ack_new_leader(learner, AckNewLeader(E7), T0)
         self.out.clear()
         self.role = LeaderBroadcast(self.settings, self.history, self.learners, self.out, self.now)
         self.begun = self.take()
@@ -114,7 +114,9 @@ class Leader:
         self.role.wake(self.now)
         return self.take()
 
-    def join(self, server_id: ServerId, last: int = OLD, disk: DiskId = FOUNDING) -> list[Effect]:
+    def join(
+        self, server_id: ServerId, last: int = OLD, disk: DiskId = FOUNDING_DISK
+    ) -> list[Effect]:
         """A learner whose log ends at `last`, up to the ack of NEWLEADER."""
         self.hear(server_id, FollowerInfo(Epoch(6), 1, disk))
         return self.hear(server_id, AckEpoch(Epoch(6), last, False), AckNewLeader(E7))  # type: ignore[arg-type]
@@ -127,12 +129,12 @@ def test_begins_with_its_whole_history_committed() -> None:
         Activated(Role.LEADER, S3, E7),
         Send(S1, UpToDate(OLD)),
     ]
-    assert noted(leader.begun) == [notes.ESTABLISHED, notes.LEARNER_JOINED]
+    assert noted(leader.begun) == [trace_events.LEADER_ESTABLISHED, trace_events.LEARNER_JOINED]
 
 
 def test_welcomes_only_who_has_acknowledged_newleader() -> None:
     leader = Leader(S1)
-    leader.hear(S2, FollowerInfo(Epoch(6), 1, FOUNDING))
+    leader.hear(S2, FollowerInfo(Epoch(6), 1, FOUNDING_DISK))
     LeaderBroadcast(leader.settings, leader.history, leader.learners, leader.out, T0)
     assert sent(leader.out) == [UpToDate(OLD)]
 
@@ -149,24 +151,24 @@ class TestPropose:
 
     def test_the_first_transaction_of_an_epoch_has_counter_1(self) -> None:
         leader = Leader(S1)
-        assert (leader.role.next_zxid(), leader.role.room) == (Z1, COUNTER_MAX)
+        assert (leader.role.next_zxid(), leader.role.counter_left) == (Z1, COUNTER_MAX)
         assert leader.propose(b"a", b"b") == [
             Append(Z1, [b"a", b"b"], OLD),
             Send(S1, Proposals(Z1, [b"a", b"b"], z(6, 2))),
         ]
-        assert (leader.role.next_zxid(), leader.role.room) == (Z3, COUNTER_MAX - 2)
+        assert (leader.role.next_zxid(), leader.role.counter_left) == (Z3, COUNTER_MAX - 2)
 
     def test_also_to_those_that_have_not_acknowledged_newleader(self) -> None:
         leader = Leader(S1)
-        leader.hear(S2, FollowerInfo(Epoch(6), 1, FOUNDING), AckEpoch(Epoch(6), OLD, False))
+        leader.hear(S2, FollowerInfo(Epoch(6), 1, FOUNDING_DISK), AckEpoch(Epoch(6), OLD, False))
         leader.hear(S4, FollowerInfo(Epoch(6), 1, NEW_DISK))
         assert [e.peer for e in leader.propose(b"a") if isinstance(e, Send)] == [S1, S2]
 
     @pytest.mark.parametrize("count", [0, 2])
     def test_not_more_than_there_is_room(self, count: int) -> None:
         leader = Leader(S1)
-        leader.history.window.last = z(7, COUNTER_MAX - 1)
-        assert leader.role.room == 1
+        leader.history.recent_log.last = z(7, COUNTER_MAX - 1)
+        assert leader.role.counter_left == 1
         with pytest.raises(AssertionError):
             leader.role.propose([b"x"] * count, T0)
 
@@ -209,7 +211,7 @@ class TestCommit:
 
     def test_is_told_to_who_has_acknowledged_newleader(self) -> None:
         leader = Leader(S1)
-        leader.hear(S2, FollowerInfo(Epoch(6), 1, FOUNDING), AckEpoch(Epoch(6), OLD, False))
+        leader.hear(S2, FollowerInfo(Epoch(6), 1, FOUNDING_DISK), AckEpoch(Epoch(6), OLD, False))
         leader.propose(b"a")
         leader.synced(Z1)
         assert sent(leader.hear(S1, Ack(Z1)), S2) == []
@@ -221,7 +223,7 @@ class TestCommit:
 
     def test_an_ack_that_says_nothing_new_is_noted(self) -> None:
         leader = Leader(S1)
-        assert noted(leader.hear(S1, Ack(OLD))) == [notes.ACK_DUPLICATE]
+        assert noted(leader.hear(S1, Ack(OLD))) == [trace_events.ACK_DUPLICATE]
 
     def test_a_commit_is_clipped_to_what_a_learner_was_sent(self) -> None:
         leader = Leader(S1, S2)
@@ -238,7 +240,7 @@ class TestJoin:
 
     def test_is_told_no_commit_point_beyond_what_it_was_sent(self) -> None:
         leader = Leader(S1)
-        leader.hear(S2, FollowerInfo(Epoch(6), 1, FOUNDING), AckEpoch(Epoch(6), OLD, False))
+        leader.hear(S2, FollowerInfo(Epoch(6), 1, FOUNDING_DISK), AckEpoch(Epoch(6), OLD, False))
         learner = leader.learners.get(S2)
         assert learner is not None
         learner.sent = z(6, 1)
@@ -248,7 +250,7 @@ class TestJoin:
         leader = Leader(S1)
         leader.propose(b"a")
         leader.synced(Z1)
-        leader.hear(S2, FollowerInfo(Epoch(6), 1, FOUNDING))
+        leader.hear(S2, FollowerInfo(Epoch(6), 1, FOUNDING_DISK))
         packets = leader.hear(S2, AckEpoch(Epoch(6), OLD, False))
         assert sent(packets) == [Diff(), Proposals(Z1, [b"a"], z(6, 2)), NewLeader(E7, Z1)]
         # Its ack is the second of three: what it was sent is committed at once.
@@ -256,7 +258,9 @@ class TestJoin:
 
     def test_is_invited_at_once(self) -> None:
         leader = Leader(S1)
-        assert leader.hear(S2, FollowerInfo(Epoch(6), 3, FOUNDING)) == [Send(S2, LeaderInfo(E7, 3))]
+        assert leader.hear(S2, FollowerInfo(Epoch(6), 3, FOUNDING_DISK)) == [
+            Send(S2, LeaderInfo(E7, 3))
+        ]
 
     def test_with_a_longer_log_is_cut(self) -> None:
         """A quorum has promised without it, so what it has more was never committed."""
@@ -267,12 +271,14 @@ class TestJoin:
 
     def test_with_a_later_promise_ends_this_epoch(self) -> None:
         leader = Leader(S1)
-        leader.hear(S2, FollowerInfo(Epoch(8), 1, FOUNDING))
-        assert leader.role.outcome == GiveUp("a learner has promised a later epoch")
+        leader.hear(S2, FollowerInfo(Epoch(8), 1, FOUNDING_DISK))
+        assert leader.role.outcome == StepDown("a learner has promised a later epoch")
 
     def test_is_given_the_credits_of_its_snapshot(self) -> None:
         leader = Leader(S1)
-        leader.hear(S2, FollowerInfo(Epoch(6), 1, FOUNDING), AckEpoch(Epoch(5), z(5, 1), False))
+        leader.hear(
+            S2, FollowerInfo(Epoch(6), 1, FOUNDING_DISK), AckEpoch(Epoch(5), z(5, 1), False)
+        )
         assert leader.hear(S2, SnapshotCredit()) == [GrantCredit(S2)]
 
 
@@ -311,7 +317,7 @@ def test_refuses_an_ack_of_what_the_follower_was_not_sent() -> None:
 
 def test_refuses_an_ack_before_the_ack_of_newleader() -> None:
     leader = Leader(S1)
-    leader.hear(S2, FollowerInfo(Epoch(6), 1, FOUNDING), AckEpoch(Epoch(6), OLD, False))
+    leader.hear(S2, FollowerInfo(Epoch(6), 1, FOUNDING_DISK), AckEpoch(Epoch(6), OLD, False))
     with pytest.raises(PeerProtocolError):
         leader.hear(S2, Ack(OLD))
 
@@ -323,7 +329,7 @@ def test_what_no_learner_says_is_a_bug_of_the_caller() -> None:
 
 def test_messages_of_strangers_are_stale() -> None:
     leader = Leader(S1)
-    assert noted(leader.hear(S2, Ack(OLD))) == [notes.MESSAGE_STALE]
+    assert noted(leader.hear(S2, Ack(OLD))) == [trace_events.MESSAGE_STALE]
 
 
 class TestReadPoint:
@@ -331,60 +337,60 @@ class TestReadPoint:
 
     def test_is_answered_when_a_quorum_pongs(self) -> None:
         leader = Leader(S1, S2)
-        leader.role.read_point(11)
+        leader.role.read_index(11)
         assert leader.take() == [Send(S1, Ping(1)), Send(S2, Ping(1))]
-        assert leader.hear(S1, Pong(1)) == [ReadPoint(11, OLD)]
+        assert leader.hear(S1, Pong(1)) == [ReadIndex(11, OLD)]
 
     def test_is_the_commit_point_at_its_arrival(self) -> None:
         leader = Leader(S1, S2)
         leader.propose(b"a")
         leader.synced(Z1)
-        leader.role.read_point(11)
+        leader.role.read_index(11)
         leader.hear(S2, Ack(Z1))
         assert leader.history.delivered == Z1
-        assert leader.hear(S1, Pong(1)) == [ReadPoint(11, OLD)]
+        assert leader.hear(S1, Pong(1)) == [ReadIndex(11, OLD)]
 
     def test_one_probe_serves_all_that_came_before_it(self) -> None:
         leader = Leader(S1)
         for token in (11, 12, 13):
-            leader.role.read_point(token)
+            leader.role.read_index(token)
         assert leader.take() == [Send(S1, Ping(1))]
         # The others came while the probe was under way, and join the next.
-        assert leader.hear(S1, Pong(1)) == [ReadPoint(11, OLD), Send(S1, Ping(2))]
-        assert leader.hear(S1, Pong(2)) == [ReadPoint(12, OLD), ReadPoint(13, OLD)]
+        assert leader.hear(S1, Pong(1)) == [ReadIndex(11, OLD), Send(S1, Ping(2))]
+        assert leader.hear(S1, Pong(2)) == [ReadIndex(12, OLD), ReadIndex(13, OLD)]
 
     def test_a_tick_is_as_good_as_a_probe(self) -> None:
         leader = Leader(S1)
-        leader.role.read_point(11)
-        leader.role.read_point(12)
+        leader.role.read_index(11)
+        leader.role.read_index(12)
         assert leader.wait(TICK.ping_ms)[-1] == Send(S1, Ping(2))
-        assert leader.hear(S1, Pong(2)) == [ReadPoint(11, OLD), ReadPoint(12, OLD)]
+        assert leader.hear(S1, Pong(2)) == [ReadIndex(11, OLD), ReadIndex(12, OLD)]
 
     def test_waits_for_the_tick_that_is_under_way(self) -> None:
         leader = Leader(S1)
-        leader.role.read_point(11)
+        leader.role.read_index(11)
         leader.wait(TICK.ping_ms)
-        leader.role.read_point(12)
-        assert leader.hear(S1, Pong(1)) == [ReadPoint(11, OLD)]
+        leader.role.read_index(12)
+        assert leader.hear(S1, Pong(1)) == [ReadIndex(11, OLD)]
         assert leader.hear(S1, Pong(2)) == [Send(S1, Ping(3))]
-        assert leader.hear(S1, Pong(3)) == [ReadPoint(12, OLD)]
+        assert leader.hear(S1, Pong(3)) == [ReadIndex(12, OLD)]
 
     def test_an_earlier_pong_does_not_count(self) -> None:
         leader = Leader(S1)
         leader.wait(TICK.ping_ms)
-        leader.role.read_point(11)
+        leader.role.read_index(11)
         assert leader.take() == [Send(S1, Ping(2))]
         assert leader.hear(S1, Pong(1)) == []
-        assert leader.hear(S1, Pong(2), Pong(1)) == [ReadPoint(11, OLD)]
+        assert leader.hear(S1, Pong(2), Pong(1)) == [ReadIndex(11, OLD)]
 
     def test_needs_no_others_alone(self) -> None:
         leader = Leader(voters=(S3,))
-        leader.role.read_point(11)
-        assert leader.take() == [ReadPoint(11, OLD)]
+        leader.role.read_index(11)
+        assert leader.take() == [ReadIndex(11, OLD)]
 
     def test_learners_without_a_vote_do_not_count(self) -> None:
         leader = Leader(S1, S4)
-        leader.role.read_point(11)
+        leader.role.read_index(11)
         leader.take()
         assert leader.hear(S4, Pong(1)) == []
 
@@ -394,7 +400,7 @@ class TestTick:
 
     def test_pings_followers(self) -> None:
         leader = Leader(S1)
-        leader.hear(S2, FollowerInfo(Epoch(6), 1, FOUNDING))
+        leader.hear(S2, FollowerInfo(Epoch(6), 1, FOUNDING_DISK))
         assert leader.wait(TICK.ping_ms - 1) == []
         assert leader.wait(1) == [Send(S1, Ping(1))]
         assert leader.role.deadline() == T0 + 2 * TICK.ping_ms
@@ -409,7 +415,7 @@ class TestTick:
 
     def test_waits_longer_for_one_that_is_synchronized(self) -> None:
         leader = Leader(S1)
-        leader.hear(S2, FollowerInfo(Epoch(6), 1, FOUNDING), AckEpoch(Epoch(6), OLD, False))
+        leader.hear(S2, FollowerInfo(Epoch(6), 1, FOUNDING_DISK), AckEpoch(Epoch(6), OLD, False))
         leader.now = Millis(T0 + TICK.init_ms)
         leader.hear(S1, Pong(0))
         assert leader.wait(0) == [Send(S1, Ping(1))]
@@ -431,8 +437,8 @@ class TestTick:
 
     @pytest.mark.parametrize("stage", [Stage.READING, Stage.STREAMING])
     def test_drops_one_that_is_outgrown(self, stage: Stage) -> None:
-        leader = Leader(S1, window=WindowLimits(bytes_max=1))
-        leader.hear(S2, FollowerInfo(Epoch(6), 1, FOUNDING))
+        leader = Leader(S1, window=RecentLogLimits(bytes_max=1))
+        leader.hear(S2, FollowerInfo(Epoch(6), 1, FOUNDING_DISK))
         learner = leader.learners.get(S2)
         assert learner is not None
         learner.stage = stage
@@ -446,31 +452,31 @@ class TestTick:
         leader.role.lost(S1, "link broken", T0)
         assert leader.role.outcome is None  # it may be back before the tick
         leader.wait(TICK.ping_ms)
-        assert leader.role.outcome == GiveUp("no quorum of followers")
+        assert leader.role.outcome == StepDown("no quorum of followers")
 
 
 def test_contact_is_before_it_was_established_if_nobody_was_heard_since() -> None:
     """Its own disk took long; meanwhile its followers may have elected another leader."""
     leader = Leader(S1, S2, disk_ms=TICK.sync_ms + 1)
-    assert leader.role.contact_at(leader.now) == T0
+    assert leader.role.last_quorum_contact(leader.now) == T0
     assert not any(isinstance(e, BreakLink) for e in leader.wait(TICK.ping_ms))
     leader.hear(S1, Pong(0))
-    assert leader.role.contact_at(leader.now) == leader.now
+    assert leader.role.last_quorum_contact(leader.now) == leader.now
 
 
 def test_contact_is_with_voters() -> None:
     leader = Leader(S1, S4)
     leader.now = Millis(T0 + 500)
     leader.hear(S4, Pong(0))
-    assert leader.role.contact_at(leader.now) == T0
+    assert leader.role.last_quorum_contact(leader.now) == T0
 
 
 def test_contact_is_when_a_quorum_was_heard() -> None:
     leader = Leader(S1, S2, voters=FIVE)
-    assert leader.role.contact_at(Millis(T0 + 900)) == T0
+    assert leader.role.last_quorum_contact(Millis(T0 + 900)) == T0
     leader.now = Millis(T0 + 500)
     leader.hear(S1, Pong(0))
-    assert leader.role.contact_at(Millis(T0 + 900)) == T0
+    assert leader.role.last_quorum_contact(Millis(T0 + 900)) == T0
     leader.now = Millis(T0 + 600)
     leader.hear(S2, Pong(0))
-    assert leader.role.contact_at(Millis(T0 + 900)) == T0 + 500
+    assert leader.role.last_quorum_contact(Millis(T0 + 900)) == T0 + 500

@@ -6,7 +6,7 @@ import pytest
 
 from raykeeper.zab.effects import BreakLink, Deliver, Effect, Send
 from raykeeper.zab.errors import PeerProtocolError
-from raykeeper.zab.ids import FOUNDING, DiskId, Epoch, Millis, ServerId, Zxid
+from raykeeper.zab.ids import FOUNDING_DISK, DiskId, Epoch, Millis, ServerId, Zxid
 from raykeeper.zab.messages import (
     Ack,
     AckEpoch,
@@ -17,18 +17,18 @@ from raykeeper.zab.messages import (
     Pong,
 )
 from raykeeper.zab.settings import Timing
-from raykeeper.zab.transitions import GiveUp
+from raykeeper.zab.transitions import StepDown
 from tests.unit.zab.histories import NEW_DISK, S1, S2, S4
 from tests.unit.zab.test_leader_broadcast import E7, FIVE, OLD, Z1, Z2, Leader
 
 TICK = Timing()
-HANDED_TO_1 = GiveUp("no room; server 1 can take over")
-HANDED_TO_2 = GiveUp("no room; server 2 can take over")
+HANDED_TO_1 = StepDown("no room; server 1 can take over")
+HANDED_TO_2 = StepDown("no room; server 2 can take over")
 
 
 def tell_full(leader: Leader) -> list[Effect]:
-    leader.history.has_room = False
-    leader.role.room_changed()
+    leader.history.has_disk_space = False
+    leader.role.disk_space_changed()
     return leader.take()
 
 
@@ -82,14 +82,14 @@ class TestLogPaused:
 
     def test_with_another_stint_it_logs_again(self) -> None:
         leader = Leader(S1)
-        leader.hear(S1, LogPaused(), FollowerInfo(Epoch(7), 2, FOUNDING))
+        leader.hear(S1, LogPaused(), FollowerInfo(Epoch(7), 2, FOUNDING_DISK))
         learner = leader.learners.get(S1)
         assert learner is not None and learner.is_logging
 
     @pytest.mark.parametrize("synchronized", [False, True])
     def test_is_refused_before_the_ack_of_newleader(self, synchronized: bool) -> None:
         leader = Leader(S1)
-        leader.hear(S2, FollowerInfo(Epoch(6), 1, FOUNDING))
+        leader.hear(S2, FollowerInfo(Epoch(6), 1, FOUNDING_DISK))
         if synchronized:
             leader.hear(S2, AckEpoch(Epoch(6), OLD, False))
         with pytest.raises(PeerProtocolError):
@@ -111,7 +111,7 @@ class TestHandOver:
         "spoil",
         [
             lambda leader: leader.hear(S1, LogPaused()),
-            lambda leader: leader.hear(S1, FollowerInfo(Epoch(6), 2, FOUNDING)),
+            lambda leader: leader.hear(S1, FollowerInfo(Epoch(6), 2, FOUNDING_DISK)),
             lambda leader: leader.role.lost(S1, "link broken", leader.now),
         ],
     )
@@ -128,7 +128,7 @@ class TestHandOver:
         tell_full(leader)
         assert leader.role.outcome == HANDED_TO_2
 
-    @pytest.mark.parametrize(("server", "disk"), [(S2, NEW_DISK), (S4, FOUNDING)])
+    @pytest.mark.parametrize(("server", "disk"), [(S2, NEW_DISK), (S4, FOUNDING_DISK)])
     def test_not_to_one_without_a_vote(self, server: ServerId, disk: DiskId) -> None:
         leader = with_open_proposal(S1)
         leader.join(server, disk=disk)
@@ -160,7 +160,7 @@ class TestHandOver:
         leader.hear(S1, LogPaused())
         tell_full(leader)
         leader.wait(TICK.ping_ms)
-        assert leader.role.outcome == GiveUp("no quorum of followers")
+        assert leader.role.outcome == StepDown("no quorum of followers")
 
     def test_with_room_acks_and_ticks_end_nothing(self) -> None:
         leader = with_open_proposal(S1)
@@ -174,16 +174,16 @@ def test_with_room_again_another_reign_begins() -> None:
     leader = with_open_proposal(S1)
     tell_full(leader)
     assert leader.role.outcome is None
-    leader.history.has_room = True
-    leader.role.room_changed()
-    assert leader.role.outcome == GiveUp("there is room again")
+    leader.history.has_disk_space = True
+    leader.role.disk_space_changed()
+    assert leader.role.outcome == StepDown("there is room again")
 
 
 class TestMembersChanged:
     """The member list names another disk: votes come and go."""
 
     def changed(self, leader: Leader, server: ServerId, disk: DiskId) -> list[Effect]:
-        leader.settings.members.replace(server, disk)
+        leader.settings.members.change_delivered(server, disk)
         leader.role.members_changed()
         return leader.take()
 
@@ -204,7 +204,7 @@ class TestMembersChanged:
             Send(S2, Commit(Z1)),
         ]
 
-    @pytest.mark.parametrize("disk", [FOUNDING, DiskId("another")])
+    @pytest.mark.parametrize("disk", [FOUNDING_DISK, DiskId("another")])
     def test_nothing_is_when_it_names_another(self, disk: DiskId) -> None:
         assert self.changed(self.joined(), S2, disk) == []
 
@@ -214,7 +214,7 @@ class TestMembersChanged:
         leader.synced(Z2)
         assert leader.hear(S1, Ack(Z2)) == []
         leader.wait(TICK.ping_ms)
-        assert leader.role.outcome == GiveUp("no quorum of followers")
+        assert leader.role.outcome == StepDown("no quorum of followers")
 
     def test_who_has_its_vote_back_keeps_the_leader_and_confirms_reads(self) -> None:
         leader = self.joined()
@@ -222,7 +222,7 @@ class TestMembersChanged:
         self.changed(leader, S2, NEW_DISK)
         leader.now = Millis(leader.now + 100)
         leader.hear(S2, Pong(0))
-        assert leader.role.contact_at(Millis(leader.now + 900)) == leader.now
+        assert leader.role.last_quorum_contact(Millis(leader.now + 900)) == leader.now
         leader.wait(TICK.ping_ms)
         assert leader.role.outcome is None
 
@@ -234,7 +234,7 @@ class TestMembersChanged:
             leader.hear(server, FollowerInfo(Epoch(6), 2, disk))
             learner = leader.learners.get(server)
             assert learner is not None
-            counted[server] = learner.votes
+            counted[server] = learner.has_vote
         assert counted == {S2: True, S1: False}
 
 
@@ -242,7 +242,7 @@ def test_the_epoch_and_position_of_these_tests() -> None:
     """A learner joins with exactly the leader's log, so it can be handed the lead."""
     leader = Leader()
     assert leader.history.logged == Zxid(OLD)
-    leader.hear(S1, FollowerInfo(Epoch(6), 1, FOUNDING))
+    leader.hear(S1, FollowerInfo(Epoch(6), 1, FOUNDING_DISK))
     leader.hear(S1, AckEpoch(Epoch(6), OLD, False), AckNewLeader(E7))
     learner = leader.learners.get(S1)
     assert learner is not None and learner.acked == leader.history.logged

@@ -2,20 +2,20 @@
 
 import pytest
 
-from raykeeper.zab import notes
+from raykeeper.zab import trace_events
 from raykeeper.zab.effects import (
     Deliver,
     Effect,
     GrantCredit,
-    Note,
-    Run,
+    LogRun,
     SaveEpochs,
     Send,
     StreamSnapshot,
+    TraceEvent,
 )
 from raykeeper.zab.errors import PeerProtocolError
 from raykeeper.zab.history import History
-from raykeeper.zab.ids import EPOCH_MAX, FOUNDING, ZERO, Epoch, Millis, ServerId, Zxid
+from raykeeper.zab.ids import EPOCH_MAX, FOUNDING_DISK, ZERO, Epoch, Millis, ServerId, Zxid
 from raykeeper.zab.leader_recovery import LeaderRecovery, LeaderRecoveryMessage
 from raykeeper.zab.learners import Stage
 from raykeeper.zab.messages import (
@@ -28,7 +28,7 @@ from raykeeper.zab.messages import (
     SnapshotCredit,
 )
 from raykeeper.zab.settings import Settings, Timing
-from raykeeper.zab.transitions import Established, GiveUp
+from raykeeper.zab.transitions import Established, StepDown
 from tests.unit.zab.histories import (
     NEW_DISK,
     S1,
@@ -48,7 +48,7 @@ from tests.unit.zab.histories import (
 FIVE = (S1, S2, S3, S4, S5)
 E1, E2 = Epoch(1), Epoch(2)
 AB = run(z(1, 1), b"a", b"b")
-HELLO = FollowerInfo(E1, 1, FOUNDING)
+HELLO = FollowerInfo(E1, 1, FOUNDING_DISK)
 PROMISE = AckEpoch(E1, z(1, 2), True)
 UNCERTAIN = AckEpoch(E1, z(1, 2), True, is_uncertain=True)
 
@@ -60,7 +60,7 @@ class Leader:
         self,
         voters: tuple[ServerId, ...] = THREE,
         accepted: int = 1,
-        log: Run = AB,
+        log: LogRun = AB,
         is_uncertain: bool = False,
     ) -> None:
         self.out: list[Effect] = []
@@ -87,7 +87,7 @@ class Leader:
         return self
 
     def reason(self) -> str | None:
-        return self.role.outcome.reason if isinstance(self.role.outcome, GiveUp) else None
+        return self.role.outcome.reason if isinstance(self.role.outcome, StepDown) else None
 
 
 def test_from_the_election_to_an_established_leader() -> None:
@@ -126,9 +126,9 @@ class TestEpoch:
 
     def test_is_above_all_that_was_heard(self) -> None:
         leader = Leader(FIVE)
-        leader.hear(S1, FollowerInfo(Epoch(7), 1, FOUNDING))
+        leader.hear(S1, FollowerInfo(Epoch(7), 1, FOUNDING_DISK))
         assert leader.out == []
-        leader.hear(S2, FollowerInfo(Epoch(4), 1, FOUNDING))
+        leader.hear(S2, FollowerInfo(Epoch(4), 1, FOUNDING_DISK))
         assert leader.out[-1] == SaveEpochs(Epoch(8), E1)
         assert leader.history.promised_to == S3
 
@@ -149,7 +149,7 @@ class TestEpoch:
     def test_is_chosen_anew_when_somebody_promised_as_much_meanwhile(self, promised: int) -> None:
         leader = Leader()
         leader.hear(S1, HELLO)
-        leader.hear(S2, FollowerInfo(Epoch(promised), 1, FOUNDING))
+        leader.hear(S2, FollowerInfo(Epoch(promised), 1, FOUNDING_DISK))
         leader.saved()
         assert sent(leader.out) == []
         assert leader.out[-1] == SaveEpochs(Epoch(promised + 1), E1)
@@ -158,18 +158,18 @@ class TestEpoch:
 
     def test_is_outrun_by_a_promise_of_a_later_one(self) -> None:
         leader = Leader().propose(S1)
-        leader.hear(S2, FollowerInfo(Epoch(3), 1, FOUNDING))
+        leader.hear(S2, FollowerInfo(Epoch(3), 1, FOUNDING_DISK))
         assert leader.reason() == "a learner has promised a later epoch"
-        assert notes.EPOCH_OUTRUN in noted(leader.out)
+        assert trace_events.HIGHER_EPOCH_PROMISED in noted(leader.out)
 
     @pytest.mark.parametrize(("accepted", "heard"), [(EPOCH_MAX, 1), (1, EPOCH_MAX)])
     def test_none_is_left_for_who_was_promised_the_last(self, accepted: int, heard: int) -> None:
         leader = Leader(accepted=accepted)
-        leader.hear(S1, FollowerInfo(Epoch(heard), 1, FOUNDING))
+        leader.hear(S1, FollowerInfo(Epoch(heard), 1, FOUNDING_DISK))
         assert leader.out == []
         assert leader.role.outcome is None
         leader.role.wake(leader.role.deadline())
-        assert isinstance(leader.role.outcome, GiveUp)
+        assert isinstance(leader.role.outcome, StepDown)
 
 
 class TestPromises:
@@ -194,14 +194,14 @@ class TestPromises:
         leader.hear(S1, PROMISE)
         leader.hear(S2, PROMISE)
         learner = leader.role.learners.get(S4)
-        assert learner is not None and learner.stage is Stage.INVITED
+        assert learner is not None and learner.stage is Stage.LEADER_INFO_SENT
 
     @pytest.mark.parametrize(("current", "last"), [(1, z(1, 3)), (2, z(1, 1)), (1, z(2, 1))])
     def test_a_follower_with_a_newer_history_must_lead(self, current: int, last: Zxid) -> None:
         leader = Leader().propose(S1)
         leader.hear(S1, AckEpoch(Epoch(current), last, True))
         assert leader.reason() == "a follower has a newer history"
-        assert notes.HISTORY_BETTER in noted(leader.out)
+        assert trace_events.NEWER_HISTORY_FOUND in noted(leader.out)
 
     def test_a_learner_without_a_vote_may_have_a_longer_log(self) -> None:
         leader = Leader().propose(S1, S4)
@@ -268,10 +268,10 @@ class TestUncertainPromises:
     def test_are_said_while_more_must_be_heard(self) -> None:
         leader = Leader(FIVE, is_uncertain=True).propose(S1, S2, S4)
         leader.hear(S1, UNCERTAIN)
-        assert notes.LOG_UNCERTAIN not in noted(leader.out)  # no quorum to speak of
+        assert trace_events.LOG_UNCERTAIN not in noted(leader.out)  # no quorum to speak of
         leader.out.clear()
         leader.hear(S2, PROMISE)
-        assert leader.out == [Note(notes.LOG_UNCERTAIN, [S1, S3])]
+        assert leader.out == [TraceEvent(trace_events.LOG_UNCERTAIN, [S1, S3])]
 
     def test_are_waited_for_while_a_quorum_of_others_cannot_promise(self) -> None:
         leader = Leader().propose(S1)
@@ -313,7 +313,7 @@ class TestItsOwnVote:
 
     def moved(self) -> Leader:
         leader = Leader()
-        leader.role._settings.members.changing(S3, NEW_DISK)
+        leader.role._settings.members.change_logged(S3, NEW_DISK)
         return leader
 
     def test_does_not_count_in_any_step(self) -> None:
@@ -349,7 +349,7 @@ class TestAcks:
 
     def test_nothing_is_heard_after_the_end(self) -> None:
         leader = Leader().propose(S1)
-        leader.role.outcome = GiveUp("over")
+        leader.role.outcome = StepDown("over")
         leader.hear(S1, PROMISE)
         assert not leader.role.learners.is_synchronizing
 
@@ -366,7 +366,7 @@ def test_credits_go_on_to_the_stream() -> None:
 def test_messages_of_strangers_are_stale() -> None:
     leader = Leader()
     leader.hear(S1, PROMISE)
-    assert noted(leader.out) == [notes.MESSAGE_STALE]
+    assert noted(leader.out) == [trace_events.MESSAGE_STALE]
 
 
 @pytest.mark.parametrize("message", [AckNewLeader(E2), AckEpoch(E1, ZERO, True)])
@@ -440,12 +440,12 @@ class TestWhatLearnersKnowToBeCommitted:
         leader.hear(S1, FollowerInfo(E1, 1, NEW_DISK))
         leader.hear(S2, FollowerInfo(E1, 1, NEW_DISK))
         assert SaveEpochs(E2, E1) not in leader.out  # no quorum of those with a vote
-        settings.members.replace(S1, NEW_DISK)
+        settings.members.change_delivered(S1, NEW_DISK)
         leader.role.members_changed()
         assert SaveEpochs(E2, E1) in leader.out
 
     def test_a_leader_whose_vote_has_moved_gives_up(self) -> None:
         leader = Leader()
-        leader.role._settings.members.replace(S3, NEW_DISK)
+        leader.role._settings.members.change_delivered(S3, NEW_DISK)
         leader.role.members_changed()
         assert leader.reason() == "the vote of this server rests on another disk"

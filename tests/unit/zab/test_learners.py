@@ -2,19 +2,19 @@
 
 import pytest
 
-from raykeeper.zab import notes
+from raykeeper.zab import trace_events
 from raykeeper.zab.effects import (
     CancelSnapshot,
     Effect,
     GrantCredit,
+    LogRun,
     ReadLog,
-    Run,
     Send,
     StreamSnapshot,
 )
 from raykeeper.zab.errors import PeerProtocolError
 from raykeeper.zab.history import History
-from raykeeper.zab.ids import FOUNDING, ZERO, DiskId, Epoch, ServerId, Zxid
+from raykeeper.zab.ids import FOUNDING_DISK, ZERO, DiskId, Epoch, ServerId, Zxid
 from raykeeper.zab.learners import Learner, Learners, Stage
 from raykeeper.zab.messages import (
     AckEpoch,
@@ -29,7 +29,7 @@ from raykeeper.zab.messages import (
     SnapshotEnd,
     Trunc,
 )
-from raykeeper.zab.settings import Settings, WindowLimits
+from raykeeper.zab.settings import RecentLogLimits, Settings
 from tests.unit.zab.histories import (
     NEW_DISK,
     S1,
@@ -54,7 +54,7 @@ NEW_LEADER = NewLeader(E5, z(3, 2))
 class Table:
     """The learners of server 3, whose window is (1:1, 3:2], in epoch 5."""
 
-    def __init__(self, window: WindowLimits | None = None) -> None:
+    def __init__(self, window: RecentLogLimits | None = None) -> None:
         self.out: list[Effect] = []
         self.history: History = make_history(
             self.out, *LOG, base=z(1, 1), delivered=z(1, 3), accepted=5
@@ -63,8 +63,8 @@ class Table:
         self.learners = Learners(self.settings, self.history, self.out)
         self.learners.epoch = E5
 
-    def greet(self, server_id: ServerId, stint: int = 1, disk: DiskId = FOUNDING) -> Learner:
-        self.learners.greet(server_id, FollowerInfo(Epoch(4), stint, disk), T0)
+    def greet(self, server_id: ServerId, stint: int = 1, disk: DiskId = FOUNDING_DISK) -> Learner:
+        self.learners.on_follower_info(server_id, FollowerInfo(Epoch(4), stint, disk), T0)
         learner = self.learners.get(server_id)
         assert learner is not None
         return learner
@@ -73,7 +73,7 @@ class Table:
         self.learners.is_synchronizing = True
         learner = self.greet(server_id)
         self.out.clear()
-        self.learners.promise(learner, AckEpoch(Epoch(3), last_zxid, True))
+        self.learners.on_ack_epoch(learner, AckEpoch(Epoch(3), last_zxid, True))
         return learner
 
 
@@ -81,10 +81,10 @@ def test_greeting_waits_for_the_epoch_then_invites() -> None:
     table = Table()
     table.learners.epoch = Epoch(0)
     learner = table.greet(S1, stint=7)
-    assert (table.out, learner.stage) == ([], Stage.GREETED)
+    assert (table.out, learner.stage) == ([], Stage.FOLLOWER_INFO_RECEIVED)
     table.learners.epoch = E5
-    table.learners.invite(learner)
-    assert (table.out, learner.stage) == ([Send(S1, LeaderInfo(E5, 7))], Stage.INVITED)
+    table.learners.send_leader_info(learner)
+    assert (table.out, learner.stage) == ([Send(S1, LeaderInfo(E5, 7))], Stage.LEADER_INFO_SENT)
     assert list(table.learners) == [learner]
 
 
@@ -94,51 +94,51 @@ def test_greeting_again_changes_nothing_unless_the_stint_is_another() -> None:
     assert table.greet(S1) is learner
     assert table.greet(S1, stint=2) is not learner
     assert sent(table.out) == [LeaderInfo(E5, 1), LeaderInfo(E5, 2)]
-    assert noted(table.out) == [notes.LEARNER_LOST]
+    assert noted(table.out) == [trace_events.LEARNER_LOST]
 
 
 @pytest.mark.parametrize(
     ("server_id", "disk", "votes"),
     [
-        (S1, FOUNDING, True),
+        (S1, FOUNDING_DISK, True),
         (S1, NEW_DISK, False),  # it lost its promises
-        (S4, FOUNDING, False),  # no voter, whatever it says (ZOOKEEPER-2959)
+        (S4, FOUNDING_DISK, False),  # no voter, whatever it says (ZOOKEEPER-2959)
         (S4, NEW_DISK, False),
     ],
 )
 def test_only_voters_with_their_promises_count(
     server_id: ServerId, disk: DiskId, votes: bool
 ) -> None:
-    assert Table().greet(server_id, disk=disk).votes is votes
+    assert Table().greet(server_id, disk=disk).has_vote is votes
 
 
 def test_a_changed_member_list_counts_every_learner_anew() -> None:
     """Rule D3: by the disk it said that it is on."""
     table = Table()
-    for server_id, disk in ((S1, FOUNDING), (S2, NEW_DISK), (S4, NEW_DISK)):
+    for server_id, disk in ((S1, FOUNDING_DISK), (S2, NEW_DISK), (S4, NEW_DISK)):
         table.greet(server_id, disk=disk)
 
     def counted() -> list[ServerId]:
         table.learners.members_changed()
-        return [learner.server_id for learner in table.learners if learner.votes]
+        return [learner.server_id for learner in table.learners if learner.has_vote]
 
     assert counted() == [S1]
-    table.settings.members.replace(S2, NEW_DISK)
+    table.settings.members.change_delivered(S2, NEW_DISK)
     assert counted() == [S1, S2]
-    table.settings.members.replace(S1, NEW_DISK)
+    table.settings.members.change_delivered(S1, NEW_DISK)
     assert counted() == [S2]
 
 
 def test_a_learner_logs_and_is_certain_until_it_says_otherwise() -> None:
     learner = Table().greet(S1)
-    assert (learner.is_logging, learner.is_uncertain, learner.disk) == (True, False, FOUNDING)
+    assert (learner.is_logging, learner.is_uncertain, learner.disk) == (True, False, FOUNDING_DISK)
 
 
 @pytest.mark.parametrize("is_uncertain", [False, True])
 def test_a_promise_tells_whether_the_log_is_whole(is_uncertain: bool) -> None:
     table = Table()
     learner = table.greet(S1)
-    table.learners.promise(learner, AckEpoch(Epoch(3), z(3, 1), True, is_uncertain))
+    table.learners.on_ack_epoch(learner, AckEpoch(Epoch(3), z(3, 1), True, is_uncertain))
     assert learner.is_uncertain is is_uncertain
 
 
@@ -146,24 +146,24 @@ def test_a_promise_is_noted_until_a_quorum_has_promised() -> None:
     table = Table()
     learner = table.greet(S1)
     table.out.clear()
-    table.learners.promise(learner, AckEpoch(Epoch(3), z(3, 1), False))
-    assert (learner.stage, learner.promised, learner.last_zxid) == (
+    table.learners.on_ack_epoch(learner, AckEpoch(Epoch(3), z(3, 1), False))
+    assert (learner.stage, learner.has_promised, learner.last_zxid) == (
         Stage.PROMISED,
         False,
         z(3, 1),
     )
     assert table.out == []
     with pytest.raises(PeerProtocolError):
-        table.learners.promise(learner, AckEpoch(Epoch(3), z(3, 1), True))
+        table.learners.on_ack_epoch(learner, AckEpoch(Epoch(3), z(3, 1), True))
 
 
 @pytest.mark.parametrize(
     ("last_zxid", "packets", "note"),
     [
         # The same log.
-        (z(3, 2), [Diff()], notes.SYNC_DIFF),
+        (z(3, 2), [Diff()], trace_events.SYNC_DIFF),
         # Less: what follows, one packet per epoch.
-        (z(3, 1), [Diff(), Proposals(z(3, 2), [b"y"], z(1, 3))], notes.SYNC_DIFF),
+        (z(3, 1), [Diff(), Proposals(z(3, 2), [b"y"], z(1, 3))], trace_events.SYNC_DIFF),
         (
             z(1, 2),
             [
@@ -171,11 +171,11 @@ def test_a_promise_is_noted_until_a_quorum_has_promised() -> None:
                 Proposals(z(1, 3), [b"c"], z(1, 3)),
                 Proposals(z(3, 1), [b"x", b"y"], z(1, 3)),
             ],
-            notes.SYNC_DIFF,
+            trace_events.SYNC_DIFF,
         ),
         # More.
-        (z(3, 9), [Trunc(z(3, 2))], notes.SYNC_TRUNC),
-        (z(4, 1), [Trunc(z(3, 2))], notes.SYNC_TRUNC),
+        (z(3, 9), [Trunc(z(3, 2))], trace_events.SYNC_TRUNC),
+        (z(4, 1), [Trunc(z(3, 2))], trace_events.SYNC_TRUNC),
     ],
 )
 def test_synchronizes_from_the_window(last_zxid: Zxid, packets: list[object], note: str) -> None:
@@ -187,7 +187,7 @@ def test_synchronizes_from_the_window(last_zxid: Zxid, packets: list[object], no
 
 
 def test_packets_of_proposals_are_bounded() -> None:
-    table = Table(WindowLimits(message_bytes_max=1))
+    table = Table(RecentLogLimits(message_bytes_max=1))
     table.synchronize(S1, z(3, 0))
     table.out.clear()
     table.synchronize(S2, z(1, 3))
@@ -200,7 +200,7 @@ def test_packets_of_proposals_are_bounded() -> None:
 class TestFromTheDisk:
     """A learner whose last zxid lies before the window."""
 
-    READ = ReadLog(S1, ZERO, z(1, 1), WindowLimits().read_log_bytes_max)
+    READ = ReadLog(S1, ZERO, z(1, 1), RecentLogLimits().read_log_bytes_max)
 
     def test_what_was_read_comes_before_the_window(self) -> None:
         table = Table()
@@ -218,13 +218,13 @@ class TestFromTheDisk:
         ]
 
     @pytest.mark.parametrize("runs", [[], [run(z(1, 0), b"?")]])
-    def test_otherwise_a_snapshot(self, runs: list[Run]) -> None:
+    def test_otherwise_a_snapshot(self, runs: list[LogRun]) -> None:
         table = Table()
         learner = table.synchronize(S1, ZERO)
         table.out.clear()
         table.learners.log_read(learner, ZERO, runs)
         assert without_notes(table.out) == [StreamSnapshot(S1)]
-        assert noted(table.out) == [notes.SYNC_SNAPSHOT]
+        assert noted(table.out) == [trace_events.SYNC_SNAPSHOT]
 
     def test_an_answer_to_another_question_is_ignored(self) -> None:
         table = Table()
@@ -237,16 +237,16 @@ class TestFromTheDisk:
         assert table.out == []
 
     def test_the_window_stands_still_meanwhile(self) -> None:
-        limits = WindowLimits(txns_max=0)
+        limits = RecentLogLimits(txns_max=0)
         table = Table()
         table.history._limits = limits
         learner = table.synchronize(S1, ZERO)
         table.history.deliver(z(3, 2))
-        assert table.history.window.base == z(1, 1)
+        assert table.history.recent_log.base == z(1, 1)
         table.learners.drop(learner.server_id, "gone")
         table.history.append(z(3, 3), [b"z"])
         table.history.deliver(z(3, 3))
-        assert table.history.window.base == z(3, 3)
+        assert table.history.recent_log.base == z(3, 3)
 
 
 class TestSnapshot:
@@ -259,7 +259,7 @@ class TestSnapshot:
         table.out.clear()
         table.learners.snapshot_begin(learner, z(1, 3))
         table.learners.snapshot_chunk(learner, b"tree")
-        table.learners.credit(learner)
+        table.learners.on_snapshot_credit(learner)
         table.history.append(z(5, 1), [b"new"])
         table.history.deliver(z(3, 1))
         table.learners.snapshot_end(learner, z(3, 1))
@@ -274,7 +274,7 @@ class TestSnapshot:
         assert GrantCredit(S1) in table.out
         assert learner.stage is Stage.SYNCING
         table.out.clear()
-        table.learners.credit(learner)
+        table.learners.on_snapshot_credit(learner)
         assert table.out == []
 
     def test_begins_at_what_is_delivered_and_only_while_it_is_wanted(self) -> None:
@@ -303,15 +303,15 @@ class TestSnapshot:
         table = Table()
         learner = table.synchronize(S1, z(2, 7))
         table.learners.snapshot_begin(learner, z(1, 3))
-        learner.heard_at = type(T0)(T0 + 60_000)  # a long stream
+        learner.last_received_at = type(T0)(T0 + 60_000)  # a long stream
         table.learners.snapshot_end(learner, z(1, 3))
-        assert learner.acked_at == learner.heard_at
+        assert learner.acked_at == learner.last_received_at
 
 
 def test_an_acknowledged_learner_has_what_came_before_newleader() -> None:
     table = Table()
     learner = table.synchronize(S1, z(3, 1))
-    table.learners.follow(learner, AckNewLeader(E5), T0)
+    table.learners.on_ack_new_leader(learner, AckNewLeader(E5), T0)
     assert (learner.stage, learner.acked) == (Stage.FOLLOWING, z(3, 2))
 
 
@@ -321,7 +321,7 @@ def test_refuses_an_ack_of_newleader_too_early_or_of_another_epoch(epoch: int) -
     learner = table.greet(S1) if epoch == 5 else table.synchronize(S1, z(3, 2))
     stage = learner.stage
     with pytest.raises(PeerProtocolError):
-        table.learners.follow(learner, AckNewLeader(Epoch(epoch)), T0)
+        table.learners.on_ack_new_leader(learner, AckNewLeader(Epoch(epoch)), T0)
     assert learner.stage is stage
 
 

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from raykeeper.zab import notes
-from raykeeper.zab.effects import Effect, Note, Send
+from raykeeper.zab import trace_events
+from raykeeper.zab.effects import Effect, Send, TraceEvent
 from raykeeper.zab.errors import PeerProtocolError
 from raykeeper.zab.history import History
-from raykeeper.zab.ids import FOUNDING, ZERO, DiskId, Epoch, Millis, ServerId
+from raykeeper.zab.ids import FOUNDING_DISK, ZERO, DiskId, Epoch, Millis, ServerId
 from raykeeper.zab.looking import Looking
 from raykeeper.zab.messages import Notification, PeerState, Vote
 from raykeeper.zab.settings import Settings, Timing
@@ -65,7 +65,7 @@ class Election:
 
 
 def election(
-    *links: ServerId, voters: tuple[ServerId, ...] = FIVE, disk: DiskId = FOUNDING
+    *links: ServerId, voters: tuple[ServerId, ...] = FIVE, disk: DiskId = FOUNDING_DISK
 ) -> Election:
     out: list[Effect] = []
     linked = dict.fromkeys(links)
@@ -338,10 +338,10 @@ class TestThoseThatLostTheirVote:
     @pytest.mark.parametrize(
         ("disk", "lost", "known"),
         [
-            (FOUNDING, [], []),
-            (FOUNDING, [S3, S1], [S1, S3]),
-            (FOUNDING, [S1, S1], [S1]),
-            (FOUNDING, [OBSERVER], []),
+            (FOUNDING_DISK, [], []),
+            (FOUNDING_DISK, [S3, S1], [S1, S3]),
+            (FOUNDING_DISK, [S1, S1], [S1]),
+            (FOUNDING_DISK, [OBSERVER], []),
             # This server, with nobody to tell it or with others.
             (NEW_DISK, [], [S2]),
             (NEW_DISK, [S1], [S1, S2]),
@@ -350,40 +350,42 @@ class TestThoseThatLostTheirVote:
     def test_are_known(self, disk: DiskId, lost: list[ServerId], known: list[ServerId]) -> None:
         race = election(S1, S3, OBSERVER, disk=disk)
         self.lose(race, *lost)
-        assert race.looking.without_vote == known
+        assert race.looking.voters_lost == known
 
     def test_an_observer_has_not_lost_any(self) -> None:
         race = election(S1, voters=(S1, S3), disk=NEW_DISK)
-        assert race.looking.without_vote == []
+        assert race.looking.voters_lost == []
 
     def test_are_known_while_they_are_linked_and_have_none(self) -> None:
         race = election(S1, S3)
         self.lose(race, S1, S3)
         race.looking.link_down(S1, race.now)
-        assert race.looking.without_vote == [S3]
+        assert race.looking.voters_lost == [S3]
         race.hear(S3, told(5, vote_for(S3), disk=NEW_DISK))  # it has its vote back
-        assert race.looking.without_vote == []
+        assert race.looking.voters_lost == []
 
     def test_one_that_is_not_yet_ready_to_vote_has_lost_nothing(self) -> None:
         """Its disk is the one that counts; it waits for it."""
         race = election(S1)
-        race.hear(S1, told(6, vote_for(S1), voting=False, disk=FOUNDING))
-        assert race.looking.without_vote == []
+        race.hear(S1, told(6, vote_for(S1), voting=False, disk=FOUNDING_DISK))
+        assert race.looking.voters_lost == []
 
     def test_it_is_said_once_when_the_others_are_no_quorum(self) -> None:
         race = election(S1, S3, S4)
         self.lose(race, S4, S1)
-        assert notes.QUORUM_LOST not in noted(race.out)
+        assert trace_events.QUORUM_LOST not in noted(race.out)
         self.lose(race, S3, S3, S1)
-        said = [e for e in race.out if isinstance(e, Note) and e.name == notes.QUORUM_LOST]
-        assert said == [Note(notes.QUORUM_LOST, [S1, S3, S4])]
+        said = [
+            e for e in race.out if isinstance(e, TraceEvent) and e.name == trace_events.QUORUM_LOST
+        ]
+        assert said == [TraceEvent(trace_events.QUORUM_LOST, [S1, S3, S4])]
 
     def test_this_server_is_one_of_them(self) -> None:
         race = election(S1, S3, S4, disk=NEW_DISK)
         self.lose(race, S4)
-        assert notes.QUORUM_LOST not in noted(race.out)
+        assert trace_events.QUORUM_LOST not in noted(race.out)
         self.lose(race, S3)
-        assert race.out[-1] == Note(notes.QUORUM_LOST, [S2, S3, S4])
+        assert race.out[-1] == TraceEvent(trace_events.QUORUM_LOST, [S2, S3, S4])
 
     def test_a_vote_counts_from_whatever_disk(self) -> None:
         """Who is right about the members the leader finds out, not the election."""
@@ -400,9 +402,9 @@ class TestThoseThatLostTheirVote:
         race.wait(Timing().resend_min_ms)
         said = told(5, vote_for(S2), disk=NEW_DISK, moved={S2: NEW_DISK})
         assert sent(race.out, S1)[-1] == said
-        assert race.looking.without_vote == []
+        assert race.looking.voters_lost == []
         race.hear(S1, told(5, vote_for(S2), own=vote_for(S1)))
-        race.hear(S3, told(5, vote_for(S2), own=Vote(Epoch(0), ZERO, S3, has_room=False)))
+        race.hear(S3, told(5, vote_for(S2), own=Vote(Epoch(0), ZERO, S3, has_disk_space=False)))
         assert race.leader() == S2
 
 
@@ -410,7 +412,7 @@ class TestRoom:
     """Rule D6: of two with the same history, the one whose disk has room leads."""
 
     def full(self, server: ServerId, epoch: int = 0) -> Vote:
-        return Vote(Epoch(epoch), ZERO, server, has_room=False)
+        return Vote(Epoch(epoch), ZERO, server, has_disk_space=False)
 
     @pytest.mark.parametrize(
         ("epoch", "choice"),
@@ -430,23 +432,23 @@ class TestRoom:
         race = election(S1)
         race.hear(S1, told(5, vote_for(S1)))
         race.out.clear()
-        race.history.has_room = False
-        race.looking.room_changed(race.now)
+        race.history.has_disk_space = False
+        race.looking.disk_space_changed(race.now)
         assert sent(race.out) == [told(5, vote_for(S1), own=self.full(S2))]
-        race.history.has_room = True
-        race.looking.room_changed(race.now)
+        race.history.has_disk_space = True
+        race.looking.disk_space_changed(race.now)
         assert race.looking.vote == vote_for(S2)
 
     def test_is_told_from_the_start_and_of_no_interest_without_a_vote(self) -> None:
         out: list[Effect] = []
         history = make_history(out)
-        history.has_room = False
+        history.has_disk_space = False
         Looking(Settings(S2, FIVE), history, {S1: None}, 5, out, T0)
         assert sent(out) == [told(5, self.full(S2))]
         race = election(S1, disk=NEW_DISK)
         race.out.clear()
-        race.history.has_room = False
-        race.looking.room_changed(race.now)
+        race.history.has_disk_space = False
+        race.looking.disk_space_changed(race.now)
         assert race.out == []
 
 

@@ -2,20 +2,20 @@
 
 import pytest
 
-from raykeeper.zab.ids import FOUNDING, DiskId, ServerId
+from raykeeper.zab.ids import FOUNDING_DISK, DiskId, ServerId
 from raykeeper.zab.members import Members
 from tests.unit.zab.histories import NEW_DISK, S1, S2, S3, S4, THREE
 
 NEWER = DiskId("newer")
-FOUNDERS = {(S1, FOUNDING), (S2, FOUNDING), (S3, FOUNDING)}
-REPLACED = {(S1, FOUNDING), (S2, NEW_DISK), (S3, FOUNDING)}
-NEITHER = {(S1, FOUNDING), (S3, FOUNDING)}
+FOUNDERS = {(S1, FOUNDING_DISK), (S2, FOUNDING_DISK), (S3, FOUNDING_DISK)}
+REPLACED = {(S1, FOUNDING_DISK), (S2, NEW_DISK), (S3, FOUNDING_DISK)}
+NEITHER = {(S1, FOUNDING_DISK), (S3, FOUNDING_DISK)}
 
 
 def counted(members: Members) -> set[tuple[ServerId, DiskId]]:
     """Everybody that has a vote, among all servers on all disks of these tests."""
-    disks = (FOUNDING, NEW_DISK, NEWER)
-    return {(s, disk) for s in (*THREE, S4) for disk in disks if members.counts(s, disk)}
+    disks = (FOUNDING_DISK, NEW_DISK, NEWER)
+    return {(s, disk) for s in (*THREE, S4) for disk in disks if members.has_vote(s, disk)}
 
 
 def test_a_new_ensemble_counts_every_voter_on_its_founding_disk() -> None:
@@ -26,18 +26,18 @@ def test_a_new_ensemble_counts_every_voter_on_its_founding_disk() -> None:
 
 def test_a_replaced_disk_counts_and_the_one_before_no_more() -> None:
     members = Members(THREE)
-    assert members.replace(S2, NEW_DISK) is True
+    assert members.change_delivered(S2, NEW_DISK) is True
     assert counted(members) == REPLACED
-    assert members.replace(S2, NEWER) is True
-    assert counted(members) == {(S1, FOUNDING), (S2, NEWER), (S3, FOUNDING)}
+    assert members.change_delivered(S2, NEWER) is True
+    assert counted(members) == {(S1, FOUNDING_DISK), (S2, NEWER), (S3, FOUNDING_DISK)}
 
 
-@pytest.mark.parametrize("disk", [FOUNDING, NEW_DISK])
+@pytest.mark.parametrize("disk", [FOUNDING_DISK, NEW_DISK])
 def test_to_replace_a_disk_by_itself_is_no_change(disk: DiskId) -> None:
     members = Members(THREE)
-    members.replace(S2, disk)
+    members.change_delivered(S2, disk)
     before = counted(members)
-    assert members.replace(S2, disk) is False
+    assert members.change_delivered(S2, disk) is False
     assert counted(members) == before
 
 
@@ -55,8 +55,8 @@ def test_to_replace_a_disk_by_itself_is_no_change(disk: DiskId) -> None:
         ([NEW_DISK, NEW_DISK], [NEW_DISK], NEITHER),
         ([NEW_DISK, NEW_DISK], [NEW_DISK, NEW_DISK], REPLACED),
         # What the list says already is no change.
-        ([FOUNDING], [], FOUNDERS),
-        ([FOUNDING], [FOUNDING], FOUNDERS),
+        ([FOUNDING_DISK], [], FOUNDERS),
+        ([FOUNDING_DISK], [FOUNDING_DISK], FOUNDERS),
         # Delivered without having been told before, as followers are.
         ([], [NEW_DISK], REPLACED),
     ],
@@ -66,28 +66,28 @@ def test_neither_disk_counts_while_a_change_is_logged_and_not_delivered(
 ) -> None:
     members = Members(THREE)
     for disk in logged:
-        members.changing(S2, disk)
+        members.change_logged(S2, disk)
     for disk in delivered:
-        members.replace(S2, disk)
+        members.change_delivered(S2, disk)
     assert counted(members) == counts
     assert members.is_voter(S2)
 
 
 def test_said_once_more_after_its_delivery_a_change_takes_no_vote_away() -> None:
     members = Members(THREE)
-    members.changing(S2, NEW_DISK)
-    members.replace(S2, NEW_DISK)
-    members.changing(S2, NEW_DISK)
+    members.change_logged(S2, NEW_DISK)
+    members.change_delivered(S2, NEW_DISK)
+    members.change_logged(S2, NEW_DISK)
     assert counted(members) == REPLACED
-    assert members.replace(S2, NEW_DISK) is False
+    assert members.change_delivered(S2, NEW_DISK) is False
     assert counted(members) == REPLACED
 
 
 def test_a_new_role_forgets_what_was_only_logged() -> None:
     members = Members(THREE)
-    members.changing(S1, NEW_DISK)
-    members.changing(S2, NEW_DISK)
-    members.forget_changes()
+    members.change_logged(S1, NEW_DISK)
+    members.change_logged(S2, NEW_DISK)
+    members.forget_logged_changes()
     assert counted(members) == FOUNDERS
 
 
@@ -116,26 +116,26 @@ def test_adopts_the_list_of_a_received_state(
 ) -> None:
     members = Members(THREE)
     for server, disk in before.items():
-        members.replace(server, disk)
+        members.change_delivered(server, disk)
     members.adopt(adopted)
     assert counted(members) == counts
 
 
 def test_what_others_have_delivered_counts_until_it_is_delivered_here() -> None:
     members = Members(THREE)
-    members.learn(S2, NEW_DISK)
+    members.learn_delivered(S2, NEW_DISK)
     assert counted(members) == REPLACED
-    assert members.moved == {}
-    assert members.replace(S2, NEW_DISK) is True  # news all the same
-    assert (counted(members), members.moved) == (REPLACED, {S2: NEW_DISK})
+    assert members.voter_disks == {}
+    assert members.change_delivered(S2, NEW_DISK) is True  # news all the same
+    assert (counted(members), members.voter_disks) == (REPLACED, {S2: NEW_DISK})
 
 
 @pytest.mark.parametrize("told", ["replace", "adopt"])
 def test_what_is_delivered_here_goes_before_what_others_said(told: str) -> None:
     members = Members(THREE)
-    members.learn(S2, NEW_DISK)
+    members.learn_delivered(S2, NEW_DISK)
     if told == "replace":
-        members.replace(S2, NEWER)
+        members.change_delivered(S2, NEWER)
     else:
         members.adopt({S2: NEWER})
-    assert counted(members) == {(S1, FOUNDING), (S2, NEWER), (S3, FOUNDING)}
+    assert counted(members) == {(S1, FOUNDING_DISK), (S2, NEWER), (S3, FOUNDING_DISK)}

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from raykeeper.zab import notes
+from raykeeper.zab import trace_events
 from raykeeper.zab.effects import (
     Activated,
     Append,
@@ -18,7 +18,7 @@ from raykeeper.zab.effects import (
     Send,
     Truncate,
 )
-from raykeeper.zab.ids import FOUNDING, ZERO, DiskId, Epoch, Millis
+from raykeeper.zab.ids import FOUNDING_DISK, ZERO, DiskId, Epoch, Millis
 from raykeeper.zab.messages import (
     Ack,
     AckEpoch,
@@ -48,7 +48,7 @@ E1, E2 = Epoch(1), Epoch(2)
 LOOKING, FOLLOWING, LEADING = PeerState.LOOKING, PeerState.FOLLOWING, PeerState.LEADING
 
 
-def server(server_id: int = S1, disk: DiskId = FOUNDING) -> Bench:
+def server(server_id: int = S1, disk: DiskId = FOUNDING_DISK) -> Bench:
     return Bench(server_id, LOG, accepted=1, current=1, disk=disk)  # type: ignore[arg-type]
 
 
@@ -100,7 +100,7 @@ class TestRoles:
         peer = bench.peer
         assert (peer.role, peer.leader, peer.is_active) == (role, leader, active)
         assert (peer.broadcasting is not None) == (role is Role.LEADER and active)
-        assert (peer.contact_at(bench.now) is not None) == active
+        assert (peer.last_quorum_contact(bench.now) is not None) == active
         assert peer.deadline() is not None
         assert peer.epoch == (2 if active else 1)
 
@@ -122,7 +122,7 @@ class TestRoles:
         found = bench.take()
         assert RoleChanged(Role.FOLLOWER, S3) in found
         assert sent(found, S3)[-2:] == [
-            FollowerInfo(E1, 1, FOUNDING),
+            FollowerInfo(E1, 1, FOUNDING_DISK),
             told(1, Vote(E1, LAST, S3), FOLLOWING, own=Vote(E1, LAST, S1)),
         ]
         bench.hear(S3, LeaderInfo(E2, 1))
@@ -191,35 +191,35 @@ class TestDraining:
                 bench.hear(S3, *packets)
             assert effect in bench.take()
             bench.peer.link_down(S3, bench.now)
-            assert notes.ELECTION_STARTED not in noted(bench.take())
+            assert trace_events.ELECTION_STARTED not in noted(bench.take())
             done(bench)
-            assert notes.ELECTION_STARTED in noted(bench.take())
+            assert trace_events.ELECTION_STARTED in noted(bench.take())
 
     def test_a_leader_says_at_once_that_it_leads_no_more(self) -> None:
         """Else its followers would wait for its disk, or for its silence."""
         bench = leading()
         bench.peer.propose([b"d"], bench.now)
         bench.take()
-        bench.peer.abdicate("a hand-over", bench.now)
+        bench.peer.step_down("a hand-over", bench.now)
         found = sent(bench.take(), S1)
-        assert [(m.state, m.voting, m.round) for m in found] == [(LOOKING, False, 2)]  # type: ignore[union-attr]
+        assert [(m.state, m.has_vote, m.round) for m in found] == [(LOOKING, False, 2)]  # type: ignore[union-attr]
         # Whoever takes it for a leader still is told the same; a vote is not asked of it.
-        bench.hear(S1, FollowerInfo(E2, 2, FOUNDING), told(2, Vote(E1, LAST, S1)))
-        assert [m.voting for m in sent(bench.take(), S1)] == [False]  # type: ignore[union-attr]
+        bench.hear(S1, FollowerInfo(E2, 2, FOUNDING_DISK), told(2, Vote(E1, LAST, S1)))
+        assert [m.has_vote for m in sent(bench.take(), S1)] == [False]  # type: ignore[union-attr]
 
     def test_with_a_settled_disk_it_just_votes(self) -> None:
         bench = leading()
         bench.take()
-        bench.peer.abdicate("a hand-over", bench.now)
+        bench.peer.step_down("a hand-over", bench.now)
         found = bench.take()
-        assert [m.voting for m in sent(found, S1)] == [True]  # type: ignore[union-attr]
-        assert notes.ROLE_LEFT in noted(found)
+        assert [m.has_vote for m in sent(found, S1)] == [True]  # type: ignore[union-attr]
+        assert trace_events.ROLE_LEFT in noted(found)
 
     @pytest.mark.parametrize("make", [server])
     def test_who_has_no_role_does_not_abdicate(self, make: Callable[[], Bench]) -> None:
         bench = make()
         bench.take()
-        bench.peer.abdicate("?", bench.now)
+        bench.peer.step_down("?", bench.now)
         assert bench.take() == []
 
 
@@ -236,7 +236,7 @@ class TestRounds:
     def test_who_followed_or_led_begins_another(self) -> None:
         for bench, peer in ((following(), S3), (leading(), S1), (recovering_leader(), S1)):
             bench.take()
-            bench.peer.abdicate("asked to", bench.now)
+            bench.peer.step_down("asked to", bench.now)
             assert [m.round for m in sent(bench.take(), peer)] == [2]  # type: ignore[union-attr]
 
 
@@ -265,16 +265,16 @@ class TestLinks:
 
     def test_a_leader_drops_the_learner(self) -> None:
         for bench in (leading(), recovering_leader()):
-            bench.hear(S1, FollowerInfo(E1, 9, FOUNDING))
+            bench.hear(S1, FollowerInfo(E1, 9, FOUNDING_DISK))
             bench.take()
             bench.peer.link_down(S1, bench.now)
-            assert noted(bench.take()) == [notes.LEARNER_LOST]
+            assert noted(bench.take()) == [trace_events.LEARNER_LOST]
 
     def test_messages_without_a_link_are_stale(self) -> None:
         bench = server()
         bench.take()
         bench.hear(S3, told(9, Vote(E2, LAST, S3)))
-        assert noted(bench.take()) == [notes.MESSAGE_STALE]
+        assert noted(bench.take()) == [trace_events.MESSAGE_STALE]
 
     def test_a_looking_server_greets_a_new_link(self) -> None:
         bench = server()
@@ -314,10 +314,10 @@ class TestNotifications:
 
     def test_a_follower_that_looks_has_left_its_leader(self) -> None:
         for bench in (leading(), recovering_leader()):
-            bench.hear(S1, FollowerInfo(E1, 9, FOUNDING))
+            bench.hear(S1, FollowerInfo(E1, 9, FOUNDING_DISK))
             bench.take()
             bench.hear(S1, told(2, Vote(E1, LAST, S1)))
-            assert noted(bench.take()) == [notes.LEARNER_LOST]
+            assert noted(bench.take()) == [trace_events.LEARNER_LOST]
 
     @pytest.mark.parametrize(
         ("own", "voting", "has_followers", "leads_on"),
@@ -334,7 +334,7 @@ class TestNotifications:
         bench = recovering_leader()
         bench.link(S2)
         if has_followers:
-            bench.hear(S1, FollowerInfo(E1, 9, FOUNDING))
+            bench.hear(S1, FollowerInfo(E1, 9, FOUNDING_DISK))
         bench.hear(S2, told(1, own, voting=voting))
         assert (bench.peer.role is Role.LEADER) is leads_on
 
@@ -342,7 +342,7 @@ class TestNotifications:
         bench = recovering_follower()
         bench.take()
         bench.hear(S3, told(1, Vote(E1, LAST, S3), LEADING))
-        assert bench.take() == [Send(S3, FollowerInfo(E1, 1, FOUNDING))]
+        assert bench.take() == [Send(S3, FollowerInfo(E1, 1, FOUNDING_DISK))]
         bench = following()
         bench.take()
         bench.hear(S3, told(1, Vote(E1, LAST, S3), LEADING))
@@ -400,7 +400,7 @@ def test_what_was_read_of_the_log_goes_to_its_learner() -> None:
     bench = Bench(S3, run(z(1, 3), b"c"), accepted=1, current=1, base=z(1, 2))
     bench.lead(S1)
     bench.link(S2)
-    bench.hear(S2, FollowerInfo(E1, 1, FOUNDING), AckEpoch(E1, z(1, 1), False))
+    bench.hear(S2, FollowerInfo(E1, 1, FOUNDING_DISK), AckEpoch(E1, z(1, 1), False))
     read = next(effect for effect in bench.take() if isinstance(effect, ReadLog))
     assert (read.learner, read.after, read.upto) == (S2, z(1, 0), z(1, 2))
     runs = [run(z(1, 1), b"a", b"b")]
@@ -413,7 +413,7 @@ def test_what_was_read_of_the_log_goes_to_its_learner() -> None:
         Proposals(z(1, 3), [b"c"], z(1, 3)),
         NewLeader(E2, z(1, 3)),
     ]
-    bench.peer.abdicate("asked to", bench.now)
+    bench.peer.step_down("asked to", bench.now)
     bench.take()
     bench.peer.log_read(S2, read.after, runs, bench.now)
     assert bench.take() == []
@@ -424,7 +424,7 @@ def test_a_breach_of_the_protocol_costs_the_link_and_with_it_the_role() -> None:
     bench.take()
     bench.hear(S3, Commit(z(2, 7)))
     found = bench.take()
-    assert noted(found)[:2] == [notes.MESSAGE_ILLEGAL, notes.ROLE_LEFT]
+    assert noted(found)[:2] == [trace_events.MESSAGE_ILLEGAL, trace_events.ROLE_LEFT]
     assert BreakLink(S3, "commit 2:7, but logged up to 1:3") in found
     assert S3 not in bench.peer.links
 
@@ -447,12 +447,12 @@ def test_alone_it_leads_at_once() -> None:
     bench.save_epochs()
     bench.save_epochs()
     assert bench.peer.is_active
-    assert bench.peer.contact_at(bench.now) == bench.now
+    assert bench.peer.last_quorum_contact(bench.now) == bench.now
     assert bench.history.delivered == ZERO
 
 
 def test_acknowledged_newleader_is_taken_from_a_late_follower() -> None:
     bench = leading()
     bench.link(S2)
-    bench.hear(S2, FollowerInfo(E1, 1, FOUNDING), AckEpoch(E1, LAST, False), AckNewLeader(E2))
+    bench.hear(S2, FollowerInfo(E1, 1, FOUNDING_DISK), AckEpoch(E1, LAST, False), AckNewLeader(E2))
     assert sent(bench.take(), S2)[-1] == UpToDate(LAST)

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from raykeeper.zab import notes
-from raykeeper.zab.effects import Append, Deliver, Note, Role, RoleChanged, Send, VoteGranted
+from raykeeper.zab import trace_events
+from raykeeper.zab.effects import Append, Deliver, Role, RoleChanged, Send, TraceEvent, VoteGranted
 from raykeeper.zab.history import History
-from raykeeper.zab.ids import FOUNDING, DiskId, Epoch, ServerId
+from raykeeper.zab.ids import FOUNDING_DISK, DiskId, Epoch, ServerId
 from raykeeper.zab.messages import (
     Ack,
     AckEpoch,
@@ -44,7 +44,7 @@ E1 = Epoch(1)
 NOBODY = Vote(Epoch(0), z(0, 0), ServerId(0))
 
 
-def server(server_id: ServerId = S1, disk: DiskId = FOUNDING, has_room: bool = True) -> Bench:
+def server(server_id: ServerId = S1, disk: DiskId = FOUNDING_DISK, has_room: bool = True) -> Bench:
     return Bench(server_id, LOG, accepted=1, current=1, disk=disk, has_room=has_room)
 
 
@@ -95,24 +95,24 @@ class TestRoom:
     def full(self, make: Callable[[], Bench]) -> Bench:
         bench = make()
         bench.take()
-        bench.peer.room_changed(False, bench.now)
+        bench.peer.disk_space_changed(False, bench.now)
         return bench
 
     @pytest.mark.parametrize("make", ROLES)
     def test_is_remembered_in_every_role(self, make: Callable[[], Bench]) -> None:
         bench = self.full(make)
-        assert not bench.history.has_room
+        assert not bench.history.has_disk_space
         bench.take()
-        bench.peer.room_changed(False, bench.now)
+        bench.peer.disk_space_changed(False, bench.now)
         assert bench.take() == []
-        bench.peer.room_changed(True, bench.now)
-        assert bench.history.has_room
+        bench.peer.disk_space_changed(True, bench.now)
+        assert bench.history.has_disk_space
 
     @pytest.mark.parametrize("make", ROLES)
     def test_that_was_there_all_along_is_nothing_new(self, make: Callable[[], Bench]) -> None:
         bench = make()
         bench.take()
-        bench.peer.room_changed(True, bench.now)
+        bench.peer.disk_space_changed(True, bench.now)
         assert bench.take() == []
 
     @pytest.mark.parametrize("make", [draining, recovering_follower, recovering_leader])
@@ -126,8 +126,8 @@ class TestRoom:
         bench.link(S1, S2)
         bench.hear(S1, told(1, Vote(E1, LAST, S1)))
         bench.take()
-        bench.peer.room_changed(False, bench.now)
-        own = Vote(E1, LAST, S3, has_room=False)
+        bench.peer.disk_space_changed(False, bench.now)
+        own = Vote(E1, LAST, S3, has_disk_space=False)
         assert sent(bench.take(), S1) == [told(1, Vote(E1, LAST, S1), own=own)]
 
     def test_who_has_a_role_tells_it_too(self) -> None:
@@ -136,15 +136,15 @@ class TestRoom:
         bench.hear(S2, told(1, Vote(E1, LAST, S2)))
         (answer,) = sent(bench.take(), S2)
         assert isinstance(answer, Notification)
-        assert answer.own == Vote(Epoch(2), LAST, S1, has_room=False)
-        assert answer.disk == FOUNDING
+        assert answer.own_vote == Vote(Epoch(2), LAST, S1, has_disk_space=False)
+        assert answer.disk == FOUNDING_DISK
 
     def test_a_follower_pauses_its_log_until_it_begins_anew(self) -> None:
         bench = self.full(following)
         assert sent(bench.take()) == [LogPaused()]
         bench.hear(S3, Proposals(NEXT, [b"d"]), Commit(NEXT))
         assert bench.take() == [Deliver(NEXT, [b"d"])]
-        bench.peer.room_changed(True, bench.now)
+        bench.peer.disk_space_changed(True, bench.now)
         assert bench.history.is_paused
         assert bench.take() == []
 
@@ -161,23 +161,23 @@ class TestRoom:
         bench.peer.link_down(S3, bench.now)
         bench.later(60_000)
         assert bench.peer.role is Role.LOOKING
-        assert notes.ELECTION_STARTED not in noted(bench.take())
+        assert trace_events.ELECTION_STARTED not in noted(bench.take())
 
     def test_a_leader_hands_over(self) -> None:
         bench = self.full(leading)
         found = bench.take()
         reason = "no room; server 1 can take over"
-        assert Note(notes.ROLE_LEFT, ("leader", reason)) in found
+        assert TraceEvent(trace_events.ROLE_LEFT, ("leader", reason)) in found
         assert RoleChanged(Role.LOOKING, None) in found
 
     def test_a_leader_begins_another_reign_when_room_is_back(self) -> None:
         bench = leading()
         bench.peer.propose([b"d"], bench.now)
-        bench.peer.room_changed(False, bench.now)
+        bench.peer.disk_space_changed(False, bench.now)
         assert bench.peer.broadcasting is not None  # nobody has what it has
         bench.take()
-        bench.peer.room_changed(True, bench.now)
-        assert Note(notes.ROLE_LEFT, ("leader", "there is room again")) in bench.take()
+        bench.peer.disk_space_changed(True, bench.now)
+        assert TraceEvent(trace_events.ROLE_LEFT, ("leader", "there is room again")) in bench.take()
 
 
 class TestVoterReplaced:
@@ -189,8 +189,8 @@ class TestVoterReplaced:
         role = bench.peer._role
         bench.take()
         assert bench.peer.voter_replaced(S2, NEW_DISK, bench.now) is True
-        assert bench.take() == [Note(notes.VOTE_REPLACED, (S2, NEW_DISK))]
-        assert bench.settings.members.counts(S2, NEW_DISK)
+        assert bench.take() == [TraceEvent(trace_events.VOTE_REPLACED, (S2, NEW_DISK))]
+        assert bench.settings.members.has_vote(S2, NEW_DISK)
         assert bench.peer.voter_replaced(S2, NEW_DISK, bench.now) is False
         assert bench.take() == []
         assert bench.peer._role is role
@@ -212,14 +212,14 @@ class TestVoterReplaced:
         bench.link(S2)
         bench.take()
         bench.hear(S2, told(1, Vote(E1, LAST, S2), moved=moved))
-        assert bench.settings.votes is knows
+        assert bench.settings.has_vote is knows
         said = [each for each in sent(bench.take(), S2) if isinstance(each, Notification)]
-        assert any(each.voting for each in said) is knows
+        assert any(each.has_vote for each in said) is knows
         # What it only knows from others it does not pass on, and the transaction is still news.
-        assert bench.settings.members.moved == {}
+        assert bench.settings.members.voter_disks == {}
         assert bench.peer.voter_replaced(S1, NEW_DISK, bench.now) is True
         assert VoteGranted() not in bench.take()
-        assert bench.settings.members.moved == {S1: NEW_DISK}
+        assert bench.settings.members.voter_disks == {S1: NEW_DISK}
 
     def test_begins_no_role_before_the_start(self) -> None:
         """The recovered log is delivered first; an election would know half of the members."""
@@ -231,8 +231,8 @@ class TestVoterReplaced:
         peer.voter_replaced(S1, NEW_DISK, T0)
         assert peer.deadline() is None
         assert out == [
-            Note(notes.VOTE_REPLACED, (S3, NEW_DISK)),
-            Note(notes.VOTE_REPLACED, (S1, NEW_DISK)),
+            TraceEvent(trace_events.VOTE_REPLACED, (S3, NEW_DISK)),
+            TraceEvent(trace_events.VOTE_REPLACED, (S1, NEW_DISK)),
         ]
 
     def test_the_disk_is_told_when_the_vote_is_back_for_good(self) -> None:
@@ -241,7 +241,7 @@ class TestVoterReplaced:
         bench.take()
         assert bench.peer.role is Role.OBSERVER
         bench.peer.voter_replaced(S1, NEW_DISK, bench.now)
-        assert bench.take() == [Note(notes.VOTE_REPLACED, (S1, NEW_DISK))]
+        assert bench.take() == [TraceEvent(trace_events.VOTE_REPLACED, (S1, NEW_DISK))]
         assert bench.peer.role is Role.FOLLOWER
         bench.peer.voter_replaced(S1, NEW_DISK, bench.now)
         assert bench.take() == [VoteGranted()]
@@ -268,7 +268,7 @@ class TestVoterReplaced:
         bench.take()
         bench.peer.voter_replaced(S2, NEW_DISK, bench.now)
         assert bench.take() == [
-            Note(notes.VOTE_REPLACED, (S2, NEW_DISK)),
+            TraceEvent(trace_events.VOTE_REPLACED, (S2, NEW_DISK)),
             Deliver(NEXT, [b"d"]),
             Send(S1, Commit(NEXT)),
             Send(S2, Commit(NEXT)),
@@ -277,8 +277,8 @@ class TestVoterReplaced:
     def test_said_twice_in_one_log_it_counts_after_the_second(self) -> None:
         """In between a leader cannot tell which of several changes is the last."""
         bench = leading()
-        bench.settings.members.changing(S2, NEW_DISK)
-        bench.settings.members.changing(S2, NEW_DISK)
+        bench.settings.members.change_logged(S2, NEW_DISK)
+        bench.settings.members.change_logged(S2, NEW_DISK)
         bench.link(S2)
         bench.hear(S2, FollowerInfo(E1, 1, NEW_DISK))
         counted = []
@@ -286,7 +286,7 @@ class TestVoterReplaced:
             bench.peer.voter_replaced(S2, NEW_DISK, bench.now)
             learner = bench.peer.broadcasting and bench.peer.broadcasting.learners.get(S2)
             assert learner is not None
-            counted.append(learner.votes)
+            counted.append(learner.has_vote)
         assert counted == [False, True]
 
     def test_a_leader_on_a_disk_that_was_replaced_leads_no_more(self) -> None:
@@ -297,8 +297,8 @@ class TestVoterReplaced:
         bench.peer.voter_replaced(S3, NEW_DISK, bench.now)
         found = bench.take()
         reason = "the vote of this server rests on another disk"
-        assert Note(notes.ROLE_LEFT, ("leader", reason)) in found
-        assert bench.peer.role is Role.LOOKING and not bench.settings.votes
+        assert TraceEvent(trace_events.ROLE_LEFT, ("leader", reason)) in found
+        assert bench.peer.role is Role.LOOKING and not bench.settings.has_vote
         bench.peer.log_synced(NEXT, bench.now)
         assert Deliver(NEXT, [b"d"]) not in bench.take()
 
@@ -308,46 +308,46 @@ class TestWithoutVote:
 
     @pytest.mark.parametrize("make", [server, draining, recovering_follower, following])
     def test_none_that_a_server_with_a_vote_knows_of(self, make: Callable[[], Bench]) -> None:
-        assert make().peer.without_vote == []
+        assert make().peer.voters_lost == []
 
     def test_a_server_that_lost_its_own(self) -> None:
-        assert server(disk=NEW_DISK).peer.without_vote == [S1]
+        assert server(disk=NEW_DISK).peer.voters_lost == [S1]
         bench = observing()
-        assert bench.peer.without_vote == [S1]
+        assert bench.peer.voters_lost == [S1]
         bench.peer.voter_replaced(S1, NEW_DISK, bench.now)
-        assert bench.peer.without_vote == []
+        assert bench.peer.voters_lost == []
 
     def test_an_observer_never_had_one(self) -> None:
         bench = Bench(S4, LOG, accepted=1, current=1, disk=NEW_DISK)
-        assert bench.peer.without_vote == []
+        assert bench.peer.voters_lost == []
         bench.observe(S3, S2, 2)
-        assert bench.peer.without_vote == []
+        assert bench.peer.voters_lost == []
 
     def test_a_looking_server_knows_those_that_look(self) -> None:
         bench = server()
         bench.link(S3)
         bench.hear(S3, told(1, NOBODY, voting=False, disk=NEW_DISK))
-        assert bench.peer.without_vote == [S3]
+        assert bench.peer.voters_lost == [S3]
 
     @pytest.mark.parametrize("make", [recovering_leader, leading])
     def test_a_leader_knows_its_learners(self, make: Callable[[], Bench]) -> None:
         bench = make()
         bench.link(S2, S4)
         bench.hear(S4, FollowerInfo(E1, 1, NEW_DISK))
-        assert bench.peer.without_vote == []
+        assert bench.peer.voters_lost == []
         bench.hear(S2, FollowerInfo(E1, 1, NEW_DISK))
         bench.hear(S1, FollowerInfo(E1, 8, NEW_DISK))
-        assert bench.peer.without_vote == [S1, S2]
+        assert bench.peer.voters_lost == [S1, S2]
 
 
 def test_a_full_disk_that_hands_over_has_all_that_it_proposed_on_another() -> None:
     bench = leading()
     bench.peer.propose([b"d"], bench.now)
     assert Append(NEXT, [b"d"], LAST) in bench.take()
-    bench.peer.room_changed(False, bench.now)
+    bench.peer.disk_space_changed(False, bench.now)
     bench.hear(S1, Ack(NEXT))
     assert bench.peer.role is Role.LOOKING
     assert bench.peer.deadline() is None  # its own disk is not done
     bench.peer.log_synced(NEXT, bench.now)
-    own = Vote(Epoch(2), NEXT, S3, has_room=False)
-    assert own in [m.own for m in sent(bench.take(), S1) if isinstance(m, Notification)]
+    own = Vote(Epoch(2), NEXT, S3, has_disk_space=False)
+    assert own in [m.own_vote for m in sent(bench.take(), S1) if isinstance(m, Notification)]

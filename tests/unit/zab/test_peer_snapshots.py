@@ -8,7 +8,7 @@ from raykeeper.zab.effects import (
     Role,
     StreamSnapshot,
 )
-from raykeeper.zab.ids import FOUNDING
+from raykeeper.zab.ids import FOUNDING_DISK
 from raykeeper.zab.messages import (
     AckEpoch,
     FollowerInfo,
@@ -30,7 +30,7 @@ class TestSnapshots:
         bench = leading()
         bench.peer.propose([b"d"], bench.now)
         bench.link(S2)
-        bench.hear(S2, FollowerInfo(E1, 1, FOUNDING), AckEpoch(E1, z(1, 9), False))
+        bench.hear(S2, FollowerInfo(E1, 1, FOUNDING_DISK), AckEpoch(E1, z(1, 9), False))
         assert StreamSnapshot(S2) in bench.take()
         return bench
 

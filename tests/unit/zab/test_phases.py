@@ -5,9 +5,9 @@ from typing import get_args
 
 import pytest
 
-from raykeeper.zab import notes
+from raykeeper.zab import trace_events
 from raykeeper.zab.effects import BreakLink, Send
-from raykeeper.zab.ids import FOUNDING, Epoch
+from raykeeper.zab.ids import FOUNDING_DISK, Epoch
 from raykeeper.zab.messages import (
     AckEpoch,
     Commit,
@@ -84,7 +84,7 @@ def established() -> Bench:
 def recovering_leader() -> Bench:
     bench = Bench(S3, LOG, accepted=1, current=1)
     bench.elect(S3, S1)
-    bench.hear(S1, FollowerInfo(Epoch(1), 1, FOUNDING))
+    bench.hear(S1, FollowerInfo(Epoch(1), 1, FOUNDING_DISK))
     bench.save_epochs()
     return bench
 
@@ -109,12 +109,12 @@ def test_a_recovering_follower(phase: FollowerPhase, kind: type) -> None:
     found = bench.take()
     refusals = [e.reason for e in found if isinstance(e, BreakLink)]
     if kind in LEARNER_MESSAGES:
-        assert notes.MESSAGE_STALE in noted(found)
+        assert trace_events.MESSAGE_STALE in noted(found)
     elif kind in FOLLOWER_RECOVERY[phase]:
         assert f"{kind.__name__} while {phase.value}" not in refusals
-        assert notes.MESSAGE_STALE not in noted(found)
+        assert trace_events.MESSAGE_STALE not in noted(found)
     elif phase is FollowerPhase.DISCOVERY:
-        assert notes.MESSAGE_STALE in noted(found)
+        assert trace_events.MESSAGE_STALE in noted(found)
     else:
         assert refusals == [f"{kind.__name__} while {phase.value}"]
 
@@ -128,7 +128,7 @@ def test_a_follower_in_broadcast(kind: type) -> None:
     refusals = [e.reason for e in found if isinstance(e, BreakLink)]
     illegal = f"{kind.__name__} in a follower's broadcast"
     if kind is FollowerInfo:
-        assert notes.MESSAGE_STALE in noted(found) and refusals == []
+        assert trace_events.MESSAGE_STALE in noted(found) and refusals == []
     elif kind in FOLLOWER_BROADCAST:
         assert illegal not in refusals
     else:
@@ -148,11 +148,11 @@ def test_a_leader(make: Callable[[], Bench], known: bool, kind: type) -> None:
     refusals = [e.reason for e in found if isinstance(e, BreakLink)]
     illegal = f"{kind.__name__} in a leader's recovery"
     if kind in LEADER_MESSAGES or (not known and kind is not FollowerInfo):
-        assert noted(found) == [notes.MESSAGE_STALE] and refusals == []
+        assert noted(found) == [trace_events.MESSAGE_STALE] and refusals == []
     elif make is recovering_leader and kind not in LEADER_RECOVERY:
         assert refusals == [illegal]
     else:
-        assert notes.MESSAGE_STALE not in noted(found) and illegal not in refusals
+        assert trace_events.MESSAGE_STALE not in noted(found) and illegal not in refusals
 
 
 @pytest.mark.parametrize("kind", MESSAGES, ids=lambda kind: kind.__name__)
@@ -171,7 +171,7 @@ def test_from_somebody_who_is_nothing_to_us(make: Callable[[], Bench], kind: typ
     bench.take()
     bench.hear(S2, MESSAGES[kind])
     found = bench.take()
-    assert noted(found) == [notes.MESSAGE_STALE]
+    assert noted(found) == [trace_events.MESSAGE_STALE]
     assert [type(e) for e in found if isinstance(e, Send)] == [Send] * (kind is FollowerInfo)
 
 
@@ -182,4 +182,4 @@ def test_a_breach_costs_the_link_and_nothing_else() -> None:
     assert any(isinstance(effect, BreakLink) for effect in bench.take())
     assert S1 not in bench.peer.links
     bench.hear(S1, Ping(1), Commit(z(1, 1)))
-    assert noted(bench.take()) == [notes.MESSAGE_STALE] * 2
+    assert noted(bench.take()) == [trace_events.MESSAGE_STALE] * 2

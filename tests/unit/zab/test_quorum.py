@@ -29,7 +29,7 @@ def quorum(voters: int) -> Quorum:
     ],
 )
 def test_holds(voters: int, servers: list[int], holds: bool) -> None:
-    assert quorum(voters).holds(map(ServerId, servers)) is holds
+    assert quorum(voters).is_quorum(map(ServerId, servers)) is holds
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_holds(voters: int, servers: list[int], holds: bool) -> None:
     ],
 )
 def test_recalls(voters: int, healthy: list[int], uncertain: list[int], recalls: bool) -> None:
-    told = quorum(voters).recalls(map(ServerId, healthy), map(ServerId, uncertain))
+    told = quorum(voters).covers_all_acked(map(ServerId, healthy), map(ServerId, uncertain))
     assert told is recalls
 
 
@@ -86,7 +86,7 @@ def test_recalls(voters: int, healthy: list[int], uncertain: list[int], recalls:
     ],
 )
 def test_reached(voters: int, cursors: list[int], reached: int) -> None:
-    assert quorum(voters).reached(cursors) == reached
+    assert quorum(voters).quorum_value(cursors) == reached
 
 
 def test_voters_are_sorted_and_distinct_and_at_least_one() -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from raykeeper.zab.ids import FOUNDING, SERVER_ID_MAX, DiskId, Millis, ServerId
-from raykeeper.zab.settings import Settings, Timing, WindowLimits
+from raykeeper.zab.ids import FOUNDING_DISK, SERVER_ID_MAX, DiskId, Millis, ServerId
+from raykeeper.zab.settings import RecentLogLimits, Settings, Timing
 from tests.unit.zab.histories import NEW_DISK, S1, S2, S4, THREE
 
 
@@ -16,34 +16,34 @@ def test_spans_are_multiples_of_the_tick() -> None:
 @pytest.mark.parametrize(
     ("server_id", "disk", "counts"),
     [
-        (S1, FOUNDING, True),
+        (S1, FOUNDING_DISK, True),
         (S1, NEW_DISK, False),  # a voter that has lost its promises (D3)
-        (S4, FOUNDING, False),  # an observer
+        (S4, FOUNDING_DISK, False),  # an observer
     ],
 )
 def test_only_voters_with_their_promises_vote(
     server_id: ServerId, disk: DiskId, counts: bool
 ) -> None:
-    assert Settings(server_id, THREE, disk).votes is counts
+    assert Settings(server_id, THREE, disk).has_vote is counts
 
 
 def test_a_vote_comes_and_goes_with_the_member_list() -> None:
     """Rule D3: it follows what is delivered, while the server runs."""
     settings = Settings(S1, THREE, NEW_DISK)
-    settings.members.replace(S2, NEW_DISK)
-    assert not settings.votes
-    settings.members.replace(S1, NEW_DISK)
-    assert settings.votes
-    settings.members.replace(S1, DiskId("newer"))
-    assert not settings.votes
+    settings.members.change_delivered(S2, NEW_DISK)
+    assert not settings.has_vote
+    settings.members.change_delivered(S1, NEW_DISK)
+    assert settings.has_vote
+    settings.members.change_delivered(S1, DiskId("newer"))
+    assert not settings.has_vote
 
 
 def test_defaults_may_be_replaced() -> None:
-    timing, window = Timing(tick_ms=Millis(7)), WindowLimits(txns_max=1)
+    timing, window = Timing(tick_ms=Millis(7)), RecentLogLimits(txns_max=1)
     settings = Settings(S2, THREE, timing=timing, window=window)
     assert (settings.timing, settings.window) == (timing, window)
     assert Settings(S2, THREE).timing == Timing()
-    assert Settings(S2, THREE).window == WindowLimits()
+    assert Settings(S2, THREE).window == RecentLogLimits()
 
 
 @pytest.mark.parametrize("server_id", [0, SERVER_ID_MAX + 1])

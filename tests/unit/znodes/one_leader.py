@@ -2,7 +2,7 @@
 
 from raykeeper.zab.ids import DiskId, Epoch, Millis, ServerId, Zxid, make_zxid
 from raykeeper.znodes.limits import Limits
-from raykeeper.znodes.preparation import Preparation
+from raykeeper.znodes.prep_request_processor import PrepRequestProcessor
 from raykeeper.znodes.requests import (
     Connect,
     Create,
@@ -14,8 +14,8 @@ from raykeeper.znodes.requests import (
     encode_op,
 )
 from raykeeper.znodes.state import State
-from raykeeper.znodes.tree import Happening
-from raykeeper.znodes.txns import Change, Created, SessionOpened, Txn, decode_txn
+from raykeeper.znodes.tree import ZnodeChange
+from raykeeper.znodes.txns import CreateSessionTxn, CreateTxn, Txn, TxnBody, decode_txn
 
 NO_SESSION = SessionId(0)
 WALL = Millis(1_000)
@@ -39,74 +39,78 @@ class OneLeader:
 
     def __init__(self, limits: Limits | None = None) -> None:
         self.state = State()
-        self.preparation = Preparation(self.state, limits or Limits())
+        self.preparation = PrepRequestProcessor(self.state, limits or Limits())
         self.log: list[tuple[Zxid, bytes]] = []
         self.wall_ms = WALL
         self._applied = 0
-        self.happened: list[list[Happening]] = []
+        self.happened: list[list[ZnodeChange]] = []
         """Of each transaction that did something to znodes."""
-        self.state.tree.happened = []
-        self.state.tree.wanted = "somebody"
+        self.state.tree.changes = []
+        self.state.tree.value_watches = "somebody"
 
     @property
     def zxid(self) -> Zxid:
         """Of the last transaction prepared."""
         return zxid_at(len(self.log))
 
-    def prepare(self, session_id: SessionId, op: WriteOp, *, acked: int = 0) -> Change:
+    def prepare(self, session_id: SessionId, op: WriteOp, *, acked: int = 0) -> TxnBody:
         number = (self.preparation.last_number(session_id) or 0) + 1
         return self.prepare_write(session_id, Write(number, acked, raw(op)))
 
-    def prepare_write(self, session_id: SessionId, write: Write) -> Change:
+    def prepare_write(self, session_id: SessionId, write: Write) -> TxnBody:
         zxid = zxid_at(len(self.log) + 1)
-        return self._add(self.preparation.write(zxid, self.wall_ms, session_id, write)).change
+        return self._add(self.preparation.prepare_write(zxid, self.wall_ms, session_id, write)).body
 
-    def prepare_open(self, request: Connect, host: str = "") -> Change:
+    def prepare_open(self, request: Connect, host: str = "") -> TxnBody:
         zxid = zxid_at(len(self.log) + 1)
-        txn = self.preparation.open_session(zxid, self.wall_ms, ServerId(1), 7, request, host)
-        return self._add(txn).change
+        txn = self.preparation.prepare_create_session(
+            zxid, self.wall_ms, ServerId(1), 7, request, host
+        )
+        return self._add(txn).body
 
-    def prepare_expiry(self, session_id: SessionId) -> Change | None:
+    def prepare_expiry(self, session_id: SessionId) -> TxnBody | None:
         zxid = zxid_at(len(self.log) + 1)
-        data = self.preparation.expire_session(zxid, self.wall_ms, session_id)
-        return None if data is None else self._add(data).change
+        data = self.preparation.prepare_close_session(zxid, self.wall_ms, session_id)
+        return None if data is None else self._add(data).body
 
-    def prepare_voter(self, server_id: int, disk: str) -> Change:
+    def prepare_voter(self, server_id: int, disk: str) -> TxnBody:
         zxid = zxid_at(len(self.log) + 1)
-        data = self.preparation.replace_voter(zxid, self.wall_ms, ServerId(server_id), DiskId(disk))
-        return self._add(data).change
+        data = self.preparation.prepare_replace_voter(
+            zxid, self.wall_ms, ServerId(server_id), DiskId(disk)
+        )
+        return self._add(data).body
 
     def apply(self, count: int | None = None) -> None:
         """Apply the next `count` outstanding transactions, or all."""
         end = len(self.log) if count is None else self._applied + count
         for zxid, data in self.log[self._applied : end]:
             self.state.apply(zxid, data)
-            if self.state.tree.happened:
-                self.happened.append(self.state.tree.happened)
-                self.state.tree.happened = []
+            if self.state.tree.changes:
+                self.happened.append(self.state.tree.changes)
+                self.state.tree.changes = []
         self._applied = end
         self.preparation.applied(zxid_at(end))
 
     def open(self, n: int = 1, host: str = "") -> SessionId:
         change = self.prepare_open(Connect(NO_SESSION, password(n), Millis(5_000), Zxid(0)), host)
-        assert isinstance(change, SessionOpened)
+        assert isinstance(change, CreateSessionTxn)
         self.apply()
         return change.session_id
 
-    def do(self, session_id: SessionId, op: WriteOp, *, acked: int = 0) -> Change:
+    def do(self, session_id: SessionId, op: WriteOp, *, acked: int = 0) -> TxnBody:
         change = self.prepare(session_id, op, acked=acked)
         self.apply()
         return change
 
     def create(self, session_id: SessionId, path: str, value: bytes = b"", flags: int = 0) -> str:
         change = self.do(session_id, Create(path, value, flags))
-        assert isinstance(change, Created), change
+        assert isinstance(change, CreateTxn), change
         return change.path
 
-    def delete(self, session_id: SessionId, path: str) -> Change:
+    def delete(self, session_id: SessionId, path: str) -> TxnBody:
         return self.do(session_id, Delete(path, -1))
 
-    def set(self, session_id: SessionId, path: str, value: bytes) -> Change:
+    def set(self, session_id: SessionId, path: str, value: bytes) -> TxnBody:
         return self.do(session_id, SetData(path, value, -1))
 
     def _add(self, data: bytes) -> Txn:

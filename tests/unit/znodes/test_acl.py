@@ -6,8 +6,8 @@ from raykeeper.zab.ids import Millis, Zxid
 from raykeeper.znodes.acl import (
     ENTRIES_MAX,
     IDENTITIES_MAX,
-    OPEN,
-    READ_ONLY,
+    OPEN_ACL,
+    READ_ONLY_ACL,
     SUPER,
     Acl,
     Acls,
@@ -15,18 +15,18 @@ from raykeeper.znodes.acl import (
     Identity,
     Permission,
     allows,
+    authenticate,
     digest_id,
     identities_of,
-    masked,
-    normalized,
-    proven_identity,
+    mask_hashes,
+    normalize_acls,
     scrypt_id,
     scrypt_key,
 )
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.limits import Limits
-from raykeeper.znodes.reads import answer, inquire
-from raykeeper.znodes.replies import AclsRead, DataRead, IdentitiesRead, ReadFailed
+from raykeeper.znodes.reads import reply_to_aux_read, reply_to_read
+from raykeeper.znodes.replies import ErrorReply, GetAclsReply, GetDataReply, WhoAmIReply
 from raykeeper.znodes.requests import (
     AddAuth,
     Connect,
@@ -45,7 +45,7 @@ from raykeeper.znodes.requests import (
 )
 from raykeeper.znodes.snapshot import SnapshotLoader, SnapshotWalk
 from raykeeper.znodes.state import State
-from raykeeper.znodes.txns import AclsSet, Created, IdentitiesSet, Refused
+from raykeeper.znodes.txns import CreateTxn, ErrorTxn, SetAclTxn, SetIdentitiesTxn
 from tests.unit.znodes.one_leader import OneLeader, password
 
 READ, WRITE, CREATE, DELETE, ADMIN, ALL = (int(each) for each in (*Permission, Permission.ALL))
@@ -62,9 +62,7 @@ def test_the_ids_of_digest_are_zookeepers() -> None:
 
 def test_what_is_kept_of_a_scrypt_password_is_not_what_proves_it() -> None:
     key = scrypt_key("e1", "ann", "pw")
-    assert proven_identity("scrypt", b"ann:" + key) == Identity(
-        "scrypt", scrypt_id("e1", "ann", "pw")
-    )
+    assert authenticate("scrypt", b"ann:" + key) == Identity("scrypt", scrypt_id("e1", "ann", "pw"))
     others = {
         scrypt_key("e2", "ann", "pw"),
         scrypt_key("e1", "bob", "pw"),
@@ -88,15 +86,15 @@ def test_what_is_kept_of_a_scrypt_password_is_not_what_proves_it() -> None:
     ],
 )
 def test_credentials(scheme: str, credential: bytes, identity: Identity | None) -> None:
-    assert proven_identity(scheme, credential) == identity
+    assert authenticate(scheme, credential) == identity
 
 
 @pytest.mark.parametrize(
     ("acls", "identities", "granted"),
     [
         (None, (), ALL),
-        (OPEN, (), ALL),
-        (READ_ONLY, (ANN,), READ),
+        (OPEN_ACL, (), ALL),
+        (READ_ONLY_ACL, (ANN,), READ),
         ((ANNS,), (), 0),
         ((ANNS,), (ANN,), ALL),
         ((ANNS,), (BOB, ANN), ALL),
@@ -125,8 +123,8 @@ INVALID = Code.INVALID_ACL
     ("acls", "identities", "kept"),
     [
         (None, (), None),
-        (list(OPEN), (), None),
-        ([*OPEN, *OPEN], (), None),
+        (list(OPEN_ACL), (), None),
+        ([*OPEN_ACL, *OPEN_ACL], (), None),
         ([ANNS, ANNS], (), (ANNS,)),
         ([Acl(READ, "auth", "")], (HERE,), INVALID),
         (
@@ -161,16 +159,16 @@ INVALID = Code.INVALID_ACL
     ],
 )
 def test_what_is_kept(acls: list[Acl] | None, identities: Identities, kept: object) -> None:
-    assert normalized(acls, identities) == kept
+    assert normalize_acls(acls, identities) == kept
 
 
 def test_hashes_are_shown_to_administrators_only() -> None:
-    acls = (Acl(READ, *("digest", ANN.id)), Acl(ADMIN, *("scrypt", BOB.id)), *READ_ONLY)
-    hidden = (Acl(READ, "digest", "ann:x"), Acl(ADMIN, "scrypt", "bob:x"), *READ_ONLY)
-    assert masked(None, ()) == OPEN
-    assert masked(acls, (ANN,)) == hidden
-    assert masked(acls, (BOB,)) == acls
-    assert masked(acls, (SUPER,)) == acls
+    acls = (Acl(READ, *("digest", ANN.id)), Acl(ADMIN, *("scrypt", BOB.id)), *READ_ONLY_ACL)
+    hidden = (Acl(READ, "digest", "ann:x"), Acl(ADMIN, "scrypt", "bob:x"), *READ_ONLY_ACL)
+    assert mask_hashes(None, ()) == OPEN_ACL
+    assert mask_hashes(acls, (ANN,)) == hidden
+    assert mask_hashes(acls, (BOB,)) == acls
+    assert mask_hashes(acls, (SUPER,)) == acls
 
 
 def test_the_address_is_an_identity_when_there_is_one() -> None:
@@ -191,11 +189,11 @@ class Two:
         self.leader.do(self.ann, Create("/a", b"v", 0))
         self.leader.do(self.ann, Create("/a/b", b"", 0))
         acls = [ANNS, Acl(permissions, "world", "anyone")]
-        assert isinstance(self.leader.do(self.ann, SetAcls("/a", acls, 0)), AclsSet)
+        assert isinstance(self.leader.do(self.ann, SetAcls("/a", acls, 0)), SetAclTxn)
 
     def code(self, session: SessionId, op: WriteOp) -> int:
         change = self.leader.do(session, op)
-        return change.code if isinstance(change, Refused) else 0
+        return change.code if isinstance(change, ErrorTxn) else 0
 
 
 WRITES: list[tuple[WriteOp, int]] = [
@@ -205,7 +203,7 @@ WRITES: list[tuple[WriteOp, int]] = [
     (Create("/a/b", b"", CreateMode.EPHEMERAL), CREATE),
     (Delete("/a/b", -1), DELETE),
     (Delete("/a/x", -1), DELETE),
-    (SetAcls("/a", list(OPEN), -1), ADMIN),
+    (SetAcls("/a", list(OPEN_ACL), -1), ADMIN),
 ]
 
 
@@ -237,8 +235,10 @@ def test_a_read_needs_its_permission(request_: GetData | Exists | GetChildren) -
     two.create(ALL & ~READ)
     state = two.leader.state
     identities = {each: state.sessions.by_id[each].identities for each in (two.ann, two.eve)}
-    assert answer(state, identities[two.eve], request_) == ReadFailed(1, state.zxid, Code.NO_AUTH)
-    assert not isinstance(answer(state, identities[two.ann], request_), ReadFailed)
+    assert reply_to_read(state, identities[two.eve], request_) == ErrorReply(
+        1, state.zxid, Code.NO_AUTH
+    )
+    assert not isinstance(reply_to_read(state, identities[two.ann], request_), ErrorReply)
 
 
 def test_a_list_is_read_with_read_or_admin() -> None:
@@ -246,21 +246,21 @@ def test_a_list_is_read_with_read_or_admin() -> None:
         two = Two()
         two.create(permissions)
         state = two.leader.state
-        item = inquire(state, state.sessions.by_id[two.eve], GetAcls(1, "/a"))
-        assert isinstance(item, AclsRead if is_shown else ReadFailed)
-        if isinstance(item, AclsRead):
+        item = reply_to_aux_read(state, state.sessions.by_id[two.eve], GetAcls(1, "/a"))
+        assert isinstance(item, GetAclsReply if is_shown else ErrorReply)
+        if isinstance(item, GetAclsReply):
             assert item.acls[0].id == (ANN.id if permissions == ADMIN else "ann:x")
             assert item.stat.aversion == 1
-    item = inquire(state, state.sessions.by_id[two.eve], GetAcls(1, "/none"))
-    assert item == ReadFailed(1, state.zxid, Code.NO_NODE)
+    item = reply_to_aux_read(state, state.sessions.by_id[two.eve], GetAcls(1, "/none"))
+    assert item == ErrorReply(1, state.zxid, Code.NO_NODE)
 
 
 def test_who_am_i() -> None:
     two = Two()
     sessions = two.leader.state.sessions.by_id
     for session, identities in ((two.ann, (ANN,)), (two.eve, (HERE,))):
-        item = inquire(two.leader.state, sessions[session], WhoAmI(1))
-        assert item == IdentitiesRead(1, two.leader.state.zxid, identities)
+        item = reply_to_aux_read(two.leader.state, sessions[session], WhoAmI(1))
+        assert item == WhoAmIReply(1, two.leader.state.zxid, identities)
 
 
 def test_auth_becomes_what_the_session_has_proved_so_far() -> None:
@@ -268,17 +268,17 @@ def test_auth_becomes_what_the_session_has_proved_so_far() -> None:
     mine = [Acl(ALL, "auth", "")]
     assert two.code(two.eve, Create("/e", b"", 0, mine)) == Code.INVALID_ACL
     change = two.leader.do(two.ann, Create("/a", b"", 0, mine))
-    assert isinstance(change, Created) and change.acls == (ANNS,)
+    assert isinstance(change, CreateTxn) and change.acls == (ANNS,)
     # Also what an outstanding write proves.
     two.leader.prepare(two.eve, AddAuth("digest", b"eve:pw"))
     change = two.leader.prepare(two.eve, Create("/e", b"", 0, mine))
-    assert isinstance(change, Created) and change.acls is not None
+    assert isinstance(change, CreateTxn) and change.acls is not None
     assert change.acls[0].id == digest_id("eve", "pw")
 
 
 def test_an_identity_is_added_once_and_so_many_at_most() -> None:
     two = Two()
-    assert two.leader.do(two.ann, AddAuth("digest", b"ann:pw")) == IdentitiesSet((ANN,))
+    assert two.leader.do(two.ann, AddAuth("digest", b"ann:pw")) == SetIdentitiesTxn((ANN,))
     for number in range(IDENTITIES_MAX - 1):
         assert two.code(two.ann, AddAuth("digest", b"u%d:pw" % number)) == 0
     assert two.code(two.ann, AddAuth("digest", b"more:pw")) == Code.AUTH_FAILED
@@ -299,14 +299,16 @@ def test_the_configuration_is_for_reading() -> None:
     two = Two()
     assert two.code(two.ann, SetData("/zookeeper/config", b"", -1)) == Code.NO_AUTH
     state = two.leader.state
-    assert isinstance(answer(state, (), GetData(1, "/zookeeper/config", False)), DataRead)
+    assert isinstance(
+        reply_to_read(state, (), GetData(1, "/zookeeper/config", False)), GetDataReply
+    )
 
 
 def test_identities_stay_when_the_session_moves_and_the_address_goes_with_the_connection() -> None:
     two = Two()
     two.leader.prepare_open(Connect(two.ann, password(1), Millis(5_000), Zxid(0)), "10.9.9.9")
     change = two.leader.prepare(two.ann, Create("/m", b"", 0, [Acl(ALL, "auth", "")]))
-    assert isinstance(change, Created) and change.acls == (ANNS,)
+    assert isinstance(change, CreateTxn) and change.acls == (ANNS,)
     two.leader.apply()
     session = two.leader.state.sessions.by_id[two.ann]
     assert session.identities == (ANN, Identity("ip", "10.9.9.9"))
@@ -319,9 +321,9 @@ def test_a_new_list_changes_the_aversion_alone() -> None:
     was = (before.mzxid, before.mtime, before.version, before.pzxid)
     for aversion in (1, 2, 3):
         change = two.leader.do(
-            two.ann, SetAcls("/a", list(OPEN if aversion == 2 else [ANNS]), aversion - 1)
+            two.ann, SetAcls("/a", list(OPEN_ACL if aversion == 2 else [ANNS]), aversion - 1)
         )
-        assert isinstance(change, AclsSet) and change.stat.aversion == aversion
+        assert isinstance(change, SetAclTxn) and change.stat.aversion == aversion
     after = two.leader.state.tree.znodes["/a"]
     assert (after.mzxid, after.mtime, after.version, after.pzxid) == was
 
@@ -335,7 +337,7 @@ def test_lists_and_identities_survive_a_snapshot_and_are_part_of_the_digest() ->
         loader.load(chunk)
     loaded = loader.finish(state.zxid, state.zxid)
     assert loaded.digest() == state.digest()
-    assert loaded.tree.znodes["/a"].traits is state.tree.znodes["/a"].traits  # shared
+    assert loaded.tree.znodes["/a"].attributes is state.tree.znodes["/a"].attributes  # shared
     assert loaded.sessions.by_id[two.eve].identities == (HERE,)
     before = state.digest()
     two.leader.do(two.ann, SetAcls("/a", [ANNS], -1))
@@ -359,7 +361,7 @@ def replayed(two: Two, since: int) -> State:
 def test_a_replay_over_a_later_state_changes_no_list_and_no_identity() -> None:
     two = Two()
     two.create(READ)
-    for acls in ([ANNS], list(OPEN), [ANNS]):
+    for acls in ([ANNS], list(OPEN_ACL), [ANNS]):
         two.leader.do(two.ann, SetAcls("/a", acls, -1))
     two.leader.do(two.ann, AddAuth("digest", b"more:pw"))
     # A later life of a path has a list of its own, and one that is gone has none.
@@ -373,6 +375,6 @@ def test_a_replay_over_a_later_state_changes_no_list_and_no_identity() -> None:
     for since in range(len(two.leader.log)):
         loaded = replayed(two, since)
         assert loaded.digest() == two.leader.state.digest(), since
-        traits = loaded.tree.znodes["/a"].traits
+        traits = loaded.tree.znodes["/a"].attributes
         assert traits is not None and traits.aversion == 4
         assert len(loaded.sessions.by_id[two.ann].identities) == 2

@@ -1,34 +1,34 @@
-"""PartedChildren: a set of paths, whatever its parts; and a tree that changes over to it."""
+"""ShardedChildren: a set of paths, whatever its parts; and a tree that changes over to it."""
 
 import pytest
 
 from raykeeper.zab.ids import Millis, Zxid
-from raykeeper.znodes.children import PART_SIZE, PARTED_FROM, PartedChildren
+from raykeeper.znodes.children import SHARD_SIZE, SHARDED_FROM, ShardedChildren
 from raykeeper.znodes.errors import Code
-from raykeeper.znodes.reads import answer, inquire
-from raykeeper.znodes.replies import ChildrenRead, ResultsRead
+from raykeeper.znodes.reads import reply_to_aux_read, reply_to_read
+from raykeeper.znodes.replies import GetChildrenReply, MultiReadReply
 from raykeeper.znodes.requests import (
     GetChildren,
+    Multi,
     MultiRead,
     ReadChildren,
     ReadStat,
     SessionId,
-    Transaction,
 )
 from raykeeper.znodes.sessions import Session
 from raykeeper.znodes.snapshot import SnapshotLoader, SnapshotWalk
 from raykeeper.znodes.state import State
 from raykeeper.znodes.tree import stat_of
-from raykeeper.znodes.txns import Aborted, Created, OpFailed, OpStat
+from raykeeper.znodes.txns import CreateTxn, MultiErrorTxn, OpFailed, OpStat
 from tests.unit.znodes.one_leader import OneLeader
 
-COUNT = 3 * PART_SIZE
-CROWD = PARTED_FROM + 5
+COUNT = 3 * SHARD_SIZE
+CROWD = SHARDED_FROM + 5
 PAIRS = [(Zxid(number + 1), f"/a/{number}") for number in range(COUNT)]
 
 
 def test_is_a_set() -> None:
-    children = PartedChildren(reversed(PAIRS))
+    children = ShardedChildren(reversed(PAIRS))
     for czxid, path in PAIRS[::500]:
         children.add(path, czxid)
     assert len(children) == COUNT
@@ -40,18 +40,18 @@ def test_is_a_set() -> None:
 
 
 def test_parts_are_full_and_in_order_of_age() -> None:
-    children = PartedChildren(PAIRS)
-    assert [len(part) for part in children.parts] == [PART_SIZE] * 3
+    children = ShardedChildren(PAIRS)
+    assert [len(part) for part in children.shards] == [SHARD_SIZE] * 3
 
 
 def test_a_late_child_goes_to_the_part_of_its_age() -> None:
     """A load, or a replay, may bring an older child after a newer one."""
-    children = PartedChildren(PAIRS[: PART_SIZE + 1] + PAIRS[PART_SIZE + 2 :])
-    czxid, path = PAIRS[PART_SIZE + 1]
+    children = ShardedChildren(PAIRS[: SHARD_SIZE + 1] + PAIRS[SHARD_SIZE + 2 :])
+    czxid, path = PAIRS[SHARD_SIZE + 1]
     children.add(path, czxid)
     children.add("/a/first", Zxid(0))
-    assert path in children.parts[1]
-    assert "/a/first" in children.parts[0]
+    assert path in children.shards[1]
+    assert "/a/first" in children.shards[0]
     children.remove(path, czxid)
     children.remove("/a/first", Zxid(0))
     assert len(children) == COUNT - 1
@@ -59,42 +59,42 @@ def test_a_late_child_goes_to_the_part_of_its_age() -> None:
 
 def test_children_of_one_transaction_stay_in_one_part() -> None:
     """Else the second could not be told by its czxid."""
-    children = PartedChildren(PAIRS[:PART_SIZE])
-    czxid, path = PAIRS[PART_SIZE - 1]
+    children = ShardedChildren(PAIRS[:SHARD_SIZE])
+    czxid, path = PAIRS[SHARD_SIZE - 1]
     children.add("/a/twin", czxid)
-    assert len(children.parts) == 1
+    assert len(children.shards) == 1
     children.remove("/a/twin", czxid)
     children.remove(path, czxid)
-    assert len(children) == PART_SIZE - 1
+    assert len(children) == SHARD_SIZE - 1
 
 
 @pytest.mark.parametrize("gone", [0, 1, 2])
 def test_an_empty_part_is_dropped(gone: int) -> None:
     """A queue fills at one end and empties at the other for ever."""
-    children = PartedChildren(PAIRS)
-    within = PAIRS[gone * PART_SIZE : (gone + 1) * PART_SIZE]
+    children = ShardedChildren(PAIRS)
+    within = PAIRS[gone * SHARD_SIZE : (gone + 1) * SHARD_SIZE]
     for czxid, path in within:
         children.remove(path, czxid)
-    assert len(children.parts) == 2
+    assert len(children.shards) == 2
     # What is of that age still finds a place.
     children.add(within[5][1], within[5][0])
     children.add("/a/new", Zxid(COUNT + 1))
     children.remove(within[5][1], within[5][0])
     children.remove("/a/new", Zxid(COUNT + 1))
-    assert len(children) == 2 * PART_SIZE
+    assert len(children) == 2 * SHARD_SIZE
 
 
 def test_the_last_part_stays() -> None:
-    children = PartedChildren(PAIRS[:1])
+    children = ShardedChildren(PAIRS[:1])
     children.remove(PAIRS[0][1], PAIRS[0][0])
-    assert (len(children), children.parts) == (0, [{}])
+    assert (len(children), children.shards) == (0, [{}])
 
 
 def crowded() -> State:
     """Under / more children than a dict holds, the first ones deleted again."""
     state = State()
     for number in range(CROWD):
-        change = Created(f"/{number}", b"", SessionId(0), number + 1)
+        change = CreateTxn(f"/{number}", b"", SessionId(0), number + 1)
         state.tree.create(Zxid(number + 1), Millis(number), change)
     for number in range(10):
         state.tree.delete(Zxid(CROWD + 1 + number), f"/{number}")
@@ -104,11 +104,11 @@ def crowded() -> State:
 def test_a_crowded_znode_reads_like_any_other() -> None:
     state = crowded()
     root = state.tree.znodes["/"]
-    assert isinstance(root.children, PartedChildren)
+    assert isinstance(root.children, ShardedChildren)
     stat = stat_of(root)
     assert (stat.num_children, stat.cversion) == (CROWD - 9, CROWD + 9)
-    item = answer(state, (), GetChildren(1, "/", False))
-    assert isinstance(item, ChildrenRead)
+    item = reply_to_read(state, (), GetChildren(1, "/", False))
+    assert isinstance(item, GetChildrenReply)
     assert sorted(item.children) == sorted(
         ["zookeeper", *(str(number) for number in range(10, CROWD))]
     )
@@ -117,22 +117,22 @@ def test_a_crowded_znode_reads_like_any_other() -> None:
 def test_it_is_no_part_of_a_read_of_several() -> None:
     state = crowded()
     for number in range(10):
-        change = Created(f"/new{number}", b"", SessionId(0), CROWD + number)
+        change = CreateTxn(f"/new{number}", b"", SessionId(0), CROWD + number)
         state.tree.create(Zxid(2 * CROWD + number), Millis(0), change)
     session = Session(SessionId(1), b"", Millis(1), Zxid(1), 0, 0, {}, 0, "", (), ())
-    item = inquire(state, session, MultiRead(1, [ReadChildren("/"), ReadStat("/none")]))
-    assert item == ResultsRead(1, state.zxid, [OpFailed(Code.THROTTLED_OP), OpStat(None)])
+    item = reply_to_aux_read(state, session, MultiRead(1, [ReadChildren("/"), ReadStat("/none")]))
+    assert item == MultiReadReply(1, state.zxid, [OpFailed(Code.THROTTLED_OP), OpStat(None)])
 
 
 def test_it_is_no_part_of_a_transaction() -> None:
     leader = OneLeader()
     session = leader.open()
     leader.create(session, "/a")
-    for number in range(PARTED_FROM + 1):
-        change = Created(f"/a/{number}", b"", SessionId(0), number + 1)
+    for number in range(SHARDED_FROM + 1):
+        change = CreateTxn(f"/a/{number}", b"", SessionId(0), number + 1)
         leader.state.tree.create(Zxid(leader.zxid + 1 + number), Millis(0), change)
-    change = leader.do(session, Transaction([], [ReadStat("/"), ReadChildren("/a")], []))
-    assert change == Aborted(True, Code.THROTTLED_OP, 1, 2)
+    change = leader.do(session, Multi([], [ReadStat("/"), ReadChildren("/a")], []))
+    assert change == MultiErrorTxn(True, Code.THROTTLED_OP, 1, 2)
 
 
 def test_a_walk_lists_a_crowded_znode_part_by_part() -> None:
@@ -142,7 +142,7 @@ def test_a_walk_lists_a_crowded_znode_part_by_part() -> None:
     while (chunk := walk.next_chunk()) is not None:
         loader.load(chunk)
         listed.append(len(walk._paths))
-    assert max(listed) <= PART_SIZE
+    assert max(listed) <= SHARD_SIZE
     loaded = loader.finish(state.zxid, state.zxid)
     assert loaded.digest() == state.digest()
     # What is not above the bound when it is loaded is in one dict again.

@@ -3,7 +3,7 @@
 import pytest
 
 from raykeeper.zab.ids import Millis, Zxid
-from raykeeper.znodes.digest import children_term, data_check, record_term
+from raykeeper.znodes.digest import children_term, data_hash, record_term
 
 FIELDS = ("/a", b"v", Zxid(1), Zxid(2), Millis(3), Millis(4), 5, 6)
 
@@ -12,12 +12,12 @@ FIELDS = ("/a", b"v", Zxid(1), Zxid(2), Millis(3), Millis(4), 5, 6)
 def test_every_field_of_a_znode_counts(changed: int) -> None:
     fields: list[object] = list(FIELDS)
     fields[changed] = ("/b", b"w", 9, 9, 9, 9, 9, 9)[changed]
-    assert data_check(*fields) != data_check(*FIELDS)  # type: ignore[arg-type]
+    assert data_hash(*fields) != data_hash(*FIELDS)  # type: ignore[arg-type]
 
 
 def test_a_value_is_bound_to_its_path() -> None:
-    swapped = data_check("/a", b"b", *FIELDS[2:]) ** 2 + data_check("/b", b"a", *FIELDS[2:]) ** 2
-    straight = data_check("/a", b"a", *FIELDS[2:]) ** 2 + data_check("/b", b"b", *FIELDS[2:]) ** 2
+    swapped = data_hash("/a", b"b", *FIELDS[2:]) ** 2 + data_hash("/b", b"a", *FIELDS[2:]) ** 2
+    straight = data_hash("/a", b"a", *FIELDS[2:]) ** 2 + data_hash("/b", b"b", *FIELDS[2:]) ** 2
     assert swapped != straight
 
 
@@ -37,7 +37,7 @@ def test_the_same_difference_in_many_znodes_does_not_cancel() -> None:
 
     def total(mtime: int) -> int:
         return sum(
-            data_check(f"/{n}", b"", Zxid(1), Zxid(2), Millis(3), Millis(mtime), 0, 0) ** 2
+            data_hash(f"/{n}", b"", Zxid(1), Zxid(2), Millis(3), Millis(mtime), 0, 0) ** 2
             for n in range(64)
         )
 
@@ -46,6 +46,6 @@ def test_the_same_difference_in_many_znodes_does_not_cancel() -> None:
 
 def test_the_numbers_are_those_of_every_process_and_version() -> None:
     """A change here is a change of the protocol: servers of two versions would seem to differ."""
-    assert data_check(*FIELDS) == 3_552_627_399
+    assert data_hash(*FIELDS) == 3_552_627_399
     assert children_term("/a", 1, Zxid(9)) == 5_304_346_856_255_232_900
     assert record_term(b"record") == 6_780_384_789_663_674_401

@@ -3,7 +3,7 @@
 import pytest
 
 from raykeeper.zab.ids import Epoch, Millis, Zxid
-from raykeeper.znodes.expiry import Expiry, SessionReport, TouchedSession, Verdict
+from raykeeper.znodes.expiry import ExpiryProposal, SessionExpiry, SessionReport, TouchedSession
 from raykeeper.znodes.requests import SessionId
 
 EPOCH = Epoch(3)
@@ -23,23 +23,23 @@ def report(
     return SessionReport(epoch, batch, full, list(sessions), [SessionId(id_) for id_ in ended])
 
 
-def verdict(session_id: int, batch: int, owner: int = 50) -> Verdict:
-    return Verdict(EPOCH, SessionId(session_id), Zxid(owner), batch)
+def verdict(session_id: int, batch: int, owner: int = 50) -> ExpiryProposal:
+    return ExpiryProposal(EPOCH, SessionId(session_id), Zxid(owner), batch)
 
 
-Step = tuple[int, SessionReport | list[Verdict] | str | None]
+Step = tuple[int, SessionReport | list[ExpiryProposal] | str | None]
 FULL = report(1, touched(1), touched(2, 200), full=True)
 
 
-def play(*steps: Step) -> Expiry:
+def play(*steps: Step) -> SessionExpiry:
     """A report is given, a list is the verdicts expected, None: no deadline; "d<ms>": that one."""
-    expiry = Expiry(clock_gap_ms=1_000)
+    expiry = SessionExpiry(clock_gap_ms=1_000)
     for at, step in steps:
         now = Millis(at)
         if isinstance(step, SessionReport):
             expiry.report(step, now)
         elif isinstance(step, list):
-            assert expiry.verdicts(now) == step, (at, step)
+            assert expiry.proposals(now) == step, (at, step)
         else:
             assert expiry.deadline() == (None if step is None else Millis(int(step[1:]))), at
     return expiry
@@ -85,7 +85,7 @@ def play(*steps: Step) -> Expiry:
     ],
 )  # fmt: skip
 def test_deadlines(steps: list[Step]) -> None:
-    assert not play(*steps).wants_full
+    assert not play(*steps).needs_full_report
 
 
 @pytest.mark.parametrize(
@@ -102,47 +102,47 @@ def test_deadlines(steps: list[Step]) -> None:
 )  # fmt: skip
 def test_a_lost_report_stops_the_verdicts_until_a_full_one(steps: list[Step]) -> None:
     expiry = play(*steps)
-    assert expiry.wants_full
+    assert expiry.needs_full_report
     assert expiry.deadline() is None
-    assert expiry.verdicts(Millis(900)) == []
+    assert expiry.proposals(Millis(900)) == []
     epoch = expiry._epoch
     expiry.report(report(6, touched(1), full=True, epoch=epoch), Millis(950))
-    assert not expiry.wants_full
+    assert not expiry.needs_full_report
     assert expiry.deadline() == 1_050
-    assert expiry.verdicts(Millis(1_050)) == [Verdict(epoch, SessionId(1), Zxid(50), 6)]
-    assert expiry.verdicts(Millis(2_000)) == []
+    assert expiry.proposals(Millis(1_050)) == [ExpiryProposal(epoch, SessionId(1), Zxid(50), 6)]
+    assert expiry.proposals(Millis(2_000)) == []
 
 
 def test_a_new_epoch_forgets_the_old_one() -> None:
     expiry = play((0, FULL))
     expiry.report(report(1, touched(2, 300), full=True, epoch=Epoch(4)), Millis(10))
-    assert expiry.verdicts(Millis(310)) == [Verdict(Epoch(4), SessionId(2), Zxid(50), 1)]
+    assert expiry.proposals(Millis(310)) == [ExpiryProposal(Epoch(4), SessionId(2), Zxid(50), 1)]
 
 
 def test_a_gap_in_the_clock_extends_every_deadline() -> None:
     """Held up for longer than allowed: touches may wait that are older than the gap."""
     expiry = play((0, FULL), (50, []))
-    assert expiry.verdicts(Millis(5_050)) == []
+    assert expiry.proposals(Millis(5_050)) == []
     assert expiry.deadline() == 5_100
-    assert expiry.verdicts(Millis(5_100)) == [verdict(1, 1)]
+    assert expiry.proposals(Millis(5_100)) == [verdict(1, 1)]
     # What is touched after the gap is not extended by it.
     expiry.report(report(2, touched(2, 40)), Millis(5_110))
     assert expiry.deadline() == 5_150
     # A call at the bound is in time.
     expiry.report(report(3, touched(2, 1_000)), Millis(5_120))
-    assert expiry.verdicts(Millis(6_120)) == [verdict(2, 3)]
+    assert expiry.proposals(Millis(6_120)) == [verdict(2, 3)]
 
 
 def test_a_gap_before_a_report_counts_too() -> None:
     expiry = play((0, FULL))
     expiry.report(report(2, touched(2, 60)), Millis(3_000))
     assert expiry.deadline() == 3_060
-    assert expiry.verdicts(Millis(3_100)) == [verdict(2, 2), verdict(1, 1)]
+    assert expiry.proposals(Millis(3_100)) == [verdict(2, 2), verdict(1, 1)]
 
 
 def test_many_touches_keep_the_heap_small() -> None:
     expiry = play((0, FULL))
     for batch in range(2, 1_000):
         expiry.report(report(batch, touched(1), touched(2)), Millis(batch))
-        assert expiry.verdicts(Millis(batch)) == []
+        assert expiry.proposals(Millis(batch)) == []
     assert len(expiry._heap) == 2

@@ -3,14 +3,14 @@
 import msgspec
 import pytest
 
-from raykeeper.znodes.limits import OUTCOMES_MAX, PATH_CHARS_MAX, VALUE_BYTES_CEILING, Limits
+from raykeeper.znodes.limits import PATH_CHARS_MAX, REPLY_CACHE_MAX, VALUE_BYTES_CEILING, Limits
 
 
 def test_defaults_are_accepted_and_as_documented() -> None:
     limits = Limits()
     assert limits.value_bytes_max == 1_048_576
     assert limits.path_chars_max == PATH_CHARS_MAX
-    assert limits.outcomes_max == OUTCOMES_MAX == 2000
+    assert limits.outcomes_max == REPLY_CACHE_MAX == 2000
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ def test_defaults_are_accepted_and_as_documented() -> None:
         ({"session_timeout_max_ms": 25 * 3600 * 1000}, "session_timeout_max_ms"),
         ({"sessions_max": 0}, "sessions_max"),
         # Replicas keep no more.
-        ({"outcomes_max": OUTCOMES_MAX + 1}, "outcomes_max is 2001, expected 1 to 2000"),
+        ({"outcomes_max": REPLY_CACHE_MAX + 1}, "outcomes_max is 2001, expected 1 to 2000"),
         ({"watches_max": 0}, "watches_max"),
     ],
 )

@@ -3,22 +3,22 @@
 import pytest
 
 from raykeeper.zab.ids import Millis, Zxid
-from raykeeper.znodes.children import PART_SIZE, PARTED_FROM
+from raykeeper.znodes.children import SHARD_SIZE, SHARDED_FROM
 from raykeeper.znodes.pages import (
     PAGE_CHARS,
     ChildrenPages,
     DescendantCount,
     PathsPages,
 )
-from raykeeper.znodes.reads import answer, inquire
-from raykeeper.znodes.replies import ChildrenRead, CountRead, PathsRead
+from raykeeper.znodes.reads import reply_to_aux_read, reply_to_read
+from raykeeper.znodes.replies import CountDescendantsReply, GetChildrenReply, GetEphemeralsReply
 from raykeeper.znodes.requests import CountDescendants, GetChildren, GetEphemerals, SessionId
 from raykeeper.znodes.sessions import Session
 from raykeeper.znodes.state import State
-from raykeeper.znodes.txns import Created
+from raykeeper.znodes.txns import CreateTxn
 
 OWNER, NOBODY = SessionId(7), SessionId(0)
-CROWD = 2 * PARTED_FROM + 100
+CROWD = 2 * SHARDED_FROM + 100
 
 
 class Grove:
@@ -32,8 +32,8 @@ class Grove:
         for path in paths:
             self.zxid += 1
             parent = path.rpartition("/")[0] or "/"
-            creates = self.state.tree.znodes[parent].creates + 1
-            change = Created(path, b"", owner, creates)
+            creates = self.state.tree.znodes[parent].child_create_count + 1
+            change = CreateTxn(path, b"", owner, creates)
             self.state.tree.create(Zxid(self.zxid), Millis(0), change)
         self.state.zxid = Zxid(self.zxid)
 
@@ -44,13 +44,13 @@ class Grove:
         self.state.zxid = Zxid(self.zxid)
 
     def children(self, path: str, page: int) -> ChildrenPages:
-        pages = answer(self.state, (), GetChildren(1, path, False), page)
+        pages = reply_to_read(self.state, (), GetChildren(1, path, False), page)
         assert isinstance(pages, ChildrenPages)
         return pages
 
-    def count(self, path: str, page: int) -> CountRead | DescendantCount:
-        found = inquire(self.state, session(), CountDescendants(1, path), page)
-        assert isinstance(found, CountRead | DescendantCount)
+    def count(self, path: str, page: int) -> CountDescendantsReply | DescendantCount:
+        found = reply_to_aux_read(self.state, session(), CountDescendants(1, path), page)
+        assert isinstance(found, CountDescendantsReply | DescendantCount)
         return found
 
 
@@ -62,13 +62,13 @@ def numbered(parent: str, count: int) -> list[str]:
     return [f"{parent}/{number}" for number in range(count)]
 
 
-@pytest.mark.parametrize("count", [12, PARTED_FROM, CROWD])
+@pytest.mark.parametrize("count", [12, SHARDED_FROM, CROWD])
 def test_a_list_does_not_change_while_it_is_told(count: int) -> None:
     grove = Grove()
     grove.create("/a", *numbered("/a", count))
     begun = grove.state.zxid
     listing = grove.children("/a", 5 if count == 12 else 1_000)
-    told: list[ChildrenRead] = []
+    told: list[GetChildrenReply] = []
     number = 0
     while not listing.is_over:
         told.append(listing.next(grove.state))
@@ -87,7 +87,7 @@ def test_lists_begun_at_different_times_differ() -> None:
     grove.create("/a", *numbered("/a", CROWD))
     lists = []
     for number in range(4):
-        lists.append(grove.children("/a", PART_SIZE))
+        lists.append(grove.children("/a", SHARD_SIZE))
         grove.delete(f"/a/{number}", f"/a/{CROWD - number - 1}")
     for number, listing in enumerate(lists):
         names: list[str] = []
@@ -100,8 +100,8 @@ def test_a_page_is_bounded_in_characters_too() -> None:
     grove = Grove()
     long = "x" * 8_000
     grove.create("/a", *(f"/a/{number}{long}" for number in range(100)))
-    listing = grove.children("/a", PARTED_FROM)
-    told: list[ChildrenRead] = []
+    listing = grove.children("/a", SHARDED_FROM)
+    told: list[GetChildrenReply] = []
     while not listing.is_over:
         told.append(listing.next(grove.state))
     assert sum(len(page.children) for page in told) == 100
@@ -112,8 +112,8 @@ def test_a_page_is_bounded_in_characters_too() -> None:
 def test_a_list_that_fits_is_one_answer() -> None:
     grove = Grove()
     grove.create("/a", *numbered("/a", 5))
-    item = answer(grove.state, (), GetChildren(1, "/a", False), 5)
-    assert isinstance(item, ChildrenRead) and not item.more
+    item = reply_to_read(grove.state, (), GetChildren(1, "/a", False), 5)
+    assert isinstance(item, GetChildrenReply) and not item.more
 
 
 def test_ephemerals_with_a_prefix() -> None:
@@ -124,11 +124,11 @@ def test_ephemerals_with_a_prefix() -> None:
     grove.create(*numbered("/a", 3), owner=OWNER)
     grove.create(*numbered("/b", CROWD), owner=OWNER)
     grove.create(*numbered("/a", CROWD)[-3:], owner=OWNER)
-    grove.create(*numbered("/b", CROWD + PART_SIZE)[CROWD:], owner=OWNER)
-    pages = inquire(grove.state, session(), GetEphemerals(1, "/a/"), 2)
+    grove.create(*numbered("/b", CROWD + SHARD_SIZE)[CROWD:], owner=OWNER)
+    pages = reply_to_aux_read(grove.state, session(), GetEphemerals(1, "/a/"), 2)
     assert isinstance(pages, PathsPages)
     grove.delete(*wanted)
-    told: list[PathsRead] = []
+    told: list[GetEphemeralsReply] = []
     while not pages.is_over:
         page = pages.next(grove.state)
         if page is not None:
@@ -147,7 +147,7 @@ def test_ephemerals_in_parts_go_with_their_session() -> None:
     assert grove.state.tree.ephemerals == {}
 
 
-def walked(grove: Grove, count: CountRead | DescendantCount) -> CountRead:
+def walked(grove: Grove, count: CountDescendantsReply | DescendantCount) -> CountDescendantsReply:
     steps = 0
     while isinstance(count, DescendantCount):
         item = count.next(grove.state)
@@ -174,7 +174,7 @@ def test_a_count_at_rest_is_exact_in_crowds_too() -> None:
     grove = Grove()
     grove.create("/a", "/a/b", "/a/c", *numbered("/a/b", CROWD), *numbered("/a/c", CROWD))
     found = walked(grove, grove.count("/a", 1_000))
-    assert found == CountRead(1, grove.state.zxid, 2 * CROWD + 2)
+    assert found == CountDescendantsReply(1, grove.state.zxid, 2 * CROWD + 2)
     assert walked(grove, grove.count("/", 1_000)).count == len(grove.state.tree.znodes) - 1
 
 
@@ -195,5 +195,5 @@ def test_few_ephemerals_with_long_paths_come_in_pages_too() -> None:
     grove = Grove()
     paths = [f"/{number}{'x' * 8_000}" for number in range(50)]
     grove.create(*paths, owner=OWNER)
-    pages = inquire(grove.state, session(), GetEphemerals(1, "/"), 4_096)
+    pages = reply_to_aux_read(grove.state, session(), GetEphemerals(1, "/"), 4_096)
     assert isinstance(pages, PathsPages)

@@ -4,7 +4,7 @@ import pytest
 
 from raykeeper.znodes.errors import BadArgumentsError
 from raykeeper.znodes.limits import PATH_CHARS_MAX
-from raykeeper.znodes.paths import check_path, fault_in, is_name, join, parent_of
+from raykeeper.znodes.paths import check_path, is_valid_name, join, parent_of, path_fault
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_refuses(path: str, reason: str) -> None:
     ],
 )
 def test_sequential_prefix(prefix: str, accepted: bool) -> None:
-    assert (fault_in(prefix, sequential=True) is None) == accepted
+    assert (path_fault(prefix, sequential=True) is None) == accepted
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_sequential_prefix(prefix: str, accepted: bool) -> None:
     ],
 )  # fmt: skip
 def test_names(name: str, accepted: bool) -> None:
-    assert is_name(name) == accepted
+    assert is_valid_name(name) == accepted
 
 
 @pytest.mark.parametrize(

@@ -8,31 +8,31 @@ from raykeeper.znodes.acl import Acl
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.paths import parent_of
 from raykeeper.znodes.quotas import (
-    SOFT_NOTE_MS,
+    SOFT_LIMIT_NOTICE_MS,
     QuotaLimits,
-    SoftExceeded,
-    limited_by,
-    limits_in,
+    SoftLimitExceeded,
+    format_limits,
     limits_path,
-    text_of,
+    parse_limits,
+    quota_subtree,
 )
-from raykeeper.znodes.reads import inquire
-from raykeeper.znodes.replies import Item, QuotaRead, ReadFailed
+from raykeeper.znodes.reads import reply_to_aux_read
+from raykeeper.znodes.replies import ErrorReply, GetQuotaReply, Item
 from raykeeper.znodes.requests import (
     CloseSession,
     Create,
     CreateMode,
     Delete,
     GetQuota,
+    Multi,
     SetAcls,
     SetData,
-    Transaction,
     TxnOp,
     WriteOp,
 )
 from raykeeper.znodes.state import State
 from raykeeper.znodes.tree import Tree
-from raykeeper.znodes.txns import Aborted, Change, Created, DataSet, Refused, Several
+from raykeeper.znodes.txns import CreateTxn, ErrorTxn, MultiErrorTxn, MultiTxn, SetDataTxn, TxnBody
 from tests.unit.znodes.one_leader import OneLeader
 
 TEXTS = {
@@ -57,13 +57,13 @@ A = limits_path("/a")
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_the_text_of_a_quota(text: bytes) -> None:
-    assert limits_in(text) == TEXTS[text]
-    assert limits_in(text_of(TEXTS[text])) == TEXTS[text]
+    assert parse_limits(text) == TEXTS[text]
+    assert parse_limits(format_limits(TEXTS[text])) == TEXTS[text]
 
 
 def test_it_is_written_as_zookeeper_writes_it() -> None:
     text = b"count=5,bytes=100=;byteHardLimit=200;countHardLimit=9"
-    assert text_of(QuotaLimits(5, 100, 9, 200)) == text
+    assert format_limits(QuotaLimits(5, 100, 9, 200)) == text
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_it_is_written_as_zookeeper_writes_it() -> None:
     ],
 )
 def test_which_subtree_a_znode_limits(path: str, subtree: str | None) -> None:
-    assert limited_by(path) == subtree
+    assert quota_subtree(path) == subtree
     assert subtree is None or limits_path(subtree) == path
 
 
@@ -98,28 +98,28 @@ class Limited(OneLeader):
     def limit(self, path: str, **limits: int) -> None:
         """Leave it outstanding: it holds for what is prepared next."""
         at = limits_path(path)
-        text = text_of(QuotaLimits(**limits))
+        text = format_limits(QuotaLimits(**limits))
         for cut in (n for n, char in enumerate(at) if char == "/" and n > len("/zookeeper")):
             self.prepare(self.session_id, Create(at[:cut], b"", 0))
         change = self.prepare(self.session_id, Create(at, text, 0))
-        if change == Refused(Code.NODE_EXISTS):
+        if change == ErrorTxn(Code.NODE_EXISTS):
             change = self.prepare(self.session_id, SetData(at, text, -1))
-        assert isinstance(change, Created | DataSet), change
+        assert isinstance(change, CreateTxn | SetDataTxn), change
 
-    def try_(self, op: WriteOp) -> Change:
+    def try_(self, op: WriteOp) -> TxnBody:
         return self.prepare(self.session_id, op)
 
     def code(self, op: WriteOp) -> int:
         change = self.try_(op)
-        return change.code if isinstance(change, Refused | Aborted) else Code.OK
+        return change.code if isinstance(change, ErrorTxn | MultiErrorTxn) else Code.OK
 
     def ask(self, path: str) -> Item:
         session = self.state.sessions.by_id[self.session_id]
-        return inquire(self.state, session, GetQuota(1, path))
+        return reply_to_aux_read(self.state, session, GetQuota(1, path))
 
     def usage(self, path: str) -> tuple[int, int]:
         item = self.ask(path)
-        assert isinstance(item, QuotaRead), item
+        assert isinstance(item, GetQuotaReply), item
         assert (item.znodes, item.bytes) == brute_force(self.state, path)
         return item.znodes, item.bytes
 
@@ -175,7 +175,7 @@ def test_a_deletion_makes_room_at_once(leader: Limited) -> None:
 def test_the_end_of_a_session_makes_room(leader: Limited) -> None:
     leader.limit("/a", hard_znodes=2)
     other = leader.open(2)
-    assert isinstance(leader.prepare(other, Create("/a/e", b"", CreateMode.EPHEMERAL)), Created)
+    assert isinstance(leader.prepare(other, Create("/a/e", b"", CreateMode.EPHEMERAL)), CreateTxn)
     assert leader.code(Create("/a/y", b"", 0)) == Code.QUOTA_EXCEEDED
     leader.prepare(other, CloseSession())
     assert leader.code(Create("/a/y", b"", 0)) == Code.OK
@@ -257,18 +257,18 @@ def test_the_order_of_the_checks(leader: Limited) -> None:
 # Transactions.
 
 
-def several(*ops: TxnOp) -> Transaction:
-    return Transaction([], list(ops), [])
+def several(*ops: TxnOp) -> Multi:
+    return Multi([], list(ops), [])
 
 
 def test_creations_of_one_transaction_count_together(leader: Limited) -> None:
     leader.limit("/a", hard_znodes=3)
     three = several(*(Create(f"/a/{name}", b"", 0) for name in "xyz"))
     change = leader.try_(three)
-    assert isinstance(change, Aborted)
+    assert isinstance(change, MultiErrorTxn)
     assert (change.code, change.failed) == (Code.QUOTA_EXCEEDED, 2)
     swap = several(*three.then[:2], Delete("/a/x", -1), three.then[2])
-    assert isinstance(leader.try_(swap), Several)
+    assert isinstance(leader.try_(swap), MultiTxn)
     assert leader.code(Create("/a/w", b"", 0)) == Code.QUOTA_EXCEEDED
     leader.apply()
     assert leader.usage("/a") == (3, 0)
@@ -278,7 +278,7 @@ def test_an_aborted_transaction_uses_nothing(leader: Limited) -> None:
     leader.limit("/a", hard_znodes=3, znodes=1)
     for _ in range(3):
         aborted = leader.try_(several(Create("/a/x", b"", 0), Delete("/none", -1)))
-        assert isinstance(aborted, Aborted)
+        assert isinstance(aborted, MultiErrorTxn)
     assert leader.preparation.soft_quotas_exceeded() == []
     assert leader.code(Create("/a/x", b"", 0)) == Code.OK
     assert leader.code(Create("/a/y", b"", 0)) == Code.OK
@@ -289,28 +289,29 @@ def test_an_aborted_transaction_uses_nothing(leader: Limited) -> None:
 def test_an_aborted_transaction_leaves_the_limits(leader: Limited) -> None:
     leader.limit("/a", hard_znodes=2)
     assert leader.code(Create("/a/x", b"", 0)) == Code.OK
-    text = text_of(QuotaLimits(hard_znodes=9))
+    text = format_limits(QuotaLimits(hard_znodes=9))
     for change in (
         (SetData(A, text, -1),),
         (Delete(A, -1),),
         (Delete(A, -1), Create(A, text, 0), Create("/a/y", b"", 0)),
     ):
-        assert isinstance(leader.try_(several(*change, Delete("/none", -1))), Aborted)
+        assert isinstance(leader.try_(several(*change, Delete("/none", -1))), MultiErrorTxn)
         assert leader.code(Create("/a/y", b"", 0)) == Code.QUOTA_EXCEEDED
     made = (Create(limits_path("/b"), text, 0), Create("/zookeeper/quota/b", b"", 0))
     assert isinstance(
-        leader.try_(several(made[1], made[0], Create("/b/x", b"", 0), Delete("/none", -1))), Aborted
+        leader.try_(several(made[1], made[0], Create("/b/x", b"", 0), Delete("/none", -1))),
+        MultiErrorTxn,
     )
-    assert isinstance(leader.try_(several(made[1], made[0], Create("/b/x", b"", 0))), Several)
+    assert isinstance(leader.try_(several(made[1], made[0], Create("/b/x", b"", 0))), MultiTxn)
     leader.apply()
     assert leader.usage("/b") == (2, 0)
 
 
 def test_an_aborted_transaction_has_not_counted_for_the_next_quota(leader: Limited) -> None:
     assert leader.code(Create("/zookeeper/quota/a", b"", 0)) == Code.OK
-    made = Create(A, text_of(QuotaLimits(hard_znodes=2)), 0)
+    made = Create(A, format_limits(QuotaLimits(hard_znodes=2)), 0)
     aborted = several(made, Create("/a/x", b"", 0), Delete("/none", -1))
-    assert isinstance(leader.try_(aborted), Aborted)
+    assert isinstance(leader.try_(aborted), MultiErrorTxn)
     assert leader.code(Create("/a/x", b"", 0)) == Code.OK
     assert leader.code(made) == Code.OK
     assert leader.code(Create("/a/y", b"", 0)) == Code.QUOTA_EXCEEDED
@@ -320,8 +321,8 @@ def test_an_aborted_transaction_has_not_counted_for_the_next_quota(leader: Limit
 def test_a_note_is_dropped_with_its_quota(leader: Limited, last: TxnOp) -> None:
     leader.limit("/a", znodes=1)
     change = leader.try_(several(Create("/a/x", b"", 0), Delete(A, -1), last))
-    is_done = isinstance(change, Several)
-    assert leader.preparation.soft_quotas_exceeded() == [SoftExceeded("/a", 2, 0)] * is_done
+    is_done = isinstance(change, MultiTxn)
+    assert leader.preparation.soft_quotas_exceeded() == [SoftLimitExceeded("/a", 2, 0)] * is_done
     leader.limit("/a", znodes=1)
     assert leader.code(Create("/a/z", b"", 0)) == Code.OK
     assert len(leader.preparation.soft_quotas_exceeded()) == 1
@@ -332,7 +333,7 @@ def test_a_note_is_dropped_with_its_quota(leader: Limited, last: TxnOp) -> None:
 
 @pytest.mark.parametrize("text", MALFORMED)
 def test_malformed_text_is_refused(leader: Limited, text: bytes) -> None:
-    assert limits_in(text) is None
+    assert parse_limits(text) is None
     leader.try_(Create("/zookeeper/quota/a", b"", 0))
     assert leader.code(Create(A, text, 0)) == Code.BAD_ARGUMENTS
     leader.limit("/a", hard_znodes=1)
@@ -384,12 +385,12 @@ def test_a_quota_ends_with_the_session_that_made_it(leader: Limited) -> None:
     other = leader.open(2)
     assert leader.code(Create("/zookeeper/quota/a", b"", 0)) == Code.OK
     ephemeral = Create(A, b"countHardLimit=1", CreateMode.EPHEMERAL)
-    assert isinstance(leader.prepare(other, ephemeral), Created)
+    assert isinstance(leader.prepare(other, ephemeral), CreateTxn)
     assert leader.code(Create("/a/x", b"", 0)) == Code.QUOTA_EXCEEDED
     leader.prepare(other, CloseSession())
     assert leader.code(Create("/a/x", b"", 0)) == Code.OK
     leader.apply()
-    assert leader.ask("/a") == ReadFailed(1, leader.state.zxid, Code.NO_NODE)
+    assert leader.ask("/a") == ErrorReply(1, leader.state.zxid, Code.NO_NODE)
 
 
 # Soft limits.
@@ -404,12 +405,12 @@ def test_soft_limits_are_noted_once_a_minute(leader: Limited) -> None:
     assert leader.code(Create("/a/x", b"", 0)) == Code.OK
     assert leader.code(SetData("/a", b"123", -1)) == Code.OK
     assert leader.code(SetData("/b", b"1", -1)) == Code.OK
-    assert take() == [SoftExceeded("/a", 2, 2), SoftExceeded("/b", 1, 1)]
-    leader.wall_ms = Millis(leader.wall_ms + SOFT_NOTE_MS)
+    assert take() == [SoftLimitExceeded("/a", 2, 2), SoftLimitExceeded("/b", 1, 1)]
+    leader.wall_ms = Millis(leader.wall_ms + SOFT_LIMIT_NOTICE_MS)
     assert leader.code(SetData("/a", b"1", -1)) == Code.OK  # shrinks
     assert take() == []
     assert leader.code(SetData("/a", b"1234", -1)) == Code.OK
-    assert take() == [SoftExceeded("/a", 2, 4)]
+    assert take() == [SoftLimitExceeded("/a", 2, 4)]
 
 
 # Inquiries.
@@ -420,20 +421,20 @@ def test_what_an_inquiry_tells(leader: Limited) -> None:
     leader.try_(Create("/a/x", b"12", 0))
     leader.apply()
     limits = QuotaLimits(znodes=3, hard_bytes=7)
-    assert leader.ask("/a") == QuotaRead(1, leader.state.zxid, limits, 2, 2)
+    assert leader.ask("/a") == GetQuotaReply(1, leader.state.zxid, limits, 2, 2)
     leader.try_(Create("/a/x/y", b"3", 0))
     leader.try_(Create("/b/x", b"45", 0))
     leader.apply()
     assert leader.usage("/a") == (3, 3), "counted once, and kept from then on"
-    assert leader.ask("/b") == ReadFailed(1, leader.state.zxid, Code.NO_NODE)
-    assert leader.ask("b") == ReadFailed(1, leader.state.zxid, Code.BAD_ARGUMENTS)
+    assert leader.ask("/b") == ErrorReply(1, leader.state.zxid, Code.NO_NODE)
+    assert leader.ask("b") == ErrorReply(1, leader.state.zxid, Code.BAD_ARGUMENTS)
     hidden = [Acl(31, "digest", "somebody:x")]
     assert leader.code(SetAcls(A, hidden, -1)) == Code.OK
     leader.apply()
-    assert leader.ask("/a") == ReadFailed(1, leader.state.zxid, Code.NO_AUTH)
+    assert leader.ask("/a") == ErrorReply(1, leader.state.zxid, Code.NO_AUTH)
     leader.try_(Delete(A, -1))
     leader.apply()
-    assert leader.ask("/a") == ReadFailed(1, leader.state.zxid, Code.NO_NODE)
+    assert leader.ask("/a") == ErrorReply(1, leader.state.zxid, Code.NO_NODE)
 
 
 def test_znodes_that_are_read_from_a_snapshot_bring_their_quotas(leader: Limited) -> None:

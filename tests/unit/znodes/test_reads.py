@@ -5,21 +5,22 @@ import pytest
 from raykeeper.znodes.acl import Acl, Identity
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.limits import RESULTS_BYTES_MAX
-from raykeeper.znodes.reads import answer, inquire, set_watch
+from raykeeper.znodes.reads import reply_to_aux_read, reply_to_read, set_watch_of_read
 from raykeeper.znodes.replies import (
-    ChildrenRead,
-    CountRead,
-    DataRead,
+    CountDescendantsReply,
+    ErrorReply,
     EventType,
-    IdentitiesRead,
+    ExistsReply,
+    GetChildrenReply,
+    GetDataReply,
+    GetEphemeralsReply,
     Item,
-    PathsRead,
-    ReadFailed,
-    ResultsRead,
-    StatRead,
+    MultiReadReply,
+    WhoAmIReply,
 )
 from raykeeper.znodes.requests import (
     AddAuth,
+    AuxRead,
     CountDescendants,
     Create,
     CreateMode,
@@ -29,7 +30,6 @@ from raykeeper.znodes.requests import (
     GetChildren,
     GetData,
     GetEphemerals,
-    Inquiry,
     MultiRead,
     Read,
     ReadChildren,
@@ -69,23 +69,23 @@ def stat(path: str) -> Stat:
 @pytest.mark.parametrize(
     ("request_", "expected"),
     [
-        (GetData(XID, "/a", False), DataRead(XID, ZXID, b"/a", stat("/a"))),
-        (Exists(XID, "/a", False), StatRead(XID, ZXID, stat("/a"))),
-        (GetChildren(XID, "/a", False), ChildrenRead(XID, ZXID, ["b", "c"], stat("/a"))),
-        (GetChildren(XID, "/", False), ChildrenRead(XID, ZXID, ["zookeeper", "a"], stat("/"))),
-        (GetChildren(XID, "/a/b", False), ChildrenRead(XID, ZXID, [], stat("/a/b"))),
+        (GetData(XID, "/a", False), GetDataReply(XID, ZXID, b"/a", stat("/a"))),
+        (Exists(XID, "/a", False), ExistsReply(XID, ZXID, stat("/a"))),
+        (GetChildren(XID, "/a", False), GetChildrenReply(XID, ZXID, ["b", "c"], stat("/a"))),
+        (GetChildren(XID, "/", False), GetChildrenReply(XID, ZXID, ["zookeeper", "a"], stat("/"))),
+        (GetChildren(XID, "/a/b", False), GetChildrenReply(XID, ZXID, [], stat("/a/b"))),
         # Missing is an answer to exists, an error to the others.
-        (Exists(XID, "/x", False), StatRead(XID, ZXID, None)),
-        (GetData(XID, "/x", False), ReadFailed(XID, ZXID, Code.NO_NODE)),
-        (GetChildren(XID, "/x", False), ReadFailed(XID, ZXID, Code.NO_NODE)),
+        (Exists(XID, "/x", False), ExistsReply(XID, ZXID, None)),
+        (GetData(XID, "/x", False), ErrorReply(XID, ZXID, Code.NO_NODE)),
+        (GetChildren(XID, "/x", False), ErrorReply(XID, ZXID, Code.NO_NODE)),
         # A malformed path is neither there nor missing.
-        (Exists(XID, "x", True), ReadFailed(XID, ZXID, Code.BAD_ARGUMENTS)),
-        (GetData(XID, "/a/", True), ReadFailed(XID, ZXID, Code.BAD_ARGUMENTS)),
-        (GetChildren(XID, "", True), ReadFailed(XID, ZXID, Code.BAD_ARGUMENTS)),
+        (Exists(XID, "x", True), ErrorReply(XID, ZXID, Code.BAD_ARGUMENTS)),
+        (GetData(XID, "/a/", True), ErrorReply(XID, ZXID, Code.BAD_ARGUMENTS)),
+        (GetChildren(XID, "", True), ErrorReply(XID, ZXID, Code.BAD_ARGUMENTS)),
     ],
 )
 def test_answers(request_: Read, expected: Item) -> None:
-    assert answer(STATE, (), request_) == expected
+    assert reply_to_read(STATE, (), request_) == expected
 
 
 CREATE, SET = (
@@ -115,7 +115,7 @@ def test_watches(
 ) -> None:
     for op, kind in fires + silent:
         leader, watches = leader_with_znodes(), WatchTable()
-        set_watch(watches, CONNECTION, request_, answer(leader.state, (), request_))
+        set_watch_of_read(watches, CONNECTION, request_, reply_to_read(leader.state, (), request_))
         leader.do(leader.open(2), op)
         fired = watches.trigger(leader.happened[-1], lambda _: (), {})
         kinds = [event.kind for _, event in fired]
@@ -125,7 +125,7 @@ def test_watches(
 class TestInquiries:
     """What is asked now and then."""
 
-    def ask(self, request: Inquiry) -> Item:
+    def ask(self, request: AuxRead) -> Item:
         leader = OneLeader()
         session = leader.open(1, "10.0.0.1")
         other = leader.open(2)
@@ -134,32 +134,34 @@ class TestInquiries:
             leader.create(session, path, b"", CreateMode.EPHEMERAL)
         leader.create(other, "/a/f", b"", CreateMode.EPHEMERAL)
         self.state = leader.state
-        return inquire(leader.state, leader.state.sessions.by_id[session], request)
+        return reply_to_aux_read(leader.state, leader.state.sessions.by_id[session], request)
 
     def test_ephemerals_are_ones_own(self) -> None:
         for prefix, paths in (("/", ["/a/e", "/e"]), ("/a", ["/a/e"]), ("/x", [])):
             item = self.ask(GetEphemerals(1, prefix))
-            assert item == PathsRead(1, self.state.zxid, paths)
+            assert item == GetEphemeralsReply(1, self.state.zxid, paths)
 
     @pytest.mark.parametrize(
         ("path", "count"), [("/", 7), ("/a", 2), ("/a/e", 0), ("/zookeeper", 2)]
     )
     def test_descendants(self, path: str, count: int) -> None:
-        assert self.ask(CountDescendants(1, path)) == CountRead(1, self.state.zxid, count)
+        assert self.ask(CountDescendants(1, path)) == CountDescendantsReply(
+            1, self.state.zxid, count
+        )
 
     @pytest.mark.parametrize(("path", "code"), [("/none", Code.NO_NODE), ("a", Code.BAD_ARGUMENTS)])
     def test_of_what_is_not_there(self, path: str, code: Code) -> None:
         for request in (CountDescendants(1, path), GetAcls(1, path)):
-            assert self.ask(request) == ReadFailed(1, self.state.zxid, code)
+            assert self.ask(request) == ErrorReply(1, self.state.zxid, code)
 
     def test_identities(self) -> None:
         identities = (Identity("ip", "10.0.0.1"),)
-        assert self.ask(WhoAmI(1)) == IdentitiesRead(1, self.state.zxid, identities)
+        assert self.ask(WhoAmI(1)) == WhoAmIReply(1, self.state.zxid, identities)
 
     def test_several_reads_each_with_its_own_outcome(self) -> None:
         ops = [ReadData("/a"), ReadStat("/a"), ReadStat("/x"), ReadData("/x"), ReadData("x")]
         item = self.ask(MultiRead(1, [*ops, ReadChildren("/a"), ReadData("/zookeeper/config")]))
-        assert isinstance(item, ResultsRead)
+        assert isinstance(item, MultiReadReply)
         assert [type(result) for result in item.results] == [
             *(OpValue, OpStat, OpStat, OpFailed, OpFailed, OpChildren, OpValue)
         ]
@@ -170,8 +172,10 @@ class TestInquiries:
         leader.create(session, "/big", bytes(RESULTS_BYTES_MAX // 4))
         leader.create(session, "/a", b"1")
         ops = [*[ReadData("/big")] * 5, ReadData("/a"), ReadData("/none")]
-        item = inquire(leader.state, leader.state.sessions.by_id[session], MultiRead(1, ops))
-        assert isinstance(item, ResultsRead)
+        item = reply_to_aux_read(
+            leader.state, leader.state.sessions.by_id[session], MultiRead(1, ops)
+        )
+        assert isinstance(item, MultiReadReply)
         assert [type(result) for result in item.results[:4]] == [OpValue] * 4
         assert item.results[4:] == [OpFailed(Code.THROTTLED_OP)] * 3
 
@@ -183,6 +187,8 @@ class TestInquiries:
         state = leader.state
         stranger = state.sessions.by_id[other]
         for request in (CountDescendants(1, "/a"), GetAcls(1, "/a")):
-            assert inquire(state, stranger, request) == ReadFailed(1, state.zxid, Code.NO_AUTH)
-        item = inquire(state, stranger, MultiRead(1, [ReadStat("/a")]))
-        assert item == ResultsRead(1, state.zxid, [OpFailed(Code.NO_AUTH)])
+            assert reply_to_aux_read(state, stranger, request) == ErrorReply(
+                1, state.zxid, Code.NO_AUTH
+            )
+        item = reply_to_aux_read(state, stranger, MultiRead(1, [ReadStat("/a")]))
+        assert item == MultiReadReply(1, state.zxid, [OpFailed(Code.NO_AUTH)])

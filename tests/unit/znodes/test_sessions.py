@@ -3,10 +3,10 @@
 import pytest
 
 from raykeeper.zab.ids import Millis, ServerId, Zxid
-from raykeeper.znodes.limits import OUTCOMES_MAX
+from raykeeper.znodes.limits import REPLY_CACHE_MAX
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.sessions import Session, SessionTable, record_of, session_of
-from raykeeper.znodes.txns import Outcome, SessionOpened
+from raykeeper.znodes.txns import CreateSessionTxn, WriteOutcome
 
 S1, S2 = SessionId(1), SessionId(2)
 P1, P2 = b"1" * 16, b"2" * 16
@@ -14,15 +14,15 @@ P1, P2 = b"1" * 16, b"2" * 16
 
 def opening(
     session_id: SessionId, password: bytes, timeout_ms: int = 5_000, attempt: int = 1
-) -> SessionOpened:
-    return SessionOpened(session_id, password, Millis(timeout_ms), ServerId(1), 1, attempt)
+) -> CreateSessionTxn:
+    return CreateSessionTxn(session_id, password, Millis(timeout_ms), ServerId(1), 1, attempt)
 
 
-def outcome(zxid: int) -> Outcome:
-    return Outcome(Zxid(zxid), 0, "", None)
+def outcome(zxid: int) -> WriteOutcome:
+    return WriteOutcome(Zxid(zxid), 0, "", None)
 
 
-def table(*openings: SessionOpened) -> SessionTable:
+def table(*openings: CreateSessionTxn) -> SessionTable:
     sessions = SessionTable()
     for change in openings:
         sessions.open(Zxid(change.session_id), change)
@@ -50,15 +50,15 @@ def rebuilt(sessions: SessionTable) -> SessionTable:
 def test_opened_then_moved() -> None:
     sessions = table(opening(S1, P1))
     session = session_in(sessions)
-    assert (session.owner, session.timeout_ms, session.last_number) == (1, 5_000, 0)
+    assert (session.owner_zxid, session.timeout_ms, session.last_number) == (1, 5_000, 0)
     assert sessions.with_password(P1) == S1
     sessions.open(Zxid(9), opening(S1, P1, 7_000, attempt=4))
-    assert (session.owner, session.timeout_ms, session.attempt) == (9, 7_000, 4)
+    assert (session.owner_zxid, session.timeout_ms, session.attempt) == (9, 7_000, 4)
     # Replaying the opening does not give the session back to its first connection.
     sessions.open(Zxid(1), opening(S1, P1))
-    assert (session.owner, session.timeout_ms, session.attempt) == (9, 7_000, 4)
+    assert (session.owner_zxid, session.timeout_ms, session.attempt) == (9, 7_000, 4)
     again = session_in(rebuilt(sessions))
-    assert (again.owner, again.attempt) == (9, 4)
+    assert (again.owner_zxid, again.attempt) == (9, 4)
 
 
 def test_taken_over() -> None:
@@ -110,10 +110,10 @@ def test_replaying_an_older_session_does_not_steal_the_password() -> None:
         ([(1, 0), (2, 0), (3, 2), (4, 1)], [3, 4], 4, 2),
         # Twice is once.
         ([(1, 0), (1, 0), (2, 1), (1, 0), (2, 1)], [2], 2, 1),
-        ([(n, 0) for n in range(1, OUTCOMES_MAX + 3)],
-         list(range(3, OUTCOMES_MAX + 3)), OUTCOMES_MAX + 2, 0),
-        ([(n, 0) for n in range(1, OUTCOMES_MAX + 2)] + [(OUTCOMES_MAX + 2, 9)],
-         list(range(10, OUTCOMES_MAX + 3)), OUTCOMES_MAX + 2, 9),
+        ([(n, 0) for n in range(1, REPLY_CACHE_MAX + 3)],
+         list(range(3, REPLY_CACHE_MAX + 3)), REPLY_CACHE_MAX + 2, 0),
+        ([(n, 0) for n in range(1, REPLY_CACHE_MAX + 2)] + [(REPLY_CACHE_MAX + 2, 9)],
+         list(range(10, REPLY_CACHE_MAX + 3)), REPLY_CACHE_MAX + 2, 9),
     ],
 )  # fmt: skip
 def test_outcomes(writes: list[tuple[int, int]], held: list[int], last: int, acked: int) -> None:
@@ -121,8 +121,8 @@ def test_outcomes(writes: list[tuple[int, int]], held: list[int], last: int, ack
     for number, told in writes:
         write(sessions, number, told)
     session = session_in(sessions)
-    assert list(session.outcomes) == held
-    assert session.outcomes[last] == outcome(last + 100)
+    assert list(session.reply_cache) == held
+    assert session.reply_cache[last] == outcome(last + 100)
     assert (session.last_number, session.acked) == (last, acked)
     assert rebuilt(sessions).digest() == sessions.digest()
 
@@ -151,7 +151,7 @@ def test_the_digest_covers_outcomes_owner_and_acks_and_is_not_stale() -> None:
     seen.add(sessions.digest())
     sessions.open(Zxid(9), opening(S1, P1))
     seen.add(sessions.digest())
-    session_in(sessions).outcomes[3] = outcome(4)
+    session_in(sessions).reply_cache[3] = outcome(4)
     assert rebuilt(sessions).digest() not in seen
     assert len(seen) == 5
 

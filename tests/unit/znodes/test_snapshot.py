@@ -148,7 +148,7 @@ def test_what_goes_during_the_walk_is_not_written() -> None:
         chunks.append(walk.next_chunk())
     records = [record for data in chunks if data is not None for record in decode(data)]
     assert len([record for record in records if isinstance(record, SessionRecord)]) == 2
-    assert [r for r in records if isinstance(r, ZnodeRecord) and r.owner == gone] == []
+    assert [r for r in records if isinstance(r, ZnodeRecord) and r.ephemeral_owner == gone] == []
     trailer = records[-1]
     assert isinstance(trailer, SnapshotTrailer)
     assert trailer == SnapshotTrailer(2, len(leader.state.tree.znodes))

@@ -9,37 +9,37 @@ from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.stat import Stat
 from raykeeper.znodes.state import State, outcome_of
 from raykeeper.znodes.txns import (
-    Change,
-    Created,
-    DataSet,
-    Deleted,
-    OpenRefused,
-    Outcome,
-    Refused,
-    SessionClosed,
-    SessionOpened,
+    CloseSessionTxn,
+    CreateSessionErrorTxn,
+    CreateSessionTxn,
+    CreateTxn,
+    DeleteTxn,
+    ErrorTxn,
+    ReplaceVoterTxn,
+    SetDataTxn,
     Txn,
-    VoterReplaced,
+    TxnBody,
+    WriteOutcome,
     encode_txn,
 )
 
 SESSION = SessionId(1)
-OPENED = SessionOpened(SESSION, b"p" * 16, Millis(5_000), ServerId(1), 7)
+OPENED = CreateSessionTxn(SESSION, b"p" * 16, Millis(5_000), ServerId(1), 7)
 STAT_SET = Stat(Zxid(2), Zxid(3), Millis(20), Millis(30), 1, 0, 0, 1, 3, 0, Zxid(2))
 STAT_CREATED = Stat(Zxid(2), Zxid(2), Millis(20), Millis(20), 0, 0, 0, 1, 1, 0, Zxid(2))
 
-HISTORY: list[tuple[int, Change]] = [
+HISTORY: list[tuple[int, TxnBody]] = [
     (0, OPENED),
-    (1, Created("/e", b"x", SESSION, 1)),
-    (2, DataSet("/e", b"xyz", STAT_SET)),
-    (3, Refused(Code.BAD_VERSION)),
-    (4, Created("/p", b"", SessionId(0), 2)),
-    (5, Deleted("/p")),
-    (0, OpenRefused(ServerId(1), 8, Code.AUTH_FAILED)),
-    (6, SessionClosed(SESSION, ["/e"])),
-    (0, VoterReplaced(ServerId(2), DiskId("d1"))),
-    (0, VoterReplaced(ServerId(2), DiskId("d2"))),
-    (0, VoterReplaced(ServerId(1), DiskId("d1"))),
+    (1, CreateTxn("/e", b"x", SESSION, 1)),
+    (2, SetDataTxn("/e", b"xyz", STAT_SET)),
+    (3, ErrorTxn(Code.BAD_VERSION)),
+    (4, CreateTxn("/p", b"", SessionId(0), 2)),
+    (5, DeleteTxn("/p")),
+    (0, CreateSessionErrorTxn(ServerId(1), 8, Code.AUTH_FAILED)),
+    (6, CloseSessionTxn(SESSION, ["/e"])),
+    (0, ReplaceVoterTxn(ServerId(2), DiskId("d1"))),
+    (0, ReplaceVoterTxn(ServerId(2), DiskId("d2"))),
+    (0, ReplaceVoterTxn(ServerId(1), DiskId("d1"))),
 ]
 
 
@@ -77,14 +77,14 @@ def test_each_transaction_is_applied_and_returned() -> None:
     assert state.tree.get("/p") is None
     session = state.sessions.get(SESSION)
     assert session is not None
-    assert session.outcomes == {
-        1: Outcome(Zxid(2), 0, "/e", STAT_CREATED),
-        2: Outcome(Zxid(3), 0, "", STAT_SET),
-        3: Outcome(Zxid(4), Code.BAD_VERSION, "", None),
-        4: Outcome(Zxid(5), 0, "/p", msgspec.structs.replace(
+    assert session.reply_cache == {
+        1: WriteOutcome(Zxid(2), 0, "/e", STAT_CREATED),
+        2: WriteOutcome(Zxid(3), 0, "", STAT_SET),
+        3: WriteOutcome(Zxid(4), Code.BAD_VERSION, "", None),
+        4: WriteOutcome(Zxid(5), 0, "/p", msgspec.structs.replace(
             STAT_CREATED, czxid=5, mzxid=5, pzxid=5, ctime=50, mtime=50, ephemeral_owner=0,
             data_length=0)),
-        5: Outcome(Zxid(6), 0, "", None),
+        5: WriteOutcome(Zxid(6), 0, "", None),
     }  # fmt: skip
     state.apply(Zxid(8), encoded(7))
     assert state.tree.get("/e") is None
@@ -94,7 +94,7 @@ def test_each_transaction_is_applied_and_returned() -> None:
 def replaced(*voters: tuple[int, str]) -> State:
     state = State()
     for counter, (server, disk) in enumerate(voters, 1):
-        change = VoterReplaced(ServerId(server), DiskId(disk))
+        change = ReplaceVoterTxn(ServerId(server), DiskId(disk))
         state.apply(Zxid(counter), encode_txn(Txn(SessionId(0), 0, 0, Millis(9), change)))
     return state
 
@@ -146,14 +146,14 @@ def test_what_the_client_has_is_forgotten() -> None:
     state.apply(Zxid(4), encoded(3, acked=2))
     session = state.sessions.get(SESSION)
     assert session is not None
-    assert list(session.outcomes) == [3]
+    assert list(session.reply_cache) == [3]
 
 
 def test_transactions_of_one_millisecond_share_its_number() -> None:
     """Half of the memory of a znode's numbers."""
     state = after(1)
     for zxid in (2, 3):
-        change = Created(f"/{zxid}", b"", SessionId(0), zxid)
+        change = CreateTxn(f"/{zxid}", b"", SessionId(0), zxid)
         state.apply(Zxid(zxid), encode_txn(Txn(SessionId(0), 0, 0, Millis(10**12), change)))
     one, other = state.tree.get("/2"), state.tree.get("/3")
     assert one is not None
@@ -173,4 +173,4 @@ def test_no_transaction_changes_nothing() -> None:
 
 def test_the_end_of_a_session_is_told_without_a_table() -> None:
     txn = Txn(SESSION, 6, 0, Millis(80), HISTORY[7][1])
-    assert outcome_of(Zxid(8), txn) == Outcome(Zxid(8), 0, "", None)
+    assert outcome_of(Zxid(8), txn) == WriteOutcome(Zxid(8), 0, "", None)

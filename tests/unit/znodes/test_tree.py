@@ -7,28 +7,28 @@ from raykeeper.zab.ids import ZERO, Millis, Zxid
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.stat import Stat
 from raykeeper.znodes.tree import Tree, Znode, cversion_of, stat_of
-from raykeeper.znodes.txns import Created, DataSet, Deleted
+from raykeeper.znodes.txns import CreateTxn, DeleteTxn, SetDataTxn
 
 NOBODY, OWNER = SessionId(0), SessionId(77)
-Step = tuple[int, Created | Deleted | DataSet]
+Step = tuple[int, CreateTxn | DeleteTxn | SetDataTxn]
 
 
 def stat(version: int) -> Stat:
-    """Of a DataSet only the version is applied; the rest is what the client was told."""
+    """Of a SetDataTxn only the version is applied; the rest is what the client was told."""
     return Stat(ZERO, ZERO, Millis(0), Millis(0), version, 0, 0, 0, 0, 0, ZERO)
 
 
-def created(path: str, creates: int, value: bytes = b"", owner: SessionId = NOBODY) -> Created:
-    return Created(path, value, owner, creates)
+def created(path: str, creates: int, value: bytes = b"", owner: SessionId = NOBODY) -> CreateTxn:
+    return CreateTxn(path, value, owner, creates)
 
 
-def data_set(path: str, value: bytes, version: int) -> DataSet:
-    return DataSet(path, value, stat(version))
+def data_set(path: str, value: bytes, version: int) -> SetDataTxn:
+    return SetDataTxn(path, value, stat(version))
 
 
 def planted() -> Tree:
     tree = Tree()
-    tree.plant()
+    tree.create_system_znodes()
     return tree
 
 
@@ -37,11 +37,11 @@ def apply(tree: Tree, *steps: Step) -> Tree:
     for number, change in steps:
         zxid, time_ms = Zxid(number), Millis(number * 10)
         match change:
-            case Created():
+            case CreateTxn():
                 tree.create(zxid, time_ms, change)
-            case Deleted():
+            case DeleteTxn():
                 tree.delete(zxid, change.path)
-            case DataSet():
+            case SetDataTxn():
                 tree.set_data(zxid, time_ms, change)
     return tree
 
@@ -51,13 +51,13 @@ def image(tree: Tree) -> object:
     again = Tree()
     for path, znode in sorted(tree.znodes.items()):
         parent = again.znodes.get(path[: path.rfind("/")] or "/")
-        again.add(path, msgspec.structs.replace(znode, check=0, children=None), parent)
+        again.add(path, msgspec.structs.replace(znode, digest_hash=0, children=None), parent)
     assert again.digest == tree.digest
     assert {o: sorted(p) for o, p in again.ephemerals.items()} == {
         o: sorted(p) for o, p in tree.ephemerals.items()
     }
     return {
-        path: (znode.value, znode.creates, stat_of(znode), sorted(znode.children or ()))
+        path: (znode.value, znode.child_create_count, stat_of(znode), sorted(znode.children or ()))
         for path, znode in tree.znodes.items()
     }
 
@@ -91,16 +91,16 @@ def shown(tree: Tree, path: str) -> tuple[int, ...] | None:
         ([(1, created("/a", 1)), (2, created("/a/b", 1))], "/a", (1, 1, 10, 10, 0, 1, 0, 0, 1, 2)),
         ([(1, created("/a", 1, b"", OWNER))], "/a", (1, 1, 10, 10, 0, 0, 77, 0, 0, 1)),
         # A deletion counts in cversion, and raises the parent's pzxid.
-        ([(1, created("/a", 1)), (2, created("/a/b", 1)), (3, Deleted("/a/b"))],
+        ([(1, created("/a", 1)), (2, created("/a/b", 1)), (3, DeleteTxn("/a/b"))],
          "/a", (1, 1, 10, 10, 0, 2, 0, 0, 0, 3)),
-        ([(1, created("/a", 1)), (2, Deleted("/a"))], "/a", None),
+        ([(1, created("/a", 1)), (2, DeleteTxn("/a"))], "/a", None),
         # A change of the value leaves creation and children alone.
         ([(1, created("/a", 1)), (2, created("/a/b", 1)), (3, data_set("/a", b"xyz", 1))],
          "/a", (1, 3, 10, 30, 1, 1, 0, 3, 1, 2)),
         # What is missing is not there to be changed.
         ([(3, data_set("/a", b"x", 1))], "/a", None),
         ([(3, created("/a/b", 1))], "/a/b", None),
-        ([(3, Deleted("/a/b"))], "/a/b", None),
+        ([(3, DeleteTxn("/a/b"))], "/a/b", None),
     ],
 )  # fmt: skip
 def test_changes(steps: list[Step], path: str, expected: tuple[int, ...] | None) -> None:
@@ -112,7 +112,7 @@ BEGIN: list[Step] = [
     (2, created("/a/b", 1, b"old", OWNER)),
     (3, data_set("/a/b", b"new", 1)),
     (4, created("/a/c", 2)),
-    (5, Deleted("/a/c")),
+    (5, DeleteTxn("/a/c")),
 ]
 
 
@@ -128,18 +128,18 @@ def test_twice_is_once(upto: int) -> None:
     ("later", "replayed"),
     [
         # Created again since: the old life's creation, change and end do not touch the new one.
-        ([(6, Deleted("/a/b")), (7, created("/a/b", 3, b"again"))], BEGIN[1]),
-        ([(6, Deleted("/a/b")), (7, created("/a/b", 3, b"again"))], BEGIN[2]),
-        ([(6, Deleted("/a/b")), (7, created("/a/b", 3, b"again"))], (6, Deleted("/a/b"))),
+        ([(6, DeleteTxn("/a/b")), (7, created("/a/b", 3, b"again"))], BEGIN[1]),
+        ([(6, DeleteTxn("/a/b")), (7, created("/a/b", 3, b"again"))], BEGIN[2]),
+        ([(6, DeleteTxn("/a/b")), (7, created("/a/b", 3, b"again"))], (6, DeleteTxn("/a/b"))),
         # An older change of the value does not bring the old value back.
         ([(6, data_set("/a/b", b"newest", 2))], BEGIN[2]),
         # Counter and pzxid only rise (ZOOKEEPER-3145).
         ([(6, created("/a/d", 3))], BEGIN[1]),
         ([(6, created("/a/d", 3))], BEGIN[4]),
         # A parent's new life is not told of the children of its old one.
-        ([(6, Deleted("/a/b")), (7, Deleted("/a")), (8, created("/a", 2))], BEGIN[1]),
-        ([(6, Deleted("/a/b")), (7, Deleted("/a")), (8, created("/a", 2))], BEGIN[4]),
-        ([(6, Deleted("/a/b")), (7, Deleted("/a"))], BEGIN[4]),
+        ([(6, DeleteTxn("/a/b")), (7, DeleteTxn("/a")), (8, created("/a", 2))], BEGIN[1]),
+        ([(6, DeleteTxn("/a/b")), (7, DeleteTxn("/a")), (8, created("/a", 2))], BEGIN[4]),
+        ([(6, DeleteTxn("/a/b")), (7, DeleteTxn("/a"))], BEGIN[4]),
     ],
 )  # fmt: skip
 def test_an_old_transaction_changes_nothing_newer(later: list[Step], replayed: Step) -> None:
@@ -152,19 +152,19 @@ def test_a_replayed_deletion_raises_pzxid_though_the_child_is_gone() -> None:
     """ZOOKEEPER-3145: the walk saw the parent before, and the child after its deletion."""
     tree = apply(planted(), (1, created("/a", 1)), (2, created("/a/b", 1)))
     walked = apply(planted(), (1, created("/a", 1)), (2, created("/a/b", 1)))
-    tree_after = image(apply(tree, (3, Deleted("/a/b"))))
+    tree_after = image(apply(tree, (3, DeleteTxn("/a/b"))))
     znode = walked.znodes.pop("/a/b")
     walked._count_out("/a/b", znode)
     parent = walked.znodes["/a"]
     parent.children = None
-    assert image(apply(walked, (3, Deleted("/a/b")))) == tree_after
+    assert image(apply(walked, (3, DeleteTxn("/a/b")))) == tree_after
 
 
 def test_a_child_outlives_the_replayed_deletion_of_its_parent_and_is_linked_again() -> None:
     """The walk saw the parent in its old life, the child in the new one."""
     history: list[Step] = [
         (1, created("/a", 1)),
-        (2, Deleted("/a")),
+        (2, DeleteTxn("/a")),
         (3, created("/a", 2)),
         (4, created("/a/b", 1)),
     ]
@@ -182,9 +182,9 @@ def test_a_child_outlives_the_replayed_deletion_of_its_parent_and_is_linked_agai
 def test_an_owner_is_forgotten_with_its_last_ephemeral() -> None:
     tree = apply(planted(), (1, created("/a", 1, b"", OWNER)), (2, created("/b", 2, b"", OWNER)))
     assert list(tree.ephemerals[OWNER]) == ["/a", "/b"]
-    apply(tree, (3, Deleted("/a")))
+    apply(tree, (3, DeleteTxn("/a")))
     assert list(tree.ephemerals[OWNER]) == ["/b"]
-    apply(tree, (4, Deleted("/b")))
+    apply(tree, (4, DeleteTxn("/b")))
     assert tree.ephemerals == {}
 
 

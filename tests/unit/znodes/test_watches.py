@@ -4,23 +4,23 @@ import pytest
 
 from raykeeper.zab.ids import Millis
 from raykeeper.znodes.acl import Acl, Identities, Identity, digest_id
-from raykeeper.znodes.happenings import TOLD_BYTES_MAX
+from raykeeper.znodes.attributes import attributes_of
+from raykeeper.znodes.change_log import EVENT_VALUES_BYTES_MAX
 from raykeeper.znodes.limits import Limits
-from raykeeper.znodes.replies import Content, EventType, WatchFired
+from raykeeper.znodes.replies import Content, EventType, WatcherEvent
 from raykeeper.znodes.requests import (
     CloseSession,
     Create,
     Delete,
+    Multi,
     SetAcls,
     SetData,
-    Transaction,
     WatchKind,
     WatchMode,
     WriteOp,
 )
-from raykeeper.znodes.traits import traits_of
-from raykeeper.znodes.tree import Happening, stat_of
-from raykeeper.znodes.txns import DataSet
+from raykeeper.znodes.tree import ZnodeChange, stat_of
+from raykeeper.znodes.txns import SetDataTxn
 from raykeeper.znodes.watches import Fired, WatchTable
 from tests.unit.znodes.one_leader import OneLeader
 
@@ -43,7 +43,7 @@ def watched() -> WatchTable:
     return watches
 
 
-def happened_by(op: WriteOp) -> list[Happening]:
+def happened_by(op: WriteOp) -> list[ZnodeChange]:
     leader = OneLeader()
     session = leader.open()
     for path in ("/a", "/a/b"):
@@ -103,16 +103,16 @@ def test_the_end_of_a_session_deletes_its_ephemerals_one_by_one() -> None:
     watches.add_data("/a/e2", 1)
     leader.do(session, CloseSession())
     assert watches.trigger(leader.happened[-1], nobody, {}) == [
-        (2, WatchFired(DELETED, "/a/e1", leader.zxid)),
-        (1, WatchFired(CHILD, "/a", leader.zxid, more=True)),
-        (1, WatchFired(DELETED, "/a/e2", leader.zxid)),
+        (2, WatcherEvent(DELETED, "/a/e1", leader.zxid)),
+        (1, WatcherEvent(CHILD, "/a", leader.zxid, more=True)),
+        (1, WatcherEvent(DELETED, "/a/e2", leader.zxid)),
     ]
     assert watches.count == 0
 
 
 def test_a_transaction_triggers_for_each_of_its_changes_in_order() -> None:
     ops = [SetData("/a", b"", -1), Create("/a/x", b"", 0), Delete("/a/b", -1)]
-    happened = happened_by(Transaction([], list(ops), []))
+    happened = happened_by(Multi([], list(ops), []))
     fired = watched().trigger(happened, nobody, {})
     assert kinds(fired) == [
         (GET_A, CHANGED, "/a"),
@@ -135,10 +135,10 @@ def test_a_watch_set_twice_is_one() -> None:
 
 def test_lasting_watches_go_with_their_connection_and_are_found_by_mode() -> None:
     watches = WatchTable()
-    watches.add_lasting("/a", 1, WatchMode.RECURSIVE, with_values=False)
-    assert watches.has_lasting("/a", 1, WatchMode.RECURSIVE)
-    assert not watches.has_lasting("/a", 1, WatchMode.PERSISTENT)
-    assert not watches.has_lasting("/a", 2, WatchMode.RECURSIVE)
+    watches.add_persistent("/a", 1, WatchMode.RECURSIVE, with_values=False)
+    assert watches.has_persistent("/a", 1, WatchMode.RECURSIVE)
+    assert not watches.has_persistent("/a", 1, WatchMode.PERSISTENT)
+    assert not watches.has_persistent("/a", 2, WatchMode.RECURSIVE)
     watches.drop(1)
     assert watches.trigger(happened_by(Create("/a/x", b"", 0)), nobody, {}) == []
 
@@ -182,7 +182,7 @@ def everybody(*, is_there: bool) -> WatchTable:
         ("/", RECURSIVE_ROOT, WatchMode.RECURSIVE),
     ]
     for path, connection, mode in lasting:
-        watches.add_lasting(path, connection, mode, with_values=False)
+        watches.add_persistent(path, connection, mode, with_values=False)
     return watches
 
 
@@ -235,14 +235,14 @@ def test_several_kinds_on_one_path_are_one_event_and_leave_each_other_alone() ->
     watches.add_data("/a/b", 1)
     watches.add_child("/a/b", 1)
     for mode in WatchMode:
-        watches.add_lasting("/a/b", 1, mode, with_values=False)
+        watches.add_persistent("/a/b", 1, mode, with_values=False)
     assert watches.count_of(1) == 4
     assert kinds(watches.trigger(happened_by(SET_B), nobody, {})) == [(1, CHANGED, "/a/b")]
     assert watches.count_of(1) == 3
     made = happened_by(Create("/a/b/c", b"", 0))
     assert watches.trigger(made, nobody, {}) == [
-        (1, WatchFired(CREATED, "/a/b/c", made[0].zxid, more=True)),
-        (1, WatchFired(CHILD, "/a/b", made[0].zxid)),
+        (1, WatcherEvent(CREATED, "/a/b/c", made[0].zxid, more=True)),
+        (1, WatcherEvent(CHILD, "/a/b", made[0].zxid)),
     ]
     assert watches.count_of(1) == 2
     for _ in range(2):
@@ -262,7 +262,7 @@ def test_removal_takes_one_kind_of_one_connection(kind: WatchKind, left: int) ->
         watches.add_data("/a", connection)
         watches.add_child("/a", connection)
         for mode in WatchMode:
-            watches.add_lasting("/a", connection, mode, with_values=False)
+            watches.add_persistent("/a", connection, mode, with_values=False)
     assert watches.remove("/a", 1, [kind])
     assert (watches.count_of(1), watches.count_of(2), watches.count) == (left, 4, left + 4)
     assert not watches.remove("/a", 1, [kind])
@@ -273,18 +273,18 @@ def test_values_are_told_to_who_asked() -> None:
     leader = OneLeader()
     session = leader.open()
     watches = WatchTable()
-    watches.add_lasting("/", 1, WatchMode.RECURSIVE, with_values=False)
-    watches.add_lasting("/", 2, WatchMode.RECURSIVE, with_values=True)
+    watches.add_persistent("/", 1, WatchMode.RECURSIVE, with_values=False)
+    watches.add_persistent("/", 2, WatchMode.RECURSIVE, with_values=True)
     # Asked for once, and then again without: it stays.
-    watches.add_lasting("/a", 1, WatchMode.PERSISTENT, with_values=True)
-    watches.add_lasting("/a", 1, WatchMode.PERSISTENT, with_values=False)
-    watches.add_lasting("/b", 1, WatchMode.PERSISTENT, with_values=False)
+    watches.add_persistent("/a", 1, WatchMode.PERSISTENT, with_values=True)
+    watches.add_persistent("/a", 1, WatchMode.PERSISTENT, with_values=False)
+    watches.add_persistent("/b", 1, WatchMode.PERSISTENT, with_values=False)
     stats = []
     for op in (Create("/a", b"0", 0), SetData("/a", b"1", -1), Delete("/a", -1)):
         leader.do(session, op)
         znode = leader.state.tree.get("/a")
         stats.append(None if znode is None else Content(znode.value, stat_of(znode)))
-        event = WatchFired(
+        event = WatcherEvent(
             (CREATED, CHANGED, DELETED)[len(stats) - 1],
             "/a",
             leader.zxid,
@@ -299,16 +299,20 @@ def test_values_are_told_to_who_asked() -> None:
 
 
 def test_values_of_one_transaction_are_bounded() -> None:
-    leader = OneLeader(Limits(value_bytes_max=TOLD_BYTES_MAX))
+    leader = OneLeader(Limits(value_bytes_max=EVENT_VALUES_BYTES_MAX))
     session = leader.open()
     watches = WatchTable()
-    watches.add_lasting("/", 1, WatchMode.RECURSIVE, with_values=True)
-    for path, size in (("/a", TOLD_BYTES_MAX - 1), ("/b", 2), ("/c", 1)):
+    watches.add_persistent("/", 1, WatchMode.RECURSIVE, with_values=True)
+    for path, size in (("/a", EVENT_VALUES_BYTES_MAX - 1), ("/b", 2), ("/c", 1)):
         leader.create(session, path, bytes(size))
-    leader.do(session, Transaction([], [Delete(f"/{name}", -1) for name in "abc"], []))
+    leader.do(session, Multi([], [Delete(f"/{name}", -1) for name in "abc"], []))
     told = [event.old for _, event in watches.trigger(leader.happened[-1], nobody, {})]
-    assert [each and each.value for each in told] == [bytes(TOLD_BYTES_MAX - 1), None, b"\0"]
-    assert [each and each.stat.data_length for each in told] == [TOLD_BYTES_MAX - 1, 2, 1]
+    assert [each and each.value for each in told] == [
+        bytes(EVENT_VALUES_BYTES_MAX - 1),
+        None,
+        b"\0",
+    ]
+    assert [each and each.stat.data_length for each in told] == [EVENT_VALUES_BYTES_MAX - 1, 2, 1]
 
 
 # Who may not read is told nothing, and keeps its watch.
@@ -333,19 +337,19 @@ def test_events_go_only_to_who_may_read() -> None:
         watches.add_child("/a/b", connection)
         watches.add_child("/a", connection)
         for mode in WatchMode:
-            watches.add_lasting("/a/b", connection, mode, with_values=False)
+            watches.add_persistent("/a/b", connection, mode, with_values=False)
     znode = leader.state.tree.get("/a/b")
     assert znode is not None
-    znode.traits = traits_of(tuple(HERS), 1, 0)
-    leader.do(session, Transaction([], [], []))
-    change = DataSet("/a/b", b"", stat_of(znode))
+    znode.attributes = attributes_of(tuple(HERS), 1, 0)
+    leader.do(session, Multi([], [], []))
+    change = SetDataTxn("/a/b", b"", stat_of(znode))
     leader.state.tree.set_data(leader.zxid, Millis(1), change)
-    fired = watches.trigger(leader.state.tree.happened or [], known, {})
+    fired = watches.trigger(leader.state.tree.changes or [], known, {})
     assert kinds(fired) == [(1, CHANGED, "/a/b")]
     assert (watches.count_of(1), watches.count_of(2)) == (4, 5)
-    leader.state.tree.happened = []
+    leader.state.tree.changes = []
     leader.state.tree.delete(leader.zxid, "/a/b")
-    fired = watches.trigger(leader.state.tree.happened or [], known, {})
+    fired = watches.trigger(leader.state.tree.changes or [], known, {})
     # The parent is open to all.
     assert kinds(fired) == [(1, DELETED, "/a/b"), (1, CHILD, "/a"), (2, CHILD, "/a")]
     assert (watches.count_of(1), watches.count_of(2)) == (2, 4)
@@ -371,11 +375,11 @@ def test_an_acl_of_the_parent_hides_its_children_changes_only() -> None:
     leader.create(session, "/a")
     parent = leader.state.tree.get("/a")
     assert parent is not None
-    parent.traits = traits_of((Acl(30, "world", "anyone"),), 1, 0)
+    parent.attributes = attributes_of((Acl(30, "world", "anyone"),), 1, 0)
     watches = WatchTable()
     watches.add_child("/a", 2)
-    watches.add_lasting("/a", 2, WatchMode.PERSISTENT, with_values=False)
-    watches.add_lasting("/a", 2, WatchMode.RECURSIVE, with_values=False)
+    watches.add_persistent("/a", 2, WatchMode.PERSISTENT, with_values=False)
+    watches.add_persistent("/a", 2, WatchMode.RECURSIVE, with_values=False)
     leader.create(session, "/a/b")
     assert kinds(watches.trigger(leader.happened[-1], nobody, {})) == [(2, CREATED, "/a/b")]
     assert watches.count_of(2) == 3

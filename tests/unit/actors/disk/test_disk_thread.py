@@ -11,7 +11,7 @@ from raykeeper.actors.disk.identity import format_folder
 from raykeeper.actors.disk.storage import Storage, StorageLimits
 from raykeeper.actors.disk.storage_errors import StorageError
 from raykeeper.server.events import DiskEvent, EpochsSaved, LogSynced
-from raykeeper.zab.effects import Append, DiscardSnapshot, Note, SaveEpochs
+from raykeeper.zab.effects import Append, DiscardSnapshot, SaveEpochs, TraceEvent
 from raykeeper.zab.ids import ZERO, Epoch, Zxid, make_zxid
 from tests.contract.faulty_files import FaultyFiles, fail_at
 from tests.contract.stores import FOLDER, IDENTITY, OWNER
@@ -35,7 +35,7 @@ class Harness:
         self.storage.recover()
         self.storage.perform([SaveEpochs(Epoch(1), Epoch(1)), append(1)])
         self.delivered: list[list[DiskEvent]] = []
-        self.notes: list[Note] = []
+        self.notes: list[TraceEvent] = []
         self.failures: SimpleQueue[BaseException] = SimpleQueue()
         self.forces = 0
         self.forcing = Event()

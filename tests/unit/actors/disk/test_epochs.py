@@ -56,9 +56,9 @@ OLD, NEW = e(7, 5), e(8, 8)
     "epochs", [e(0, 0), e(7, 5), e(7, 5, True, 9), e(EPOCH_MAX, EPOCH_MAX, False, 2**63 - 1)]
 )
 def test_reads_what_was_saved(epochs: Epochs) -> None:
-    assert found(saved(epochs)).value == epochs
+    assert found(saved(epochs)).epochs == epochs
     file = found(saved(e(0, 0), epochs))
-    assert (file.value, file.notes) == (epochs, [])
+    assert (file.epochs, file.notes) == (epochs, [])
 
 
 def test_any_damaged_byte_leaves_the_newest_promises() -> None:
@@ -68,12 +68,12 @@ def test_any_damaged_byte_leaves_the_newest_promises() -> None:
             files = saved(OLD, NEW)
             files.flip(FILE, offset, 0x10)
             file = found(files)
-            assert file.value == NEW
+            assert file.epochs == NEW
             is_noticed = offset < start + 44
             assert [note.name for note in file.notes] == [PROMISES_MENDED] * is_noticed
             # Both are whole again, so the next damage may hit the other one.
             files.flip(FILE, (offset + 4096) % 8192, 0x10)
-            assert found(files).value == NEW
+            assert found(files).epochs == NEW
 
 
 def test_damage_of_both_copies_is_corruption() -> None:
@@ -102,7 +102,7 @@ def test_power_lost_while_saving_leaves_the_old_or_the_new(loss: Loss) -> None:
         after.on_operation = crash_at(after.operations + operation % 5)
         with suppress(Crashed):
             found(after)
-        value = found(after.crash(loss, random.Random(operation))).value
+        value = found(after.crash(loss, random.Random(operation))).epochs
         assert value in ((NEW,) if is_complete else (OLD, NEW))
         seen.add(value)
     assert seen == {OLD, NEW}
@@ -116,7 +116,7 @@ def test_a_torn_copy_while_saving_leaves_the_other() -> None:
             files = saved(OLD)
             content = files.content(FILE)
             content[: start + size] = new[: start + size]
-            value = found(files).value
+            value = found(files).epochs
             assert value == (NEW if start + size >= 44 else OLD)
 
 
@@ -127,8 +127,8 @@ def test_a_promise_that_only_the_page_cache_has_is_forced() -> None:
         files.on_operation = fail_at(files.operations + operation)
         with pytest.raises(OSError, match="failed"):
             file.save(NEW)
-        value = found(files.restart()).value
-        assert found(files.crash(Loss.ALL, random.Random(0))).value == value
+        value = found(files.restart()).epochs
+        assert found(files.crash(Loss.ALL, random.Random(0))).epochs == value
 
 
 def garble(files: FaultyFiles, start: int) -> None:
@@ -153,7 +153,7 @@ def test_a_damaged_copy_is_mended_before_the_other_is_touched(start: int) -> Non
     first = start_is_torn(files)
     after = files.crash(Loss.ALL, random.Random(0))
     garble(after, first)
-    assert found(after).value == NEW
+    assert found(after).epochs == NEW
 
 
 @pytest.mark.parametrize("operation", [2, 4])
@@ -169,7 +169,7 @@ def test_a_copy_that_could_not_be_forced_is_mended_first(operation: int) -> None
     after = files.crash(Loss.ALL, random.Random(0))
     garble(after, torn)
     garble(after, first)
-    assert found(after).value in (OLD, NEW)
+    assert found(after).epochs in (OLD, NEW)
 
 
 def test_saving_takes_no_room() -> None:

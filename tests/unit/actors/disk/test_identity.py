@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from raykeeper.actors.disk.file_layer import OS_FILES
+from raykeeper.actors.disk.filesystem import OS_FILESYSTEM
 from raykeeper.actors.disk.folder_lock import LOCK_FILE
 from raykeeper.actors.disk.identity import (
     IDENTITY_FILE,
+    FolderOwner,
     Identity,
-    Owner,
     claim_folder,
     format_folder,
-    peek_identity,
+    read_identity,
 )
 from raykeeper.actors.disk.storage_errors import (
     CorruptRecord,
@@ -27,10 +27,10 @@ from raykeeper.actors.disk.storage_errors import (
     StorageError,
     UnknownVersion,
 )
-from raykeeper.zab.ids import FOUNDING, ServerId
+from raykeeper.zab.ids import FOUNDING_DISK, ServerId
 from tests.contract.faulty_files import FaultyFiles, Loss
 
-OWNER = Owner("coord", "8c1f", ServerId(1))
+OWNER = FolderOwner("coord", "8c1f", ServerId(1))
 IDENTITY = Identity(OWNER, "disk-1", is_founding=True)
 
 
@@ -40,18 +40,18 @@ def test_each_claim_raises_the_incarnation(tmp_path: Path) -> None:
     for incarnation in (1, 2, 3):
         claim = claim_folder(folder, OWNER)
         assert claim.identity == replace(IDENTITY, incarnation=incarnation)
-        assert peek_identity(folder) == claim.identity
-        OS_FILES.close(claim.lock)
+        assert read_identity(folder) == claim.identity
+        OS_FILESYSTEM.close(claim.lock)
 
 
-@pytest.mark.parametrize(("is_founding", "disk"), [(True, FOUNDING), (False, "disk-1")])
+@pytest.mark.parametrize(("is_founding", "disk"), [(True, FOUNDING_DISK), (False, "disk-1")])
 def test_a_founding_disk_has_its_name_by_formatting(
     tmp_path: Path, is_founding: bool, disk: str
 ) -> None:
     format_folder(tmp_path, Identity(OWNER, "disk-1", is_founding))
     claim = claim_folder(tmp_path, OWNER)
     assert claim.identity.disk() == disk
-    OS_FILES.close(claim.lock)
+    OS_FILESYSTEM.close(claim.lock)
 
 
 def test_a_later_disk_counts_on_from_the_clock(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_a_later_disk_counts_on_from_the_clock(tmp_path: Path) -> None:
     format_folder(tmp_path, Identity(OWNER, "disk-2", is_founding=False, incarnation=1_800_000_000))
     claim = claim_folder(tmp_path, OWNER)
     assert claim.identity.incarnation == 1_800_000_001
-    OS_FILES.close(claim.lock)
+    OS_FILESYSTEM.close(claim.lock)
     with pytest.raises(AssertionError):
         format_folder(tmp_path / "new", Identity(OWNER, "d", is_founding=True, incarnation=1))
 
@@ -68,19 +68,19 @@ def test_a_later_disk_counts_on_from_the_clock(tmp_path: Path) -> None:
 def test_a_folder_without_identity_is_not_touched(tmp_path: Path, name: str) -> None:
     with pytest.raises(NotFormatted, match="has no identity"):
         claim_folder(tmp_path / name, OWNER)
-    assert peek_identity(tmp_path / name) is None
+    assert read_identity(tmp_path / name) is None
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
     ("expected", "named"),
     [
-        (Owner("coord", "8c1f", ServerId(2)), r"server 2 of ensemble 'coord' \(8c1f\)"),
-        (Owner("coord", "ffff", ServerId(1)), r"server 1 of ensemble 'coord' \(ffff\)"),
-        (Owner("other", "8c1f", ServerId(1)), r"server 1 of ensemble 'other' \(8c1f\)"),
+        (FolderOwner("coord", "8c1f", ServerId(2)), r"server 2 of ensemble 'coord' \(8c1f\)"),
+        (FolderOwner("coord", "ffff", ServerId(1)), r"server 1 of ensemble 'coord' \(ffff\)"),
+        (FolderOwner("other", "8c1f", ServerId(1)), r"server 1 of ensemble 'other' \(8c1f\)"),
     ],
 )
-def test_a_foreign_folder_is_left_alone(tmp_path: Path, expected: Owner, named: str) -> None:
+def test_a_foreign_folder_is_left_alone(tmp_path: Path, expected: FolderOwner, named: str) -> None:
     format_folder(tmp_path, IDENTITY)
     before = (tmp_path / IDENTITY_FILE).read_bytes()
     (tmp_path / "precious.tmp").touch()
@@ -89,7 +89,7 @@ def test_a_foreign_folder_is_left_alone(tmp_path: Path, expected: Owner, named: 
         claim_folder(tmp_path, expected)
     assert (tmp_path / IDENTITY_FILE).read_bytes() == before
     assert (tmp_path / "precious.tmp").exists()
-    OS_FILES.close(claim_folder(tmp_path, OWNER).lock)  # it was not left locked
+    OS_FILESYSTEM.close(claim_folder(tmp_path, OWNER).lock)  # it was not left locked
 
 
 def test_formatting_twice_is_refused(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_every_flipped_bit_of_an_identity_is_noticed(tmp_path: Path) -> None:
             damaged[offset] ^= bit
             (tmp_path / IDENTITY_FILE).write_bytes(damaged)
             with pytest.raises(CorruptRecord, match="is damaged"):
-                peek_identity(tmp_path)
+                read_identity(tmp_path)
     for size in range(len(content)):
         (tmp_path / IDENTITY_FILE).write_bytes(content[:size])
         with pytest.raises(CorruptRecord, match="is damaged"):
@@ -159,7 +159,7 @@ def test_a_formatted_folder_outlives_a_crash_whoever_made_it() -> None:
     files.make_folder(folder.parent)
     files.make_folder(folder)
     format_folder(folder, IDENTITY, files)
-    assert peek_identity(folder, files.crash(Loss.ALL, random.Random(0))) == IDENTITY
+    assert read_identity(folder, files.crash(Loss.ALL, random.Random(0))) == IDENTITY
 
 
 def test_an_identity_of_another_version_is_not_damage(
@@ -172,16 +172,16 @@ def test_an_identity_of_another_version_is_not_damage(
     (tmp_path / IDENTITY_FILE).unlink()
     format_folder(tmp_path, replace(IDENTITY, format_version=9))
     with pytest.raises(UnknownVersion, match="version 9; this program reads 2"):
-        peek_identity(tmp_path)
+        read_identity(tmp_path)
     assert not issubclass(UnknownVersion, CorruptRecord)
 
 
 def test_data_without_an_identity_is_damage(tmp_path: Path) -> None:
     format_folder(tmp_path, IDENTITY)
     (tmp_path / IDENTITY_FILE).unlink()
-    assert peek_identity(tmp_path) is None  # nothing is lost yet
+    assert read_identity(tmp_path) is None  # nothing is lost yet
     (tmp_path / "generation-1" / "log.1").touch()
-    for look in (peek_identity, lambda folder: claim_folder(folder, OWNER)):
+    for look in (read_identity, lambda folder: claim_folder(folder, OWNER)):
         with pytest.raises(CorruptRecord, match=r"identity is missing, but .* holds a log"):
             look(tmp_path)
 
@@ -198,9 +198,9 @@ def test_an_unwritable_folder_is_an_error_that_names_it(tmp_path: Path, folder: 
 _HOLD = """
 import sys
 from pathlib import Path
-from raykeeper.actors.disk.identity import Owner, claim_folder
-from raykeeper.zab.ids import FOUNDING, ServerId
-claim_folder(Path(sys.argv[1]), Owner("coord", "8c1f", ServerId(1)))
+from raykeeper.actors.disk.identity import FolderOwner, claim_folder
+from raykeeper.zab.ids import ServerId
+claim_folder(Path(sys.argv[1]), FolderOwner("coord", "8c1f", ServerId(1)))
 print("held", flush=True)
 sys.stdin.read()
 """
@@ -225,4 +225,4 @@ def test_two_processes_on_one_folder(tmp_path: Path) -> None:
     # A process that was killed holds nothing, and its incarnation stays used.
     claim = claim_folder(tmp_path, OWNER)
     assert claim.identity.incarnation == 2
-    OS_FILES.close(claim.lock)
+    OS_FILESYSTEM.close(claim.lock)

@@ -16,7 +16,7 @@ from raykeeper.actors.disk.log_segment import segment_name
 from raykeeper.actors.disk.spare_segment import SpareSegment
 from raykeeper.actors.disk.storage_errors import CorruptRecord
 from raykeeper.actors.disk.storage_notes import LOG_PART_DAMAGED, LOG_TAIL_CUT
-from raykeeper.zab.effects import Append, Note, Run
+from raykeeper.zab.effects import Append, LogRun, TraceEvent
 from raykeeper.zab.ids import ZERO, Epoch, Zxid, make_zxid
 from tests.contract.faulty_files import FaultyFiles, Loss
 
@@ -61,7 +61,7 @@ def written(*sizes: int, synced_one_by_one: bool = True) -> FaultyFiles:
 
 def recovered(
     files: FaultyFiles, after: Zxid = ZERO, synced: Zxid = ZERO
-) -> tuple[list[Run], list[Note], Log]:
+) -> tuple[list[LogRun], list[TraceEvent], Log]:
     log = new_log(files, after)
     cuts: list[str] = []
     runs, notes = log.recover(after, synced, lambda: cuts.append("cut"))
@@ -74,11 +74,11 @@ def segments(files: FaultyFiles) -> list[str]:
     return [name for name in files.names(FOLDER) if name.startswith("log.")]
 
 
-def read(log: Log, after: Zxid, upto: Zxid, needed_after: Zxid = ZERO) -> list[Run]:
+def read(log: Log, after: Zxid, upto: Zxid, needed_after: Zxid = ZERO) -> list[LogRun]:
     return log.read(after, upto, 1 << 20, needed_after)[0]
 
 
-def count(runs: list[Run]) -> int:
+def count(runs: list[LogRun]) -> int:
     return sum(len(run.txns) for run in runs)
 
 
@@ -92,7 +92,7 @@ def test_runs_are_joined_inside_an_epoch_only() -> None:
     log.append([Append(z(1, 4), [b"x"], z(6))])
     log.append([Append(z(2, 4), [b"y"], z(1, 4))])
     runs, notes, log = recovered(files)
-    assert runs == [Run(z(1), [b"\1"] * 3 + [b"\2\2"] * 3), Run(z(1, 4), [b"x", b"y"])]
+    assert runs == [LogRun(z(1), [b"\1"] * 3 + [b"\2\2"] * 3), LogRun(z(1, 4), [b"x", b"y"])]
     assert (notes, log.begin, log.last, log.committed) == ([], ZERO, z(2, 4), z(1, 4))
 
 
@@ -293,7 +293,7 @@ def test_the_tail_is_made_anew_at_each_start() -> None:
     with pytest.raises(OSError, match="fsync failed"):
         log.append([Append(z(2), [b"b"], ZERO)])
     runs, _, _ = recovered(files.restart())
-    assert runs == [Run(z(1), [b"a", b"b"])]
+    assert runs == [LogRun(z(1), [b"a", b"b"])]
     assert recovered(files.crash(Loss.ALL, random.Random(0)))[0] == runs
 
 

@@ -14,12 +14,12 @@ from raykeeper.actors.disk.log_format import (
     decode_segment_header,
     encode_batch,
     encode_segment_header,
-    is_zero_from,
+    is_zero_after,
     synced_batch_after,
     txns_of,
 )
 from raykeeper.actors.disk.storage_errors import CorruptRecord, UnknownVersion
-from raykeeper.zab.effects import Run
+from raykeeper.zab.effects import LogRun
 from raykeeper.zab.ids import ZERO, Epoch, Zxid, make_zxid
 
 SALT = 0x5EED
@@ -33,7 +33,7 @@ HEADER = SegmentHeader(SALT, z(1), ZERO, 1000)
 
 
 def encoded(first: Zxid, txns: list[bytes], previous: Zxid, synced: Zxid = ZERO) -> bytes:
-    return b"".join(encode_batch(Run(first, txns), previous, ZERO, synced, SALT))
+    return b"".join(encode_batch(LogRun(first, txns), previous, ZERO, synced, SALT))
 
 
 def segment(*parts: bytes) -> bytes:
@@ -68,7 +68,7 @@ def test_another_version_is_refused(version: int, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("txns", [[b""], [b"a"], [b"", b"b", b""], [bytes(100_000)] * 3])
 def test_a_batch_is_read_as_written(txns: list[bytes]) -> None:
-    run = Run(z(5), txns)
+    run = LogRun(z(5), txns)
     parts = encode_batch(run, z(4), z(2), z(3), SALT)
     data = b"".join(parts)
     assert len(data) == batch_bytes(txns)
@@ -144,7 +144,7 @@ def test_what_follows_a_torn_batch_in_the_same_write_proves_nothing() -> None:
 
 def test_a_value_that_looks_like_a_batch_proves_nothing() -> None:
     # A client stores the bytes of a log; it cannot know the salt of the segment.
-    forged = b"".join(encode_batch(Run(z(9), [b"x"]), z(8), ZERO, z(8), SALT ^ 1))
+    forged = b"".join(encode_batch(LogRun(z(9), [b"x"]), z(8), ZERO, z(8), SALT ^ 1))
     torn = bytearray(encoded(z(2), [forged * 3], z(1)))
     torn[0] ^= 1
     assert synced_batch_after(bytes(torn), 0, SALT, z(1)) is None
@@ -161,7 +161,7 @@ def test_random_bytes_are_no_batch() -> None:
 def test_finds_what_is_not_zero(size: int) -> None:
     data = bytearray(size)
     data[4] = 1
-    assert is_zero_from(bytes(data), 5)
-    assert not is_zero_from(bytes(data), 4)
+    assert is_zero_after(bytes(data), 5)
+    assert not is_zero_after(bytes(data), 4)
     data[-1] = 1
-    assert not is_zero_from(bytes(data), 5)
+    assert not is_zero_after(bytes(data), 5)

@@ -9,11 +9,11 @@ from msgspec.structs import replace
 
 from raykeeper.actors.disk.identity import (
     IDENTITY_FILE,
-    Owner,
+    FolderOwner,
     format_folder,
-    peek_identity,
+    read_identity,
 )
-from raykeeper.actors.disk.opening import open_store
+from raykeeper.actors.disk.opening import open_storage
 from raykeeper.actors.disk.storage import Storage
 from raykeeper.actors.disk.storage_errors import (
     FolderInUse,
@@ -22,16 +22,16 @@ from raykeeper.actors.disk.storage_errors import (
     UnknownVersion,
 )
 from raykeeper.links.hello import Fence
-from raykeeper.server.recovered import Recovered
-from raykeeper.zab.ids import FOUNDING, ServerId
+from raykeeper.server.recovered_state import RecoveredState
+from raykeeper.zab.ids import FOUNDING_DISK, ServerId
 from tests.contract.faulty_files import FaultyFiles
 from tests.contract.stores import FOLDER, IDENTITY, LIMITS, OWNER
 
 
 def opened(
-    files: FaultyFiles, owner: Owner = OWNER, *, has_peers: bool = True, wall_s: int = 1_000
-) -> tuple[Storage, Recovered]:
-    return open_store(FOLDER, owner, LIMITS, has_peers=has_peers, wall_s=wall_s, files=files)
+    files: FaultyFiles, owner: FolderOwner = OWNER, *, has_peers: bool = True, wall_s: int = 1_000
+) -> tuple[Storage, RecoveredState]:
+    return open_storage(FOLDER, owner, LIMITS, has_peers=has_peers, wall_s=wall_s, files=files)
 
 
 @pytest.mark.parametrize("has_peers", [False, True])
@@ -39,7 +39,7 @@ def test_a_formatted_folder_is_opened(has_peers: bool) -> None:
     files = FaultyFiles()
     format_folder(FOLDER, IDENTITY, files)
     storage, recovered = opened(files, has_peers=has_peers)
-    assert (recovered.disk, storage.identity.incarnation) == (FOUNDING, 1_000)
+    assert (recovered.disk_id, storage.identity.incarnation) == (FOUNDING_DISK, 1_000)
 
 
 def test_an_empty_folder_is_a_new_disk_to_servers_with_peers() -> None:
@@ -48,11 +48,11 @@ def test_an_empty_folder_is_a_new_disk_to_servers_with_peers() -> None:
         opened(files, has_peers=False)
     assert files.paths(FOLDER.parents[2]) == []
     storage, recovered = opened(files)
-    assert recovered.disk == storage.identity.disk_uuid != FOUNDING
+    assert recovered.disk_id == storage.identity.disk_uuid != FOUNDING_DISK
     assert storage.identity.incarnation == 1_001
     assert storage.identity.begun_anew == "its folder was empty"
     storage.close()
-    assert opened(files)[1].disk == recovered.disk
+    assert opened(files)[1].disk_id == recovered.disk_id
 
 
 def test_an_old_disk_that_comes_back_is_a_newer_incarnation() -> None:
@@ -60,7 +60,7 @@ def test_an_old_disk_that_comes_back_is_a_newer_incarnation() -> None:
     format_folder(FOLDER, IDENTITY, old)
     for files, wall_s in ((old, 1_000), (old, 1_000), (new, 1_001), (new, 1_500), (old, 2_000)):
         storage, _ = opened(files, wall_s=wall_s)
-        assert fence.admits(OWNER.server_id, storage.identity.incarnation), (files is old, wall_s)
+        assert fence.admit(OWNER.server_id, storage.identity.incarnation), (files is old, wall_s)
         storage.close()
 
 
@@ -68,12 +68,12 @@ def test_what_is_not_damage_is_not_repaired() -> None:
     files = FaultyFiles()
     format_folder(FOLDER, IDENTITY, files)
     with pytest.raises(ForeignFolder):
-        opened(files, Owner("coord", "8c1f", ServerId(2)))
+        opened(files, FolderOwner("coord", "8c1f", ServerId(2)))
     storage, _ = opened(files)
     with pytest.raises(FolderInUse):
         opened(files)
     storage.close()
-    assert peek_identity(FOLDER, files) == replace(IDENTITY, incarnation=1_000)
+    assert read_identity(FOLDER, files) == replace(IDENTITY, incarnation=1_000)
     other = FaultyFiles()
     format_folder(FOLDER, replace(IDENTITY, format_version=9), other)
     with pytest.raises(UnknownVersion):
@@ -107,7 +107,7 @@ def test_a_damaged_folder_that_is_in_use_is_left_alone() -> None:
         opened(files)
     assert files.content(FOLDER / IDENTITY_FILE) == damaged
     storage.close()
-    assert opened(files)[1].disk != FOUNDING
+    assert opened(files)[1].disk_id != FOUNDING_DISK
 
 
 def test_a_disk_that_another_process_has_repaired_is_left_alone() -> None:
@@ -116,7 +116,7 @@ def test_a_disk_that_another_process_has_repaired_is_left_alone() -> None:
 
     def repair(files: FaultyFiles) -> None:
         storage, recovered = opened(files)
-        repaired.append(recovered.disk)
+        repaired.append(recovered.disk_id)
         storage.close()
 
     files = OvertakenFiles(repair)
@@ -124,4 +124,4 @@ def test_a_disk_that_another_process_has_repaired_is_left_alone() -> None:
     with pytest.raises(FolderInUse, match=r"/data/coord/1 .* was repaired by another process"):
         opened(files)
     assert files.open_files() == 0
-    assert [opened(files)[1].disk] == repaired
+    assert [opened(files)[1].disk_id] == repaired

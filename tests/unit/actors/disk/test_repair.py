@@ -9,7 +9,7 @@ from raykeeper.actors.disk.identity import (
     Identity,
     RepairStep,
     format_folder,
-    peek_identity,
+    read_identity,
     write_identity,
 )
 from raykeeper.actors.disk.repair import (
@@ -34,7 +34,7 @@ def with_log(name: str, files: FaultyFiles | None = None) -> FaultyFiles:
 
 
 def begun(files: FaultyFiles, reason: str = "log.1 is damaged") -> Identity:
-    identity = peek_identity(FOLDER, files)
+    identity = read_identity(FOLDER, files)
     assert identity is not None
     return begin_repair(files, FOLDER, identity, reason)
 
@@ -43,7 +43,7 @@ def test_begins_with_another_disk() -> None:
     files = with_log("log.1")
     before = files.names(FOLDER)
     identity = begun(files)
-    assert peek_identity(FOLDER, files) == identity
+    assert read_identity(FOLDER, files) == identity
     assert identity.owner == IDENTITY.owner
     assert identity.disk() not in (IDENTITY.disk(), IDENTITY.disk_uuid)
     assert identity.repair is not None
@@ -51,7 +51,7 @@ def test_begins_with_another_disk() -> None:
     assert files.names(FOLDER) == before
     # One that has begun goes on, for its own reason, but never as a disk that was named before.
     again = begun(files, "another")
-    assert peek_identity(FOLDER, files) == again
+    assert read_identity(FOLDER, files) == again
     assert again.disk_uuid != identity.disk_uuid
     assert replace(again, disk_uuid=identity.disk_uuid) == identity
 
@@ -59,7 +59,7 @@ def test_begins_with_another_disk() -> None:
 def test_sets_aside_what_was_there() -> None:
     files = with_log("log.1")
     identity = finish_repair(files, FOLDER, begun(files))
-    assert (identity.repair, peek_identity(FOLDER, files)) == (None, identity)
+    assert (identity.repair, read_identity(FOLDER, files)) == (None, identity)
     assert files.paths(DAMAGED) == [DAMAGED / "epochs", DAMAGED / "generation-1" / "log.1"]
     assert files.names(FOLDER / "generation-1") == []
     remove_damaged(files, FOLDER)
@@ -90,6 +90,6 @@ def test_a_repair_whose_end_the_disk_forgot(step: RepairStep) -> None:
     write_identity(files, FOLDER, earlier)
     again = finish_repair(files, FOLDER, begun(files))
     assert again.disk_uuid not in (identity.disk_uuid, IDENTITY.disk_uuid)
-    assert (again.repair, peek_identity(FOLDER, files)) == (None, again)
+    assert (again.repair, read_identity(FOLDER, files)) == (None, again)
     assert files.paths(DAMAGED) == [DAMAGED / "epochs", DAMAGED / "generation-1" / "log.1"]
     assert files.names(FOLDER / "generation-1") == []

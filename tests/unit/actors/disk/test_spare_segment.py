@@ -28,19 +28,19 @@ def test_there_is_one_at_a_time() -> None:
     files, spare = with_room(3000)
     assert spare.replenish() and spare.replenish()
     assert files.free_bytes(FOLDER) == 2000
-    fd, path = spare.take(10)
+    fd, path = spare.acquire(10)
     assert (files.size(fd), path) == (1000, SPARE)
     files.rename(path, FOLDER / "taken")
     # Taken again at once, it is made at once.
-    assert files.size(spare.take(1000)[0]) == 1000
+    assert files.size(spare.acquire(1000)[0]) == 1000
 
 
 def test_a_full_disk_is_told_until_there_is_room() -> None:
     files, spare = with_room(999)
-    assert not spare.replenish() and not spare.has_room
+    assert not spare.replenish() and not spare.has_disk_space
     assert (files.names(FOLDER), files.open_files()) == ([], 0)
     files.capacity = 1000
-    assert spare.replenish() and spare.has_room
+    assert spare.replenish() and spare.has_disk_space
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
@@ -62,7 +62,7 @@ def test_a_quota_and_no_room_for_a_name_count_as_full(operation: str, code: int)
 def test_what_is_larger_than_a_spare_leaves_it_alone() -> None:
     files, spare = with_room(5000)
     spare.replenish()
-    fd, path = spare.take(1001)
+    fd, path = spare.acquire(1001)
     assert (files.size(fd), path.suffix) == (1001, ".tmp")
     assert files.names(FOLDER) == sorted([path.name, SPARE_FILE])
     spare.close()
@@ -76,7 +76,7 @@ def test_each_is_twice_as_large_as_the_one_before() -> None:
     sizes = []
     for name in ("a", "b", "c", "d", "e"):
         assert spare.replenish()
-        fd, path = spare.take(spare.size)
+        fd, path = spare.acquire(spare.size)
         sizes.append(files.size(fd))
         files.rename(path, FOLDER / name)
         spare.grow()
@@ -87,11 +87,11 @@ def test_one_that_is_too_small_gives_way_to_a_larger_one() -> None:
     files = FaultyFiles()
     spare = SpareSegment(files, FOLDER, 100, 700)
     spare.replenish()
-    files.close(spare.take(150)[0])
+    files.close(spare.acquire(150)[0])
     spare.grow()
     assert (spare.size, files.exists(SPARE)) == (200, False)
     assert spare.replenish()
-    fd, path = spare.take(150)
+    fd, path = spare.acquire(150)
     assert (files.size(fd), path) == (200, SPARE)
     spare.close()
     files.close(fd)
@@ -102,11 +102,11 @@ def test_a_small_one_needs_room_for_the_largest() -> None:
     files = FaultyFiles()
     files.capacity = 699
     spare = SpareSegment(files, FOLDER, 100, 700)
-    assert not spare.replenish() and not spare.has_room
+    assert not spare.replenish() and not spare.has_disk_space
     # It is there all the same, for what is under way.
     assert files.content(SPARE) == bytes(100)
     files.capacity = 700
-    assert spare.replenish() and spare.has_room
+    assert spare.replenish() and spare.has_disk_space
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 from raykeeper.actors.disk.epochs import EPOCHS_FILE, Epochs, make_epochs
-from raykeeper.actors.disk.identity import Identity, Owner, format_folder
+from raykeeper.actors.disk.identity import FolderOwner, Identity, format_folder
 from raykeeper.actors.disk.snapshot_files import snapshot_name, temp_snapshot_path
 from raykeeper.actors.disk.storage import Storage
 from raykeeper.actors.disk.storage_errors import (
@@ -27,18 +27,18 @@ from raykeeper.actors.disk.storage_notes import (
 )
 from raykeeper.server.effects import PublishSnapshot
 from raykeeper.server.events import LogRead
-from raykeeper.server.recovered import Recovered
+from raykeeper.server.recovered_state import RecoveredState
 from raykeeper.zab.effects import (
     Append,
     DiskEffect,
     InstallSnapshot,
-    Note,
     ReadLog,
     ReceiveSnapshot,
     SaveEpochs,
+    TraceEvent,
     Truncate,
 )
-from raykeeper.zab.ids import FOUNDING, ZERO, Epoch, ServerId, Zxid, make_zxid
+from raykeeper.zab.ids import FOUNDING_DISK, ZERO, Epoch, ServerId, Zxid, make_zxid
 from tests.contract.faulty_files import Crashed, FaultyFiles, Loss, crash_at, fail_at
 from tests.contract.store_model import EPOCH_1, WriteSnapshot, flatten
 from tests.contract.stores import FOLDER, IDENTITY, LIMITS, OWNER, DiskStore, do
@@ -70,7 +70,7 @@ def publish(store: DiskStore, zxid: int) -> None:
     do(store, [WriteSnapshot(z(zxid), z(zxid), [b"tree"])])
 
 
-def restarted(store: DiskStore) -> tuple[DiskStore, Recovered]:
+def restarted(store: DiskStore) -> tuple[DiskStore, RecoveredState]:
     store.storage.close()
     store = DiskStore(FOLDER, store.files)
     return store, store.recover()
@@ -93,8 +93,8 @@ def test_every_effect_has_a_handler() -> None:
 def test_only_a_founding_disk_needs_no_name() -> None:
     files = FaultyFiles()
     format_folder(FOLDER, Identity(OWNER, "disk-2", is_founding=False, incarnation=7), files)
-    assert DiskStore(FOLDER, files).recover().disk == "disk-2"
-    assert restarted(started())[1].disk == FOUNDING
+    assert DiskStore(FOLDER, files).recover().disk_id == "disk-2"
+    assert restarted(started())[1].disk_id == FOUNDING_DISK
 
 
 def test_who_may_open(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_who_may_open(tmp_path: Path) -> None:
         Storage.open(tmp_path, OWNER)
     format_folder(tmp_path, IDENTITY)
     with pytest.raises(ForeignFolder):
-        Storage.open(tmp_path, Owner("coord", "8c1f", ServerId(2)))
+        Storage.open(tmp_path, FolderOwner("coord", "8c1f", ServerId(2)))
     storage = Storage.open(tmp_path, OWNER, LIMITS)
     with pytest.raises(FolderInUse):
         Storage.open(tmp_path, OWNER)
@@ -240,7 +240,7 @@ def test_the_log_never_goes_beyond_the_accepted_epoch(
             restarted(store)
         return
     notes = restarted(store)[1].notes
-    interrupted = Note(SYNC_INTERRUPTED, {"last": "2:1", "current": 1})
+    interrupted = TraceEvent(SYNC_INTERRUPTED, {"last": "2:1", "current": 1})
     assert notes == ([interrupted] if current == 1 else [])
 
 
@@ -344,19 +344,19 @@ def test_an_uncertain_end_tells_whether_it_reaches_to_where_the_epoch_began(
     after = [SaveEpochs(Epoch(1), Epoch(1))] if is_torn_before else []
     store.perform([*before, Append(z(2), [b"last"], ZERO), *after])
     store, found = restarted(store)
-    assert found.has_initial
+    assert found.has_initial_history
     assert isinstance(store.files, FaultyFiles)
     content = store.files.content(GENERATION / store.files.names(GENERATION)[0])
     content[content.rindex(b"last")] ^= 1
     store, found = restarted(store)
-    assert (found.is_uncertain, found.has_initial) == (True, not is_torn_before)
+    assert (found.is_uncertain, found.has_initial_history) == (True, not is_torn_before)
     # A promise changes nothing about that, and taking over an epoch settles it.
     store.perform([SaveEpochs(Epoch(2), Epoch(1))])
     store, found = restarted(store)
-    assert (found.is_uncertain, found.has_initial) == (True, not is_torn_before)
+    assert (found.is_uncertain, found.has_initial_history) == (True, not is_torn_before)
     store.perform([SaveEpochs(Epoch(2), Epoch(2))])
     _, found = restarted(store)
-    assert (found.is_uncertain, found.has_initial) == (False, True)
+    assert (found.is_uncertain, found.has_initial_history) == (False, True)
 
 
 def test_the_mark_is_on_the_disk_before_the_evidence_goes() -> None:
@@ -469,5 +469,5 @@ def test_a_store_that_closes_badly_gives_its_folder_back() -> None:
     assert count_of(DiskStore(FOLDER, files).recover()) == 1
 
 
-def count_of(found: Recovered) -> int:
+def count_of(found: RecoveredState) -> int:
     return len(list(flatten(found.runs)))

@@ -3,18 +3,18 @@
 import pytest
 
 from raykeeper.actors.disk.storage_errors import CorruptRecord
-from raykeeper.actors.disk.zxid_names import name_after, zxids_among
+from raykeeper.actors.disk.zxid_names import zxid_name, zxids_in_names
 from raykeeper.zab.ids import ZXID_MAX, Zxid
 
 
 def test_names_of_one_prefix_sort_like_their_zxids() -> None:
     zxids = [Zxid(0), Zxid(9), Zxid(10), Zxid(1 << 50), Zxid(ZXID_MAX)]
-    names = [name_after("log.", zxid) for zxid in zxids]
+    names = [zxid_name("log.", zxid) for zxid in zxids]
     assert sorted(names) == names
-    assert zxids_among([*reversed(names), name_after("snapshot.", Zxid(5))], "log.") == zxids
+    assert zxids_in_names([*reversed(names), zxid_name("snapshot.", Zxid(5))], "log.") == zxids
 
 
 @pytest.mark.parametrize("name", ["log.", "log.x", "log.1.old"])
 def test_a_prefix_without_a_number_is_damage(name: str) -> None:
     with pytest.raises(CorruptRecord, match=r"is not log\.<zxid>"):
-        zxids_among([name], "log.")
+        zxids_in_names([name], "log.")

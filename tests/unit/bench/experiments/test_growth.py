@@ -2,13 +2,13 @@
 
 import pytest
 
-from raykeeper.bench.crowds import CROWDS
 from raykeeper.bench.experiments.growth import summary
+from raykeeper.bench.populated_servers import POPULATIONS
 
 
-@pytest.mark.parametrize("what", CROWDS)
+@pytest.mark.parametrize("what", POPULATIONS)
 def test_a_crowd_is_as_large_after_a_round_as_before(what: str) -> None:
-    crowd = CROWDS[what](300, 200)
+    crowd = POPULATIONS[what](300, 200)
     crowd.fill()
     server = crowd.ensemble.servers[crowd.ensemble.leader]
 
@@ -25,7 +25,7 @@ def test_a_crowd_is_as_large_after_a_round_as_before(what: str) -> None:
 
 
 def test_places_are_spread_over_the_crowd_and_all_come_by() -> None:
-    crowd = CROWDS["znodes"](1_000, 250)
+    crowd = POPULATIONS["znodes"](1_000, 250)
     rounds = [crowd.places() for _ in range(4)]
     assert sorted(place for places in rounds for place in places) == list(range(1_000))
     assert max(rounds[0]) - min(rounds[0]) > 900

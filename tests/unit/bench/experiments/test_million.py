@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from raykeeper.bench.experiments.million import SnapshotTimes, set_times, snapshot_sizes
-from raykeeper.bench.loads.task import Report
+from raykeeper.bench.loads.task import LoadReport
 
 
 def test_a_snapshot_begins_with_its_file_and_ends_with_its_last_growth() -> None:
@@ -43,8 +43,8 @@ def test_a_snapshot_under_its_temporary_name_is_the_same(tmp_path: Path) -> None
 def test_single_sets_are_told_apart_by_the_snapshots() -> None:
     timings = [(float(i), 1000.0 * i) for i in range(1, 5)]
     reports = [
-        Report(seconds=5.0, cpu_s=1.0, timings={"set": timings}),
-        Report(seconds=5.0, cpu_s=1.0, done=100),
+        LoadReport(seconds=5.0, cpu_s=1.0, timings={"set": timings}),
+        LoadReport(seconds=5.0, cpu_s=1.0, done=100),
     ]
     assert set_times(reports, [(3.0, 4.0)]) == {
         "set_p50_without_ms": 1.0,

@@ -8,10 +8,10 @@ import psutil
 import pytest
 
 from raykeeper.bench.errors import BenchError
-from raykeeper.bench.loads.processes import Load, compile_java
-from raykeeper.bench.loads.task import Task
+from raykeeper.bench.loads.processes import LoadProcesses, compile_java
+from raykeeper.bench.loads.task import LoadTask
 
-TASK = Task(kind="mixed", client="kazoo", where="", number=0)
+TASK = LoadTask(kind="mixed", client="kazoo", where="", number=0)
 SPEAKS = "print('INFO started'); print('ready'); input(); print('{\"seconds\":1,\"cpu_s\":0.5}')"
 
 
@@ -26,26 +26,26 @@ def test_reports_come_in_the_order_of_the_tasks() -> None:
         "print('ready', flush=True); input()\n"
         "print('{\"seconds\":' + number + ',\"cpu_s\":0}')"
     )
-    tasks = [Task(kind="mixed", client="kazoo", where="", number=n) for n in (3, 1, 2)]
-    with Load(python(program), tasks) as load:
+    tasks = [LoadTask(kind="mixed", client="kazoo", where="", number=n) for n in (3, 1, 2)]
+    with LoadProcesses(python(program), tasks) as load:
         load.begin()
         assert [report.seconds for report in load.reports(30.0)] == [3, 1, 2]
 
 
 def test_other_lines_do_not_matter() -> None:
-    with Load(python(SPEAKS), [TASK]) as load:
+    with LoadProcesses(python(SPEAKS), [TASK]) as load:
         load.begin()
         assert load.reports(30.0)[0].cpu_s == 0.5
 
 
 def test_a_generator_that_ends_before_it_is_ready_is_told_of_with_its_words() -> None:
     with pytest.raises(BenchError, match="a load generator failed: no servers"):
-        Load(python("sys.exit('no servers')"), [TASK])
+        LoadProcesses(python("sys.exit('no servers')"), [TASK])
 
 
 def test_a_generator_that_ends_without_a_report_is_told_of() -> None:
     program = "print('ready', flush=True); input(); sys.exit('lost its session')"
-    with Load(python(program), [TASK]) as load:
+    with LoadProcesses(python(program), [TASK]) as load:
         load.begin()
         with pytest.raises(BenchError, match="lost its session"):
             load.reports(30.0)
@@ -53,7 +53,7 @@ def test_a_generator_that_ends_without_a_report_is_told_of() -> None:
 
 def test_a_silent_generator_is_waited_for_only_so_long() -> None:
     program = "print('ready', flush=True); time.sleep(600)"
-    with Load(python(program), [TASK]) as load:
+    with LoadProcesses(python(program), [TASK]) as load:
         load.begin()
         with pytest.raises(BenchError, match=r"for 0\.1 s"):
             load.reports(0.1)
@@ -67,9 +67,9 @@ def test_one_that_fails_ends_the_others() -> None:
         "print('ready', flush=True); time.sleep(600)"
     )
     children = set(psutil.Process().children())
-    tasks = [Task(kind="mixed", client="kazoo", where="", number=n) for n in (0, 1)]
+    tasks = [LoadTask(kind="mixed", client="kazoo", where="", number=n) for n in (0, 1)]
     with pytest.raises(BenchError, match="it fails"):
-        Load(python(program), tasks)
+        LoadProcesses(python(program), tasks)
     assert set(psutil.Process().children()) == children
 
 

@@ -4,33 +4,33 @@ import msgspec
 import pytest
 from msgspec.structs import asdict
 
-from raykeeper.bench.loads.task import Task, decode_report, task_of, words_of
-from raykeeper.bench.run import patience_s, shared
+from raykeeper.bench.experiment_run import patience_s, split_task
+from raykeeper.bench.loads.task import LoadTask, decode_report, parse_task, task_arguments
 
 
 def test_a_task_is_told_in_words() -> None:
-    task = Task(
+    task = LoadTask(
         kind="latency", client="kazoo", where="a:1,b:2", number=3, seconds=0.5, value_bytes=100
     )
-    assert "where=a:1,b:2" in words_of(task)
-    assert task_of(words_of(task)) == task
+    assert "where=a:1,b:2" in task_arguments(task)
+    assert parse_task(task_arguments(task)) == task
 
 
 def test_participants_are_those_of_all_processes() -> None:
-    task = Task(
+    task = LoadTask(
         kind="barriers", client="auto", where="main", number=0, clients=5, participants=5, count=9
     )
-    shares = shared(task, 2)
+    shares = split_task(task, 2)
     assert [(each.number, each.clients, each.participants) for each in shares] == [
         (0, 3, 5),
         (1, 2, 5),
     ]
-    assert patience_s(shares[0]) > patience_s(Task(**{**asdict(shares[0]), "participants": 0}))
+    assert patience_s(shares[0]) > patience_s(LoadTask(**{**asdict(shares[0]), "participants": 0}))
 
 
 def test_words_that_tell_no_task_are_refused() -> None:
     with pytest.raises(msgspec.ValidationError):
-        task_of(["kind=nothing", "client=kazoo", "where=", "number=1"])
+        parse_task(["kind=nothing", "client=kazoo", "where=", "number=1"])
 
 
 def test_a_report_is_read() -> None:

@@ -7,13 +7,13 @@ import psutil
 import pytest
 
 from raykeeper.bench.errors import BenchError
-from raykeeper.bench.systems.child import Child, free_ports, wait_until
+from raykeeper.bench.systems.child import ChildProcess, free_ports, wait_until
 
 WAITS = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(600)"]
 
 
 def test_a_child_is_killed_and_started_again(tmp_path: Path) -> None:
-    child = Child(WAITS, tmp_path / "printed")
+    child = ChildProcess(WAITS, tmp_path / "printed")
     assert child.pid == 0
     child.start()
     first = child.pid
@@ -29,7 +29,7 @@ def test_a_child_is_killed_and_started_again(tmp_path: Path) -> None:
 
 
 def test_who_does_not_serve_in_time_is_told_of(tmp_path: Path) -> None:
-    child = Child(WAITS, tmp_path / "printed")
+    child = ChildProcess(WAITS, tmp_path / "printed")
     child.start()
     try:
         with pytest.raises(BenchError, match=r"does not serve after 0\.01 s"):
@@ -39,7 +39,9 @@ def test_who_does_not_serve_in_time_is_told_of(tmp_path: Path) -> None:
 
 
 def test_who_ends_is_told_of_with_its_words(tmp_path: Path) -> None:
-    child = Child([sys.executable, "-c", "import sys; sys.exit('no port')"], tmp_path / "printed")
+    child = ChildProcess(
+        [sys.executable, "-c", "import sys; sys.exit('no port')"], tmp_path / "printed"
+    )
     child.start()
     with pytest.raises(BenchError, match="a server ended: no port"):
         wait_until(lambda: False, 30.0, [child])

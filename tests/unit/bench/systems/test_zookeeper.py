@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from raykeeper.bench.systems.contract import Shape
+from raykeeper.bench.systems.contract import EnsembleShape
 from raykeeper.bench.systems.zookeeper import ZooKeeper, configure, mode_of
 
 
@@ -14,7 +14,7 @@ def lines(folder: Path) -> list[str]:
 
 def test_every_server_knows_all_of_them(tmp_path: Path) -> None:
     ports = list(range(10, 22))
-    configure(tmp_path / "2", 2, Shape(3, 1), ports)
+    configure(tmp_path / "2", 2, EnsembleShape(3, 1), ports)
     assert (tmp_path / "2/myid").read_text() == "2"
     assert "clientPort=13" in lines(tmp_path / "2")
     assert lines(tmp_path / "2")[-4:] == [
@@ -27,12 +27,12 @@ def test_every_server_knows_all_of_them(tmp_path: Path) -> None:
 
 
 def test_an_observer_says_so(tmp_path: Path) -> None:
-    configure(tmp_path / "4", 4, Shape(3, 1), list(range(12)))
+    configure(tmp_path / "4", 4, EnsembleShape(3, 1), list(range(12)))
     assert "peerType=observer" in lines(tmp_path / "4")
 
 
 def test_a_server_alone_has_no_ensemble(tmp_path: Path) -> None:
-    configure(tmp_path / "1", 1, Shape(1), [5, 6, 7])
+    configure(tmp_path / "1", 1, EnsembleShape(1), [5, 6, 7])
     assert not [line for line in lines(tmp_path / "1") if line.startswith("server.")]
 
 

@@ -5,18 +5,18 @@ from typing import Any
 import pytest
 
 from raykeeper.client.core.chroot import ROOT, Chroot
-from raykeeper.client.core.effects import Complete, Fail, FireWatch
+from raykeeper.client.core.effects import CallWatchers, Complete, Fail
 from raykeeper.client.core.outstanding import Query
 from raykeeper.client.errors import NodeExistsError, OperationTimeoutError
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.replies import (
-    DataRead,
+    ErrorReply,
     EventType,
-    PathsRead,
-    ReadFailed,
-    WatchFired,
-    Written,
+    GetDataReply,
+    GetEphemeralsReply,
+    WatcherEvent,
+    WriteReply,
 )
 from raykeeper.znodes.requests import (
     AddAuth,
@@ -32,6 +32,7 @@ from raykeeper.znodes.requests import (
     GetChildren,
     GetData,
     GetEphemerals,
+    Multi,
     MultiRead,
     ReadChildren,
     ReadData,
@@ -40,10 +41,9 @@ from raykeeper.znodes.requests import (
     SetAcls,
     SetData,
     Sync,
-    Transaction,
     WhoAmI,
 )
-from raykeeper.znodes.txns import OpChildren, OpDone, OpFailed, Results
+from raykeeper.znodes.txns import MultiResults, OpChildren, OpDone, OpFailed
 from tests.unit.client.wire import STAT, Wire, Z, done
 
 APP = Chroot("/apps/one")
@@ -73,9 +73,9 @@ IS_THERE = CompareField.EXISTS, Relation.EQUAL, 1
                           ReadChildren("/apps/one/b")]),
         ),
         (
-            Transaction([Compare("/a", *IS_THERE)], [Create("/", b"", 2), Check("/c", 1)],
+            Multi([Compare("/a", *IS_THERE)], [Create("/", b"", 2), Check("/c", 1)],
                         [Delete("/d", 1), Create("/e", b"", 0)]),
-            Transaction([Compare("/apps/one/a", *IS_THERE)],
+            Multi([Compare("/apps/one/a", *IS_THERE)],
                         [Create("/apps/one/", b"", 2), Check("/apps/one/c", 1)],
                         [Delete("/apps/one/d", 1), Create("/apps/one/e", b"", 0)]),
         ),
@@ -86,7 +86,7 @@ IS_THERE = CompareField.EXISTS, Relation.EQUAL, 1
     ],
 )  # fmt: skip
 def test_requests(ask: Any, inside: Any) -> None:
-    assert APP.inside(ask) == inside
+    assert APP.prepend(ask) == inside
 
 
 Z1 = Zxid(1)
@@ -95,30 +95,31 @@ Z1 = Zxid(1)
 @pytest.mark.parametrize(
     ("answer", "shown"),
     [
-        (Written(1, Z1, 0, "/apps/one/a", STAT), Written(1, Z1, 0, "/a", STAT)),
-        (Written(1, Z1, 0, "/apps/one", STAT), Written(1, Z1, 0, "/", STAT)),
-        (Written(1, Z1, 0, "", STAT), Written(1, Z1, 0, "", STAT)),
+        (WriteReply(1, Z1, 0, "/apps/one/a", STAT), WriteReply(1, Z1, 0, "/a", STAT)),
+        (WriteReply(1, Z1, 0, "/apps/one", STAT), WriteReply(1, Z1, 0, "/", STAT)),
+        (WriteReply(1, Z1, 0, "", STAT), WriteReply(1, Z1, 0, "", STAT)),
         (
-            Written(1, Z1, -101, "", None, Results(True, [OpDone("/apps/one/a", STAT),
+            WriteReply(1, Z1, -101, "", None, MultiResults(True, [OpDone("/apps/one/a", STAT),
                     OpDone("", None), OpChildren(["x"], STAT), OpFailed(-101)])),
-            Written(1, Z1, -101, "", None, Results(True, [OpDone("/a", STAT),
+            WriteReply(1, Z1, -101, "", None, MultiResults(True, [OpDone("/a", STAT),
                     OpDone("", None), OpChildren(["x"], STAT), OpFailed(-101)])),
         ),
-        (PathsRead(1, Z1, ["/apps/one/a", "/apps/one/b/c"]), PathsRead(1, Z1, ["/a", "/b/c"])),
-        (DataRead(1, Z1, b"/apps/one", STAT), DataRead(1, Z1, b"/apps/one", STAT)),
+        (GetEphemeralsReply(1, Z1, ["/apps/one/a", "/apps/one/b/c"]),
+         GetEphemeralsReply(1, Z1, ["/a", "/b/c"])),
+        (GetDataReply(1, Z1, b"/apps/one", STAT), GetDataReply(1, Z1, b"/apps/one", STAT)),
     ],
 )  # fmt: skip
 def test_answers(answer: Any, shown: Any) -> None:
-    assert APP.answer(answer) == shown
-    assert ROOT.answer(answer) is answer
+    assert APP.strip_reply(answer) == shown
+    assert ROOT.strip_reply(answer) is answer
 
 
 @pytest.mark.parametrize(
     ("path", "shown"), [("/apps/one/a", "/a"), ("/apps/one", "/"), ("", "")]
 )  # fmt: skip
 def test_paths(path: str, shown: str) -> None:
-    assert APP.shown(path) == shown
-    assert ROOT.shown(path) == path
+    assert APP.strip(path) == shown
+    assert ROOT.strip(path) == path
 
 
 def test_the_core_knows_both() -> None:
@@ -128,20 +129,20 @@ def test_the_core_knows_both() -> None:
     sent = wire.submit(create, create, read)[0].requests
     assert sent[2] == GetData(1, "/apps/one/a", True)
     made, failed, got = wire.items(
-        Written(1, Z[2], 0, "/apps/one/a", STAT),
+        WriteReply(1, Z[2], 0, "/apps/one/a", STAT),
         done(2, Code.NODE_EXISTS),
-        DataRead(1, Z[2], b"", STAT),
+        GetDataReply(1, Z[2], b"", STAT),
     )
-    assert made == Complete(create, Written(1, Z[2], 0, "/a", STAT))
+    assert made == Complete(create, WriteReply(1, Z[2], 0, "/a", STAT))
     assert isinstance(failed, Fail) and type(failed.error) is NodeExistsError
     assert failed.error.path == "/a"
     assert isinstance(got, Complete)
-    (fired,) = wire.items(WatchFired(EventType.CHANGED, "/apps/one/a", Z[3]))
-    assert isinstance(fired, FireWatch)
+    (fired,) = wire.items(WatcherEvent(EventType.CHANGED, "/apps/one/a", Z[3]))
+    assert isinstance(fired, CallWatchers)
     assert (fired.watchers, fired.event.path) == (["watcher"], "/a")
     missing = Query(Exists, "/b", "watcher")
     wire.submit(missing)
-    wire.items(ReadFailed(2, Z[3], Code.NO_AUTH))
+    wire.items(ErrorReply(2, Z[3], Code.NO_AUTH))
     wire.watching(Query(Exists, "/c", "watcher"))
     wire.submit(create)
     (late,) = wire.at(3001).wake()
@@ -149,4 +150,4 @@ def test_the_core_knows_both() -> None:
     wire.submit(Query(Exists, "/d"))
     ends = wire.at(20_000).wake()
     assert [effect.error.path for effect in ends if isinstance(effect, Fail)] == ["/d"]
-    assert [effect.event.path for effect in ends if isinstance(effect, FireWatch)] == ["/c"]
+    assert [effect.event.path for effect in ends if isinstance(effect, CallWatchers)] == ["/c"]

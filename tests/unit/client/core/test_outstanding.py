@@ -7,19 +7,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raykeeper.client.core.limits import ClientLimits
-from raykeeper.client.core.outstanding import Outstanding, Query
+from raykeeper.client.core.outstanding import OutstandingRequests, Query
 from raykeeper.zab.ids import Millis, Zxid
 from raykeeper.znodes.replies import (
-    AclsRead,
-    ChildrenRead,
-    CountRead,
-    DataRead,
-    Done,
-    IdentitiesRead,
-    PathsRead,
-    ReadFailed,
-    ResultsRead,
-    Written,
+    CountDescendantsReply,
+    EmptyReply,
+    ErrorReply,
+    GetAclsReply,
+    GetChildrenReply,
+    GetDataReply,
+    GetEphemeralsReply,
+    MultiReadReply,
+    WhoAmIReply,
+    WriteReply,
 )
 from raykeeper.znodes.requests import (
     CloseSession,
@@ -48,7 +48,7 @@ ACTIONS = st.lists(
 def test_what_leaves_keeps_its_order_whatever_happens(actions: list[str | int]) -> None:
     """A number is a window that the server tells."""
     limits = ClientLimits(outstanding_max=BOUND)
-    outstanding = Outstanding(limits)
+    outstanding = OutstandingRequests(limits)
     waiting: list[Any] = []  # idents, oldest first; a write's is negative
     numbers = xids = on_wire = 0
     window = BOUND
@@ -71,144 +71,163 @@ def test_what_leaves_keeps_its_order_whatever_happens(actions: list[str | int]) 
             before, on_wire = on_wire, on_wire + len(sent)
             assert on_wire == max(before, min(window, len(waiting)))
         elif action == "lose":
-            outstanding.unsend()
+            outstanding.requeue()
             on_wire = 0
         elif on_wire:
             ident = waiting.pop(0)
             on_wire -= 1
-            reply = Written(-ident, Zxid(1), 0, "", None) if ident < 0 else Done(ident, Zxid(1))
-            taken = outstanding.answered(reply)
+            reply = (
+                WriteReply(-ident, Zxid(1), 0, "", None)
+                if ident < 0
+                else EmptyReply(ident, Zxid(1))
+            )
+            taken = outstanding.take_answered(reply)
             assert taken is not None
-            assert taken.ident == abs(ident)
+            assert taken.number_or_xid == abs(ident)
         else:
-            assert outstanding.answered(Done(1, Zxid(1))) is None
+            assert outstanding.take_answered(EmptyReply(1, Zxid(1))) is None
         assert outstanding.acked == numbers - sum(ident < 0 for ident in waiting)
         assert outstanding.has_queued() == (len(waiting) > on_wire)
-    assert [each.ident for each in outstanding.take_all()] == [abs(ident) for ident in waiting]
+    assert [each.number_or_xid for each in outstanding.take_all()] == [
+        abs(ident) for ident in waiting
+    ]
 
 
 def test_the_bytes_on_the_wire_are_bounded_in_proportion_to_the_window() -> None:
     """So that all clients of a server together have no more under way than one alone may."""
-    outstanding = Outstanding(ClientLimits(outstanding_max=10, outstanding_bytes_max=10_000))
+    outstanding = OutstandingRequests(
+        ClientLimits(outstanding_max=10, outstanding_bytes_max=10_000)
+    )
     for at in range(20):
         outstanding.add(SetData("/a", bytes(900), -1), at, Millis(0))
     outstanding.set_window(5)
     assert len(outstanding.take_batch()) == 5
-    outstanding.unsend()
+    outstanding.requeue()
     outstanding.set_window(3)
     assert len(outstanding.take_batch()) == 3
-    outstanding.unsend()
+    outstanding.requeue()
     outstanding.add(SetData("/a", bytes(9_000), -1), 20, Millis(0))
     outstanding.set_window(0)
     assert len(outstanding.take_batch()) == 1
     assert outstanding.take_batch() == []
 
 
-def page(xid: int, names: list[str], *, more: bool) -> ChildrenRead:
-    return ChildrenRead(xid, Zxid(7), names, STAT, more)
+def page(xid: int, names: list[str], *, more: bool) -> GetChildrenReply:
+    return GetChildrenReply(xid, Zxid(7), names, STAT, more)
 
 
 def test_the_pages_of_a_list_are_one_answer() -> None:
-    outstanding = Outstanding(ClientLimits())
+    outstanding = OutstandingRequests(ClientLimits())
     for _ in range(2):
         outstanding.add(Query(GetChildren, "/"), None, Millis(0))
     outstanding.take_batch()
     for names in (["b", "a"], [], ["d"]):
-        assert outstanding.answered(page(1, names, more=True)) is not None
+        assert outstanding.take_answered(page(1, names, more=True)) is not None
         assert outstanding.is_paging
     last = page(1, ["c"], more=False)
-    assert outstanding.answered(page(2, ["x"], more=False)) is None
-    taken = outstanding.answered(last)
-    assert taken is not None and taken.ident == 1 and not outstanding.is_paging
+    assert outstanding.take_answered(page(2, ["x"], more=False)) is None
+    taken = outstanding.take_answered(last)
+    assert taken is not None and taken.number_or_xid == 1 and not outstanding.is_paging
     assert last.children == ["b", "a", "d", "c"]
     other = page(2, ["e"], more=False)
-    assert outstanding.answered(other) is not None
+    assert outstanding.take_answered(other) is not None
     assert other.children == ["e"]
 
 
 def test_paths_that_came_in_pages_are_sorted() -> None:
-    outstanding = Outstanding(ClientLimits())
+    outstanding = OutstandingRequests(ClientLimits())
     outstanding.add(GetEphemerals(0, "/"), None, Millis(0))
     outstanding.take_batch()
-    assert outstanding.answered(PathsRead(1, Zxid(1), ["/c", "/a"], True)) is not None
-    last = PathsRead(1, Zxid(1), ["/b"])
-    assert outstanding.answered(last) is not None
+    assert outstanding.take_answered(GetEphemeralsReply(1, Zxid(1), ["/c", "/a"], True)) is not None
+    last = GetEphemeralsReply(1, Zxid(1), ["/b"])
+    assert outstanding.take_answered(last) is not None
     assert last.paths == ["/a", "/b", "/c"]
 
 
 def test_pages_of_a_connection_that_is_lost_are_forgotten() -> None:
-    outstanding = Outstanding(ClientLimits())
+    outstanding = OutstandingRequests(ClientLimits())
     outstanding.add(Query(GetChildren, "/"), None, Millis(0))
     outstanding.take_batch()
-    assert outstanding.answered(page(1, ["old"], more=True)) is not None
-    outstanding.unsend()
+    assert outstanding.take_answered(page(1, ["old"], more=True)) is not None
+    outstanding.requeue()
     assert not outstanding.is_paging
     outstanding.take_batch()
-    assert outstanding.answered(page(1, ["a"], more=True)) is not None
+    assert outstanding.take_answered(page(1, ["a"], more=True)) is not None
     last = page(1, ["b"], more=False)
-    assert outstanding.answered(last) is not None
+    assert outstanding.take_answered(last) is not None
     assert last.children == ["a", "b"]
 
 
 def test_timeouts_are_told_once_and_in_order() -> None:
-    outstanding = Outstanding(ClientLimits(request_timeout_ms=Millis(100), outstanding_max=2))
+    outstanding = OutstandingRequests(
+        ClientLimits(request_timeout_ms=Millis(100), outstanding_max=2)
+    )
     for at in (0, 10, 10, 50):
         outstanding.add(Query(Sync, "/"), at, Millis(at))
     outstanding.take_batch()
     assert outstanding.times_out_at() == 100
     assert outstanding.take_timed_out(Millis(99)) == []
-    assert [late.since for late in outstanding.take_timed_out(Millis(110))] == [0, 10, 10]
+    assert [late.submitted_at for late in outstanding.take_timed_out(Millis(110))] == [0, 10, 10]
     assert outstanding.times_out_at() == 150
     # An answer to one of them does not make the next one look late.
-    assert outstanding.answered(Done(1, Zxid(1))) is not None
+    assert outstanding.take_answered(EmptyReply(1, Zxid(1))) is not None
     assert outstanding.take_timed_out(Millis(149)) == []
-    assert [late.since for late in outstanding.take_timed_out(Millis(150))] == [50]
+    assert [late.submitted_at for late in outstanding.take_timed_out(Millis(150))] == [50]
     assert outstanding.times_out_at() is None
 
 
 def test_a_write_has_left_once_it_was_on_any_wire() -> None:
-    outstanding = Outstanding(ClientLimits(outstanding_max=1))
+    outstanding = OutstandingRequests(ClientLimits(outstanding_max=1))
     for _ in range(2):
         outstanding.add(CloseSession(), None, Millis(0))
     outstanding.take_batch()
-    outstanding.unsend()
-    assert [outstanding.ever_left(each) for each in outstanding.take_all()] == [True, False]
+    outstanding.requeue()
+    assert [outstanding.may_have_reached_server(each) for each in outstanding.take_all()] == [
+        True,
+        False,
+    ]
 
 
 @pytest.mark.parametrize(
     ("ask", "sent", "reply"),
     [
-        (GetAcls(0, "/a"), GetAcls(1, "/a"), AclsRead(1, Zxid(1), (), STAT)),
-        (WhoAmI(0), WhoAmI(1), IdentitiesRead(1, Zxid(1), ())),
-        (GetEphemerals(0, "/a"), GetEphemerals(1, "/a"), PathsRead(1, Zxid(1), [])),
-        (CountDescendants(0, "/a"), CountDescendants(1, "/a"), CountRead(1, Zxid(1), 0)),
+        (GetAcls(0, "/a"), GetAcls(1, "/a"), GetAclsReply(1, Zxid(1), (), STAT)),
+        (WhoAmI(0), WhoAmI(1), WhoAmIReply(1, Zxid(1), ())),
+        (GetEphemerals(0, "/a"), GetEphemerals(1, "/a"), GetEphemeralsReply(1, Zxid(1), [])),
+        (
+            CountDescendants(0, "/a"),
+            CountDescendants(1, "/a"),
+            CountDescendantsReply(1, Zxid(1), 0),
+        ),
         (
             MultiRead(0, [ReadData("/a"), ReadStat("/b")]),
             MultiRead(1, [ReadData("/a"), ReadStat("/b")]),
-            ResultsRead(1, Zxid(1), []),
+            MultiReadReply(1, Zxid(1), []),
         ),
         (
             Query(GetData, "/a", linearizable=True),
             GetData(1, "/a", False, True),
-            DataRead(1, Zxid(1), b"", STAT),
+            GetDataReply(1, Zxid(1), b"", STAT),
         ),
     ],
 )  # fmt: skip
 def test_each_kind_of_read(ask: Any, sent: Any, reply: Any) -> None:
-    for answer in (reply, ReadFailed(1, Zxid(1), -101)):
-        outstanding = Outstanding(ClientLimits())
+    for answer in (reply, ErrorReply(1, Zxid(1), -101)):
+        outstanding = OutstandingRequests(ClientLimits())
         outstanding.add(ask, "token", Millis(0))
         assert outstanding.take_batch() == [sent]
-        assert outstanding.answered(Done(1, Zxid(1))) is None
-        assert outstanding.answered(ReadFailed(1, Zxid(1), 0)) is None  # a failure without a code
-        waiting = outstanding.answered(answer)
+        assert outstanding.take_answered(EmptyReply(1, Zxid(1))) is None
+        assert (
+            outstanding.take_answered(ErrorReply(1, Zxid(1), 0)) is None
+        )  # a failure without a code
+        waiting = outstanding.take_answered(answer)
         assert waiting is not None and waiting.token == "token"
         assert waiting.size > len(waiting.path)
 
 
 def test_writes_go_on_after_those_of_another_client() -> None:
-    outstanding = Outstanding(ClientLimits())
-    outstanding.go_on_after(7)
+    outstanding = OutstandingRequests(ClientLimits())
+    outstanding.continue_numbers_after(7)
     outstanding.add(CloseSession(), "token", Millis(0))
     (sent,) = outstanding.take_batch()
     assert isinstance(sent, Write) and (sent.number, sent.acked) == (8, 7)

@@ -4,23 +4,23 @@ from typing import Any
 
 import pytest
 
-from raykeeper.client.core.effects import Answer
-from raykeeper.client.core.results import Quota, part_of, path_and_stat, result_of
+from raykeeper.client.core.effects import SuccessReply
+from raykeeper.client.core.results import Quota, op_result_of, path_and_stat_of, result_of
 from raykeeper.zab.ids import Millis, Zxid
-from raykeeper.znodes.acl import OPEN, WORLD
+from raykeeper.znodes.acl import OPEN_ACL, WORLD
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.quotas import QuotaLimits
 from raykeeper.znodes.replies import (
-    AclsRead,
-    ChildrenRead,
-    CountRead,
-    DataRead,
-    Done,
-    IdentitiesRead,
-    PathsRead,
-    QuotaRead,
-    StatRead,
-    Written,
+    CountDescendantsReply,
+    EmptyReply,
+    ExistsReply,
+    GetAclsReply,
+    GetChildrenReply,
+    GetDataReply,
+    GetEphemeralsReply,
+    GetQuotaReply,
+    WhoAmIReply,
+    WriteReply,
 )
 from raykeeper.znodes.stat import Stat
 from raykeeper.znodes.txns import OpChildren, OpDone, OpFailed, OpResult, OpStat, OpValue
@@ -32,27 +32,27 @@ STAT = Stat(Z, Z, Millis(1), Millis(1), 0, 0, 0, 0, 0, 0, Z)
 @pytest.mark.parametrize(
     ("answer", "result"),
     [
-        (Written(1, Z, 0, "/a-0000000000", STAT), "/a-0000000000"),
-        (Written(1, Z, 0, "", STAT), STAT),
-        (Written(1, Z, 0, "", None), None),
-        (DataRead(1, Z, b"v", STAT), (b"v", STAT)),
-        (StatRead(1, Z, STAT), STAT),
-        (StatRead(1, Z, None), None),
-        (ChildrenRead(1, Z, ["a"], STAT), ["a"]),
-        (Done(1, Z), None),
-        (AclsRead(1, Z, OPEN, STAT), (list(OPEN), STAT)),
-        (IdentitiesRead(1, Z, (WORLD,)), [WORLD]),
-        (PathsRead(1, Z, ["/a"]), ["/a"]),
-        (CountRead(1, Z, 3), 3),
-        (QuotaRead(1, Z, QuotaLimits(5), 2, 9), Quota(QuotaLimits(5), 2, 9)),
+        (WriteReply(1, Z, 0, "/a-0000000000", STAT), "/a-0000000000"),
+        (WriteReply(1, Z, 0, "", STAT), STAT),
+        (WriteReply(1, Z, 0, "", None), None),
+        (GetDataReply(1, Z, b"v", STAT), (b"v", STAT)),
+        (ExistsReply(1, Z, STAT), STAT),
+        (ExistsReply(1, Z, None), None),
+        (GetChildrenReply(1, Z, ["a"], STAT), ["a"]),
+        (EmptyReply(1, Z), None),
+        (GetAclsReply(1, Z, OPEN_ACL, STAT), (list(OPEN_ACL), STAT)),
+        (WhoAmIReply(1, Z, (WORLD,)), [WORLD]),
+        (GetEphemeralsReply(1, Z, ["/a"]), ["/a"]),
+        (CountDescendantsReply(1, Z, 3), 3),
+        (GetQuotaReply(1, Z, QuotaLimits(5), 2, 9), Quota(QuotaLimits(5), 2, 9)),
     ],
 )
-def test_result_of(answer: Answer, result: Any) -> None:
+def test_result_of(answer: SuccessReply, result: Any) -> None:
     assert result_of(answer) == result
 
 
 def test_path_and_stat() -> None:
-    assert path_and_stat(Written(1, Z, 0, "/a", STAT)) == ("/a", STAT)
+    assert path_and_stat_of(WriteReply(1, Z, 0, "/a", STAT)) == ("/a", STAT)
 
 
 @pytest.mark.parametrize(
@@ -68,9 +68,9 @@ def test_path_and_stat() -> None:
     ],
 )
 def test_part_of(part: OpResult, result: Any) -> None:
-    assert part_of(part, "/p") == result
+    assert op_result_of(part, "/p") == result
 
 
 def test_an_error_among_several_has_its_path() -> None:
-    error = part_of(OpFailed(Code.NO_NODE), "/p")
+    error = op_result_of(OpFailed(Code.NO_NODE), "/p")
     assert (error.code, error.path) == (Code.NO_NODE, "/p")

@@ -11,10 +11,10 @@ import pytest
 
 from raykeeper.client.client import Client
 from raykeeper.client.ray_tools.candidate import (
-    Answer,
+    CallOutcome,
     Candidate,
+    CandidateSpec,
     Identity,
-    Post,
     decode_identity,
     encode_identity,
 )
@@ -71,7 +71,7 @@ class Hall:
         self.candidates: list[Candidate] = []
 
     def stand(self, make: Callable[..., Any], *args: Any) -> Candidate:
-        post = Post("here", PATH, f"actor {len(self.candidates)}", 20.0, make, args)
+        post = CandidateSpec("here", PATH, f"actor {len(self.candidates)}", 20.0, make, args)
 
         async def connect(*_: object) -> Any:
             return await self.room.open_session(options_of())
@@ -94,9 +94,9 @@ class Hall:
 
     def close(self) -> None:
         async def end(candidate: Candidate) -> None:
-            candidate._standing.cancel()
+            candidate._campaign_task.cancel()
             with suppress(asyncio.CancelledError):
-                await candidate._standing
+                await candidate._campaign_task
 
         for candidate in self.candidates:
             finish(end(candidate))
@@ -119,7 +119,7 @@ def test_an_ordinary_class_has_a_thread(hall: Hall) -> None:
     identity, epoch = hall.leader()
     assert identity.actor == "actor 0"
     answer, value = call(candidate, identity.life, epoch, "say", "hello")
-    assert (answer, value[:2]) == (Answer.GIVEN, ("a title: hello", epoch))
+    assert (answer, value[:2]) == (CallOutcome.RETURNED, ("a title: hello", epoch))
     assert value[2].startswith("raykeeper-elected")
     with pytest.raises(LookupError, match="of the user"):
         call(candidate, identity.life, epoch, "fail")
@@ -128,27 +128,27 @@ def test_an_ordinary_class_has_a_thread(hall: Hall) -> None:
 def test_a_class_with_coroutines_has_the_loop(hall: Hall) -> None:
     candidate = hall.stand(Coroutines)
     identity, epoch = hall.leader()
-    assert call(candidate, identity.life, epoch, "say", "hi") == (Answer.GIVEN, "hi")
+    assert call(candidate, identity.life, epoch, "say", "hi") == (CallOutcome.RETURNED, "hi")
     assert call(candidate, identity.life, epoch, "where")[1] == "raykeeper-client"
 
 
 def test_a_call_for_somebody_else_is_not_begun(hall: Hall) -> None:
     candidate = hall.stand(Plain, "")
     identity, epoch = hall.leader()
-    assert call(candidate, "another life", epoch, "say", "")[0] is Answer.NOT_BEGUN
-    assert call(candidate, identity.life, epoch - 1, "say", "")[0] is Answer.NOT_BEGUN
+    assert call(candidate, "another life", epoch, "say", "")[0] is CallOutcome.NOT_STARTED
+    assert call(candidate, identity.life, epoch - 1, "say", "")[0] is CallOutcome.NOT_STARTED
     standby = hall.stand(Plain, "")
-    assert call(standby, identity.life, epoch, "say", "")[0] is Answer.NOT_BEGUN
+    assert call(standby, identity.life, epoch, "say", "")[0] is CallOutcome.NOT_STARTED
 
 
 def test_who_is_deposed_ends_and_serves_nobody(hall: Hall) -> None:
     candidate = hall.stand(Plain, "")
     identity, epoch = hall.leader()
-    assert call(candidate, identity.life, epoch, "say", "")[0] is Answer.GIVEN
+    assert call(candidate, identity.life, epoch, "say", "")[0] is CallOutcome.RETURNED
     for name in hall.client.get_children(PATH):
         hall.client.delete(f"{PATH}/{name}")
     assert hall.ended.wait(10)
-    assert call(candidate, identity.life, epoch, "say", "")[0] is Answer.NOT_BEGUN
+    assert call(candidate, identity.life, epoch, "say", "")[0] is CallOutcome.NOT_STARTED
 
 
 def test_an_instance_that_cannot_be_made_gives_others_a_chance(
@@ -167,7 +167,7 @@ def test_an_instance_that_cannot_be_made_gives_others_a_chance(
         leader = elected.result(10)
     assert leader.epoch >= 2
     life = decode_identity(leader.identifier).life
-    assert call(other, life, leader.epoch, "say", "hi") == (Answer.GIVEN, "hi")
+    assert call(other, life, leader.epoch, "say", "hi") == (CallOutcome.RETURNED, "hi")
     assert "no disk" in caplog.text
 
 

@@ -10,7 +10,7 @@ from ray.exceptions import ActorDiedError, RayTaskError
 
 from raykeeper.client.errors import BadArgumentsError, InvalidValueError, WrongContextError
 from raykeeper.client.ray_tools import ElectedActor
-from raykeeper.client.ray_tools.candidate import Answer, Identity, encode_identity
+from raykeeper.client.ray_tools.candidate import CallOutcome, Identity, encode_identity
 from raykeeper.client.ray_tools.elected_actor import _Call, _identity_of
 from raykeeper.client.recipes.election import Leader
 from raykeeper.zab.ids import Zxid
@@ -33,14 +33,14 @@ def test_it_pickles_as_its_settings() -> None:
     service = ElectedActor("coord", "/x", Service, 1, candidates=3, b=2)
     copy = pickle.loads(pickle.dumps(service))
     assert vars(copy).keys() == vars(service).keys()
-    assert copy._made == (Service, (1,), {"b": 2})
+    assert copy._actor_class == (Service, (1,), {"b": 2})
     assert copy._names() == ["coord/x/0", "coord/x/1", "coord/x/2"]
 
 
 def test_it_pickles_while_it_looks_up_an_actor() -> None:
     service = ElectedActor("coord", "/x")
-    service._look_up._under_way[("coord/x/0",)] = Future()
-    assert pickle.loads(pickle.dumps(service))._look_up._under_way == {}
+    service._look_up._running[("coord/x/0",)] = Future()
+    assert pickle.loads(pickle.dumps(service))._look_up._running == {}
 
 
 def test_without_a_class_it_can_only_call() -> None:
@@ -87,12 +87,12 @@ def test_the_death_of_an_actor_that_a_method_asked_is_no_deposition(
     service = ElectedActor("coord", "/x", Service)
     service._handles["coord/x/0"] = Dying(error)
     leader = Leader(encode_identity(Identity("coord/x/0", "life")), 1, Zxid(1))
-    asking = service._ask(_Call("method", (), {}), leader, View())  # type: ignore[arg-type]
+    asking = service._send(_Call("method", (), {}), leader, View())  # type: ignore[arg-type]
     if is_raised_by_the_method:
         with pytest.raises(RayTaskError):
             asyncio.run(asking)
     else:
-        assert asyncio.run(asking) == (Answer.DEPOSED, None)
+        assert asyncio.run(asking) == (CallOutcome.DEPOSED, None)
 
 
 def test_another_election_at_the_path_is_told() -> None:

@@ -13,7 +13,7 @@ from raykeeper.client.errors import (
 )
 from raykeeper.client.ray_tools import Gang
 from raykeeper.client.ray_tools.gang import _attempts, _breaks_generation, finish
-from raykeeper.client.recipes.rendezvous import Meeting
+from raykeeper.client.recipes.rendezvous import Generation
 from raykeeper.znodes.requests import SetData
 from tests.recipes.stage import Member, Outcome, Stage
 
@@ -25,14 +25,14 @@ def stage() -> Stage:
     return Stage()
 
 
-def met(members: list[Member]) -> list[Meeting[Any]]:
+def met(members: list[Member]) -> list[Generation[Any]]:
     """All of them, in a new generation."""
     gang = Gang("coord", PATH, len(members))
     joins = [each.begin(gang._on(each).join) for each in members]
     return [each.value for each in joins]
 
 
-def finishing(member: Member, meeting: Meeting[Any]) -> Outcome:
+def finishing(member: Member, meeting: Generation[Any]) -> Outcome:
     return member.begin(lambda: member._run_flow(finish(meeting), "finish"))
 
 
@@ -101,9 +101,9 @@ def test_a_wait_that_nobody_wants_any_more(stage: Stage) -> None:
     members = [stage.member() for _ in range(2)]
     meetings = met(members)
     end = finishing(members[0], meetings[0])
-    end.run.abandon()
+    end.run.cancel()
     stage.rest()
-    assert members[0].asked["Unwatch"] == 1
+    assert members[0].asked["WatchRemoval"] == 1
     assert stage.reported == []
 
 

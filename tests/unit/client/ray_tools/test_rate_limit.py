@@ -83,13 +83,13 @@ def test_who_gives_up_gives_back_unless_others_count_on_it(stage: Stage) -> None
     alice, bob = stage.member(), stage.member()
     bucket(alice).take()
     wait = alice.begin(bucket(alice).take)
-    wait.run.abandon()
+    wait.run.cancel()
     stage.rest()
     second = bob.begin(bucket(bob).take)
     stage.pass_time(100)
     assert second.is_done, "it did not wait for the one who gave up"
     third, fourth = alice.begin(bucket(alice).take), bob.begin(bucket(bob).take)
-    third.run.abandon()
+    third.run.cancel()
     stage.pass_time(100)
     assert not fourth.is_done
     stage.pass_time(100)
@@ -105,9 +105,9 @@ def test_what_it_costs(stage: Stage) -> None:
     bob.asked.clear()
     other.take()
     other.take()
-    assert dict(bob.asked) == {"Transaction": 2}
+    assert dict(bob.asked) == {"Multi": 2}
     mine.take()
-    assert dict(alice.asked) == {"Transaction": 2}, "one more, as somebody was quicker"
+    assert dict(alice.asked) == {"Multi": 2}, "one more, as somebody was quicker"
     assert (alice.events, bob.events) == (0, 0)
 
 
@@ -118,7 +118,7 @@ def test_a_client_that_counted_for_long_asks_for_the_time(stage: Stage) -> None:
     stage.pass_time(RELEARN_MS)
     member.asked.clear()
     limited.take()
-    assert dict(member.asked) == {"Transaction": 2}
+    assert dict(member.asked) == {"Multi": 2}
 
 
 def test_what_somebody_else_knows_of_the_time_is_not_forgotten(stage: Stage) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from raykeeper.client.errors import BadArgumentsError, LostError, WrongContextError
 from raykeeper.client.ray_tools import ConcurrencyLimit, Gang
-from raykeeper.client.ray_tools.tool import Entered, Tool
-from raykeeper.client.recipes.steps import children
+from raykeeper.client.ray_tools.tool import ContextTool, Tool
+from raykeeper.client.recipes.primitives import get_children
 from raykeeper.znodes.requests import Delete
 from tests.contract.client_handles import Room, open_blocking
 from tests.recipes.stage import Stage
@@ -24,7 +24,7 @@ def test_bad_places_are_refused(ensemble: Any, path: Any) -> None:
         Tool(ensemble, path)
 
 
-@pytest.mark.parametrize("kind", [Tool, Entered])
+@pytest.mark.parametrize("kind", [Tool, ContextTool])
 def test_it_pickles_without_what_is_of_this_process(kind: type[Tool]) -> None:
     tool = kind("coord/app", "/x", session_timeout_s=3)
     copy = pickle.loads(pickle.dumps(tool))
@@ -38,7 +38,7 @@ def test_an_event_loop_is_not_blocked() -> None:
 
     async def main() -> None:
         with pytest.raises(WrongContextError, match="the first use of a tool"):
-            tool._client_now()
+            tool._get_client()
         with pytest.raises(WrongContextError, match="close"):
             tool.close()
         await tool.aclose()
@@ -50,16 +50,16 @@ def test_a_block_holds_and_gives_back() -> None:
     member = Stage().member()
 
     class Here(ConcurrencyLimit):
-        def _client_now(self) -> Any:
+        def _get_client(self) -> Any:
             return member
 
     limit = Here("coord", "/x", 1)
     with limit as held:
-        assert member.do(children("/x")) == [held.path.rpartition("/")[2]]
-    assert member.do(children("/x")) == []
+        assert member.do(get_children("/x")) == [held.path.rpartition("/")[2]]
+    assert member.do(get_children("/x")) == []
     with pytest.raises(LookupError), limit:
         raise LookupError
-    assert member.do(children("/x")) == []
+    assert member.do(get_children("/x")) == []
     with pytest.raises(LostError), limit as held:
         member.ask(Delete(held.path, -1))
     with pytest.raises(LookupError), limit as held:
@@ -71,7 +71,7 @@ def test_a_gang_is_a_block_too() -> None:
     member = Stage().member()
 
     class Here(Gang):
-        def _client_now(self) -> Any:
+        def _get_client(self) -> Any:
             return member
 
     for generation in (1, 2):
@@ -83,7 +83,7 @@ def test_a_process_that_was_forked_has_no_session_yet() -> None:
     tool = Tool("coord", "/x")
     with open_blocking(Room())() as client:
         tool._client, tool._pid = client, os.getpid()
-        assert tool._client_now() is client
+        assert tool._get_client() is client
         child = os.fork()
         if child == 0:
             os._exit(0 if tool._current() is None else 1)

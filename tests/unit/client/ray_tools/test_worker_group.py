@@ -9,7 +9,7 @@ from raykeeper.client.errors import BadArgumentsError, InvalidValueError
 from raykeeper.client.ray_tools import WorkerGroup
 from raykeeper.client.ray_tools.worker_group import (
     WorkersChange,
-    _whereabouts,
+    _encode_worker_info,
     worker_of,
     workers_of,
 )
@@ -23,8 +23,8 @@ def test_a_watch_is_told_of_workers() -> None:
     one, other = stage.member(), stage.member()
     workers = WorkerGroup("coord", PATH)
     told: list[WorkersChange] = []
-    workers._on(other).watch(workers._telling(told.append))
-    membership = workers._on(one).join("first", _whereabouts(b"10.0.0.7:4000"))
+    workers._on(other).watch(workers._as_workers(told.append))
+    membership = workers._on(one).join("first", _encode_worker_info(b"10.0.0.7:4000"))
     membership.leave()
     stage.rest()
     assert [[each.name for each in change.workers] for change in told] == [[], ["first"], []]
@@ -47,9 +47,9 @@ def test_who_is_no_worker_is_left_out() -> None:
     one, other = stage.member(), stage.member()
     workers = WorkerGroup("coord", PATH)
     told: list[WorkersChange] = []
-    workers._on(other).watch(workers._telling(told.append))
+    workers._on(other).watch(workers._as_workers(told.append))
     stranger = workers._on(one).join("stranger", b"hello")
-    one.do(workers._joining(one, "worker", b"", None))
+    one.do(workers._join_flow(one, "worker", b"", None))
     stranger.leave()
     stage.rest()
     assert [each.name for each in workers_of(PATH, workers._on(other).members())] == ["worker"]
@@ -62,7 +62,7 @@ def test_a_worker_with_new_data_is_the_same_worker() -> None:
     stage = Stage()
     one, other = stage.member(), stage.member()
     workers = WorkerGroup("coord", PATH)
-    me = one.do(workers._joining(one, "worker", b"old", None))
+    me = one.do(workers._join_flow(one, "worker", b"old", None))
     me.update(b"new")
     (worker,) = workers_of(PATH, workers._on(other).members())
     assert (worker.data, worker.pid, worker.token) == (b"new", os.getpid(), me.token)
@@ -70,7 +70,7 @@ def test_a_worker_with_new_data_is_the_same_worker() -> None:
 
 def test_data_are_bytes() -> None:
     with pytest.raises(BadArgumentsError, match="data"):
-        _whereabouts("text")  # type: ignore[arg-type]
+        _encode_worker_info("text")  # type: ignore[arg-type]
 
 
 def test_it_pickles_as_its_settings() -> None:

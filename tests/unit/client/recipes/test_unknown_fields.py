@@ -12,14 +12,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from raykeeper.client.recipes.unknown_fields import UnknownFields
-from raykeeper.client.recipes.value_types import Format, decoder_of, whole_classes
+from raykeeper.client.recipes.value_types import Format, checked_classes, decoder_of
 
 FORMATS: list[Format] = ["json", "msgpack"]
 
 
 def updated(kind: Any, written: bytes, change: Any, form: Format = "json") -> bytes:
     """What is written when `change` was made of what there was, as a configuration does it."""
-    classes = whole_classes("/app", kind)
+    classes = checked_classes("/app", kind)
     read = decoder_of(kind, classes, form).decode
     write = msgspec.json.encode if form == "json" else msgspec.msgpack.encode
     now = read(written)

@@ -1,0 +1,155 @@
+"""The processes of one ensemble and of its clients, and the signals they are sent.
+
+Processes are found by what they say of themselves: a server in its status, the others when asked
+for their pid. psutil remembers when a process was created, so a signal never reaches another one
+that was given the same number later. Whatever is frozen here is thawed here.
+"""
+
+import signal
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import psutil
+import ray
+
+from raykeeper.chaos.fault_plan import Fault, FaultAction, Target
+from raykeeper.clusters.ensemble import Ensemble, ServerStatus
+from raykeeper.links.ray_names import NAMESPACE, snapshotter_name, tracker_name
+from raykeeper.zab.ids import ServerId
+
+ASK_TIMEOUT_S = 2.0
+LONE_LEADER_S = 1.0
+"""Less than the patience of a leader with its followers."""
+
+
+class ClientProcesses(Protocol):
+    """Who has clients."""
+
+    def client_pids(self) -> Sequence[int]:
+        """The processes of all clients that live, in a fixed order."""
+
+
+class FaultInjector:
+    """Finds, kills, freezes and thaws."""
+
+    def __init__(self, ensemble: Ensemble, crowd: ClientProcesses) -> None:
+        self._ensemble = ensemble
+        self._crowd = crowd
+        self._frozen: list[psutil.Process] = []
+        self._lock = threading.Lock()
+
+    def find_processes(self, fault: Fault) -> list[psutil.Process]:
+        """The processes that `fault` means now; there may be none at the moment."""
+        found = []
+        for pid in self._pids(fault.kind.target, fault.pick):
+            try:
+                found.append(psutil.Process(pid))
+            except psutil.NoSuchProcess:
+                continue  # it died since it was asked
+        return found
+
+    def kill(self, processes: Sequence[psutil.Process]) -> None:
+        """SIGKILL, to all of them before anything else."""
+        self._signal(processes, signal.SIGKILL)
+
+    def freeze_lone_leader(self, processes: Sequence[psutil.Process]) -> list[psutil.Process]:
+        """Leave the first one without the others for a while, and freeze it as they thaw."""
+        leader, *followers = processes
+        self.freeze(followers)
+        time.sleep(LONE_LEADER_S)
+        self.freeze([leader])
+        self.thaw(followers)
+        return [leader]
+
+    def freeze(self, processes: Sequence[psutil.Process]) -> None:
+        """SIGSTOP. They must be thawed before anything is shut down."""
+        with self._lock:
+            self._frozen += processes
+            self._signal(processes, signal.SIGSTOP)
+
+    def thaw(self, processes: Sequence[psutil.Process]) -> None:
+        """SIGCONT to these."""
+        with self._lock:
+            self._frozen = [process for process in self._frozen if process not in processes]
+            self._signal(processes, signal.SIGCONT)
+
+    def thaw_after(self, processes: Sequence[psutil.Process], span_s: float) -> None:
+        """SIGCONT to these later, whatever the caller is busy with then."""
+        timer = threading.Timer(span_s, self.thaw, [processes])
+        timer.daemon = True
+        timer.start()
+
+    def thaw_all(self) -> None:
+        """SIGCONT to all that are frozen."""
+        self.thaw(tuple(self._frozen))
+
+    def inject(self, fault: Fault) -> list[psutil.Process]:
+        """Do `fault` now and return whom it met; who is frozen waits for `thaw`.
+
+        Who is frozen already is left alone: it would be thawed too early.
+        """
+        processes = [
+            process for process in self.find_processes(fault) if process not in self._frozen
+        ]
+        if not processes:
+            return []
+        if fault.kind.target is Target.LONE_LEADER:
+            return self.freeze_lone_leader(processes)
+        if fault.kind.action is FaultAction.KILL:
+            self.kill(processes)
+        else:
+            self.freeze(processes)
+        return processes
+
+    def _pids(self, victim: Target, pick: int) -> list[int]:
+        if victim is Target.CLIENT:
+            clients = self._crowd.client_pids()
+            return [clients[pick % len(clients)]] if clients else []
+        report = self._ensemble.status()
+        servers = [server for server in report.servers if server.pid]
+        if victim is Target.SERVERS:
+            return [server.pid for server in servers]
+        if report.leader is None:
+            return []
+        leaders = [server.pid for server in servers if server.server_id == report.leader]
+        if victim is Target.LEADER:
+            return leaders
+        if victim is Target.TRACKER:
+            return _actor_pid(tracker_name(self._ensemble.name, report.leader))
+        followers = [server for server in servers if server.role == "follower"]
+        if victim is Target.FOLLOWERS:
+            return [server.pid for server in followers]
+        if victim is Target.LONE_LEADER:
+            return [*leaders, *(server.pid for server in followers)] if leaders else []
+        if victim is Target.FOLLOWER:
+            return [_choose(followers, pick).pid] if followers else []
+        # The snapshotter of the leader or of a follower, as it comes.
+        return _actor_pid(snapshotter_name(self._ensemble.name, _choose(servers, pick).server_id))
+
+    @staticmethod
+    def _signal(processes: Sequence[psutil.Process], number: signal.Signals) -> None:
+        for process in processes:
+            try:
+                process.send_signal(number)
+            except psutil.NoSuchProcess:
+                continue
+
+
+def _choose(servers: Sequence[ServerStatus], pick: int) -> ServerStatus:
+    return servers[pick % len(servers)]
+
+
+def _actor_pid(name: str) -> list[int]:
+    """The process of an actor that a server starts when it first needs it."""
+    try:
+        handle: Any = ray.get_actor(name, namespace=NAMESPACE)
+        return [ray.get(handle.pid.remote(), timeout=ASK_TIMEOUT_S)]
+    except (ValueError, ray.exceptions.RayError):
+        return []  # not started yet, or just being started again
+
+
+def server_pid(ensemble: Ensemble, server: ServerId) -> int:
+    """The process of a server; 0 when it is down."""
+    return next(s.pid for s in ensemble.status().servers if s.server_id == server)

@@ -1,0 +1,102 @@
+"""The verdict on one history: every check there is, and the numbers a user wants to see.
+
+Pure: it is given a history and says what is wrong with it.
+"""
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Final
+
+from msgspec import Struct
+
+from raykeeper.chaos.history import History
+from raykeeper.chaos.linearizability import check_linearizability as judge_linearizability
+from raykeeper.chaos.session_checks import (
+    answers_in_order,
+    events_come_before_state,
+    reads_never_go_back,
+)
+from raykeeper.chaos.write_checks import (
+    ephemerals_end_with_their_session,
+    is_acked_write,
+    lost_writes,
+    sequence_numbers_never_repeat,
+    synced_reads_are_fresh,
+    values_were_written,
+    writes_follow_real_time,
+)
+
+Check = Callable[[History], Iterator[str]]
+
+CHECKS: Final[tuple[Check, ...]] = (
+    answers_in_order,
+    reads_never_go_back,
+    events_come_before_state,
+    writes_follow_real_time,
+    sequence_numbers_never_repeat,
+    values_were_written,
+    synced_reads_are_fresh,
+    ephemerals_end_with_their_session,
+)
+"""All but lost writes, which are counted apart."""
+
+
+class HistoryReport(Struct):
+    """What one or several histories came to."""
+
+    operations: int = 0
+    unknown: int = 0
+    """Operations without an answer: their client was killed, or gave up."""
+    acked_writes: int = 0
+    sessions: int = 0
+    longest_gap_ns: int = 0
+    """Between two acknowledged writes, whoever sent them."""
+    lost: list[str] = []
+    violations: list[str] = []
+    undecided: list[str] = []
+    """Znodes of which the search for an order was given up."""
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing is wrong, as far as could be decided."""
+        return not self.lost and not self.violations
+
+    def include(self, other: "HistoryReport") -> None:
+        """Add what another history came to. Gaps between histories do not count."""
+        self.operations += other.operations
+        self.unknown += other.unknown
+        self.acked_writes += other.acked_writes
+        self.sessions += other.sessions
+        self.longest_gap_ns = max(self.longest_gap_ns, other.longest_gap_ns)
+        self.lost += other.lost
+        self.violations += other.violations
+        self.undecided += other.undecided
+
+
+def judge(history: History) -> HistoryReport:
+    """Apply every check to a history that ends with synced reads of all that was written."""
+    linearizability = judge_linearizability(history)
+    violations = [violation.text for violation in linearizability.violations]
+    for check in CHECKS:
+        violations += check(history)
+    operations = list(history.operations)
+    return HistoryReport(
+        operations=len(operations),
+        unknown=sum(operation.result is None for operation in operations),
+        acked_writes=sum(map(is_acked_write, operations)),
+        sessions=len(history.sessions),
+        longest_gap_ns=longest_write_gap(history),
+        lost=list(lost_writes(history)),
+        violations=violations,
+        undecided=linearizability.undecided,
+    )
+
+
+def longest_write_gap(history: History) -> int:
+    """The longest time without an answer to a successful write, from the first one to the last."""
+    times = sorted(
+        operation.returned
+        for operation in history.operations
+        if operation.returned is not None and is_acked_write(operation)
+    )
+    return max((after - before for before, after in pairwise(times)), default=0)

@@ -1,0 +1,59 @@
+"""The recipes of a blocking `Client`, to be awaited: for code that may run in any event loop.
+
+An `AsyncClient` belongs to one loop and pickles as little as that. What is made in one process and
+used in others, in plain code and in coroutines, has one `Client` in each process, whose requests
+are sent by its background thread; `AsyncFlowRunner` awaits the outcome of its flows where it is
+called.
+"""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import TypeVar
+
+from raykeeper.client.client import Client
+from raykeeper.client.flows import Flow
+from raykeeper.zab.ids import Millis
+
+T = TypeVar("T")
+
+
+class AsyncFlowRunner:
+    """A `FlowRunner` for recipes to await, over the session of a blocking client.
+
+    Making a recipe on it, `Lock[Awaited]` for example, asks nothing of the loop.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+
+    def _run_flow(self, flow: Flow[T], name: str) -> Awaitable[T]:
+        """Run an operation; await the outcome.
+
+        Raises:
+            RecipeError: what the recipe says.
+            KeeperError: a request of it failed.
+        """
+        return self._run(flow)
+
+    def _is_lost(self) -> bool:
+        """Whether the session is over, or may be by now."""
+        return self.client._is_lost()
+
+    def _identity(self) -> bytes:
+        """What its session shows of this process."""
+        return self.client._identity()
+
+    def _now(self) -> Millis:
+        """The time of this client, monotonic."""
+        return self.client._now()
+
+    async def _run(self, flow: Flow[T]) -> T:
+        session = self.client._open_session()
+        reply, run = session.begin_flow(flow)
+        try:
+            result: T = await asyncio.wrap_future(reply)
+        except BaseException:
+            session.abandon_flow(run)
+            raise
+        run.result_taken()
+        return result

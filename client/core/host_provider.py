@@ -1,0 +1,69 @@
+"""Which server next, and when: a shuffled list, round robin, a pause after each vain cycle.
+
+ZooKeeper: `StaticHostProvider`. There the pause is a second, here it begins at 50 ms.
+"""
+
+from random import Random
+
+from raykeeper.client.core.limits import BACKOFF_MS_MAX, BACKOFF_MS_MIN, CONNECT_TIMEOUT_MS_MIN
+from raykeeper.zab.ids import Millis, ServerId
+
+
+class HostProvider:
+    """The servers of the ensemble in the order in which this client tries them."""
+
+    def __init__(self, servers: list[ServerId], rng: Random) -> None:
+        assert servers, "a client needs a server"
+        self._servers = list(servers)
+        self._rng = rng
+        self._next = 0
+        self._attempts = 0  # since the last success
+        self._failures: dict[ServerId, str] = {}
+        self._rng.shuffle(self._servers)
+
+    def next_server(self) -> ServerId:
+        """The server to try now."""
+        server = self._servers[self._next]
+        self._next = (self._next + 1) % len(self._servers)
+        self._attempts += 1
+        return server
+
+    def on_connected(self) -> None:
+        """A server serves us: the next trouble is a new one."""
+        self._attempts = 0
+        self._failures.clear()
+
+    def on_failed(self, server: ServerId, reason: str) -> None:
+        """It does not serve us, or not any more."""
+        self._failures[server] = reason
+
+    def explain(self) -> str:
+        """Which servers were tried since one served us, and what came of it."""
+        if not self._failures:
+            return "no server has answered yet"
+        return "; ".join(f"server {s}: {why}" for s, why in sorted(self._failures.items()))
+
+    def failed_cycles(self) -> int:
+        """How often every server was tried for nothing before the present attempt."""
+        return (self._attempts - 1) // len(self._servers)
+
+    def backoff_ms(self) -> Millis:
+        """How long to wait before the next attempt: nothing unless a whole cycle was in vain.
+
+        Jitter keeps the clients of a restarted ensemble from coming all at once.
+        """
+        cycles, place = divmod(self._attempts, len(self._servers))
+        if place or not cycles:
+            return Millis(0)
+        longest = min(BACKOFF_MS_MIN << min(cycles, 10), BACKOFF_MS_MAX)
+        return Millis(self._rng.randint(longest // 2, longest))
+
+    def connect_timeout_ms(self, timeout_ms: Millis) -> Millis:
+        """How long one server may take to serve us before the next one is tried.
+
+        At first so little that a whole cycle fits into the third of the session timeout that is
+        left after a silent server; each vain cycle doubles it, in case all of them are slow.
+        """
+        cycles = self.failed_cycles()
+        shortest = max(timeout_ms // (3 * len(self._servers)), CONNECT_TIMEOUT_MS_MIN)
+        return Millis(min(shortest << min(cycles, 10), max(timeout_ms * 2 // 3, shortest)))

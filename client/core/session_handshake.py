@@ -1,0 +1,75 @@
+"""How a client asks a server for its session, and what the answer means.
+
+The same for the first connection and every later one, and for the link on which another server is
+looked for while one serves read-only.
+
+ZooKeeper: `ClientCnxn.SendThread.primeConnection` and `onConnected`.
+"""
+
+from raykeeper.client.core.client_id import ClientId
+from raykeeper.zab.ids import Millis, Zxid
+from raykeeper.znodes.errors import Code, KeeperError, SessionMovedError, error_for
+from raykeeper.znodes.replies import ConnectReply
+from raykeeper.znodes.requests import PASSWORD_BYTES, Connect, SessionId, encode_client_frame
+
+
+class SessionHandshake:
+    """Who the client is to the servers."""
+
+    def __init__(
+        self, password: bytes, timeout_ms: Millis, takeover: ClientId | None, *, read_only: bool
+    ) -> None:
+        """`password`, `takeover` and `read_only` as in `ClientCore`; `timeout_ms` is its wish."""
+        assert len(password) == PASSWORD_BYTES, len(password)
+        self.session_id = SessionId(0) if takeover is None else takeover.session_id
+        self.ensemble = ""
+        self.takes_read_only = read_only
+        self._password = password
+        self._takeover = takeover  # None again once it is ours
+        self._timeout_ms = timeout_ms
+        self._attempt = 0
+
+    @property
+    def client_id(self) -> ClientId:
+        """What another handle needs to take the session over."""
+        return ClientId(self.session_id, self._password)
+
+    def owns_session(self) -> bool:
+        """Whether a session was opened for us, or is ours now."""
+        return bool(self.session_id) and self._takeover is None
+
+    def encode_connect(self, last_zxid: Zxid, *, read_only: bool) -> bytes:
+        """The first frame of a connection."""
+        self._attempt += 1
+        password, new = self._password, b""
+        if self._takeover is not None:
+            password, new = self._takeover.password, password
+        session_id, wished, attempt = self.session_id, self._timeout_ms, self._attempt
+        return encode_client_frame(
+            Connect(session_id, password, wished, last_zxid, attempt, new, read_only)
+        )
+
+    def session_error(self, answer: ConnectReply) -> KeeperError | None:
+        """Why the session is over, if the server says so."""
+        if answer.code == Code.AUTH_FAILED and self.owns_session():
+            # The password was right before: whoever has the session now has changed it.
+            return SessionMovedError()
+        is_over = answer.code in (Code.SESSION_EXPIRED, Code.AUTH_FAILED)
+        return error_for(answer.code) if is_over else None
+
+    def refusal_reason(self, answer: ConnectReply, *, read_only: bool) -> str:
+        """Why this server is not to serve us now, "" if it is. `read_only`: that will do."""
+        if answer.code != Code.OK:
+            return str(error_for(answer.code))
+        if answer.read_only:
+            return "" if read_only else "it has no leader"
+        if self.session_id not in (0, answer.session_id):
+            return f"it connected us to session {answer.session_id:#x}"
+        return ""
+
+    def on_connected(self, answer: ConnectReply) -> bool:
+        """The session is open and ours; whether this has just taken it over."""
+        self.session_id = answer.session_id
+        was_taken = self._takeover is not None
+        self._takeover = None
+        return was_taken

@@ -1,0 +1,157 @@
+"""What is watched for one client, over all its connections: what is asked, answered and missed.
+
+The server has one watch for all watchers of a kind and path, so it may remove one only when no
+other watcher is left, nor on its way to it: `_intended` is who watches by the time that everything
+submitted has been carried out. A one-shot watch that nobody waits for any more is left to fire
+into nothing; a persistent one is not.
+
+Up to `_events_zxid` every watch event was received. It stands still from Connected until the
+watches are set again: else an event between the two would be lost for good if the connection broke
+there.
+
+ZooKeeper: `ClientCnxn.primeConnection`, `ZooKeeper.removeWatches`.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from raykeeper.client.core.chroot import Chroot
+from raykeeper.client.core.effects import CallWatchers, SuccessReply
+from raykeeper.client.core.outstanding import PendingRequest, WatchAddition, WatchRemoval
+from raykeeper.client.core.states import ClientState
+from raykeeper.client.core.watch_tables import KIND_OF_MODE, WatchTables
+from raykeeper.client.core.watched_event import WatchedEvent
+from raykeeper.zab.ids import ZERO, Zxid
+from raykeeper.znodes.errors import Code
+from raykeeper.znodes.replies import EmptyReply, ErrorReply, WatcherEvent
+from raykeeper.znodes.requests import SetWatches, WatchKind
+
+PERSISTENT_KINDS = frozenset(KIND_OF_MODE.values())
+ALL_KINDS = (WatchKind.DATA, WatchKind.CHILD, WatchKind.PERSISTENT, WatchKind.RECURSIVE)
+
+
+class SessionWatches:
+    """The watches of one session."""
+
+    def __init__(self, chroot: Chroot) -> None:
+        self.tables = WatchTables()
+        self._chroot = chroot
+        self._events_zxid = ZERO
+        self._xids: deque[int] = deque()  # of the SetWatches that are not answered
+        self._transaction_events: list[tuple[WatcherEvent, list[object]]] = []
+        self._intended: dict[tuple[WatchKind, str], dict[object, None]] = {}
+
+    def on_submit(self, ask: WatchAddition | WatchRemoval) -> WatchAddition | WatchRemoval:
+        """A request as it is to be sent."""
+        if isinstance(ask, WatchAddition):
+            key = KIND_OF_MODE[ask.mode], ask.path
+            self._intended.setdefault(key, {})[ask.watcher] = None
+            return ask
+        kinds: list[int] = []
+        for kind in _kinds_of(ask.kind):
+            if ask.watcher is None:
+                self._intended.pop((kind, ask.path), None)
+                kinds.append(kind)
+            elif kind in PERSISTENT_KINDS and self._drop_intended(kind, ask.path, ask.watcher):
+                kinds.append(kind)
+        return replace(ask, kinds=kinds)
+
+    def on_reply(
+        self,
+        waiting: PendingRequest,
+        item: SuccessReply | ErrorReply,
+        code: int,
+        state: ClientState,
+    ) -> tuple[int, list[CallWatchers]]:
+        """A request that is about watches has its answer, with `code`; the code for its owner."""
+        ask = waiting.watcher
+        if isinstance(ask, WatchRemoval):
+            return (code, []) if code else self._removed(ask, item.zxid, state)
+        if code or waiting.token is None:
+            if isinstance(ask, WatchAddition):
+                self._drop_intended(KIND_OF_MODE[ask.mode], ask.path, ask.watcher)
+        elif isinstance(ask, WatchAddition):
+            self.tables.add_persistent(ask.watcher, ask.path, ask.mode, with_values=ask.with_values)
+        else:
+            self.tables.add_one_shot(ask, waiting.path, item)
+        return code, []
+
+    def on_event(self, fired: WatcherEvent, state: ClientState) -> list[CallWatchers]:
+        """An event has come. Those of one transaction wait for the last of them.
+
+        Only then is known which is the last one for each watcher: not every one concerns all.
+        """
+        watchers = self.tables.take(fired.kind, fired.path, only_once=fired.once)
+        self._transaction_events.append((fired, watchers))
+        if fired.more:
+            return []
+        together, self._transaction_events = self._transaction_events, []
+        calls: list[CallWatchers] = []
+        later: dict[object, None] = {}
+        for event, concerned in reversed(together):
+            for more in (False, True):
+                group = [each for each in concerned if (each in later) is more]
+                if group:
+                    calls.append(self._call(event, group, state, more=more))
+            later.update(dict.fromkeys(concerned))
+        calls.reverse()
+        return calls
+
+    def set_watches(self, xids: Iterator[int], bytes_max: int) -> list[SetWatches]:
+        """What must be sent first on a new connection."""
+        requests = self.tables.set_watches(self._events_zxid, xids, bytes_max)
+        self._xids = deque(request.xid for request in requests)
+        return requests
+
+    def is_set_watches_reply(self, item: SuccessReply | ErrorReply) -> bool:
+        """Whether this answers the oldest SetWatches, which go first on a connection."""
+        xids = self._xids
+        if not isinstance(item, EmptyReply) or not xids or item.xid != xids[0]:
+            return False
+        xids.popleft()
+        return True
+
+    def on_received_up_to(self, zxid: Zxid) -> None:
+        """Everything of the frames up to `zxid` was received."""
+        if not self._xids:
+            self._events_zxid = zxid
+
+    def on_disconnected(self) -> None:
+        """What was sent on this connection is not answered any more."""
+        self._xids.clear()
+        self._transaction_events.clear()
+
+    def _call(
+        self, fired: WatcherEvent, watchers: list[object], state: ClientState, *, more: bool
+    ) -> CallWatchers:
+        path = self._chroot.strip(fired.path)
+        told = fired.kind, state, path, fired.zxid, more, fired.old, fired.new
+        return CallWatchers(watchers, WatchedEvent(*told))
+
+    def _removed(
+        self, ask: WatchRemoval, zxid: Zxid, state: ClientState
+    ) -> tuple[int, list[CallWatchers]]:
+        removed = self.tables.remove(ask.path, ask.watcher, _kinds_of(ask.kind))
+        path = self._chroot.strip(ask.path)
+        told = [
+            CallWatchers(watchers, WatchedEvent(kind, state, path, zxid))
+            for kind, watchers in removed.items()
+        ]
+        return (Code.OK if removed else Code.NO_WATCHER), told
+
+    def _drop_intended(self, kind: WatchKind, path: str, watcher: object) -> bool:
+        """Want it no more; whether it was wanted, and nobody else wants such a watch."""
+        wanted = self._intended.get((kind, path), {})
+        if watcher not in wanted:
+            return False
+        del wanted[watcher]
+        if wanted:
+            return False
+        del self._intended[kind, path]
+        return True
+
+
+def _kinds_of(kind: WatchKind) -> tuple[WatchKind, ...]:
+    return ALL_KINDS if kind is WatchKind.ANY else (kind,)

@@ -1,0 +1,338 @@
+"""What somebody holds: a lock, a permit, a leadership, a membership; and `with` blocks around it.
+
+Held is what an ephemeral znode of this session says. The fencing token is the czxid of that znode:
+ZooKeeper's order of transactions makes it larger than that of every holder before. The invariant of
+this file: `lost` is set before anybody else can hold the same, if the session ends; its holder asks
+for it, or waits for it, before each step that matters, and shows the token to whatever it changes
+(client/fencing.py), because a process that stands still can ask nothing.
+
+Paper: section 2.4. Fencing: Kleppmann, "How to do distributed locking"; Chubby's sequencers.
+"""
+
+import asyncio
+import threading
+from types import TracebackType
+from typing import Any, Generic, Protocol, TypeVar
+
+from raykeeper.client.core.watched_event import EventType
+from raykeeper.client.errors import KeeperError, LostError, RayKeeperError, RecipeError
+from raykeeper.client.flows import Cancelled, Event, Flow, MappedRequest, Spawn, Wait
+from raykeeper.client.recipes.primitives import (
+    delete_if_same,
+    get_or_none,
+    remove_watch,
+    timeout_after,
+)
+from raykeeper.client.recipes.recipe import Awaited, Blocking, FlowRunner, K, Recipe, operation
+from raykeeper.client.transaction import results_decoder
+from raykeeper.zab.ids import Millis, Zxid
+from raykeeper.znodes.requests import Compare, CompareField, Multi, Relation, WatchKind
+
+
+class LostEvent(Recipe[K]):
+    """Whether something is not held any more. Like an `Event` that only a loss sets."""
+
+    def __init__(self, client: FlowRunner, what: str) -> None:
+        super().__init__(client)
+        self._what = what
+        self._deadline: Millis | None = None
+        """When it is lost anyway, None for never."""
+        self._is_set = False
+        self._events: list[Event] = []
+
+    def is_set(self) -> bool:
+        """Whether it is lost, or may be by now. True on time, even if no thread got to run."""
+        if self._is_set or (self._deadline is not None and self._client._now() >= self._deadline):
+            return True
+        return self._client._is_lost()
+
+    @operation
+    def wait(self, timeout_s: float | None = None) -> Flow[None]:
+        """Wait for the loss.
+
+        Raises:
+            WaitTimeoutError: it is held still.
+        """
+        yield timeout_after(timeout_s, f"{self._what} is not lost")
+        yield from self._wait()
+
+    def _wait(self) -> Flow[None]:
+        """`wait` as a part of another flow."""
+        if self.is_set():
+            return
+        bell = Event()
+        self._subscribe(bell)
+        try:
+            yield Wait((bell,))
+        except KeeperError:
+            pass  # the session is over, which is a loss
+        except Cancelled:
+            self._unsubscribe(bell)
+            raise
+
+    def check(self) -> None:
+        """Do nothing while it is held.
+
+        Raises:
+            LostError: it is lost.
+        """
+        if self.is_set():
+            raise LostError(f"{self._what} is lost")
+
+    def _subscribe(self, bell: Event) -> None:
+        """In a flow: ring `bell` at the loss."""
+        if self._is_set:
+            bell.set()
+        else:
+            self._events.append(bell)
+
+    def _unsubscribe(self, bell: Event) -> None:
+        """Do not ring `bell` any more."""
+        if bell in self._events:
+            self._events.remove(bell)
+
+    def _set(self) -> None:
+        """It is lost."""
+        self._is_set = True
+        bells, self._events = self._events, []
+        for bell in bells:
+            bell.set()
+
+
+class Held(Recipe[K]):
+    """Something that this session holds until it is released or lost."""
+
+    def __init__(self, client: FlowRunner, what: str, path: str, token: Zxid) -> None:
+        """Use the recipe. `path` is the znode that says it is held, which exists already."""
+        super().__init__(client)
+        self._what = what
+        """For messages: what is held."""
+        self.path = path
+        """The ephemeral znode that stands for it."""
+        self.token = token
+        """The fencing token: larger than that of everybody who held the same before."""
+        self.lost: LostEvent[K] = LostEvent(client, what)
+        """Set when it is lost; see the module."""
+        self._is_released = False
+        self._changed = Event()
+        """The watch of the znode itself."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError(f"{self._what} is held by this session: pass its token on, not itself")
+
+    @property
+    def is_released(self) -> bool:
+        """Whether it was given back, or is being given back."""
+        return self._is_released
+
+    @operation
+    def release(self) -> Flow[None]:
+        """Give it back, once; again: nothing.
+
+        Raises:
+            LostError: it was lost before.
+            KeeperError: it is not known to be given back; it ends with the session.
+        """
+        yield from self._release_or_raise()
+
+    def _release_or_raise(self) -> Flow[None]:
+        """`release` as a part of another flow."""
+        if self._is_released:
+            return
+        was_lost = self.lost.is_set()
+        self._is_released = True
+        try:
+            was_there = yield from self._remove()
+        except KeeperError:
+            if not was_lost:
+                # A holder that believes it gave it back must be able to try again.
+                self._is_released = False
+                raise
+        else:
+            was_lost = was_lost or not was_there
+        if was_lost:
+            self.lost._set()
+            raise LostError(f"{self._what} was lost before it was released")
+
+    def _remove(self) -> Flow[bool]:
+        """Delete the znode if it is still that of this holder; whether it was.
+
+        Raises:
+            KeeperError: what the deletion failed with.
+        """
+        request = self._removal()
+        was_mine, _ = yield MappedRequest(request, results_decoder(request))
+        return bool(was_mine)
+
+    def _removal(self) -> Multi:
+        """The request that deletes the znode, unless it is another one's by now."""
+        return delete_if_same(self.path, self.token)
+
+    def _still_held_compare(self) -> Compare:
+        """The condition that it is held still, for a transaction."""
+        return Compare(self.path, CompareField.CZXID, Relation.EQUAL, self.token)
+
+    def _release(self) -> Flow[None]:
+        """Give it back, for somebody who did not wait for it."""
+        try:
+            yield from self._release_or_raise()
+        except RayKeeperError:
+            return  # it is gone already, or goes with the session
+
+    def _reread(self) -> Flow[bool]:
+        """When the bell has rung: whether the znode is there; it is watched anew.
+
+        Raises:
+            KeeperError: what the read failed with.
+        """
+        events = self._changed.drain()
+        if any(event.type in (EventType.DELETED, EventType.NONE) for event in events):
+            return False
+        found = yield from get_or_none(self.path, self._changed)
+        if found is None or found[1].czxid == self.token:
+            return found is not None
+        yield from remove_watch(
+            self.path, WatchKind.DATA, self._changed
+        )  # it is another one's by now
+        return False
+
+    def _guard(self) -> Flow[None]:
+        """Set `lost` when the znode goes."""
+        try:
+            while not self._is_released:
+                yield Wait((self._changed,))
+                if self._is_released or not (yield from self._reread()):
+                    break
+        except KeeperError:
+            pass  # the session is over
+        if not self._is_released:
+            self.lost._set()
+
+
+class Hold(Protocol):
+    """What can be held: `Held`, or several of them."""
+
+    def _release_or_raise(self) -> Flow[None]:
+        """End it, or raise."""
+
+    def _release(self) -> Flow[None]:
+        """End it as far as possible."""
+
+    def _guard(self) -> Flow[None]:
+        """What runs beside the holder, until it is lost or given back."""
+
+
+H = TypeVar("H", bound=Hold)
+
+
+def spawn_guard(held: H) -> Flow[H]:
+    """The end of a flow that gets something: look after it from now on."""
+    yield Spawn(held._guard())
+    return held
+
+
+class WithBlocks(Generic[H]):
+    """What the `with` blocks of one object hold: each thread, or task, has its own, innermost last.
+
+    So one lock object may be used by several threads, or tasks, at once.
+    """
+
+    def __init__(self) -> None:
+        self._blocks: dict[object, list[H]] = {}
+
+    def push(self, held: H) -> None:
+        """A block of whoever calls this begins."""
+        self._blocks.setdefault(current_task_or_thread(), []).append(held)
+
+    def pop(self) -> H:
+        """The block that whoever calls this entered last ends.
+
+        Raises:
+            RecipeError: it has none.
+        """
+        who = current_task_or_thread()
+        if who not in self._blocks and len(self._blocks) == 1:
+            # A fixture may end in another task than it began in: no doubt, if it is alone.
+            (who,) = self._blocks
+        blocks = self._blocks.get(who)
+        if not blocks:
+            raise RecipeError("a block must end in the thread, or task, in which it began")
+        held = blocks.pop()
+        if not blocks:
+            del self._blocks[who]
+        return held
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return WithBlocks, ()  # another process has no block of ours
+
+
+def current_task_or_thread() -> object:
+    """The task that runs this, or else the thread."""
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        task = None
+    # Not its number, which another thread has when this one has ended.
+    return threading.current_thread() if task is None else task
+
+
+class Acquirable(Recipe[K], Generic[K, H]):
+    """A recipe that can be held for the length of a `with` block. Another one may follow.
+
+    At the end of the block it is given back; LostError is raised there if it was lost meanwhile,
+    unless the block already ends with an error.
+    """
+
+    def __init__(self, client: FlowRunner) -> None:
+        super().__init__(client)
+        self._open: WithBlocks[H] = WithBlocks()
+
+    def _acquire(self) -> Flow[H]:
+        """Get it, however long that takes. Called where the operation is called."""
+        raise NotImplementedError
+
+    def _timeout_message(self) -> str:
+        """What is in the way while it cannot be had, for WaitTimeoutError."""
+        raise NotImplementedError
+
+    def _acquire_within(self, timeout_s: float | None = None) -> Flow[H]:
+        """`obtain` within a bound: what a block begins with, and a part of other flows."""
+        return self._bounded(timeout_s, self._acquire())
+
+    def _bounded(self, timeout_s: float | None, flow: Flow[H]) -> Flow[H]:
+        yield timeout_after(timeout_s, self._timeout_message())
+        return (yield from flow)
+
+    def __enter__(self: "Acquirable[Blocking, H]") -> H:
+        held: H = self._client._run_flow(self._acquire_within(), type(self).__name__)
+        self._open.push(held)
+        return held
+
+    def __exit__(
+        self: "Acquirable[Blocking, H]",
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        held = self._open.pop()
+        if kind is None:
+            self._client._run_flow(held._release_or_raise(), "release")
+        else:
+            self._client._run_flow(held._release(), "release")
+
+    async def __aenter__(self: "Acquirable[Awaited, H]") -> H:
+        held: H = await self._client._run_flow(self._acquire_within(), type(self).__name__)
+        self._open.push(held)
+        return held
+
+    async def __aexit__(
+        self: "Acquirable[Awaited, H]",
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        held = self._open.pop()
+        if kind is None:
+            await self._client._run_flow(held._release_or_raise(), "release")
+        else:
+            await self._client._run_flow(held._release(), "release")

@@ -1,0 +1,224 @@
+"""What goes on beside its owner from `start` to `close`: a latch, an observation, a cache.
+
+    with client.leader_latch("/jobs/leader") as latch:      # start() and close()
+        ...
+
+The invariant of this file: after `close` has returned nothing goes on and nobody is called back
+any more; the end of the session is such an end too. What failed for good is told to whoever waits.
+
+Curator: the recipes with `start` and `close`, each of which has its own executor.
+"""
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
+
+from raykeeper.client.errors import ClosedError, KeeperError, RayKeeperError, RecipeError
+from raykeeper.client.flows import CallUser, Cancelled, Event, Flow, Spawn, Task, Wait
+from raykeeper.client.recipes.primitives import timeout_after
+from raykeeper.client.recipes.recipe import Awaited, Blocking, FlowRunner, K, Recipe, operation
+
+
+class Condition:
+    """Like a bell that many may wait for. It wakes those who wait, and is silent again."""
+
+    def __init__(self) -> None:
+        self._events: list[Event] = []
+
+    def notify_all(self) -> None:
+        """Wake all who wait."""
+        bells, self._events = self._events, []
+        for bell in bells:
+            bell.set()
+
+    def wait(self) -> Flow[None]:
+        """Until it rings next.
+
+        Raises:
+            KeeperError: the session is over.
+        """
+        bell = Event()
+        self._events.append(bell)
+        try:
+            yield Wait((bell,))
+        except (Cancelled, KeeperError):
+            if bell in self._events:
+                self._events.remove(bell)
+            raise
+
+
+class BackgroundRecipe(Recipe[K]):
+    """One flow beside its owner. It is started once; the end of a `with` block closes it."""
+
+    def __init__(self, client: FlowRunner, what: str) -> None:
+        """`what` it is, for errors."""
+        super().__init__(client)
+        self._what = what
+        """For messages: what goes on."""
+        self._changed = Condition()
+        """Rung when there is news for whoever waits."""
+        self._task: Task | None = None
+        self._is_closed = False
+        self._is_over = False
+        self._failure: Exception | None = None
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed, or is being closed."""
+        return self._is_closed
+
+    @property
+    def _was_started(self) -> bool:
+        """Whether it was started, whatever has become of it."""
+        return self._task is not None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it was started and goes on no more, for whatever reason."""
+        return self._is_over
+
+    @operation
+    def close(self, timeout_s: float | None = None) -> Flow[None]:
+        """Give everything back and end; again: nothing. The end of the session ends it too.
+
+        Raises:
+            WaitTimeoutError: it goes on ending in the background.
+        """
+        yield timeout_after(timeout_s, f"{self._what} is not closed yet")
+        yield from self._close()
+
+    def _work(self) -> Flow[None]:
+        """What goes on. `close` raises Abandoned in it, where it cleans up."""
+        raise NotImplementedError
+
+    def _start(self) -> Flow[None]:
+        """`start` as a part of another flow.
+
+        Raises:
+            RecipeError: it was started before.
+            ClosedError: it, or its client, was closed.
+            SessionExpiredError: the session is over.
+        """
+        self._check_open()
+        if self._task is not None:
+            raise RecipeError(f"{self._what} was started before; make another one")
+        if self._client._is_lost():
+            yield Wait((Event(),))  # which raises why
+        self._task = yield Spawn(self._run_work())
+
+    def _start_until(self, predicate: Callable[[], object]) -> Flow[None]:
+        """Begin, and wait for what `changed` tells. It ends if that is given up.
+
+        Raises:
+            KeeperError: it failed.
+        """
+        yield from self._start()
+        try:
+            yield from self._wait_until(predicate)
+        except (Cancelled, RayKeeperError):
+            yield from self._release()
+            raise
+
+    def _close(self) -> Flow[None]:
+        """`close` as a part of another flow."""
+        yield from self._release()
+        try:
+            while self._task is not None and not self._is_over:
+                yield from self._changed.wait()
+        except KeeperError:
+            return  # everything ended with the session
+
+    def _release(self) -> Flow[None]:
+        """End it without waiting: nobody wants it any more."""
+        yield from ()
+        if not self._is_closed:
+            self._is_closed = True
+            if self._task is not None:
+                self._task.cancel()
+            self._changed.notify_all()
+
+    def _call_user(self, callback: Callable[..., object], *arguments: Any) -> Flow[None]:
+        """Have a callback called, unless it is closed by then."""
+        yield CallUser(self._call_unless_closed, (callback, arguments))
+
+    def _call_unless_closed(
+        self, callback: Callable[..., object], arguments: tuple[Any, ...]
+    ) -> object:
+        return None if self._is_closed else callback(*arguments)
+
+    def _wait_until(self, predicate: Callable[[], object]) -> Flow[None]:
+        """Wait for what is told by `changed`.
+
+        Raises:
+            RecipeError: it is not started.
+            ClosedError: it, or its client, is closed.
+            KeeperError: it failed, or the session is over.
+        """
+        while not predicate():
+            if self._failure is not None:
+                raise self._failure
+            self._check_open()
+            if self._task is None:
+                raise RecipeError(f"{self._what} is not started")
+            yield from self._changed.wait()
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise ClosedError("", f"{self._what} was closed")
+
+    def _run_work(self) -> Flow[None]:
+        try:
+            yield from self._work()
+        except Cancelled:
+            pass
+        except Exception as error:  # whatever it is, who waits or closes must be told
+            self._failure = error
+        self._is_over = True
+        self._changed.notify_all()
+        if self._failure is not None and not self._client._is_lost():
+            raise self._failure  # to be reported: perhaps nobody waits
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self: "BackgroundRecipe[Blocking]",
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._client._run_flow(self._close(), "close")
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self: "BackgroundRecipe[Awaited]",
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._client._run_flow(self._close(), "close")
+
+
+class Startable(BackgroundRecipe[K]):
+    """One that its user starts, by `start` or at the beginning of a `with` block."""
+
+    @operation
+    def start(self) -> Flow[None]:
+        """Begin. What it needs of the ensemble is done in the background.
+
+        Raises:
+            RecipeError: it was started before.
+            ClosedError: it, or its client, was closed.
+            KeeperError: the session is over.
+        """
+        yield from self._start()
+
+    def __enter__(self) -> Self:
+        self._client._run_flow(self._start(), "start")
+        return self
+
+    async def __aenter__(self) -> Self:
+        await self._client._run_flow(self._start(), "start")
+        return self

@@ -1,0 +1,156 @@
+"""Compare and set: replace the value of a znode if nobody else did so since it was seen.
+
+The invariant of this file: a value is replaced only by somebody who has seen it. What was seen is
+known by its mzxid, which no two values of any znode share, so neither a version that wraps nor a
+znode that was deleted and created again passes for the one that was seen. Whoever comes too late
+is told in the same request what is there now, so each attempt is one request.
+
+Whoever loses, loses to somebody who succeeded. So all together get on, however many they are; one
+alone may be unlucky, and gives up after ATTEMPTS_MAX.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from msgspec import Struct
+
+from raykeeper.client.core.outstanding import Query
+from raykeeper.client.errors import BadVersionError, NodeExistsError, NoNodeError
+from raykeeper.client.flows import Event, Flow, Wait
+from raykeeper.client.recipes.primitives import create, ensure_path, transact
+from raykeeper.znodes.paths import parent_of
+from raykeeper.znodes.requests import (
+    ANY_VERSION,
+    Compare,
+    CompareField,
+    Create,
+    GetData,
+    ReadData,
+    ReadStat,
+    Relation,
+    SetData,
+    TxnOp,
+)
+from raykeeper.znodes.stat import Stat
+
+ATTEMPTS_MAX: Final = 1000
+"""How often others may be quicker before a change gives up."""
+
+
+class ObservedValue(Struct, frozen=True):
+    """What was at a path: a value, or no znode."""
+
+    value: bytes | None = None
+    stat: Stat | None = None
+
+    def unchanged_compare(self, path: str) -> Compare:
+        """That it still is so."""
+        if self.stat is None:
+            return Compare(path, CompareField.EXISTS, Relation.EQUAL, 0)
+        return Compare(path, CompareField.MZXID, Relation.EQUAL, self.stat.mzxid)
+
+    def differs_from(self, other: "ObservedValue") -> bool:
+        """Whether it is another value, even if it reads the same, or a znode in place of none."""
+        if self.stat is None or other.stat is None:
+            return self.stat is not other.stat
+        return self.stat.mzxid != other.stat.mzxid
+
+    def write_ops(self, path: str, value: bytes) -> list[TxnOp]:
+        """What puts `value` there under that condition, and tells the Stat at last."""
+        if self.stat is None:
+            return [Create(path, value, 0, None, 0), ReadStat(path)]
+        return [SetData(path, value, ANY_VERSION)]
+
+
+MISSING: Final = ObservedValue()
+
+
+def read_current(path: str, *, linearizable: bool = False) -> Flow[ObservedValue]:
+    """What is there.
+
+    Raises:
+        KeeperError: what the read failed with.
+    """
+    try:
+        value, stat = yield Query(GetData, path, None, linearizable)
+    except NoNodeError:
+        return MISSING
+    return ObservedValue(value, stat)
+
+
+def compare_and_set(
+    path: str, value: bytes, observed: ObservedValue
+) -> Flow[tuple[bool, ObservedValue]]:
+    """One attempt to replace what was seen; whether it did, and what is there now.
+
+    Raises:
+        KeeperError: what the write failed with.
+    """
+    try:
+        is_done, results = yield from transact(
+            observed.write_ops(path, value), [observed.unchanged_compare(path)], [ReadData(path)]
+        )
+    except NoNodeError:
+        if observed.stat is None:
+            yield from ensure_path(parent_of(path))
+        return False, MISSING
+    return is_done, ObservedValue(value, results[-1]) if is_done else ObservedValue(*results[0])
+
+
+def set_or_create(path: str, value: bytes) -> Flow[ObservedValue]:
+    """Replace whatever is there, or create the znode.
+
+    Raises:
+        KeeperError: what a write failed with.
+    """
+    for _ in range(ATTEMPTS_MAX):
+        try:
+            return ObservedValue(value, (yield SetData(path, value, ANY_VERSION)))
+        except NoNodeError:
+            pass
+        try:
+            _, stat = yield from create(path, value)
+        except NodeExistsError:
+            yield from checkpoint()  # somebody was quicker
+        else:
+            return ObservedValue(value, stat)
+    raise contention_error(path)
+
+
+def read_modify_write(
+    path: str, new_value: Callable[[ObservedValue], bytes], observed: ObservedValue
+) -> Flow[ObservedValue]:
+    """Replace what is there by what `new_value` makes of it. What is there now is returned.
+
+    Args:
+        path: Of the znode, which is created if it is missing.
+        new_value: Of recipes; it runs inside the flow, once for each attempt.
+        seen: What is likely to be there.
+
+    Raises:
+        BadVersionError: others were quicker again and again; nothing was changed.
+        KeeperError: what a request failed with.
+    """
+    for _ in range(ATTEMPTS_MAX):
+        is_done, now = yield from compare_and_set(path, new_value(observed), observed)
+        if is_done:
+            return now
+        observed = now
+        yield from checkpoint()
+    raise contention_error(path)
+
+
+def contention_error(path: str) -> BadVersionError:
+    """The error of who lost too often."""
+    return BadVersionError(path, f"others changed it {ATTEMPTS_MAX} times in between")
+
+
+def checkpoint() -> Flow[None]:
+    """Go on at once, unless the caller has given up: what repeats requests asks in between.
+
+    Raises:
+        Abandoned: it has.
+    """
+    bell = Event()
+    bell.set()
+    yield Wait((bell,))

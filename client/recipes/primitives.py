@@ -1,0 +1,289 @@
+"""Steps that many recipes take: create with parents, read and watch, delete and leave no trace."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from raykeeper.client import arguments
+from raykeeper.client.core.outstanding import NewRequest, Query, WatchRemoval
+from raykeeper.client.core.results import path_and_stat_of
+from raykeeper.client.errors import (
+    BadArgumentsError,
+    KeeperError,
+    NodeExistsError,
+    NoNodeError,
+    NoWatcherError,
+)
+from raykeeper.client.flows import Event, Flow, Gather, MappedRequest, Timeout
+from raykeeper.client.recipes.recipe import FlowRunner
+from raykeeper.client.transaction import results_decoder
+from raykeeper.zab.ids import Millis, Zxid
+from raykeeper.znodes.paths import parent_of
+from raykeeper.znodes.requests import (
+    ANY_VERSION,
+    Compare,
+    CompareField,
+    Create,
+    CreateMode,
+    Delete,
+    Exists,
+    GetChildren,
+    GetData,
+    Multi,
+    Relation,
+    SetData,
+    TxnOp,
+    WatchKind,
+)
+from raykeeper.znodes.stat import Stat
+
+ATTEMPTS_MAX = 100
+"""How often somebody else may undo what an operation builds on before it gives up."""
+
+
+def checked_millis(name: str, seconds: float | None) -> Millis | None:
+    """A span that a caller may leave open, and that may be 0.
+
+    Raises:
+        BadArgumentsError: it is no number of seconds, or negative.
+    """
+    if seconds is None:
+        return None
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
+        raise BadArgumentsError("", f"{name} must be seconds, 0 or more, or None, not {seconds!r}")
+    return Millis(int(min(seconds * 1000, 1 << 53)))
+
+
+def timeout_after(
+    timeout_s: float | None, message: str, *, only_while_waiting: bool = False
+) -> Timeout:
+    """The bound of an operation.
+
+    Raises:
+        BadArgumentsError: it is no number of seconds, or negative.
+    """
+    return Timeout(checked_millis("timeout_s", timeout_s), message, only_while_waiting)
+
+
+def checked_bytes(name: str, value: object) -> bytes:
+    """A value of a znode that a recipe makes.
+
+    Raises:
+        BadArgumentsError: it is not bytes.
+    """
+    if not isinstance(value, bytes):
+        raise BadArgumentsError("", f"{name} must be bytes, not {type(value).__name__}")
+    return value
+
+
+def checked_identifier(identifier: object) -> bytes | None:
+    """What a contender shows of itself; None for that of its process.
+
+    Raises:
+        BadArgumentsError: it is neither.
+    """
+    return None if identifier is None else checked_bytes("identifier", identifier)
+
+
+def identifier_of(client: FlowRunner, identifier: bytes | None) -> bytes:
+    """What a contender shows of itself, in the process that contends."""
+    return client._identity() if identifier is None else identifier
+
+
+def create(
+    path: str,
+    value: bytes = b"",
+    *,
+    ephemeral: bool = False,
+    sequence: bool = False,
+    ttl_ms: Millis | None = None,
+    parent_stays: bool = False,
+) -> Flow[tuple[str, Stat]]:
+    """Create a znode, and its parents if they are missing; its real path and Stat.
+
+    A missing parent becomes a container, which goes with its last child, unless `parent_stays`,
+    for it has a value that must last; those above it stay. With `ttl_ms` it is neither ephemeral
+    nor sequential.
+
+    Raises:
+        KeeperError: what the creation failed with.
+    """
+    flags = CreateMode.EPHEMERAL if ephemeral else 0
+    if sequence:
+        flags |= CreateMode.SEQUENTIAL
+    if ttl_ms is not None:
+        flags = CreateMode.TTL
+    creation = MappedRequest(Create(path, value, flags, None, ttl_ms or 0), path_and_stat_of)
+    for _ in range(ATTEMPTS_MAX):
+        try:
+            made: tuple[str, Stat] = yield creation
+        except NoNodeError:
+            yield from ensure_path(parent_of(path), stays=parent_stays)
+        else:
+            return made
+    raise NoNodeError(parent_of(path), "somebody deletes it again and again")
+
+
+def ensure_path(path: str, value: bytes = b"", *, stays: bool = False) -> Flow[None]:
+    """Create a container unless the znode is there, and the missing ones above it to stay.
+
+    With `stays` it is no container.
+
+    Raises:
+        KeeperError: what a creation failed with; NoNodeError if the client's own root is missing.
+    """
+    above = [path]
+    while (upper := parent_of(above[-1])) != "/" and above[-1] != "/":
+        above.append(upper)
+    asks = [Create(each, b"", 0, None, 0) for each in reversed(above[1:])]
+    flags = 0 if stays else CreateMode.CONTAINER
+    outcomes = yield Gather([*asks, Create(path, value, flags, None, 0)])
+    if isinstance(outcomes[0], NoNodeError):
+        raise NoNodeError("/", "the root of this client, its chroot, does not exist")
+    for outcome in outcomes:
+        if isinstance(outcome, KeeperError) and not isinstance(outcome, NodeExistsError):
+            if isinstance(outcome, NoNodeError):
+                return  # a parent went in between; whoever needs it will notice
+            raise outcome
+
+
+def get_children(path: str, event: Event | None = None) -> Flow[list[str]]:
+    """The names of the children, none if there is no such znode; then no watch is set either.
+
+    Raises:
+        KeeperError: what the read failed with.
+    """
+    try:
+        names: list[str] = yield Query(GetChildren, path, event)
+    except NoNodeError:
+        return []
+    return names
+
+
+def reread_changed(
+    events: dict[str, Event], found: dict[str, Any], *, value_of: str = ""
+) -> Flow[list[tuple[str, Any]]]:
+    """Read anew what has changed, or was not found yet, with its watch: paths and outcomes.
+
+    Only that: what is set twice may fire, and be set still. An outcome is the error of that read,
+    or the names of the children; of the path `value_of`, value and Stat.
+    """
+    changed = [path for path in events if path not in found or events[path].is_set]
+    for path in changed:
+        events[path].drain()
+    asks: list[NewRequest] = [
+        Query(GetData if path == value_of else GetChildren, path, events[path]) for path in changed
+    ]
+    return list(zip(changed, (yield Gather(asks)), strict=True))
+
+
+def get_or_none(path: str, event: Event | None = None) -> Flow[tuple[bytes, Stat] | None]:
+    """Value and Stat; None, and no watch, if there is no such znode.
+
+    Raises:
+        KeeperError: what the read failed with.
+    """
+    try:
+        found: tuple[bytes, Stat] = yield Query(GetData, path, event)
+    except NoNodeError:
+        return None
+    return found
+
+
+def stat_or_none(path: str, event: Event) -> Flow[Stat | None]:
+    """The Stat, None if there is no such znode, with a watch in both cases.
+
+    Raises:
+        KeeperError: what the read failed with.
+    """
+    stat: Stat | None = yield Query(Exists, path, event)
+    return stat
+
+
+def delete(path: str, version: int = ANY_VERSION) -> Flow[bool]:
+    """Delete a znode; False if there is none.
+
+    Raises:
+        KeeperError: what the deletion failed with.
+    """
+    try:
+        yield Delete(path, version)
+    except NoNodeError:
+        return False
+    return True
+
+
+def set_value(path: str, value: bytes, version: int = ANY_VERSION) -> Flow[Stat]:
+    """Replace the value.
+
+    Raises:
+        KeeperError: what the write failed with.
+    """
+    stat: Stat = yield SetData(path, value, version)
+    return stat
+
+
+def transact(
+    ops: Sequence[TxnOp],
+    compares: Iterable[Compare] = (),
+    otherwise: Sequence[TxnOp] = (),
+) -> Flow[tuple[bool, list[Any]]]:
+    """Several operations as one; whether all conditions held, and the results of that branch.
+
+    Raises:
+        KeeperError: what an operation failed with; nothing was done.
+    """
+    request = Multi(list(compares), list(ops), list(otherwise))
+    outcome: tuple[bool, list[Any]] = yield MappedRequest(request, results_decoder(request))
+    return outcome
+
+
+def delete_if_same(path: str, czxid: Zxid) -> Multi:
+    """What deletes a znode only if it is still the one that was created then.
+
+    A container that has gone with its last child, and came again, counts its children from 0: what
+    stands at the path of a sequential znode that somebody deleted may be another one's by now.
+    """
+    is_it = Compare(path, CompareField.CZXID, Relation.EQUAL, czxid)
+    return Multi([is_it], [Delete(path, ANY_VERSION)], [])
+
+
+def best_effort_cleanup(
+    deletions: Iterable[Multi | str], watches: Iterable[tuple[str, WatchKind, Event]] = ()
+) -> Flow[None]:
+    """Delete znodes and forget watches, as far as possible: the caller has an error to tell.
+
+    Args:
+        gone: Of each znode its `delete_if_same`; or its path, if nobody else's can stand there.
+        watched: Of each watch its path, its kind and its bell.
+    """
+    asks: list[Any] = [
+        Delete(each, ANY_VERSION) if isinstance(each, str) else each for each in deletions
+    ]
+    asks += [WatchRemoval(path, kind, bell) for path, kind, bell in watches]
+    yield Gather(asks)
+
+
+def remove_watch(path: str, kind: WatchKind, event: Event) -> Flow[None]:
+    """Forget a watch, if it is still there.
+
+    Raises:
+        KeeperError: what the request failed with.
+    """
+    try:
+        yield WatchRemoval(path, kind, event)
+    except NoWatcherError:
+        return
+
+
+def checked_root(path: object) -> str:
+    """The znode of a recipe, below which it keeps its own.
+
+    Raises:
+        BadArgumentsError: it is not a path, or the root.
+    """
+    if not isinstance(path, str):
+        raise BadArgumentsError("", f"a path is text, not {type(path).__name__}")
+    arguments.checked_path(path)
+    if path == "/":
+        raise BadArgumentsError(path, "a recipe needs a znode of its own, not the root")
+    return path

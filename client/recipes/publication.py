@@ -1,0 +1,348 @@
+"""A configuration of many znodes of which nobody ever sees a part: the ready znode.
+
+    routes = client.published("/app/routes")
+    routes.publish({"web": b"10.0.0.1", "db": b"10.0.0.2"})     # all of it, as a new version
+    routes.read().values["web"]
+    with routes.follow(lambda new, old: print(new.version)) as live: ...
+
+        <path>/publishing/p-…       ephemeral, one for each publication under way
+        <path>/versions/<version>…  one for each version, a child for each value
+        <path>/ready                names the complete version
+
+In the paper the leader deletes `ready`, changes the znodes and creates `ready` again, so a leader
+that dies in between leaves no configuration. Here each version has znodes of its own, and a
+publication ends with one transaction that has `ready` name it: until then, and whatever becomes of
+the publisher, the version before stays complete. It may be larger than a transaction.
+
+The invariants of this file: `ready` names only versions that are whole, newer ones only; a version
+that it names, or that is being written, is deleted by nobody. So whoever finds the same `ready`
+before and after it has read a version has read all of it.
+
+Paper: sections 2.3 and 2.4, the ready znode.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from raykeeper.client.core.effects import SuccessReply
+from raykeeper.client.core.outstanding import Query
+from raykeeper.client.errors import (
+    BadArgumentsError,
+    BadVersionError,
+    InvalidValueError,
+    KeeperError,
+    LostError,
+    NoNodeError,
+    RayKeeperError,
+)
+from raykeeper.client.flows import Cancelled, Flow, Gather, MappedRequest, Spawn
+from raykeeper.client.recipes.compare_and_set import (
+    ATTEMPTS_MAX,
+    MISSING,
+    ObservedValue,
+    checkpoint,
+    contention_error,
+    read_current,
+)
+from raykeeper.client.recipes.live import Live, OnChange, OnError
+from raykeeper.client.recipes.primitives import (
+    best_effort_cleanup,
+    checked_bytes,
+    checked_root,
+    create,
+    delete_if_same,
+    get_children,
+    transact,
+)
+from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
+from raykeeper.client.recipes.znode_follower import ZnodeFollower
+from raykeeper.znodes.paths import is_valid_name, join
+from raykeeper.znodes.replies import MultiReadReply
+from raykeeper.znodes.requests import (
+    ANY_VERSION,
+    Compare,
+    CompareField,
+    Create,
+    Delete,
+    GetData,
+    MultiRead,
+    ReadChildren,
+    ReadData,
+    ReadStat,
+    Relation,
+    TxnOp,
+)
+from raykeeper.znodes.txns import OpChildren, OpResult, OpValue
+
+TRANSACTION_OPS_MAX: Final = 200
+TRANSACTION_BYTES_MAX: Final = 1 << 20
+"""Of the transactions in which a version is written; a single value may be longer."""
+READ_BATCH_MAX: Final = 500
+
+
+class PublishedVersion(Struct, frozen=True):
+    """One version of everything."""
+
+    version: int
+    """Larger than that of every version before."""
+    values: dict[str, bytes]
+    """By name."""
+
+
+class _ReadyRecord(Struct, frozen=True):
+    """What the ready znode says."""
+
+    version: int
+    znode: str
+    count: int
+
+
+class Published(Recipe[K]):
+    """Values by name, published as a whole."""
+
+    def __init__(self, client: FlowRunner, path: str) -> None:
+        """Use `Client.published`."""
+        super().__init__(client)
+        self.path = checked_root(path)
+        self._ready = join(path, "ready")
+        self._versions = join(path, "versions")
+        self._publishing = join(path, "publishing")
+
+    @operation
+    def publish(self, values: Mapping[str, bytes]) -> Flow[int]:
+        """Publish these values, and no others, as a new version; its number.
+
+        Raises:
+            BadArgumentsError: a name cannot be that of a znode, or a value is not bytes.
+            BadVersionError: somebody who began later has published meanwhile; this was not.
+            LostError: somebody deleted what was being published; it was not.
+            KeeperError: as for every call. If it is not `definite`, it may have been published;
+                what is left behind then, the next publication clears away.
+        """
+        checked = _checked_values(self.path, values)
+        prefix = join(self._publishing, "p-")
+        marker, stat = yield from create(prefix, ephemeral=True, sequence=True)
+        made: list[str] = []
+        try:
+            name = f"{stat.czxid:020d}-{marker.rpartition('/')[2]}"
+            for part in _transactions(join(self._versions, name), checked):
+                yield from checkpoint()
+                yield from self._write(part)
+                made += [each.path for each in part]
+            yield from self._commit_version(marker, _ReadyRecord(stat.czxid, name, len(checked)))
+        except (Cancelled, RayKeeperError) as error:
+            # What may be named by now must stay. If it is not, others clear it away without marker.
+            is_known = not isinstance(error, KeeperError) or error.definite
+            doomed = reversed(made) if is_known else ()
+            yield Gather([Delete(path, ANY_VERSION) for path in doomed])
+            yield from best_effort_cleanup([delete_if_same(marker, stat.czxid)])
+            raise
+        yield from self._delete_old_versions()
+        return stat.czxid
+
+    @operation
+    def read(self) -> Flow[PublishedVersion]:
+        """The newest version that this client's server knows, whole.
+
+        Raises:
+            NoNodeError: nothing was published.
+            InvalidValueError: outsiders have written, or deleted, a part of it.
+            BadVersionError: it was replaced again and again while it was read.
+            KeeperError: as for every call.
+        """
+        edition, _ = yield from self._read((yield from read_current(self._ready)))
+        if edition is None:
+            raise NoNodeError(self._ready)
+        return edition
+
+    @operation
+    def follow(
+        self, on_change: OnChange[PublishedVersion] | None = None, on_error: OnError | None = None
+    ) -> Flow[Live[K, PublishedVersion]]:
+        """Have the newest version at hand from now on, until it is closed or the session ends.
+
+        Versions that are replaced quickly may be passed over.
+
+        Args:
+            on_change: Is called with each version and the one before, the present one first. None
+                after: somebody deleted the ready znode. None before: there was none.
+            on_error: Is called with InvalidValueError when outsiders have damaged the version; the
+                last whole one stays. With a KeeperError if it can be followed no more. With what
+                `on_change` raises. Without `on_error` the client logs all of these.
+
+        Raises:
+            KeeperError: as for every call.
+        """
+        sight = ZnodeFollower(self._ready)
+        live: Live[K, PublishedVersion] = Live(
+            self._client, _identity, sight.close, on_change, on_error
+        )
+        seen = yield from sight.open()
+        try:
+            seen = yield from self._deliver(live, seen)
+        except (Cancelled, KeeperError):
+            yield from sight.close()
+            raise
+        yield Spawn(self._follow_states(live, sight, seen))
+        return live
+
+    def _write(self, part: list[Create]) -> Flow[None]:
+        try:
+            yield from transact(part)
+            return
+        except NoNodeError:
+            yield Gather([Create(self._versions, b"", 0, None, 0)])  # this may be the first ever
+        try:
+            yield from transact(part)
+        except NoNodeError as error:
+            raise LostError(f"somebody deleted {error.path} while it was published") from error
+
+    def _commit_version(self, marker: str, ready: _ReadyRecord) -> Flow[None]:
+        """The end of a publication: nobody saw it before, everybody may from now on."""
+        is_ours = Compare(marker, CompareField.CZXID, Relation.EQUAL, ready.version)
+        seen = yield from read_current(self._ready)
+        for _ in range(ATTEMPTS_MAX):
+            if self._version_number(seen) > ready.version:
+                raise BadVersionError(self._ready, "a newer version was published meanwhile")
+            ops: list[TxnOp] = [Delete(marker, ANY_VERSION)]
+            ops += seen.write_ops(self._ready, msgspec.json.encode(ready))
+            is_done, results = yield from transact(
+                ops, [is_ours, seen.unchanged_compare(self._ready)], [ReadStat(marker)]
+            )
+            if is_done:
+                return
+            if results[0] is None or results[0].czxid != ready.version:
+                raise LostError(f"somebody deleted {marker} while it was published")
+            yield from checkpoint()
+            seen = yield from read_current(self._ready)
+        raise contention_error(self._ready)
+
+    def _delete_old_versions(self) -> Flow[None]:
+        """Delete all versions that nobody can want: neither named nor being written."""
+        reads: list[Any] = [ReadChildren(self._versions), ReadChildren(self._publishing)]
+        try:
+            looked: list[OpResult] = yield MappedRequest(
+                MultiRead(0, [ReadData(self._ready), *reads]), _results
+            )
+            named, versions, busy = looked
+            if not isinstance(named, OpValue) or not isinstance(versions, OpChildren):
+                return
+            ready = self._parsed(ObservedValue(named.value, named.stat))
+            at_work = set(busy.names) if isinstance(busy, OpChildren) else set()
+            for name in versions.names:
+                if name != ready.znode and name.partition("-")[2] not in at_work:
+                    yield from self._delete(join(self._versions, name))
+        except RayKeeperError:
+            return  # what is left, the next publication clears away
+
+    def _delete(self, version: str) -> Flow[None]:
+        names: list[str] = yield from get_children(version)
+        paths = [*(join(version, name) for name in names), version]
+        for at in range(0, len(paths), READ_BATCH_MAX):
+            yield Gather([Delete(path, ANY_VERSION) for path in paths[at : at + READ_BATCH_MAX]])
+
+    def _read(self, seen: ObservedValue) -> Flow[tuple[PublishedVersion | None, ObservedValue]]:
+        """The version that `ready` names, or a newer one, and what it said then.
+
+        Raises:
+            InvalidValueError: outsiders have damaged it.
+            BadVersionError: it was replaced again and again.
+            KeeperError: what a read failed with.
+        """
+        for _ in range(ATTEMPTS_MAX):
+            if seen is MISSING:
+                return None, seen
+            ready = self._parsed(seen)
+            values, again = yield from self._values(join(self._versions, ready.znode))
+            if not again.differs_from(seen):
+                if len(values) != ready.count:
+                    found = f"has {len(values)} values of {ready.count}"
+                    raise InvalidValueError(f"the version of {self.path} {found}")
+                return PublishedVersion(ready.version, values), seen
+            seen = again
+            yield from checkpoint()
+        raise contention_error(self._ready)
+
+    def _values(self, version: str) -> Flow[tuple[dict[str, bytes], ObservedValue]]:
+        """What there is of a version, and what `ready` says after that."""
+        names: list[str] = sorted((yield from get_children(version)))
+        values: dict[str, bytes] = {}
+        for at in range(0, len(names), READ_BATCH_MAX):
+            portion = names[at : at + READ_BATCH_MAX]
+            answers = yield Gather([Query(GetData, join(version, name)) for name in portion])
+            for name, answer in zip(portion, answers, strict=True):
+                if not isinstance(answer, KeeperError):
+                    values[name] = answer[0]
+                elif not isinstance(answer, NoNodeError):
+                    raise answer
+        return values, (yield from read_current(self._ready))
+
+    def _version_number(self, seen: ObservedValue) -> int:
+        """What is named; 0 if there is nothing, or what outsiders have written."""
+        try:
+            return 0 if seen is MISSING else self._parsed(seen).version
+        except InvalidValueError:
+            return 0
+
+    def _parsed(self, seen: ObservedValue) -> _ReadyRecord:
+        try:
+            return msgspec.json.decode(seen.value or b"", type=_ReadyRecord)
+        except msgspec.MsgspecError as error:
+            raise InvalidValueError(f"{self._ready} names no version: {error}") from error
+
+    def _follow_states(
+        self, live: Live[Any, PublishedVersion], sight: ZnodeFollower, last: ObservedValue
+    ) -> Flow[None]:
+        try:
+            while states := (yield from sight.next_states()):
+                if states[-1].differs_from(last):
+                    last = yield from self._deliver(live, states[-1])
+        except KeeperError as error:
+            yield from sight.close()
+            yield from live._on_failure(error)
+
+    def _deliver(
+        self, live: Live[Any, PublishedVersion], seen: ObservedValue
+    ) -> Flow[ObservedValue]:
+        """Show what `ready` names; what it said when that was read."""
+        try:
+            edition, seen = yield from self._read(seen)
+        except InvalidValueError as error:
+            yield from live._on_state(error)
+        else:
+            yield from live._on_state(edition)
+        return seen
+
+
+def _checked_values(path: str, values: object) -> dict[str, bytes]:
+    if not isinstance(values, Mapping):
+        raise BadArgumentsError(path, f"values must be bytes by name, not {values!r}")
+    for name in values:
+        if not isinstance(name, str) or "/" in name or not is_valid_name(name):
+            raise BadArgumentsError(path, f"not a name: {name!r}")
+        checked_bytes(f"the value of {name}", values[name])
+    return dict(values)
+
+
+def _transactions(version: str, values: dict[str, bytes]) -> Iterator[list[Create]]:
+    """The creations of a version, in transactions."""
+    part, size = [Create(version, b"", 0, None, 0)], 0
+    for name, value in values.items():
+        if len(part) >= TRANSACTION_OPS_MAX or size + len(value) > TRANSACTION_BYTES_MAX:
+            yield part
+            part, size = [], 0
+        part.append(Create(join(version, name), value, 0, None, 0))
+        size += len(value)
+    yield part
+
+
+def _results(answer: SuccessReply) -> list[OpResult]:
+    assert isinstance(answer, MultiReadReply), answer
+    return answer.results
+
+
+def _identity(edition: PublishedVersion) -> PublishedVersion:
+    return edition

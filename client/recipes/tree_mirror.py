@@ -1,0 +1,135 @@
+"""A copy of a part of the tree, which others read while it is changed.
+
+It knows nothing of how it is kept current (subtree_follower.py). The invariant of this file: who
+reads it sees each step whole, and never more znodes than it may hold.
+"""
+
+import threading
+from collections.abc import Mapping
+from enum import Enum
+
+from msgspec import Struct
+
+from raykeeper.client.errors import CacheFullError
+from raykeeper.znodes.paths import parent_of
+from raykeeper.znodes.stat import Stat
+
+
+class CachedZnode(Struct, frozen=True):
+    """A znode of a copy."""
+
+    value: bytes
+    stat: Stat
+    """What happened to its children or its ACL since the value was set may not show in it."""
+
+
+class ChangeKind(Enum):
+    """What happened to a znode."""
+
+    ADDED = "added"
+    CHANGED = "changed"
+    REMOVED = "removed"
+
+
+class TreeChange(Struct, frozen=True):
+    """One znode is not as before."""
+
+    kind: ChangeKind
+    path: str
+    new: CachedZnode | None
+    """None if it is removed."""
+    old: CachedZnode | None
+    """None if it is added."""
+
+
+class TreeMirror:
+    """Znodes by path."""
+
+    def __init__(self, znodes_max: int) -> None:
+        self._znodes_max = znodes_max
+        self._lock = threading.Lock()
+        self._znodes: dict[str, CachedZnode] = {}
+        self._names: dict[str, dict[str, None]] = {}  # of children, by the path of the parent
+
+    def __len__(self) -> int:
+        return len(self._znodes)
+
+    def get(self, path: str) -> CachedZnode | None:
+        """A znode, None if there is none."""
+        return self._znodes.get(path)
+
+    def children(self, path: str) -> list[str]:
+        """The names of the children, sorted."""
+        with self._lock:
+            return sorted(self._names.get(path, ()))
+
+    def snapshot(self) -> dict[str, CachedZnode]:
+        """All of it at one moment, by path, parents first."""
+        with self._lock:
+            return dict(sorted(self._znodes.items()))
+
+    def check_limit(self, count: int) -> None:
+        """Do nothing if so many znodes are allowed.
+
+        Raises:
+            CacheFullError: they are not.
+        """
+        if count > self._znodes_max:
+            raise CacheFullError(f"more than {self._znodes_max} znodes, see znodes_max")
+
+    def replace(self, znodes: Mapping[str, CachedZnode | None]) -> list[TreeChange]:
+        """`commit` of the whole: what is not in `znodes` is gone."""
+        gone = dict.fromkeys(path for path in self._znodes if path not in znodes)
+        return self.commit({**gone, **dict(sorted(znodes.items()))})
+
+    def commit(self, written: Mapping[str, CachedZnode | None]) -> list[TreeChange]:
+        """Change several znodes in one step; what has changed, removals first, children first.
+
+        Raises:
+            CacheFullError: there would be too many; nothing has changed.
+        """
+        changes = self._changes(written)
+        growth = sum(_GROWTH[change.kind] for change in changes)
+        if growth > 0:
+            self.check_limit(len(self._znodes) + growth)
+        with self._lock:
+            for change in changes:
+                self._apply(change)
+        return changes
+
+    def _changes(self, written: Mapping[str, CachedZnode | None]) -> list[TreeChange]:
+        removed: list[TreeChange] = []
+        others: list[TreeChange] = []
+        for path, new in written.items():
+            old = self._znodes.get(path)
+            is_same = old is not None and new is not None and old.stat.czxid == new.stat.czxid
+            if is_same and old is not None and new is not None:
+                if old.stat.mzxid != new.stat.mzxid:
+                    others.append(TreeChange(ChangeKind.CHANGED, path, new, old))
+                continue
+            if old is not None:
+                removed.append(TreeChange(ChangeKind.REMOVED, path, None, old))
+            if new is not None:
+                others.append(TreeChange(ChangeKind.ADDED, path, new, None))
+        removed.sort(key=lambda change: change.path, reverse=True)
+        return removed + others
+
+    def _apply(self, change: TreeChange) -> None:
+        path, new = change.path, change.new
+        if new is not None:
+            self._znodes[path] = new
+        else:
+            del self._znodes[path]
+        if path == "/" or change.kind is ChangeKind.CHANGED:
+            return
+        parent, name = parent_of(path), path.rpartition("/")[2]
+        if new is not None:
+            self._names.setdefault(parent, {})[name] = None
+        else:
+            names = self._names[parent]
+            del names[name]
+            if not names:
+                del self._names[parent]
+
+
+_GROWTH = {ChangeKind.ADDED: 1, ChangeKind.CHANGED: 0, ChangeKind.REMOVED: -1}

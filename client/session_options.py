@@ -1,0 +1,85 @@
+"""A new session: what its handle wants, and what it is made of, for both facades."""
+
+import os
+from collections.abc import Iterable
+from random import Random
+
+from msgspec import Struct
+
+from raykeeper.client import arguments
+from raykeeper.client.core.chroot import Chroot
+from raykeeper.client.core.client_core import ClientCore
+from raykeeper.client.core.client_id import ClientId
+from raykeeper.client.core.limits import ClientLimits
+from raykeeper.client.errors import BadArgumentsError
+from raykeeper.client.request_builder import RequestBuilder
+from raykeeper.zab.ids import ServerId
+from raykeeper.znodes.acl import Acl, Acls
+from raykeeper.znodes.limits import Limits
+from raykeeper.znodes.requests import PASSWORD_BYTES
+
+VALUE_BYTES_MAX = Limits().value_bytes_max
+
+
+class SessionOptions(Struct, frozen=True, kw_only=True):
+    """What a handle wants of its session; see `connect`. It pickles."""
+
+    session_timeout_s: float = 10.0
+    timeout_s: float = 30.0
+    value_bytes_max: int = VALUE_BYTES_MAX
+    default_acl: Acls | None = None
+    """It has been checked."""
+    client_id: ClientId | None = None
+    chroot: str = ""
+    """The path of the znode that is the root of the handle, "" for the root of the ensemble."""
+    read_only: bool = False
+    identity: bytes = b""
+    """What the session shows of its process; see client/identity.py."""
+
+
+def split_ensemble_name(name: str) -> tuple[str, str]:
+    """The name of an ensemble and the chroot in it, which "coord/app1" gives both.
+
+    Raises:
+        BadArgumentsError: it is no text, or what follows the name is not the path of a znode.
+    """
+    if not isinstance(name, str):
+        raise BadArgumentsError(
+            "", f"the name of an ensemble must be a string, not {type(name).__name__}"
+        )
+    ensemble, slash, below = name.partition("/")
+    return ensemble, arguments.checked_path(slash + below) if below else ""
+
+
+def new_core(servers: list[ServerId], options: SessionOptions) -> ClientCore:
+    """A core for a new session, with a password and a seed of its own.
+
+    Raises:
+        BadArgumentsError: a span of time makes no sense, or `client_id` is none.
+    """
+    takeover, timeout_s = options.client_id, options.timeout_s
+    return ClientCore(
+        os.urandom(PASSWORD_BYTES),
+        arguments.milliseconds("session_timeout_s", options.session_timeout_s),
+        servers,
+        Random(),
+        ClientLimits(request_timeout_ms=arguments.milliseconds("timeout_s", timeout_s)),
+        takeover=None if takeover is None else arguments.checked_client_id(takeover),
+        chroot=Chroot(options.chroot),
+        read_only=options.read_only,
+    )
+
+
+def checked_default_acl(acls: Iterable[Acl] | None) -> Acls | None:
+    """The default ACL of a handle.
+
+    Raises:
+        InvalidAclError: it is malformed.
+    """
+    return None if acls is None else arguments.checked_acls("", acls)
+
+
+def new_request_builder(options: SessionOptions) -> RequestBuilder:
+    """What a handle with these options asks with."""
+    bytes_max, acls = options.value_bytes_max, options.default_acl
+    return RequestBuilder(bytes_max, acls, has_chroot=bool(options.chroot))

@@ -1,0 +1,228 @@
+"""What the nodes hold of an ensemble, and how their folders are formatted: one task per node.
+
+The functions run on the nodes; a task that cannot be placed on its node within the timeout is
+reported as a node that does not answer.
+"""
+
+import os
+import platform
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+import ray
+from msgspec import Struct
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from raykeeper.actors.disk.filesystem import OS_FILESYSTEM
+from raykeeper.actors.disk.identity import FolderOwner, Identity, format_folder, read_identity
+from raykeeper.actors.disk.storage_errors import (
+    CorruptRecord,
+    FolderInUse,
+    StorageError,
+    storage_errors,
+)
+from raykeeper.clusters.placement import (
+    EnsembleRecord,
+    FoundFolder,
+    NodeReport,
+    UnreadableFolder,
+)
+from raykeeper.zab.errors import DECODE_ERRORS, RayKeeperError
+from raykeeper.zab.ids import ServerId
+
+RECORD_FILE = "ensemble.json"
+_TIMEOUT_S = 30.0
+_FORMAT_TIMEOUT_S = 10.0
+_POLL_S = 0.02
+_SYSTEM_CALLS = ("posix_fallocate", "fdatasync")
+"""What a log is written with and not every system has."""
+
+
+class DiskContents(Struct, frozen=True):
+    """What the disk of a node says of an ensemble; the fields are those of `NodeReport`."""
+
+    record: EnsembleRecord | None
+    record_damage: str
+    folders: list[FoundFolder]
+    unreadable: list[UnreadableFolder]
+
+
+def server_folder(data_dir: str, ensemble: str, server_id: ServerId) -> Path:
+    """Where a server keeps its data, on the node that evaluates it."""
+    return Path(data_dir).expanduser() / ensemble / str(server_id)
+
+
+def discover_nodes(data_dir: str, ensemble: str, timeout_s: float = _TIMEOUT_S) -> list[NodeReport]:
+    """Ask every node that is alive what it holds. Changes nothing anywhere."""
+    nodes = [node for node in _nodes() if node["Alive"]]
+    asked = [on_node(node["NodeID"], inspect_node, data_dir, ensemble) for node in nodes]
+    ray.wait(asked, num_returns=len(asked), timeout=timeout_s)
+    return [_report(node, ref) for node, ref in zip(nodes, asked, strict=True)]
+
+
+def _nodes() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
+    return found
+
+
+def _report(node: dict[str, Any], ref: "ray.ObjectRef[Any]") -> NodeReport:
+    empty = NodeReport(
+        node_id=node["NodeID"],
+        name=f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']})",
+        labels=dict(node.get("Labels") or {}),
+        resources=sorted(node["Resources"]),
+    )
+    try:
+        found: DiskContents = ray.get(ref, timeout=0)
+    except RayKeeperError as error:
+        problem = str(getattr(error, "cause", error))
+    except ray.exceptions.GetTimeoutError:
+        ray.cancel(ref, force=True)
+        problem = "does not answer"
+    except ray.exceptions.RayError as error:
+        problem = type(error).__name__
+    else:
+        return msgspec.structs.replace(empty, **msgspec.structs.asdict(found))
+    return msgspec.structs.replace(empty, problem=problem)
+
+
+def on_node(node_id: str, function: Callable[..., Any], *args: object) -> "ray.ObjectRef[Any]":
+    """Run `function` once, on that node or nowhere."""
+    task = ray.remote(function).options(
+        num_cpus=0,
+        max_retries=0,
+        scheduling_strategy=NodeAffinitySchedulingStrategy(node_id, soft=False),
+    )
+    ref: ray.ObjectRef[Any] = task.remote(*args)
+    return ref
+
+
+def inspect_node(data_dir: str, ensemble: str) -> DiskContents:
+    """On a node: what its disk says of the ensemble; what cannot be read is told for each folder.
+
+    Raises:
+        StorageError: the folder of the ensemble itself cannot be read.
+    """
+    home = Path(data_dir).expanduser() / ensemble
+    with storage_errors(home):
+        folders = _folders_in(home)
+    holdings, unreadable = [], []
+    for folder in folders:
+        if not folder.name.isdecimal() or str(int(folder.name)) != folder.name:
+            continue
+        server_id = ServerId(int(folder.name))
+        try:
+            identity = read_identity(folder)
+            if identity is None:
+                with storage_errors(folder):
+                    _check_is_absent(folder)
+        except CorruptRecord as error:
+            holdings.append(FoundFolder(server_id, str(folder), None, str(error)))
+        except StorageError as error:
+            unreadable.append(UnreadableFolder(server_id, str(error)))
+        else:
+            if identity is not None:
+                holdings.append(FoundFolder(server_id, str(folder), identity))
+    record, damage = _read_record(home / RECORD_FILE)
+    return DiskContents(record, damage, holdings, unreadable)
+
+
+def write_record(data_dir: str, ensemble: str, record: EnsembleRecord) -> None:
+    """On a node: note `record` in place of one that is damaged.
+
+    Raises:
+        StorageError: it cannot be written.
+    """
+    _write_record(Path(data_dir).expanduser() / ensemble / RECORD_FILE, record)
+
+
+def prepare_folder(
+    data_dir: str, ensemble: str, record: EnsembleRecord, server_id: ServerId, is_founding: bool
+) -> Identity:
+    """On a node: format a server's folder, or leave it if another launch was quicker.
+
+    One that is formatted later than the ensemble was founded begins its incarnations at the wall
+    clock, beyond those of the disk it may replace.
+
+    Raises:
+        StorageError: it cannot be written, or holds data without an identity; or this is not Linux.
+    """
+    missing = [call for call in _SYSTEM_CALLS if not hasattr(os, call)]
+    if missing:
+        lacks = " and no ".join(missing)
+        raise StorageError(f"a server needs Linux: {platform.system()} has no {lacks}")
+    folder = server_folder(data_dir, ensemble, server_id)
+    owner = FolderOwner(ensemble, record.ensemble_uuid, server_id)
+    incarnation, reason = (0, "") if is_founding else (int(time.time()), "its disk is a new one")
+    identity = _format(folder, Identity(owner, uuid4().hex, is_founding, incarnation, reason))
+    record = EnsembleRecord(identity.owner.ensemble_uuid, record.servers)
+    file = folder.parent / RECORD_FILE
+    if _read_record(file)[0] != record:
+        _write_record(file, record)
+    return identity
+
+
+def _format(folder: Path, identity: Identity) -> Identity:
+    """Format a folder, unless it is formatted or another launch is about to; its identity then."""
+    deadline = time.monotonic() + _FORMAT_TIMEOUT_S
+    while (found := read_identity(folder)) is None:
+        try:
+            format_folder(folder, identity)
+        except StorageError as error:
+            is_busy = isinstance(error, FolderInUse) or isinstance(error.__cause__, FileExistsError)
+            if read_identity(folder) is None and (not is_busy or time.monotonic() > deadline):
+                raise
+            time.sleep(_POLL_S)
+    return found
+
+
+def _folders_in(home: Path) -> list[Path]:
+    try:
+        return sorted(home.iterdir())
+    except FileNotFoundError:
+        _check_is_absent(home)
+        return []
+
+
+def _check_is_absent(path: Path) -> None:
+    """Make sure that what is not found is not behind a link: its disk may not be mounted.
+
+    Raises:
+        StorageError: the path, or a folder above it, is a link that leads nowhere.
+    """
+    for each in (path, *path.parents):
+        if each.exists():
+            return
+        if each.is_symlink():
+            raise StorageError(f"{each} is a link to {each.readlink()}, which is not there")
+
+
+def _read_record(file: Path) -> tuple[EnsembleRecord | None, str]:
+    """The record, and why one that is there cannot be read."""
+    try:
+        with storage_errors(file):
+            content = file.read_bytes()
+    except StorageError as error:
+        return None, "" if isinstance(error.__cause__, FileNotFoundError) else str(error)
+    try:
+        return msgspec.json.decode(content, type=EnsembleRecord), ""
+    except DECODE_ERRORS as error:
+        return None, f"{file} is damaged: {error}"
+
+
+def _write_record(file: Path, record: EnsembleRecord) -> None:
+    # Several servers, and launches, may do this at once: each has a temporary file of its own.
+    temp = file.with_name(f"{file.name}.{uuid4().hex}.tmp")
+    with storage_errors(file):
+        fd = OS_FILESYSTEM.create(temp)
+        try:
+            OS_FILESYSTEM.write(fd, [msgspec.json.encode(record) + b"\n"], 0)
+            OS_FILESYSTEM.sync(fd)
+        finally:
+            OS_FILESYSTEM.close(fd)
+        OS_FILESYSTEM.rename(temp, file)
+        OS_FILESYSTEM.sync_folder(file.parent)

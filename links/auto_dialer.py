@@ -1,0 +1,141 @@
+"""Which carrier a link takes: a direct stream if one opens, else calls of the server's actor.
+
+The server decides what there is (`links` of the ensemble): one that shall use Ray calls alone gives
+no address, and one that shall use streams alone refuses links over calls. So clients need no
+setting, and follow an ensemble that is started again with another one.
+
+An attempt that is refused costs a millisecond, one whose packets a firewall drops a second. So
+after a failure streams are left alone for a while; then one is tried again beside the link over
+calls, which moves to it without a break (links/upgradable_link.py).
+"""
+
+import asyncio
+import secrets
+from collections.abc import Callable
+from typing import Any, Final
+
+from msgspec import structs
+
+from raykeeper.links.contract import Link, LinkEvents, LinkRefused, LinkUnreachable
+from raykeeper.links.daemon_threads import SharedCall
+from raykeeper.links.hello import Fence, Hello
+from raykeeper.links.limits import GRACE_MS, QUEUE_BYTES_MAX, STREAM_PAUSE_MS, STREAM_PAUSE_MS_MAX
+from raykeeper.links.ray_calls import RayCallDialer
+from raykeeper.links.stream_endpoints import StreamAddress, StreamDialer, StreamUnavailable
+from raykeeper.links.upgradable_link import UpgradableLink
+from raykeeper.zab.ids import ServerId
+
+LINK_BITS: Final = 62
+
+
+class AutoDialer:
+    """Dials by stream, and where that fails by Ray calls."""
+
+    def __init__(
+        self,
+        find: Callable[[ServerId], Any],
+        hello: Hello,
+        keepalive_ms: int,
+        *,
+        fence: Fence | None = None,
+        queue_bytes_max: int = QUEUE_BYTES_MAX,
+        grace_ms: int = GRACE_MS,
+        pause_ms: int = STREAM_PAUSE_MS,
+    ) -> None:
+        """As `RayCallDialer`; the actors have the method `link_address` as well.
+
+        Args:
+            find: Looks up a server's actor handle, see there.
+            hello: Who dials.
+            keepalive_ms: How often an idle link gives a sign of life.
+            fence: Of the dialer's owner; answers of fenced incarnations are refused.
+            queue_bytes_max: What may wait on a link before it breaks.
+            grace_ms: How much later than that a sign may come.
+            pause_ms: How long no stream is tried after one did not open.
+        """
+        self._hello = hello
+        self._pause_s = pause_ms / 1000
+        self._upgrades: set[asyncio.Task[None]] = set()
+        fence = fence or Fence()
+        self._find = SharedCall(find)
+        self._calls = RayCallDialer(
+            find,
+            hello,
+            keepalive_ms,
+            fence=fence,
+            queue_bytes_max=queue_bytes_max,
+            grace_ms=grace_ms,
+        )
+        self._streams = StreamDialer(
+            self._address_of,
+            hello,
+            keepalive_ms,
+            fence=fence,
+            queue_bytes_max=queue_bytes_max,
+            grace_ms=grace_ms,
+        )
+        self._stream_retry_at: dict[ServerId, float] = {}
+
+    async def dial(self, server: ServerId, events: LinkEvents) -> Link:
+        """Open a link to `server`.
+
+        Raises:
+            LinkRefused: the server said no, or is an incarnation that was fenced.
+            LinkUnreachable: it was not found, its actor failed, or it did not answer in time.
+        """
+        loop = asyncio.get_running_loop()
+        if loop.time() < self._stream_retry_at.get(server, 0.0):
+            return await self._dial_calls(server, events)
+        try:
+            return await self._streams.dial(server, events)
+        except StreamUnavailable as error:
+            no_stream = error
+        try:
+            link = await self._dial_calls(server, events)
+        except LinkRefused as refusal:
+            raise LinkRefused(f"{refusal}; {no_stream}") from refusal
+        # Only now: a server that is just dying refuses streams too.
+        self._stream_retry_at[server] = loop.time() + self._pause_s
+        return link
+
+    async def _dial_calls(self, server: ServerId, events: LinkEvents) -> UpgradableLink:
+        link = UpgradableLink()
+        link.events = events
+        hello = structs.replace(self._hello, link=secrets.randbits(LINK_BITS) + 1)
+        link.start_on_calls(await self._calls.dial(server, link, hello))
+        moving = asyncio.get_running_loop().create_task(
+            self._upgrade_when_possible(server, link, hello)
+        )
+        self._upgrades.add(moving)
+        moving.add_done_callback(self._upgrades.discard)
+        return link
+
+    async def _upgrade_when_possible(
+        self, server: ServerId, link: UpgradableLink, hello: Hello
+    ) -> None:
+        """Move `link` to a stream when one opens."""
+        pause_s = self._pause_s
+        while True:
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, STREAM_PAUSE_MS_MAX / 1000)
+            if link.is_over:
+                return
+            link.expect_upgrade()
+            try:
+                stream = await self._streams.dial(server, link.stream_events, hello)
+            except LinkUnreachable:
+                link.cancel_upgrade()
+            except LinkRefused:
+                # The server does not know the link any more, which will soon be known here.
+                link.cancel_upgrade()
+                return
+            else:
+                self._stream_retry_at.pop(server, None)
+                link.upgrade_to(stream)
+                return
+
+    async def _address_of(self, server: ServerId) -> StreamAddress | None:
+        # A lookup asks Ray's GCS and can take long when that is down.
+        handle = await self._find(server)
+        address: StreamAddress | None = await handle.link_address.remote()
+        return address

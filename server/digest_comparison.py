@@ -1,0 +1,121 @@
+"""Replicas compare the digests of their trees at equal zxids; who differs from a quorum goes.
+
+The leader tells its digest behind the commit it belongs to, so a follower that reads both in order
+is at that very zxid. What a quorum of voters agrees on is right: transactions and snapshots have
+their checksums, so what differs was changed in the memory of a minority, or by a bug there. Such a
+server, the leader too, stops at once and begins anew without its disk, whose snapshots may hold
+the same fault. When no quorum agrees nobody can be named; that is noted, and all go on.
+
+ZooKeeper: `DataTree.compareDigest`, which logs a mismatch and goes on serving.
+"""
+
+from collections import Counter
+from typing import Final
+
+from raykeeper.server import server_trace_events
+from raykeeper.server.context import ServerContext
+from raykeeper.server.effects import Restart, SendPeer
+from raykeeper.server.peer_messages import DigestMismatch, DigestReply, DigestRequest
+from raykeeper.zab.effects import TraceEvent
+from raykeeper.zab.ids import ZERO, ServerId, Zxid, format_zxid
+from raykeeper.zab.learners import Stage
+
+COMPARE_EVERY_REPORTS: Final = 4
+"""Reports on sessions between two comparisons: to hash what changed since takes its time."""
+
+
+class DigestComparison:
+    """The comparison of one leader's reign; followers use `on_request` alone."""
+
+    def __init__(self, context: ServerContext) -> None:
+        self._context = context
+        self._compared_zxid = ZERO
+        self._digests: dict[ServerId, int] = {}
+        self._is_over = True
+        self._reports = 0
+
+    def send_requests(self) -> None:
+        """On the leader, with each report: now and then tell the digest of what was applied."""
+        self._reports += 1
+        if self._reports % COMPARE_EVERY_REPORTS:
+            return
+        context = self._context
+        role, zxid = context.peer.broadcasting, context.state.zxid
+        if role is None or zxid == self._compared_zxid:
+            return
+        self._compared_zxid = zxid
+        self._is_over = False
+        digest = context.state.digest()
+        self._digests = {context.peer.settings.server_id: digest}
+        for learner in role.learners:
+            if learner.stage is Stage.FOLLOWING and learner.sent >= zxid:
+                context.out.append(SendPeer(learner.server_id, DigestRequest(zxid, digest)))
+
+    def on_request(self, message: DigestRequest) -> None:
+        """On a follower: answer with its own digest, if it is where the leader was."""
+        context = self._context
+        leader, zxid = context.peer.leader, context.state.zxid
+        if leader is not None and zxid == message.zxid:
+            context.out.append(SendPeer(leader, DigestReply(zxid, context.state.digest())))
+
+    def on_reply(self, sender: ServerId, message: DigestReply) -> None:
+        """On the leader: one more server has answered; judge if a quorum agrees."""
+        if self._is_over or message.zxid != self._compared_zxid:
+            return
+        self._digests[sender] = message.digest
+        digest = self._quorum_digest()
+        if digest is not None:
+            self._judge(digest)
+        elif self._have_all_voters_replied():
+            self._is_over = True
+            if len(set(self._digests.values())) > 1:
+                self._trace(server_trace_events.DIGEST_UNDECIDED, sorted(self._digests))
+
+    def on_mismatch(self, zxid: Zxid) -> None:
+        """On a server that a quorum disagrees with: stop, and begin anew from the others."""
+        self._trace(server_trace_events.DIGEST_DIFFERS, [self._context.peer.settings.server_id])
+        reason = f"at {format_zxid(zxid)} this server's tree differs from that of a quorum"
+        self._context.out.append(Restart(reason, wipe_disk=True))
+
+    def _judge(self, digest: int) -> None:
+        me = self._context.peer.settings.server_id
+        wrong = [server for server, told in self._digests.items() if told != digest]
+        self._digests = dict.fromkeys(self._digests, digest)  # each is judged once
+        for server in wrong:
+            if server == me:
+                self.on_mismatch(self._compared_zxid)
+                return
+            self._trace(server_trace_events.DIGEST_DIFFERS, [server])
+            self._context.out.append(SendPeer(server, DigestMismatch(self._compared_zxid)))
+
+    def _quorum_digest(self) -> int | None:
+        """The digest of a quorum of voters."""
+        quorum = self._context.peer.settings.quorum
+        voters = self._voters_heard()
+        for digest, count in Counter(self._digests[server] for server in voters).items():
+            if count >= quorum.size:
+                return digest
+        return None
+
+    def _voters_heard(self) -> list[ServerId]:
+        """Those with a vote who have told."""
+        peer = self._context.peer
+        role = peer.broadcasting
+        assert role is not None, "only a leader is told digests"
+        counted = [
+            x.server_id for x in role.learners if x.has_vote and x.server_id in self._digests
+        ]
+        me = peer.settings.server_id
+        return [me, *counted] if peer.settings.has_vote else counted
+
+    def _have_all_voters_replied(self) -> bool:
+        role = self._context.peer.broadcasting
+        assert role is not None, "only a leader is told digests"
+        return all(
+            x.server_id in self._digests
+            for x in role.learners
+            if x.has_vote and x.stage is Stage.FOLLOWING
+        )
+
+    def _trace(self, name: str, servers: list[ServerId]) -> None:
+        self._context.out.append(TraceEvent(name, (format_zxid(self._compared_zxid), servers)))

@@ -1,0 +1,337 @@
+"""What an established leader does beside Zab: prepare requests, keep sessions alive or end them.
+
+ZooKeeper: `LeaderRequestProcessor`, `PrepRequestProcessor`, `LearnerHandler` (REQUEST, PING,
+REVALIDATE), `LeaderSessionTracker`.
+
+Invariants: a write is prepared only under its session's present owner number and as the next
+number; a session is expired only by a verdict that knew of its last touch, or as that of a process
+that is dead and has it under its present owner number; a heartbeat is confirmed only for a session
+that is not about to end.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+
+from raykeeper.server import server_trace_events
+from raykeeper.server.container_manager import ContainerManager
+from raykeeper.server.context import ServerContext
+from raykeeper.server.effects import TrackSessions
+from raykeeper.server.peer_messages import (
+    ForwardConnect,
+    ForwardedWrite,
+    OwnedSession,
+    WriteGap,
+)
+from raykeeper.zab.effects import TraceEvent
+from raykeeper.zab.ids import ZERO, DiskId, Epoch, Millis, ServerId, Zxid, format_zxid
+from raykeeper.zab.leader_broadcast import LeaderBroadcast
+from raykeeper.zab.learners import Stage
+from raykeeper.znodes.expiry import ExpiryProposal, SessionExpiry, SessionReport, TouchedSession
+from raykeeper.znodes.prep_request_processor import PrepRequestProcessor
+from raykeeper.znodes.requests import SessionId
+from raykeeper.znodes.txns import TxnBody
+
+PROPOSED_BYTES_MAX = 1 << 20
+"""Transactions proposed in one run, unless a single one is larger."""
+
+
+DELETED_PER_STEP = 100
+"""Containers and znodes with a TTL that are deleted in one step, so that writes go on beside."""
+DELETIONS_OUTSTANDING_MAX = 1_000
+"""Transactions under way, beyond which no more of them are deleted than these at each report."""
+
+
+class LeaderRequestProcessor:
+    """One reign of this server, from its activation to the end of its role."""
+
+    def __init__(
+        self, context: ServerContext, epoch: Epoch, inherited_votes: Mapping[ServerId, DiskId]
+    ) -> None:
+        """`inherited_votes` are the votes that the initial history of this epoch put on other
+        disks.
+        """
+        self.epoch = epoch
+        self.prep = PrepRequestProcessor(context.state, context.limits)
+        self._container_manager = ContainerManager(context.state, context.now.mono)
+        self._has_more_due = False
+        self._context = context
+        self._txns: list[bytes] = []
+        self._txn_bytes = 0
+        self._first_zxid = ZERO  # zxid of the first of them
+        self._counter_left = 0  # for so many, before the counter is exhausted
+        self._proposed: deque[tuple[Zxid, Millis]] = deque()  # ends of runs, when proposed
+        self._inherited_votes = dict(inherited_votes)
+        self._proposed_votes: dict[ServerId, DiskId] = {}  # votes proposed to rest on another disk
+        # Sessions: what the next report will say, and when each was touched last (in reports).
+        self._report_number = 0
+        self._touched: dict[SessionId, None] = {}
+        self._ended_sessions: list[SessionId] = []
+        self._last_touch_report: dict[SessionId, int] = {}
+        self._needs_full_report = True
+        self._tracker_losses: list[Millis] = []
+        self._own_expiry: SessionExpiry | None = None
+
+    # Requests.
+
+    def prepare_writes(self, sender: ServerId, writes: list[ForwardedWrite]) -> list[WriteGap]:
+        """Prepare writes that came through `sender`, in order. Returns what it must be told."""
+        preparation = self.prep
+        gaps: list[WriteGap] = []
+        fenced = SessionId(0)
+        for forwarded in writes:
+            session_id, number = forwarded.session_id, forwarded.write.number
+            session = preparation.session(session_id)
+            if session is None or session.owner_zxid != forwarded.owner_zxid:
+                if fenced != session_id:
+                    fenced = session_id  # one note, whatever was under way
+                    detail = (session_id, number, sender)
+                    self._context.out.append(TraceEvent(server_trace_events.WRITE_FENCED, detail))
+                continue
+            last = session.last_number
+            if number <= last:
+                continue  # a repeat: answered where the client is connected
+            window = self._context.limits.outcomes_max
+            if number != last + 1 or number - forwarded.write.acked > window:
+                if not gaps or gaps[-1].session_id != session_id:
+                    gaps.append(WriteGap(session_id, forwarded.owner_zxid))
+                    self._context.out.append(
+                        TraceEvent(server_trace_events.WRITE_GAP, (session_id, last, number))
+                    )
+                continue
+            if (zxid := self._next_zxid()) is None:
+                break
+            wall = self._context.now.wall
+            self._add(preparation.prepare_write(zxid, wall, session_id, forwarded.write))
+        for each in preparation.soft_quotas_exceeded():
+            over = (each.path, each.znodes, each.bytes)
+            self._context.out.append(TraceEvent(server_trace_events.QUOTA_EXCEEDED, over))
+        return gaps
+
+    def prepare_connect(self, sender: ServerId, forwarded: ForwardConnect) -> None:
+        """Prepare the opening or moving of a session for a client of `sender`."""
+        if (zxid := self._next_zxid()) is not None:
+            wall = self._context.now.wall
+            request, connection = forwarded.request, forwarded.connection
+            self._add(
+                self.prep.prepare_create_session(
+                    zxid, wall, sender, connection, request, forwarded.host
+                )
+            )
+
+    def propose(self) -> None:
+        """Propose what was prepared since the last call, as one run."""
+        if not self._txns:
+            return
+        txns, self._txns, self._txn_bytes = self._txns, [], 0
+        peer, now = self._context.peer, self._context.now.mono
+        peer.propose(txns, now)
+        self._proposed.append((peer.history.logged, now))
+
+    # The replicated state.
+
+    def on_applied(self, zxid: Zxid) -> None:
+        """Everything up to `zxid` was applied: its preparation records are of no more use."""
+        self.prep.applied(zxid)
+        context = self._context
+        while self._proposed and self._proposed[0][0] <= zxid:
+            end, at = self._proposed.popleft()
+            took = context.now.mono - at
+            if took > context.options.slow_request_ms:
+                stage = "own disk" if context.peer.history.synced < end else "followers"
+                context.out.append(
+                    TraceEvent(server_trace_events.PROPOSAL_SLOW, (format_zxid(end), stage, took))
+                )
+
+    def on_session_created(self, session_id: SessionId) -> None:
+        """A session was opened or moved: it begins a full timeout."""
+        self._touch(session_id)
+
+    def on_session_closed(self, session_id: SessionId) -> None:
+        """A session has ended."""
+        self._touched.pop(session_id, None)
+        self._last_touch_report.pop(session_id, None)
+        self._ended_sessions.append(session_id)
+
+    def on_expiring_changed(self, change: TxnBody) -> None:
+        """A transaction was applied, and there are containers or znodes with a TTL."""
+        self._container_manager.on_txn(change, self._context.now.mono)
+
+    @property
+    def has_work(self) -> bool:
+        """Whether more znodes can be ended at once, before the next report."""
+        return self._has_more_due and self.prep.outstanding < DELETIONS_OUTSTANDING_MAX
+
+    def delete_expired_znodes(self) -> None:
+        """Delete the containers and znodes with a TTL that are due, as many as one step may."""
+        context, mortals = self._context, self._container_manager
+        self._has_more_due = False
+        if not context.state.tree.expiring_paths:
+            return
+        due = mortals.pop_due(context.now.mono, DELETED_PER_STEP)
+        self._has_more_due = mortals.is_behind(context.now.mono)
+        for path, znode in due:
+            if (zxid := self._next_zxid()) is None:
+                self._has_more_due = False
+                mortals.retry(path, context.now.mono)
+                continue
+            txn = self.prep.prepare_delete_expired(zxid, context.now.wall, path, znode.mzxid)
+            if txn is not None:
+                self._add(txn)
+
+    # The member list.
+
+    def restore_votes(self) -> None:
+        """Give servers on new disks their vote back: they have what a quorum has (rule D3)."""
+        role = self._broadcast_role()
+        assert role is not None, "asked when everything was told that ends a reign"
+        is_voter = self._context.peer.settings.members.is_voter
+        unrepeated, self._inherited_votes = self._inherited_votes, {}
+        for server, disk in unrepeated.items():
+            self._replace_voter(server, disk)
+        for learner in list(role.learners):  # the reign may end by it, and they are forgotten
+            server, disk = learner.server_id, learner.disk
+            has_lost_vote = not learner.has_vote and is_voter(server)
+            is_back = learner.stage is Stage.FOLLOWING and learner.is_logging
+            if has_lost_vote and is_back and self._proposed_votes.get(server) != disk:
+                self._replace_voter(server, disk)
+
+    def on_voter_replaced(self, server: ServerId, disk: DiskId, is_new: bool) -> None:
+        """A vote rests on another disk: say it once more, so that all logs tell it is committed.
+
+        Else an ensemble that begins anew after that very transaction would not count the vote.
+        The same goes for what an earlier leader left, see `restore_votes`.
+        """
+        if is_new and self._proposed_votes.get(server) == disk:
+            self._replace_voter(server, disk)
+
+    def _replace_voter(self, server: ServerId, disk: DiskId) -> None:
+        if (zxid := self._next_zxid()) is not None:
+            self._proposed_votes[server] = disk
+            self._context.peer.settings.members.change_logged(server, disk)
+            wall = self._context.now.wall
+            self._add(self.prep.prepare_replace_voter(zxid, wall, server, disk))
+
+    # Sessions.
+
+    def touch_sessions(self, touches: list[OwnedSession]) -> list[SessionId]:
+        """Sessions were heard. Returns those that must not be confirmed."""
+        rejected = []
+        for touch in touches:
+            if self.prep.owner_zxid_of(touch.session_id) == touch.owner_zxid:
+                self._touch(touch.session_id)
+            else:
+                rejected.append(touch.session_id)
+        return rejected
+
+    def send_session_report(self) -> None:
+        """Tell the tracker what was heard since the last report, or be the tracker."""
+        self._report_number += 1
+        sessions = self._context.state.sessions.by_id
+        if self._needs_full_report:
+            self._last_touch_report = dict.fromkeys(sessions, self._report_number)
+            named = list(sessions)
+        else:
+            named = [session_id for session_id in self._touched if session_id in sessions]
+        touched = [
+            TouchedSession(
+                session_id, sessions[session_id].owner_zxid, sessions[session_id].timeout_ms
+            )
+            for session_id in named
+        ]
+        report = SessionReport(
+            self.epoch, self._report_number, self._needs_full_report, touched, self._ended_sessions
+        )
+        self._needs_full_report = False
+        self._touched = {}
+        self._ended_sessions = []
+        if self._own_expiry is None:
+            self._context.out.append(TrackSessions(report))
+            return
+        now = self._context.now.mono
+        self._own_expiry.report(report, now)
+        self.on_expiry_proposals(self._own_expiry.proposals(now))
+
+    def on_expiry_proposals(self, verdicts: list[ExpiryProposal]) -> None:
+        """Expire the overdue sessions that were not touched after the tracker last heard."""
+        for verdict in verdicts:
+            session_id = verdict.session_id
+            if (
+                verdict.epoch != self.epoch
+                or self.prep.owner_zxid_of(session_id) != verdict.owner_zxid
+                or self._last_touch_report.get(session_id) != verdict.batch
+            ):
+                self._context.out.append(TraceEvent(server_trace_events.EXPIRY_DROPPED, session_id))
+                continue
+            if not self._expire(session_id, server_trace_events.SESSION_EXPIRED):
+                return
+
+    def end_dead_sessions(self, sessions: list[OwnedSession]) -> None:
+        """End the sessions of dead processes, unless they are with another connection by now."""
+        for touch in sessions:
+            session_id = touch.session_id
+            if self.prep.owner_zxid_of(session_id) != touch.owner_zxid:
+                self._context.out.append(
+                    TraceEvent(server_trace_events.DEAD_SESSION_DROPPED, session_id)
+                )
+            elif not self._expire(session_id, server_trace_events.SESSION_PROCESS_DIED):
+                return  # it is told again in the next reign
+
+    def on_tracker_lost(self) -> None:
+        """What the tracker knew is gone: every session gets its whole timeout again.
+
+        A second loss before any session could have expired would keep the dead alive for ever, so
+        the leader then tracks its sessions itself until the end of its reign.
+        """
+        if self._own_expiry is not None:
+            return  # nobody asks it any more
+        context = self._context
+        now = context.now.mono
+        context.out.append(TraceEvent(server_trace_events.TRACKER_LOST, len(self._tracker_losses)))
+        self._needs_full_report = True
+        since = now - context.limits.session_timeout_max_ms
+        self._tracker_losses = [at for at in self._tracker_losses if at > since]
+        self._tracker_losses.append(now)
+        if len(self._tracker_losses) > 1:
+            self._own_expiry = SessionExpiry()
+            context.out.append(TraceEvent(server_trace_events.TRACKER_REPLACED, self.epoch))
+
+    # Within.
+
+    def _expire(self, session_id: SessionId, note: str) -> bool:
+        """End a session that has an owner; False when this reign has no zxid left for it."""
+        if (zxid := self._next_zxid()) is None:
+            return False
+        txn = self.prep.prepare_close_session(zxid, self._context.now.wall, session_id)
+        assert txn is not None, session_id
+        self._context.out.append(TraceEvent(note, session_id))
+        self._add(txn)
+        return True
+
+    def _touch(self, session_id: SessionId) -> None:
+        self._touched[session_id] = None
+        # The report that will say so is the next one; an older verdict does not know of it.
+        self._last_touch_report[session_id] = self._report_number + 1
+
+    def _next_zxid(self) -> Zxid | None:
+        """The zxid of the next transaction, None when this reign can have no more."""
+        role = self._broadcast_role()
+        if role is None or not self._context.peer.history.has_disk_space:
+            return None  # a write is sent again in the next reign
+        if not self._txns:
+            self._first_zxid, self._counter_left = role.next_zxid(), role.counter_left
+        if len(self._txns) >= self._counter_left:
+            self.propose()
+            self._context.out.append(TraceEvent(server_trace_events.COUNTER_EXHAUSTED, self.epoch))
+            self._context.peer.step_down("the counter is exhausted", self._context.now.mono)
+            return None
+        return Zxid(self._first_zxid + len(self._txns))
+
+    def _broadcast_role(self) -> LeaderBroadcast | None:
+        role = self._context.peer.broadcasting
+        return role if role is not None and role.epoch == self.epoch else None
+
+    def _add(self, txn: bytes) -> None:
+        self._txns.append(txn)
+        self._txn_bytes += len(txn)
+        if self._txn_bytes >= PROPOSED_BYTES_MAX:
+            self.propose()

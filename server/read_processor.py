@@ -1,0 +1,154 @@
+"""What a server answers from its own state: reads, inquiries, requests about watches.
+
+An answer and the watch that goes with it are made in one go, between two transactions.
+
+ZooKeeper: `FinalRequestProcessor`.
+"""
+
+from collections.abc import Callable
+from typing import Any, get_args
+
+from raykeeper.server import server_trace_events
+from raykeeper.server.client_send_queues import ClientSendQueues
+from raykeeper.server.connection import Connection, LocalRequest, RejectedRequest
+from raykeeper.server.context import ServerContext
+from raykeeper.zab.effects import TraceEvent
+from raykeeper.znodes.change_log import values_size
+from raykeeper.znodes.errors import Code
+from raykeeper.znodes.multi_preparer import results_bytes
+from raykeeper.znodes.pages import ChildrenPages, PagedReply
+from raykeeper.znodes.paths import path_fault
+from raykeeper.znodes.reads import reply_to_aux_read, reply_to_read, set_watch_of_read
+from raykeeper.znodes.replies import (
+    EmptyReply,
+    ErrorReply,
+    GetChildrenReply,
+    GetDataReply,
+    GetEphemeralsReply,
+    Item,
+    MultiReadReply,
+)
+from raykeeper.znodes.requests import (
+    AddWatch,
+    AuxRead,
+    Read,
+    RemoveWatches,
+    SetWatches,
+    WatchKind,
+    WatchMode,
+)
+from raykeeper.znodes.sessions import Session
+from raykeeper.znodes.watch_replay import WatchReplay
+
+_MODES = frozenset(WatchMode)
+_KINDS = frozenset(WatchKind)
+
+
+class ReadProcessor:
+    """Answers reads in the order of the requests; `connection.frame_bytes` counts their size."""
+
+    def __init__(self, context: ServerContext, outgoing: ClientSendQueues) -> None:
+        self._context = context
+        self._push = outgoing.push
+        self._start_paged = outgoing.start_paged
+        self._page = context.options.page_names
+        self._by_type: dict[type, Callable[[Connection, Any], None]] = {
+            **dict.fromkeys(get_args(Read), self._read),
+            **dict.fromkeys(get_args(AuxRead), self._aux_read),
+            SetWatches: self._set_watches,
+            AddWatch: lambda *asked: self._push(asked[0], self._add_watch(*asked)),
+            RemoveWatches: lambda *asked: self._push(asked[0], self._remove_watches(*asked)),
+            RejectedRequest: lambda connection, request: self._push(connection, request.reply),
+        }
+
+    def process(self, connection: Connection, request: LocalRequest) -> None:
+        """Queue the answer from the present state, after the events that must be told before it."""
+        self._by_type[type(request)](connection, request)
+
+    def _read(self, connection: Connection, request: Read) -> None:
+        state = self._context.state
+        item = reply_to_read(state, self._session_of(connection).identities, request, self._page)
+        if type(item) is GetDataReply:
+            connection.frame_bytes += len(item.value)
+        elif type(item) is GetChildrenReply:
+            connection.frame_bytes += sum(map(len, item.children))
+        if request.watch:
+            if self._is_watch_limit_reached(connection):
+                item = ErrorReply(request.xid, state.zxid, Code.BAD_ARGUMENTS)
+            else:
+                set_watch_of_read(self._context.watches, connection.number, request, item)
+        if type(item) is ChildrenPages:
+            self._start_paged(connection, item)
+        else:
+            self._push(connection, item)
+
+    def _aux_read(self, connection: Connection, request: AuxRead) -> None:
+        session = self._session_of(connection)
+        item = reply_to_aux_read(self._context.state, session, request, self._page)
+        if isinstance(item, PagedReply):
+            self._start_paged(connection, item)
+            return
+        if isinstance(item, MultiReadReply):
+            connection.frame_bytes += results_bytes(item.results)
+        elif isinstance(item, GetEphemeralsReply):
+            connection.frame_bytes += sum(map(len, item.paths))
+        self._push(connection, item)
+
+    def _set_watches(self, connection: Connection, request: SetWatches) -> None:
+        """What was missed and the answer stand in one frame: a client has both or neither."""
+        context = self._context
+        state, setting = context.state, connection.partial_set_watches
+        if sum(map(_watch_count, setting)) > context.limits.watches_max:
+            context.out.append(TraceEvent(server_trace_events.WATCHES_FULL, connection.session_id))
+        else:
+            setting.append(request)
+        done = EmptyReply(request.xid, state.zxid)
+        if request.more:
+            self._push(connection, done)
+            return
+        connection.partial_set_watches = []
+        identities = self._session_of(connection).identities
+        missed = WatchReplay(state, context.change_log, lambda _: identities)
+        events = missed.set_watches(context.watches, connection.number, setting)
+        connection.frame_bytes += sum(values_size((event.old, event.new)) for event in events)
+        for event in events:
+            self._push(connection, event)
+        self._push(connection, done)
+
+    def _add_watch(self, connection: Connection, request: AddWatch) -> Item:
+        context = self._context
+        watches, number, path, mode = context.watches, connection.number, request.path, request.mode
+        zxid = context.state.zxid
+        if path_fault(path) is not None or mode not in _MODES:
+            return ErrorReply(request.xid, zxid, Code.BAD_ARGUMENTS)
+        if not watches.has_persistent(path, number, mode) and self._is_watch_limit_reached(
+            connection
+        ):
+            return ErrorReply(request.xid, zxid, Code.BAD_ARGUMENTS)
+        watches.add_persistent(path, number, mode, with_values=request.with_values)
+        return EmptyReply(request.xid, zxid)
+
+    def _remove_watches(self, connection: Connection, request: RemoveWatches) -> Item:
+        context = self._context
+        zxid = context.state.zxid
+        if path_fault(request.path) is not None or not _KINDS.issuperset(request.kinds):
+            return ErrorReply(request.xid, zxid, Code.BAD_ARGUMENTS)
+        kinds = request.kinds
+        if kinds and not context.watches.remove(request.path, connection.number, kinds):
+            return ErrorReply(request.xid, zxid, Code.NO_WATCHER)
+        return EmptyReply(request.xid, zxid)
+
+    def _session_of(self, connection: Connection) -> Session:
+        return connection.local_session or self._context.state.sessions.by_id[connection.session_id]
+
+    def _is_watch_limit_reached(self, connection: Connection) -> bool:
+        context = self._context
+        if context.watches.count_of(connection.number) < context.limits.watches_max:
+            return False
+        context.out.append(TraceEvent(server_trace_events.WATCHES_FULL, connection.session_id))
+        return True
+
+
+def _watch_count(request: SetWatches) -> int:
+    one_shot = len(request.data) + len(request.exist) + len(request.child)
+    return max(1, one_shot + len(request.persistent))  # an empty one is not free either

@@ -1,0 +1,55 @@
+"""Which events may name their path to a watcher: who may read the znode by the ACL it had then.
+
+A client that was away is told what it missed as whom the server knows it by then: it may have
+proved more in the meantime. A server without a leader may know that a session has ended, or is
+another's.
+"""
+
+from raykeeper.zab.ids import Zxid
+from raykeeper.znodes.acl import Acls, Identities
+from tests.simulation.checks.session_view import SessionView
+from tests.simulation.checks.truth import Trigger, Truth
+
+
+def must_be_told(truth: Truth, seen: SessionView, trigger: Trigger) -> bool:
+    """Whether it was for this client's eyes when it happened."""
+    return _could_read(truth, seen, trigger.acls, trigger.zxid)
+
+
+def may_be_told(truth: Truth, seen: SessionView, acls: Acls | None) -> bool:
+    """Whether it is for this client's eyes by all that it has proved until now."""
+    return acls.may(acls, _proved(truth, seen), acls.READ)
+
+
+def is_ever_hidden(truth: Truth, seen: SessionView, path: str, trigger: Trigger) -> bool:
+    """Whether the znode at `path` has been, at some time since, or is, nothing for this client."""
+    return any(
+        was is not None and not _could_read(truth, seen, was.acls, zxid)
+        for zxid, was in truth.between(path, trigger.zxid, truth.zxid)
+    )
+
+
+def is_ever_shown(truth: Truth, seen: SessionView, path: str, trigger: Trigger) -> bool:
+    """Whether the client could read the znode at `path` at some time since."""
+    return any(
+        was is not None and may_be_told(truth, seen, was.acls)
+        for _, was in truth.between(path, trigger.zxid, truth.zxid)
+    )
+
+
+def _could_read(truth: Truth, seen: SessionView, acls: Acls | None, zxid: Zxid) -> bool:
+    if acls is None:
+        return True
+    session = truth.sessions.get(seen.session_id)
+    who = session.known_as(zxid) if session is not None else ()
+    if session is not None and session.closed_at is not None:
+        has_ended = session.closed_at <= zxid
+        who = () if has_ended or seen.was_read_only else who
+    if seen.was_read_only and seen.fenced_after is not None:
+        who = ()
+    return acls.may(acls, who, acls.READ)
+
+
+def _proved(truth: Truth, seen: SessionView) -> Identities:
+    session = truth.sessions.get(seen.session_id)
+    return session.proven[-1][1] if session is not None and session.proven else ()

@@ -1,0 +1,99 @@
+"""Containers and znodes with a time to live: ended by the leader, when they are due, not before.
+
+A container is due once it has had a child and has none; the others when their time has passed since
+their value was set, and they have no children. Within one reign that is true time, up to the drift
+of clocks; what passed before the reign is told by the times of transactions. In a quiet world they
+end on time.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from raykeeper.zab.ids import ZERO, Epoch, Millis, Zxid, epoch_of, format_zxid
+from raykeeper.znodes.txns import CloseSessionTxn, CreateTxn, DeleteTxn, SetDataTxn, TxnBody
+from tests.simulation.checks.full_timeouts import FASTEST, ROUNDING_MS
+from tests.simulation.checks.multi_execution import changes_of
+from tests.simulation.checks.truth import TrueZnode, Truth, parent
+
+CONTAINER = -1
+"""As a time to live."""
+LATE_MS: Final = 1_000
+"""How late a znode may end, when nothing is in its way but the slowest disks and links."""
+
+
+class ExpiringZnodes:
+    """Since when each znode that ends by itself has its value, in true time."""
+
+    def __init__(self, truth: Truth) -> None:
+        self._truth = truth
+        self.calm_since: int | None = None
+        """From when on nothing is in the way of those that are due."""
+        self._set_at: dict[str, int] = {}
+        self._left_at: dict[str, int] = {}  # when a child of each went last
+        self._established: dict[Epoch, int] = {}
+        self._epoch = epoch_of(ZERO)
+        self._before_ms = Millis(0)  # the time of the last transaction before this epoch
+
+    def established(self, epoch: Epoch, now: int) -> None:
+        """A leader leads; told again and again."""
+        self._established.setdefault(epoch, now)
+
+    def begins(self, zxid: Zxid) -> None:
+        """A transaction is about to be applied to the truth."""
+        if epoch_of(zxid) != self._epoch:
+            self._epoch = epoch_of(zxid)
+            self._before_ms = self._truth.time_ms
+
+    def applied(self, change: TxnBody, now: int) -> None:
+        """A transaction was applied to the truth."""
+        for each in changes_of(change):
+            if isinstance(each, DeleteTxn):
+                self._left_at[parent(each.path)] = now
+            elif isinstance(each, CloseSessionTxn):
+                self._left_at.update((parent(path), now) for path in each.ephemerals)
+            elif isinstance(each, CreateTxn | SetDataTxn):
+                znode = self._truth.znodes.get(each.path)
+                if znode is not None and znode.ttl_ms:
+                    self._set_at[each.path] = now
+
+    def only_what_is_due_ends(self, zxid: Zxid, change: DeleteTxn, now: int) -> None:
+        """The leader deletes a znode that nobody asked it to delete."""
+        path, znode = change.path, self._truth.znodes.get(change.path)
+        text = f"Endings: {path} is ended in {format_zxid(zxid)}"
+        assert znode is not None, f"{text}, and is not there"
+        assert znode.ttl_ms, f"{text}, and lives for ever"
+        assert not znode.children, f"{text}, and has children"
+        epoch = epoch_of(zxid)
+        if znode.ttl_ms == CONTAINER:
+            assert znode.creates, f"{text}, and never had a child"
+            self._on_time(text, path, epoch, 0, now)
+            return
+        if epoch_of(znode.mzxid) == epoch:
+            passed_ms = now - self._set_at[path]
+        else:
+            passed_ms = self._before_ms - znode.mtime + now - self._established[epoch]
+        assert passed_ms + ROUNDING_MS >= znode.ttl_ms * FASTEST, (
+            f"{text}, {passed_ms} of {znode.ttl_ms} ms after it was set"
+        )
+        self._on_time(text, path, epoch, now - passed_ms + int(znode.ttl_ms / FASTEST), now)
+
+    def _on_time(self, text: str, path: str, epoch: Epoch, due: int, now: int) -> None:
+        if self.calm_since is not None:
+            left_at = self._left_at.get(path, 0)
+            due = max(due, self.calm_since, self._established[epoch], left_at)
+            assert now <= due + LATE_MS, f"{text}, {now - due} ms too late"
+
+    def are_all_gone(self) -> bool:
+        """Whether nothing is left that must end some day."""
+        return not any(_must_end(znode) for znode in self._expiring_paths())
+
+    def _expiring_paths(self) -> Iterator[TrueZnode]:
+        for path in self._set_at:
+            if (znode := self._truth.znodes.get(path)) is not None and znode.ttl_ms:
+                yield znode
+
+
+def _must_end(znode: TrueZnode) -> bool:
+    if znode.children:
+        return False
+    return znode.ttl_ms != CONTAINER or znode.creates > 0

@@ -1,0 +1,112 @@
+"""Full timeouts: what a session is given when it moves, its leader changes or a tracker is lost.
+
+DESIGN section 6, the session tracker. A client lets go by its own clock in any case; these are the
+promises that keep a session whose client was only unlucky.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from msgspec import Struct
+
+from raykeeper.server.peer_messages import OwnedSession
+from raykeeper.zab.ids import Epoch, Millis, ServerId, Zxid, epoch_of, format_zxid
+from raykeeper.znodes.expiry import ExpiryProposal, SessionReport
+from raykeeper.znodes.requests import SessionId
+from raykeeper.znodes.txns import CreateSessionTxn
+from tests.simulation.checks.truth import Truth
+
+CLOCK_GAP_MS: Final = 1_000
+"""A tracker that was not called for longer has slept."""
+FASTEST: Final = 0.974
+"""A timeout by the fastest clock, as a part of a timeout; the same as in plan.py, rounded."""
+ROUNDING_MS: Final = 2
+
+
+def is_gone(truth: Truth, touch: OwnedSession, known: Zxid) -> bool:
+    """Whether by `known` the session had ended or moved from where it is said to be heard."""
+    session = truth.sessions.get(touch.session_id)
+    if session is None:
+        return False
+    has_moved = touch.owner_zxid < session.owner <= known
+    return has_moved or (session.closed_at is not None and session.closed_at <= known)
+
+
+def only_the_living_are_confirmed(
+    server_id: ServerId, gone: set[SessionId], rejected: list[SessionId]
+) -> None:
+    """No leader confirms a heartbeat for a session that it knows to have moved or ended."""
+    assert gone <= set(rejected), f"Confirmed: {server_id} confirms some of {gone}"
+
+
+class FullTimeouts:
+    """Since when each session has a full timeout, in true time."""
+
+    def __init__(self) -> None:
+        self._moved: dict[SessionId, tuple[int, int]] = {}  # when, with which timeout
+        self._established: dict[Epoch, int] = {}
+        self._tracker_lost: dict[ServerId, int] = {}
+
+    def moved(self, change: CreateSessionTxn, now: int) -> None:
+        """A session was opened or moved."""
+        self._moved[change.session_id] = (now, change.timeout_ms)
+
+    def established(self, epoch: Epoch, now: int) -> None:
+        """A leader leads; told again and again."""
+        self._established.setdefault(epoch, now)
+
+    def tracker_lost(self, server_id: ServerId, now: int) -> None:
+        """A leader learned that its tracker is lost."""
+        self._tracker_lost[server_id] = now
+
+    def full_after_a_move(self, session_id: SessionId, zxid: Zxid, now: int) -> None:
+        """A session lasts a whole timeout after its last move, and in the reign that ends it."""
+        moved_at, timeout_ms = self._moved[session_id]
+        reign_at = self._established.get(epoch_of(zxid), now)
+        for what, since in (("its last move", moved_at), ("the begin of the reign", reign_at)):
+            _is_full(f"{format_zxid(zxid)} ends it after {what}", timeout_ms, now - since)
+
+    def full_after_a_loss(self, server_id: ServerId, session_id: SessionId, now: int) -> None:
+        """A lost tracker gives every session a whole timeout."""
+        since = self._tracker_lost.get(server_id)
+        if since is not None:
+            timeout_ms = self._moved[session_id][1]
+            _is_full(f"{server_id} ends it after the loss of its tracker", timeout_ms, now - since)
+
+
+class TrackerAwakeTime(Struct):
+    """One life of a tracker: how long it was awake until each report arrived."""
+
+    awake_ms: int = 0
+    _last: Millis | None = None
+    _arrived: dict[tuple[Epoch, int], int] = {}
+    _timeouts: dict[SessionId, int] = {}
+
+    def called(self, report: SessionReport, now: Millis) -> None:
+        """A report arrives."""
+        if self._last is not None and now - self._last <= CLOCK_GAP_MS:
+            self.awake_ms += now - self._last
+        self._last = now
+        self._arrived.setdefault((report.epoch, report.batch), self.awake_ms)
+        for touched in report.touched:
+            self._timeouts[touched.session_id] = touched.timeout_ms
+
+    def judged(self, verdicts: Iterable[ExpiryProposal]) -> None:
+        """A session is overdue after a timeout of which the tracker was awake all along."""
+        for verdict in verdicts:
+            awake_ms = self.awake_ms - self._arrived[verdict.epoch, verdict.batch]
+            timeout_ms = self._timeouts[verdict.session_id]
+            assert awake_ms >= timeout_ms, (
+                f"FullTimeout: {verdict} after {awake_ms} of {timeout_ms} ms awake"
+            )
+
+
+def new_awake() -> TrackerAwakeTime:
+    """A tracker begins."""
+    return TrackerAwakeTime(_arrived={}, _timeouts={})
+
+
+def _is_full(what: str, timeout_ms: int, lasted_ms: int) -> None:
+    assert lasted_ms >= timeout_ms * FASTEST - ROUNDING_MS, (
+        f"FullTimeout: {what}, {lasted_ms} of {timeout_ms} ms"
+    )

@@ -1,0 +1,239 @@
+"""Persistent watches: told of everything from the moment they are set, in order, each once.
+
+An unbroken connection or many, one server or several: it makes no difference, but that RESYNC may
+stand for all up to its zxid, when the server does not remember so far. What happens to a znode that
+the watcher may not read is never told. Values and Stats are those before and after the change.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from raykeeper.client.core.outstanding import WatchAddition, WatchRemoval
+from raykeeper.client.core.watched_event import WatchedEvent
+from raykeeper.zab.ids import ServerId, Zxid, format_zxid
+from raykeeper.znodes.replies import Content, EventType
+from raykeeper.znodes.requests import WatchKind, WatchMode
+from tests.simulation.checks.event_visibility import may_be_told, must_be_told
+from tests.simulation.checks.session_view import PersistentWatchState, SessionView
+from tests.simulation.checks.told_event import EventTold
+from tests.simulation.checks.truth import PastZnode, Trigger, Truth
+
+REMOVED = frozenset(
+    {
+        EventType.DATA_WATCH_REMOVED,
+        EventType.CHILD_WATCH_REMOVED,
+        EventType.PERSISTENT_WATCH_REMOVED,
+    }
+)
+MODE_OF = {WatchKind.PERSISTENT: WatchMode.PERSISTENT, WatchKind.RECURSIVE: WatchMode.RECURSIVE}
+
+
+Key = tuple[object, str, WatchMode]
+"""Watcher, path and mode."""
+
+
+class PastEvent(Struct, frozen=True):
+    """What some watches had to be told."""
+
+    zxid: Zxid
+    path: str
+    trigger: Trigger
+
+    def __str__(self) -> str:
+        return f"{self.trigger.kind!r} of {self.path} in {format_zxid(self.zxid)}"
+
+
+class PersistentWatches:
+    """The persistent watches of all sessions."""
+
+    def __init__(self, truth: Truth) -> None:
+        self.known_from: dict[ServerId, Zxid] = {}
+        """From where on a server, which may remember all it likes, remembers everything."""
+        self._truth = truth
+        self._past: list[PastEvent] = []
+
+    def happened(self, touched: Iterable[tuple[str, bool, Trigger]]) -> None:
+        """A transaction was committed."""
+        for path, is_child, trigger in touched:
+            # A deletion is in both tables, and one event.
+            if not (is_child and trigger.kind is EventType.DELETED):
+                self._past.append(PastEvent(trigger.zxid, path, trigger))
+
+    def is_set(self, seen: SessionView, ask: WatchAddition, zxid: Zxid) -> None:
+        """A watch was set as of `zxid`; one that is there already goes on."""
+        key = ask.watcher, ask.path, ask.mode
+        following = seen.following.get(key)
+        if following is None:
+            seen.following[key] = PersistentWatchState(self._after(zxid), ask.with_values)
+        elif ask.with_values:
+            following.wants_values = True
+
+    def removed(self, seen: SessionView, tokens: list[object], event: WatchedEvent) -> None:
+        """Watchers are told that they have been removed, right before the answer says so."""
+        ask = seen.pending[0].ask
+        assert isinstance(ask, WatchRemoval) and ask.path == event.path, (
+            f"WatchOnce: {seen} is told of {event}, and asks for {ask}"
+        )
+        gone: dict[object, None] = {}
+        if ask.kind in MODE_OF:
+            for key in followed(seen, ask):
+                gone[key[0]] = None
+                del seen.following[key]
+        else:
+            key = ask.path, ask.kind is WatchKind.CHILD
+            watching = seen.watching[key].tokens
+            for token in [ask.watcher] if ask.watcher is not None else list(watching):
+                gone[token] = watching.pop(token)
+            if not watching:
+                del seen.watching[key]
+                seen.due.pop(key, None)
+        assert set(gone) == set(tokens), f"WatchOnce: {seen} is told of {event}: {tokens}, {gone}"
+
+    def none_left(self, seen: SessionView, ask: WatchRemoval) -> None:
+        """Whether watches were removed or there are none: nobody is left."""
+        assert not followed(seen, ask), f"WatchTrue: {seen} still watches after {ask}"
+        watching = seen.watching.get((ask.path, ask.kind is WatchKind.CHILD))
+        is_left = watching is not None and ask.watcher in (None, *watching.tokens)
+        assert ask.kind in MODE_OF or not is_left, f"WatchTrue: {seen} after {ask}"
+
+    def in_order(self, seen: SessionView, told: EventTold) -> list[object]:
+        """An event is the next one of each watch that it concerns; returns the other watchers.
+
+        One that a server found by a look at the state is for one-shot watches only; if another is
+        kept from a persistent watch, it will be missed before long.
+        """
+        event, tokens = told.event, told.watchers
+        assert len(tokens) == len(set(tokens)), f"WatchOnce: {seen} is told of {event}: {tokens}"
+        for zxid in seen.torn.values():
+            assert zxid == event.zxid, f"WatchTogether: {seen}, {event} within {format_zxid(zxid)}"
+        if not any(key[0] in tokens for key in seen.following):
+            return tokens
+        due: dict[object, bool] = {}  # whether it wants values
+        trigger = None
+        for key, following in seen.following.items():
+            token, path, mode = key
+            if event.type is EventType.RESYNC:
+                if path == event.path:
+                    following.at = max(following.at, self._after(event.zxid))
+                    due[token] = False
+            elif _concerns(path, mode, event.type, event.path):
+                trigger = self._next(seen, key, following, event)
+                due[token] = due.get(token, False) or following.wants_values
+        assert set(due) <= set(tokens), f"WatchOnce: {seen}, {event} is kept from {due}: {tokens}"
+        rest = [token for token in tokens if token not in due]
+        assert rest or due, f"WatchOnce: {seen} is told of {event} and does not watch it"
+        if event.type is EventType.RESYNC:
+            assert not rest, f"WatchOnce: {seen}, {event}: {rest}"
+            self._resync_is_needed(seen, event)
+        elif trigger is not None:
+            _together(seen, due, told)
+            self._values(seen, event, trigger, is_wanted=any(due.values()))
+        return rest
+
+    def told_before(self, seen: SessionView, zxid: Zxid) -> None:
+        """Nothing as of `zxid` is shown to a client before the events up to it."""
+        assert not seen.torn, f"WatchTogether: {seen} is answered within {seen.torn}"
+        for key, following in seen.following.items():
+            self._skip(seen, key, following, zxid)
+            at = following.at
+            assert at >= len(self._past) or self._past[at].zxid > zxid, (
+                f"WatchBeforeRead: {seen} is shown {format_zxid(zxid)}, {key} was not told of "
+                f"{self._past[at]}"
+            )
+
+    def _skip(
+        self, seen: SessionView, key: Key, following: PersistentWatchState, upto: Zxid
+    ) -> None:
+        """Go to the next thing it must be told, not beyond `upto`."""
+        past, at = self._past, following.at
+        while at < len(past) and past[at].zxid <= upto and not self._must(seen, key, past[at]):
+            at += 1
+        following.at = at
+
+    def _must(self, seen: SessionView, key: Key, each: PastEvent) -> bool:
+        _, path, mode = key
+        trigger = each.trigger
+        is_meant = _concerns(path, mode, trigger.kind, each.path)
+        return is_meant and must_be_told(self._truth, seen, trigger)
+
+    def _next(
+        self, seen: SessionView, key: Key, following: PersistentWatchState, event: WatchedEvent
+    ) -> Trigger:
+        """Go on behind what it is told; all before it was hidden from it, or not meant."""
+        past, at = self._past, following.at
+        is_hidden = False
+        while at < len(past) and past[at].zxid <= event.zxid:
+            each = past[at]
+            trigger = each.trigger
+            if (trigger.zxid, trigger.kind, each.path) == (event.zxid, event.type, event.path):
+                if may_be_told(self._truth, seen, trigger.acls):
+                    following.at = at + 1
+                    return trigger
+                is_hidden = True
+            elif self._must(seen, key, each):
+                break
+            at += 1
+        text = (
+            f"{seen}, {key} is told of {event.type!r} of {event.path} in {format_zxid(event.zxid)}"
+        )
+        assert not is_hidden, f"WatchHidden: {text}, which it may not read"
+        raise AssertionError(f"WatchInOrder: {text}, not " + ", ".join(map(str, past[at : at + 1])))
+
+    def _resync_is_needed(self, seen: SessionView, event: WatchedEvent) -> None:
+        """The server of a client does not remember all since what it was shown last."""
+        core = seen.client.core
+        assert core is not None
+        known_from = self.known_from.get(core._server)
+        assert known_from is None or known_from >= seen.zxid, (
+            f"WatchInOrder: {seen} is told of {event}, it was shown {format_zxid(seen.zxid)}, "
+            f"and server {core._server} remembers all from {format_zxid(known_from)} on"
+        )
+
+    def _values(
+        self, seen: SessionView, event: WatchedEvent, trigger: Trigger, *, is_wanted: bool
+    ) -> None:
+        """They are those of the change, and left out only of events that were missed."""
+        pairs = ("old", event.old, trigger.old), ("new", event.new, trigger.new)
+        for which, content, was in pairs:
+            text = f"{seen} is told of {event}, {which} was {was}"
+            if content is not None:
+                assert _is(content, was), f"WatchValues: {text}"
+            elif is_wanted and seen.is_settled:
+                assert was is None, f"WatchValues: {text}"
+
+    def _after(self, zxid: Zxid) -> int:
+        return bisect_right(self._past, zxid, key=lambda each: each.zxid)
+
+
+def followed(seen: SessionView, ask: WatchRemoval) -> list[Key]:
+    """The persistent watches that it is to remove."""
+    return [
+        key
+        for key in seen.following
+        if key[1:] == (ask.path, MODE_OF.get(ask.kind)) and ask.watcher in (None, key[0])
+    ]
+
+
+def _together(seen: SessionView, due: Iterable[object], told: EventTold) -> None:
+    """What a watcher is told of one transaction comes at once, the last of it being marked."""
+    event = told.event
+    for token in due:
+        is_after = token not in seen.torn and seen.whole.get(token) == event.zxid
+        assert not is_after, f"WatchTogether: {seen}, {token}: {event} comes after the last"
+        if token in told.are_told_more:
+            seen.torn[token] = event.zxid
+        else:
+            seen.torn.pop(token, None)
+            seen.whole[token] = event.zxid
+
+
+def _is(content: Content, was: PastZnode | None) -> bool:
+    return was is not None and (content.value, content.stat) == (was.value, was.stat)
+
+
+def _concerns(watched: str, mode: WatchMode, kind: EventType, path: str) -> bool:
+    if mode is WatchMode.PERSISTENT or path == watched:
+        return path == watched and (mode is WatchMode.PERSISTENT or kind is not EventType.CHILD)
+    return kind is not EventType.CHILD and path.startswith(watched.rstrip("/") + "/")

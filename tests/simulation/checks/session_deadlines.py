@@ -1,0 +1,94 @@
+"""When a client must let go, looked at before it is too late: clocks, deadlines and verdicts.
+
+DESIGN section 7. What may happen is judged, not only what did: a session that could expire while
+its client counts on it is a broken promise, whether or not anybody expires it in this run.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from raykeeper.zab.ids import Millis, ServerId
+from raykeeper.znodes.requests import SessionId
+from tests.simulation.checks.session_view import SessionView, known_session
+
+if TYPE_CHECKING:
+    from raykeeper.zab.peer import Peer
+    from tests.simulation.node import Node
+
+
+def lets_go_before_it_can_expire(who: object, lets_go_at: int, expires_at: int) -> None:
+    """A client lets go before the leader's tracker may call its session overdue, in true time."""
+    assert lets_go_at <= expires_at, (
+        f"LetGo: {who} counts on its session until {lets_go_at}, it may expire at {expires_at}"
+    )
+
+
+def nobody_counts_on_too_much(node: "Node", by_id: Mapping[SessionId, SessionView]) -> None:
+    """Compare the clients' deadlines with those that the newest leader, `node`, goes by."""
+    leading = node.server._leader_requests if node.server is not None else None
+    if leading is None or node.is_frozen:
+        return
+    expiry = leading._own_expiry or node.tracker._expiry
+    if expiry._epoch != leading.epoch or expiry.needs_full_report:
+        return
+    for session_id, tracked in expiry._sessions.items():
+        seen = by_id[session_id]
+        is_believed = (
+            leading._last_touch_report.get(session_id) == tracked.batch
+            and leading.prep.owner_zxid_of(session_id) == tracked.owner_zxid
+        )
+        if is_believed and not seen.is_over and known_session(seen) == session_id:
+            due = node.clock.moment_of(Millis(tracked.due + expiry._gaps_ms))
+            lets_go_before_it_can_expire(seen, seen.client.lets_go_at, due)
+
+
+class StaleContacts:
+    """Whether servers answer reads though they are cut off from their leader, or its voters."""
+
+    def __init__(self) -> None:
+        self._lost_their_role: set[ServerId] = set()
+
+    def stepped(self, node: "Node") -> None:
+        """Look at a server after its step."""
+        server_id, server = node.server_id, node.server
+        assert server is not None, "it has just made a step"
+        now = server._context.now.mono
+        contact = _last_contact(node, server.peer, now)
+        if contact is not None or not server._clients.is_serving_reads:
+            self._lost_their_role.discard(server_id)
+        elif server_id not in self._lost_their_role:
+            # At the end of this step; it is noticed at the beginning of the next.
+            self._lost_their_role.add(server_id)
+            return
+        if server._clients.is_serving_reads:
+            shortest_ms = server._context.limits.session_timeout_min_ms
+            old_news_are_kept_back(server_id, now, contact, shortest_ms)
+
+
+def _last_contact(node: "Node", peer: "Peer", now: Millis) -> Millis | None:
+    """The latest that the frames which `node` was given allow; what it makes of them is its own.
+
+    A voter on a new disk, without a vote, counts here: it makes contacts later, never earlier.
+    """
+    if peer.broadcasting is None:
+        return node.heard.get(peer.leader) if peer.is_active and peer.leader is not None else None
+    others = [node.heard[voter] for voter in node.voters if voter in node.heard]
+    heard = sorted([now, *others], reverse=True)
+    majority = len(node.voters) // 2 + 1
+    return heard[majority - 1] if len(heard) >= majority else None
+
+
+def old_news_are_kept_back(
+    server: ServerId, now: Millis, contact: Millis | None, shortest_ms: Millis
+) -> None:
+    """A server answers reads only while it heard of a leader within the shortest timeout (Z5)."""
+    assert contact is not None and now - contact < shortest_ms, (
+        f"OldNews: {server} answers reads at {now}, and heard of a leader at {contact}"
+    )
+
+
+def servers_keep_the_protocol(who: object, reason: str) -> None:
+    """No server sends its client what is not its turn, nor what was not asked for."""
+    assert not reason.startswith(("it answered", "it connected", "it sent")), (
+        f"Protocol: {who} leaves its server: {reason}"
+    )

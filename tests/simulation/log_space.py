@@ -1,0 +1,60 @@
+"""The room that a disk in memory has for its log: segments and one spare (rule D6)."""
+
+from random import Random
+
+
+class LogSpace:
+    """A full disk is met where the next spare is allocated; what was accepted before fits."""
+
+    def __init__(self, segment_bytes: int) -> None:
+        self.is_full = False
+        """Whether nothing can be allocated."""
+        self.has_space = True
+        """Whether the last try to allocate a spare succeeded."""
+        self._segment_bytes = segment_bytes
+        self._left = 0  # in the last segment
+        self._has_spare = True
+        self._reported_full = True
+
+    def reopen(self, has_log: bool, random: Random) -> bool:
+        """A process starts. False when it has no room for a log."""
+        if self.is_full:
+            # To start, the last segment is copied into the place of the spare; somebody else may
+            # have taken what was free for a moment.
+            if not self._has_spare and (not has_log or random.random() < 0.3):
+                return False
+            self._has_spare = self._has_spare and random.random() < 0.5
+            if not has_log and not self._has_spare:
+                return False
+        else:
+            self._has_spare = True
+        self.has_space = self._reported_full = self._has_spare
+        return True
+
+    def append(self, size: int) -> bool | None:
+        """Whether a new segment was begun for `size` bytes; None when there is no room for it."""
+        if size <= self._left:
+            self._left -= size
+            return False
+        if not self._has_spare and self.is_full:
+            return None
+        self._has_spare = False
+        self._left = max(self._segment_bytes, size) - size
+        self.replenish()
+        return True
+
+    def replenish(self) -> bool:
+        """Allocate a spare if there is none; returns `has_space`."""
+        self._has_spare = self._has_spare or not self.is_full
+        self.has_space = self._has_spare
+        return self.has_space
+
+    def has_changed(self) -> bool:
+        """Whether `has_space` is another than when this was asked before."""
+        changed = self.has_space != self._reported_full
+        self._reported_full = self.has_space
+        return changed
+
+    def clear(self) -> None:
+        """The log is empty: its segments are free again."""
+        self._left = self._segment_bytes if self._has_spare or not self.is_full else 0

@@ -1,0 +1,440 @@
+"""When a client must let go, when a session may end, and monotonic reads."""
+
+from heapq import heappush
+from typing import Any
+
+from msgspec import structs
+
+from raykeeper.client.core.client_core import ClientCore
+from raykeeper.client.core.session_deadlines import SessionDeadlines
+from raykeeper.server.client_requests import ClientRequests
+from raykeeper.server.client_send_queues import ClientSendQueues
+from raykeeper.server.leader_forwarder import LeaderForwarder
+from raykeeper.server.leader_request_processor import LeaderRequestProcessor
+from raykeeper.server.server import Server
+from raykeeper.zab.ids import ZERO, Millis
+from raykeeper.znodes.expiry import ExpiryProposal, SessionExpiry
+from raykeeper.znodes.prep_request_processor import PrepRequestProcessor
+from tests.simulation.mutations.mutation import Mutation, instead
+
+
+def _from_when_it_was_confirmed(self: SessionDeadlines, beat: int) -> None:
+    beats = self._unconfirmed
+    if beats and beats[0][0] <= beat:
+        while beats and beats[0][0] <= beat:
+            beats.popleft()
+        self._extend(self._last_received_at)
+
+
+def _without_a_margin(self: SessionDeadlines, at: Millis) -> None:
+    self._last_confirmed_at = max(self._last_confirmed_at, at)
+    self.expires_at = Millis(self._last_confirmed_at + self.timeout_ms)
+
+
+def _confirmed_by_the_server(right: Any) -> Any:
+    def flush(self: ClientSendQueues, connection: Any) -> None:
+        connection.confirmed = connection.beat
+        right(self, connection)
+
+    return flush
+
+
+def _never_let_go(right: Any) -> Any:
+    def alive(self: SessionDeadlines, at: Millis) -> None:
+        right(self, at)
+        self.expires_at = None
+
+    return alive
+
+
+def _a_touch_is_lost(right: Any) -> Any:
+    def take_touched(self: ClientRequests) -> Any:
+        touches, beats = right(self)
+        return touches[1:], beats
+
+    return take_touched
+
+
+def _confirmed_for_later_ones(right: Any) -> Any:
+    def confirmed(self: ClientRequests, beats: Any, rejected: Any) -> None:
+        right(self, [(connection, connection.beat) for connection, _ in beats], rejected)
+
+    return confirmed
+
+
+def _serve_whoever_leads(right: Any) -> Any:
+    def serve(self: Server) -> None:
+        self._clients.is_serving_reads = True
+        self._clients.resume_all()
+
+    return serve
+
+
+def _late_answers_count(right: Any) -> Any:
+    def on_server_frame(self: ClientCore, frame: Any, now: Millis) -> None:
+        let_go, self._deadlines.expires_at = self._deadlines.expires_at, None
+        right(self, frame, now)
+        if self._deadlines.expires_at is None:
+            self._deadlines.expires_at = let_go
+
+    return on_server_frame
+
+
+def _confirmed_by_the_leaders_word(
+    self: LeaderForwarder, sender: Any, message: Any, leading: LeaderRequestProcessor
+) -> None:
+    from raykeeper.server.effects import SendPeer
+    from raykeeper.server.peer_messages import TouchSessionsReply
+
+    answer = TouchSessionsReply(message.number, leading.touch_sessions(message.touches))
+    if sender == self._context.peer.settings.server_id:
+        self.on_touch_sessions_reply(answer)
+    else:
+        self._context.out.append(SendPeer(sender, answer))
+
+
+def _confirm_those_about_to_end(right: Any) -> Any:
+    def touches(self: LeaderRequestProcessor, touches: Any) -> Any:
+        right(self, touches)
+        return []
+
+    return touches
+
+
+def _trust_every_verdict(self: LeaderRequestProcessor, verdicts: list[ExpiryProposal]) -> None:
+    for verdict in verdicts:
+        if self.prep.owner_zxid_of(verdict.session_id) is None:
+            continue
+        if (zxid := self._next_zxid()) is None:
+            return
+        wall = self._context.now.wall
+        txn = self.prep.prepare_close_session(zxid, wall, verdict.session_id)
+        if txn is not None:
+            self._add(txn)
+
+
+def _without(field: str) -> Any:
+    """Judge a verdict as if `field` matched."""
+
+    def make(right: Any) -> Any:
+        def verdicts(self: LeaderRequestProcessor, verdicts: list[ExpiryProposal]) -> None:
+            wrong = []
+            for verdict in verdicts:
+                fields = {
+                    "epoch": self.epoch,
+                    "owner": self.prep.owner_zxid_of(verdict.session_id) or ZERO,
+                    "batch": self._last_touch_report.get(verdict.session_id, 0),
+                }
+                told = {
+                    "epoch": verdict.epoch,
+                    "owner": verdict.owner_zxid,
+                    "batch": verdict.batch,
+                    field: fields[field],
+                }
+                wrong.append(
+                    ExpiryProposal(told["epoch"], verdict.session_id, told["owner"], told["batch"])
+                )
+            right(self, wrong)
+
+        return verdicts
+
+    return make
+
+
+def _half_a_timeout(right: Any) -> Any:
+    def touch(self: SessionExpiry, touched: Any, batch: int, now: int) -> None:
+        right(self, touched, batch, now - touched.timeout_ms // 2)
+
+    return touch
+
+
+def _half_a_timeout_when(is_due: Any) -> Any:
+    def make(right: Any) -> Any:
+        def report(self: SessionExpiry, report: Any, now: Millis) -> None:
+            before = self._epoch
+            right(self, report, now)
+            if report.full and is_due(report, before):
+                for session_id, session in self._sessions.items():
+                    session.due -= session.timeout_ms // 2
+                    session.queued = session.due
+                    heappush(self._heap, (session.due, session_id))
+
+        return report
+
+    return make
+
+
+def _a_move_is_no_touch(self: LeaderRequestProcessor, session_id: Any) -> None:
+    pass
+
+
+def _two_losses_change_nothing(right: Any) -> Any:
+    def tracker_lost(self: LeaderRequestProcessor) -> None:
+        self._tracker_losses = []
+        right(self)
+
+    return tracker_lost
+
+
+def _gaps_do_not_count(self: SessionExpiry, now_mono: Millis) -> int:
+    return now_mono
+
+
+def _a_lost_tracker_is_not_told_all(right: Any) -> Any:
+    def tracker_lost(self: LeaderRequestProcessor) -> None:
+        self._context.out.append(right_note())
+
+    return tracker_lost
+
+
+def right_note() -> Any:
+    """The note of a lost tracker."""
+    from raykeeper.server import server_trace_events
+    from raykeeper.zab.effects import TraceEvent
+
+    return TraceEvent(server_trace_events.TRACKER_LOST, 0)
+
+
+def _expire_on_disconnect(right: Any) -> Any:
+    def gone(self: ClientRequests, number: int) -> None:
+        from raykeeper.server.peer_messages import ForwardedWrite
+        from raykeeper.znodes.requests import CloseSession, Write, encode_op
+
+        connection = self._by_number.get(number)
+        session = connection and self._context.state.sessions.get(connection.session_id)
+        if connection is not None and session:
+            write = Write(
+                max(session.last_number, connection.last_forwarded) + 1,
+                0,
+                encode_op(CloseSession()),
+            )
+            self.forwards.append(
+                ForwardedWrite(connection.session_id, connection.owner_zxid, write)
+            )
+        right(self, number)
+
+    return gone
+
+
+def _a_session_keeps_its_ephemerals(right: Any) -> Any:
+    def closed(self: PrepRequestProcessor, zxid: Any, session_id: Any) -> Any:
+        change = right(self, zxid, session_id)
+        return type(change)(change.session_id, change.ephemerals[1:])
+
+    return closed
+
+
+def _answer_connect_at_once(right: Any) -> Any:
+    def frame(self: ClientRequests, number: int, data: bytes, host: str = "") -> None:
+        right(self, number, data, host)
+        connection = self._by_number.get(number)
+        if connection is None or connection.session_id:
+            return
+        for session in self._context.state.sessions.by_id.values():
+            if session.session_id == connection.connect.session_id:
+                from raykeeper.znodes.errors import Code
+                from raykeeper.znodes.replies import ConnectReply
+
+                connection.session_id = session.session_id
+                connection.owner_zxid = session.owner_zxid
+                self._by_session[session.session_id] = connection
+                zxid = self._context.state.zxid
+                reply = ConnectReply(
+                    Code.OK, session.session_id, session.timeout_ms, zxid, session.last_number
+                )
+                self._send(number, reply)
+
+    return frame
+
+
+def _to_any_connection(right: Any) -> Any:
+    def opened(self: PrepRequestProcessor, *where: Any) -> Any:
+        *where, request = where
+        return right(self, *where, structs.replace(request, attempt=0))
+
+    return opened
+
+
+def _count_connections(right: Any) -> Any:
+    def connected(self: Any, *when: Any) -> None:
+        self.connections = getattr(self, "connections", 0) + 1
+        right(self, *when)
+
+    return connected
+
+
+def _patience_grows(right: Any) -> Any:
+    def silent_at(self: Any) -> Millis:
+        learned = self._heard_at + self.timeout_ms * self.connections // 60
+        return min(right(self), Millis(learned))
+
+    return silent_at
+
+
+def _the_fenced_stay(right: Any) -> Any:
+    def opened(self: ClientRequests, zxid: Any, change: Any) -> None:
+        before = self._by_session.pop(change.session_id, None)
+        right(self, zxid, change)
+        if before is not None and change.session_id not in self._by_session:
+            self._by_session[change.session_id] = before
+
+    return opened
+
+
+MUTATIONS = [
+    Mutation(
+        "letting go",
+        "the client's deadline runs from the confirmation",
+        [(SessionDeadlines, "confirmed", instead(_from_when_it_was_confirmed))],
+        300,
+    ),
+    Mutation(
+        "letting go",
+        "without a margin for clocks that drift",
+        [(SessionDeadlines, "_alive", instead(_without_a_margin))],
+        500,
+    ),
+    Mutation(
+        "letting go",
+        "the server confirms heartbeats by itself",
+        [(ClientSendQueues, "flush", _confirmed_by_the_server)],
+        200,
+    ),
+    Mutation(
+        "letting go",
+        "a leader confirms heartbeats by its own word",
+        [(LeaderForwarder, "touches_arrived", instead(_confirmed_by_the_leaders_word))],
+        500,
+    ),
+    Mutation(
+        "letting go",
+        "a client does not let go by itself",
+        [(SessionDeadlines, "_alive", _never_let_go)],
+        100,
+    ),
+    Mutation(
+        "letting go",
+        "the touch of a session is lost and its heartbeat confirmed",
+        [(ClientRequests, "take_touched", _a_touch_is_lost)],
+    ),
+    Mutation(
+        "letting go",
+        "a confirmation counts for the heartbeats that came since",
+        [(ClientRequests, "confirmed", _confirmed_for_later_ones)],
+    ),
+    Mutation(
+        "letting go",
+        "a server answers reads whenever it heard of its leader",
+        [(Server, "_serve", _serve_whoever_leads)],
+    ),
+    Mutation(
+        "letting go",
+        "answers after the deadline count",
+        [(ClientCore, "_on_server_frame", _late_answers_count)],
+        500,
+    ),
+    Mutation(
+        "letting go",
+        "heartbeats of sessions about to end are confirmed",
+        [(LeaderRequestProcessor, "touches", _confirm_those_about_to_end)],
+        500,
+    ),
+    Mutation(
+        "tracker",
+        "every verdict is believed",
+        [(LeaderRequestProcessor, "verdicts", instead(_trust_every_verdict))],
+        200,
+    ),
+    Mutation(
+        "tracker",
+        "a verdict of an earlier epoch is believed",
+        [(LeaderRequestProcessor, "verdicts", _without("epoch"))],
+        500,
+    ),
+    Mutation(
+        "tracker",
+        "a verdict on an earlier owner is believed",
+        [(LeaderRequestProcessor, "verdicts", _without("owner"))],
+        500,
+    ),
+    Mutation(
+        "tracker",
+        "a verdict is believed though a touch came since",
+        [(LeaderRequestProcessor, "verdicts", _without("batch"))],
+        500,
+    ),
+    Mutation(
+        "tracker",
+        "sessions get half their timeout",
+        [(SessionExpiry, "_touch", _half_a_timeout)],
+    ),
+    Mutation(
+        "tracker",
+        "a new leader gives half a timeout",
+        [(SessionExpiry, "report", _half_a_timeout_when(lambda report, before: report.batch == 1))],
+    ),
+    Mutation(
+        "tracker",
+        "a lost tracker gives half a timeout",
+        [(SessionExpiry, "report", _half_a_timeout_when(lambda report, before: report.batch > 1))],
+    ),
+    Mutation(
+        "tracker",
+        "a session that moves has no new timeout",
+        [(LeaderRequestProcessor, "opened", instead(_a_move_is_no_touch))],
+        200,
+    ),
+    Mutation(
+        "tracker",
+        "the core never tracks by itself",
+        [(LeaderRequestProcessor, "tracker_lost", _two_losses_change_nothing)],
+        200,
+    ),
+    Mutation(
+        "tracker",
+        "a gap in the tracker's own clock counts as silence",
+        [(SessionExpiry, "_own_time", instead(_gaps_do_not_count))],
+        500,
+    ),
+    Mutation(
+        "tracker",
+        "a new tracker is not told of all sessions",
+        [(LeaderRequestProcessor, "tracker_lost", _a_lost_tracker_is_not_told_all)],
+        300,
+    ),
+    Mutation(
+        "sessions",
+        "a session ends with its connection",
+        [(ClientRequests, "gone", _expire_on_disconnect)],
+    ),
+    Mutation(
+        "sessions",
+        "an ephemeral outlives its session",
+        [(PrepRequestProcessor, "_closed", _a_session_keeps_its_ephemerals)],
+    ),
+    Mutation(
+        "sessions",
+        "a fenced connection goes on",
+        [(ClientRequests, "opened", _the_fenced_stay)],
+        300,
+    ),
+    Mutation(
+        "sessions",
+        "a session goes back to an earlier connection of its client",
+        [(PrepRequestProcessor, "_opened", _to_any_connection)],
+    ),
+    Mutation(
+        "sessions",
+        "a client has to learn how long its server may be silent",
+        [
+            (SessionDeadlines, "connected", _count_connections),
+            (SessionDeadlines, "silent_at", _patience_grows),
+        ],
+    ),
+    Mutation(
+        "monotonic",
+        "a client is answered by a server that has not caught up",
+        [(ClientRequests, "frame", _answer_connect_at_once)],
+        200,
+    ),
+]

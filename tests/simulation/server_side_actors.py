@@ -1,0 +1,214 @@
+"""The two actors beside a server, its session tracker and its snapshotter, and the calls to them.
+
+Each has one call under way at a time, in order. A call that fails or is late is told to the server
+as its loss. They are processes of their own: they live on when their server dies or stands still.
+"""
+
+from collections import deque
+from collections.abc import Callable
+
+from raykeeper.actors.session_tracker_client import WAITING_MAX
+from raykeeper.server.effects import (
+    SnapshotAbort,
+    SnapshotBegin,
+    SnapshotEffect,
+    SnapshotFinish,
+    SnapshotWrite,
+)
+from raykeeper.server.events import (
+    Event,
+    SessionsOverdue,
+    SnapshotCredited,
+    SnapshotFailed,
+    SnapshotWritten,
+    TrackerLost,
+)
+from raykeeper.zab.ids import ZERO, Zxid
+from raykeeper.znodes.expiry import SessionExpiry, SessionReport
+from tests.simulation.checks.full_timeouts import new_awake
+from tests.simulation.clock import SimClock
+from tests.simulation.disk import SimDisk, StoredSnapshot
+from tests.simulation.plan import ServerPlan
+from tests.simulation.schedule import Schedule
+
+TRACKER_CALL_MS = 2_000
+_USUAL_MS = 5
+_LONG_AGO_MS = 3_000
+"""How late a verdict may come again: perhaps in another reign of the same server."""
+
+Deliver = Callable[[list[Event]], None]
+
+
+class SimTracker:
+    """The session tracker of a server, and the calls to it."""
+
+    def __init__(self, name: str, schedule: Schedule, clock: SimClock, plan: ServerPlan) -> None:
+        self.slow_ms = 0
+        self.repeats = False
+        self._schedule = schedule
+        self._clock = clock
+        self._plan = plan
+        self._random = schedule.stream(f"tracker.{name}")
+        self._expiry, self._awake = SessionExpiry(), new_awake()
+        self._waiting: deque[SessionReport] = deque()
+        self._deliver: Deliver = lambda _events: None
+        self._is_busy = False
+        self._life = 0  # of the caller
+
+    def server_starts(self, deliver: Deliver) -> None:
+        """A new process calls; the tracker of the one before may have died with it, or not."""
+        self._life += 1
+        self._deliver = deliver
+        self._waiting.clear()
+        self._is_busy = False
+        if self._random.random() < 0.5:
+            self._expiry, self._awake = SessionExpiry(), new_awake()
+
+    def lose(self) -> None:
+        """It dies alone, which its server learns."""
+        self._expiry, self._awake = SessionExpiry(), new_awake()
+        self._fail()
+
+    def track(self, report: SessionReport) -> None:
+        """Tell it."""
+        self._waiting.append(report)
+        if not self._is_busy:
+            self._call()
+
+    def _call(self) -> None:
+        self._is_busy = True
+        life, report = self._life, self._waiting.popleft()
+        if len(self._waiting) >= WAITING_MAX:
+            self._fail()
+            return
+        there, back = self._delay(), self._delay()
+        if not self._plan.has_tracker:
+            self._schedule.after(there + back, lambda: self._late(life))
+            return
+        if there + back > TRACKER_CALL_MS:
+            self._schedule.after(TRACKER_CALL_MS, lambda: self._late(life))
+            return
+        self._schedule.after(there, lambda: self._arrive(life, report, back))
+
+    def _delay(self) -> int:
+        return self._random.randint(0, self._plan.tracker_ms_max + self.slow_ms)
+
+    def _late(self, life: int) -> None:
+        if life == self._life:
+            self._fail()
+
+    def _arrive(self, life: int, report: SessionReport, back: int) -> None:
+        # What a dead server has sent arrives all the same.
+        now = self._clock.mono()
+        for _ in range(2 if self.repeats else 1):
+            self._expiry.report(report, now)
+        self._awake.called(report, now)
+        event: Event = TrackerLost()
+        if not self._expiry.needs_full_report:
+            event = SessionsOverdue(self._expiry.proposals(now))
+            self._awake.judged(event.proposals)
+        self._schedule.after(back, lambda: self._answer(life, event))
+        if self.repeats and isinstance(event, SessionsOverdue):
+            again = back + self._random.choice([0, 100, 1_000, _LONG_AGO_MS])
+            self._schedule.after(again, lambda: self._tell(life, event))
+
+    def _answer(self, life: int, event: Event) -> None:
+        if life != self._life:
+            return
+        if isinstance(event, TrackerLost):
+            self._fail()
+            return
+        self._is_busy = False
+        self._deliver([event])
+        if self._waiting and not self._is_busy:
+            self._call()
+
+    def _tell(self, life: int, event: Event) -> None:
+        if life == self._life:
+            self._deliver([event])
+
+    def _fail(self) -> None:
+        # The answer to a call under way is not awaited any more.
+        deliver = self._deliver
+        self._waiting.clear()
+        self._is_busy = False
+        self._life += 1
+        deliver([TrackerLost()])
+
+
+class SimSnapshotter:
+    """The snapshotter of a server, and the calls to it."""
+
+    def __init__(self, name: str, schedule: Schedule, disk: SimDisk) -> None:
+        self.slow_ms = 0
+        self._schedule = schedule
+        self._disk = disk
+        self._random = schedule.stream(f"snapshotter.{name}")
+        self._snapshot: StoredSnapshot | None = None
+        self._failed: Zxid | None = None
+        self._waiting: deque[SnapshotEffect] = deque()
+        self._deliver: Deliver = lambda _events: None
+        self._is_busy = False
+        self._life = 0  # of the caller
+
+    def server_starts(self, deliver: Deliver) -> None:
+        """A new process calls; what the one before had begun is dropped."""
+        self._life += 1
+        self._deliver = deliver
+        self._waiting.clear()
+        self._is_busy = False
+        self._failed = None
+
+    def lose(self) -> None:
+        """It dies, with what it had in hand."""
+        self._snapshot = None
+
+    def perform(self, effect: SnapshotEffect) -> None:
+        """Have `effect` done after those before it."""
+        self._waiting.append(effect)
+        if not self._is_busy:
+            self._next()
+
+    def _next(self) -> None:
+        if not self._waiting:
+            self._is_busy = False
+            return
+        self._is_busy = True
+        life, effect = self._life, self._waiting.popleft()
+        delay = self._random.randint(0, 2 * _USUAL_MS + self.slow_ms)
+        self._schedule.after(delay, lambda: self._do(life, effect))
+
+    def _do(self, life: int, effect: SnapshotEffect) -> None:
+        if life != self._life:
+            return
+        if isinstance(effect, SnapshotBegin):
+            self._failed = None
+        if effect.zxid != self._failed:
+            event = self._perform(effect)
+            if isinstance(event, SnapshotFailed):
+                self._failed = effect.zxid
+            if event is not None:
+                self._deliver([event])
+        self._next()
+
+    def _perform(self, effect: SnapshotEffect) -> Event | None:
+        zxid, snapshot = effect.zxid, self._snapshot
+        if isinstance(effect, SnapshotBegin):
+            self._snapshot = StoredSnapshot(zxid, ZERO, [])
+            return None
+        is_it = snapshot is not None and snapshot.zxid == zxid
+        if isinstance(effect, SnapshotAbort):
+            self._disk.written.pop(zxid, None)
+            if is_it:
+                self._snapshot = None
+            return None
+        if snapshot is None or not is_it:
+            return SnapshotFailed(zxid)
+        if isinstance(effect, SnapshotWrite):
+            snapshot.chunks.append(effect.data)
+            return SnapshotCredited(zxid)
+        assert isinstance(effect, SnapshotFinish)
+        snapshot.consistent_at = effect.consistent_at
+        self._disk.written[zxid] = snapshot
+        self._snapshot = None
+        return SnapshotWritten(zxid)

@@ -1,0 +1,92 @@
+"""What lasts for a while and ends by itself: the pieces that faults and reactions are made of.
+
+When the faults are over, nothing begins or ends here any more: `Faults.end` has ended it all.
+"""
+
+from collections.abc import Callable, Iterable
+
+from tests.simulation.client import SimClient
+from tests.simulation.network import End, Network
+from tests.simulation.node import Node
+from tests.simulation.schedule import Schedule
+
+
+class TemporaryFaults:
+    """Brings one thing about for so many milliseconds."""
+
+    def __init__(self, schedule: Schedule, network: Network) -> None:
+        self.is_over = False
+        self._schedule = schedule
+        self._network = network
+
+    def later(self, lasts_ms: int, action: Callable[[], object]) -> None:
+        """End what lasts, unless all have ended."""
+        self._schedule.after(lasts_ms, lambda: None if self.is_over else action())
+
+    # Processes of servers.
+
+    def crash(self, node: Node, lasts_ms: int) -> None:
+        """It crashes, unless it is down already."""
+        if node.is_up and not self.is_over:
+            node.crash()
+            self._schedule.after(lasts_ms, node.start)
+
+    def freeze(self, node: Node, lasts_ms: int) -> bool:
+        """SIGSTOP, if it runs."""
+        if not node.is_answering:
+            return False
+        node.freeze()
+        life = node.incarnation
+        self.later(lasts_ms, lambda: node.thaw() if node.incarnation == life else None)
+        return True
+
+    # Links.
+
+    def separate(self, lasts_ms: int, one: list[End], other: list[End]) -> bool:
+        """Cut both ways between two groups of ends."""
+        pairs = {(a, b): None for a in one for b in other if a != b}
+        return self.drop_frames(lasts_ms, list(pairs | {(b, a): None for a, b in pairs}))
+
+    def drop_frames(self, lasts_ms: int, directions: list[tuple[End, End]]) -> bool:
+        """Every frame from the first to the second of each pair is lost."""
+        directions = [pair for pair in directions if pair[0] != pair[1]]
+        for sender, receiver in directions:
+            self._network.cut(sender, receiver)
+
+        def mend() -> None:
+            for sender, receiver in directions:
+                self._network.mend(sender, receiver)
+
+        self.later(lasts_ms, mend)
+        return bool(directions)
+
+    def slow(self, lasts_ms: int, what: tuple[End, End | None], times: int) -> bool:
+        """A link, or all of one end, takes so many times as long."""
+        slow = self._network.slow
+        slow[what] = times
+        self.later(lasts_ms, lambda: slow.pop(what, None))
+        return True
+
+    def delay_notice(self, lasts_ms: int, ends: list[End]) -> None:
+        """These ends learn of a broken link as late as can be."""
+        numb = self._network.late_to_notice
+        numb.update(dict.fromkeys(ends))
+        for end in ends:
+            self.later(lasts_ms, lambda end=end: numb.pop(end, None))
+
+    def refuse_links(self, lasts_ms: int, end: End) -> None:
+        """No other server gets a new link to this one."""
+        shut = self._network.refuses_links
+        shut[end] = None
+        self.later(lasts_ms, lambda: shut.pop(end, None))
+
+    def hold(self, lasts_ms: int, sender: End, receiver: End) -> None:
+        """What is sent in this direction arrives when the time is over, in its order."""
+        held, until = self._network.held_until, self._schedule.now + lasts_ms
+        held[sender, receiver] = until
+        self.later(lasts_ms, lambda: held.pop((sender, receiver), None))
+
+
+def ends_of(parts: Iterable[Node | SimClient]) -> list[End]:
+    """The ends of servers or clients."""
+    return [part.end for part in parts]

@@ -1,0 +1,67 @@
+"""Rotas bring about what they are drawn for: servers that are sent all of it, and bare quorums."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from raykeeper.server.server_trace_events import SNAPSHOT_INSTALLED
+from raykeeper.server.snapshot_install import SnapshotInstall
+from raykeeper.zab.effects import AdoptSnapshot
+from raykeeper.zab.ids import Zxid
+from raykeeper.znodes.watch_replay import WatchReplay
+from raykeeper.znodes.watches import Fired, WatchTable
+from tests.simulation import rotating_outages
+from tests.simulation.draw import draw_plan
+from tests.simulation.plan import FaultKind, Plan
+from tests.simulation.triggers import Reaction
+from tests.simulation.world import World
+
+
+def rotas(*, timed: bool) -> Iterator[Plan]:
+    """Of the first seeds that have one of this kind."""
+    for plan in filter(None, map(rotating_outages.draw_rotating_outages, range(200))):
+        if any(fault.kind is FaultKind.CUT for fault in plan.faults) is timed:
+            yield plan
+
+
+def test_some_seeds_have_one_and_it_is_always_the_same() -> None:
+    seeds = [
+        seed for seed in range(200) if rotating_outages.draw_rotating_outages(seed) is not None
+    ]
+    assert 0.5 * rotating_outages.SHARE < len(seeds) / 200 < 2 * rotating_outages.SHARE
+    for seed in seeds:
+        drawn, plan = draw_plan(seed), rotating_outages.draw_rotating_outages(seed)
+        assert plan is not None
+        assert (drawn.servers, drawn.faults) == (plan.servers, plan.faults)
+
+
+def test_who_comes_back_is_sent_all_of_it_while_clients_watch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fuzzy, fired, adopting = [], [], []
+    adopt, by_state = SnapshotInstall.install, WatchReplay.events_from_state
+
+    def adopts(self: SnapshotInstall, effect: AdoptSnapshot) -> None:
+        fuzzy.append(effect.consistent_at > effect.zxid)
+        adopting.append(effect)
+        adopt(self, effect)
+        adopting.clear()
+
+    def shows(self: WatchReplay, watches: WatchTable, since: Zxid) -> list[Fired]:
+        events = by_state(self, watches, since)
+        fired.append(bool(adopting and events))
+        return events
+
+    monkeypatch.setattr(SnapshotInstall, "install", adopts)
+    monkeypatch.setattr(WatchReplay, "events_from_state", shows)
+    for plan, _ in zip(rotas(timed=True), range(8), strict=False):
+        World(plan).run()
+    assert any(fuzzy) and any(fired)
+
+
+def test_a_relief_meets_who_is_in_the_middle_of_a_recovery() -> None:
+    reliefs = [plan for plan, _ in zip(rotas(timed=False), range(8), strict=False)]
+    assert all(f.reaction == Reaction.RELIEVE.value for plan in reliefs for f in plan.faults)
+    reports = [World(plan).run() for plan in reliefs]
+    assert sum(report.faults.get(FaultKind.TRIGGERED.value, 0) for report in reports) > len(reports)
+    assert any(report.notes.get(SNAPSHOT_INSTALLED) for report in reports)

@@ -1,0 +1,96 @@
+"""Faults that wait for their moment: the n-th message or disk operation of a kind brings them.
+
+Most bugs of such protocols need a crash in one window of a few milliseconds (reference: the bugs
+of ZooKeeper's Zab), which a fault at a random time hardly ever meets. An ambush is drawn up front
+like every fault: what it waits for, how often, how much later it strikes, and how. One that is laid
+again and again keeps an ensemble in the same trouble: most harm needs two faults in a row. In a
+campaign one ambush waits at a time, in turn.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from raykeeper.server.effects import SendPeer
+from raykeeper.zab.effects import Role
+from tests.simulation.node import Node
+from tests.simulation.plan import Fault
+from tests.simulation.schedule import Schedule
+
+InjectFault = Callable[[Fault, Node, Node | None], None]
+
+
+class _ArmedFault:
+    """One that waits, when it is its turn."""
+
+    def __init__(self, fault: Fault, strike: InjectFault) -> None:
+        self.fault = fault
+        self.strike = strike
+        self.seen = 0
+        self.since = 0  # from when on it counts
+
+
+class TriggeredFaults:
+    """Those that wait."""
+
+    def __init__(self, schedule: Schedule, nodes: Iterable[Node]) -> None:
+        self._schedule = schedule
+        self._nodes = list(nodes)
+        self._waiting: list[_ArmedFault] = []
+        self._campaigns: dict[int, deque[_ArmedFault]] = {}  # whose turn it is comes first
+
+    def arm(self, fault: Fault, strike: InjectFault) -> None:
+        """Wait for the n-th occurrence from now on, then call `strike`."""
+        waiting = _ArmedFault(fault, strike)
+        campaign = self._campaigns.setdefault(fault.campaign, deque()) if fault.campaign else None
+        if campaign is not None:
+            campaign.append(waiting)
+        if campaign is None or campaign[0] is waiting:
+            self._waiting.append(waiting)
+        for node in self._nodes:
+            node.watcher = self._watch
+
+    def disarm(self) -> None:
+        """The faults are over."""
+        self._waiting, self._campaigns = [], {}
+        for node in self._nodes:
+            node.watcher = None
+
+    def leader(self) -> Node | None:
+        """The newest leader that is established, as it sees itself, or who is about to lead."""
+        found = None
+        for node in self._nodes:
+            server = node.server
+            if server is None or server.peer.role is not Role.LEADER:
+                continue
+            rank = (server.peer.is_active, server.peer.epoch)
+            if found is None or rank > found[0]:
+                found = (rank, node)
+        return found[1] if found is not None else None
+
+    def _watch(self, node: Node, effects: list[object]) -> None:
+        for effect in effects:
+            is_message = isinstance(effect, SendPeer)
+            name = type(effect.message if is_message else effect).__name__  # type: ignore[attr-defined]
+            for waiting in list(self._waiting):
+                if waiting.fault.trigger != name or self._schedule.now < waiting.since:
+                    continue
+                waiting.seen += 1
+                if waiting.seen == waiting.fault.amount:
+                    peer = None
+                    if is_message:
+                        peer = next(n for n in self._nodes if n.server_id == effect.peer)  # type: ignore[attr-defined]
+                    self._fire(waiting, node, peer)
+
+    def _fire(self, waiting: _ArmedFault, node: Node, peer: Node | None) -> None:
+        """Its moment has come."""
+        fault = waiting.fault
+        self._schedule.after(fault.delay_ms, lambda: waiting.strike(fault, node, peer))
+        campaign = self._campaigns.get(fault.campaign)
+        if campaign or not fault.again_ms:
+            self._waiting.remove(waiting)
+        if campaign:
+            campaign.rotate(-1)
+            self._waiting.append(campaign[0])
+        following = campaign[0] if campaign else waiting
+        following.seen = 0
+        following.since = self._schedule.now + fault.delay_ms + fault.again_ms

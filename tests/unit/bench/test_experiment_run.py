@@ -1,0 +1,70 @@
+"""Shares of a load, the note about the generator, progress and contexts of a run."""
+
+from raykeeper.bench.experiment_run import (
+    Measurement,
+    bottleneck_note,
+    cpu_s,
+    patience_s,
+    split_task,
+    throughput,
+)
+from raykeeper.bench.loads.task import LoadReport, LoadTask
+
+
+def task(clients: int) -> LoadTask:
+    return LoadTask(kind="mixed", client="kazoo", where="", number=7, clients=clients)
+
+
+def report(cpu: float, threads: int = 1) -> LoadReport:
+    return LoadReport(seconds=10.0, cpu_s=cpu, threads=threads)
+
+
+def test_every_process_has_its_share_and_a_number_of_its_own() -> None:
+    shares = split_task(task(7), 3)
+    assert [(share.number, share.clients) for share in shares] == [(7, 3), (8, 2), (9, 2)]
+
+
+def test_no_process_is_without_a_client() -> None:
+    assert [share.clients for share in split_task(task(2), 4)] == [1, 1]
+
+
+def test_a_load_without_a_time_may_take_as_long_as_its_requests() -> None:
+    assert patience_s(LoadTask(kind="mixed", client="", where="", number=0, seconds=60.0)) == 180
+    assert patience_s(LoadTask(kind="latency", client="", where="", number=0, count=5_000)) == 1_120
+
+
+def test_generators_without_a_core_left_are_the_limit() -> None:
+    assert bottleneck_note([report(9.5), report(9.2)], 5.0, cores=8) == "the generator is the limit"
+    assert bottleneck_note([report(9.5), report(5.0)], 5.0, cores=8) == ""
+
+
+def test_a_generator_with_threads_needs_all_its_cores_to_be_the_limit() -> None:
+    assert bottleneck_note([report(20.0, threads=4)], 5.0, cores=8) == ""
+    assert bottleneck_note([report(38.0, threads=4)], 5.0, cores=8) == "the generator is the limit"
+
+
+def test_generators_that_keep_the_servers_from_the_cores_are_told_of() -> None:
+    note = "the generator takes most of the cores"
+    assert bottleneck_note([report(7.0), report(5.0)], 7.0, cores=2) == note
+    assert bottleneck_note([report(4.0), report(4.0)], 11.0, cores=2) == ""  # the servers do
+
+
+def test_a_process_that_is_gone_took_no_time() -> None:
+    assert cpu_s([0, 2**22 + 1]) == 0
+
+
+def test_columns_are_of_the_time_of_the_slowest_generator() -> None:
+    reports = [
+        LoadReport(seconds=4.0, cpu_s=1.0, errors=2),
+        LoadReport(seconds=2.0, cpu_s=1.0, errors=1),
+    ]
+    columns = Measurement(reports, began=0.0, servers_cpu_s=6.0).columns()
+    assert columns["server_cores"] == 1.5
+    assert columns["generator_cores"] == 0.5
+    assert columns["errors"] == 3
+
+
+def test_throughput_leaves_out_the_warm_up() -> None:
+    counts = [(0, 500, 500), (20, 5, 5), (39, 0, 10), (40, 500, 500)]
+    measured = Measurement([LoadReport(seconds=2.0, cpu_s=1.0, counts=counts)], 0.0, 1.0)
+    assert round(throughput(measured, warmup_s=1.0, seconds=1.0)) == 20

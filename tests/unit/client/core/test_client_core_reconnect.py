@@ -1,0 +1,226 @@
+"""ClientCore: over many connections; nobody notices but by the time it takes."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from raykeeper.client.core.effects import (
+    CloseLink,
+    OpenLink,
+)
+from raykeeper.client.core.outstanding import Query
+from raykeeper.client.core.states import ClientState
+from raykeeper.zab.ids import ZERO, Millis, ServerId
+from raykeeper.znodes.errors import (
+    Code,
+)
+from raykeeper.znodes.replies import (
+    CloseFrame,
+    ConnectReply,
+    ErrorReply,
+    EventType,
+    GetDataReply,
+    ServerFrame,
+    WatcherEvent,
+    encode_server_frame,
+)
+from raykeeper.znodes.requests import (
+    ClientFrame,
+    Connect,
+    Exists,
+    GetData,
+    SessionId,
+)
+from tests.unit.client.wire import (
+    CONNECTED,
+    PASSWORD,
+    SESSION,
+    SET,
+    STAT,
+    SUSPENDED,
+    S,
+    Wire,
+    Z,
+    done,
+    write,
+)
+
+FIRED = WatcherEvent(EventType.CHANGED, "/~", Z[2])
+
+
+def test_unanswered_requests_leave_again_in_order_with_the_same_numbers() -> None:
+    wire = Wire().serving()
+    read = Query(GetData, "/a")
+    wire.submit(SET, SET, read, SET)
+    wire.items(done(1), zxid=Z[5])
+    again = [write(2, acked=1), GetData(1, "/a", False), write(3, acked=1)]
+    assert wire.reconnected() == [ClientFrame(2, again)]
+    # Once more, with one that came meanwhile; the replies are lost again.
+    wire.failed()
+    wire.submit(SET)
+    assert wire.opened() == [Connect(SESSION, PASSWORD, Millis(S), Z[5], attempt=3)]
+    assert wire.connected() == [CONNECTED, ClientFrame(3, [*again, write(4, acked=1)])]
+    answers = [done(2), GetDataReply(1, Z[2], b"", STAT), done(3), done(4)]
+    assert [effect.token for effect in wire.items(*answers)] == [SET, read, SET, SET]
+
+
+def test_resending_keeps_to_the_bound() -> None:
+    wire = Wire(outstanding_max=2).serving()
+    wire.submit(SET, SET, SET)
+    assert wire.reconnected() == [ClientFrame(2, [write(1), write(2)])]
+    assert wire.items(done(1))[-1] == ClientFrame(3, [write(3, acked=1)])
+
+
+def test_nothing_unanswered_nothing_sent() -> None:
+    assert Wire().serving().reconnected() == []
+
+
+def test_a_lost_answer_to_the_first_connect_finds_the_same_session() -> None:
+    wire = Wire()
+    wire.start()
+    (first,) = wire.opened()
+    wire.failed()
+    assert wire.opened() == [msgspec.structs.replace(first, attempt=2)]
+    assert wire.connected() == [CONNECTED]
+
+
+def test_a_broken_link_leads_to_the_next_server_at_once() -> None:
+    wire = Wire().serving()
+    suspended, opening = wire.failed()
+    assert suspended == SUSPENDED
+    assert isinstance(opening, OpenLink)
+    assert wire.core.state is ClientState.SUSPENDED
+
+
+def test_after_a_vain_cycle_it_pauses() -> None:
+    wire = Wire(servers=2)
+    (first,) = wire.start()
+    (second,) = wire.failed("refused")
+    assert {first.server, second.server} == {1, 2}
+    assert wire.failed("refused") == []
+    due = wire.core.deadline()
+    assert due is not None
+    assert 1000 < due <= 1100
+    assert wire.at(due - 1).wake() == []
+    assert wire.at(due).wake() == [first]
+    wire.failed()
+    assert wire.failed() == []
+    later = wire.core.deadline()
+    assert later is not None
+    assert later > due
+    assert wire.core.explain() == "server 1: reset; server 2: reset"
+
+
+def test_a_server_that_served_ends_the_cycle() -> None:
+    wire = Wire(servers=1).serving()
+    assert wire.failed() == [SUSPENDED]  # it never served anything: pause
+    wire = Wire(servers=1).serving()
+    wire.items()
+    assert wire.core.explain() == "no server has answered yet"
+    assert wire.failed() == [SUSPENDED, OpenLink(ServerId(1))]
+
+
+def test_a_server_has_so_long_to_take_the_session() -> None:
+    wire = Wire()
+    wire.start()
+    # A third of the timeout for the three of them; all the way from dialing to Connected.
+    assert wire.core.deadline() == 2000
+    wire.at(1900).opened()
+    assert wire.core.deadline() == 2000
+    assert wire.at(1999).wake() == []
+    closing, opening = wire.at(2000).wake()
+    assert closing == CloseLink("it did not take the session in time")
+    assert isinstance(opening, OpenLink)
+    closing, _ = wire.at(3000).wake()
+    assert closing == CloseLink("it did not accept a link in time")
+    # The second cycle is more patient, in case they all are slow.
+    wire.at(4000).wake()
+    wire.at(wire.core.deadline() or 0).wake()
+    assert wire.core.deadline() == wire.now + 2000
+
+
+def test_silence_leads_to_another_server() -> None:
+    wire = Wire().serving()
+    wire.at(3000).items()
+    wire.at(6000).wake()  # a heartbeat, unanswered
+    assert wire.core.deadline() == 9000
+    closing, suspended, opening = wire.at(9000).wake()
+    assert closing == CloseLink("nothing was heard of it for too long")
+    assert suspended == SUSPENDED
+    assert isinstance(opening, OpenLink)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        # The server cannot go on, or another connection of ours was late.
+        encode_server_frame(CloseFrame(Code.CONNECTION_LOSS)),
+        encode_server_frame(CloseFrame(Code.SESSION_MOVED)),
+        # It breaks the protocol.
+        b"\xc1",
+        encode_server_frame(ServerFrame(0, Z[2], [FIRED])).replace(b"~", b"\xff"),  # no UTF-8
+        encode_server_frame(ConnectReply(0, SESSION, Millis(S), Z[1], 0)),
+        encode_server_frame(ServerFrame(0, Z[2], [done(2)])),
+        encode_server_frame(ServerFrame(0, Z[2], [GetDataReply(1, Z[2], b"", STAT)])),
+        encode_server_frame(ServerFrame(0, Z[2], [ErrorReply(1, Z[2], Code.NO_NODE)])),
+        encode_server_frame(ServerFrame(0, Z[2], [done(1), done(2)])),
+    ],
+)
+def test_leaves_a_server_that_cannot_serve_it(frame: bytes) -> None:
+    wire = Wire().serving()
+    wire.submit(SET)
+    wire.core.frame(frame, wire.now)
+    *_, closing, suspended, opening = wire.effects()
+    assert isinstance(closing, CloseLink)
+    assert suspended == SUSPENDED
+    assert isinstance(opening, OpenLink)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        ConnectReply(Code.SESSION_MOVED, SESSION, Millis(0), ZERO, 0),
+        ConnectReply(Code.CONNECTION_LOSS, SESSION, Millis(0), ZERO, 0),
+        ConnectReply(0, SessionId(SESSION + 1), Millis(S), ZERO, 0),
+        CloseFrame(Code.CONNECTION_LOSS),
+        ServerFrame(0, Z[2], []),
+    ],
+)
+def test_tries_another_server_when_one_does_not_take_the_session(frame: Any) -> None:
+    wire = Wire().serving()
+    wire.failed()
+    wire.opened()
+    closing, opening = wire.told(frame)
+    assert isinstance(closing, CloseLink)
+    assert isinstance(opening, OpenLink)
+
+
+def test_answers_to_other_kinds_of_requests_are_refused() -> None:
+    wire = Wire().serving()
+    wire.submit(Query(Exists, "/a"))
+    assert isinstance(wire.items(GetDataReply(1, Z[2], b"", STAT))[0], CloseLink)
+    wire = Wire().serving()
+    wire.submit(Query(Exists, "/a"))
+    assert isinstance(wire.items(done(1))[0], CloseLink)
+
+
+def test_what_came_before_a_wrong_answer_counts_as_seen() -> None:
+    wire = Wire().serving()
+    wire.submit(SET)
+    wire.items(done(1), done(2), zxid=Z[8])
+    assert wire.opened() == [Connect(SESSION, PASSWORD, Millis(S), Z[8], attempt=2)]
+
+
+def test_stale_inputs_change_nothing() -> None:
+    wire = Wire()
+    assert wire.wake() == []
+    assert wire.core.deadline() is None
+    wire.start()
+    assert wire.told(CloseFrame(Code.CONNECTION_LOSS)) == []
+    wire.close()
+    assert wire.failed() == []
+    assert wire.told(CloseFrame(Code.CONNECTION_LOSS)) == []
+    assert wire.wake() == []
+    assert wire.close() == []
+    assert wire.core.deadline() is None

@@ -1,0 +1,69 @@
+"""Rendezvous: ports that are bound before they are published. In actors: tests/ray."""
+
+import pickle
+import socket
+from typing import Any
+
+import pytest
+
+from raykeeper.client.errors import BadArgumentsError, InvalidValueError
+from raykeeper.client.ray_tools import Rendezvous
+from raykeeper.client.ray_tools.address_rendezvous import RendezvousResult, listen
+from tests.recipes.stage import Stage
+
+PATH = "/train/rendezvous"
+
+
+def test_everybody_can_be_reached_before_it_serves() -> None:
+    stage = Stage()
+    members = [stage.member() for _ in range(2)]
+    rendezvous = Rendezvous("coord", PATH, 2)
+    brought = [listen("127.0.0.1", 0, data) for data in (b"a", b"b")]
+    joins = [
+        member.begin(rendezvous._on(member, address).join)
+        for member, (_, address) in zip(members, brought, strict=True)
+    ]
+    all_met = [
+        RendezvousResult(each.value, own) for each, (own, _) in zip(joins, brought, strict=True)
+    ]
+    assert all_met[0].addresses == all_met[1].addresses == [address for _, address in brought]
+    for met in all_met:
+        own = met.addresses[met.rank]
+        assert met.socket.getsockname() == (own.host, own.port)
+        with socket.create_connection((own.host, own.port), 5):
+            pass
+    with all_met[0]:
+        pass
+    assert all_met[0].socket.fileno() == -1
+    stage.rest()
+    assert all_met[1].broken.is_set()
+    all_met[1].socket.close()
+
+
+def test_one_without_an_address_is_an_error() -> None:
+    stage = Stage()
+    member, stranger = stage.member(), stage.member()
+    own, address = listen("127.0.0.1", 0)
+    join = member.begin(Rendezvous("coord", PATH, 2)._on(member, address).join)
+    stranger.begin(stranger.rendezvous(PATH, 2, b"hello").join)
+    with own, pytest.raises(InvalidValueError, match="no address"):
+        _ = RendezvousResult(join.value, own).addresses
+
+
+def test_it_listens_where_it_is_told() -> None:
+    own, address = listen("127.0.0.1", 0)
+    with own, pytest.raises(OSError, match="in use"):
+        listen("127.0.0.1", address.port)
+    with pytest.raises(BadArgumentsError, match="data"):
+        listen("127.0.0.1", 0, "text")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("size", [0, 501, "4", True])
+def test_a_size_is_a_number(size: Any) -> None:
+    with pytest.raises(BadArgumentsError, match="size"):
+        Rendezvous("coord", PATH, size)
+
+
+def test_it_pickles_as_its_settings() -> None:
+    copy = pickle.loads(pickle.dumps(Rendezvous("coord", PATH, 4)))
+    assert (copy.path, copy.size) == (PATH, 4)

@@ -1,0 +1,103 @@
+"""A block around each call: it begins before the function and ends after it, whatever that is."""
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Iterator
+from types import TracebackType
+from typing import Any
+
+import pytest
+
+from raykeeper.client.ray_tools.context_decorator import context_decorator
+
+
+class Story:
+    """A block that writes down what happens."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def __enter__(self) -> None:
+        self.lines.append("enter")
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.lines.append("exit" if error is None else f"exit {kind.__name__}")  # type: ignore[union-attr]
+
+    async def __aenter__(self) -> None:
+        self.lines.append("aenter")
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.lines.append("aexit")
+
+
+def test_a_function() -> None:
+    story = Story()
+
+    def work(a: int) -> int:
+        """Says what it does."""
+        story.lines.append("work")
+        return 10 // a
+
+    decorated = context_decorator(story, work)
+    assert (decorated.__doc__, decorated(5)) == ("Says what it does.", 2)
+    with pytest.raises(ZeroDivisionError):
+        decorated(0)
+    assert story.lines == ["enter", "work", "exit", "enter", "work", "exit ZeroDivisionError"]
+
+
+@pytest.mark.parametrize("is_dropped", [False, True])
+def test_a_generator(is_dropped: bool) -> None:
+    story = Story()
+
+    def count() -> Iterator[int]:
+        try:
+            yield 1
+            yield 2
+        finally:
+            story.lines.append("end")
+
+    decorated = context_decorator(story, count)
+    assert inspect.isgeneratorfunction(decorated)
+    items: Any = decorated()
+    assert (next(items), story.lines) == (1, ["enter"])
+    if is_dropped:
+        items.close()
+        assert story.lines == ["enter", "end", "exit GeneratorExit"]
+    else:
+        assert list(items) == [2]
+        assert story.lines == ["enter", "end", "exit"]
+
+
+def test_coroutines() -> None:
+    story = Story()
+
+    async def work() -> int:
+        story.lines.append("work")
+        return 1
+
+    async def count() -> AsyncIterator[int]:
+        try:
+            yield 1
+            yield 2
+        finally:
+            story.lines.append("end")
+
+    async def main() -> None:
+        assert await context_decorator(story, work)() == 1
+        items: Any = context_decorator(story, count)()
+        assert await anext(items) == 1
+        await items.aclose()
+
+    assert inspect.isasyncgenfunction(context_decorator(story, count))
+    asyncio.run(main())
+    assert story.lines == ["aenter", "work", "aexit", "aenter", "end", "aexit"]

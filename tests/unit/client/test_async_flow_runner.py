@@ -1,0 +1,73 @@
+"""Awaiting: flows of a blocking client, awaited in whichever loop."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from raykeeper.client.async_flow_runner import AsyncFlowRunner
+from raykeeper.client.errors import WaitTimeoutError
+from raykeeper.client.flows import Event, Flow, Wait
+from tests.unit.client.stage import Stage
+
+
+def test_several_loops_share_a_session(stage: Stage) -> None:
+    runner = AsyncFlowRunner(stage.open())
+    assert not runner._is_lost()
+    assert runner._now() == runner.client._now()
+
+    def answer() -> Flow[int]:
+        yield Wait((rung,))
+        return 7
+
+    rung = Event()
+    rung.set()
+
+    async def main() -> int:
+        value: int = await runner._run_flow(answer(), "answer")
+        return value
+
+    assert [asyncio.run(main()) for _ in range(2)] == [7, 7]
+
+
+def test_an_error_is_raised_where_it_is_awaited(stage: Stage) -> None:
+    def fail() -> Flow[None]:
+        yield Wait((rung,))
+        raise WaitTimeoutError("of the recipe")
+
+    rung = Event()
+    rung.set()
+
+    runner = AsyncFlowRunner(stage.open())
+
+    async def main() -> None:
+        with pytest.raises(WaitTimeoutError, match="of the recipe"):
+            await runner._run_flow(fail(), "fail")
+
+    asyncio.run(main())
+
+
+def test_a_cancelled_task_abandons_its_flow(stage: Stage) -> None:
+    ends: list[str] = []
+
+    def wait() -> Flow[None]:
+        try:
+            yield Wait((Event(),))
+        except Exception as error:
+            ends.append(type(error).__name__)
+            raise
+
+    runner = AsyncFlowRunner(stage.open())
+
+    async def main() -> None:
+        async def run() -> Any:
+            return await runner._run_flow(wait(), "wait")
+
+        task = asyncio.create_task(run())
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    assert ends == ["Cancelled"]

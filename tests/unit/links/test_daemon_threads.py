@@ -1,0 +1,130 @@
+"""Blocking calls beside a loop: what they return, who shares them; no process waits for them."""
+
+import asyncio
+import contextvars
+import subprocess
+import sys
+import threading
+from queue import SimpleQueue
+
+import pytest
+
+from raykeeper.links.daemon_threads import SharedCall, to_daemon_thread
+
+WHO = contextvars.ContextVar("WHO", default="nobody")
+
+
+def test_it_returns_what_the_call_does_in_the_context_of_the_caller() -> None:
+    async def ask() -> tuple[str, bool]:
+        WHO.set("me")
+        main = threading.current_thread()
+        return await to_daemon_thread(
+            lambda name: (f"{name} {WHO.get()}", threading.current_thread() is main), "it is"
+        )
+
+    assert asyncio.run(ask()) == ("it is me", False)
+
+
+def test_it_raises_what_the_call_does() -> None:
+    with pytest.raises(ZeroDivisionError):
+        asyncio.run(to_daemon_thread(divmod, 1, 0))
+
+
+class Question:
+    """Waits for its answer, and counts how often it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[int, ...]] = []
+        self.answers: SimpleQueue[object] = SimpleQueue()
+
+    def __call__(self, *arguments: int) -> object:
+        self.asked.append(arguments)
+        answer = self.answers.get()
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+
+def test_who_asks_meanwhile_shares_the_answer() -> None:
+    question = Question()
+
+    async def ask() -> None:
+        shared = SharedCall(question)
+        asking = [asyncio.ensure_future(shared(1)) for _ in range(3)]
+        await asyncio.sleep(0)
+        question.answers.put("a")
+        assert await asyncio.gather(*asking) == ["a"] * 3
+        question.answers.put("b")
+        assert await shared(1) == "b"
+
+    asyncio.run(ask())
+    assert question.asked == [(1,), (1,)]
+
+
+def test_other_arguments_are_another_question() -> None:
+    question = Question()
+
+    async def ask() -> None:
+        shared = SharedCall(question)
+        asking = [asyncio.ensure_future(shared(1)), asyncio.ensure_future(shared(2))]
+        await asyncio.sleep(0)
+        question.answers.put("x")
+        question.answers.put("x")
+        assert await asyncio.gather(*asking) == ["x", "x"]
+
+    asyncio.run(ask())
+    assert sorted(question.asked) == [(1,), (2,)]
+
+
+def test_who_gives_up_takes_the_answer_from_nobody() -> None:
+    question = Question()
+
+    async def ask() -> None:
+        shared = SharedCall(question)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(shared(), 0.01)
+        later = asyncio.ensure_future(shared())
+        await asyncio.sleep(0)
+        question.answers.put("late")
+        assert await later == "late"
+
+    asyncio.run(ask())
+    assert question.asked == [()]
+
+
+def test_a_failure_is_of_all_who_asked_and_of_nobody_later() -> None:
+    question = Question()
+
+    async def ask() -> None:
+        shared = SharedCall(question)
+        asking = [asyncio.ensure_future(shared()) for _ in range(2)]
+        await asyncio.sleep(0)
+        question.answers.put(ValueError("no"))
+        told = await asyncio.gather(*asking, return_exceptions=True)
+        assert [type(each) for each in told] == [ValueError] * 2
+        question.answers.put("yes")
+        assert await shared() == "yes"
+
+    asyncio.run(ask())
+
+
+ENDLESS = """
+import asyncio, threading
+from raykeeper.links.daemon_threads import SharedCall, to_daemon_thread
+
+async def ask(question):
+    try:
+        await asyncio.wait_for(question, 0.01)
+    except TimeoutError:
+        print("given up")
+
+asyncio.run(ask(to_daemon_thread(threading.Event().wait)))
+asyncio.run(ask(SharedCall(threading.Event().wait)()))
+"""
+
+
+def test_a_process_ends_though_a_call_does_not() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", ENDLESS], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "given up\n" * 2), done.stderr

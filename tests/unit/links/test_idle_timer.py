@@ -1,0 +1,82 @@
+"""Silence: when it is noticed, and that a stall of this process is not taken for it."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, cast
+
+from raykeeper.links.idle_timer import IdleTimer
+
+
+class HandTurnedLoop:
+    """Timers that fire when the test says so."""
+
+    def __init__(self) -> None:
+        self.delay = 0.0
+        self.due: Callable[[], None] | None = None
+
+    def call_later(self, delay: float, due: Callable[[], None]) -> Any:
+        self.delay, self.due = delay, due
+        return self
+
+    def cancel(self) -> None:
+        self.due = None
+
+    def turn(self, times: int = 1) -> None:
+        for _ in range(times):
+            due, self.due = self.due, None
+            assert due is not None, "no timer is set"
+            due()
+
+
+def watch() -> tuple[HandTurnedLoop, IdleTimer, list[str]]:
+    loop, expired = HandTurnedLoop(), list[str]()
+    silence = IdleTimer(
+        cast(asyncio.AbstractEventLoop, loop), 8.0, lambda: expired.append("expired")
+    )
+    return loop, silence, expired
+
+
+def test_silence_is_noticed_after_its_span_and_at_most_a_quarter_more() -> None:
+    loop, silence, expired = watch()
+    assert loop.delay == 2.0
+    silence.restart()
+    loop.turn(4)
+    assert not expired
+    loop.turn()
+    assert expired == ["expired"]
+    assert loop.due is None
+
+
+def test_a_sign_of_life_starts_the_span_anew() -> None:
+    loop, silence, expired = watch()
+    silence.restart()
+    loop.turn(4)
+    silence.restart()
+    loop.turn(4)
+    assert not expired
+
+
+def test_a_stall_counts_as_one_quarter_however_long_it_was() -> None:
+    loop, silence, expired = watch()
+    silence.restart()
+    loop.turn()  # hours late
+    silence.restart()  # the signs of life that waited behind the timer
+    loop.turn(4)
+    assert not expired
+
+
+def test_nothing_is_noticed_before_the_start_or_while_paused() -> None:
+    loop, silence, expired = watch()
+    loop.turn(10)
+    silence.restart()
+    silence.pause()
+    loop.turn(10)
+    assert not expired
+
+
+def test_the_end_releases_the_timer() -> None:
+    loop, silence, expired = watch()
+    silence.restart()
+    silence.cancel()
+    assert loop.due is None
+    assert not expired

@@ -1,0 +1,253 @@
+"""Reads beside the three that everybody uses: linearizable ones, and inquiries about a session."""
+
+import pytest
+
+from raykeeper.server.events import PeerFrame
+from raykeeper.server.leader_request_processor import DELETED_PER_STEP, DELETIONS_OUTSTANDING_MAX
+from raykeeper.server.peer_messages import ReadIndexReply, ReadIndexRequest, decode_peer_frame
+from raykeeper.zab.ids import Millis, Now, ServerId
+from raykeeper.znodes.acl import Identity, digest_id
+from raykeeper.znodes.errors import Code
+from raykeeper.znodes.replies import (
+    CountDescendantsReply,
+    ErrorReply,
+    ExistsReply,
+    GetAclsReply,
+    GetDataReply,
+    GetEphemeralsReply,
+    MultiReadReply,
+    WhoAmIReply,
+    WriteReply,
+)
+from raykeeper.znodes.requests import (
+    AddAuth,
+    CountDescendants,
+    Create,
+    CreateMode,
+    GetAcls,
+    GetData,
+    GetEphemerals,
+    Multi,
+    MultiRead,
+    ReadData,
+    WhoAmI,
+)
+from tests.simulation.schedule import Schedule
+from tests.unit.server.one_server import Caller, OneServer, Servers
+
+
+def linearizable(caller: Caller, path: str, *, watch: bool = False) -> GetData:
+    return GetData(caller.next_xid(), path, watch, True)
+
+
+def kinds(items: list[object]) -> list[type]:
+    return [type(item) for item in items]
+
+
+def test_it_sees_what_was_written_elsewhere_before_it_was_asked() -> None:
+    """The commit is still on its way to the follower that is asked."""
+    servers = Servers(3)
+    reader, writer = servers[1].caller(1), servers[2].caller(2)
+    writer.ask(writer.create("/a", b"old"))
+    servers.hold(3, 1)
+    assert kinds(writer.ask(writer.set("/a", b"new"))) == [WriteReply]
+    servers[1].step(reader.frame(reader.get("/a"), linearizable(reader, "/a")))
+    servers.run()
+    servers.release(3, 1)
+    first, second = reader.new()
+    assert isinstance(first, GetDataReply) and isinstance(second, GetDataReply)
+    assert (first.value, second.value) == (b"old", b"new")
+
+
+def test_a_deposed_leader_does_not_answer_it() -> None:
+    servers = Servers(3)
+    caller = servers[3].caller()
+    caller.ask(caller.create("/a"))
+    for other in (1, 2):
+        servers.hold(other, 3)
+    assert kinds(caller.ask(caller.get("/a"), linearizable(caller, "/a"))) == [GetDataReply]
+
+
+def test_those_of_one_step_share_one_question() -> None:
+    servers = Servers(3)
+    host = servers[1]
+    one, other = host.caller(1), host.caller(2)
+    one.ask(one.create("/a"))
+    before = len(host.sent(ReadIndexRequest))
+    host.step(
+        one.frame(linearizable(one, "/a"), linearizable(one, "/a"), one.sync()),
+        other.frame(linearizable(other, "/a")),
+    )
+    servers.run()
+    assert len(host.sent(ReadIndexRequest)) == before + 1
+    assert len(one.new()) == 3 and len(other.new()) == 1
+
+
+def test_a_later_write_of_the_same_client_does_not_overtake_it() -> None:
+    servers = Servers(3)
+    host = servers[1]
+    caller = host.caller()
+    caller.ask(caller.create("/a", b"old"))
+    servers.hold(3, 1)
+    host.step(caller.frame(linearizable(caller, "/a"), caller.set("/a", b"new")))
+    servers.run()
+    servers.release(3, 1)
+    read, written = caller.new()[-2:]
+    assert isinstance(read, GetDataReply) and read.value == b"old"
+    assert isinstance(written, WriteReply)
+
+
+def test_it_waits_until_its_server_may_answer_reads_again() -> None:
+    """The answer of the leader stood still on its way, and came alone."""
+    servers = Servers(3)
+    host = servers[1]
+    caller = host.caller()
+    caller.ask(caller.create("/a"))
+    servers.hold(3, 1)
+    host.step(caller.frame(linearizable(caller, "/a")))
+    servers.run()
+    frames = [decode_peer_frame(frame) for frame in servers.wires[3, 1]]
+    (reply,) = (m for frame in frames for m in frame if isinstance(m, ReadIndexReply))
+    servers.clock.now = Millis(servers.clock.now + 1_500)
+    host.step()
+    host.step(PeerFrame(ServerId(3), [reply]))
+    assert caller.new()[1:] == []
+    servers.release(3, 1)
+    assert kinds(caller.items)[-1] is GetDataReply
+
+
+def test_it_may_set_a_watch() -> None:
+    servers = Servers(2)
+    caller = servers[1].caller()
+    caller.ask(caller.create("/a"))
+    items = caller.ask(linearizable(caller, "/a", watch=True), caller.set("/a", b"1"))
+    assert [type(item).__name__ for item in items] == ["GetDataReply", "WatcherEvent", "WriteReply"]
+
+
+def test_inquiries_are_answered_in_order_with_the_writes_before_them() -> None:
+    host = OneServer()
+    caller = host.caller()
+    items = caller.ask(
+        caller.write(AddAuth("digest", b"ann:pw")),
+        WhoAmI(101),
+        caller.write(Create("/e", b"", CreateMode.EPHEMERAL)),
+        caller.write(Create("/a", b"v", 0)),
+        caller.write(Create("/a/b", b"", CreateMode.EPHEMERAL)),
+        GetEphemerals(102, "/"),
+        GetEphemerals(103, "/a"),
+        CountDescendants(104, "/a"),
+        CountDescendants(105, "/"),
+        GetAcls(106, "/a"),
+        MultiRead(107, [ReadData("/a"), ReadData("/none")]),
+        CountDescendants(108, "/none"),
+    )
+    answers = {item.xid: item for item in items if not isinstance(item, WriteReply)}  # type: ignore[union-attr]
+    who = answers[101]
+    assert isinstance(who, WhoAmIReply)
+    assert who.identities == (Identity("digest", digest_id("ann", "pw")),)
+    assert isinstance(answers[102], GetEphemeralsReply) and answers[102].paths == ["/e", "/a/b"]
+    assert isinstance(answers[103], GetEphemeralsReply) and answers[103].paths == ["/a/b"]
+    assert isinstance(answers[104], CountDescendantsReply) and answers[104].count == 1
+    assert isinstance(answers[105], CountDescendantsReply) and answers[105].count == 6
+    assert isinstance(answers[106], GetAclsReply)
+    assert isinstance(answers[107], MultiReadReply) and len(answers[107].results) == 2
+    assert isinstance(answers[108], ErrorReply) and answers[108].code == Code.NO_NODE
+
+
+@pytest.mark.parametrize(("mode", "ttl_ms"), [(CreateMode.TTL, 3_000), (CreateMode.CONTAINER, 0)])
+def test_what_ends_by_itself_is_told_to_who_watches(mode: int, ttl_ms: int) -> None:
+    servers = Servers(3)
+    caller = servers[1].caller()
+    caller.ask(caller.write(Create("/t", b"", mode, None, ttl_ms)), caller.create("/t/a"))
+    caller.ask(caller.delete("/t/a"), caller.exists("/t", watch=True))
+    servers.pass_time(2_500)
+    is_there = mode == CreateMode.TTL
+    (item,) = caller.ask(caller.exists("/t"))[-1:]
+    assert isinstance(item, ExistsReply) and (item.stat is not None) is is_there
+    servers.pass_time(1_000)
+    (item,) = caller.ask(caller.exists("/t"))[-1:]
+    assert isinstance(item, ExistsReply) and item.stat is None
+    told = [type(item).__name__ for item in caller.items]
+    assert told.count("WatcherEvent") == 1
+    assert len(set(servers.digests())) == 1
+
+
+class JumpingWall(Schedule):
+    """A clock whose wall time is moved by a test."""
+
+    wall_offset_ms = 0
+
+    def times(self) -> Now:
+        now = super().times()
+        return Now(now.mono, Millis(now.wall + self.wall_offset_ms))
+
+
+@pytest.mark.parametrize("jump_ms", [3_600_000, -3_600_000])
+def test_a_jump_of_the_wall_clock_neither_ends_nor_keeps_it(jump_ms: int) -> None:
+    clock = JumpingWall(0)
+    host = OneServer(clock=clock)
+    caller = host.caller()
+    for path in ("/alone", "/refreshed"):
+        caller.ask(caller.write(Create(path, b"", CreateMode.TTL, None, 3_000)))
+    clock.wall_offset_ms = jump_ms
+    host.pass_time(2_000)
+    caller.ask(caller.set("/refreshed", b"again"))
+    assert {"/alone", "/refreshed"} <= host.server.state.tree.expiring_paths.keys()
+    host.pass_time(1_500)
+    assert set(host.server.state.tree.expiring_paths) == {"/refreshed"}
+    clock.wall_offset_ms = 0
+    host.pass_time(1_000)
+    assert set(host.server.state.tree.expiring_paths) == {"/refreshed"}
+    host.pass_time(1_000)
+    assert not host.server.state.tree.expiring_paths
+
+
+def test_many_that_are_due_together_go_together_but_not_without_bound() -> None:
+    host = OneServer()
+    caller = host.caller()
+    for each in range(3):
+        ops = [Create(f"/{each}-{n}", b"", CreateMode.TTL, None, 1_000) for n in range(999)]
+        caller.ask(caller.write(Multi([], list(ops), [])))
+    mortals = host.server.state.tree.expiring_paths
+    assert len(mortals) == 2_997
+    host.is_disk_held = True
+    logged = host.server.peer.history.logged
+    host.pass_time(1_500)
+    assert len(mortals) == 2_997
+    begun = host.server.peer.history.logged - logged
+    assert DELETIONS_OUTSTANDING_MAX <= begun <= DELETIONS_OUTSTANDING_MAX + 5 * DELETED_PER_STEP
+    host.release_disk()
+    host.step()
+    while host.server.deadline() == host.clock.now:
+        host.step()
+    assert not mortals
+    host.pass_time(1_000)
+    assert host.server.deadline() > host.clock.now
+
+
+def test_without_room_it_stays_until_there_is_room() -> None:
+    host = OneServer()
+    caller = host.caller()
+    caller.ask(caller.write(Create("/t", b"", CreateMode.TTL, None, 1_000)))
+    host.server.peer.history.has_disk_space = False
+    host.pass_time(2_000)
+    assert "/t" in host.server.state.tree.znodes
+    host.server.peer.history.has_disk_space = True
+    host.pass_time(1_000)
+    assert "/t" not in host.server.state.tree.znodes
+
+
+def test_a_refresh_that_is_under_way_keeps_it() -> None:
+    servers = Servers(3)
+    caller = servers[3].caller()
+    caller.ask(caller.write(Create("/t", b"", CreateMode.TTL, None, 1_000)))
+    servers.pass_time(900)
+    for other in (1, 2):
+        servers.hold(other, 3)
+    caller.ask(caller.set("/t", b"again"))
+    servers.pass_time(400)
+    for other in (1, 2):
+        servers.release(other, 3)
+    assert "/t" in servers[1].server.state.tree.znodes
+    servers.pass_time(1_500)
+    assert "/t" not in servers[1].server.state.tree.znodes

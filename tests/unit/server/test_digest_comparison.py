@@ -1,0 +1,247 @@
+"""Digests: who is wrong when replicas differ at a zxid, and when nobody can say."""
+
+import pytest
+
+from raykeeper.server import server_trace_events
+from raykeeper.server.digest_comparison import COMPARE_EVERY_REPORTS
+from raykeeper.server.effects import Restart
+from raykeeper.server.events import PeerFrame
+from raykeeper.server.peer_messages import DigestMismatch, DigestReply, DigestRequest
+from raykeeper.zab.effects import Role
+from raykeeper.zab.ids import DiskId, ServerId, format_zxid
+from raykeeper.zab.messages import FollowerInfo
+from tests.unit.server.one_server import OPTIONS, OneServer, Servers
+
+ROUND_MS = COMPARE_EVERY_REPORTS * OPTIONS.session_report_ms
+
+
+def spoil(servers: Servers, *wrong: int) -> None:
+    """A bit of the state of each of these servers flips, another one in each."""
+    for server in wrong:
+        servers[server].server.state.voters[ServerId(200)] = DiskId(f"flipped on {server}")
+
+
+def asked(servers: Servers, *held: int) -> str:
+    """One write, and one comparison after it; the zxid it is about. The answers `held` wait."""
+    caller = servers.leader.caller(90 + servers.clock.now)
+    zxid = servers.leader.server.state.zxid
+    for server in held:
+        servers.hold(server, servers.leader.server_id)
+    servers.pass_time(ROUND_MS)
+    assert caller.ended is None
+    return format_zxid(zxid)
+
+
+def ended(servers: Servers) -> list[int]:
+    """Who was told to begin anew, without its disk."""
+    found = {n: host.of(Restart) for n, host in servers.hosts.items()}
+    assert all(len(effects) < 2 and effects[0].wipe_disk for effects in found.values() if effects)
+    return [n for n, effects in found.items() if effects]
+
+
+def noted(host: OneServer) -> list[object]:
+    return [
+        *host.notes(server_trace_events.DIGEST_DIFFERS),
+        *host.notes(server_trace_events.DIGEST_UNDECIDED),
+    ]
+
+
+def test_equal_replicas_are_asked_once_for_each_state() -> None:
+    servers = Servers(3)
+    zxid = asked(servers)
+    leader, follower = servers[3], servers[1]
+    assert leader.server.peer.role is Role.LEADER
+    digest = leader.server.state.digest()
+    (ask, other) = leader.sent(DigestRequest)
+    assert ask == other == DigestRequest(leader.server.state.zxid, digest)
+    assert follower.sent(DigestReply) == [DigestReply(ask.zxid, digest)]
+    assert format_zxid(ask.zxid) == zxid
+    servers.pass_time(3 * ROUND_MS)
+    assert len(leader.sent(DigestRequest)) == 2
+    leader.caller(2)
+    servers.pass_time(ROUND_MS)
+    assert len(leader.sent(DigestRequest)) == 4
+    assert noted(leader) == noted(follower) == ended(servers) == []
+
+
+@pytest.mark.parametrize("wrong", [1, 2])
+def test_follower_that_differs_from_a_quorum_begins_anew(wrong: int) -> None:
+    servers = Servers(3)
+    spoil(servers, wrong)
+    zxid = asked(servers)
+    assert ended(servers) == [wrong]
+    assert servers[3].sent(DigestMismatch) == [DigestMismatch(servers[3].server.state.zxid)]
+    assert noted(servers[3]) == [(zxid, [wrong])]
+    (restart,) = servers[wrong].of(Restart)
+    assert restart.reason == f"at {zxid} this server's tree differs from that of a quorum"
+    # Told again, nobody is judged twice for one state.
+    servers.pass_time(3 * ROUND_MS)
+    assert len(servers[3].sent(DigestMismatch)) == 1
+
+
+def test_leader_that_differs_from_a_quorum_begins_anew_itself() -> None:
+    servers = Servers(3)
+    spoil(servers, 3)
+    zxid = asked(servers)
+    assert ended(servers) == [3]
+    assert noted(servers[3]) == [(zxid, [3])]
+    assert servers[3].sent(DigestMismatch) == []
+
+
+def test_leader_that_is_wrong_accuses_nobody_else() -> None:
+    """Who else differs is told by the next leader."""
+    servers = Servers(5)
+    spoil(servers, 1, 5)
+    asked(servers)
+    assert ended(servers) == [5]
+    assert servers[5].sent(DigestMismatch) == []
+
+
+def test_several_followers_may_be_wrong_each_in_its_way() -> None:
+    servers = Servers(5)
+    spoil(servers, 1, 3)
+    zxid = asked(servers)
+    assert ended(servers) == [1, 3]
+    assert sorted(map(str, noted(servers[5]))) == [str((zxid, [1])), str((zxid, [3]))]
+
+
+def test_nobody_is_judged_again_when_the_rest_has_told() -> None:
+    servers = Servers(5)
+    spoil(servers, 1)
+    zxid = asked(servers)
+    assert len({*servers.hosts} - {5}) == len(servers[5].sent(DigestRequest)) == 4
+    assert (ended(servers), noted(servers[5])) == ([1], [(zxid, [1])])
+
+
+def test_when_no_quorum_agrees_all_go_on() -> None:
+    servers = Servers(3)
+    spoil(servers, 1, 2)
+    zxid = asked(servers)
+    assert ended(servers) == []
+    assert noted(servers[3]) == [(zxid, [1, 2, 3])]
+    assert servers[3].sent(DigestMismatch) == []
+    servers.pass_time(3 * ROUND_MS)
+    assert len(noted(servers[3])) == 1
+
+
+def test_two_of_three_that_differ_say_nothing_of_each_other() -> None:
+    servers = Servers(3)
+    servers.crash(2)
+    spoil(servers, 1)
+    zxid = asked(servers)
+    assert (ended(servers), noted(servers[3])) == ([], [(zxid, [1, 3])])
+
+
+def test_too_few_that_agree_are_no_difference() -> None:
+    """The others are gone; the leader will find that out at its next tick."""
+    servers = Servers(5)
+    leader = servers[5]
+    leader.caller()
+    for server in (1, 2, 3, 4):
+        servers.hold(server, 5)
+    servers.pass_time(ROUND_MS)
+    assert len(leader.sent(DigestRequest)) == 4
+    for server in (1, 2, 3):
+        servers.cut(server, 5)
+    servers.release(4, 5)
+    assert len(servers[4].sent(DigestReply)) == 1
+    assert leader.server.peer.broadcasting is not None
+    assert noted(leader) == []
+
+
+def test_answer_that_comes_late_is_judged_by_what_was_agreed() -> None:
+    servers = Servers(3)
+    spoil(servers, 1)
+    zxid = asked(servers, 1)
+    assert noted(servers[3]) == []
+    servers.release(1, 3)
+    assert (ended(servers), noted(servers[3])) == ([1], [(zxid, [1])])
+
+
+@pytest.mark.parametrize("wrong", [1, 2])
+def test_late_answer_to_an_earlier_question_says_nothing(wrong: int) -> None:
+    servers = Servers(3)
+    leader = servers[3]
+    spoil(servers, wrong)
+    asked(servers, wrong)
+    leader.take()
+    old = leader.server.state.zxid
+    leader.caller(2)
+    servers.pass_time(ROUND_MS)
+    (told, *_) = servers[wrong].sent(DigestReply)
+    assert told.zxid == old
+    leader.step(PeerFrame(ServerId(wrong), [told]))
+    assert noted(leader) == []
+
+
+def test_answer_after_the_end_of_a_comparison_says_nothing() -> None:
+    servers = Servers(3)
+    spoil(servers, 1, 2)
+    asked(servers)
+    leader = servers[3]
+    leader.take()
+    leader.step(PeerFrame(ServerId(1), [servers[1].sent(DigestReply)[-1]]))
+    assert leader.take() == []
+
+
+def test_learner_without_a_vote_is_judged_and_does_not_judge() -> None:
+    servers = Servers(3, observers=1)
+    spoil(servers, 4)
+    zxid = asked(servers)
+    assert (ended(servers), noted(servers[3])) == ([4], [(zxid, [4])])
+    servers = Servers(3, observers=1)
+    spoil(servers, 1, 2)
+    zxid = asked(servers, 1, 2)
+    assert servers[4].sent(DigestReply)[0].digest == servers[3].server.state.digest()
+    servers.release(1, 3)
+    servers.release(2, 3)
+    assert (ended(servers), noted(servers[3])) == ([], [(zxid, [1, 2, 3, 4])])
+
+
+def test_leader_without_its_own_disk_in_the_list_judges_by_the_others() -> None:
+    """Its log moves its vote away; it gives up the lead once that is delivered."""
+    servers = Servers(3)
+    servers[3].settings.members.change_logged(ServerId(3), DiskId("new"))
+    spoil(servers, 1)
+    zxid = asked(servers)
+    assert (ended(servers), noted(servers[3])) == ([], [(zxid, [1, 2, 3])])
+
+
+def test_learner_that_does_not_follow_yet_is_not_asked() -> None:
+    servers = Servers(3)
+    leader = servers[3]
+    stint = servers[1].sent(FollowerInfo)[-1].follow_attempt + 1
+    servers.hold(3, 1)
+    leader.step(PeerFrame(ServerId(1), [FollowerInfo(leader.server.peer.epoch, stint, DiskId(""))]))
+    asked(servers)
+    assert len(leader.sent(DigestRequest)) == 1
+    assert noted(leader) == []
+
+
+def test_follower_answers_only_where_the_leader_was() -> None:
+    servers = Servers(3)
+    host = servers[1]
+    zxid = host.server.state.zxid
+    host.take()
+    host.step(PeerFrame(ServerId(3), [DigestRequest(type(zxid)(zxid + 1), 7)]))
+    assert host.take() == []
+    host.step(PeerFrame(ServerId(3), [DigestRequest(zxid, 7)]))
+    assert host.sent(DigestReply) == [DigestReply(zxid, host.server.state.digest())]
+
+
+def test_accusation_by_another_than_the_leader_is_ignored() -> None:
+    servers = Servers(3)
+    servers[1].step(PeerFrame(ServerId(2), [DigestMismatch(servers[1].server.state.zxid)]))
+    assert ended(servers) == []
+
+
+def test_question_of_a_reign_that_is_over_is_not_answered_by_the_next() -> None:
+    servers = Servers(3)
+    leader = servers[3]
+    asked(servers, 1)
+    leader.server.peer.step_down("to see", leader.clock.now)
+    leader.step()
+    servers.release(1, 3)
+    servers.pass_time(2_000)
+    assert ended(servers) == []
+    assert all(noted(host) == [] for host in servers.hosts.values())

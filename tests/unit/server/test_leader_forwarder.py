@@ -1,0 +1,239 @@
+"""Leader contact: what is confirmed to clients, and only once a quorum has said so."""
+
+from raykeeper.server.events import ClientDisconnected, LinkDown, LinkUp, PeerFrame
+from raykeeper.server.leader_forwarder import FORWARDED_BYTES_MAX
+from raykeeper.server.peer_messages import (
+    ForwardConnect,
+    ForwardWrites,
+    OwnedSession,
+    ReadIndexReply,
+    ReadIndexRequest,
+    TouchSessions,
+    TouchSessionsReply,
+)
+from raykeeper.zab.effects import Role
+from raykeeper.zab.ids import ServerId, Zxid
+from raykeeper.znodes.replies import EmptyReply, GetDataReply, WriteReply
+from raykeeper.znodes.requests import SessionId
+from tests.unit.server.one_server import Caller, OneServer, Servers
+
+
+def confirmed(caller: Caller) -> int:
+    """The newest heartbeat that the client may count on."""
+    return max([frame.heartbeat_seq for frame in caller.answers], default=0)
+
+
+def stop_pongs(servers: Servers) -> None:
+    """Nobody answers the leader, server 3, any more."""
+    servers.hold(1, 3)
+    servers.hold(2, 3)
+
+
+# Heartbeats.
+
+
+def test_heartbeat_is_confirmed_on_every_server() -> None:
+    servers = Servers(3)
+    callers = [servers[n].caller(n) for n in (1, 2, 3)]
+    for _ in range(3):
+        for caller in callers:
+            caller.ask()
+        servers.pass_time(100)
+    assert [confirmed(caller) for caller in callers] == [3, 3, 3]
+
+
+def test_heartbeat_of_a_leaders_client_waits_for_a_probe() -> None:
+    servers = Servers(3)
+    caller = servers[3].caller()
+    stop_pongs(servers)
+    caller.ask()
+    servers.pass_time(300)
+    assert confirmed(caller) == 0
+    servers.release(2, 3)  # with its own voice that makes two of three
+    assert confirmed(caller) == 1
+
+
+def test_heartbeat_through_a_follower_waits_for_a_probe() -> None:
+    servers = Servers(3)
+    caller = servers[1].caller()
+    servers.hold(3, 1)
+    servers.hold(2, 3)
+    caller.ask()
+    servers.pass_time(100)
+    assert len(servers[1].sent(TouchSessions)) == 1
+    assert servers[3].sent(TouchSessionsReply) == []
+    servers.release(2, 3)
+    assert len(servers[3].sent(TouchSessionsReply)) == 1
+    assert confirmed(caller) == 0
+    servers.release(3, 1)
+    assert confirmed(caller) == 1
+
+
+def test_one_batch_is_under_way_at_a_time() -> None:
+    servers = Servers(2)
+    caller = servers[1].caller()
+    servers.hold(2, 1)
+    for _ in range(4):
+        caller.ask()
+        servers.pass_time(100)
+    assert len(servers[1].sent(TouchSessions)) == 1
+    servers.release(2, 1)
+    servers.pass_time(100)
+    assert [touches.number for touches in servers[1].sent(TouchSessions)] == [1, 2]
+    assert confirmed(caller) == 4
+
+
+def test_leader_rejects_what_has_moved_or_is_not() -> None:
+    servers = Servers(2)
+    caller = servers[1].caller()
+    unknown, live = SessionId(99), caller.session_id
+    touches = [
+        OwnedSession(unknown, Zxid(99)),
+        OwnedSession(live, Zxid(caller.owner - 1)),
+    ]
+    servers[2].step(PeerFrame(ServerId(1), [TouchSessions(9, touches)]))
+    servers.run()
+    assert servers[2].sent(TouchSessionsReply)[-1] == TouchSessionsReply(9, [unknown, live])
+
+
+def test_rejected_heartbeat_is_not_confirmed() -> None:
+    servers = Servers(2)
+    caller = servers[1].caller()
+    servers.hold(1, 2)
+    caller.ask()
+    servers.pass_time(100)
+    number = servers[1].sent(TouchSessions)[-1].number
+    answers = [
+        TouchSessionsReply(number - 1, []),  # of an earlier batch
+        TouchSessionsReply(number, [caller.session_id]),
+        TouchSessionsReply(number, []),  # twice
+    ]
+    for answer in answers:
+        servers[1].step(PeerFrame(ServerId(2), [answer]))
+    assert confirmed(caller) == 0
+
+
+def test_heartbeat_of_a_connection_that_has_gone_is_told_to_nobody() -> None:
+    """The harness asserts it: nothing is sent after the end of a connection."""
+    servers = Servers(2)
+    caller = servers[1].caller()
+    servers.hold(2, 1)
+    caller.ask()
+    servers.pass_time(100)
+    caller.raw(b"malformed")
+    frames = len(servers[1].frames[1])
+    servers.release(2, 1)
+    servers.pass_time(300)
+    assert len(servers[1].frames[1]) == frames
+
+
+def test_heartbeat_is_told_again_to_the_next_leader() -> None:
+    servers = Servers(3)
+    caller = servers[1].caller()
+    servers.hold(3, 1)
+    caller.ask()
+    servers.pass_time(100)
+    servers.crash(3)
+    servers.pass_time(500)
+    assert confirmed(caller) == 1
+
+
+# Read points.
+
+
+def test_sync_waits_for_the_commits_before_its_read_point() -> None:
+    servers = Servers(3)
+    mine, other = servers[1].caller(1), servers[2].caller(2)
+    servers.hold(3, 1)
+    other.ask(other.create("/a", b"x"))
+    assert mine.ask(mine.sync(), mine.get("/a")) == []
+    servers.release(3, 1)
+    items = mine.new()
+    assert [type(item) for item in items] == [EmptyReply, GetDataReply]
+
+
+def test_deposed_leader_confirms_no_read_point() -> None:
+    """What the others have committed meanwhile would be missing from the answer."""
+    servers = Servers(3)
+    old, new = servers[3].caller(1), servers[2].caller(2)
+    servers.hold(1, 3)
+    servers.hold(2, 3)
+    servers.hold(3, 1)
+    servers.hold(3, 2)
+    for other in (1, 2):  # they have noticed that the leader is gone, it has not
+        servers[other].step(LinkDown(ServerId(3)))
+    servers.run()
+    servers.pass_time(500)
+    assert servers[2].server.peer.role is Role.LEADER
+    assert servers[3].server.peer.role is Role.LEADER
+    (item,) = new.ask(new.create("/a", b"x"))
+    assert isinstance(item, WriteReply) and item.code == 0
+    assert old.ask(old.sync(), old.get("/a")) == []
+    servers.pass_time(500)
+    assert old.new() == []
+    servers.held.clear()
+    for other in (1, 2):
+        servers.cut(3, other)
+        servers.link(3, other)
+    servers.pass_time(3_000)
+    assert [type(item) for item in old.new()] == [EmptyReply, GetDataReply]
+
+
+def test_sync_of_one_server_alone_is_answered_at_once() -> None:
+    host = OneServer()
+    caller = host.caller()
+    assert [type(item) for item in caller.ask(caller.sync(), caller.sync())] == [
+        EmptyReply,
+        EmptyReply,
+    ]
+
+
+def test_answers_that_nobody_waits_for_are_dropped() -> None:
+    servers = Servers(2)
+    caller = servers[1].caller()
+    servers[1].step(
+        PeerFrame(ServerId(2), [ReadIndexReply(77, Zxid(1)), TouchSessionsReply(77, [])])
+    )
+    assert caller.answers == []
+
+
+def test_requests_to_a_server_that_does_not_lead_are_dropped() -> None:
+    """They were meant for what it was before; their senders ask again."""
+    servers = Servers(2)
+    caller = servers[2].caller()
+    connect = ForwardConnect(5, Caller(servers[2], 5).request())
+    servers[1].take()
+    messages = [ReadIndexRequest(1), TouchSessions(1, []), ForwardWrites([]), connect]
+    servers[1].step(PeerFrame(ServerId(2), list(messages)))
+    assert servers[1].take() == []
+    assert caller.ended is None
+
+
+def test_what_is_forwarded_together_is_bounded() -> None:
+    servers = Servers(2)
+    caller = servers[1].caller()
+    servers[1].take()
+    value = bytes(FORWARDED_BYTES_MAX * 2 // 5)
+    caller.ask(*(caller.set("/", value) for _ in range(4)), caller.set("/", b"last"))
+    forwarded = servers[1].sent(ForwardWrites)
+    numbers = [[each.write.number for each in message.writes] for message in forwarded]
+    assert numbers == [[1, 2, 3], [4, 5]]
+    caller.ask(caller.set("/", value), caller.set("/", value), caller.set("/", value))
+    assert [len(message.writes) for message in servers[1].sent(ForwardWrites)] == [3, 2, 3]
+
+
+def test_connects_are_not_collected_while_there_is_no_leader() -> None:
+    host = OneServer(1, (1, 2))
+    for connection in range(5):
+        assert Caller(host, connection).connect() is None
+        host.step(ClientDisconnected(connection))
+    assert host.server._clients.connects == []
+
+
+def test_requests_of_a_server_that_is_not_linked_are_dropped() -> None:
+    host = OneServer(2, (1, 2))
+    host.step(LinkUp(ServerId(1)), LinkDown(ServerId(1)))
+    host.take()
+    messages = [ReadIndexRequest(1), ReadIndexReply(1, Zxid(1)), TouchSessionsReply(1, [])]
+    host.step(PeerFrame(ServerId(1), list(messages)))
+    assert host.take() == []

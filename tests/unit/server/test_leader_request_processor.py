@@ -1,0 +1,376 @@
+"""Leading: which writes are prepared, which sessions end, and when a reign does."""
+
+import pytest
+
+from raykeeper.server import server_trace_events
+from raykeeper.server.effects import TrackSessions
+from raykeeper.server.events import ClientFrameArrived, PeerFrame, SessionsOverdue, TrackerLost
+from raykeeper.server.leader_request_processor import PROPOSED_BYTES_MAX
+from raykeeper.server.peer_messages import ForwardedWrite, ForwardWrites, WriteGap
+from raykeeper.zab.effects import Append, Role
+from raykeeper.zab.ids import Epoch, Millis, ServerId, Zxid, epoch_of
+from raykeeper.znodes.errors import Code
+from raykeeper.znodes.expiry import ExpiryProposal, SessionReport
+from raykeeper.znodes.limits import Limits
+from raykeeper.znodes.replies import (
+    ConnectReply,
+    EmptyReply,
+    GetDataReply,
+    WatcherEvent,
+    WriteReply,
+)
+from raykeeper.znodes.requests import CreateMode, SessionId, encode_client_frame
+from tests.unit.server.one_server import Caller, OneServer, Servers
+
+FOLLOWER = ServerId(1)
+
+
+def reports(host: OneServer) -> list[SessionReport]:
+    return [effect.report for effect in host.of(TrackSessions)]
+
+
+def verdict(host: OneServer, caller: Caller, **changed: int) -> ExpiryProposal:
+    """The verdict that a tracker would give if nothing was heard after the last report."""
+    last = [r for r in reports(host) if caller.session_id in [t.session_id for t in r.touched]][-1]
+    fields = {
+        "epoch": last.epoch,
+        "session_id": caller.session_id,
+        "owner_zxid": caller.owner,
+        "batch": last.batch,
+    }
+    return ExpiryProposal(**(fields | changed))  # type: ignore[arg-type]
+
+
+# Writes.
+
+
+def test_a_subtree_above_its_soft_limit_is_noted_by_the_leader() -> None:
+    servers = Servers(2)
+    caller = servers[1].caller()
+    for path, value in (("", b""), ("/zookeeper_limits", b"count=1,bytes=9")):
+        caller.ask(caller.create(f"/zookeeper/quota/a{path}", value))
+    assert isinstance(caller.ask(caller.create("/a"))[0], WriteReply)
+    assert servers[2].notes(server_trace_events.QUOTA_EXCEEDED) == []
+    caller.ask(caller.create("/a/b", b"123"), caller.create("/a/c", b"1"))
+    assert servers[2].notes(server_trace_events.QUOTA_EXCEEDED) == [("/a", 2, 3)]
+    assert servers[1].notes(server_trace_events.QUOTA_EXCEEDED) == []
+
+
+@pytest.mark.parametrize("server", [1, 2])
+def test_gap_ends_the_connection_wherever_it_is(server: int) -> None:
+    servers = Servers(2)
+    caller = servers[server].caller()
+    caller.ask(caller.create("/a"))
+    caller.number += 1
+    assert caller.ask(caller.create("/c"), caller.create("/d"), caller.exists("/")) == []
+    assert caller.ended == Code.CONNECTION_LOSS
+    leader = servers[2]
+    assert leader.notes(server_trace_events.WRITE_GAP)[0] == (caller.session_id, 1, 3)
+    assert len(leader.sent(WriteGap)) == (1 if server == 1 else 0)
+    again = Caller(servers[1], 7)
+    caller.number = 1
+    again.take_up(caller)
+    assert [type(item) for item in again.ask(again.create("/b"))] == [WriteReply]
+
+
+def test_more_writes_than_outcomes_are_kept_are_a_gap() -> None:
+    host = OneServer(limits=Limits(outcomes_max=2))
+    caller = host.caller()
+    assert len(caller.ask(caller.create("/a"), caller.create("/b"))) == 2
+    caller.acked = 1
+    assert len(caller.ask(caller.create("/c"))) == 1
+    assert caller.ask(caller.create("/d")) == []
+    assert caller.ended == Code.CONNECTION_LOSS
+
+
+@pytest.mark.parametrize("owner_is", ["older", "unknown"])
+def test_write_under_another_owner_number_is_fenced(owner_is: str) -> None:
+    servers = Servers(2)
+    leader, old = servers[2], servers[1].caller(1)
+    owner, session_id = old.owner, old.session_id
+    if owner_is == "older":
+        Caller(servers[1], 2).take_up(old)
+    else:
+        session_id = SessionId(77)
+    zxid = leader.server.state.zxid
+    writes = [ForwardedWrite(session_id, owner, old.create(path)) for path in ("/a", "/b")]
+    leader.step(PeerFrame(FOLLOWER, [ForwardWrites(writes)]))
+    servers.run()
+    assert leader.server.state.zxid == zxid
+    # One note, whatever was under way.
+    assert leader.notes(server_trace_events.WRITE_FENCED) == [(session_id, 1, FOLLOWER)]
+
+
+def test_write_behind_a_close_is_fenced() -> None:
+    host = OneServer()
+    caller = host.caller()
+    caller.ask(caller.close(), caller.create("/a"))
+    assert host.notes(server_trace_events.WRITE_FENCED) == [(caller.session_id, 2, 1)]
+    assert host.server.state.tree.get("/a") is None
+
+
+def test_repeat_makes_no_second_transaction() -> None:
+    servers = Servers(2)
+    leader, caller = servers[2], servers[1].caller()
+    forwarded = ForwardedWrite(
+        caller.session_id, caller.owner, caller.create("/s-", b"", CreateMode.SEQUENTIAL)
+    )
+    leader.step(PeerFrame(FOLLOWER, [ForwardWrites([forwarded, forwarded])]))
+    leader.step(PeerFrame(FOLLOWER, [ForwardWrites([forwarded])]))
+    servers.run()
+    root = leader.server.state.tree.get("/")
+    assert root is not None and root.child_create_count == 1
+
+
+def test_proposals_are_bounded_in_bytes() -> None:
+    host = OneServer()
+    caller = host.caller()
+    host.take()
+    caller.ask(*[caller.create(f"/{n}", bytes(400_000)) for n in range(5)])
+    assert [len(append.txns) for append in host.of(Append)] == [3, 2]
+    assert PROPOSED_BYTES_MAX < 3 * 400_000
+
+
+def test_slow_proposal_waited_for_the_followers() -> None:
+    servers = Servers(3)
+    leader = servers[3]
+    caller = leader.caller()
+    servers.hold(1, 3)
+    servers.hold(2, 3)
+    leader.step(caller.frame(caller.create("/a")))
+    servers.run()
+    servers.clock.now += 1_500  # type: ignore[assignment]
+    servers.release(2, 3)
+    assert leader.notes(server_trace_events.PROPOSAL_SLOW) == [("1:2", "followers", 1_500)]
+
+
+def test_slow_proposal_waited_for_nobody_but_our_own_disk() -> None:
+    servers = Servers(3)
+    leader = servers[3]
+    caller = leader.caller()
+    leader.is_disk_held = True
+    servers.hold(1, 3)
+    servers.hold(2, 3)
+    leader.step(caller.frame(caller.create("/a")))
+    servers.run()
+    servers.clock.now += 1_500  # type: ignore[assignment]
+    servers.release(1, 3)
+    servers.release(2, 3)
+    assert leader.notes(server_trace_events.PROPOSAL_SLOW) == [("1:2", "own disk", 1_500)]
+    assert [type(item) for item in caller.new()] == [WriteReply]
+
+
+# Sessions.
+
+
+def test_first_report_is_full_and_later_ones_name_what_was_heard() -> None:
+    host = OneServer()
+    one, two = host.caller(1), host.caller(2, timeout_ms=5_000)
+    host.pass_time(100)
+    one.ask()
+    host.pass_time(100)
+    two.ask(two.close())
+    host.pass_time(100)
+    told = reports(host)
+    assert [report.batch for report in told] == list(range(1, len(told) + 1))
+    assert [report.full for report in told] == [True] + [False] * (len(told) - 1)
+    named = [[touched.session_id for touched in report.touched] for report in told]
+    assert named == [[], [one.session_id, two.session_id], [one.session_id], []]
+    assert told[1].touched[1].timeout_ms == 5_000
+    assert [report.ended for report in told] == [[], [], [], [two.session_id]]
+
+
+def test_session_that_ends_before_its_report_is_not_named() -> None:
+    host = OneServer()
+    caller = host.caller()
+    caller.ask(caller.close())
+    host.pass_time(100)
+    assert [touched for report in reports(host) for touched in report.touched] == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "expires"),
+    [
+        ({}, True),
+        ({"epoch": 2}, False),  # of another reign
+        ({"owner_zxid": 1}, False),  # the session has moved since
+        ({"batch": 1}, False),  # the session was heard since
+        ({"session_id": 99}, False),
+    ],
+)
+def test_verdict_counts_only_if_it_knew_of_the_last_touch(
+    changed: dict[str, int], expires: bool
+) -> None:
+    host = OneServer()
+    caller, other = host.caller(1), host.caller(2)
+    caller.ask(caller.create("/e", b"", CreateMode.EPHEMERAL))
+    other.ask(other.exists("/e", watch=True))
+    host.pass_time(100)
+    other.new()
+    host.step(SessionsOverdue([verdict(host, caller, **changed)]))
+    assert (caller.ended == Code.SESSION_EXPIRED) is expires
+    assert [type(item) for item in other.new()] == [WatcherEvent] * expires
+    dropped = [] if expires else [changed.get("session_id", caller.session_id)]
+    assert host.notes(server_trace_events.EXPIRY_DROPPED) == dropped
+    assert host.notes(server_trace_events.SESSION_EXPIRED) == [caller.session_id] * expires
+
+
+def test_touch_after_the_report_outruns_the_verdict() -> None:
+    host = OneServer()
+    caller = host.caller()
+    host.pass_time(100)
+    told = verdict(host, caller)
+    caller.ask()
+    host.pass_time(100)
+    host.step(SessionsOverdue([told]))
+    assert caller.ended is None
+    assert host.notes(server_trace_events.EXPIRY_DROPPED) == [caller.session_id]
+
+
+def test_verdict_on_a_session_that_is_about_to_end_is_dropped() -> None:
+    host = OneServer()
+    caller = host.caller()
+    host.pass_time(100)
+    told = verdict(host, caller)
+    host.is_disk_held = True
+    host.step(SessionsOverdue([told, told]))
+    assert host.notes(server_trace_events.EXPIRY_DROPPED) == [caller.session_id]
+    host.release_disk()
+    assert caller.ended == Code.SESSION_EXPIRED
+
+
+def test_verdict_and_loss_of_a_tracker_mean_nothing_to_a_follower() -> None:
+    servers = Servers(2)
+    caller = servers[1].caller()
+    servers.pass_time(100)
+    told = verdict(servers[2], caller)
+    servers[1].take()
+    servers[1].step(SessionsOverdue([told]), TrackerLost())
+    assert servers[1].take() == []
+
+
+def test_lost_tracker_gives_every_session_its_whole_timeout() -> None:
+    host = OneServer()
+    caller = host.caller()
+    host.pass_time(100)
+    told = verdict(host, caller)
+    host.take()
+    host.step(TrackerLost())
+    host.pass_time(100)
+    (report,) = reports(host)
+    assert report.full and [t.session_id for t in report.touched] == [caller.session_id]
+    host.step(SessionsOverdue([told]))
+    assert caller.ended is None
+
+
+def test_leader_expires_sessions_itself_after_two_losses() -> None:
+    host = OneServer()
+    quiet, loud = host.caller(1, timeout_ms=1_000), host.caller(2, timeout_ms=1_000)
+    host.pass_time(100)
+    host.step(TrackerLost())
+    host.pass_time(100)
+    host.step(TrackerLost())
+    assert host.notes(server_trace_events.TRACKER_LOST) == [0, 1]
+    assert host.notes(server_trace_events.TRACKER_REPLACED) == [1]
+    host.take()
+    for _ in range(20):
+        host.pass_time(100)
+        loud.ask()
+    assert quiet.ended == Code.SESSION_EXPIRED
+    assert loud.ended is None
+    assert reports(host) == []
+    host.step(TrackerLost())  # late: nobody asks it any more
+    assert host.notes(server_trace_events.TRACKER_LOST) == []
+
+
+def test_losses_far_apart_are_each_the_first() -> None:
+    host = OneServer()
+    host.step(TrackerLost())
+    host.pass_time(20_000)
+    host.step(TrackerLost())
+    assert host.notes(server_trace_events.TRACKER_LOST) == [0, 1]
+    assert host.notes(server_trace_events.TRACKER_REPLACED) == []
+
+
+# The end of a reign.
+
+
+@pytest.fixture
+def short_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An epoch of five transactions: that of the real length takes a while."""
+    monkeypatch.setattr("raykeeper.zab.leader_broadcast.COUNTER_MAX", 5)
+
+
+@pytest.mark.usefixtures("short_epochs")
+def test_exhausted_counter_begins_a_new_epoch_and_loses_no_request() -> None:
+    servers = Servers(3)
+    caller, other = servers[1].caller(1), servers[3].caller(2)
+    writes = [caller.create(f"/{n}") for n in range(9)]
+    items = caller.ask(*writes, caller.get("/8"))
+    servers.pass_time(1_000)
+    items += caller.new()
+    assert [type(item) for item in items] == [WriteReply] * 9 + [GetDataReply]
+    epochs = [epoch_of(item.zxid) for item in items if isinstance(item, WriteReply)]
+    assert epochs == [1, 1, 1, 2, 2, 2, 2, 2, 3]
+    assert any(host.notes(server_trace_events.COUNTER_EXHAUSTED) for host in servers.hosts.values())
+    assert [type(item) for item in other.ask(other.get("/8"))] == [GetDataReply]
+    assert len(set(servers.digests())) == 1
+
+
+@pytest.mark.usefixtures("short_epochs")
+def test_exhausted_counter_delays_the_opening_of_sessions() -> None:
+    host = OneServer()
+    callers = [Caller(host, n) for n in range(1, 9)]
+    host.is_disk_held = True
+    for caller in callers:
+        caller.connect()
+    host.release_disk()
+    host.pass_time(1_000)
+    assert [type(caller.greeting) for caller in callers] == [ConnectReply] * 8
+    assert [epoch_of(Zxid(caller.session_id)) for caller in callers] == [1] * 5 + [2] * 3
+
+
+@pytest.mark.usefixtures("short_epochs")
+def test_exhausted_counter_delays_an_expiry_to_the_next_reign() -> None:
+    host = OneServer()
+    callers = [host.caller(n) for n in range(1, 6)]
+    host.pass_time(100)
+    told = [verdict(host, caller) for caller in callers]
+    host.take()
+    host.step(SessionsOverdue(told))
+    assert host.server.peer.epoch == Epoch(2)
+    host.pass_time(100)
+    (report, *_) = reports(host)
+    assert report.full and report.epoch == 2 and len(report.touched) == 5
+    host.step(SessionsOverdue([verdict(host, caller) for caller in callers]))
+    assert {caller.ended for caller in callers} == {Code.SESSION_EXPIRED}
+
+
+@pytest.mark.usefixtures("short_epochs")
+def test_counter_may_be_exhausted_in_the_step_of_a_report() -> None:
+    servers = Servers(3)
+    leader = servers.leader
+    callers = [leader.caller(n) for n in range(1, 6)]
+    servers.pass_time(100)
+    told = [verdict(leader, caller) for caller in callers]
+    leader.clock.now = Millis(leader.clock.now + 100)
+    leader.step(SessionsOverdue(told))
+    assert leader.server.peer.role is Role.LOOKING
+
+
+def test_requests_of_one_step_behind_the_exhaustion_wait_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    host = OneServer()
+    caller = host.caller(1)
+    monkeypatch.setattr("raykeeper.zab.leader_broadcast.COUNTER_MAX", 2)
+    late = [Caller(host, n) for n in (2, 3, 4)]
+    connects = [ClientFrameArrived(x.connection, encode_client_frame(x.request())) for x in late]
+    host.is_disk_held = True
+    asked = [*(caller.create(f"/{n}") for n in range(3)), caller.sync()]
+    host.step(*connects, caller.frame(*asked))
+    monkeypatch.undo()
+    host.release_disk()
+    host.pass_time(1_000)
+    assert [type(item) for item in caller.items] == [WriteReply] * 3 + [EmptyReply]
+    assert [type(other.greeting) for other in late] == [ConnectReply] * 3

@@ -1,0 +1,242 @@
+"""Read-only clients: who is served without a leader, with what, and until when."""
+
+import pytest
+from msgspec.structs import replace
+
+from raykeeper.server import server_trace_events
+from raykeeper.zab.effects import Role
+from raykeeper.zab.ids import Millis, Now, Zxid
+from raykeeper.znodes.acl import Acl, Identity, Permission, digest_id
+from raykeeper.znodes.errors import Code
+from raykeeper.znodes.replies import (
+    ConnectReply,
+    EmptyReply,
+    ErrorReply,
+    EventType,
+    ExistsReply,
+    GetDataReply,
+    GetEphemeralsReply,
+    WatcherEvent,
+    WhoAmIReply,
+    WriteReply,
+)
+from raykeeper.znodes.requests import (
+    AddAuth,
+    Create,
+    GetData,
+    GetEphemerals,
+    SetWatches,
+    WhoAmI,
+    encode_client_frame,
+)
+from tests.unit.server.one_server import OPTIONS, TIMING, Caller, OneServer, Servers, zxid_of
+
+AFTER_MS = OPTIONS.read_only_after_ms
+GIVEN_UP_MS = TIMING.sync_ms + 2 * TIMING.tick_ms
+
+
+def alone() -> Servers:
+    """Server 1 of three, which has /a = 1, and whose peers are gone, for long enough."""
+    servers = Servers(3)
+    writer = servers[1].caller(9)
+    writer.ask(writer.create("/a", b"1"))
+    for other in (2, 3):
+        servers.crash(other)
+    servers.pass_time(GIVEN_UP_MS + AFTER_MS)
+    assert servers[1].server.peer.role is Role.LOOKING
+    return servers
+
+
+def reader(
+    host: OneServer,
+    connection: int = 1,
+    *,
+    session_id: int = 0,
+    last_zxid: int = 0,
+    password: bytes | None = None,
+) -> Caller:
+    caller = Caller(host, connection, password)
+    connect = caller.request(session_id, last_zxid=last_zxid)
+    caller.raw(encode_client_frame(replace(connect, read_only=True)))
+    return caller
+
+
+def code_of(item: object) -> int:
+    assert isinstance(item, WriteReply | ErrorReply), item
+    return item.code
+
+
+def test_it_reads_what_the_server_had_last() -> None:
+    host = alone()[1]
+    before = host.server.state.digest()
+    caller = reader(host)
+    zxid = zxid_of(host)
+    assert caller.greeting == ConnectReply(Code.OK, 0, 10_000, zxid, 0, "", True, 1_000)
+    read, found, inquired = caller.ask(
+        caller.get("/a"), caller.exists("/b"), GetEphemerals(caller.next_xid(), "/")
+    )
+    assert isinstance(read, GetDataReply) and (read.value, read.zxid) == (b"1", zxid)
+    assert found == ExistsReply(2, zxid, None)
+    assert inquired == GetEphemeralsReply(3, zxid, [])
+    assert host.server.state.digest() == before
+    assert host.server.stats().connections == 2
+
+
+def test_whoever_did_not_ask_for_it_waits() -> None:
+    host = alone()[1]
+    assert host.caller(2).greeting is None
+
+
+def test_who_came_before_it_was_time_is_served_when_it_is() -> None:
+    servers = Servers(3)
+    writer = servers[1].caller(9)
+    writer.ask(writer.create("/a", b"1"))
+    for other in (2, 3):
+        servers.crash(other)
+    host = servers[1]
+    early, never = reader(host), host.caller(2)
+    assert early.greeting is None
+    host.take()
+    host.pass_time(AFTER_MS)
+    assert early.greeting is not None and never.greeting is None
+    assert host.notes(server_trace_events.READ_ONLY_BEGUN) == [None]
+    due = host.server.deadline()
+    assert due is None or due > host.clock.now
+
+
+def test_who_has_a_session_and_wants_it_is_sent_away_to_come_again() -> None:
+    servers = Servers(3)
+    host = servers[1]
+    willing, other = reader(host), host.caller(2)
+    for peer in (2, 3):
+        servers.crash(peer)
+    assert isinstance(willing.greeting, ConnectReply) and willing.session_id
+    servers.pass_time(AFTER_MS - 1)
+    assert (willing.ended, other.ended) == (None, None)
+    servers.pass_time(1)
+    assert (willing.ended, other.ended) == (Code.CONNECTION_LOSS, None)
+    again = reader(host, 3, session_id=willing.session_id, last_zxid=zxid_of(host))
+    assert isinstance(again.greeting, ConnectReply) and again.greeting.read_only
+
+
+def test_not_before_it_was_without_a_leader_for_so_long() -> None:
+    host = OneServer(1, (1, 2))
+    caller = reader(host)
+    host.pass_time(AFTER_MS - 1)
+    assert host.notes(server_trace_events.READ_ONLY_BEGUN) == []
+    host.pass_time(1)
+    assert host.notes(server_trace_events.READ_ONLY_BEGUN) == [None]
+    # It has never seen anything: there is no state to serve.
+    assert caller.greeting is None
+
+
+def test_a_vain_attempt_to_follow_does_not_start_the_time_anew() -> None:
+    host = OneServer(1, (1, 2))
+    read_only = host.server._clients.read_only
+    host.clock.now = Millis(AFTER_MS - 1)
+    host.step()
+    read_only.on_role_changed(Role.FOLLOWER)
+    assert read_only.starts_at is None
+    read_only.on_role_changed(Role.LOOKING)
+    assert read_only.starts_at == AFTER_MS
+    read_only.on_activated()
+    read_only.on_role_changed(Role.LOOKING)
+    assert read_only.starts_at == 2 * AFTER_MS - 1
+
+
+@pytest.mark.parametrize("ahead", [0, 1])
+def test_only_a_server_with_all_that_the_client_has_seen(ahead: int) -> None:
+    host = alone()[1]
+    caller = reader(host, last_zxid=zxid_of(host) + ahead)
+    assert (caller.greeting is None) == bool(ahead)
+
+
+def test_what_needs_a_leader_is_refused_in_its_place() -> None:
+    host = alone()[1]
+    caller = reader(host)
+    linearizable = GetData(caller.next_xid(), "/a", False, True)
+    items = caller.ask(
+        caller.create("/b"),
+        caller.get("/a"),
+        caller.write(AddAuth("digest", b"ann:secret")),
+        caller.sync(),
+        linearizable,
+        caller.get("/b"),
+    )
+    kinds = [WriteReply, GetDataReply, WriteReply, ErrorReply, ErrorReply, ErrorReply]
+    assert [type(item) for item in items] == kinds
+    refused = [code_of(item) for item in items if not isinstance(item, GetDataReply)]
+    assert refused == [Code.NOT_READ_ONLY] * 4 + [Code.NO_NODE]
+    assert caller.ended is None
+
+
+def test_heartbeats_are_heard_and_never_confirmed() -> None:
+    host = alone()[1]
+    caller = reader(host)
+    assert caller.ask() == []
+    assert [(frame.heartbeat_seq, frame.items) for frame in caller.answers] == [(0, [])]
+    assert 1 not in [each.number for each in host.server._clients._touched]
+
+
+def test_watches_are_set_and_set_again() -> None:
+    host = alone()[1]
+    caller = reader(host)
+    caller.ask(caller.get("/a", watch=True))
+    assert host.server.stats().watches == 1
+    zxid = zxid_of(host)
+    missed = SetWatches(caller.next_xid(), Zxid(zxid - 1), ["/b"], ["/a", "/later"], [])
+    assert caller.ask(missed) == [WatcherEvent(EventType.CREATED, "/a", zxid), EmptyReply(2, zxid)]
+    assert host.server.stats().watches == 3
+
+
+def test_it_ends_when_there_is_a_leader_and_a_session_is_opened_then() -> None:
+    servers = alone()
+    host = servers[1]
+    caller = reader(host)
+    caller.ask(caller.get("/a", watch=True))
+    host.take()
+    servers.restart(2)
+    servers.pass_time(TIMING.tick_ms)
+    assert caller.ended == Code.CONNECTION_LOSS
+    assert host.notes(server_trace_events.READ_ONLY_ENDED) == [None]
+    assert host.server.stats().watches == 0
+    again = reader(host, 2)
+    assert isinstance(again.greeting, ConnectReply)
+    assert again.session_id and not again.greeting.read_only
+    assert isinstance(again.ask(again.set("/a", b"2"))[0], WriteReply)
+
+
+def test_a_client_of_before_is_known_by_its_password() -> None:
+    servers = Servers(3)
+    writer = servers[1].caller(9)
+    writer.ask(writer.write(AddAuth("digest", b"ann:secret")))
+    ann = Identity("digest", digest_id("ann", "secret"))
+    writer.ask(writer.write(Create("/a", b"1", 0, [Acl(Permission.ALL, ann.scheme, ann.id)])))
+    for other in (2, 3):
+        servers.crash(other)
+    servers.pass_time(GIVEN_UP_MS + AFTER_MS)
+    host = servers[1]
+    stranger = reader(host, 2, session_id=writer.session_id)
+    assert [code_of(item) for item in stranger.ask(stranger.get("/a"))] == [Code.NO_AUTH]
+    same = reader(host, 3, session_id=writer.session_id, password=writer.password)
+    who, read = same.ask(WhoAmI(same.next_xid()), same.get("/a"))
+    assert who == WhoAmIReply(1, zxid_of(host), (ann,))
+    assert isinstance(read, GetDataReply)
+
+
+def test_a_second_connect_ends_the_link() -> None:
+    host = alone()[1]
+    caller = reader(host)
+    caller.raw(encode_client_frame(caller.request()))
+    assert caller.ended == Code.CONNECTION_LOSS
+    assert host.server.stats().connections == 1  # the writer of before
+
+
+@pytest.mark.parametrize("is_settled", [False, True])
+def test_a_tree_that_is_no_real_state_is_not_served(is_settled: bool) -> None:
+    """Nor is the server woken for it again: only a leader can mend that."""
+    host = OneServer(1, (1, 2))
+    read_only = host.server._clients.read_only
+    host.server._context.now = Now(AFTER_MS, Millis(0))
+    read_only.start_if_due(is_settled=is_settled)
+    assert (read_only.is_active, read_only.starts_at) == (is_settled, None)

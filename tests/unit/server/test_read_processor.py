@@ -1,0 +1,11 @@
+"""Answers: nothing that a server answers from its own state is without somebody who does."""
+
+from typing import get_args
+
+from raykeeper.server.connection import LocalRequest
+from tests.unit.server.one_server import OneServer
+
+
+def test_every_request_has_its_answer() -> None:
+    one = OneServer()
+    assert set(one.server._clients._read_processor._by_type) == set(get_args(LocalRequest))

@@ -1,0 +1,223 @@
+"""Several operations as one: all or nothing, at one zxid, in one of two branches.
+
+Each operation is prepared against what the ones before it leave, in a draft of the future state.
+The first that fails ends it, and the draft is dropped. Reads are answered here, from the same
+draft: their results are part of the transaction, so a repeat gets the very same.
+
+ZooKeeper: `MultiOperationRecord`, `PrepRequestProcessor.pRequest` (multi). Conditions with two
+branches: etcd's `Txn`.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from raykeeper.zab.ids import Millis, Zxid
+from raykeeper.znodes.acl import Identities, Permission
+from raykeeper.znodes.children import SHARDED_FROM
+from raykeeper.znodes.errors import Code
+from raykeeper.znodes.limits import RESULTS_BYTES_MAX
+from raykeeper.znodes.op_preparer import (
+    ERROR_TXNS,
+    OpPreparer,
+    is_allowed,
+    missing_error,
+    stat_of_future,
+)
+from raykeeper.znodes.outstanding_changes import ChangeRecord, OutstandingChanges
+from raykeeper.znodes.paths import path_fault
+from raykeeper.znodes.requests import (
+    Check,
+    Compare,
+    CompareField,
+    Create,
+    Delete,
+    Multi,
+    ReadChildren,
+    ReadData,
+    ReadStat,
+    Relation,
+    SessionId,
+    SetData,
+    TxnOp,
+)
+from raykeeper.znodes.stat import Stat
+from raykeeper.znodes.txns import (
+    CreateTxn,
+    DeleteTxn,
+    ErrorTxn,
+    MultiErrorTxn,
+    MultiTxn,
+    OpChildren,
+    OpDone,
+    OpResult,
+    OpStat,
+    OpValue,
+    SetDataTxn,
+)
+
+OP_BYTES: Final = 8
+"""What the result of any operation takes at least."""
+_STAT_BYTES: Final = 100
+
+_HOLDS: dict[Relation, Callable[[object, object], bool]] = {
+    Relation.EQUAL: lambda one, other: one == other,
+    Relation.NOT_EQUAL: lambda one, other: one != other,
+    Relation.LESS: lambda one, other: one < other,  # type: ignore[operator]
+    Relation.GREATER: lambda one, other: one > other,  # type: ignore[operator]
+}
+
+
+class MultiPreparer:
+    """Prepares transactions of several operations."""
+
+    def __init__(self, tree: OutstandingChanges, operations: OpPreparer, ops_max: int) -> None:
+        self._tree = tree
+        self._operations = operations
+        self._ops_max = ops_max
+
+    def prepare(
+        self,
+        zxid: Zxid,
+        time_ms: Millis,
+        session_id: SessionId,
+        identities: Identities,
+        op: Multi,
+        bytes_room: int,
+    ) -> MultiTxn | MultiErrorTxn | ErrorTxn:
+        """`bytes_room`: what the results may take, at most, those of reads even less."""
+        if max(len(op.compares), len(op.then), len(op.otherwise)) > self._ops_max:
+            return ERROR_TXNS[Code.BAD_ARGUMENTS]
+        is_then = True
+        for compare in op.compares:
+            holds = self._holds(identities, compare)
+            if isinstance(holds, ErrorTxn):
+                return holds
+            is_then = is_then and holds
+        ops = op.then if is_then else op.otherwise
+        changes: list[CreateTxn | DeleteTxn | SetDataTxn] = []
+        results: list[OpResult] = []
+        reads_room = RESULTS_BYTES_MAX
+        if OP_BYTES * len(ops) > bytes_room:  # aborted it would take no less
+            return ERROR_TXNS[Code.THROTTLED_OP]
+        self._tree.begin()
+        for place, each in enumerate(ops):
+            done = self._one(zxid, time_ms, session_id, identities, each)
+            if isinstance(done, ErrorTxn):
+                self._tree.rollback()
+                return MultiErrorTxn(is_then, done.code, place, len(ops))
+            change, result = done
+            size = _size_of(result)
+            bytes_room -= size
+            if change is not None:
+                changes.append(change)
+            else:
+                reads_room -= size
+            if bytes_room < 0 or reads_room < 0:
+                self._tree.rollback()
+                return ERROR_TXNS[Code.THROTTLED_OP]
+            results.append(result)
+        self._tree.commit(zxid)
+        return MultiTxn(is_then, changes, results)
+
+    def _one(
+        self,
+        zxid: Zxid,
+        time_ms: Millis,
+        session_id: SessionId,
+        identities: Identities,
+        op: TxnOp,
+    ) -> tuple[CreateTxn | DeleteTxn | SetDataTxn | None, OpResult] | ErrorTxn:
+        operations = self._operations
+        change: CreateTxn | DeleteTxn | SetDataTxn | ErrorTxn
+        match op:
+            case Create():
+                change = operations.create(zxid, time_ms, session_id, identities, op)
+                if isinstance(change, ErrorTxn):
+                    return change
+                size = len(change.value)
+                stat = Stat(
+                    zxid, zxid, time_ms, time_ms, 0, 0, 0, change.ephemeral_owner, size, 0, zxid
+                )
+                return change, OpDone(change.path, stat)
+            case SetData():
+                change = operations.set_data(zxid, time_ms, identities, op)
+                if isinstance(change, ErrorTxn):
+                    return change
+                return change, OpDone("", change.stat)
+            case Delete():
+                change = operations.delete(zxid, identities, op)
+                return change if isinstance(change, ErrorTxn) else (change, OpDone("", None))
+            case Check():
+                refused = operations.check(identities, op)
+                return (None, OpDone("", None)) if refused is None else refused
+            case _:
+                _read: ReadData | ReadStat | ReadChildren = op
+                return self._read(identities, op)
+
+    def _read(
+        self, identities: Identities, op: ReadData | ReadStat | ReadChildren
+    ) -> tuple[None, OpResult] | ErrorTxn:
+        record = self._tree.find(op.path)
+        if record is None:
+            if type(op) is ReadStat and path_fault(op.path) is None:
+                return None, OpStat(None)
+            return missing_error(op.path)
+        if not is_allowed(record, identities, Permission.READ):
+            return ERROR_TXNS[Code.NO_AUTH]
+        stat = stat_of_future(record)
+        match op:
+            case ReadData():
+                return None, OpValue(record.value, stat)
+            case ReadStat():
+                return None, OpStat(stat)
+            case _:
+                if record.num_children > SHARDED_FROM:
+                    return ERROR_TXNS[Code.THROTTLED_OP]
+                return None, OpChildren(self._tree.names_of(op.path), stat)
+
+    def _holds(self, identities: Identities, compare: Compare) -> bool | ErrorTxn:
+        field, operand = compare.field, compare.operand
+        if (type(operand) is bytes) is not (field is CompareField.VALUE):
+            return ERROR_TXNS[Code.BAD_ARGUMENTS]
+        record = self._tree.find(compare.path)
+        if record is None and path_fault(compare.path) is not None:
+            return ERROR_TXNS[Code.BAD_ARGUMENTS]
+        if record is not None and not is_allowed(record, identities, Permission.READ):
+            return ERROR_TXNS[Code.NO_AUTH]
+        if field is CompareField.EXISTS:
+            return _HOLDS[compare.relation](int(record is not None), operand)
+        return record is not None and _HOLDS[compare.relation](_field(record, field), operand)
+
+
+def _field(record: ChangeRecord, field: CompareField) -> int | bytes:
+    match field:
+        case CompareField.VERSION:
+            return record.version
+        case CompareField.MZXID:
+            return record.mzxid
+        case CompareField.CZXID:
+            return record.czxid
+        case CompareField.NUM_CHILDREN:
+            return record.num_children
+        case _:
+            return record.value
+
+
+def _size_of(result: OpResult) -> int:
+    """What a result takes when it is encoded, roughly."""
+    match result:
+        case OpDone():
+            return len(result.path) + (OP_BYTES if result.stat is None else _STAT_BYTES)
+        case OpValue():
+            return len(result.value) + _STAT_BYTES
+        case OpChildren():
+            return sum(map(len, result.names)) + OP_BYTES * len(result.names) + _STAT_BYTES
+        case OpStat():
+            return _STAT_BYTES
+        case _:
+            return OP_BYTES
+
+
+def results_bytes(results: list[OpResult]) -> int:
+    """What the results of a transaction take."""
+    return sum(map(_size_of, results))

@@ -1,0 +1,257 @@
+"""One operation at a time, prepared against the future state: from conditions to results.
+
+The order of the checks is ZooKeeper's, so a request that is wrong in two ways gets its error.
+
+ZooKeeper: `PrepRequestProcessor.pRequest2Txn`, `checkACL`.
+"""
+
+from typing import Final
+
+from raykeeper.zab.ids import Millis, Zxid
+from raykeeper.znodes.acl import Acls, Identities, Permission, allows, normalize_acls
+from raykeeper.znodes.attributes import CONTAINER, TTL_MS_MAX, attributes_of
+from raykeeper.znodes.errors import Code
+from raykeeper.znodes.limits import Limits
+from raykeeper.znodes.outstanding_changes import ChangeRecord, OutstandingChanges
+from raykeeper.znodes.paths import (
+    SEQUENCE_DIGITS,
+    SYSTEM_PATHS,
+    is_valid_name,
+    parent_of,
+    path_fault,
+)
+from raykeeper.znodes.quotas import QUOTA_PREFIX, is_valid_quota
+from raykeeper.znodes.requests import (
+    ANY_VERSION,
+    Check,
+    Create,
+    CreateMode,
+    Delete,
+    SessionId,
+    SetAcls,
+    SetData,
+)
+from raykeeper.znodes.stat import Stat
+from raykeeper.znodes.tree import cversion_of
+from raykeeper.znodes.txns import CreateTxn, DeleteTxn, ErrorTxn, SetAclTxn, SetDataTxn
+
+ERROR_TXNS: Final = {code: ErrorTxn(code.value) for code in Code}
+_NO_SESSION: Final = SessionId(0)
+_QUOTA_CHARS: Final = len(QUOTA_PREFIX)
+
+
+class OpPreparer:
+    """Prepares operations in the order of their transactions."""
+
+    def __init__(self, tree: OutstandingChanges, limits: Limits) -> None:
+        self._tree = tree
+        self._limits = limits
+        self._quota_limits = tree.quotas.limits
+
+    def set_data(
+        self, zxid: Zxid, time_ms: Millis, identities: Identities, op: SetData
+    ) -> SetDataTxn | ErrorTxn:
+        """Replace a value."""
+        path = op.path
+        value = op.value
+        tree = self._tree
+        record = tree.find(path)
+        if record is None:
+            return missing_error(path)
+        traits = record.attributes
+        if traits is not None and not allows(traits.acls, identities, Permission.WRITE):
+            return ERROR_TXNS[Code.NO_AUTH]
+        size = len(value)
+        if size > self._limits.value_bytes_max:
+            return ERROR_TXNS[Code.BAD_ARGUMENTS]
+        if self._quota_limits:
+            if path[:_QUOTA_CHARS] == QUOTA_PREFIX and not is_valid_quota(path, value):
+                return ERROR_TXNS[Code.BAD_ARGUMENTS]
+            if tree.quotas.exceeds(path, 0, size - len(record.value)):
+                return ERROR_TXNS[Code.QUOTA_EXCEEDED]
+        version = record.version
+        if op.version != version and op.version != ANY_VERSION:
+            return ERROR_TXNS[Code.BAD_VERSION]
+        if self._quota_limits:
+            tree.quotas.changed(path, record.value, value, time_ms)
+        record.version = version = next_version(version)
+        record.value = value
+        record.mzxid = zxid
+        record.mtime = time_ms
+        tree.put(zxid, path, record)
+        count = record.num_children
+        stat = Stat(
+            record.czxid,
+            zxid,
+            record.ctime,
+            time_ms,
+            version,
+            cversion_of(record.child_create_count, count),
+            0 if traits is None else traits.aversion,
+            record.ephemeral_owner,
+            size,
+            count,
+            record.pzxid,
+        )
+        return SetDataTxn(path, value, stat)
+
+    def create(
+        self,
+        zxid: Zxid,
+        time_ms: Millis,
+        session_id: SessionId,
+        identities: Identities,
+        op: Create,
+    ) -> CreateTxn | ErrorTxn:
+        """Create a znode."""
+        flags = op.flags
+        limits = self._limits
+        ttl_ms = op.ttl_ms
+        if len(op.value) > limits.value_bytes_max or not _is_mode(flags, ttl_ms):
+            return ERROR_TXNS[Code.BAD_ARGUMENTS]
+        path = op.path
+        cut = path.rfind("/")
+        if cut < 0 or path[:2] == "//":  # without the second, "//a" would be a child of the root
+            return ERROR_TXNS[Code.BAD_ARGUMENTS]
+        acls: Acls | Code | None = None
+        if op.acls is not None:
+            acls = normalize_acls(op.acls, identities)
+            if type(acls) is Code:
+                return ERROR_TXNS[acls]
+        tree = self._tree
+        parent_path = path[:cut] or "/"
+        parent = tree.find(parent_path)
+        if parent is None:
+            return ERROR_TXNS[Code.NO_NODE]
+        traits = parent.attributes
+        if traits is not None and not allows(traits.acls, identities, Permission.CREATE):
+            return ERROR_TXNS[Code.NO_AUTH]
+        if flags in _SEQUENTIAL:
+            path = f"{path}{parent.child_create_count:0{SEQUENCE_DIGITS}d}"
+        # What stands before the name is the path of a znode, so it is well-formed.
+        if path != "/" and (
+            not is_valid_name(path[cut + 1 :]) or len(path) > limits.path_chars_max
+        ):
+            return ERROR_TXNS[Code.BAD_ARGUMENTS]
+        if path[:_QUOTA_CHARS] == QUOTA_PREFIX and not is_valid_quota(path, op.value):
+            return ERROR_TXNS[Code.BAD_ARGUMENTS]
+        if tree.exists(path):
+            return ERROR_TXNS[Code.NODE_EXISTS]
+        if parent.ephemeral_owner:
+            return ERROR_TXNS[Code.NO_CHILDREN_FOR_EPHEMERALS]
+        if self._quota_limits and tree.quotas.exceeds(path, 1, len(op.value)):
+            return ERROR_TXNS[Code.QUOTA_EXCEEDED]
+        parent.child_create_count += 1
+        parent.num_children += 1
+        parent.pzxid = zxid
+        tree.put(zxid, parent_path, parent)
+        owner = session_id if flags in _EPHEMERAL else _NO_SESSION
+        if flags == CreateMode.CONTAINER:
+            ttl_ms = CONTAINER
+        assert not isinstance(acls, Code)
+        tree.create(zxid, time_ms, path, op.value, owner, attributes_of(acls, 0, ttl_ms))
+        return CreateTxn(path, op.value, owner, parent.child_create_count, acls, ttl_ms)
+
+    def delete(self, zxid: Zxid, identities: Identities, op: Delete) -> DeleteTxn | ErrorTxn:
+        """Delete a znode without children."""
+        path = op.path
+        if path in SYSTEM_PATHS:
+            return ERROR_TXNS[Code.BAD_ARGUMENTS]
+        tree = self._tree
+        parent = tree.find(parent_of(path))
+        if parent is None:
+            return missing_error(path)
+        traits = parent.attributes
+        if traits is not None and not allows(traits.acls, identities, Permission.DELETE):
+            return ERROR_TXNS[Code.NO_AUTH]
+        record = tree.find(path)
+        if record is None:
+            return missing_error(path)
+        if op.version != record.version and op.version != ANY_VERSION:
+            return ERROR_TXNS[Code.BAD_VERSION]
+        if record.num_children:
+            return ERROR_TXNS[Code.NOT_EMPTY]
+        tree.delete(zxid, path, record)
+        return DeleteTxn(path)
+
+    def check(self, identities: Identities, op: Check) -> ErrorTxn | None:
+        """Whether the znode is there, at a version; None when it is."""
+        record = self._tree.find(op.path)
+        if record is None:
+            return missing_error(op.path)
+        if not is_allowed(record, identities, Permission.READ):
+            return ERROR_TXNS[Code.NO_AUTH]
+        if op.version != record.version and op.version != ANY_VERSION:
+            return ERROR_TXNS[Code.BAD_VERSION]
+        return None
+
+    def set_acls(self, zxid: Zxid, identities: Identities, op: SetAcls) -> SetAclTxn | ErrorTxn:
+        """Replace an ACL."""
+        path = op.path
+        acls = normalize_acls(op.acls, identities)
+        if type(acls) is Code:
+            return ERROR_TXNS[acls]
+        assert not isinstance(acls, Code)
+        record = self._tree.find(path)
+        if record is None:
+            return missing_error(path)
+        if not is_allowed(record, identities, Permission.ADMIN):
+            return ERROR_TXNS[Code.NO_AUTH]
+        was = record.attributes
+        aversion = 0 if was is None else was.aversion
+        if op.version != aversion and op.version != ANY_VERSION:
+            return ERROR_TXNS[Code.BAD_VERSION]
+        ttl_ms = 0 if was is None else was.ttl_ms
+        record.attributes = attributes_of(acls, next_version(aversion), ttl_ms)
+        self._tree.put(zxid, path, record)
+        return SetAclTxn(path, acls, stat_of_future(record))
+
+
+_EPHEMERAL: Final = (CreateMode.EPHEMERAL, CreateMode.EPHEMERAL | CreateMode.SEQUENTIAL)
+_SEQUENTIAL: Final = (
+    CreateMode.SEQUENTIAL,
+    CreateMode.EPHEMERAL | CreateMode.SEQUENTIAL,
+    CreateMode.TTL_SEQUENTIAL,
+)
+
+
+def _is_mode(flags: int, ttl_ms: int) -> bool:
+    if flags in (CreateMode.TTL, CreateMode.TTL_SEQUENTIAL):
+        return 0 < ttl_ms <= TTL_MS_MAX
+    return 0 <= flags <= CreateMode.CONTAINER and not ttl_ms
+
+
+def is_allowed(record: ChangeRecord, identities: Identities, permission: int) -> bool:
+    """Whether the ACL of a znode grants a permission."""
+    traits = record.attributes
+    return traits is None or allows(traits.acls, identities, permission)
+
+
+def stat_of_future(record: ChangeRecord) -> Stat:
+    """The Stat a znode will have."""
+    traits, count = record.attributes, record.num_children
+    return Stat(
+        record.czxid,
+        record.mzxid,
+        record.ctime,
+        record.mtime,
+        record.version,
+        cversion_of(record.child_create_count, count),
+        0 if traits is None else traits.aversion,
+        record.ephemeral_owner,
+        len(record.value),
+        count,
+        record.pzxid,
+    )
+
+
+def next_version(version: int) -> int:
+    """Versions wrap as signed 32-bit numbers and leave out -1, which means any version."""
+    if version == -2:
+        return 0
+    return version + 1 if version != 0x7FFF_FFFF else -0x8000_0000
+
+
+def missing_error(path: str) -> ErrorTxn:
+    """Why there is no znode at `path`. Looked at only now: a malformed path never has one."""
+    return ERROR_TXNS[Code.NO_NODE if path_fault(path) is None else Code.BAD_ARGUMENTS]

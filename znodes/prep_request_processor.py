@@ -1,0 +1,383 @@
+"""The leader's side of a write: from what a client asks to what every replica will do.
+
+A request holds conditions, a transaction results: paths, versions, counters and times as they will
+be, found against the future state (paper, section 4.1). So a transaction can be applied any number
+of times. A request that cannot be granted becomes an error transaction, which uses up the write's
+number, so that a repeated write gets the same refusal.
+
+Owns: numbers of a session are prepared in order without gaps; txn times never go back; a session
+that is closing writes no more; a session never goes back to an earlier connection of its client;
+sequence numbers never repeat under a parent.
+
+ZooKeeper: `PrepRequestProcessor.pRequest2Txn`; the order of the checks is the same.
+"""
+
+from collections import deque
+from typing import Final
+
+from msgspec import Struct
+
+from raykeeper.zab.errors import DECODE_ERRORS
+from raykeeper.zab.ids import ZERO, DiskId, Millis, ServerId, Zxid
+from raykeeper.znodes.acl import (
+    IDENTITIES_MAX,
+    SUPER,
+    Identities,
+    authenticate,
+    identities_of,
+)
+from raykeeper.znodes.errors import Code
+from raykeeper.znodes.limits import CACHED_RESULTS_BYTES_MAX, Limits
+from raykeeper.znodes.multi_preparer import OP_BYTES, MultiPreparer, results_bytes
+from raykeeper.znodes.op_preparer import ERROR_TXNS, OpPreparer
+from raykeeper.znodes.outstanding_changes import OutstandingChanges
+from raykeeper.znodes.quotas import SoftLimitExceeded
+from raykeeper.znodes.requests import (
+    PASSWORD_BYTES,
+    AddAuth,
+    CloseSession,
+    Connect,
+    Create,
+    Delete,
+    Multi,
+    SessionId,
+    SetAcls,
+    SetData,
+    Write,
+    decode_op,
+    is_unknown_op,
+)
+from raykeeper.znodes.sessions import Session
+from raykeeper.znodes.state import State
+from raykeeper.znodes.txns import (
+    CloseSessionTxn,
+    CreateSessionErrorTxn,
+    CreateSessionTxn,
+    DeleteTxn,
+    MultiErrorTxn,
+    MultiTxn,
+    ReplaceVoterTxn,
+    SetIdentitiesTxn,
+    Txn,
+    TxnBody,
+    encode_txn,
+)
+
+_NO_SESSION: Final = SessionId(0)
+
+
+class OutstandingSession(Struct):
+    """What preparing needs to know of a session; kept as long as the session and this reign."""
+
+    owner_zxid: Zxid
+    password: bytes
+    last_number: int
+    attempt: int
+    host: str
+    auth_ids: Identities
+    identities: Identities
+    results: deque[tuple[int, int]] | None
+    """Number and bytes of the outcomes of transactions that are not yet acknowledged; None before
+    the first, for an empty one is larger than all the rest."""
+    results_bytes: int
+    """Of all of them."""
+    closing: bool = False
+
+
+class PrepRequestProcessor:
+    """Prepares the writes of one reign. Every transaction of the reign is prepared here, in order.
+
+    `state` already has every transaction before the first that is prepared.
+    """
+
+    def __init__(self, state: State, limits: Limits) -> None:
+        assert state.zxid >= state.consistent_at, (state.zxid, state.consistent_at)
+        self._state = state
+        self._limits = limits
+        self._tree = tree = OutstandingChanges(state.tree)
+        self._operations = OpPreparer(tree, limits)
+        self._transactions = MultiPreparer(tree, self._operations, limits.transaction_ops_max)
+        self._sessions: dict[SessionId, OutstandingSession] = {}
+        self._passwords: dict[bytes, SessionId] = {}
+        self._closing: deque[tuple[Zxid, SessionId]] = deque()
+        self._session_count = len(state.sessions.by_id)
+        self._time_ms = state.time_ms
+        self._last = ZERO
+        self.outstanding = 0
+        """Transactions prepared and not yet applied."""
+
+    def prepare_write(
+        self, zxid: Zxid, wall_ms: Millis, session_id: SessionId, write: Write
+    ) -> bytes:
+        """Prepare a numbered write as transaction `zxid`; the caller has checked the number."""
+        time_ms = self._begin(zxid, wall_ms)
+        number = write.number
+        session = self.session(session_id)
+        change: TxnBody
+        if session is None:
+            change = ERROR_TXNS[Code.SESSION_EXPIRED]
+        else:
+            assert number == session.last_number + 1, (number, session.last_number)
+            session.last_number = number
+            held = session.results
+            while held and held[0][0] <= write.acked:
+                session.results_bytes -= held.popleft()[1]
+            change = self._change(zxid, time_ms, session_id, session, write.op)
+        # No client can have the outcome of this write yet, whatever it says.
+        acked = write.acked
+        if acked >= number:
+            acked = number - 1
+        return encode_txn(Txn(session_id, number, acked, time_ms, change))
+
+    def prepare_create_session(
+        self,
+        zxid: Zxid,
+        wall_ms: Millis,
+        server_id: ServerId,
+        connection: int,
+        request: Connect,
+        host: str = "",
+    ) -> bytes:
+        """Prepare the opening of a session, or its move to another connection.
+
+        A request for a new session whose password is that of a living one is a repeat: its first
+        answer was lost, so it finds the session it made. A request that is older than the one that
+        has the session now is refused, and so is any of a client from which it was taken over.
+        """
+        time_ms = self._begin(zxid, wall_ms)
+        change = self._opened(zxid, server_id, connection, request, host)
+        return encode_txn(Txn(_NO_SESSION, 0, 0, time_ms, change))
+
+    def prepare_close_session(
+        self, zxid: Zxid, wall_ms: Millis, session_id: SessionId
+    ) -> bytes | None:
+        """Prepare the end of an overdue session; None, and no zxid used, when it has ended."""
+        if self.session(session_id) is None:
+            return None
+        time_ms = self._begin(zxid, wall_ms)
+        return encode_txn(Txn(_NO_SESSION, 0, 0, time_ms, self._closed(zxid, session_id)))
+
+    def prepare_delete_expired(
+        self, zxid: Zxid, wall_ms: Millis, path: str, mzxid: Zxid
+    ) -> bytes | None:
+        """Prepare that a container, or a znode with a TTL, ends by itself.
+
+        None, and no zxid used, when by then it has another value than that of `mzxid`, a child, or
+        is gone.
+        """
+        record = self._tree.find(path)
+        if record is None or record.mzxid != mzxid or record.num_children:
+            return None
+        time_ms = self._begin(zxid, wall_ms)
+        self._tree.delete(zxid, path, record)
+        return encode_txn(Txn(_NO_SESSION, 0, 0, time_ms, DeleteTxn(path)))
+
+    def prepare_replace_voter(
+        self, zxid: Zxid, wall_ms: Millis, server_id: ServerId, disk: DiskId
+    ) -> bytes:
+        """Prepare that the vote of a server rests on another disk (rule D3)."""
+        time_ms = self._begin(zxid, wall_ms)
+        return encode_txn(Txn(_NO_SESSION, 0, 0, time_ms, ReplaceVoterTxn(server_id, disk)))
+
+    def session(self, session_id: SessionId) -> OutstandingSession | None:
+        """The session as it will be once all is applied; None when it is closing, or is not."""
+        future = self._sessions.get(session_id)
+        if future is None:
+            session = self._state.sessions.get(session_id)
+            if session is None:
+                return None
+            held = _results_held(session)
+            future = OutstandingSession(
+                session.owner_zxid,
+                session.password,
+                session.last_number,
+                session.attempt,
+                session.host,
+                session.auth_ids,
+                session.identities,
+                held or None,
+                sum(size for _, size in held),
+            )
+            self._sessions[session_id] = future
+        return None if future.closing else future
+
+    def last_number(self, session_id: SessionId) -> int | None:
+        """The newest number prepared for the session; None when it is closing, or is not."""
+        session = self.session(session_id)
+        return None if session is None else session.last_number
+
+    def owner_zxid_of(self, session_id: SessionId) -> Zxid | None:
+        """The session's owner number once all is applied; None when it is closing, or is not."""
+        session = self.session(session_id)
+        return None if session is None else session.owner_zxid
+
+    def soft_quotas_exceeded(self) -> list[SoftLimitExceeded]:
+        """The soft limits exceeded since the last call, each at most once a minute."""
+        return self._tree.quotas.drain_exceeded()
+
+    def applied(self, zxid: Zxid) -> None:
+        """The state has every transaction up to `zxid`: drop what was kept for them."""
+        if not self.outstanding:
+            return
+        self.outstanding = max(0, self._last - zxid)
+        self._tree.applied(zxid)
+        closing = self._closing
+        while closing and closing[0][0] <= zxid:
+            del self._sessions[closing.popleft()[1]]
+
+    def _begin(self, zxid: Zxid, wall_ms: Millis) -> Millis:
+        """Take `zxid` for the next transaction; its time is never before that of the last."""
+        assert zxid == self._last + 1 or not self._last, (zxid, self._last)
+        self._last = zxid
+        self.outstanding += 1
+        if wall_ms > self._time_ms:
+            self._time_ms = wall_ms
+        return self._time_ms
+
+    def _change(
+        self,
+        zxid: Zxid,
+        time_ms: Millis,
+        session_id: SessionId,
+        session: OutstandingSession,
+        raw: bytes,
+    ) -> TxnBody:
+        operations, identities = self._operations, session.identities
+        try:
+            op = decode_op(raw)
+        except DECODE_ERRORS:
+            unknown = is_unknown_op(raw)
+            return ERROR_TXNS[Code.UNIMPLEMENTED if unknown else Code.MARSHALLING_ERROR]
+        match op:
+            case SetData():
+                return operations.set_data(zxid, time_ms, identities, op)
+            case Create():
+                return operations.create(zxid, time_ms, session_id, identities, op)
+            case Delete():
+                return operations.delete(zxid, identities, op)
+            case Multi():
+                if len(raw) > self._limits.transaction_bytes_max:
+                    return ERROR_TXNS[Code.BAD_ARGUMENTS]
+                return self._transaction(zxid, time_ms, session_id, session, op)
+            case SetAcls():
+                return operations.set_acls(zxid, identities, op)
+            case AddAuth():
+                return self._identified(session, op)
+            case _:
+                _closing: CloseSession = op
+                return self._closed(zxid, session_id)
+
+    def _transaction(
+        self,
+        zxid: Zxid,
+        time_ms: Millis,
+        session_id: SessionId,
+        session: OutstandingSession,
+        op: Multi,
+    ) -> TxnBody:
+        room = CACHED_RESULTS_BYTES_MAX - session.results_bytes
+        change = self._transactions.prepare(zxid, time_ms, session_id, session.identities, op, room)
+        size = 0
+        if type(change) is MultiTxn:
+            size = results_bytes(change.results)
+        elif type(change) is MultiErrorTxn:
+            size = OP_BYTES * change.count
+        if size:
+            if session.results is None:
+                session.results = deque()
+            session.results.append((session.last_number, size))
+            session.results_bytes += size
+        return change
+
+    def _identified(self, session: OutstandingSession, op: AddAuth) -> TxnBody:
+        identity = authenticate(op.scheme, op.credential)
+        if identity is None:
+            return ERROR_TXNS[Code.AUTH_FAILED]
+        proven = dict.fromkeys((*session.auth_ids, identity))
+        if identity in self._limits.super_identities:
+            proven[SUPER] = None
+        if len(proven) > IDENTITIES_MAX:
+            return ERROR_TXNS[Code.AUTH_FAILED]
+        session.auth_ids = tuple(proven)
+        session.identities = identities_of(session.auth_ids, session.host)
+        return SetIdentitiesTxn(session.auth_ids)
+
+    def _closed(self, zxid: Zxid, session_id: SessionId) -> CloseSessionTxn:
+        """The end of a living session, with the ephemerals it will have by then."""
+        session = self._sessions[session_id]
+        session.closing = True
+        self._closing.append((zxid, session_id))
+        self._session_count -= 1
+        self._passwords.pop(session.password, None)
+        tree = self._tree
+        paths = tree.ephemerals_of(session_id)
+        for path in paths:
+            record = tree.find(path)
+            assert record is not None, path
+            tree.delete(zxid, path, record)
+        return CloseSessionTxn(session_id, paths)
+
+    def _opened(
+        self, zxid: Zxid, server_id: ServerId, connection: int, request: Connect, host: str
+    ) -> CreateSessionTxn | CreateSessionErrorTxn:
+        limits = self._limits
+        password = request.password
+        session_id = request.session_id
+        if not session_id:
+            session_id = self._with_password(password)
+        if session_id:
+            session = self.session(session_id)
+            if session is None:
+                return CreateSessionErrorTxn(server_id, connection, Code.SESSION_EXPIRED)
+            taken = request.new_password
+            if taken and session.password == password:
+                if self._with_password(taken):
+                    return CreateSessionErrorTxn(server_id, connection, Code.AUTH_FAILED)
+                self._passwords.pop(password, None)
+                self._passwords[taken] = session_id
+                session.password = password = taken
+            elif session.password != (password := taken or password):
+                return CreateSessionErrorTxn(server_id, connection, Code.AUTH_FAILED)
+            elif request.attempt < session.attempt:
+                # It was under way for long, or its server does not know yet that the link is dead,
+                # and a client that is served elsewhere would be thrown off.
+                return CreateSessionErrorTxn(server_id, connection, Code.SESSION_MOVED)
+            session.owner_zxid = zxid
+            session.attempt = request.attempt
+            session.host = host
+            session.identities = identities_of(session.auth_ids, host)
+        else:
+            if len(password) != PASSWORD_BYTES:
+                return CreateSessionErrorTxn(server_id, connection, Code.AUTH_FAILED)
+            if self._session_count >= limits.sessions_max:
+                return CreateSessionErrorTxn(server_id, connection, Code.CONNECTION_LOSS)
+            session_id = SessionId(zxid)
+            future = OutstandingSession(
+                zxid, password, 0, request.attempt, host, (), identities_of((), host), None, 0
+            )
+            self._sessions[session_id] = future
+            self._passwords[password] = session_id
+            self._session_count += 1
+        timeout_ms = request.timeout_ms
+        timeout_ms = max(limits.session_timeout_min_ms, timeout_ms)
+        timeout_ms = min(limits.session_timeout_max_ms, timeout_ms)
+        return CreateSessionTxn(
+            session_id, password, timeout_ms, server_id, connection, request.attempt, host
+        )
+
+    def _with_password(self, password: bytes) -> SessionId:
+        """The living session with this password, 0 for none."""
+        session_id = self._passwords.get(password)
+        if session_id is None:
+            session_id = self._state.sessions.with_password(password)
+        if session_id is None or self.session(session_id) is None:
+            return _NO_SESSION
+        return session_id
+
+
+def _results_held(session: Session) -> deque[tuple[int, int]]:
+    held: deque[tuple[int, int]] = deque()
+    for number, outcome in session.reply_cache.items():
+        if outcome.results is not None:
+            held.append((number, results_bytes(outcome.results.results)))
+    return held
