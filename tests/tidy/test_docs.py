@@ -10,6 +10,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 TEST_NAME = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 PROMISE = re.compile(r'(?<=")([A-Z][A-Za-z]+)(?=: )')
+SOURCE = re.compile(rf"`((?:{'|'.join(ROOMS)})/[\w/]+\.py)`(?:: ((?:`\w+`(?:, )?)+))?")
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[\w-]+)?\)")
 
 
@@ -35,6 +36,19 @@ def missing_tests(text: str, root: Path) -> list[str]:
         file = root / path
         if not file.is_file() or (name and f"def {name}(" not in file.read_text()):
             missing.append(f"{path}::{name}")
+    return missing
+
+
+def missing_sources(text: str, root: Path) -> list[str]:
+    """Source files that a page names and that do not exist, or lack a class named with them."""
+    missing = []
+    for path, classes in SOURCE.findall(text):
+        file = root / path
+        names = re.findall(r"\w+", classes)
+        if not file.is_file():
+            missing.append(path)
+        elif lacking := [name for name in names if f"class {name}" not in file.read_text()]:
+            missing.append(f"{path}: {lacking}")
     return missing
 
 
@@ -75,6 +89,10 @@ def test_every_promise_of_the_simulator_is_documented() -> None:
 
 def test_every_test_named_in_a_page_exists() -> None:
     assert [test for page in PAGES for test in missing_tests(page.read_text(), ROOT)] == []
+
+
+def test_every_source_named_in_a_page_exists() -> None:
+    assert [file for page in PAGES for file in missing_sources(page.read_text(), ROOT)] == []
 
 
 def test_every_link_leads_somewhere() -> None:
@@ -120,6 +138,10 @@ def test_the_checks_can_fail(tmp_path: Path) -> None:
     (tmp_path / "tests/test_a.py").write_text("def test_b() -> None: ...")
     text = "`tests/test_a.py::test_b` `tests/test_a.py::test_c` `tests/test_d.py`"
     assert missing_tests(text, tmp_path) == ["tests/test_a.py::test_c", "tests/test_d.py::"]
+    (tmp_path / "zab").mkdir()
+    (tmp_path / "zab/a.py").write_text("class A: ...")
+    text = "`zab/a.py`: `A`, `B` and `zab/b.py`"
+    assert missing_sources(text, tmp_path) == ["zab/a.py: ['B']", "zab/b.py"]
     tests = ["tests/unit/zab/test_a_b.py", "tests/unit/zab/test_b.py"]
     assert strays(tests, {"zab/a.py", "znodes/b.py"}) == ["tests/unit/zab/test_b.py"]
     page = tmp_path / "page.md"
