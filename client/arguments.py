@@ -11,7 +11,6 @@ from raykeeper.client.core.client_id import ClientId
 from raykeeper.client.core.outstanding import Query
 from raykeeper.zab.ids import Millis
 from raykeeper.znodes.acl import Acl, Acls, Identity, Permission, normalize_acls
-from raykeeper.znodes.attributes import TTL_MS_MAX
 from raykeeper.znodes.errors import BadArgumentsError, InvalidAclError
 from raykeeper.znodes.paths import check_path
 from raykeeper.znodes.quotas import (
@@ -24,15 +23,11 @@ from raykeeper.znodes.quotas import (
 )
 from raykeeper.znodes.requests import (
     PASSWORD_BYTES,
-    Create,
-    CreateMode,
     Delete,
     Exists,
     GetChildren,
     GetData,
     SessionId,
-    SetAcls,
-    SetData,
     Sync,
 )
 
@@ -47,41 +42,6 @@ the newest there is, as a `sync` right before would make it, in one round trip."
 _PLACEHOLDER_IDENTITIES = (Identity("digest", "who:"),)  # stands for what `auth` will mean
 
 
-def creation(
-    path: str,
-    value: object,
-    *,
-    ephemeral: bool = False,
-    sequence: bool = False,
-    container: bool = False,
-    ttl_s: float | None = None,
-    acls: Acls | None = None,
-    bytes_max: int,
-) -> Create:
-    """A request to create a znode; `acls` have been checked.
-
-    Raises:
-        BadArgumentsError: the path or the value is not acceptable, or the kind of znode.
-    """
-    checked_path(path, sequential=sequence)
-    ttl_ms = 0
-    if ttl_s is not None:
-        if ephemeral or container:
-            raise BadArgumentsError(path, "ttl_s goes with neither ephemeral nor container")
-        ttl_ms = _ttl_ms(path, ttl_s)
-        flags = CreateMode.TTL_SEQUENTIAL if sequence else CreateMode.TTL
-    elif container:
-        if ephemeral or sequence:
-            raise BadArgumentsError(path, "container goes with neither ephemeral nor sequence")
-        flags = CreateMode.CONTAINER
-    else:
-        flags = CreateMode.EPHEMERAL if ephemeral else 0
-        if sequence:
-            flags |= CreateMode.SEQUENTIAL
-    listed = None if acls is None else list(acls)
-    return Create(path, _value(path, value, bytes_max), flags, listed, ttl_ms)
-
-
 def deletion(path: str, version: int) -> Delete:
     """A request to delete a znode.
 
@@ -89,27 +49,6 @@ def deletion(path: str, version: int) -> Delete:
         BadArgumentsError: the path or the version is not acceptable.
     """
     return Delete(checked_path(path), checked_version(path, version))
-
-
-def setting(path: str, value: object, version: int, *, bytes_max: int) -> SetData:
-    """A request to replace a value.
-
-    Raises:
-        BadArgumentsError: the path, the value or the version is not acceptable.
-    """
-    checked_path(path)
-    return SetData(path, _value(path, value, bytes_max), checked_version(path, version))
-
-
-def acl_setting(path: str, acls: object, version: int) -> SetAcls:
-    """A request to replace an ACL.
-
-    Raises:
-        BadArgumentsError: the path or the version is not acceptable.
-        InvalidAclError: the ACL is empty or malformed.
-    """
-    checked_path(path)
-    return SetAcls(path, list(checked_acls(path, acls)), checked_version(path, version))
 
 
 def query(
@@ -260,14 +199,12 @@ def checked_client_id(client_id: object) -> ClientId:
     raise BadArgumentsError("", "client_id must be the client_id of another handle")
 
 
-def _ttl_ms(path: str, ttl_s: float) -> int:
-    is_number = isinstance(ttl_s, int | float) and not isinstance(ttl_s, bool)
-    if is_number and 0 < ttl_s <= TTL_MS_MAX / 1000:
-        return max(round(ttl_s * 1000), 1)
-    raise BadArgumentsError(path, f"ttl_s must be a positive number of seconds, not {ttl_s!r}")
+def checked_value(path: str, value: object, bytes_max: int) -> bytes:
+    """Return the value of a znode as bytes, checked.
 
-
-def _value(path: str, value: object, bytes_max: int) -> bytes:
+    Raises:
+        BadArgumentsError: it is not bytes-like, or too long.
+    """
     if type(value) is not bytes:
         if not isinstance(value, bytes | bytearray | memoryview):
             raise BadArgumentsError(path, f"a value must be bytes, not {type(value).__name__}")

@@ -11,7 +11,7 @@ from raykeeper.client.core.client_id import ClientId
 from raykeeper.client.ensembles import dialer_of, find_servers
 from raykeeper.client.identity import identity_of_process
 from raykeeper.client.loop_thread import refuse_running_loop
-from raykeeper.client.session import Session
+from raykeeper.client.session import BlockingSession
 from raykeeper.client.session_options import (
     VALUE_BYTES_MAX,
     SessionOptions,
@@ -78,12 +78,12 @@ def connect(
     return Client(_open(ensemble, options), reopen)
 
 
-def _open(ensemble: str, options: SessionOptions) -> Session:
+def _open(ensemble: str, options: SessionOptions) -> BlockingSession:
     servers = find_servers(ensemble)
     sessions = task_sessions.task_sessions
     task = sessions.current_task()
     sessions.close_leftovers(options.timeout_s)
     options = structs.replace(options, identity=identity_of_process())
-    session = Session.open(servers, dialer_of(ensemble, options.session_timeout_s), options)
+    session = BlockingSession.open(servers, dialer_of(ensemble, options.session_timeout_s), options)
     sessions.add(task, session)
     return session

@@ -36,7 +36,7 @@ from raykeeper.client.core.effects import (
     SuccessReply,
     TimedOut,
 )
-from raykeeper.client.core.outstanding import NewRequest, Query
+from raykeeper.client.core.outstanding import NewRequest, Query, WatchAddition
 from raykeeper.client.core.states import ClientState
 from raykeeper.client.core.watched_event import WatchedEvent
 from raykeeper.links.contract import Dialer
@@ -362,4 +362,6 @@ class Driver:
 
 def _sets_watch(ask: NewRequest) -> bool:
     """Whether an event may follow right behind the answer."""
-    return isinstance(ask, Query) and ask.watcher is not None
+    if isinstance(ask, Query):
+        return ask.watcher is not None
+    return isinstance(ask, WatchAddition)

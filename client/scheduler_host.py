@@ -25,16 +25,19 @@ class DriverHost:
     """The `SchedulerHost` of client/flows.py over a driver."""
 
     def __init__(
-        self, driver: Driver, asking: RequestBuilder, tell: Callable[[Callable[[], object]], object]
+        self,
+        driver: Driver,
+        requests: RequestBuilder,
+        tell: Callable[[Callable[[], object]], object],
     ) -> None:
         """`tell` has a callback called in order with the client's others."""
         self._driver = driver
-        self._asking = asking
+        self._requests = requests
         self._tell = tell
 
     def submit(self, ask: NewRequest, token: Any) -> None:
         """Submit a request; what it creates has the handle's default ACL."""
-        self._driver.submit_threadsafe(self._asking.with_default_acl(ask), token)
+        self._driver.submit_threadsafe(self._requests.with_default_acl(ask), token)
 
     def now(self) -> Millis:
         """The time that the core is told."""

@@ -1,10 +1,13 @@
-"""One session of the blocking client: its driver on the shared loop, its dispatch thread.
+"""Sessions: what both clients share, and the session of the blocking client with its threads.
 
-Everything about threads is here; `client.py` is the API above it.
+`Session` connects one core, through its driver, with the user's watches, listeners and recipes.
+`BlockingSession` runs on the shared loop and serves any thread; its callbacks run on a thread of
+their own. The session of an `AsyncClient` is in async_client.py.
 """
 
 import asyncio
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from functools import partial
@@ -12,7 +15,6 @@ from typing import Any, Self, TypeVar, cast
 
 from raykeeper.client.callback_thread import CallbackThread
 from raykeeper.client.clock import clock as client_clock
-from raykeeper.client.core.client_core import ClientCore
 from raykeeper.client.core.client_id import ClientId
 from raykeeper.client.core.compound_operations import Rounds, run_rounds
 from raykeeper.client.core.outstanding import NewRequest
@@ -22,7 +24,6 @@ from raykeeper.client.driver import Driver
 from raykeeper.client.errors import OperationTimeoutError, SessionExpiredError, WrongContextError
 from raykeeper.client.flows import Event, Flow, Scheduler, Task
 from raykeeper.client.loop_thread import refuse_running_loop, shared_loop
-from raykeeper.client.request_builder import RequestBuilder
 from raykeeper.client.request_future import RequestFuture
 from raykeeper.client.scheduler_host import DriverHost, wait_cleaned_up
 from raykeeper.client.session_options import SessionOptions, new_core, new_request_builder
@@ -35,10 +36,9 @@ CORE_TIMEOUT_GRACE_S = 1.0  # beyond the core's own timeout, which should come f
 T = TypeVar("T")
 Listener = Callable[[ClientState], object]
 
-
 _forks = 0
-"""How many forks lie between this process and the one that loaded the library. Asked with every
-request, and the system call that tells a process its id takes as long as the rest of a request."""
+"""The number of forks between this process and the one that loaded the library. Every request
+checks it, and the system call for the process id takes as long as the rest of a request."""
 
 
 def _forked() -> None:
@@ -49,30 +49,115 @@ def _forked() -> None:
 os.register_at_fork(after_in_child=_forked)
 
 
-class Session:
-    """A session that is open, or was. Safe for any thread of the process that opened it."""
+class Session(ABC):
+    """A session that is open, or was."""
 
     def __init__(
         self,
-        core: ClientCore,
-        requests: RequestBuilder,
+        servers: list[ServerId],
+        dialer: Dialer,
         options: SessionOptions,
         loop: asyncio.AbstractEventLoop,
         clock: Callable[[], float],
     ) -> None:
-        """Use `open`."""
-        self.requests = requests
+        """Use `open`.
+
+        Raises:
+            BadArgumentsError: an option makes no sense.
+        """
+        self.requests = new_request_builder(options)
         self.identity = options.identity
-        """What it shows of its process."""
-        self._core = core
+        """The line that names this process; see client/identity.py."""
+        self._core = new_core(servers, options)
+        self._driver = Driver(self._core, dialer, self, loop, clock)
+        self._flows = Scheduler(DriverHost(self._driver, self.requests, self._call_user))
+        self._listeners: list[Listener] = []
+
+    @property
+    def session_id(self) -> SessionId:
+        """The id of the session; 0 until a `read_only` client has a session."""
+        return self._core.session_id
+
+    @property
+    def client_id(self) -> ClientId:
+        """The id and password with which another handle takes the session over."""
+        return self._core.client_id
+
+    @property
+    def ensemble_uuid(self) -> str:
+        """The permanent id of the ensemble."""
+        return self._core.ensemble
+
+    @property
+    def state(self) -> ClientState:
+        """The state now. It is LOST on time even if the event loop was kept from running."""
+        return ClientState.LOST if self._core.is_lost(self._driver.now()) else self._core.state
+
+    def is_lost(self) -> bool:
+        """Return whether the session is over, or may be over by now."""
+        return self.state is ClientState.LOST
+
+    def now(self) -> Millis:
+        """Return the client's time, monotonic."""
+        return self._driver.now()
+
+    def add_listener(self, listener: Listener) -> None:
+        """Have `listener` called with each new state. It is removed when it returns True."""
+        self._listeners.append(listener)
+
+    def remove_listener(self, listener: Listener) -> None:
+        """Stop calling `listener`. An unknown listener is ignored."""
+        if listener in self._listeners:
+            self._listeners.remove(listener)
+
+    def has_ended(self) -> bool:
+        """Return whether nothing is left to close."""
+        return self._core.state is ClientState.LOST
+
+    def watch_fired(self, watchers: list[Any], event: WatchedEvent) -> None:
+        """For the driver: call these watchers."""
+        for watcher in watchers:
+            if isinstance(watcher, Event):
+                watcher.set(event)
+            else:
+                self._call_user(partial(watcher, event))
+
+    def state_changed(self, state: ClientState) -> None:
+        """For the driver: tell the recipes, and call the listeners."""
+        if state is ClientState.LOST:
+            self._flows.session_ended(self._core.end_error())
+        elif state is not ClientState.SUSPENDED:
+            self._flows.connected(read_only=state is ClientState.CONNECTED_READ_ONLY)
+        for listener in tuple(self._listeners):
+            self._call_user(partial(self._call_listener, listener, state))
+
+    @abstractmethod
+    def _call_user(self, call: Callable[[], object]) -> object:
+        """Make a call of the user's in order with the other callbacks and replies."""
+
+    def _call_listener(self, listener: Listener, state: ClientState) -> object:
+        returned = listener(state)
+        if returned is True:
+            self.remove_listener(listener)
+        return returned
+
+
+class BlockingSession(Session):
+    """The session of a `Client`. Safe for any thread of the process that opened it."""
+
+    def __init__(
+        self,
+        servers: list[ServerId],
+        dialer: Dialer,
+        options: SessionOptions,
+        loop: asyncio.AbstractEventLoop,
+        clock: Callable[[], float],
+    ) -> None:
         self._timeout_s = options.timeout_s
         self._loop = loop
-        self._clock = clock
         self._forks = _forks
         self._callbacks = CallbackThread()
-        self._listeners: list[Listener] = []
-        self._driver: Driver
-        self._flows: Scheduler
+        super().__init__(servers, dialer, options, loop, clock)
 
     @classmethod
     def open(
@@ -95,118 +180,73 @@ class Session:
             WrongContextError: the caller runs in an event loop, which this would block.
         """
         refuse_running_loop("connect")
-        core, asking = new_core(servers, options), new_request_builder(options)
-        session = cls(core, asking, options, loop or shared_loop(), clock)
-        opening = asyncio.run_coroutine_threadsafe(session._open(dialer), session._loop)
+        session = cls(servers, dialer, options, loop or shared_loop(), clock)
+        opening = asyncio.run_coroutine_threadsafe(session._open(), session._loop)
         try:
             opening.result()
         except BaseException:
-            # An interrupt while it waits must not leave a session behind.
+            # An interrupt during the wait must not leave a session behind.
             asyncio.run_coroutine_threadsafe(session._close(), session._loop)
             raise
         return session
 
-    @property
-    def session_id(self) -> SessionId:
-        """The id of the session, unique for ever; 0 while there was none yet, see `read_only`."""
-        return self._core.session_id
-
-    @property
-    def client_id(self) -> ClientId:
-        """What another handle needs to take the session over."""
-        return self._core.client_id
-
-    @property
-    def ensemble_uuid(self) -> str:
-        """Of the ensemble that the session is of."""
-        return self._core.ensemble
-
-    @property
-    def state(self) -> ClientState:
-        """The state now. It is LOST on time even if the background thread was kept from running."""
-        return ClientState.LOST if self._core.is_lost(self._driver.now()) else self._core.state
-
-    def is_lost(self) -> bool:
-        """For recipes: whether the session is over, or may be by now."""
-        return self.state is ClientState.LOST
-
-    def now(self) -> Millis:
-        """The time that the core is told."""
-        return self._driver.now()
-
-    def submit(self, ask: NewRequest) -> RequestFuture[Any]:
-        """Submit a request.
-
-        Raises:
-            WrongContextError: after a fork.
-        """
-        self._check_process()
-        reply: RequestFuture[Any] = RequestFuture(self._callbacks)
-        self._driver.submit_threadsafe(ask, reply)
-        return reply
-
-    def run(self, rounds: Rounds) -> RequestFuture[Any]:
-        """Submit an operation of several rounds.
-
-        Raises:
-            WrongContextError: after a fork.
-        """
-        self._check_process()
-        reply: RequestFuture[Any] = RequestFuture(self._callbacks)
-        run_rounds(rounds, self._driver.submit_threadsafe, reply)
-        return reply
-
-    def start(self, asked: NewRequest | Rounds) -> RequestFuture[Any]:
+    def start(self, request: NewRequest | Rounds) -> RequestFuture[Any]:
         """Submit a request, or an operation of several rounds.
 
         Raises:
             WrongContextError: after a fork.
         """
-        return self.run(asked) if isinstance(asked, Generator) else self.submit(asked)
+        self._check_process()
+        future: RequestFuture[Any] = RequestFuture(self._callbacks)
+        if isinstance(request, Generator):
+            run_rounds(request, self._driver.submit_threadsafe, future)
+        else:
+            self._driver.submit_threadsafe(request, future)
+        return future
 
-    def call(self, asked: NewRequest | Rounds) -> Any:
+    def call(self, request: NewRequest | Rounds) -> Any:
         """Submit a request, or an operation of several rounds, and wait for the outcome.
 
         A request goes to the server and back in this thread, if there is a stream to the server.
 
         Raises:
             KeeperError: the request failed.
-            OperationTimeoutError: it is answered, but a callback before it does not return.
+            OperationTimeoutError: there is a reply, but a callback before it does not return.
             WrongContextError: after a fork.
         """
-        # In a callback the core must not be run: what it completes may be another callback.
-        if isinstance(asked, Generator) or self._callbacks.is_here():
-            return self.wait(self.start(asked))
+        # Inside a callback the core must not run: it could call the next callback.
+        if isinstance(request, Generator) or self._callbacks.is_here():
+            return self.wait(self.start(request))
         self._check_process()
-        reply: RequestFuture[Any] = RequestFuture(self._callbacks)
-        self._driver.call(asked, reply)
-        return self.wait(reply)
+        future: RequestFuture[Any] = RequestFuture(self._callbacks)
+        self._driver.call(request, future)
+        return self.wait(future)
 
-    def wait(self, reply: Future[T]) -> T:
-        """Wait for a reply of this session.
+    def wait(self, future: Future[T]) -> T:
+        """Wait for a future of this session.
 
         Raises:
             KeeperError: the request failed.
-            OperationTimeoutError: it is answered, but a callback before it does not return.
+            OperationTimeoutError: there is a reply, but a callback before it does not return.
         """
-        reply = cast(RequestFuture[T], reply)
-        if reply.done():
-            return reply.result()
+        future = cast(RequestFuture[T], future)
+        if future.done():
+            return future.result()
         self._driver.add_waiting_threads(1)
         try:
-            return self._wait(reply)
+            return self._wait(future)
         finally:
             self._driver.add_waiting_threads(-1)
 
-    def _wait(self, reply: RequestFuture[T]) -> T:
+    def _wait(self, future: RequestFuture[T]) -> T:
         while True:
             try:
-                return reply.result(self._timeout_s + CORE_TIMEOUT_GRACE_S)
+                return future.result(self._timeout_s + CORE_TIMEOUT_GRACE_S)
             except TimeoutError:
-                if reply.done():
-                    raise  # it is the outcome
-                # No outcome by now means an operation of several rounds that goes on.
-                if reply.has_arrived():
+                if future.done():
+                    raise  # the outcome is a TimeoutError
+                # Without an outcome, an operation of several requests is still under way.
+                if future.has_arrived():
                     break
                 if self.state is ClientState.LOST:
                     raise SessionExpiredError("", "the session is over", definite=False) from None
@@ -215,52 +255,44 @@ class Session:
         raise OperationTimeoutError("", detail, definite=False)
 
     def run_flow(self, flow: Flow[T]) -> T:
-        """Run an operation of a recipe, and wait for the outcome.
+        """Run an operation of a recipe, and wait for its result.
 
         Raises:
-            RecipeError: what the recipe says.
-            KeeperError: a request of it failed.
+            RecipeError: as the recipe says.
+            KeeperError: a request of the recipe failed.
             OperationTimeoutError: there is an outcome, but a callback before it does not return.
             WrongContextError: after a fork.
         """
-        reply, run = self.begin_flow(flow)
+        future, task = self.begin_flow(flow)
         try:
-            result = self.wait(reply)
+            result = self.wait(future)
         except BaseException:
-            # An interrupt must not leave something held of which nobody knows.
-            self.abandon_flow(run)
+            # After an interrupt nobody knows what the recipe has acquired: release it.
+            self.abandon_flow(task)
             raise
-        run.result_taken()
+        task.result_taken()
         return result
 
     def begin_flow(self, flow: Flow[T]) -> tuple[RequestFuture[T], Task]:
-        """Run an operation of a recipe without waiting: `result_taken`, or `abandon_flow`, must
-        follow.
+        """Run an operation of a recipe without waiting.
+
+        The caller must call the task's `result_taken`, or `abandon_flow`.
 
         Raises:
             WrongContextError: after a fork.
         """
         self._check_process()
-        reply: RequestFuture[T] = RequestFuture(self._callbacks)
+        future: RequestFuture[T] = RequestFuture(self._callbacks)
         with self._driver.lock:
-            return reply, self._flows.start(flow, reply)
+            return future, self._flows.start(flow, future)
 
-    def abandon_flow(self, run: Task) -> None:
-        """Nobody waits for its outcome any more."""
+    def abandon_flow(self, task: Task) -> None:
+        """Cancel a task of `begin_flow`: nobody waits for its outcome any more."""
         with self._driver.lock:
-            run.cancel()
-
-    def add_listener(self, listener: Listener) -> None:
-        """Have `listener` called with each new state. It is removed when it returns True."""
-        self._listeners.append(listener)
-
-    def remove_listener(self, listener: Listener) -> None:
-        """Do not call `listener` any more. Unknown ones are ignored."""
-        if listener in self._listeners:
-            self._listeners.remove(listener)
+            task.cancel()
 
     def close(self) -> None:
-        """End the session after all that was submitted, and wait for that.
+        """End the session after all submitted requests, and wait for that.
 
         Raises:
             WrongContextError: after a fork.
@@ -269,40 +301,16 @@ class Session:
         asyncio.run_coroutine_threadsafe(self._close(), self._loop).result()
         self._callbacks.stop()
 
-    def has_ended(self) -> bool:
-        """Whether nothing is left to close."""
-        return self._core.state is ClientState.LOST
-
     def close_soon(self) -> Future[Any]:
-        """Begin to `close` in any thread; the future of that."""
+        """Begin to `close` in any thread. Return its future."""
         ending = asyncio.run_coroutine_threadsafe(self._close(), self._loop)
         ending.add_done_callback(lambda _: self._callbacks.stop())
         return ending
 
-    def watch_fired(self, watchers: list[Any], event: WatchedEvent) -> None:
-        """For the driver: queue the calls of these watchers."""
-        for watcher in watchers:
-            if isinstance(watcher, Event):
-                watcher.set(event)
-            else:
-                self._callbacks.put(partial(watcher, event))
+    def _call_user(self, call: Callable[[], object]) -> None:
+        self._callbacks.put(call)
 
-    def state_changed(self, state: ClientState) -> None:
-        """For the driver: queue the calls of the listeners."""
-        if state is ClientState.LOST:
-            self._flows.session_ended(self._core.end_error())
-        elif state is not ClientState.SUSPENDED:
-            self._flows.connected(read_only=state is ClientState.CONNECTED_READ_ONLY)
-        for listener in tuple(self._listeners):
-            self._callbacks.put(partial(self._call_listener, listener, state))
-
-    def _call_listener(self, listener: Listener, state: ClientState) -> None:
-        if listener(state) is True:
-            self.remove_listener(listener)
-
-    async def _open(self, dialer: Dialer) -> None:
-        self._driver = Driver(self._core, dialer, self, self._loop, self._clock)
-        self._flows = Scheduler(DriverHost(self._driver, self.requests, self._callbacks.put))
+    async def _open(self) -> None:
         self._driver.start()
         await asyncio.shield(self._driver.opened)
 

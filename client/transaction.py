@@ -96,19 +96,19 @@ class Branch:
     Every method raises BadArgumentsError when an argument is not acceptable, or it is too late.
     """
 
-    def __init__(self, asking: RequestBuilder) -> None:
+    def __init__(self, builder: RequestBuilder) -> None:
         """Use `Transaction`."""
         self.ops: list[TxnOp] = []
-        self._asking = asking
+        self._requests = builder
         self._is_sent = False
 
     def create(self, path: str, value: bytes = b"", **options: Unpack[CreateOptions]) -> None:
         """Create a znode; its result is the real path. See `Client.create`."""
-        self._add(self._asking.creation(path, value, **options))
+        self._add(self._requests.creation(path, value, **options))
 
     def set(self, path: str, value: bytes, version: int = ANY_VERSION) -> None:
         """Replace the value; its result is the Stat. See `Client.set`."""
-        self._add(self._asking.set(path, value, version))
+        self._add(self._requests.setting(path, value, version))
 
     def set_data(self, path: str, value: bytes, version: int = ANY_VERSION) -> None:
         """`set`, as kazoo calls it."""
@@ -146,10 +146,10 @@ class Branch:
 class Transaction(Branch):
     """What the transactions of both clients share."""
 
-    def __init__(self, asking: RequestBuilder) -> None:
+    def __init__(self, builder: RequestBuilder) -> None:
         """Use `Client.transaction` or `AsyncClient.transaction`."""
-        super().__init__(asking)
-        self.otherwise = Branch(asking)
+        super().__init__(builder)
+        self.otherwise = Branch(builder)
         """What is done instead when a condition does not hold."""
         self.succeeded: bool | None = None
         """Whether all conditions held; None before there is an answer."""
@@ -251,12 +251,12 @@ class BlockingTransaction(Transaction):
 
     def __init__(
         self,
-        asking: RequestBuilder,
+        builder: RequestBuilder,
         start: Callable[[Rounds], Future[Results]],
         wait: Callable[[Future[Results]], Results],
     ) -> None:
         """Use `Client.transaction`."""
-        super().__init__(asking)
+        super().__init__(builder)
         self._start = start
         self._wait = wait
 
@@ -290,10 +290,10 @@ class AsyncTransaction(Transaction):
     """Of an `AsyncClient`: committed at the end of an `async with` block."""
 
     def __init__(
-        self, asking: RequestBuilder, start: Callable[[Rounds], asyncio.Future[Results]]
+        self, builder: RequestBuilder, start: Callable[[Rounds], asyncio.Future[Results]]
     ) -> None:
         """Use `AsyncClient.transaction`."""
-        super().__init__(asking)
+        super().__init__(builder)
         self._start = start
 
     def commit(self) -> asyncio.Future[Results]:

@@ -11,7 +11,7 @@ from typing import Self
 from raykeeper.bench.loads.clients import Done, DoubleBarrier, call_done
 from raykeeper.client import AsyncClient, Client
 from raykeeper.client.ensembles import dialer_of, find_servers
-from raykeeper.client.session import Session
+from raykeeper.client.session import BlockingSession
 from raykeeper.client.session_options import SessionOptions
 from raykeeper.links.contract import Dialer
 from raykeeper.zab.ids import ServerId
@@ -29,7 +29,7 @@ class BlockingRaykeeper:
     """What a Python user would write without an event loop."""
 
     def __init__(self, where: str) -> None:
-        self._client = Client(Session.open(*_servers(where)))
+        self._client = Client(BlockingSession.open(*_servers(where)))
         self.create = self._client.create
         self.set = self._client.set
         self.get = self._client.get

@@ -1,15 +1,15 @@
-"""An extension of Griffe: a method of a recipe is shown to return its result, not the flow."""
+"""An extension of Griffe: a method of a recipe or client is shown to return its result."""
 
 from typing import Any
 
 from griffe import ExprSubscript, Extension, Function
 
-FLOWS = {"Flow", "Turns"}
-"""The generators that recipe methods are written as; see client/recipes/recipe.py."""
+FLOWS = {"Flow", "Requested", "Turns"}
+"""Recipe methods return a Flow or Turns (client/recipes/recipe.py), operations a Requested."""
 
 
 class UnwrappedFlows(Extension):
-    """Replaces the annotation `Flow[T]` of a public function by `T`."""
+    """Replaces the annotation `Flow[T]` of a public function by `T`, and so on."""
 
     def on_function_instance(self, *, func: Function, **_: Any) -> None:
         returned = func.returns

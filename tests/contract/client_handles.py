@@ -16,7 +16,7 @@ from raykeeper.client.async_client import AsyncClient
 from raykeeper.client.client import Client
 from raykeeper.client.loop_thread import shared_loop
 from raykeeper.client.recipes.recipe import Recipe
-from raykeeper.client.session import Session
+from raykeeper.client.session import BlockingSession
 from raykeeper.client.session_options import (
     SessionOptions,
     checked_default_acl,
@@ -134,7 +134,7 @@ def open_blocking(room: Room) -> Open:
 
     def open_one(chroot: str = "", **options: Any) -> Client:
         servers = [ServerId(n) for n in (1, 2, 3)]
-        return Client(Session.open(servers, room, options_of(chroot, **options)))
+        return Client(BlockingSession.open(servers, room, options_of(chroot, **options)))
 
     return open_one
 

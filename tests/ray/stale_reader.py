@@ -20,7 +20,7 @@ from raykeeper.chaos.history import HistoryFile, Ok, Read, ReadKind, Result
 from raykeeper.chaos.recorded_session import RecordedSession
 from raykeeper.client import Client
 from raykeeper.client.ensembles import find_servers
-from raykeeper.client.session import Session
+from raykeeper.client.session import BlockingSession
 from raykeeper.client.session_options import SessionOptions
 from raykeeper.clusters import Ensemble
 from raykeeper.links.hello import client_hello
@@ -40,7 +40,7 @@ def connect_to(ensemble: str, servers: list[ServerId]) -> Client:
     """A client of these servers alone."""
     dialer = RayCallDialer(lambda s: find_replica(ensemble, s), client_hello(), PARK_MS)
     options = SessionOptions(session_timeout_s=TIMEOUT_S, timeout_s=TIMEOUT_S)
-    session = Session.open(servers, dialer, options)
+    session = BlockingSession.open(servers, dialer, options)
     return Client(session)
 
 

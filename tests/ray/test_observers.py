@@ -13,7 +13,7 @@ from raykeeper.actors.disk.identity import read_identity
 from raykeeper.actors.ray_actors import find_replica
 from raykeeper.client.client import Client
 from raykeeper.client.ensembles import dialer_of
-from raykeeper.client.session import Session
+from raykeeper.client.session import BlockingSession
 from raykeeper.client.session_options import SessionOptions
 from raykeeper.clusters import ConfigError, Ensemble, launch
 from raykeeper.zab.ids import ServerId
@@ -29,7 +29,7 @@ def roles(ensemble: Ensemble) -> list[str]:
 def connect_to(ensemble: Ensemble, server: ServerId) -> Client:
     dialer = dialer_of(ensemble.name, 10.0)
     options = SessionOptions(session_timeout_s=50.0, timeout_s=90.0)  # a killed server comes back
-    return Client(Session.open([server], dialer, options))
+    return Client(BlockingSession.open([server], dialer, options))
 
 
 def observes(ensemble: Ensemble, server: ServerId) -> Any:

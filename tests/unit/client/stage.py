@@ -6,7 +6,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from raykeeper.client.client import Client
-from raykeeper.client.session import Session
+from raykeeper.client.session import BlockingSession
 from raykeeper.client.session_options import SessionOptions
 from tests.unit.client.loops import ManualLoop
 from tests.unit.client.scripted_server import Ensemble
@@ -20,8 +20,8 @@ class Stage:
         self.ensemble = Ensemble()
         self.clients: list[Client] = []
 
-    def session(self, timeout_s: float = 1e6, value_bytes_max: int = 1 << 20) -> Session:
-        return Session.open(
+    def session(self, timeout_s: float = 1e6, value_bytes_max: int = 1 << 20) -> BlockingSession:
+        return BlockingSession.open(
             self.ensemble.servers,
             self.ensemble,
             SessionOptions(

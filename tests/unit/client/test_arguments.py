@@ -8,15 +8,18 @@ import pytest
 from raykeeper.client import arguments
 from raykeeper.client.core.outstanding import Query
 from raykeeper.client.errors import BadArgumentsError
+from raykeeper.client.request_builder import RequestBuilder
 from raykeeper.znodes.requests import Create, Delete, GetData, SetData
+
+BUILDER = RequestBuilder(value_bytes_max=4)
 
 
 def create(path: Any = "/a", value: Any = b"", sequence: bool = False) -> Create:
-    return arguments.creation(path, value, ephemeral=False, sequence=sequence, bytes_max=4)
+    return BUILDER.creation(path, value, sequence=sequence)
 
 
 def set_(value: Any = b"", version: Any = -1) -> SetData:
-    return arguments.setting("/a", value, version, bytes_max=4)
+    return BUILDER.setting("/a", value, version)
 
 
 class Unhashable:
@@ -61,7 +64,7 @@ def test_accepts() -> None:
     assert create(value=bytearray(b"1234")) == Create("/a", b"1234", 0)
     assert create(value=memoryview(b"12")) == Create("/a", b"12", 0)
     assert create("/a/", sequence=True) == Create("/a/", b"", 2)
-    creation = arguments.creation("/a", b"", ephemeral=True, sequence=True, bytes_max=4)
+    creation = BUILDER.creation("/a", b"", ephemeral=True, sequence=True)
     assert creation.flags == 3
     assert set_(version=-(1 << 31)).version == -(1 << 31)
     assert arguments.deletion("/a", 0) == Delete("/a", 0)

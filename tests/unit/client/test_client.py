@@ -1,6 +1,7 @@
 """Client: the operations, and the places where a handle cannot be used."""
 
 import asyncio
+import inspect
 import os
 import pickle
 from concurrent.futures import Future
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from raykeeper.client.access import OPEN_ACL_UNSAFE
+from raykeeper.client.async_client import AsyncClient
 from raykeeper.client.client import Client
 from raykeeper.client.core.states import ClientState
 from raykeeper.client.errors import (
@@ -20,7 +22,8 @@ from raykeeper.client.errors import (
     NotEmptyError,
     WrongContextError,
 )
-from raykeeper.client.session import Session
+from raykeeper.client.operations import Operations, WithoutWaiting
+from raykeeper.client.session import BlockingSession
 from raykeeper.znodes.quotas import QuotaLimits
 from tests.unit.client.stage import Stage, called
 
@@ -152,7 +155,7 @@ class Reopened:
     stage: Stage
     count = 0
 
-    def __call__(self) -> Session:
+    def __call__(self) -> BlockingSession:
         Reopened.count += 1
         return Reopened.stage.session()
 
@@ -195,3 +198,44 @@ def test_a_handle_that_was_passed_into_an_event_loop_says_so(passed_on: Client) 
 def test_a_handle_that_nobody_could_reopen_is_not_passed_on(stage: Stage) -> None:
     with pytest.raises(TypeError, match="connect"):
         pickle.dumps(stage.open())
+
+
+def test_both_clients_show_what_each_operation_takes_and_gives() -> None:
+    """As `help(Client.get)` and editors show it."""
+    path, returned = inspect.Parameter.POSITIONAL_OR_KEYWORD, "list[str]"
+    for method, result in (
+        (Client.get_children, returned),
+        (Client.get_children_async, f"concurrent.futures._base.Future[{returned}]"),
+        (AsyncClient.get_children, f"_asyncio.Future[{returned}]"),
+    ):
+        signature = inspect.signature(method)
+        assert [*signature.parameters] == ["self", "path", "watch", "consistency"]
+        assert signature.parameters["path"].kind is path
+        assert inspect.formatannotation(signature.return_annotation) == result
+    assert inspect.signature(Client.sync).return_annotation is None
+    assert str(Client.get.__doc__).startswith("Read value and Stat of a znode.")
+    assert Client.get.__qualname__ == "Client.get"
+    assert Client.get_async.__doc__ == "`get` without waiting."
+
+
+def test_an_operation_may_be_called_on_the_class(stage: Stage) -> None:
+    client = stage.open()
+    assert Client.create(client, "/a", b"1") == "/a"
+    assert Client.get_async(client, "/a").result()[0] == b"1"
+    assert Operations.get(client, "/a")[0] == b"1"
+    assert WithoutWaiting(Operations.get)(client, "/a").result()[0] == b"1"
+
+
+class Shouting(Client):
+    """A client of a user's."""
+
+    def sync(self, path: str = "/") -> None:  # type: ignore[override]
+        raise RuntimeError(path)
+
+
+def test_a_subclass_may_replace_an_operation(stage: Stage) -> None:
+    client = Shouting(stage.session())
+    stage.clients.append(client)
+    with pytest.raises(RuntimeError):
+        client.sync()
+    assert client.get("/")[0] == b""

@@ -14,7 +14,7 @@ from raykeeper.client.client import Client
 from raykeeper.client.clock import clock
 from raykeeper.client.core.states import ClientState
 from raykeeper.client.driver import Driver
-from raykeeper.client.session import Session
+from raykeeper.client.session import BlockingSession
 from raykeeper.client.session_options import SessionOptions
 from tests.unit.client.stage import Stage
 
@@ -40,14 +40,14 @@ def test_elsewhere_it_is_the_monotonic_one(monkeypatch: pytest.MonkeyPatch) -> N
     assert clock_module._best_clock() is time.monotonic
 
 
-@pytest.mark.parametrize("who", [Driver.__init__, Session.open, AsyncClient.open])
+@pytest.mark.parametrize("who", [Driver.__init__, BlockingSession.open, AsyncClient.open])
 def test_every_client_goes_by_it(who: Callable[..., Any]) -> None:
     assert inspect.signature(who).parameters["clock"].default is clock
 
 
 def test_a_client_that_slept_does_not_believe_in_its_session(stage: Stage) -> None:
     slept_s = 0.0
-    session = Session.open(
+    session = BlockingSession.open(
         stage.ensemble.servers,
         stage.ensemble,
         SessionOptions(session_timeout_s=9, timeout_s=1e6),

@@ -10,10 +10,12 @@ import pytest
 
 from raykeeper.client.client import Client
 from raykeeper.client.core.client_id import ClientId
+from raykeeper.client.core.outstanding import Query
 from raykeeper.client.core.states import ClientState
 from raykeeper.client.errors import NoNodeError, OperationTimeoutError, SessionExpiredError
 from raykeeper.client.loop_thread import shared_loop
 from raykeeper.links.stream_link import StreamLink
+from raykeeper.znodes.requests import GetData
 from tests.contract.client_handles import Open, open_blocking, options_of
 from tests.contract.stream_room import StreamRoom
 from tests.unit.client.stage import called
@@ -199,7 +201,7 @@ def test_an_interrupt_in_the_middle_of_a_step_ends_the_session(connect: Open) ->
     client.add_listener(lambda state: state is ClientState.LOST and lost.set())
     live = client._open_session()
     with pytest.raises(KeyboardInterrupt):
-        live._driver.call(live.requests.get("/", None, "session"), Interrupted())
+        live._driver.call(Query(GetData, "/"), Interrupted())
     assert lost.wait(5)
     with pytest.raises(SessionExpiredError, match="interrupted in the middle of a step"):
         client.get("/")
@@ -218,7 +220,7 @@ def test_the_loop_of_a_client_may_end_once_it_is_closed(room: StreamRoom) -> Non
     async def use() -> StreamLink:
         async with await room.open_session(options_of()) as client:
             assert await client.create("/a") == "/a"
-            link = client._driver._main_link.shareable_stream()
+            link = client._session._driver._main_link.shareable_stream()
             assert link is not None
         return link
 

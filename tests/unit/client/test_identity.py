@@ -13,7 +13,7 @@ from raykeeper.client.client import Client
 from raykeeper.client.identity import BYTES_MAX, identity_line, identity_of_process
 from raykeeper.client.recipes.lock import Contender
 from raykeeper.client.recipes.primitives import get_children, get_or_none
-from raykeeper.client.session import Session
+from raykeeper.client.session import BlockingSession
 from raykeeper.zab.ids import ServerId
 from tests.contract.client_handles import Room, finish, options_of
 from tests.recipes.stage import Stage
@@ -113,13 +113,13 @@ def test_a_renewed_lease_shows_the_same(monkeypatch: pytest.MonkeyPatch) -> None
 ROOM = Room()
 
 
-def _open(options: Any) -> Session:
-    return Session.open([ServerId(1)], ROOM, structs.replace(options, identity=b"there"))
+def _open(options: Any) -> BlockingSession:
+    return BlockingSession.open([ServerId(1)], ROOM, structs.replace(options, identity=b"there"))
 
 
 def test_a_recipe_that_was_passed_on_shows_who_uses_it() -> None:
     options = options_of()
-    here = Session.open([ServerId(1)], ROOM, structs.replace(options, identity=b"here"))
+    here = BlockingSession.open([ServerId(1)], ROOM, structs.replace(options, identity=b"here"))
     client = Client(here, partial(_open, options))
     lock = client.lock("/passed")
     copy = pickle.loads(pickle.dumps(lock))

@@ -16,7 +16,7 @@ from raykeeper.client.errors import (
     InvalidAclError,
     KeeperError,
 )
-from raykeeper.client.request_builder import READS_MAX
+from raykeeper.client.operations import READS_MAX
 from raykeeper.client.session_options import SessionOptions
 from raykeeper.znodes.acl import ENTRIES_MAX, Acl
 from raykeeper.znodes.attributes import TTL_MS_MAX

@@ -1,0 +1,688 @@
+"""Every operation of a client, described once: signature, documentation, check of the arguments.
+
+An `Operation` is a method that checks its arguments and makes the request. What a call of it
+returns depends on the client alone:
+
+    client.get(path)          Client        waits for the reply; the result
+    client.get_async(path)    Client        a `concurrent.futures.Future` of the result
+    client.get(path)          AsyncClient   an `asyncio.Future` of the result
+
+Type checkers learn this from the overloads of `__get__`. At run time `__init_subclass__` gives the
+class of a client a plain function for each operation, so that a call costs no more than that of
+any other method, and `help(Client.get)` and `inspect.signature` show it.
+
+Malformed arguments raise in the call itself, also where the result is a future, and nothing is sent
+then; all other errors are the outcome of the request.
+"""
+
+import asyncio
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from functools import wraps
+from types import NoneType
+from typing import (
+    Any,
+    Concatenate,
+    Generic,
+    Literal,
+    ParamSpec,
+    Protocol,
+    Self,
+    TypeVar,
+    Unpack,
+    get_args,
+    overload,
+)
+
+from msgspec import Struct
+
+from raykeeper.client import arguments
+from raykeeper.client.access import credential_proof
+from raykeeper.client.arguments import Consistency, checked_path, query
+from raykeeper.client.core.client_id import ClientId
+from raykeeper.client.core.compound_operations import (
+    Rounds,
+    create_with_parents,
+    delete_with_children,
+    ensure,
+    read_many,
+    remove_limits,
+    set_limits,
+    shaped,
+)
+from raykeeper.client.core.outstanding import NewRequest, WatchAddition, WatchRemoval
+from raykeeper.client.core.results import Quota, path_and_stat_of, result_of
+from raykeeper.client.core.states import ClientState
+from raykeeper.client.core.watched_event import WatchedEvent
+from raykeeper.client.errors import BadArgumentsError, KeeperError
+from raykeeper.client.recipes.recipe import Awaited, Blocking, K
+from raykeeper.client.request_builder import CreateOptions, RequestBuilder
+from raykeeper.client.session import Listener, Session
+from raykeeper.zab.ids import Millis
+from raykeeper.znodes.acl import Acl, Identity
+from raykeeper.znodes.paths import QUOTA_PATH
+from raykeeper.znodes.quotas import QuotaLimits
+from raykeeper.znodes.requests import (
+    ANY_VERSION,
+    AddAuth,
+    CountDescendants,
+    Exists,
+    GetAcls,
+    GetChildren,
+    GetData,
+    GetEphemerals,
+    GetQuota,
+    MultiRead,
+    ReadData,
+    SessionId,
+    SetAcls,
+    Sync,
+    WatchKind,
+    WatchMode,
+    WhoAmI,
+)
+from raykeeper.znodes.stat import Stat
+
+P = ParamSpec("P")
+T = TypeVar("T")
+PathT_co = TypeVar("PathT_co", covariant=True)
+PathAndStatT_co = TypeVar("PathAndStatT_co", covariant=True)
+
+WatchCallback = Callable[[WatchedEvent], object]
+READS_MAX = 1000
+"""Znodes that one `get_many` reads."""
+
+
+class Requested(Struct, Generic[T], frozen=True, gc=False):
+    """What is to be submitted for a result of type T."""
+
+    request: NewRequest | Rounds
+
+
+class Operation(Generic[P, T]):
+    """A method of both clients. See the module."""
+
+    def __init__(self, written: Callable[Concatenate[Any, P], Requested[T]]) -> None:
+        """`written` checks the arguments and makes the request."""
+        self.written = written
+        self.__doc__ = written.__doc__
+
+    @overload
+    def __get__(self, client: None, owner: Any = None) -> Self: ...
+
+    @overload
+    def __get__(self, client: "Operations[Blocking]", owner: Any = None) -> Callable[P, T]: ...
+
+    @overload
+    def __get__(
+        self, client: "Operations[Awaited]", owner: Any = None
+    ) -> Callable[P, asyncio.Future[T]]: ...
+
+    def __get__(self, client: Any, owner: Any = None) -> Any:
+        return self  # the class of a client has a plain function in its place
+
+    def __call__(self, client: "Operations[Any]", *args: P.args, **named: P.kwargs) -> Any:
+        """Call the method on `client`."""
+        return getattr(client, self.written.__name__)(*args, **named)
+
+
+class WithoutWaiting(Generic[P, T]):
+    """The method `…_async` of a `Client` for an operation."""
+
+    def __init__(self, operation: Operation[P, T]) -> None:
+        self.written = operation.written
+
+    @overload
+    def __get__(self, client: None, owner: Any = None) -> Self: ...
+
+    @overload
+    def __get__(
+        self, client: "Operations[Blocking]", owner: Any = None
+    ) -> Callable[P, Future[T]]: ...
+
+    def __get__(self, client: Any, owner: Any = None) -> Any:
+        return self
+
+    def __call__(self, client: "Operations[Any]", *args: P.args, **named: P.kwargs) -> Future[T]:
+        """Call the method on `client`."""
+        future: Future[T] = getattr(client, f"{self.written.__name__}_async")(*args, **named)
+        return future
+
+
+class Creation(Protocol[PathT_co, PathAndStatT_co]):
+    """The signature of `create`, whose result depends on `include_data`."""
+
+    @overload
+    def __call__(
+        self,
+        path: str,
+        value: bytes = b"",
+        *,
+        makepath: bool = False,
+        include_data: Literal[False] = False,
+        **options: Unpack[CreateOptions],
+    ) -> PathT_co: ...
+
+    @overload
+    def __call__(
+        self,
+        path: str,
+        value: bytes = b"",
+        *,
+        makepath: bool = False,
+        include_data: Literal[True],
+        **options: Unpack[CreateOptions],
+    ) -> PathAndStatT_co: ...
+
+
+class CreateOperation(Operation[..., Any]):
+    """`create` of both clients."""
+
+    @overload
+    def __get__(self, client: None, owner: Any = None) -> Self: ...
+
+    @overload
+    def __get__(
+        self, client: "Operations[Blocking]", owner: Any = None
+    ) -> Creation[str, tuple[str, Stat]]: ...
+
+    @overload
+    def __get__(
+        self, client: "Operations[Awaited]", owner: Any = None
+    ) -> Creation[asyncio.Future[str], asyncio.Future[tuple[str, Stat]]]: ...
+
+    def __get__(self, client: Any, owner: Any = None) -> Any:
+        return self
+
+
+class CreateWithoutWaiting(WithoutWaiting[..., Any]):
+    """`create_async` of a `Client`."""
+
+    @overload
+    def __get__(self, client: None, owner: Any = None) -> Self: ...
+
+    @overload
+    def __get__(
+        self, client: "Operations[Blocking]", owner: Any = None
+    ) -> Creation[Future[str], Future[tuple[str, Stat]]]: ...
+
+    def __get__(self, client: Any, owner: Any = None) -> Any:
+        return self
+
+
+class Operations(ABC, Generic[K]):
+    """The operations of a client, and what it tells of its session.
+
+    Every operation raises BadArgumentsError, or InvalidAclError for a malformed ACL, before
+    anything is sent. Every request can fail with SessionExpiredError, SessionMovedError,
+    ClosedError, OperationTimeoutError and, on a server without a leader, NotReadOnlyError; "as for
+    every call" means these.
+    """
+
+    def __init_subclass__(cls, *, future: Any = None, **named: Any) -> None:
+        """Give the class of a client a plain function for each operation. See the module.
+
+        `future` is the generic class of the futures that the operations return, if they do.
+        """
+        super().__init_subclass__(**named)
+        if Operations in cls.__bases__:
+            for name, each in (*vars(Operations).items(), *list(vars(cls).items())):
+                if isinstance(each, Operation | WithoutWaiting):
+                    setattr(cls, name, _function_of(each, name, cls, future))
+
+    @abstractmethod
+    def _open_session(self) -> Session:
+        """Return the session of the client."""
+
+    @abstractmethod
+    def _check_context(self, method: str) -> None:
+        """Refuse a call of `method` that cannot work where it is made.
+
+        Raises:
+            WrongContextError: it cannot; the text says what to do instead.
+        """
+
+    @abstractmethod
+    def _execute(self, request: NewRequest | Rounds) -> Any:
+        """Submit a request. Return its result, or a future of it for a client to await."""
+
+    @property
+    def session_id(self) -> SessionId:
+        """The id of the session, unique for ever; 0 until a `read_only` client has a session."""
+        return self._open_session().session_id
+
+    @property
+    def client_id(self) -> ClientId:
+        """Id and password, with which another `connect` takes the session over. Keep it secret."""
+        return self._open_session().client_id
+
+    @property
+    def ensemble_uuid(self) -> str:
+        """The permanent id of the ensemble; it salts the keys of the scheme `scrypt`."""
+        return self._open_session().ensemble_uuid
+
+    @property
+    def state(self) -> ClientState:
+        """The state now. It is LOST on time even if the event loop was kept from running."""
+        return self._open_session().state
+
+    def add_listener(self, listener: Listener) -> None:
+        """Have `listener` called with each new state. It is removed when it returns True."""
+        self._open_session().add_listener(listener)
+
+    def remove_listener(self, listener: Listener) -> None:
+        """Stop calling `listener`. An unknown listener is ignored."""
+        self._open_session().remove_listener(listener)
+
+    @CreateOperation
+    def create(
+        self,
+        path: str,
+        value: bytes = b"",
+        *,
+        makepath: bool = False,
+        include_data: bool = False,
+        **options: Unpack[CreateOptions],
+    ) -> Requested[str | tuple[str, Stat]]:
+        """Create a znode and return its path, which the server completes for a sequential znode.
+
+        Args:
+            path: The path of the znode; for a sequential znode, the prefix of its path.
+            value: The value of the znode.
+            makepath: Create missing parents too, with the same ACL. This is not atomic.
+            include_data: Return path and Stat.
+            options: `ephemeral`: delete the znode when this session ends. `sequence`: append a
+                number that grows with every child of the parent. `container`: delete the znode
+                once its last child is gone. `ttl_s`: delete the znode when it has had no children
+                and no new value for so many seconds. `acl`: the access control list
+                (client/access.py); without one the znode gets the default ACL of the client.
+
+        Raises:
+            BadArgumentsError: an argument is not acceptable; nothing was sent.
+            InvalidAclError: the ACL is malformed (nothing was sent), or it has an entry for `auth`
+                and the session has no identity.
+            NodeExistsError: the znode exists.
+            NoNodeError: the parent does not exist.
+            NoChildrenForEphemeralsError: the parent is ephemeral.
+            NoAuthError: the parent does not grant CREATE.
+            QuotaExceededError: the znode would exceed a hard quota of a subtree around it.
+            KeeperError: as for every call: SessionExpiredError, OperationTimeoutError, …
+        """
+        creation = self._requests.creation(path, value, **options)
+        shape = path_and_stat_of if include_data else result_of
+        if makepath:
+            return Requested(create_with_parents(creation, shape))
+        return Requested(shaped(creation, shape) if include_data else creation)
+
+    @Operation
+    def ensure_path(self, path: str, acl: Iterable[Acl] | None = None) -> Requested[None]:
+        """Create a persistent znode and its missing parents, unless the znode exists.
+
+        Args:
+            path: The path of the znode.
+            acl: The ACL of the znodes that are created.
+
+        Raises:
+            BadArgumentsError: the path is not acceptable; nothing was sent.
+            InvalidAclError: the ACL is malformed; nothing was sent.
+            KeeperError: as for `create`, except NodeExistsError.
+        """
+        return Requested(ensure(self._requests.creation(path, acl=acl)))
+
+    @Operation
+    def get(
+        self,
+        path: str,
+        watch: WatchCallback | None = None,
+        *,
+        consistency: Consistency = "session",
+    ) -> Requested[tuple[bytes, Stat]]:
+        """Read value and Stat of a znode.
+
+        Args:
+            path: The path of the znode.
+            watch: Called once, when the value changes or the znode is deleted.
+            consistency: "session": what the server has, never older than what this client has
+                seen. "linearizable": everything that was committed before the call, at the cost of
+                a round trip to the leader.
+
+        Raises:
+            BadArgumentsError: an argument is not acceptable; nothing was sent.
+            NoNodeError: the znode does not exist; no watch is set.
+            NoAuthError: the znode does not grant READ.
+            KeeperError: as for every call.
+        """
+        return Requested(query(GetData, path, watch, consistency))
+
+    @Operation
+    def set(self, path: str, value: bytes, version: int = ANY_VERSION) -> Requested[Stat]:
+        """Replace the value of a znode that is at `version`, or at any version (-1).
+
+        Raises:
+            BadArgumentsError: path, value or version is not acceptable; nothing was sent.
+            NoNodeError: the znode does not exist.
+            NoAuthError: the znode does not grant WRITE.
+            BadVersionError: the znode is at another version.
+            QuotaExceededError: the value would exceed a hard quota of a subtree around the znode.
+            KeeperError: as for every call.
+        """
+        return Requested(self._requests.setting(path, value, version))
+
+    @Operation
+    def delete(
+        self, path: str, version: int = ANY_VERSION, recursive: bool = False
+    ) -> Requested[None]:
+        """Delete a znode that is at `version`, or at any version (-1).
+
+        Args:
+            path: The path of the znode.
+            version: The version that the znode must have.
+            recursive: Delete everything below the znode too, also what other clients create
+                meanwhile. This is not atomic: each znode has a transaction of its own. A missing
+                znode is no error then.
+
+        Raises:
+            BadArgumentsError: path or version is not acceptable; nothing was sent.
+            NoNodeError: the znode does not exist.
+            NoAuthError: the parent does not grant DELETE.
+            BadVersionError: the znode is at another version.
+            NotEmptyError: the znode has children.
+            KeeperError: as for every call.
+        """
+        deletion = arguments.deletion(path, version)
+        return Requested(delete_with_children(deletion) if recursive else deletion)
+
+    @Operation
+    def exists(
+        self,
+        path: str,
+        watch: WatchCallback | None = None,
+        *,
+        consistency: Consistency = "session",
+    ) -> Requested[Stat | None]:
+        """Read the Stat of a znode, None if it does not exist.
+
+        Args:
+            path: The path of the znode, which may be missing.
+            watch: Called once, when the znode is created, changed or deleted.
+            consistency: As for `get`.
+
+        Raises:
+            BadArgumentsError: an argument is not acceptable; nothing was sent.
+            NoAuthError: the znode does not grant READ.
+            KeeperError: as for every call.
+        """
+        return Requested(query(Exists, path, watch, consistency))
+
+    @Operation
+    def get_children(
+        self,
+        path: str,
+        watch: WatchCallback | None = None,
+        *,
+        consistency: Consistency = "session",
+    ) -> Requested[list[str]]:
+        """Read the names of the children of a znode, in no order.
+
+        Args:
+            path: The path of the znode.
+            watch: Called once, when a child is created or deleted, or the znode is deleted.
+            consistency: As for `get`.
+
+        Raises:
+            BadArgumentsError: an argument is not acceptable; nothing was sent.
+            NoNodeError: the znode does not exist; no watch is set.
+            NoAuthError: the znode does not grant READ.
+            KeeperError: as for every call.
+        """
+        return Requested(query(GetChildren, path, watch, consistency))
+
+    @Operation
+    def get_many(self, paths: Iterable[str]) -> Requested[list[tuple[bytes, Stat] | KeeperError]]:
+        """Read several znodes at one moment: value and Stat of each, or its error.
+
+        Raises:
+            BadArgumentsError: a path is not acceptable, or there are more than 1000; nothing was
+                sent.
+            KeeperError: as for every call.
+        """
+        if isinstance(paths, str) or not isinstance(paths, Iterable):
+            raise BadArgumentsError("", f"paths must be several, not {paths!r}")
+        reads = [ReadData(checked_path(path)) for path in paths]
+        if len(reads) > READS_MAX:
+            raise BadArgumentsError("", f"{len(reads)} paths, at most {READS_MAX} are allowed")
+        return Requested(read_many(MultiRead(0, list(reads))))
+
+    @Operation
+    def sync(self, path: str = "/") -> Requested[None]:
+        """Wait until the server has applied all that was committed when it got this request.
+
+        Raises:
+            BadArgumentsError: the path is not acceptable; nothing was sent.
+            KeeperError: as for every call.
+        """
+        return Requested(query(Sync, path))
+
+    @Operation
+    def add_watch(
+        self,
+        path: str,
+        watch: WatchCallback,
+        *,
+        recursive: bool = False,
+        with_values: bool = False,
+    ) -> Requested[None]:
+        """Have `watch` called with every later event of a znode, which may be missing.
+
+        A lost connection loses no event: all events of that time follow, in order. If no server
+        knows them any more, the watcher receives an event of type RESYNC and must read again.
+
+        Args:
+            path: The path of the znode.
+            watch: Called until it is removed. The same watcher on the same path counts once.
+            recursive: Watch all znodes below too. No event of type CHILD comes then, because each
+                child has events of its own.
+            with_values: Tell the value and Stat before and after, see WatchedEvent.
+
+        Raises:
+            BadArgumentsError: an argument is not acceptable, or there are too many watches.
+            KeeperError: as for every call.
+        """
+        mode = WatchMode.RECURSIVE if recursive else WatchMode.PERSISTENT
+        checked_path(path)
+        watcher = arguments.checked_watch(path, watch)
+        return Requested(WatchAddition(path, mode, bool(with_values), watcher))
+
+    @Operation
+    def remove_watches(
+        self, path: str, watch: WatchCallback | None = None, kind: WatchKind = WatchKind.ANY
+    ) -> Requested[None]:
+        """Remove the watches of a kind from a path: those of `watch`, or of all watchers (None).
+
+        Each removed watcher receives a last event of one of the types …_WATCH_REMOVED.
+
+        Raises:
+            BadArgumentsError: an argument is not acceptable; nothing was sent.
+            NoWatcherError: there is no such watch.
+            KeeperError: as for every call.
+        """
+        checked_path(path)
+        if watch is not None:
+            arguments.checked_watch(path, watch)
+        if not isinstance(kind, WatchKind):
+            raise BadArgumentsError(path, f"kind must be a WatchKind, not {kind!r}")
+        return Requested(WatchRemoval(path, kind, watch))
+
+    @Operation
+    def get_acls(self, path: str) -> Requested[tuple[list[Acl], Stat]]:
+        """Read ACL and Stat of a znode. Hashes are masked unless the session has ADMIN.
+
+        Raises:
+            BadArgumentsError: the path is not acceptable; nothing was sent.
+            NoNodeError: the znode does not exist.
+            NoAuthError: the znode grants neither READ nor ADMIN.
+            KeeperError: as for every call.
+        """
+        return Requested(GetAcls(0, checked_path(path)))
+
+    @Operation
+    def set_acls(
+        self, path: str, acls: Iterable[Acl], version: int = ANY_VERSION
+    ) -> Requested[Stat]:
+        """Replace the ACL of a znode whose `Stat.aversion` is `version`, or any (-1).
+
+        Raises:
+            BadArgumentsError: path or version is not acceptable; nothing was sent.
+            InvalidAclError: the ACL is malformed (nothing was sent), or it has an entry for `auth`
+                and the session has no identity.
+            NoNodeError: the znode does not exist.
+            NoAuthError: the znode does not grant ADMIN.
+            BadVersionError: the ACL is at another version.
+            KeeperError: as for every call.
+        """
+        checked_path(path)
+        entries = list(arguments.checked_acls(path, acls))
+        return Requested(SetAcls(path, entries, arguments.checked_version(path, version)))
+
+    @Operation
+    def add_auth(self, scheme: str, credential: str | bytes) -> Requested[None]:
+        """Prove an identity, which the session then has until its end, on every server.
+
+        A failure concerns this call alone: the session goes on with the identities it has.
+
+        Args:
+            scheme: "scrypt" (recommended; it computes for about 50 ms, in which an event loop
+                stands still) or "digest". See docs/SECURITY.md.
+            credential: "user:password".
+
+        Raises:
+            BadArgumentsError: scheme or credential is not text; nothing was sent.
+            AuthFailedError: the scheme is unknown or the credential has another form (nothing was
+                sent), or the session has too many identities.
+            KeeperError: as for every call.
+        """
+        if not arguments.is_text(scheme):
+            raise BadArgumentsError("", f"a scheme is text, not {scheme!r}")
+        proof = credential_proof(self.ensemble_uuid, scheme, credential)
+        return Requested(AddAuth(scheme, proof))
+
+    @Operation
+    def who_am_i(self) -> Requested[list[Identity]]:
+        """Return the identities of the session.
+
+        Raises:
+            KeeperError: as for every call.
+        """
+        return Requested(WhoAmI(0))
+
+    @Operation
+    def get_ephemerals(self, prefix: str = "/") -> Requested[list[str]]:
+        """Return the paths of this session's ephemeral znodes that begin with `prefix`.
+
+        Raises:
+            BadArgumentsError: the prefix is not acceptable; nothing was sent.
+            KeeperError: as for every call.
+        """
+        if not arguments.is_text(prefix) or prefix[:1] != "/":
+            raise BadArgumentsError("", f'a prefix is text that starts with "/", not {prefix!r}')
+        return Requested(GetEphemerals(0, prefix))
+
+    @Operation
+    def get_all_children_number(self, path: str) -> Requested[int]:
+        """Return the number of znodes below this one, at any depth.
+
+        Raises:
+            BadArgumentsError: the path is not acceptable; nothing was sent.
+            NoNodeError: the znode does not exist.
+            NoAuthError: the znode does not grant READ.
+            KeeperError: as for every call.
+        """
+        return Requested(CountDescendants(0, checked_path(path)))
+
+    @Operation
+    def set_quota(self, path: str, limits: QuotaLimits) -> Requested[None]:
+        """Set the limits of the subtree of a znode, which may be missing, in place of its limits.
+
+        The servers refuse a write that would exceed a hard limit, and log one that exceeds a soft
+        limit.
+
+        Raises:
+            BadArgumentsError: an argument is not acceptable, or the client has a chroot.
+            NoAuthError: /zookeeper/quota does not grant it.
+            KeeperError: as for every call.
+        """
+        return Requested(set_limits(*self._requests.quota_writes(path, limits)))
+
+    @Operation
+    def get_quota(self, path: str) -> Requested[Quota]:
+        """Return the limits of the subtree of a znode, and its usage.
+
+        Raises:
+            BadArgumentsError: the path is not acceptable; nothing was sent.
+            NoNodeError: the subtree has no quota.
+            NoAuthError: the znode that keeps the quota does not grant READ.
+            KeeperError: as for every call.
+        """
+        return Requested(GetQuota(0, checked_path(path)))
+
+    @Operation
+    def remove_quota(self, path: str) -> Requested[None]:
+        """Remove the limits of the subtree of a znode.
+
+        Raises:
+            BadArgumentsError: the path is not acceptable, or the client has a chroot.
+            NoNodeError: the subtree has no quota.
+            NoAuthError: /zookeeper/quota does not grant it.
+            KeeperError: as for every call.
+        """
+        return Requested(remove_limits(self._requests.quota_path(path), QUOTA_PATH))
+
+    def _is_lost(self) -> bool:
+        """Return whether the session is over, or may be over by now; see `FlowRunner`."""
+        return self._open_session().is_lost()
+
+    def _identity(self) -> bytes:
+        """Return the line that names this process; see `FlowRunner`."""
+        return self._open_session().identity
+
+    def _now(self) -> Millis:
+        """Return the client's time, monotonic; see `FlowRunner`."""
+        return self._open_session().now()
+
+    @property
+    def _requests(self) -> RequestBuilder:
+        return self._open_session().requests
+
+
+def _function_of(
+    method: Operation[..., Any] | WithoutWaiting[..., Any], name: str, owner: type, future: Any
+) -> Callable[..., Any]:
+    """Return the method `name` of the client class `owner` as a plain function."""
+    written = method.written
+
+    @wraps(written)
+    def call(self: Any, *args: Any, **named: Any) -> Any:
+        self._check_context(name)
+        return self._execute(written(self, *args, **named).request)
+
+    @wraps(written)
+    def start(self: Any, *args: Any, **named: Any) -> Any:
+        return self._start(written(self, *args, **named).request)
+
+    function: Callable[..., Any] = call
+    if isinstance(method, WithoutWaiting):
+        function, future = start, Future
+        function.__doc__ = f"`{written.__name__}` without waiting."
+    signature = inspect.signature(written)
+    (result,) = get_args(signature.return_annotation)
+    if future is not None:
+        result = future[result]
+    elif result is NoneType:
+        result = None
+    function.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        return_annotation=result
+    )
+    function.__name__, function.__qualname__ = name, f"{owner.__qualname__}.{name}"
+    return function
