@@ -1,4 +1,4 @@
-"""Access control lists as users write them. What they mean: znodes/acl.py.
+"""Access control lists as users write them. Their meaning: znodes/acl.py.
 
 kazoo: `kazoo.security`.
 """
@@ -31,15 +31,15 @@ __all__ = [
 ]
 
 OPEN_ACL_UNSAFE: Final = (Acl(Permission.ALL.value, "world", "anyone"),)
-"""Everybody may do everything; what a znode has that is created without an ACL."""
+"""Everybody may do everything: the ACL of a znode that is created without one."""
 READ_ACL_UNSAFE: Final = (Acl(Permission.READ.value, "world", "anyone"),)
 """Everybody may read."""
 CREATOR_ALL_ACL: Final = (Acl(Permission.ALL.value, "auth", ""),)
-"""Whoever the creating session is by `add_auth` may do everything, others nothing."""
+"""The identities of the creating session (`add_auth`) may do everything, others nothing."""
 
 
 class Permissions(TypedDict, total=False):
-    """Which permissions an entry grants; those left out are not granted."""
+    """The permissions that an entry grants; those left out are not granted."""
 
     read: bool
     write: bool
@@ -50,7 +50,7 @@ class Permissions(TypedDict, total=False):
 
 
 def make_acl(scheme: str, credential: str, **granted: Unpack[Permissions]) -> Acl:
-    """An entry for whoever has the identity `credential` of `scheme`, as ("ip", "10.0.0.0/8").
+    """Return an entry for the identity `credential` of `scheme`, as ("ip", "10.0.0.0/8").
 
     Raises:
         BadArgumentsError: a permission has another name.
@@ -64,7 +64,7 @@ def make_acl(scheme: str, credential: str, **granted: Unpack[Permissions]) -> Ac
 
 
 def make_digest_acl(username: str, password: str, **granted: Unpack[Permissions]) -> Acl:
-    """An entry of ZooKeeper's scheme `digest`: an unsalted SHA-1, for ACLs that move over.
+    """Return an entry of ZooKeeper's scheme `digest`, an unsalted SHA-1, for migrated ACLs.
 
     Raises:
         BadArgumentsError: the name has a ":", or a permission has another name.
@@ -75,12 +75,12 @@ def make_digest_acl(username: str, password: str, **granted: Unpack[Permissions]
 def make_scrypt_acl(
     ensemble: str, username: str, password: str, **granted: Unpack[Permissions]
 ) -> Acl:
-    """An entry of the scheme `scrypt`, recommended; it takes some 50 ms.
+    """Return an entry of the scheme `scrypt`, which is recommended; computes for about 50 ms.
 
     Args:
         ensemble: The uuid of the ensemble, `client.ensemble_uuid`: it salts the hash.
-        username: Of whom the entry is for.
-        password: That they show with `add_auth`.
+        username: The user of the entry.
+        password: The password that the user proves with `add_auth`.
         granted: Permissions by name.
 
     Raises:
@@ -90,11 +90,11 @@ def make_scrypt_acl(
 
 
 def credential_proof(ensemble: str, scheme: str, credential: str | bytes) -> bytes:
-    """What is sent to prove "user:password": of `scrypt` a key made of it, else itself.
+    """Return the proof of "user:password" to send: for `scrypt` a key made of it, else itself.
 
     Raises:
-        BadArgumentsError: the credential is no text.
-        AuthFailedError: it proves nothing: there is no such scheme, or it has another form.
+        BadArgumentsError: the credential is not text.
+        AuthFailedError: the scheme is unknown, or the credential has another form.
     """
     if not isinstance(credential, str | bytes):
         raise BadArgumentsError("", f"a credential is text, not {type(credential).__name__}")

@@ -1,7 +1,7 @@
-"""One link of a client, from its dialing to its end. The driver has one, and one to search with.
+"""One link of a client, from its dialing to its end. The driver has two: to serve and to search.
 
-The invariant of this file: what a link tells is passed on while it is this line's present one; once
-it was left, or its dialing given up, nothing of it is heard.
+The invariant of this file: only the present link's events are passed on; a link that was closed, or
+whose dialing was given up, is not heard any more.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from raykeeper.zab.ids import ServerId
 
 
 class ActiveLinkOwner(Protocol):
-    """Who is told, on the loop."""
+    """The receiver of the link's events, on the loop."""
 
     def on_link_opened(self, line: "ActiveLink") -> None:
         """The link is open."""
@@ -23,11 +23,11 @@ class ActiveLinkOwner(Protocol):
         """Frames came, in order."""
 
     def on_link_failed(self, line: "ActiveLink", reason: str) -> None:
-        """The link could not be opened, or has broken; the line is free again."""
+        """The link could not be opened, or has broken; another one can be dialed."""
 
 
 class ActiveLink:
-    """Has no link, dials one, or has one that is open."""
+    """At most one link: none, one being dialed, or one that is open."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class ActiveLink:
         loop: asyncio.AbstractEventLoop,
         lock: AbstractContextManager[object],
     ) -> None:
-        """`lock` is reentrant and guards the owner; whoever holds it may borrow a stream."""
+        """`lock` is reentrant and guards the owner; its holder may take over a stream's IO."""
         self._lock = lock
         self._dialer = dialer
         self._owner = owner
@@ -47,12 +47,12 @@ class ActiveLink:
         self._closing: set[asyncio.Future[None]] = set()  # of streams that were closed
 
     def open(self, server: ServerId) -> None:
-        """Dial `server`; the owner is told of the outcome."""
+        """Dial `server`, and tell the owner the outcome."""
         self._events = events = _LinkEvents(self)
         self._dialing = self._loop.create_task(self._dial(server, events))
 
     def shareable_stream(self) -> StreamLink | None:
-        """The open link if it is a stream, which a thread can use without the loop."""
+        """Return the open link if it is a stream, which a thread can use without the loop."""
         return self._link if isinstance(self._link, StreamLink) else None
 
     def send(self, frame: bytes) -> None:
@@ -61,7 +61,7 @@ class ActiveLink:
         self._link.send(frame)
 
     def close(self, reason: str) -> None:
-        """Close the link, or stop dialing. Without either: nothing."""
+        """Close the link, or stop dialing, if there is either."""
         link = self._link
         self._forget()
         if link is not None:
@@ -71,7 +71,7 @@ class ActiveLink:
             link.released.add_done_callback(self._closing.discard)
 
     async def wait_closed(self) -> None:
-        """Return when the links that were closed hold no socket any more."""
+        """Return when the closed links hold no socket any more."""
         if self._closing:
             await asyncio.wait(self._closing)
 
@@ -80,7 +80,7 @@ class ActiveLink:
             link = await self._dialer.dial(server, events)
         except LinkError as error:
             if events.line is not None:
-                self._dialing = None  # which is this very task
+                self._dialing = None  # this very task, which must not cancel itself
                 events.closed(str(error))
             return
         if events.line is None:
@@ -108,7 +108,7 @@ class ActiveLink:
 
 
 class _LinkEvents:
-    """What one link is told to tell; deaf once the line has left that link."""
+    """Receives one link's events, until the ActiveLink has left that link."""
 
     def __init__(self, line: ActiveLink) -> None:
         self.line: ActiveLink | None = line

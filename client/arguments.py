@@ -1,7 +1,7 @@
-"""What a user may pass: everything that depends on the request alone is checked here.
+"""Checks of users' arguments: everything that depends on the request alone.
 
-The invariant of this file: a request that the server would refuse for its form gets an error before
-it has a number, so it uses up nothing and the requests beside it go on.
+The invariant of this file: a request that the server would refuse for its form fails before it
+has a number, so it consumes nothing and the requests beside it go on.
 """
 
 from collections.abc import Iterable
@@ -36,10 +36,11 @@ VERSION_MAX = (1 << 31) - 1
 LIMIT_MAX = 10**18 - 1
 
 Consistency = Literal["session", "linearizable"]
-"""`session`: from the memory of the server, never behind what this client has seen. `linearizable`:
-the newest there is, as a `sync` right before would make it, in one round trip."""
+"""`session`: from the server's memory, never behind what this client has seen. `linearizable`: the
+newest state, as after a `sync`, in one round trip."""
 
-_PLACEHOLDER_IDENTITIES = (Identity("digest", "who:"),)  # stands for what `auth` will mean
+_PLACEHOLDER_IDENTITIES = (Identity("digest", "who:"),)
+# They stand for the identities of the session, which replace an entry of `auth`.
 
 
 def deletion(path: str, version: int) -> Delete:
@@ -76,10 +77,10 @@ def query(
 
 
 def checked_watch(path: str, watch: object) -> object:
-    """A callback for events of `path`.
+    """Return `watch`, checked.
 
     Raises:
-        BadArgumentsError: it cannot be called or kept.
+        BadArgumentsError: it is not callable or not hashable.
     """
     if not callable(watch):
         raise BadArgumentsError(path, f"watch must be callable, not {type(watch).__name__}")
@@ -89,10 +90,10 @@ def checked_watch(path: str, watch: object) -> object:
 
 
 def milliseconds(name: str, seconds: float) -> Millis:
-    """A span in whole milliseconds, at least one.
+    """Return `seconds` in whole milliseconds, at least one.
 
     Raises:
-        BadArgumentsError: it is not a positive number of seconds below a year.
+        BadArgumentsError: `seconds` is not a positive number below a year.
     """
     if not isinstance(seconds, int | float) or not 0 < seconds < 365 * 24 * 3600:
         raise BadArgumentsError("", f"{name} must be a positive number of seconds, not {seconds!r}")
@@ -100,10 +101,10 @@ def milliseconds(name: str, seconds: float) -> Millis:
 
 
 def checked_path(path: object, *, sequential: bool = False) -> str:
-    """The path of a znode; of a sequential one to create, the prefix.
+    """Return `path`, checked; for a sequential znode to create, a prefix is allowed.
 
     Raises:
-        BadArgumentsError: it is none.
+        BadArgumentsError: it is not the path of a znode.
     """
     if not isinstance(path, str):
         raise BadArgumentsError("", f"a path must be a string, not {type(path).__name__}")
@@ -112,10 +113,10 @@ def checked_path(path: object, *, sequential: bool = False) -> str:
 
 
 def checked_version(path: str, version: object) -> int:
-    """A version, -1 for any.
+    """Return `version`, checked; -1 stands for any.
 
     Raises:
-        BadArgumentsError: it is none.
+        BadArgumentsError: it is not a 32-bit integer.
     """
     if type(version) is not int or not VERSION_MIN <= version <= VERSION_MAX:
         raise BadArgumentsError(path, f"a version must be a 32-bit integer, not {version!r}")
@@ -123,10 +124,10 @@ def checked_version(path: str, version: object) -> int:
 
 
 def checked_acls(path: str, acls: object) -> Acls:
-    """An ACL with at least one entry, each well-formed.
+    """Return an ACL as a tuple, checked.
 
     Raises:
-        InvalidAclError: it is not.
+        InvalidAclError: it has no entry, too many, or a malformed one.
     """
     if not isinstance(acls, Iterable):
         raise InvalidAclError(path, f"an ACL is a list of Acl, not {acls!r}")
@@ -144,7 +145,7 @@ def checked_acls(path: str, acls: object) -> Acls:
 
 
 def is_text(text: object) -> bool:
-    """Whether it is a string that can be sent: half of a surrogate pair cannot."""
+    """Return whether it is a string that UTF-8 can encode: half of a surrogate pair cannot be."""
     if not isinstance(text, str):
         return False
     try:
@@ -155,10 +156,10 @@ def is_text(text: object) -> bool:
 
 
 def checked_limits(path: str, limits: object) -> QuotaLimits:
-    """The limits of a quota.
+    """Return the limits of a quota, checked.
 
     Raises:
-        BadArgumentsError: they are none, or one of them is no limit.
+        BadArgumentsError: they are not QuotaLimits, or one of them is no limit.
     """
     if not isinstance(limits, QuotaLimits):
         raise BadArgumentsError(path, f"limits must be QuotaLimits, not {limits!r}")
@@ -172,10 +173,10 @@ def checked_limits(path: str, limits: object) -> QuotaLimits:
 
 
 def check_quota(path: str, value: bytes) -> None:
-    """Accept a value for the znode at `path`; of one that keeps a quota it must be the text of one.
+    """Check a value for the znode at `path`: a znode that keeps a quota must hold a quota's text.
 
     Raises:
-        BadArgumentsError: it is not, or the znode would be the quota of what cannot have one.
+        BadArgumentsError: it does not, or the subtree of the quota cannot have one.
     """
     if not path.startswith(QUOTA_PREFIX) or is_valid_quota(path, value):
         return
@@ -186,7 +187,7 @@ def check_quota(path: str, value: bytes) -> None:
 
 
 def checked_client_id(client_id: object) -> ClientId:
-    """Id and password of a session.
+    """Return id and password of a session, checked.
 
     Raises:
         BadArgumentsError: it is no such pair.

@@ -27,7 +27,7 @@ class CallbackThread:
         self._current: Call | None = None
 
     def put(self, call: Call) -> None:
-        """Make `call` after all that were put before."""
+        """Queue `call` behind the calls that were put before."""
         with self._lock:
             self._unfinished += 1
             self._queue.put(call)
@@ -38,28 +38,28 @@ class CallbackThread:
                 self._thread.start()
 
     def run_in_order(self, call: Call) -> None:
-        """Make `call` now if that is on this thread, for then it is its turn; else put it."""
+        """Make `call` at once on this thread, where it is its turn; elsewhere queue it."""
         if self.is_here():
             self._make(call)
         else:
             self.put(call)
 
     def stop(self) -> None:
-        """End the thread once nothing is left to call. A later `put` is served all the same."""
+        """End the thread once the queue is empty. A later `put` is served all the same."""
         with self._lock:
             if self._thread is not None:
                 self._queue.put(None)
 
     def is_idle(self) -> bool:
-        """Whether every call that was put has returned."""
+        """Return whether every call that was put has returned."""
         return not self._unfinished
 
     def is_here(self) -> bool:
-        """Whether the caller runs on this thread, that is, in a callback."""
+        """Return whether the caller runs on this thread, that is, in a callback."""
         return threading.get_ident() == self._ident
 
     def current(self) -> str:
-        """What runs now, for an error message."""
+        """Return the call that runs now, for an error message."""
         return repr(self._current)
 
     def _run(self) -> None:
@@ -82,7 +82,7 @@ class CallbackThread:
     def _make(self, call: Call) -> None:
         try:
             returned = call()
-        # Whatever a callback raises, SystemExit too, must not keep the next ones from running.
+        # No error of a callback, SystemExit included, may keep the next ones from running.
         except BaseException:
             log.exception("a callback raised")
             return

@@ -1,13 +1,12 @@
 """The client's clock: it goes on while the machine sleeps.
 
-A client that believes in its session by a clock which stops with the machine believes in its locks
-when it wakes, long after its servers gave them to somebody else. Linux has a monotonic clock that
-counts that time too; elsewhere the ordinary one must do, and a machine that slept finds out with
-its first heartbeat.
+A client whose clock stops with the machine would still believe in its locks after a sleep, when the
+servers have long given them to another client. Linux has a monotonic clock that counts sleep;
+elsewhere the client uses the ordinary one, and learns of a sleep with its first heartbeat.
 
-The invariant of this file: where CLOCK_BOOTTIME exists, every moment of the client is on it. Timers
-of the event loop do not count sleep, so they may come late; what must be on time (`Client.state`,
-`lost.is_set()`) asks this clock.
+The invariant of this file: where CLOCK_BOOTTIME exists, all times of the client are on it. Timers
+of the event loop do not count sleep, so they may come late; `Client.state` and `lost.is_set()`,
+which must be on time, read this clock.
 """
 
 import time
@@ -21,4 +20,4 @@ def _best_clock() -> Callable[[], float]:
 
 
 clock = _best_clock()
-"""Seconds since some moment, of which only differences mean anything."""
+"""Return seconds since an arbitrary moment; only differences have a meaning."""

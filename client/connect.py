@@ -37,28 +37,28 @@ def connect(
     task leaves open ends with the task (client/task_sessions.py).
 
     Args:
-        name: Of the ensemble. With a path, "coord/app1", the znode /app1 is the root of the handle
+        name: The ensemble. With a path, "coord/app1", the znode /app1 is the root of the handle
             (chroot): all its paths are below. `ensure_path("/")` creates it.
-        session_timeout_s: How long the session outlives silence; the servers may bound it.
+        session_timeout_s: How long the session outlives the client's silence; servers may bound it.
         timeout_s: How long this call, and each request of the client, may take.
-        value_bytes_max: The ensemble's bound of a value, if that was configured.
-        default_acl: Of the znodes that this handle creates without one; else they are open to all.
-        client_id: Of another handle, whose session this one takes over with everything it owns;
-            that one is told SESSION_MOVED when it asks for anything again.
-        read_only: Be content with a server that has no leader while there is no other. It shows
-            what it knows, which may be old, and the state is CONNECTED_READ_ONLY: writes, `sync`
-            and linearizable reads fail with NotReadOnlyError. The client goes over to a server with
-            a leader as soon as there is one, and only then has a session, if it had none. A session
-            that was open before ends by its timeout all the same, as the handle's state will say.
+        value_bytes_max: The ensemble's bound of a value, if one was configured.
+        default_acl: The ACL of znodes that this handle creates without one; open to all if None.
+        client_id: The id of another handle, whose session this one takes over with all it owns;
+            every later request of the other handle fails with SessionMovedError.
+        read_only: Also accept a server without a leader while there is no other. It shows what it
+            knows, which may be old, and the state is CONNECTED_READ_ONLY: writes, `sync` and
+            linearizable reads fail with NotReadOnlyError. The client moves to a server with a
+            leader as soon as there is one; a handle without a session gets one only then. A session
+            that was open before ends by its timeout all the same: the handle becomes LOST.
 
     Raises:
         BadArgumentsError: an argument makes no sense.
         InvalidAclError: the default ACL is malformed.
-        EnsembleNotFoundError: there is no such ensemble; the text lists those there are.
+        EnsembleNotFoundError: there is no such ensemble; the text lists the ensembles.
         WrongContextError: inside an event loop (use AsyncClient there), without a Ray cluster, or
             through `ray://`; the text says what to do.
         ConnectionLossError: no server took the session within `timeout_s`; the text says which
-            servers were tried and what came of it.
+            servers were tried and how each failed.
         SessionExpiredError: the session to take over is over.
         AuthFailedError: its password is wrong, or not its password any more.
     """
@@ -73,7 +73,7 @@ def connect(
         chroot=chroot,
         read_only=read_only,
     )
-    # A handle that is passed on opens a session of its own, whoever's session this one has.
+    # A handle that is passed on opens a session of its own, also if this one takes one over.
     reopen = partial(_open, ensemble, structs.replace(options, client_id=None))
     return Client(_open(ensemble, options), reopen)
 

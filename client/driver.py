@@ -1,12 +1,12 @@
-"""The asyncio shell of the client core: it carries out effects and decides nothing.
+"""The asyncio shell of the client core: performs its effects and decides nothing.
 
-A loop turn takes everything that was submitted, and what leaves goes into one frame. One timer is
-armed for the core's deadline. The core is never entered from inside itself: what a callback or a
-link does while effects are carried out waits for its turn.
+Each turn of the loop takes all submitted requests and sends them in one frame. One timer is armed
+for the core's deadline. The core is never entered from inside itself: inputs of a callback or a
+link that come while effects are performed wait until those are done.
 
-A thread that waits for one answer need not hop to the loop and back: over a stream it takes the
-core and the socket for itself until the answer is there (`call`). A lock guards the core; whatever
-needs the loop, such as another link, is left to it in its place among the effects.
+A thread that waits for one reply need not hop to the loop and back: over a stream it runs the core
+and the socket itself until the reply is there (`call`). A lock guards the core; effects that need
+the loop, such as opening a link, are left to the loop in their order.
 """
 
 import asyncio
@@ -44,11 +44,11 @@ from raykeeper.zab.ids import Millis
 from raykeeper.znodes.errors import ConnectionLossError, KeeperError
 
 RECHECK_S: Final = 0.05
-"""How soon a thread that reads for itself sees that the loop told its token, by a timeout."""
+"""How soon a thread that reads for itself sees that the loop has failed its token."""
 
 
 class RequestToken(Protocol):
-    """Who waits for a request; told exactly once, on the loop."""
+    """The receiver of a request's outcome; called exactly once."""
 
     def complete(self, answer: SuccessReply) -> None:
         """The request succeeded."""
@@ -58,31 +58,31 @@ class RequestToken(Protocol):
 
 
 class OutcomeToken(RequestToken, Protocol):
-    """One that wants the outcome even if it comes too late."""
+    """A token that gets the outcome even if it comes too late."""
 
     def late(self, error: KeeperError) -> None:
-        """There is no answer in time. It is told the outcome all the same."""
+        """There is no reply in time. The outcome follows all the same."""
 
 
 class BlockingToken(RequestToken, Protocol):
-    """One for which a thread waits."""
+    """A token for which a thread waits."""
 
     def has_arrived(self) -> bool:
-        """Whether it was told."""
+        """Return whether it has its outcome."""
 
 
 class ClientEvents(Protocol):
-    """Who is told what no request asked for, in order with the tokens."""
+    """The receiver of events that no request asked for, in order with the tokens."""
 
     def watch_fired(self, watchers: list[object], event: WatchedEvent) -> None:
-        """Each of the watchers is to be called once."""
+        """Call each of the watchers once."""
 
     def state_changed(self, state: ClientState) -> None:
         """The handle has a new state."""
 
 
 class Driver:
-    """Runs one core on one loop. Everything is called on it but `submit_threadsafe` and `call`."""
+    """Runs one core on one loop. Call all methods there except `submit_threadsafe` and `call`."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class Driver:
         self.core = core
         self.loop = loop
         self.opened: asyncio.Future[None] = loop.create_future()
-        """Done when the session is open, or with the reason why it could not be opened."""
+        """Done when the session is open, or failed with the reason why it could not be opened."""
         self.finished: asyncio.Future[None] = loop.create_future()
         """Done when the handle is LOST."""
         self._events = events
@@ -105,17 +105,17 @@ class Driver:
         self._is_scheduled = False
         self._is_running = False
         self.lock = threading.RLock()
-        """Held whenever the core is run, and everything that it brings about."""
+        """Held whenever the core runs or its effects are performed."""
         self._caller_thread_lock = threading.Lock()  # held by the one thread that reads for itself
-        self._waiting_threads = 0  # threads that rely on the loop
-        self._is_in_caller_thread = False  # the core is run by a thread that is not the loop's
+        self._waiting_threads = 0  # threads that wait for what the loop reads
+        self._is_in_caller_thread = False  # a thread other than the loop's runs the core
         self._main_link = ActiveLink(dialer, self, loop, self.lock)
         self._search_link = ActiveLink(dialer, self, loop, self.lock)
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = Millis(0)
 
     def now(self) -> Millis:
-        """The time that the core is told."""
+        """Return the time as the core is told it."""
         return Millis(int(self._clock() * 1000))
 
     def start(self) -> None:
@@ -125,25 +125,25 @@ class Driver:
             self._carry_out()
 
     def submit(self, ask: NewRequest, token: RequestToken) -> None:
-        """Submit a request on the loop; it leaves in the next turn."""
+        """Submit a request on the loop; the next turn sends it."""
         self._inbox.append((ask, token))
         if not self._is_scheduled:
             self._is_scheduled = True
             self.loop.call_soon(self._turn)
 
     def submit_threadsafe(self, ask: NewRequest, token: RequestToken) -> None:
-        """Submit a request from any thread. Of one thread they keep their order."""
+        """Submit a request from any thread. The requests of one thread keep their order."""
         self._inbox.append((ask, token))
-        # The turn clears the flag before it looks into the inbox, so whoever sees it set may
-        # rely on a turn that is still to look.
+        # A turn clears the flag before it reads the inbox, so a flag that is set promises a turn
+        # that has yet to read it.
         if not self._is_scheduled:
             self._is_scheduled = True
             self.loop.call_soon_threadsafe(self._turn)
 
     def call(self, ask: NewRequest, token: BlockingToken) -> None:
-        """Submit a request from a thread that is not the loop's, which then waits for the answer.
+        """Submit a request from a thread other than the loop's, and read its reply there.
 
-        Returns when the token was told, or when the loop is to tell it.
+        Returns when the token has its outcome, or when the loop will deliver it.
         """
         if not self._caller_thread_lock.acquire(blocking=False):
             self.submit_threadsafe(ask, token)
@@ -167,7 +167,7 @@ class Driver:
             self._caller_thread_lock.release()
 
     def add_waiting_threads(self, count: int) -> None:
-        """So many threads more, or less, wait for what the loop reads."""
+        """Note that `count` more threads (fewer if negative) wait for what the loop reads."""
         with self.lock:
             self._waiting_threads += count
             link = self._main_link.shareable_stream()
@@ -175,7 +175,7 @@ class Driver:
                 link.resume_reading_threadsafe()
 
     def close(self) -> None:
-        """End the session after what was submitted; `finished` tells when it has ended."""
+        """End the session after all submitted requests; `finished` is done when it has ended."""
         with self.lock:
             self._turn()
             self.core.close(self.now())
@@ -188,15 +188,15 @@ class Driver:
             await line.wait_closed()
 
     def _run_in_caller_thread(self, run: Callable[[], None]) -> None:
-        """Run the core in this thread; what needs the loop is left to it."""
+        """Run the core in this thread; leave effects that need the loop to it."""
         with self.lock:
             self._is_in_caller_thread = True
             try:
                 run()
                 self._carry_out()
             except BaseException:
-                # Ctrl-C, most likely, which comes between any two steps; better no session than
-                # one of which nobody knows in which step it was left.
+                # Most likely Ctrl-C, which strikes between any two steps: end the session, because
+                # the core may have been left in the middle of a step.
                 self.loop.call_soon_threadsafe(self._abort)
                 raise
             finally:
@@ -229,7 +229,7 @@ class Driver:
             self._carry_out()
 
     def on_link_opened(self, line: ActiveLink) -> None:
-        """For the lines: a link is open."""
+        """For ActiveLink: a link is open."""
         with self.lock:
             if line is self._main_link:
                 self.core.link_opened(self.now())
@@ -238,7 +238,7 @@ class Driver:
             self._carry_out()
 
     def on_link_frames(self, line: ActiveLink, frames: list[bytes]) -> None:
-        """For the lines: frames came."""
+        """For ActiveLink: frames came."""
         with self.lock:
             core, now = self.core, self.now()
             take = core.frame if line is self._main_link else core.search_frame
@@ -247,7 +247,7 @@ class Driver:
             self._carry_out()
 
     def on_link_failed(self, line: ActiveLink, reason: str) -> None:
-        """For the lines: there is no link."""
+        """For ActiveLink: the link could not be opened, or has broken."""
         with self.lock:
             if line is self._main_link:
                 self.core.link_failed(reason, self.now())
@@ -257,7 +257,7 @@ class Driver:
 
     def _carry_out(self) -> None:
         if self._is_running:
-            return  # whoever is at it will come to the new effects as well
+            return  # the call under way performs the new effects too
         self._is_running = True
         try:
             while self.core.out:
@@ -273,7 +273,10 @@ class Driver:
         self._arm()
 
     def _perform_in_caller_thread(self, effects: list[Effect]) -> bool:
-        """Perform what needs no loop, and take that out; False if something is left to it."""
+        """Perform effects, leaving the first that needs the loop and the rest to it.
+
+        Returns whether nothing was left.
+        """
         send = self._main_link.shareable_stream()
         done = 0
         try:
@@ -344,7 +347,7 @@ class Driver:
         self._events.state_changed(change.state)
 
     def _arm(self) -> None:
-        """A timer that is too early costs one call; to move it with every frame would cost more."""
+        """Arm the timer. One that fires too early costs less than moving it with every frame."""
         due = self.core.deadline()
         if self._is_in_caller_thread:
             if due is not None and (self._timer is None or due < self._timer_at):
@@ -361,7 +364,7 @@ class Driver:
 
 
 def _sets_watch(ask: NewRequest) -> bool:
-    """Whether an event may follow right behind the answer."""
+    """Return whether an event may follow directly behind the reply."""
     if isinstance(ask, Query):
         return ask.watcher is not None
     return isinstance(ask, WatchAddition)

@@ -1,4 +1,4 @@
-"""Where the servers of an ensemble are: its named actors in the Ray cluster.
+"""Finds the servers of an ensemble: its named actors in the Ray cluster.
 
 Ray is imported inside the functions only, so that the rest of the client loads without it.
 """
@@ -16,11 +16,11 @@ from raykeeper.links.processes import this_process
 from raykeeper.links.ray_names import NAMESPACE, replica_name, replicas_among
 from raykeeper.zab.ids import ServerId
 
-_join_lock = threading.Lock()  # of two threads at once Ray refuses one, or hangs
+_join_lock = threading.Lock()  # Ray refuses one of two threads at once, or hangs
 
 
 def find_servers(ensemble: str) -> list[ServerId]:
-    """The ids of the ensemble's servers that Ray knows, in order. Joins the cluster if need be.
+    """Return the ids of the ensemble's servers that Ray knows, in order; join the cluster first.
 
     Raises:
         EnsembleNotFoundError: Ray knows none; the text lists the ensembles there are.
@@ -34,10 +34,10 @@ def find_servers(ensemble: str) -> list[ServerId]:
 
 
 def servers_among(ensemble: str, actors: list[dict[str, Any]]) -> list[ServerId]:
-    """Pick the servers of `ensemble` from Ray's list of named actors.
+    """Return the servers of `ensemble` in Ray's list of named actors.
 
     Raises:
-        EnsembleNotFoundError: there is none.
+        EnsembleNotFoundError: the list has none.
     """
     servers = replicas_among(actors)
     if ensemble not in servers:
@@ -47,7 +47,7 @@ def servers_among(ensemble: str, actors: list[dict[str, Any]]) -> list[ServerId]
 
 
 def dialer_of(ensemble: str, session_timeout_s: float) -> Dialer:
-    """What opens links to the servers of an ensemble.
+    """Return the dialer that opens links to the servers of an ensemble.
 
     Raises:
         BadArgumentsError: the span of time makes no sense.
@@ -61,7 +61,7 @@ def dialer_of(ensemble: str, session_timeout_s: float) -> Dialer:
         return ray.get_actor(replica_name(ensemble, server), namespace=NAMESPACE)
 
     timeout_ms = arguments.milliseconds("session_timeout_s", session_timeout_s)
-    # An idle link gives a sign of life with each answer, so three of them fit into a session.
+    # An idle link answers at least this often: three times in a session timeout.
     host: str = ray.util.get_node_ip_address()  # type: ignore[no-untyped-call]
     who = ray.get_runtime_context()
     process = this_process(who.get_node_id(), who.get_worker_id())

@@ -1,21 +1,21 @@
-"""Everything a user of the client can be told went wrong.
+"""The errors that a user of the client can get.
 
     RayKeeperError
     ├── KeeperError             the answer to a request; one class per ZooKeeper code
     ├── EnsembleNotFoundError   there is no ensemble of that name
-    ├── WrongContextError       a call that cannot work where it was made
-    ├── LostError               what was held, or waited for, is gone
+    ├── WrongContextError       a call that cannot work in this context
+    ├── LostError               a lock, membership or session is gone
     │   ├── SessionExpiredError, SessionMovedError     with the session; KeeperErrors too
-    │   └── StaleTokenError     somebody with a newer fencing token was here first
-    └── RecipeError             a recipe could not do what was asked
-        ├── WaitTimeoutError    what was waited for did not come about in time
+    │   └── StaleTokenError     a holder with a newer fencing token was here first
+    └── RecipeError             a recipe could not do its operation
+        ├── WaitTimeoutError    the awaited condition did not come true in time
         ├── DeposedError        an elected actor lost its leadership while it served a call
         ├── BrokenBarrierError  a participant left a barrier before all had come
-        ├── BarrierFullError    as many have entered a barrier as it is for
-        ├── InvalidValueError   a znode holds what a recipe cannot make sense of
+        ├── BarrierFullError    a barrier has all its participants already
+        ├── InvalidValueError   a znode has a value that a recipe cannot read
         └── CacheFullError      a subtree has more znodes than its cache may hold
 
-ClosedError is a KeeperError that no server answers: a call came after `close` or `stop`.
+ClosedError is a KeeperError that no server sends: a call came after `close` or `stop`.
 `KeeperError` and its children have `code`, `path` and `definite` (znodes/errors.py).
 """
 
@@ -98,65 +98,65 @@ class EnsembleNotFoundError(RayKeeperError):
 
 
 class WrongContextError(RayKeeperError):
-    """Raised when a call cannot work where it is made; the text says what to do instead.
+    """Raised when a call cannot work in its context; the text says what to do instead.
 
-    So for a blocking call inside a running event loop, a handle used after a fork, and a process
-    that cannot reach the Ray cluster. Nothing was sent.
+    Contexts are a blocking call inside a running event loop, a handle used after a fork, and a
+    process that cannot reach the Ray cluster. Nothing was sent.
     """
 
 
 class RecipeError(RayKeeperError):
-    """Raised when a recipe could not do what was asked; its children say why."""
+    """Raised when a recipe could not do its operation; its subclasses say why."""
 
 
 class WaitTimeoutError(RecipeError, TimeoutError):
-    """Raised when what a recipe waited for did not come about within `timeout_s`.
+    """Raised when the condition that a recipe waits for did not come true within `timeout_s`.
 
-    Nothing is left behind: whatever was created to wait is given back, as soon as there is a server
-    to take it. The caller may try again.
+    Nothing is left behind: the recipe deletes what it created to wait, as soon as a server takes
+    the requests. The caller may try again.
     """
 
 
 class DeposedError(RecipeError):
     """Raised when an elected actor died or was deposed while it served a call.
 
-    What the call did is not known: all of it, a part or nothing. The caller should find that out,
-    or call at least once if the method may be repeated.
+    The call may have done all of its work, a part or nothing. The caller should find that out, or
+    call again if the method may be repeated.
     """
 
 
 class BrokenBarrierError(RecipeError):
-    """Raised when a participant went before all had entered a barrier, or left it.
+    """Raised when a participant left a barrier before all participants had entered, or left.
 
-    It died or gave up. The round is over for everybody who waits; the caller may enter the next
-    one, for which all participants are needed again, or agree with the others on what to do.
+    It died or gave up. The round is over for all that wait; the caller may enter the next round,
+    which needs all participants again, or agree with the others on what to do.
     """
 
 
 class BarrierFullError(RecipeError):
-    """Raised when as many have entered a round of a barrier as it is for, and not all have left.
+    """Raised when a round of a barrier has all its participants, and not all of them have left.
 
-    There is a participant too many, or one came back before the others had left. The caller may
-    try again when they have, or correct the number.
+    There is one participant too many, or one came back before the others had left. The caller may
+    try again when they have left, or correct the number.
     """
 
 
 class StaleTokenError(LostError):
-    """Raised when somebody with a newer fencing token has used what is guarded.
+    """Raised when a holder with a newer fencing token has used the guarded resource.
 
-    The caller lost its lock some time ago; nothing was done. It must stop.
+    The caller lost its lock some time ago and must stop; nothing was done.
     """
 
 
 class InvalidValueError(RecipeError):
-    """Raised when a znode holds what a recipe cannot make sense of; the text says which and why.
+    """Raised when a znode has a value that a recipe cannot read; the text says which and why.
 
-    Nothing was changed. The caller should find out who writes there, or set a valid value.
+    Nothing was changed. The caller should find the writer of the value, or set a valid one.
     """
 
 
 class CacheFullError(RecipeError):
     """Raised when a subtree has more znodes than its cache may hold.
 
-    The cache is closed and shows nothing any more. The caller should allow it more, or cache less.
+    The cache is closed and empty. The caller should allow more znodes, or cache fewer.
     """

@@ -1,7 +1,7 @@
-"""A fair mutex: one at a time, threads and tasks alike, in the order in which they came.
+"""A fair mutex for threads and tasks alike, first come, first served.
 
-What `threading.Lock` is for threads and `asyncio.Lock` for the tasks of one loop. The invariant of
-this file: a turn that was given is ended exactly once, also if whoever waited for it has gone.
+It is to both what `threading.Lock` is to threads and `asyncio.Lock` to the tasks of one loop. The
+invariant of this file: every turn that is given ends exactly once, also if its waiter has gone.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from raykeeper.client.loop_thread import in_running_loop
 
 
 class FairMutex:
-    """Whose turn it is."""
+    """A lock whose waiters get it in the order in which they came."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -33,7 +33,7 @@ class FairMutex:
             return
         try:
             if in_running_loop():
-                raise WrongContextError("somebody else is inside: use `async with` in a loop")
+                raise WrongContextError("another caller is inside: use `async with` in a loop")
             turn.result()
         except BaseException:
             self._give_up(turn)
@@ -51,7 +51,7 @@ class FairMutex:
             raise
 
     def release(self) -> None:
-        """The turn is over; the next one's begins."""
+        """End the turn; the next waiter's begins."""
         with self._lock:
             while self._queue:
                 turn = self._queue.popleft()

@@ -1,4 +1,4 @@
-"""Who holds what: one line that names the process of a session, for people who list contenders.
+"""The identity of a session: one line that names its process to people who list contenders.
 
     actor Trainer "main" 3f2a9c0d1e2f pid 812 on node-b/5d0e9a1c7b3f
     task train_one 16310a0f0a45 pid 4711 on node-b/5d0e9a1c7b3f
@@ -7,8 +7,8 @@
 
 The kind; the class of an actor and its name, if it has one, the name of a task, or the program; the
 first digits of Ray's id of the actor, task or job; the process id; the host, and the first digits
-of Ray's id of the node. What is not known is left out. It is what locks, permits, leases and
-candidates show of themselves unless they are given an `identifier`. No recipe compares them.
+of Ray's id of the node. Unknown parts are left out. Locks, permits, leases and candidates show this
+line unless they are given an `identifier`. No recipe compares these lines.
 
 A session has the line from when it was opened: another process opens its own, with its own line.
 """
@@ -22,15 +22,15 @@ from typing import Final
 from raykeeper.links.ray_internals import current_task
 
 BYTES_MAX: Final = 250
-"""Of the line: it is kept in each znode."""
+"""Bytes of the line, which is kept in each znode."""
 NAME_CHARS_MAX: Final = 60
-"""Of each name in it."""
+"""Characters of each name in the line."""
 ID_DIGITS: Final = 12
-"""Of Ray's ids: enough to find them in its dashboard."""
+"""Digits of Ray's ids: enough to find them in its dashboard."""
 
 
 def identity_of_process() -> bytes:
-    """The line of the process, and in Ray the actor or task, that runs this."""
+    """Return the line of this process, and in Ray of the actor or task that calls this."""
     host, pid = socket.gethostname(), os.getpid()
     if "ray" in sys.modules:
         import ray
@@ -46,7 +46,7 @@ def identity_of_process() -> bytes:
 def identity_line(
     kind: str, name: str, ray_id: str, pid: int, host: str, node_id: str = ""
 ) -> bytes:
-    """The line of these parts; those that are empty are left out."""
+    """Return the line of these parts; empty parts are left out."""
     place = f"{_printable(host)}/{node_id[:ID_DIGITS]}".strip("/")
     parts = [kind, name, ray_id[:ID_DIGITS], f"pid {pid}", f"on {place}" if place else ""]
     line = " ".join(part for part in parts if part)
@@ -54,13 +54,13 @@ def identity_line(
 
 
 def _ray_identity() -> tuple[str, str, str]:
-    """Kind, name and id of what Ray runs here."""
+    """Return kind, name and id of the actor, task or driver that runs here."""
     import ray
 
     context = ray.get_runtime_context()
     actor_id = context.get_actor_id()
     if actor_id is not None:
-        # In another thread than that of a method there is no task, and no class to be told.
+        # Ray knows the class only in the thread of a method: elsewhere there is no task.
         kind = _printable((context.get_task_name() or "").partition(".")[0])
         name = _printable(context.get_actor_name() or "")
         return "actor", " ".join(part for part in (kind, name and f'"{name}"') if part), actor_id

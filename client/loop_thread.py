@@ -13,7 +13,7 @@ _loops: dict[int, asyncio.AbstractEventLoop] = {}  # by process: a fork inherits
 
 
 def shared_loop() -> asyncio.AbstractEventLoop:
-    """The loop, which runs for as long as the process. It is uvloop's where that exists."""
+    """Return the loop, which runs as long as the process. It is uvloop's where that exists."""
     with _lock:
         loop = _loops.get(os.getpid())
         if loop is None:
@@ -24,7 +24,7 @@ def shared_loop() -> asyncio.AbstractEventLoop:
 
 
 def in_running_loop() -> bool:
-    """Whether the caller runs in an event loop, which a blocking call would stop."""
+    """Return whether the caller runs in an event loop, which a blocking call would stop."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -33,7 +33,7 @@ def in_running_loop() -> bool:
 
 
 def refuse_running_loop(method: str) -> None:
-    """Keep a blocking call out of an event loop.
+    """Refuse a blocking call inside an event loop.
 
     Raises:
         WrongContextError: the caller runs in one.

@@ -1,8 +1,9 @@
-"""Which Ray cluster a process without `ray.init` belongs to: the one `ray.init()` would join.
+"""Finds the Ray cluster that `ray.init()` would join.
 
-That is RAY_ADDRESS, then the cluster that `ray start` started last on this machine. Ray waits for
-a cluster that is gone as if it were slow (more than ten minutes, measured with 2.60), and for one
-that wants another token for twenty seconds and twenty lines, so the address is tried first.
+It is that of RAY_ADDRESS, else the cluster that `ray start` started last on this machine. Ray waits
+for a cluster that is gone as if it were slow (more than ten minutes, measured with 2.60), and for
+one that wants another token for twenty seconds and twenty lines of log, so this file tries the
+address first.
 """
 
 import os
@@ -21,7 +22,7 @@ _PUT_TOKEN: Final = "put the token of the cluster into ~/.ray/auth_token or RAY_
 
 
 def running_address() -> str | None:
-    """The address `ray.init()` would join, unless it is that of a cluster which is gone."""
+    """Return the address that `ray.init()` would join, None if that cluster is gone."""
     from_environment = os.environ.get("RAY_ADDRESS")
     if from_environment and from_environment != "auto":
         return from_environment
@@ -30,11 +31,11 @@ def running_address() -> str | None:
 
 
 def join_problem(address: str, *, is_own: bool = False) -> str | None:
-    """Why this process cannot join the cluster at `address`, in one line; None if it may try.
+    """Return why this process cannot join the cluster at `address`, in one line; None if it may.
 
-    Ray sends the token of this user by itself only to a cluster that it finds on this machine, and
-    not to an address. For the address of that very cluster this does the same, and for one that is
-    known to be this user's own (`is_own`); nobody else is told the token.
+    Ray itself sends this user's token only to a cluster that it finds on this machine, and not to
+    an address. This function has it sent to the address of that cluster too, and to a cluster of
+    this user's own (`is_own`); no other cluster receives the token.
     """
     if not answers_at(address):
         return f"no Ray cluster answers at {address}"
@@ -52,20 +53,20 @@ def join_problem(address: str, *, is_own: bool = False) -> str | None:
 
 
 def answers_at(address: str) -> bool:
-    """Whether something listens at `host:port`; an address of another form is left to Ray."""
+    """Return whether `host:port` accepts connections; True for an address of another form."""
     try:
         host_and_port = _host_and_port(address)
         if host_and_port is None:
             return True
         socket.create_connection(host_and_port, CONNECT_TIMEOUT_S).close()
-    # A ValueError, too: of a name that no host can have, or a number that no port can have.
+    # ValueError and OverflowError: a name no host, or a number no port can have.
     except (OSError, ValueError, OverflowError):
         return False
     return True
 
 
 def _host_and_port(address: str) -> tuple[str, int] | None:
-    """What is named; None for an address of another form, such as `auto` or `ray://…`."""
+    """Return host and port; None for an address of another form, such as `auto` or `ray://…`."""
     host, _, port = address.rpartition(":")
     if "://" in address or not host or not port.isdecimal():
         return None

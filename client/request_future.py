@@ -1,10 +1,10 @@
-"""The future of one request of the blocking client, settled in the client's order.
+"""The future of one request of the blocking client, resolved in the client's order.
 
-The order of the paper: a client is told of a change before it can read its effect, and its replies
-come in the order of its requests. So a reply that arrives while callbacks are still to run is
-settled behind them, on the dispatch thread; with none it is settled at once, without a hop. The
-one exception is a callback that itself waits for a reply: that one overtakes the queued callbacks,
-because they cannot run before it returns.
+The order of the paper: a client sees a watch event before it can read the changed data, and its
+replies come in the order of its requests. So a reply that arrives while callbacks are queued is
+resolved behind them, on the callback thread; without such callbacks it is resolved at once. A
+callback that itself waits for a reply is the one exception: that reply overtakes the queued
+callbacks, because they cannot run before the callback returns.
 """
 
 import threading
@@ -23,9 +23,9 @@ T = TypeVar("T")
 
 
 class RequestFuture(Future[T]):
-    """A `concurrent.futures.Future` whose callbacks run on the client's dispatch thread.
+    """A `concurrent.futures.Future` whose callbacks run on the client's callback thread.
 
-    A request that was submitted cannot be called back, so `cancel` always returns False.
+    A submitted request cannot be withdrawn, so `cancel` always returns False.
     """
 
     def __init__(self, dispatch: CallbackThread) -> None:
@@ -35,48 +35,48 @@ class RequestFuture(Future[T]):
         self._callback_gate: threading.Lock | None = None
 
     def complete(self, answer: SuccessReply) -> None:
-        """The request succeeded; on the loop."""
+        """The request succeeded. Called on the loop."""
         self._on_outcome(result_of(answer), None)
 
     def succeed(self, value: Any) -> None:
-        """The whole operation succeeded; on the loop."""
+        """The whole operation succeeded. Called on the loop."""
         self._on_outcome(value, None)
 
     def fail(self, error: Exception) -> None:
-        """The request failed; on the loop, or before it was submitted."""
+        """The request failed. Called on the loop, or before the request was submitted."""
         self._on_outcome(None, error)
 
     def has_arrived(self) -> bool:
-        """Whether there is an outcome, though callbacks may have to run before it is shown."""
+        """Return whether there is an outcome, though callbacks may have to run before it shows."""
         return self._outcome is not None
 
     def cancel(self) -> bool:
-        """Never possible."""
+        """Return False: a submitted request cannot be withdrawn."""
         return False
 
     def result(self, timeout: float | None = None) -> T:
-        """The outcome; in a callback it overtakes the callbacks that are queued.
+        """Return the result; in a callback it overtakes the queued callbacks.
 
         Raises:
             KeeperError: the request failed.
             TimeoutError: no outcome within `timeout` seconds; the request goes on.
-            WrongContextError: there is none yet, and the caller runs in an event loop.
+            WrongContextError: there is no outcome yet, and the caller runs in an event loop.
         """
         self._resolve_in_callback(timeout)
         return super().result(timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """The error the request failed with, or None; else as `result`.
+        """Return the error of the request, or None; else as `result`.
 
         Raises:
             TimeoutError: no outcome within `timeout` seconds; the request goes on.
-            WrongContextError: there is none yet, and the caller runs in an event loop.
+            WrongContextError: there is no outcome yet, and the caller runs in an event loop.
         """
         self._resolve_in_callback(timeout)
         return super().exception(timeout)
 
     def add_done_callback(self, fn: Callable[[Future[T]], object]) -> None:
-        """Have `fn` called with this future on the client's dispatch thread."""
+        """Have `fn` called with this future on the client's callback thread."""
         super().add_done_callback(partial(self._call, fn))
 
     def _call(self, fn: Callable[[Future[T]], object], _: Future[T]) -> None:
@@ -84,7 +84,7 @@ class RequestFuture(Future[T]):
 
     def _on_outcome(self, value: Any, error: Exception | None) -> None:
         self._outcome = (value, error)
-        # Stored before the look: a callback that begins to wait looks in the opposite order.
+        # Stored before the gate is read: a callback that begins to wait does both in reverse order.
         if self._callback_gate is not None:
             self._callback_gate.release()
         if self._dispatch.is_idle():
@@ -93,7 +93,7 @@ class RequestFuture(Future[T]):
             self._dispatch.put(self._resolve)
 
     def _resolve_in_callback(self, timeout: float | None) -> None:
-        """In a callback, take the outcome as soon as it arrives."""
+        """In a callback, resolve the future as soon as the outcome arrives."""
         if self.done():
             return
         if in_running_loop() and timeout != 0:
@@ -121,4 +121,4 @@ class RequestFuture(Future[T]):
             else:
                 self.set_exception(error)
         except InvalidStateError:
-            pass  # a callback that waited for it was quicker
+            pass  # a callback that waited for it has resolved it

@@ -3,9 +3,9 @@
     @with_session("coord", restart_on_loss=True)
     def serve(client, jobs): ...        # is called until it returns, or raises an error of its own
 
-Between two calls there is a pause, so that nobody asks an ensemble that is away as fast as it can:
-0.1 s, twice as long after each further call that failed soon, up to a bound; and shortened at
-random by up to a half, so that not all who lost their sessions at once come back at once.
+A pause between two calls spares an ensemble that is away: 0.1 s, twice as long after each further
+call that failed soon, up to a bound. Each pause is shortened at random by up to a half, so that
+clients that lost their sessions together do not come back together.
 
 kazoo: `KazooRetry`. Curator: `ExponentialBackoffRetry`, `LeaderSelector.autoRequeue`.
 """
@@ -29,13 +29,13 @@ from raykeeper.client.errors import (
 log = logging.getLogger("raykeeper.client")
 
 DELAY_S: Final = 0.1
-"""Before the first call that is made again."""
+"""The pause before the first repeated call."""
 
 Function = Callable[..., Any]
 
 
 class Backoff:
-    """Whether a call is made again, and how long before. One object for each series of calls."""
+    """Decides whether a call is repeated, and after which pause. One for each series of calls."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Backoff:
         clock: Callable[[], float] = time.monotonic,
         rng: Callable[[], float] = random.random,
     ) -> None:
-        """A call that lasted longer than `delay_max_s` counts as one that did not fail soon."""
+        """A call that lasted longer than `delay_max_s` did not fail soon."""
         self._delay_max_s = delay_max_s
         self._clock = clock
         self._rng = rng
@@ -56,9 +56,9 @@ class Backoff:
         self._begun_at = self._clock()
 
     def next_delay_s(self, error: RayKeeperError) -> float | None:
-        """The pause after a call that raised `error`; None if the error is the caller's.
+        """Return the pause after a call that raised `error`; None if the caller must see the error.
 
-        A first call that finds no ensemble of the name is not made again: the name is wrong.
+        A first call that finds no ensemble of the name is not repeated: the name is wrong.
         """
         is_first, self._is_first = self._is_first, False
         if isinstance(error, EnsembleNotFoundError):
@@ -75,7 +75,7 @@ class Backoff:
 
 
 def call_until_done(call: Function, delay_max_s: float) -> Function:
-    """`call` again and again, until it returns or raises an error of its own."""
+    """Wrap `call` to be repeated until it returns or raises an error of its own."""
 
     def run(*args: Any, **named: Any) -> Any:
         backoff = Backoff(delay_max_s)
@@ -91,7 +91,7 @@ def call_until_done(call: Function, delay_max_s: float) -> Function:
 
 
 def call_until_done_async(call: Function, delay_max_s: float) -> Function:
-    """The same of a coroutine function."""
+    """Do the same with a coroutine function."""
 
     async def run(*args: Any, **named: Any) -> Any:
         backoff = Backoff(delay_max_s)
@@ -107,10 +107,10 @@ def call_until_done_async(call: Function, delay_max_s: float) -> Function:
 
 
 def checked_delay(delay_max_s: object) -> float:
-    """A bound of the pauses.
+    """Return the bound of the pauses, checked.
 
     Raises:
-        BadArgumentsError: it is no number of seconds above 0.
+        BadArgumentsError: it is not a number of seconds above 0.
     """
     is_number = isinstance(delay_max_s, int | float) and not isinstance(delay_max_s, bool)
     if not is_number or not delay_max_s > 0:  # type: ignore[operator]

@@ -40,7 +40,7 @@ class DriverHost:
         self._driver.submit_threadsafe(self._requests.with_default_acl(ask), token)
 
     def now(self) -> Millis:
-        """The time that the core is told."""
+        """Return the time as the core is told it."""
         return self._driver.now()
 
     def later(self, at: Millis, wake: Callable[[], None]) -> Callable[[], None]:

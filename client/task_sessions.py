@@ -1,7 +1,7 @@
-"""A session that a Ray task opened and did not close ends with the task.
+"""Closes the sessions that a Ray task has left open when it ends.
 
-Ray runs one task after the other in the same process, so what a task forgets would live on in the
-next one: its locks held, its memberships listed, for as long as the worker is kept. An actor's
+Ray runs one task after the other in the same process, so a session that a task leaves open would
+live on in the next one, with its locks and memberships, for as long as the worker lives. An actor's
 session lives as long as the actor, and a driver's as long as the driver.
 
 What is guaranteed, of tasks of Ray (not of actors, not of drivers):
@@ -9,11 +9,12 @@ What is guaranteed, of tasks of Ray (not of actors, not of drivers):
 -   A session that is open when its task ends, normally or by an error, is being closed 0.1 seconds
     later, as by `close()`. The watch costs a look at one variable every 0.05 seconds, and only
     while a session is open in the task.
--   Whoever connects in a later task of that worker finds it closed already.
--   A session of an `AsyncClient` whose loop has ended with the task ends by its timeout: nobody
-    can send for it. So does one of a worker that is killed, unless Ray tells of its death first.
+-   A later task of that worker that connects finds it closed already.
+-   A session of an `AsyncClient` whose loop has ended with the task ends by its timeout, because
+    nothing can send for it. So does the session of a killed worker, unless Ray reports the death
+    first.
 -   A thread that outlives its task loses the session all the same, and so does a later task that
-    was left one in a global variable.
+    finds one in a global variable.
 
 Ray has no call for the end of a task, so the task that the process runs is looked at
 (`links/ray_internals.py`): an object of its own for each execution, so two attempts of one task
@@ -40,10 +41,10 @@ class TaskSession(Protocol):
     """A session, as this file needs it. Both methods may be called in any thread."""
 
     def has_ended(self) -> bool:
-        """Whether there is nothing left to end."""
+        """Return whether there is nothing left to close."""
 
     def close_soon(self) -> Future[Any] | None:
-        """Close it; the future of that, None if nobody would do it."""
+        """Begin to close it. Return a future of the end, None if its loop does not run."""
 
 
 class TaskSessions:
@@ -54,7 +55,7 @@ class TaskSessions:
         running: Callable[[], object | None],
         later: Callable[[float, Callable[[], None]], object],
     ) -> None:
-        """`running` tells the task, None if there is none; `later` calls back after seconds."""
+        """`running` returns the task or None; `later` calls back after so many seconds."""
         self._current_task = running
         self._call_later = later
         self._lock = threading.Lock()
@@ -63,11 +64,11 @@ class TaskSessions:
         self._is_polling = False
 
     def current_task(self) -> object | None:
-        """Whose session one that is opened now will be, for `add`."""
+        """Return the task that a session opened now belongs to, for `add`."""
         return self._current_task()
 
     def add(self, task: object | None, session: TaskSession) -> None:
-        """The session was opened in that task, if it is one."""
+        """Watch a session that was opened in `task`; None for no task."""
         if task is None:
             return
         with self._lock:
@@ -77,7 +78,7 @@ class TaskSessions:
             self._call_later(POLL_S, self._poll)
 
     def close_leftovers(self, timeout_s: float) -> None:
-        """End what tasks that are over left open, and wait for that, at most this long."""
+        """Close the sessions that ended tasks left open; wait for that at most `timeout_s`."""
         if self._open or self._closing:
             self._begin_closing_leftovers()
             wait(self._closing, timeout_s)
@@ -107,14 +108,14 @@ class TaskSessions:
         )
         try:
             ending = session.close_soon()
-        except RuntimeError:  # its loop is closed, since it was looked at
+        except RuntimeError:  # its loop has been closed meanwhile
             return
         if ending is not None:
             self._closing.append(ending)
 
 
 def running_task() -> object | None:
-    """The Ray task that this process runs; None in an actor, in a driver, and between two tasks."""
+    """Return the Ray task of this process, None in an actor, in a driver and between two tasks."""
     if "ray" not in sys.modules:
         return None
     import ray

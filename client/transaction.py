@@ -1,4 +1,4 @@
-"""Several operations as one, as the user writes them: all or nothing, at one zxid.
+"""Transactions: several operations as one, all or nothing, at one zxid.
 
     with client.transaction() as t:
         t.check("/config", version=3)
@@ -6,7 +6,7 @@
         t.create("/log/entry-", b"v4", sequence=True)
     print(t.results)                    # [None, Stat(...), "/log/entry-0000000007"]
 
-With conditions, one of two branches is done, reads included:
+With conditions, the server performs one of two branches, reads included:
 
     with client.transaction() as t:
         t.when("/leader", "value", "==", b"me")     # all of them must hold
@@ -14,19 +14,18 @@ With conditions, one of two branches is done, reads included:
         t.otherwise.get("/leader")
     print(t.succeeded, t.results)       # False, [(b"you", Stat(...))]
 
-What is written under a lock is written only while it is held, if the transaction says so, also when
-its holder stood still and does not know that it has lost it:
+With `when_held` a transaction writes only while the lock is held, even if its holder stood still
+and does not know that it has lost the lock:
 
     with client.lock("/locks/config") as held, client.transaction() as t:
         t.when_held(held)
         t.set("/config", b"v5")
     assert t.succeeded
 
-An operation that fails undoes everything: its error is raised, by `commit` and so at the end of the
-`with` block (kazoo returns a list with the exceptions there, which nobody looks at). The error has
+An operation that fails undoes everything: `commit`, and so the end of the `with` block, raises its
+error (kazoo returns a list with the exceptions, which is easily overlooked). The error has
 `failed`, the index of the operation, and `results`, kazoo's list. A block that is left by an
-exception sends nothing. The results of operations are those of the same operation alone; a `check`
-has None.
+exception sends nothing. Each operation has the same result as alone; a `check` has None.
 
 With an `AsyncClient` it is `async with`, and `await t.commit()`.
 
@@ -83,17 +82,17 @@ class FencedHold(Protocol):
 
     @property
     def path(self) -> str:
-        """Of the znode."""
+        """The path of the znode."""
 
     @property
     def token(self) -> Zxid:
-        """Its czxid."""
+        """The czxid of the znode."""
 
 
 class Branch:
-    """Operations in order. Each sees what those before it did.
+    """Operations in order. Each sees the effects of those before it.
 
-    Every method raises BadArgumentsError when an argument is not acceptable, or it is too late.
+    Every method raises BadArgumentsError if an argument is malformed or the transaction was sent.
     """
 
     def __init__(self, builder: RequestBuilder) -> None:
@@ -103,7 +102,7 @@ class Branch:
         self._is_sent = False
 
     def create(self, path: str, value: bytes = b"", **options: Unpack[CreateOptions]) -> None:
-        """Create a znode; its result is the real path. See `Client.create`."""
+        """Create a znode; the result is its path. See `Client.create`."""
         self._add(self._requests.creation(path, value, **options))
 
     def set(self, path: str, value: bytes, version: int = ANY_VERSION) -> None:
@@ -111,7 +110,7 @@ class Branch:
         self._add(self._requests.setting(path, value, version))
 
     def set_data(self, path: str, value: bytes, version: int = ANY_VERSION) -> None:
-        """`set`, as kazoo calls it."""
+        """Replace the value: kazoo's name of `set`."""
         self.set(path, value, version)
 
     def delete(self, path: str, version: int = ANY_VERSION) -> None:
@@ -144,33 +143,33 @@ class Branch:
 
 
 class Transaction(Branch):
-    """What the transactions of both clients share."""
+    """The transaction of either client."""
 
     def __init__(self, builder: RequestBuilder) -> None:
         """Use `Client.transaction` or `AsyncClient.transaction`."""
         super().__init__(builder)
         self.otherwise = Branch(builder)
-        """What is done instead when a condition does not hold."""
+        """The branch for the case that a condition does not hold."""
         self.succeeded: bool | None = None
-        """Whether all conditions held; None before there is an answer."""
+        """Whether all conditions held; None before the reply."""
         self.results: Results | None = None
-        """Of the branch that was done; None before there is an answer, and when it failed."""
+        """The results of the branch that was performed; None before the reply, and if it failed."""
         self._compares: list[Compare] = []
 
     def when(self, path: str, field: Field, relation: Sign, operand: int | bytes | bool) -> None:
-        """Add a condition: the first branch is done only when all of them hold.
+        """Add a condition: the first branch is performed only if all conditions hold.
 
-        A znode that is missing meets only `exists == False`.
+        A missing znode meets only `exists == False`.
 
         Args:
-            path: Of the znode.
-            field: What of it is compared; "czxid" tells two znodes of one path apart, and
-                "num_children" bounds how many there are, however many clients create at once.
+            path: The path of the znode.
+            field: The field to compare; "czxid" tells two znodes of one path apart, and
+                "num_children" bounds the children, however many clients create at once.
             relation: "==", "!=", "<" or ">".
             operand: bytes for "value", a bool for "exists", else a number.
 
         Raises:
-            BadArgumentsError: an argument is not acceptable, or it is too late.
+            BadArgumentsError: an argument is malformed, or the transaction was sent.
         """
         self._check_open()
         arguments.checked_path(path)
@@ -187,24 +186,25 @@ class Transaction(Branch):
         self._compares.append(Compare(path, _FIELDS[field], _RELATIONS[relation], number))
 
     def when_held(self, *holds: FencedHold) -> None:
-        """Add the condition that these are held still, whatever their holder believes.
+        """Add the condition that these are still held, whatever their holder believes.
 
-        Look at `succeeded` afterwards: when one was lost, the other branch is done, or nothing.
+        Check `succeeded` afterwards: if one was lost, the other branch is performed, if any.
 
         Args:
-            holds: What a lock, an election, a permit or a lease gave; of a multi-lock its `parts`.
+            holds: The objects that a lock, an election, a permit or a lease returned; of a
+                multi-lock its `parts`.
 
         Raises:
-            BadArgumentsError: it is too late.
+            BadArgumentsError: the transaction was sent.
         """
         for held in holds:
             self.when(held.path, "czxid", "==", held.token)
 
     def _rounds(self) -> Rounds:
-        """What is sent, once.
+        """Return the request, once.
 
         Raises:
-            BadArgumentsError: it was sent before, or is too large.
+            BadArgumentsError: the transaction was sent before, or is too large.
         """
         self._check_open()
         size = sum(len(op.path) + _value_size(op) for op in (*self.ops, *self.otherwise.ops))
@@ -225,9 +225,9 @@ class Transaction(Branch):
 def results_decoder(
     request: requests.Multi,
 ) -> Callable[[SuccessReply], tuple[bool, Results]]:
-    """What makes of the answer to `request` whether the conditions held, and the results.
+    """Return a function that turns the reply into whether the conditions held, and the results.
 
-    It raises the KeeperError of the operation that failed, with `results` and `failed`.
+    The function raises the KeeperError of a failed operation, with `results` and `failed`.
     """
 
     def shape(answer: SuccessReply) -> tuple[bool, Results]:
@@ -247,7 +247,7 @@ def results_decoder(
 
 
 class BlockingTransaction(Transaction):
-    """Of a `Client`: committed at the end of a `with` block."""
+    """A transaction of a `Client`, committed at the end of a `with` block."""
 
     def __init__(
         self,
@@ -261,11 +261,11 @@ class BlockingTransaction(Transaction):
         self._wait = wait
 
     def commit(self) -> Results:
-        """Send it, once, and return the results. Needed only without `with`.
+        """Send the transaction, once, and return the results. Needed only without `with`.
 
         Raises:
-            BadArgumentsError: it was sent before, or is too large; nothing was sent now.
-            KeeperError: what an operation failed with, see the module; nothing was done.
+            BadArgumentsError: the transaction was sent before, or is too large; nothing was sent.
+            KeeperError: an operation failed, see the module; nothing was changed.
         """
         refuse_running_loop("commit")
         return self._wait(self.commit_async())
@@ -274,7 +274,7 @@ class BlockingTransaction(Transaction):
         """`commit` without waiting.
 
         Raises:
-            BadArgumentsError: it was sent before, or is too large; nothing was sent now.
+            BadArgumentsError: the transaction was sent before, or is too large; nothing was sent.
         """
         return self._start(self._rounds())
 
@@ -287,7 +287,7 @@ class BlockingTransaction(Transaction):
 
 
 class AsyncTransaction(Transaction):
-    """Of an `AsyncClient`: committed at the end of an `async with` block."""
+    """A transaction of an `AsyncClient`, committed at the end of an `async with` block."""
 
     def __init__(
         self, builder: RequestBuilder, start: Callable[[Rounds], asyncio.Future[Results]]
@@ -297,10 +297,10 @@ class AsyncTransaction(Transaction):
         self._start = start
 
     def commit(self) -> asyncio.Future[Results]:
-        """Send it, once; the results. See `BlockingTransaction.commit`.
+        """Send the transaction, once; a future of the results. See `BlockingTransaction.commit`.
 
         Raises:
-            BadArgumentsError: it was sent before, or is too large; nothing was sent now.
+            BadArgumentsError: the transaction was sent before, or is too large; nothing was sent.
         """
         return self._start(self._rounds())
 

@@ -6,14 +6,14 @@
         with client.lock(f"/shards/{shard}") as held:
             ...
 
-The function gets a client as its parameter `client`, wherever that stands, so a method has it
-behind `self`. A coroutine function and an async generator get an `AsyncClient`. The session is
-closed when the call ends, normally or by an error; that of a generator when it is exhausted, closed
-or dropped. An actor that is called often is better off with one session, opened in its `__init__`.
+The function gets a client as its parameter `client`, at any place, so a method has it behind
+`self`. A coroutine function and an async generator get an `AsyncClient`. The session is closed when
+the call ends, normally or by an error; that of a generator when it is exhausted, closed or dropped.
+An actor that is called often should rather open one session in its `__init__`.
 
-With `restart_on_loss` the function is a loop that survives a lost session: see client/restart.py.
+With `restart_on_loss` the function is called again when its session is lost: see client/restart.py.
 
-contextlib: `ContextDecorator`, which can give the function nothing.
+contextlib: `ContextDecorator`, which cannot pass anything to the function.
 """
 
 import functools
@@ -38,8 +38,8 @@ Function = Callable[..., Any]
 
 
 class SessionDecorator(Protocol):
-    """Takes the client out of what callers see: of a function's first parameter, or of a method's
-    behind `self`. Where it stands elsewhere, type checkers know the result alone."""
+    """Removes the client from the signature that callers see, where it is a function's first
+    parameter, or a method's behind `self`. Elsewhere type checkers know only the result."""
 
     @overload
     def __call__(self, function: Callable[Concatenate[Client, P], R]) -> Callable[P, R]: ...
@@ -73,28 +73,28 @@ def with_session(
     default_acl: Iterable[Acl] | None = None,
     read_only: bool = False,
 ) -> SessionDecorator:
-    """Open a session with the ensemble `name` for each call of a function, which gets the client.
+    """Open a session with the ensemble `name` for each call of a function, and pass the client.
 
-    The call raises what `connect` raises, if that fails.
+    The call raises the errors of `connect` too.
 
     Args:
-        name: Of the ensemble, or the path of a znode in it; see `connect`.
-        session_timeout_s: How long the session outlives silence.
+        name: The ensemble, or a znode in it as the root; see `connect`.
+        session_timeout_s: How long the session outlives the client's silence.
         timeout_s: How long the opening, and each request, may take.
-        parameter: That of the function which is the client's. Callers do not see it.
+        parameter: The function's parameter for the client. Callers do not see it.
         restart_on_loss: Call the function again, with a new session and the same arguments, when it
             raises LostError, or the ensemble does not answer: ConnectionLossError,
-            OperationTimeoutError. Whatever else it raises is raised, and so is the
+            OperationTimeoutError. All other errors are raised, and so is the
             EnsembleNotFoundError of the first call.
-        restart_delay_max_s: Of the pauses between calls, which grow from 0.1 s to this.
-        value_bytes_max: As for `connect`, and so are the last two.
-        default_acl: Of the znodes that are created without one.
-        read_only: A server without a leader will do.
+        restart_delay_max_s: Bound of the pauses between calls, which grow from 0.1 s.
+        value_bytes_max: As for `connect`.
+        default_acl: As for `connect`.
+        read_only: As for `connect`.
 
     Raises:
         InvalidAclError: the default ACL is malformed.
-        BadArgumentsError: when it decorates: the function has no such parameter, or is a generator
-            that is to be called again.
+        BadArgumentsError: when it decorates: the function has no such parameter, or it is a
+            generator and `restart_on_loss` is set.
     """
     delay_max_s = checked_delay(restart_delay_max_s)
     settings: dict[str, Any] = {
@@ -124,10 +124,10 @@ def with_session(
 def _with_client(
     function: Function, parameter: str, name: str, settings: dict[str, Any]
 ) -> Function:
-    """`function`, called with a client of its own.
+    """Wrap `function` so that each call gets a client of its own.
 
     Raises:
-        BadArgumentsError: the function does not take one.
+        BadArgumentsError: the function has no such parameter.
     """
     place = _client_inserter(parameter, function)
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
@@ -138,8 +138,8 @@ def _with_client(
 
 
 def _hide_parameter(parameter: str, call: Function, function: Function) -> Function:
-    """`call` as what callers see of `function`: Ray checks arguments against its signature, in a
-    class against that of what is wrapped, if it is known."""
+    """Give `call` the signature of `function` without the parameter, and no `__wrapped__`: Ray
+    checks arguments against the signature, in a class against that of the wrapped function."""
     functools.update_wrapper(call, function)
     signature = inspect.signature(function)
     seen = [each for each in signature.parameters.values() if each.name != parameter]
@@ -149,10 +149,10 @@ def _hide_parameter(parameter: str, call: Function, function: Function) -> Funct
 
 
 def _client_inserter(parameter: str, function: Function) -> Callable[..., Arguments]:
-    """What puts the client among the other arguments.
+    """Return a function that inserts the client into the arguments of a call.
 
     Raises:
-        BadArgumentsError: the function does not take it.
+        BadArgumentsError: the function has no such parameter.
     """
     parameters = list(inspect.signature(function).parameters.values())
     index = next((i for i, each in enumerate(parameters) if each.name == parameter), None)
@@ -164,7 +164,7 @@ def _client_inserter(parameter: str, function: Function) -> Callable[..., Argume
     by_name = parameters[index].kind is inspect.Parameter.KEYWORD_ONLY
 
     def place(client: object, args: tuple[Any, ...], named: dict[str, Any]) -> Arguments:
-        # Where those before it come by name, so must it.
+        # If parameters before it come by name, it must come by name too.
         if by_name or len(args) < index:
             return args, {**named, parameter: client}
         return (*args[:index], client, *args[index:]), named
@@ -199,7 +199,7 @@ def _async_wrapper(
     async def generate(*args: Any, **named: Any) -> AsyncIterator[Any]:
         async with await open_one() as client:
             args, named = place(client, args, named)
-            # Dropped half-way, it ends before its client does.
+            # A generator dropped half-way ends before its client does.
             async with aclosing(function(*args, **named)) as items:
                 async for item in items:
                     yield item

@@ -1,7 +1,7 @@
-"""A client whose root is a znode: its paths, and those that a server knows.
+"""The chroot of a client: translates between the client's paths and the server's.
 
-Every request goes through `prepend`, and whatever holds a path comes back through `answer` or
-`strip`; so beyond the client core nobody knows of the prefix.
+`prepend` translates every request; `strip_reply` and `strip` translate every path that comes back.
+No code beyond the client core sees the prefix.
 
 ZooKeeper: `ZooKeeper.prependChroot`, `ClientCnxn.stripChroot`; there the user handles results.
 """
@@ -27,13 +27,13 @@ T = TypeVar("T", bound=Struct)
 
 
 class Chroot:
-    """The znode at `path`, "" for the root of the ensemble."""
+    """The znode at `path` as the root of a client; "" stands for the root of the ensemble."""
 
     def __init__(self, path: str) -> None:
         self.path = path
 
     def prepend(self, ask: NewRequest) -> NewRequest:
-        """The request as the server gets it."""
+        """Return the request with the server's paths."""
         if isinstance(ask, Multi):
             compares = [self._prepended(each) for each in ask.compares]
             return Multi(
@@ -48,7 +48,7 @@ class Chroot:
         return self._prepended(ask) if hasattr(ask, "path") else ask
 
     def strip_reply(self, answer: SuccessReply) -> SuccessReply:
-        """The answer as the user gets it."""
+        """Return the reply with the user's paths."""
         if not self.path:
             return answer
         if isinstance(answer, WriteReply):
@@ -63,7 +63,7 @@ class Chroot:
         return answer
 
     def strip(self, path: str) -> str:
-        """The path as the user knows it; "" stays "", which stands for none."""
+        """Return the user's path; "", which stands for none, stays ""."""
         return path[len(self.path) :] or "/" if path else path
 
     def _ops_prepended(self, ops: list[TxnOp]) -> list[TxnOp]:

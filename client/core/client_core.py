@@ -1,30 +1,30 @@
-"""The client without its IO: one session, from its opening to its end, over many connections.
+"""The client without its IO: one session from its opening to its end, over many connections.
 
-    NEW ─start─> OPENING ─link_opened─> JOINING ─Connected─> SERVING
-                  ^  │ failed, or too slow │                    │ link lost, silent server
-                  │  v                     v                    v
-                 PAUSED <─(after a vain cycle)─ the next server ┘     any ──> FINISHED
+    NEW ─start─> DIALING ─link_opened─> HANDSHAKING ─Connected─> SERVING
+                  ^  │ failed, or too slow │                        │ link lost, silent server
+                  │  v                     v                        v
+                 PAUSED <─(after a failed cycle)─── the next server ┘     any ──> FINISHED
 
-The same rules as in the pure rooms: no clock, no IO; every input tells the time, and its effects
-are appended to `out`. The driver's duties, in this order:
+The rules of the pure rooms hold: no clock, no IO; every input tells the time and appends its
+effects to `out`. The driver must:
 
-1.  Give each input as it comes, and then carry out `out` in order and clear it.
-2.  Call `flush` once after a round of `submit`; what was submitted leaves in one frame.
+1.  Pass on each input as it comes, then perform `out` in order and clear it.
+2.  Call `flush` once after a round of `submit`; it sends what was submitted in one frame.
 3.  Call `wake` when `deadline` has come. A call too early does nothing.
 4.  After OpenLink report `link_opened` or `link_failed`, and frames and a later `link_failed` of
     that link only; nothing of it after CloseLink. The same for OpenSearchLink and the second link,
     until CloseSearchLink or PromoteSearchLink.
 
-What it owns: within the life of the session a lost connection reaches nobody. Unanswered requests
-are sent again in order, watches are set again first, and reads never go backwards, because a
-server answers Connect only when it is as recent as all that was seen. DESIGN section 7.
+The core hides lost connections as long as the session lives. It sends unanswered requests again in
+order, sets watches again first, and reads never go backwards, because a server answers Connect only
+when it is as recent as all that the client has seen. DESIGN section 7.
 
-A client that may be served read-only takes such a server once every other has been asked in vain.
-Then a second link looks for a server with a leader (client/core/read_write_search.py). An open
-session is not kept alive meanwhile, so its deadline runs on; a handle that never had one has
-nothing to lose.
+With `read_only` the client takes a server without a leader after a whole cycle of servers failed.
+Then a second link looks for a server with a leader (client/core/read_write_search.py). Nothing
+keeps an open session alive meanwhile, so its deadline runs on; a handle without a session loses
+nothing.
 
-ZooKeeper: `ClientCnxn`. Exactly-once writes and the deadline to let go have no counterpart there.
+ZooKeeper: `ClientCnxn`. Exactly-once writes and the client's own expiry have no counterpart there.
 """
 
 from enum import Enum
@@ -86,7 +86,7 @@ from raykeeper.znodes.requests import (
 
 
 class ConnectionPhase(Enum):
-    """How far the client has come with a server."""
+    """The client's progress with a server."""
 
     NEW = "new"
     PAUSED = "paused"
@@ -97,7 +97,7 @@ class ConnectionPhase(Enum):
 
 
 class ClientCore:
-    """One session of one client. It finishes once, and is of no more use then."""
+    """One session of one client. Once FINISHED it stays so."""
 
     def __init__(
         self,
@@ -113,15 +113,15 @@ class ClientCore:
     ) -> None:
         """`password` is drawn at random for this handle.
 
-        It names a new session until that has an id. `takeover` is a session to take over from
-        another handle instead, whose password this one then replaces; nothing may be submitted
-        before it is open, for the numbers of its writes are not known. `read_only`: a server
-        without a leader will do while there is no other.
+        It names a new session until the session has an id. `takeover` names another handle's
+        session to take over instead; `password` then replaces its password. Nothing may be
+        submitted before that session is open, because the numbers of its writes are not known.
+        `read_only`: accept a server without a leader while there is no other.
         """
         self.out: list[Effect] = []
         self.state = ClientState.SUSPENDED
         self.last_zxid = ZERO
-        """The newest transaction whose effect may have been seen."""
+        """The newest transaction whose effect the user may have seen."""
         self._chroot = chroot
         self._handshake = SessionHandshake(
             password, session_timeout_ms, takeover, read_only=read_only
@@ -130,7 +130,7 @@ class ClientCore:
         self._phase = ConnectionPhase.NEW
         self._servers = servers
         self._rng = rng
-        self._search: ReadWriteSearch | None = None  # while a server serves us read-only
+        self._search: ReadWriteSearch | None = None  # while a server serves the client read-only
         self._host_provider = HostProvider(servers, rng)
         self._deadlines = SessionDeadlines(session_timeout_ms)
         self._outstanding = OutstandingRequests(limits)
@@ -142,17 +142,17 @@ class ClientCore:
         self._open_by: Millis | None = None
         self._close_by: Millis | None = None
         self._cause: KeeperError | None = None
-        self._was_reported_lost = False  # somebody was told that the session is lost
-        self._has_received_frame = False  # this server has served us something
+        self._was_reported_lost = False  # `is_lost` has told a caller so
+        self._has_received_frame = False  # this server has sent more than Connected
 
     def start(self, now: Millis) -> None:
-        """Open the session. It has `request_timeout_ms` for that."""
+        """Open the session, within `request_timeout_ms`."""
         assert self._phase is ConnectionPhase.NEW, self._phase
         self._open_by = Millis(now + self._limits.request_timeout_ms)
         self._dial_next(now)
 
     def submit(self, ask: NewRequest, token: object, now: Millis) -> None:
-        """Queue a request; `token` comes back with Complete or Fail, exactly once."""
+        """Queue a request; Complete or Fail returns `token`, exactly once."""
         if self._phase is ConnectionPhase.FINISHED or self._close_by is not None:
             path = path_of(ask)
             self.out.append(Fail(token, endings.end_error(self._cause, path)))
@@ -164,7 +164,7 @@ class ClientCore:
         self._outstanding.add(ask, token, now)
 
     def flush(self, now: Millis) -> None:
-        """Send what waits, as far as the bounds allow."""
+        """Send queued requests, as far as the limits allow."""
         if self._outstanding.refused_count:
             self.out += endings.fail_refused(self._outstanding, self._chroot)
         if self._phase is ConnectionPhase.SERVING:
@@ -172,7 +172,7 @@ class ClientCore:
                 self._send(batch, now)
 
     def link_opened(self, now: Millis) -> None:
-        """The link asked for by OpenLink is open."""
+        """The link of OpenLink is open."""
         assert self._phase is ConnectionPhase.DIALING, self._phase
         self._phase = ConnectionPhase.HANDSHAKING
         self._connect_sent_at = now
@@ -181,7 +181,7 @@ class ClientCore:
         self.out.append(SendFrame(connect))
 
     def link_failed(self, reason: str, now: Millis) -> None:
-        """The link asked for by OpenLink could not be opened, or has broken."""
+        """The link of OpenLink could not be opened, or has broken."""
         if self._phase in (
             ConnectionPhase.DIALING,
             ConnectionPhase.HANDSHAKING,
@@ -190,13 +190,13 @@ class ClientCore:
             self._reconnect(reason, now)
 
     def frame(self, data: bytes, now: Millis) -> None:
-        """A frame of the server came."""
+        """The server sent a frame."""
         if self._phase not in (ConnectionPhase.SERVING, ConnectionPhase.HANDSHAKING):
             return
         try:
             frame = decode_server_frame(data)
         except DECODE_ERRORS as error:
-            self._drop_server(f"it sent what cannot be decoded: {error}", now)
+            self._drop_server(f"it sent a frame that cannot be decoded: {error}", now)
             return
         self._deadlines.on_received(now)
         if self._was_reported_lost:
@@ -210,12 +210,12 @@ class ClientCore:
             self._on_ended(frame, now)
 
     def search_link_opened(self, now: Millis) -> None:
-        """The link asked for by OpenSearchLink is open."""
+        """The link of OpenSearchLink is open."""
         assert self._search is not None
         self._search.on_opened(self.last_zxid, now, self.out)
 
     def search_link_failed(self, reason: str, now: Millis) -> None:
-        """The link asked for by OpenSearchLink could not be opened, or has broken."""
+        """The link of OpenSearchLink could not be opened, or has broken."""
         assert self._search is not None, reason
         self._search.on_failed(now)
 
@@ -223,13 +223,13 @@ class ClientCore:
         """A frame came on the second link."""
         search = self._search
         if search is None:
-            self.frame(data, now)  # the one before it, of the same batch, made us take the link
+            self.frame(data, now)  # an earlier frame of the same batch promoted the link
             return
         if self._was_reported_lost:
             self._finish(SessionExpiredError())
             return
-        # What the link shows is as recent as all that was seen: a server without a leader stands
-        # still, so nothing newer was shown since `last_zxid` was sent with Connect.
+        # The new server is as recent as all that the client has seen: a server without a leader
+        # stands still, so the client saw nothing newer since it sent `last_zxid` with Connect.
         answer = search.on_frame(data, now, self.out)
         if isinstance(answer, KeeperError):
             self._finish(answer)
@@ -241,7 +241,7 @@ class ClientCore:
             self._serve(answer, now)
 
     def wake(self, now: Millis) -> None:
-        """Do what the time demands."""
+        """Act on deadlines that have passed."""
         if self._phase in (ConnectionPhase.FINISHED, ConnectionPhase.NEW):
             return
         if self._close_by is not None and now >= self._close_by:
@@ -256,11 +256,11 @@ class ClientCore:
             self._advance_phase(now)
 
     def close(self, now: Millis) -> None:
-        """End the session after all that was submitted. What cannot be done in time is given up."""
+        """End the session after all submitted requests; give up those that take too long."""
         if self._phase is ConnectionPhase.FINISHED or self._close_by is not None:
             return
         if not self._handshake.owns_session():
-            # What may have been opened on the server ends by its timeout.
+            # A session that a server may have opened meanwhile ends by its timeout.
             self._finish(None)
             return
         self._outstanding.add(CloseSession(), CLOSE_TOKEN, now)
@@ -269,12 +269,12 @@ class ClientCore:
         self.flush(now)
 
     def abort(self, detail: str) -> None:
-        """The caller was interrupted in here: what the core holds is not to be trusted any more."""
+        """End the session: a caller was interrupted inside the core, whose state may be broken."""
         if self._phase is not ConnectionPhase.FINISHED:
             self._finish(SessionExpiredError("", detail))
 
     def deadline(self) -> Millis | None:
-        """When `wake` is due; None when nothing is awaited."""
+        """Return when `wake` is due, None for never."""
         phase, liveness = self._phase, self._deadlines
         if phase is ConnectionPhase.SERVING:
             due = min(liveness.heartbeat_at(), liveness.read_timeout_at())
@@ -295,24 +295,24 @@ class ClientCore:
 
     @property
     def session_id(self) -> SessionId:
-        """0 before a session was opened."""
+        """The id of the session, 0 before it is open."""
         return self._handshake.session_id
 
     @property
     def ensemble(self) -> str:
-        """The uuid of the ensemble, known once a server has taken the client."""
+        """The uuid of the ensemble, "" before a server has accepted the client."""
         return self._handshake.ensemble
 
     @property
     def client_id(self) -> ClientId:
-        """What another handle needs to take the session over."""
+        """The id and password with which another handle takes the session over."""
         return self._handshake.client_id
 
     def is_lost(self, now: Millis) -> bool:
-        """Whether the session may be over by now, though `wake` was not called yet.
+        """Return whether the session may be over by now, though `wake` was not called yet.
 
-        Who was told so has let go, so from then on nothing can save the session any more. So has
-        who closes it: the servers may have ended it long before they are heard to have.
+        A caller that was told so lets go, so nothing can save the session from then on. A session
+        that is being closed counts as lost: the servers may have ended it before their reply comes.
         """
         return self._close_by is not None or self._is_expired(now)
 
@@ -322,11 +322,11 @@ class ClientCore:
         return self._was_reported_lost or self.state is ClientState.LOST
 
     def end_error(self) -> KeeperError:
-        """What a request is told that comes after the end of the session."""
+        """Return the error of a request that comes after the end of the session."""
         return endings.end_error(self._cause, "")
 
     def explain(self) -> str:
-        """Which servers were tried since one served us, and what came of it."""
+        """Return which servers failed since one served the client, and why."""
         return self._host_provider.explain()
 
     def _on_server_frame(self, frame: ServerFrame, now: Millis) -> None:
@@ -335,7 +335,7 @@ class ClientCore:
             return
         self._deadlines.on_confirmed(frame.heartbeat_seq)
         if self._deadlines.is_expired(now):
-            # These answers are too late: somebody else may hold our locks already.
+            # The replies are too late: another client may hold the locks already.
             self._finish(SessionExpiredError())
             return
         if not self._has_received_frame:
@@ -351,13 +351,13 @@ class ClientCore:
                 self._drop_server(f"it answered what was not asked: {item}", now)
                 return
         if self.state is ClientState.LOST:
-            return  # the last reply was that to CloseSession
+            return  # the last reply answered CloseSession
         self._watches.on_received_up_to(self.last_zxid)
         if self._outstanding.has_queued() or self._outstanding.refused_count:
             self.flush(now)
 
     def _on_reply(self, item: SuccessReply | ErrorReply) -> bool:
-        """Whether it was the reply that had to come next."""
+        """Take a reply; return False unless it is the one that had to come next."""
         waiting = self._outstanding.take_answered(item)
         if waiting is None:
             if not self._outstanding.is_oldest_refused():
@@ -368,7 +368,7 @@ class ClientCore:
             return True
         code = 0
         if type(item) is ErrorReply or (
-            # A transaction that was aborted is an answer: it tells of each operation.
+            # An aborted transaction is a result: it tells the outcome of each operation.
             type(item) is WriteReply and item.code and item.results is None
         ):
             code = item.code
@@ -393,7 +393,7 @@ class ClientCore:
         elif (end := self._handshake.session_error(answer)) is not None:
             self._finish(end)
         else:
-            # A server with a leader is preferred: each is asked once before another one is taken.
+            # Prefer a server with a leader: ask each server once before taking one without.
             read_only = self._handshake.takes_read_only and self._host_provider.failed_cycles() > 0
             if reason := self._handshake.refusal_reason(answer, read_only=read_only):
                 self._drop_server(reason, now)
@@ -436,7 +436,7 @@ class ClientCore:
         self.out.append(SendFrame(encode_client_frame(ClientFrame(self._heartbeat_seq, requests))))
 
     def _advance_phase(self, now: Millis) -> None:
-        """Do what the time demands of this phase."""
+        """Act on the deadlines of this phase."""
         phase, liveness = self._phase, self._deadlines
         if phase is ConnectionPhase.SERVING:
             if now >= liveness.read_timeout_at():
@@ -466,7 +466,7 @@ class ClientCore:
         self._reconnect(reason, now)
 
     def _reconnect(self, reason: str, now: Millis) -> None:
-        """There is no link any more: try the next server, at once or after a pause."""
+        """The link is gone: try the next server, at once or after a pause."""
         self._host_provider.on_failed(self._server, reason)
         if self._phase is ConnectionPhase.SERVING:
             self._end_search()
@@ -492,7 +492,7 @@ class ClientCore:
     def _finish(self, cause: KeeperError | None) -> None:
         """The handle is LOST, because of `cause` or because it was closed.
 
-        First of all its owner is told to let go; then every request and every watcher gets its end.
+        The state changes first, so that holders let go; then every request and watcher ends.
         """
         if self._phase in (
             ConnectionPhase.DIALING,
@@ -502,7 +502,7 @@ class ClientCore:
             self.out.append(CloseLink("the session is over"))
         self._end_search()
         if self._close_by is not None and isinstance(cause, SessionExpiredError):
-            cause = None  # that is what close wanted
+            cause = None  # closing the session was the aim
         self._phase = ConnectionPhase.FINISHED
         self._cause = cause
         self.state = ClientState.LOST

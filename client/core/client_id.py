@@ -1,4 +1,4 @@
-"""What it takes to take a session over.
+"""The id and password with which another handle takes a session over.
 
 ZooKeeper: the session id and password of the constructor of `ZooKeeper`; kazoo: `client_id`.
 """
@@ -9,9 +9,9 @@ from raykeeper.znodes.requests import SessionId
 
 
 class ClientId(NamedTuple):
-    """Id and password of a session. Whoever has them may become this client: keep them secret.
+    """Id and password of a session. They let their holder become this client: keep them secret.
 
-    Valid until somebody takes the session over, who then has a `client_id` of its own.
+    They are valid until a client takes the session over, which gets a `client_id` of its own.
     """
 
     session_id: SessionId

@@ -1,4 +1,4 @@
-"""What the client core asks of its driver: a closed union, carried out in list order."""
+"""The effects that the client core asks its driver for: a closed union, performed in list order."""
 
 from msgspec import Struct
 
@@ -33,9 +33,9 @@ class Fail(Struct, frozen=True, gc=False):
 
 
 class TimedOut(Struct, frozen=True):
-    """The request of `token` has no answer within its time. Complete or Fail follows in the end.
+    """The request of `token` got no reply in time. Complete or Fail follows in the end.
 
-    Only for tokens that have a method `late`; others receive Fail, and no outcome.
+    Only for tokens that have a method `late`; other tokens get Fail, and never the outcome.
     """
 
     token: object
@@ -56,13 +56,13 @@ class SendFrame(Struct, frozen=True, gc=False):
 
 
 class OpenLink(Struct, frozen=True):
-    """Open the link, to `server`; there is none now. Completion: link_opened or link_failed."""
+    """Open the link to `server`; there is none now. Completion: link_opened or link_failed."""
 
     server: ServerId
 
 
 class CloseLink(Struct, frozen=True):
-    """Close the link, or stop opening it; nothing more is heard of it."""
+    """Close the link, or stop opening it; it delivers no further input."""
 
     reason: str
 
@@ -80,7 +80,7 @@ class SendSearchFrame(Struct, frozen=True):
 
 
 class CloseSearchLink(Struct, frozen=True):
-    """Close the second link, or stop opening it; nothing more is heard of it."""
+    """Close the second link, or stop opening it; it delivers no further input."""
 
     reason: str
 
@@ -90,7 +90,7 @@ class PromoteSearchLink(Struct, frozen=True):
 
 
 class ChangeState(Struct, frozen=True):
-    """The handle's state changed. `cause` is why a handle is LOST; None if it was closed."""
+    """The state of the handle changed. `cause` says why it is LOST, None if it was closed."""
 
     state: ClientState
     cause: KeeperError | None = None

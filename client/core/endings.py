@@ -1,6 +1,6 @@
-"""How requests end that the servers do not answer: refused, too late, or with the session.
+"""Fails requests that no server answers: refused, timed out, or cut off by the session's end.
 
-Whoever asked is told once, and whether the operation surely had no effect.
+Each caller is told once, and whether the operation certainly had no effect.
 """
 
 from raykeeper.client.core.chroot import Chroot
@@ -19,11 +19,11 @@ from raykeeper.znodes.errors import (
 from raykeeper.znodes.replies import EventType, WriteReply
 
 CLOSE_TOKEN = object()
-"""The token of CloseSession, whose end concerns nobody."""
+"""The token of CloseSession; no caller waits for its reply."""
 
 
 def fail_refused(outstanding: OutstandingRequests, chroot: Chroot) -> list[Effect]:
-    """Of the refused writes whose turn has come."""
+    """Fail the refused writes whose turn has come."""
     ends: list[Effect] = []
     while (waiting := outstanding.take_refused()) is not None:
         if waiting.token is not None:
@@ -34,13 +34,13 @@ def fail_refused(outstanding: OutstandingRequests, chroot: Chroot) -> list[Effec
 def fail_timed_out(
     outstanding: OutstandingRequests, chroot: Chroot, detail: str, now: Millis
 ) -> list[Effect]:
-    """Of those that have timed out by now; `detail` says what is in the way."""
+    """Fail the requests that have timed out by now; `detail` says what holds them up."""
     ends: list[Effect] = []
     for waiting in outstanding.take_timed_out(now):
         path = chroot.strip(waiting.path)
         token = waiting.token
         if hasattr(token, "late"):
-            # What goes on when there is an answer may be anything.
+            # The token handles the outcome itself, whenever it comes.
             ends.append(TimedOut(token, OperationTimeoutError(path, detail, definite=False)))
             continue
         waiting.token = None
@@ -55,7 +55,7 @@ def fail_all(
     chroot: Chroot,
     cause: KeeperError | None,
 ) -> list[Effect]:
-    """Of all requests and watchers. The session is over because of `cause`, or was closed."""
+    """Fail all requests and end all watches: the session is over by `cause`, None if closed."""
     ends: list[Effect] = []
     for waiting in outstanding.take_all():
         if waiting.token is not None and waiting.token is not CLOSE_TOKEN:
@@ -73,7 +73,7 @@ def fail_all(
 
 
 def end_error(cause: KeeperError | None, path: str, *, definite: bool = True) -> KeeperError:
-    """Why a request has no answer and never will; see `fail_all`."""
+    """Return the error of a request that the end of the session leaves without a reply."""
     if cause is None:
         return ClosedError(path, "the client was closed", definite=definite)
     return type(cause)(path, cause.detail, definite=definite)

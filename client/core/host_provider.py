@@ -1,4 +1,4 @@
-"""Which server next, and when: a shuffled list, round robin, a pause after each vain cycle.
+"""Chooses the next server: a shuffled list, round robin, a backoff after each failed cycle.
 
 ZooKeeper: `StaticHostProvider`. There the pause is a second, here it begins at 50 ms.
 """
@@ -10,7 +10,7 @@ from raykeeper.zab.ids import Millis, ServerId
 
 
 class HostProvider:
-    """The servers of the ensemble in the order in which this client tries them."""
+    """The servers of an ensemble, in the order in which this client tries them."""
 
     def __init__(self, servers: list[ServerId], rng: Random) -> None:
         assert servers, "a client needs a server"
@@ -22,33 +22,33 @@ class HostProvider:
         self._rng.shuffle(self._servers)
 
     def next_server(self) -> ServerId:
-        """The server to try now."""
+        """Return the server to try now."""
         server = self._servers[self._next]
         self._next = (self._next + 1) % len(self._servers)
         self._attempts += 1
         return server
 
     def on_connected(self) -> None:
-        """A server serves us: the next trouble is a new one."""
+        """A server serves the client: forget the failures before."""
         self._attempts = 0
         self._failures.clear()
 
     def on_failed(self, server: ServerId, reason: str) -> None:
-        """It does not serve us, or not any more."""
+        """The server does not serve the client, or stopped serving it."""
         self._failures[server] = reason
 
     def explain(self) -> str:
-        """Which servers were tried since one served us, and what came of it."""
+        """Return which servers failed since one served the client, and why."""
         if not self._failures:
             return "no server has answered yet"
         return "; ".join(f"server {s}: {why}" for s, why in sorted(self._failures.items()))
 
     def failed_cycles(self) -> int:
-        """How often every server was tried for nothing before the present attempt."""
+        """Return how many whole cycles of servers failed before the present attempt."""
         return (self._attempts - 1) // len(self._servers)
 
     def backoff_ms(self) -> Millis:
-        """How long to wait before the next attempt: nothing unless a whole cycle was in vain.
+        """Return how long to wait before the next attempt: 0 unless a whole cycle has just failed.
 
         Jitter keeps the clients of a restarted ensemble from coming all at once.
         """
@@ -59,10 +59,10 @@ class HostProvider:
         return Millis(self._rng.randint(longest // 2, longest))
 
     def connect_timeout_ms(self, timeout_ms: Millis) -> Millis:
-        """How long one server may take to serve us before the next one is tried.
+        """Return how long one server may take before the client tries the next one.
 
-        At first so little that a whole cycle fits into the third of the session timeout that is
-        left after a silent server; each vain cycle doubles it, in case all of them are slow.
+        At first a whole cycle fits into the third of the session timeout that is left after a
+        silent server; each failed cycle doubles the time, in case all servers are slow.
         """
         cycles = self.failed_cycles()
         shortest = max(timeout_ms // (3 * len(self._servers)), CONNECT_TIMEOUT_MS_MIN)

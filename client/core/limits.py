@@ -1,4 +1,4 @@
-"""Bounds and spans of a client. Units come last in the names."""
+"""Limits and times of a client. A name ends with its unit."""
 
 from typing import Final
 
@@ -25,16 +25,16 @@ assert BACKOFF_MS_MIN < BACKOFF_MS_MAX
 
 
 class ClientLimits(Struct, frozen=True):
-    """What one handle may have under way, and how long it waits."""
+    """How much one handle may have outstanding, and how long it waits."""
 
     request_timeout_ms: Millis = Millis(30_000)
-    """A request that is not answered by then fails; so does the opening of the session."""
+    """A request without a reply fails after this time; so does the opening of the session."""
     outstanding_max: int = OUTSTANDING_MAX
-    """Requests on the wire; more of them wait in the client, in order. Fewer when the server has
-    many clients, see `ServerFrame.window`."""
+    """Requests on the wire; further ones wait in the client, in order. A server with many clients
+    allows fewer, see `ServerFrame.window`."""
     outstanding_bytes_max: int = OUTSTANDING_BYTES_MAX
     """Bytes on the wire, less in proportion to the window; the last request taken may exceed it."""
     frame_bytes: int = FRAME_BYTES
-    """A frame takes no further request once it holds this much."""
+    """A frame that holds this many bytes takes no further request."""
     set_watches_bytes_max: int = SET_WATCHES_BYTES_MAX
-    """Of one SetWatches."""
+    """Bytes of paths in one SetWatches."""

@@ -1,19 +1,18 @@
-"""Requests that were not answered yet: numbered, sent in order, sent again in the same order.
+"""Requests without a reply: numbered, sent in order, and sent again in the same order.
 
-    queued ──take_batch──> sent ──answered──> gone
+    queued ──take_batch──> sent ──take_answered──> gone
        ^                    │
-       └───── unsend ───────┘   the connection is lost: everything in its old order
+       └───── requeue ──────┘   the connection is lost: everything in its old order
 
-The invariants of this file: writes have contiguous numbers from 1 in the order of submission; what
-leaves, on whichever connection, leaves in that order; `acked` moves only by outcomes in order. So
-the server can tell a repeated write from a new one, and each takes effect exactly once.
+The invariants of this file: writes have contiguous numbers from 1 in the order of submission; every
+connection sends requests in that order; only replies in order advance `acked`. So the server tells
+a repeated write from a new one, and each write takes effect exactly once.
 
-While there is only a server without a leader, a new write gets no number: it is refused in its
-place among the other requests and never leaves. Writes from before then stay and wait, and so does
-whatever was asked after them.
+On a server without a leader a new write gets no number: it is refused in its place among the other
+requests and never sent. Writes from before stay and wait, and so do the requests behind them.
 
-How many may be on the wire is the server's word (`set_window`); the rest waits here. Their bytes
-are bounded in proportion, so that what all clients of a server have under way is bounded too.
+The server says how many requests may be on the wire (`set_window`); the others wait here. Their
+bytes are bounded in proportion, which bounds what all clients of a server have outstanding.
 """
 
 from collections import deque
@@ -65,7 +64,7 @@ REQUEST_OVERHEAD_BYTES = 24
 
 
 class Query(Struct, frozen=True):
-    """A read or a sync that has no xid yet. `watcher` is None for no watch."""
+    """A read or a sync without an xid. `watcher` is None for no watch."""
 
     kind: type[GetData] | type[Exists] | type[GetChildren] | type[Sync]
     path: str
@@ -74,7 +73,7 @@ class Query(Struct, frozen=True):
 
 
 class WatchAddition(Struct, frozen=True):
-    """A persistent watch to set, in the name of `watcher`."""
+    """A request to set a persistent watch of `watcher`."""
 
     path: str
     mode: WatchMode
@@ -83,9 +82,9 @@ class WatchAddition(Struct, frozen=True):
 
 
 class WatchRemoval(Struct, frozen=True):
-    """Watches of a kind to remove: that of one watcher, or of all (None).
+    """A request to remove watches of a kind: those of one watcher, or of all (None).
 
-    `kinds` are those that nobody else wants, to be removed from the server too.
+    `kinds` have no other watcher on this path: the server removes its watch too.
     """
 
     path: str
@@ -95,7 +94,7 @@ class WatchRemoval(Struct, frozen=True):
 
 
 NewRequest = WriteOp | Query | AuxRead | WatchAddition | WatchRemoval
-"""An inquiry gets its xid here too."""
+"""A request without a number or an xid."""
 ServerReply = (
     WriteReply | GetDataReply | ExistsReply | GetChildrenReply | EmptyReply | ErrorReply | AuxReply
 )
@@ -115,16 +114,16 @@ _REPLY_TO: dict[type, type] = {
 
 
 class RefusedReply:
-    """Stands for the kind of answer of a write that is not to be sent."""
+    """The `reply_type` of a refused write, which is never sent."""
 
 
 def path_of(ask: NewRequest) -> str:
-    """The path that a request is about, "" when it is about none or several."""
+    """Return the path of a request, "" if it has none or several."""
     return getattr(ask, "path", "")
 
 
 class PendingRequest(Struct):
-    """A request without an answer. `token` is None once the caller was told that it timed out."""
+    """A request without a reply. `token` is None once its caller was told that it timed out."""
 
     token: object | None
     submitted_at: Millis
@@ -135,24 +134,24 @@ class PendingRequest(Struct):
     """The encoded operation of a write, else the request itself."""
     path: str
     watcher: object | None
-    """Of a read; a Watch or Unwatch as a whole."""
+    """The watcher of a read; for a WatchAddition or WatchRemoval the request itself."""
     size: int
 
 
 class OutstandingRequests:
-    """The requests of one session that wait for an answer, oldest first."""
+    """The requests of one session without a reply, oldest first."""
 
     def __init__(self, limits: ClientLimits) -> None:
         self.acked = 0
-        """Outcomes of all writes up to this number were received."""
+        """The replies to all writes up to this number were received."""
         self.xids = count(1)
         self.is_read_only = False
-        """No server with a leader is there: writes neither leave nor get numbers."""
+        """The server has no leader: writes are neither sent nor numbered."""
         self.refused_count = 0
-        """How many refused writes wait for their turn."""
+        """The number of refused writes that wait for their turn."""
         self._limits = limits
         self._number = 0  # of the newest write
-        self._number_sent = 0  # of the newest write that ever left
+        self._number_sent = 0  # of the newest write that was ever sent
         self._sent: deque[PendingRequest] = deque()
         self._queued: deque[PendingRequest] = deque()
         self._bytes_sent = 0
@@ -160,8 +159,8 @@ class OutstandingRequests:
         self._window_bytes = limits.outstanding_bytes_max
         self._pages: list[str] = []
         self.is_paging = False
-        """The oldest request on the wire is answered in part."""
-        # The timeout is the same for all, so those that timed out are the oldest ones.
+        """The oldest request on the wire has a part of its reply."""
+        # All requests have the same timeout, so the oldest ones have timed out.
         self._timed_out_count = 0
 
     def add(self, ask: NewRequest, token: object, now: Millis) -> None:
@@ -203,19 +202,19 @@ class OutstandingRequests:
         self._queued.append(waiting)
 
     def continue_numbers_after(self, number: int) -> None:
-        """Before the first write: the session had writes up to `number`, of another client."""
+        """Continue, before the first write, after those of the session's previous client."""
         assert not self._number, (number, self._number)
         self._number = self._number_sent = self.acked = number
 
     def set_window(self, window: int) -> None:
-        """The server bears so many requests on the wire, at least one."""
+        """Allow `window` requests on the wire, at least one."""
         limits = self._limits
         self._window = max(1, min(window, limits.outstanding_max))
         share = limits.outstanding_bytes_max * self._window // limits.outstanding_max
         self._window_bytes = max(1, share)
 
     def take_batch(self) -> list[Request]:
-        """The requests of the next frame; none when nothing waits or too much is on the wire."""
+        """Return the requests of the next frame; none if nothing waits or the wire is full."""
         queued, sent, acked = self._queued, self._sent, self.acked
         batch: list[Request] = []
         size = 0
@@ -243,10 +242,10 @@ class OutstandingRequests:
         return batch
 
     def take_answered(self, reply: ServerReply) -> PendingRequest | None:
-        """Take the request that `reply` answers: the oldest one on the wire.
+        """Remove and return the request that `reply` answers: the oldest one on the wire.
 
-        None when it does not answer that one; nothing has changed then. A page of a list is kept
-        here and the request stays, as `is_paging` tells; the last page is given all the others.
+        Returns None, and changes nothing, if `reply` does not fit that request. A page of a list is
+        kept and the request stays, as `is_paging` tells; the last page gets all the others.
         """
         sent = self._sent
         if not sent:
@@ -273,7 +272,7 @@ class OutstandingRequests:
         return waiting
 
     def take_refused(self) -> PendingRequest | None:
-        """Take the refused write whose turn it is: everything before it has been answered."""
+        """Remove and return the refused write whose turn it is: nothing before it is unanswered."""
         if not self.is_oldest_refused():
             return None
         self.refused_count -= 1
@@ -282,11 +281,11 @@ class OutstandingRequests:
         return (self._sent or self._queued).popleft()
 
     def is_oldest_refused(self) -> bool:
-        """Whether there is one."""
+        """Return whether the oldest request is a refused write."""
         return self.refused_count > 0 and (self._sent or self._queued)[0].reply_type is RefusedReply
 
     def requeue(self) -> None:
-        """The connection is lost; everything will leave again, in the old order."""
+        """The connection is lost: queue what was sent, to be sent again in the old order."""
         self._pages = []
         self.is_paging = False
         self._queued.extendleft(reversed(self._sent))
@@ -294,21 +293,21 @@ class OutstandingRequests:
         self._bytes_sent = 0
 
     def has_queued(self) -> bool:
-        """Whether something waits to leave."""
+        """Return whether a request waits to be sent."""
         return bool(self._queued)
 
     def times_out_at(self) -> Millis | None:
-        """When the oldest request that nobody gave up yet times out."""
+        """Return when the next request times out."""
         oldest = self._oldest()
         if oldest is None:
             return None
         return Millis(oldest.submitted_at + self._limits.request_timeout_ms)
 
     def take_timed_out(self, now: Millis) -> list[PendingRequest]:
-        """Those that have timed out since the last call.
+        """Return the requests that have timed out since the last call.
 
-        They stay outstanding, for a number that was given cannot be taken back; the caller tells
-        their owners and clears their tokens.
+        They stay outstanding, because a number that was given cannot be withdrawn; the caller
+        fails their tokens and clears them.
         """
         late: list[PendingRequest] = []
         while True:
@@ -319,7 +318,7 @@ class OutstandingRequests:
             self._timed_out_count += 1
 
     def take_all(self) -> list[PendingRequest]:
-        """The session is over: everything that waits, oldest first."""
+        """Remove and return every request, oldest first: the session is over."""
         every = [*self._sent, *self._queued]
         self._sent.clear()
         self._queued.clear()
@@ -327,7 +326,7 @@ class OutstandingRequests:
         return every
 
     def may_have_reached_server(self, waiting: PendingRequest) -> bool:
-        """Whether this write may have reached a server on any connection."""
+        """Return whether any connection has sent this write."""
         return waiting.number_or_xid <= self._number_sent
 
     def _add_page(self, reply: GetChildrenReply | GetEphemeralsReply) -> bool:

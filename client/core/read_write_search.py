@@ -1,11 +1,11 @@
-"""The search for a server with a leader, while one without serves the client read-only.
+"""The search for a server with a leader, while a server without one serves the client read-only.
 
-    paused ─due─> linking ─Connected─> its link takes the place of the other one
+    paused ─due─> linking ─Connected─> the second link takes the place of the first
        ^             │
-       └─────────────┘ it failed, was too slow, or has no leader either
+       └─────────────┘ the server failed, was too slow, or has no leader either
 
-Each server but the one that serves is asked for the session itself, on a second link, so nobody
-is without an answer while the client moves.
+The search asks every other server for the session itself, on a second link, so the first one goes
+on answering until the client moves.
 
 ZooKeeper: `ClientCnxn.SendThread.pingRwServer`, which asks `isro` and then connects anew.
 """
@@ -28,7 +28,7 @@ from raykeeper.znodes.replies import ConnectReply, decode_server_frame
 
 
 class ReadWriteSearch:
-    """Which server is asked, and until when. It ends with the link that it found, or before."""
+    """The second link and its deadline. The search ends when that link is promoted, or before."""
 
     def __init__(
         self,
@@ -38,20 +38,20 @@ class ReadWriteSearch:
         timeout_ms: Millis,
         now: Millis,
     ) -> None:
-        """`servers` are the others. The first one is asked when `wake` is called."""
+        """`servers` are the other servers. `wake` asks the first one."""
         self.server = ServerId(0)
-        """Who is asked now, or was last."""
+        """The server that is asked now, or was asked last."""
         self.connect_sent_at = Millis(0)
-        """When Connect was sent to it."""
+        """When Connect was sent to that server."""
         self.due_at = now
-        """When to call `wake`."""
+        """The time at which to call `wake`."""
         self._rotation = HostProvider(servers, rng)
         self._joining = joining
         self._timeout_ms = timeout_ms
         self._has_link = False
 
     def wake(self, now: Millis, out: list[Effect]) -> None:
-        """Do what the time demands."""
+        """Act on deadlines that have passed."""
         if now < self.due_at:
             return
         if self._has_link:
@@ -70,13 +70,13 @@ class ReadWriteSearch:
     def on_frame(
         self, data: bytes, now: Millis, out: list[Effect]
     ) -> ConnectReply | KeeperError | None:
-        """A frame came on the second link: the session, its end, or None for nothing of use."""
+        """Take a frame of the second link. Return the session, its end, or None for neither."""
         if not self._has_link:
-            return None  # of the same batch as one that was of no use
+            return None  # of the same batch as a frame that ended the link
         try:
             answer = decode_server_frame(data)
         except DECODE_ERRORS as error:
-            self._give_up_link(f"it sent what cannot be decoded: {error}", now, out)
+            self._give_up_link(f"it sent a frame that cannot be decoded: {error}", now, out)
             return None
         if not isinstance(answer, ConnectReply):
             self._give_up_link("it answered before it was connected", now, out)
@@ -90,7 +90,7 @@ class ReadWriteSearch:
         return answer
 
     def on_failed(self, now: Millis) -> None:
-        """The second link is lost, or was never opened."""
+        """The second link is lost, or could not be opened."""
         self._has_link = False
         self.due_at = Millis(now + self._rotation.backoff_ms())
 

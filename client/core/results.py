@@ -1,4 +1,4 @@
-"""What the user gets for each answer of a server."""
+"""Turns the replies of a server into the results that users get."""
 
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ from raykeeper.znodes.txns import OpChildren, OpDone, OpFailed, OpResult, OpStat
 
 
 class Quota(NamedTuple):
-    """The limits of a subtree, and what is in it."""
+    """The limits of a subtree, and its usage."""
 
     limits: QuotaLimits
     znodes: int
@@ -28,9 +28,9 @@ class Quota(NamedTuple):
 
 
 def result_of(answer: SuccessReply) -> Any:
-    """The result of the operation: a path, a Stat, a value with its Stat, names, or None."""
+    """Return the result of a request: a path, a Stat, a value with its Stat, names, or None."""
     if isinstance(answer, WriteReply):
-        # A creation has a path, a set only a Stat, a deletion neither.
+        # The reply to a create has a path, to a set only a Stat, to a delete neither.
         return answer.path or answer.stat
     if isinstance(answer, GetDataReply):
         return answer.value, answer.stat
@@ -53,15 +53,15 @@ def result_of(answer: SuccessReply) -> Any:
 
 
 def path_and_stat_of(answer: SuccessReply) -> Any:
-    """The result of a creation with `include_data`."""
+    """Return the result of a create with `include_data`."""
     assert isinstance(answer, WriteReply), answer
     return answer.path, answer.stat
 
 
 def op_result_of(result: OpResult, path: str) -> Any:
-    """The result of one of several operations, about `path`: as of the same alone, or its error.
+    """Return the result of one operation of several, or its error with `path`.
 
-    None in place of an error for one that would have succeeded, had another one not failed.
+    An operation that only failed because another one did has None in place of an error.
     """
     match result:
         case OpDone():

@@ -1,12 +1,13 @@
-"""The deadlines of a session: when to give a sign of life, leave a server, and let go.
+"""The deadlines of a session: when to send a heartbeat, leave a silent server, and expire.
 
-The invariant of this file: a client calls itself LOST before the ensemble can give its ephemerals
-to anybody else. The leader heard of this session at some moment after we sent the frame that it
-confirms, and ends it a whole timeout after that at the earliest; so the session is certainly alive
-until `on_sent + timeout`, less a margin because two clocks do not run alike.
+The invariant of this file: a client becomes LOST before the ensemble can give its ephemerals to
+another client. The leader heard of this session after the client sent the frame that the leader
+confirms, and expires the session at the earliest a whole timeout later. So the session certainly
+lives until `sent + timeout`, less a margin because two clocks do not run at the same rate.
 
 ZooKeeper's client learns of its expiry from the server (ZOOKEEPER-4508: after 4/3 of the timeout
-by itself), when others may have held its locks for long. ZooKeeper: `ClientCnxn.SendThread`.
+by itself), when other clients may have held its locks for long.
+ZooKeeper: `ClientCnxn.SendThread`.
 """
 
 from collections import deque
@@ -16,24 +17,24 @@ from raykeeper.zab.ids import Millis
 
 
 class SessionDeadlines:
-    """What was sent and heard when, in monotonic milliseconds."""
+    """When frames were last sent, received and confirmed, in monotonic milliseconds."""
 
     def __init__(self, timeout_ms: Millis) -> None:
-        """`timeout_ms` is the wish; `on_connected` tells what was granted."""
+        """`timeout_ms` is what the client asks for; `on_connected` tells what was granted."""
         self.timeout_ms = timeout_ms
         self.expires_at: Millis | None = None
-        """When the session may be over; None before it was opened."""
-        self._is_kept_alive = True  # the server tells what its leader has heard
-        self._last_confirmed_at = Millis(0)  # the leader heard of the session then or later
+        """The time from which the session may be over; None before it was opened."""
+        self._is_kept_alive = True  # the server reports what its leader has heard
+        self._last_confirmed_at = Millis(0)  # the leader heard of the session at this time or later
         self._last_sent_at = Millis(0)
         self._last_received_at = Millis(0)
-        # Beats in order with their times, one per grain of time: the first of each grain stands
-        # for the others, which is early and so safe.
+        # Unconfirmed frames and their times, at most one for each hundredth of the timeout. It
+        # stands for the later frames of that span: its time is earlier, which is safe.
         self._unconfirmed: deque[tuple[int, Millis]] = deque()
         self._last_recorded_at = Millis(0)
 
     def on_connected(self, timeout_ms: Millis, asked_at: Millis, now: Millis) -> None:
-        """The leader opened or moved the session, asked by a frame sent at `asked_at`."""
+        """The leader opened or moved the session, on a Connect that was sent at `asked_at`."""
         self.timeout_ms = timeout_ms
         self._is_kept_alive = True
         self._last_sent_at = asked_at
@@ -41,13 +42,13 @@ class SessionDeadlines:
         self._extend(asked_at)
 
     def on_connected_read_only(self, asked_at: Millis, now: Millis) -> None:
-        """A server without a leader serves us: it keeps no session alive."""
+        """A server without a leader serves the client; it keeps no session alive."""
         self._is_kept_alive = False
         self._last_sent_at = asked_at
         self._last_received_at = now
 
     def on_sent(self, beat: int, now: Millis) -> None:
-        """The frame `beat` leaves."""
+        """The frame `beat` is sent."""
         self._last_sent_at = now
         if not self._is_kept_alive:
             return
@@ -56,7 +57,7 @@ class SessionDeadlines:
             self._last_recorded_at = now
 
     def on_received(self, now: Millis) -> None:
-        """The server gave a sign of life."""
+        """The server sent a frame."""
         self._last_received_at = now
 
     def on_confirmed(self, beat: int) -> None:
@@ -68,15 +69,15 @@ class SessionDeadlines:
             self._extend(sent_at)
 
     def is_expired(self, now: Millis) -> bool:
-        """Whether the session may be over."""
+        """Return whether the session may be over."""
         return self.expires_at is not None and now >= self.expires_at
 
     def heartbeat_at(self) -> Millis:
-        """When to send an empty frame unless another one leaves before."""
+        """Return when to send an empty frame unless another frame is sent before."""
         return Millis(self._last_sent_at + self.timeout_ms // 3)
 
     def read_timeout_at(self) -> Millis:
-        """When to leave this server unless it is heard before."""
+        """Return when to leave this server unless it sends a frame before."""
         return Millis(self._last_received_at + self.timeout_ms * 2 // 3)
 
     def _extend(self, at: Millis) -> None:

@@ -1,7 +1,6 @@
-"""How a client asks a server for its session, and what the answer means.
+"""The handshake: Connect asks a server for the session, Connected answers.
 
-The same for the first connection and every later one, and for the link on which another server is
-looked for while one serves read-only.
+The first connection, every later one and the second link of a read-only client all use it.
 
 ZooKeeper: `ClientCnxn.SendThread.primeConnection` and `onConnected`.
 """
@@ -14,12 +13,12 @@ from raykeeper.znodes.requests import PASSWORD_BYTES, Connect, SessionId, encode
 
 
 class SessionHandshake:
-    """Who the client is to the servers."""
+    """The session's id and password, as the client shows them to servers."""
 
     def __init__(
         self, password: bytes, timeout_ms: Millis, takeover: ClientId | None, *, read_only: bool
     ) -> None:
-        """`password`, `takeover` and `read_only` as in `ClientCore`; `timeout_ms` is its wish."""
+        """Ask for `timeout_ms`; for `password`, `takeover` and `read_only` see `ClientCore`."""
         assert len(password) == PASSWORD_BYTES, len(password)
         self.session_id = SessionId(0) if takeover is None else takeover.session_id
         self.ensemble = ""
@@ -31,15 +30,15 @@ class SessionHandshake:
 
     @property
     def client_id(self) -> ClientId:
-        """What another handle needs to take the session over."""
+        """The id and password with which another handle takes the session over."""
         return ClientId(self.session_id, self._password)
 
     def owns_session(self) -> bool:
-        """Whether a session was opened for us, or is ours now."""
+        """Return whether this client has opened a session, or has taken one over."""
         return bool(self.session_id) and self._takeover is None
 
     def encode_connect(self, last_zxid: Zxid, *, read_only: bool) -> bytes:
-        """The first frame of a connection."""
+        """Return the first frame of a connection."""
         self._attempt += 1
         password, new = self._password, b""
         if self._takeover is not None:
@@ -50,15 +49,18 @@ class SessionHandshake:
         )
 
     def session_error(self, answer: ConnectReply) -> KeeperError | None:
-        """Why the session is over, if the server says so."""
+        """Return why the session is over, None unless the server says so."""
         if answer.code == Code.AUTH_FAILED and self.owns_session():
-            # The password was right before: whoever has the session now has changed it.
+            # The password was right before, so another client has taken the session over.
             return SessionMovedError()
         is_over = answer.code in (Code.SESSION_EXPIRED, Code.AUTH_FAILED)
         return error_for(answer.code) if is_over else None
 
     def refusal_reason(self, answer: ConnectReply, *, read_only: bool) -> str:
-        """Why this server is not to serve us now, "" if it is. `read_only`: that will do."""
+        """Return why this server cannot serve the client now, "" if it can.
+
+        `read_only`: a server without a leader is acceptable.
+        """
         if answer.code != Code.OK:
             return str(error_for(answer.code))
         if answer.read_only:
@@ -68,7 +70,7 @@ class SessionHandshake:
         return ""
 
     def on_connected(self, answer: ConnectReply) -> bool:
-        """The session is open and ours; whether this has just taken it over."""
+        """Record that the session is open; return whether it has just been taken over."""
         self.session_id = answer.session_id
         was_taken = self._takeover is not None
         self._takeover = None

@@ -1,13 +1,13 @@
-"""What is watched for one client, over all its connections: what is asked, answered and missed.
+"""The watches of one session over all its connections.
 
-The server has one watch for all watchers of a kind and path, so it may remove one only when no
-other watcher is left, nor on its way to it: `_intended` is who watches by the time that everything
-submitted has been carried out. A one-shot watch that nobody waits for any more is left to fire
-into nothing; a persistent one is not.
+The server has one watch for all watchers of a kind and path, so the client asks it to remove the
+watch only when no other watcher is left or on its way: `_intended` holds the persistent watchers
+there will be once all submitted requests are answered. A one-shot watch whose watchers are gone
+stays on the server and fires into nothing.
 
-Up to `_events_zxid` every watch event was received. It stands still from Connected until the
-watches are set again: else an event between the two would be lost for good if the connection broke
-there.
+The client has received every watch event up to `_events_zxid`. It stands still from Connected until
+the watches are set again: otherwise an event between the two would be lost for good if the
+connection broke there.
 
 ZooKeeper: `ClientCnxn.primeConnection`, `ZooKeeper.removeWatches`.
 """
@@ -33,7 +33,7 @@ ALL_KINDS = (WatchKind.DATA, WatchKind.CHILD, WatchKind.PERSISTENT, WatchKind.RE
 
 
 class SessionWatches:
-    """The watches of one session."""
+    """The watches of one session: requests, replies, events, reconnects."""
 
     def __init__(self, chroot: Chroot) -> None:
         self.tables = WatchTables()
@@ -44,7 +44,7 @@ class SessionWatches:
         self._intended: dict[tuple[WatchKind, str], dict[object, None]] = {}
 
     def on_submit(self, ask: WatchAddition | WatchRemoval) -> WatchAddition | WatchRemoval:
-        """A request as it is to be sent."""
+        """Return a submitted request as it is to be sent."""
         if isinstance(ask, WatchAddition):
             key = KIND_OF_MODE[ask.mode], ask.path
             self._intended.setdefault(key, {})[ask.watcher] = None
@@ -65,7 +65,7 @@ class SessionWatches:
         code: int,
         state: ClientState,
     ) -> tuple[int, list[CallWatchers]]:
-        """A request that is about watches has its answer, with `code`; the code for its owner."""
+        """Take the reply to a request with a watcher; return the code for its caller, and calls."""
         ask = waiting.watcher
         if isinstance(ask, WatchRemoval):
             return (code, []) if code else self._removed(ask, item.zxid, state)
@@ -79,9 +79,9 @@ class SessionWatches:
         return code, []
 
     def on_event(self, fired: WatcherEvent, state: ClientState) -> list[CallWatchers]:
-        """An event has come. Those of one transaction wait for the last of them.
+        """Take an event. The events of a transaction wait for the last of them.
 
-        Only then is known which is the last one for each watcher: not every one concerns all.
+        Only then it is known which event is each watcher's last: an event need not concern all.
         """
         watchers = self.tables.take(fired.kind, fired.path, only_once=fired.once)
         self._transaction_events.append((fired, watchers))
@@ -100,13 +100,13 @@ class SessionWatches:
         return calls
 
     def set_watches(self, xids: Iterator[int], bytes_max: int) -> list[SetWatches]:
-        """What must be sent first on a new connection."""
+        """Return the requests that go first on a new connection."""
         requests = self.tables.set_watches(self._events_zxid, xids, bytes_max)
         self._xids = deque(request.xid for request in requests)
         return requests
 
     def is_set_watches_reply(self, item: SuccessReply | ErrorReply) -> bool:
-        """Whether this answers the oldest SetWatches, which go first on a connection."""
+        """Return whether `item` answers the oldest SetWatches, and take that off."""
         xids = self._xids
         if not isinstance(item, EmptyReply) or not xids or item.xid != xids[0]:
             return False
@@ -114,12 +114,12 @@ class SessionWatches:
         return True
 
     def on_received_up_to(self, zxid: Zxid) -> None:
-        """Everything of the frames up to `zxid` was received."""
+        """The client has received all frames up to `zxid`."""
         if not self._xids:
             self._events_zxid = zxid
 
     def on_disconnected(self) -> None:
-        """What was sent on this connection is not answered any more."""
+        """The connection is lost: nothing that was sent on it will be answered."""
         self._xids.clear()
         self._transaction_events.clear()
 
@@ -142,7 +142,7 @@ class SessionWatches:
         return (Code.OK if removed else Code.NO_WATCHER), told
 
     def _drop_intended(self, kind: WatchKind, path: str, watcher: object) -> bool:
-        """Want it no more; whether it was wanted, and nobody else wants such a watch."""
+        """Drop an intended watcher; return whether it was there and was the last one."""
         wanted = self._intended.get((kind, path), {})
         if watcher not in wanted:
             return False

@@ -4,23 +4,23 @@
         ^                ^
         └─> CONNECTED_READ_ONLY ──> LOST
 
-A handle begins SUSPENDED, and LOST is final: one session per handle. What a lock holder must do:
-on SUSPENDED and CONNECTED_READ_ONLY doubt, on LOST let go; LOST comes before anybody else can hold
-its lock.
+A handle begins SUSPENDED, and LOST is final: one session per handle. A lock holder must doubt its
+lock on SUSPENDED and CONNECTED_READ_ONLY, and let go on LOST; LOST comes before another client can
+hold the lock.
 """
 
 from enum import StrEnum
 
 
 class ClientState(StrEnum):
-    """What the client knows of its session; each equals its own name as a string."""
+    """The state of a session as its client knows it; each equals its own name as a string."""
 
     CONNECTED = "CONNECTED"
-    """A server serves the session."""
+    """A server with a leader serves the session."""
     CONNECTED_READ_ONLY = "CONNECTED_READ_ONLY"
-    """Only a server without a leader, which shows what it knows and takes no write. Only for a
-    handle that asked for it. A session that was open before is not kept alive by this."""
+    """A server without a leader serves the client: it shows what it knows and takes no write.
+    Only for a handle with `read_only`. Nothing keeps a session alive that was open before."""
     SUSPENDED = "SUSPENDED"
-    """No server at the moment; the session lives, requests wait and will be answered."""
+    """No server serves the client; the session lives, and requests wait for a server."""
     LOST = "LOST"
-    """The session is over, or may be over from this moment on. The handle is finished."""
+    """The session is over, or may be from now on. The handle is finished."""

@@ -1,8 +1,8 @@
-"""The watcher objects of one client, by kind and path, and which of them an event concerns.
+"""The watchers of one client by kind and path: finds those that an event concerns.
 
-The server keeps one watch per connection, kind and path; here it fans out to the user's objects.
-The invariant of this file: a watcher is registered only once a reply said that its watch is set,
-and each object is called at most once per event, however often and by whichever kind it was set.
+The server keeps one watch per connection, kind and path; these tables fan it out to the user's
+objects. The invariants of this file: a watcher is registered only after a reply said that its watch
+is set; each watcher is called at most once per event, in however many tables it stands.
 
 ZooKeeper: `ZKWatchManager`.
 """
@@ -17,8 +17,7 @@ from raykeeper.znodes.paths import parent_of
 from raykeeper.znodes.replies import EventType, ExistsReply, GetChildrenReply, GetDataReply
 from raykeeper.znodes.requests import PersistentWatch, SetWatches, WatchKind, WatchMode
 
-# An insertion-ordered set: watchers are called in the order in which they were set. What is kept
-# of each is whether it wants values.
+# By path, watchers in the order in which they were set, and whether each wants values.
 WatchTable = dict[str, dict[object, bool]]
 PATH_OVERHEAD_BYTES = 5  # of a string in msgpack
 
@@ -35,7 +34,7 @@ _REMOVED_EVENT: Final = {
 
 
 class WatchTables:
-    """Three tables of one-shot watches: data, exist and child; and those of persistent ones."""
+    """Three tables of one-shot watches (data, exist, child) and two of persistent ones."""
 
     def __init__(self) -> None:
         self._data: WatchTable = {}
@@ -45,7 +44,7 @@ class WatchTables:
         self._recursive: WatchTable = {}
 
     def add_one_shot(self, watcher: object, path: str, reply: object) -> None:
-        """`reply`, to a read of `path`, says that the watch is set."""
+        """Register a one-shot watcher: `reply`, to a read of `path`, says that its watch is set."""
         if type(reply) is GetDataReply:
             table = self._data
         elif type(reply) is ExistsReply:
@@ -58,15 +57,15 @@ class WatchTables:
     def add_persistent(
         self, watcher: object, path: str, mode: WatchMode, *, with_values: bool
     ) -> None:
-        """A persistent or recursive watch is set."""
+        """Register a persistent or recursive watcher, whose watch is set."""
         (table,) = self._tables_of(KIND_OF_MODE[mode])
         watchers = table.setdefault(path, {})
         watchers[watcher] = with_values or watchers.get(watcher, False)
 
     def take(self, kind: EventType, path: str, *, only_once: bool = False) -> list[object]:
-        """The watchers that an event concerns, each once; the one-shot ones are removed.
+        """Return the watchers that an event concerns, each once; remove the one-shot watchers.
 
-        `only_once`: it concerns only these.
+        `only_once`: the event concerns one-shot watchers alone.
         """
         one_shot_tables: tuple[WatchTable, ...] = (self._data, self._exist)
         if kind is EventType.CHILD:
@@ -89,7 +88,7 @@ class WatchTables:
         return list(concerned)
 
     def take_all(self) -> dict[str, list[object]]:
-        """Remove and return all of them by path, each once per path."""
+        """Remove and return all watchers by path, each once per path."""
         every: dict[str, dict[object, bool]] = {}
         for table in self._tables():
             for path, watchers in table.items():
@@ -100,7 +99,7 @@ class WatchTables:
     def remove(
         self, path: str, watcher: object | None, kinds: Iterable[WatchKind]
     ) -> dict[EventType, list[object]]:
-        """Remove one watcher, None for all of them, from these kinds; who has to be told what."""
+        """Remove a watcher, or all (None), from these kinds; return the removed ones by event."""
         removed: dict[EventType, dict[object, bool]] = {}
         for kind in kinds:
             for table in self._tables_of(kind):
@@ -114,11 +113,11 @@ class WatchTables:
         return {event: list(watchers) for event, watchers in removed.items()}
 
     def set_watches(self, zxid: Zxid, xids: Iterator[int], bytes_max: int) -> list[SetWatches]:
-        """The requests that set every watch on a new connection, each of about `bytes_max`.
+        """Return the requests that set every watch on a new connection, each of about `bytes_max`.
 
         Args:
-            zxid: Events up to this transaction have reached us.
-            xids: Where the xids of the requests come from.
+            zxid: The client has received the events up to this transaction.
+            xids: The source of the requests' xids.
             bytes_max: Bound of the paths in one request; a single longer path travels alone.
         """
         requests: list[SetWatches] = []
@@ -136,7 +135,7 @@ class WatchTables:
         return requests
 
     def _watches(self) -> Iterator[tuple[int, str, Any]]:
-        """Place in a request, path, and what stands there."""
+        """Yield the list of SetWatches, the path and the entry for each watch."""
         for place, table in enumerate((self._data, self._exist, self._child)):
             for path in table:
                 yield place, path, path

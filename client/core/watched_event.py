@@ -1,4 +1,4 @@
-"""What a watch callback is told.
+"""The event that a watch callback receives.
 
 ZooKeeper: `WatchedEvent`, with the zxid that 3.9 added.
 """
@@ -13,20 +13,20 @@ __all__ = ["Content", "EventType", "WatchedEvent"]
 
 
 class WatchedEvent(NamedTuple):
-    """One event of one path. Unless the watch was to have values, read the znode again."""
+    """One event of one path. It has values only if the watch asked for them; else read again."""
 
     type: EventType
-    """NONE for the end of the session, which every watch that has not fired is told once."""
+    """NONE for the end of the session, which every remaining watcher receives once."""
     state: ClientState
     """CONNECTED (or CONNECTED_READ_ONLY), or LOST with type NONE."""
     path: str
     zxid: Zxid
-    """The transaction that triggered it; 0 with type NONE."""
+    """The transaction that triggered the event; 0 with type NONE."""
     more: bool = False
-    """Whether the next event of the same watcher is of the same transaction."""
+    """Whether the watcher's next event is of the same transaction."""
     old: Content | None = None
-    """With values: what the znode was. None if there was none, and of an event that was missed
-    while there was no connection. Values together above 1 MiB in a transaction are left out."""
+    """With values: the znode before. None if there was none, and for an event that was missed
+    while there was no connection. A transaction's values above 1 MiB together are left out."""
     new: Content | None = None
-    """With values: what the znode is. None if there is none, and of an event that was missed if
-    the znode has changed since."""
+    """With values: the znode after. None if there is none, and for a missed event if the znode
+    has changed since."""
