@@ -1,35 +1,23 @@
 """The client: sessions, requests and watches.
 
-connect.py, ensembles.py        find an ensemble by name
-with_session.py, task_sessions.py    sessions of Ray tasks: for one call, and never longer than the
-    task
-identity.py                     what a session shows of its process
-restart.py                      a call that is made again when its session is lost
-client.py, async_client.py      the two facades: blocking, and to await; with
-    blocking_access.py, async_access.py   ACLs, identities, quotas
-    blocking_watches.py                   watches that stay
-transaction.py, access.py       several operations as one; ACLs as users write them
-fencing.py, fair_mutex.py       a guard that refuses stale tokens; one at a time
-recipe_methods.py, recipes/            recipes as methods of both, one file each
-flows.py, scheduler_host.py            how recipes run: generators, and what drives them
-ray_tools/, async_flow_runner.py         for Ray's tasks and actors: elected actors, gangs, limits,
-    …
-request_builder.py                       what both facades share: each operation described once,
-    with
-    arguments.py, compound_operations.py, results.py   checks, composed operations, results
-session_options.py                      what a handle wants of its session
-session.py, request_future.py, callback_thread.py, loop_thread.py   threads and order of the
-    blocking one
-driver.py                       the asyncio shell of
-client_core.py                         the pure state machine of one session, with
-    outstanding.py  requests without an answer, exactly once and in order
-    session_watches.py, watch_tables.py   watches over all connections; the user's watch objects
-    clock.py        which counts the time a machine slept
-    session_deadlines.py     heartbeats, silence, the deadline to let go
-    host_provider.py     which server next, and when
-    chroot.py       paths below a znode that is the client's root
-    client_id.py    what it takes to take a session over
-    effects.py      what it asks of the driver
+connect.py, ensembles.py    find an ensemble by name, in the cluster of ray_address.py
+with_session.py, restart.py a session for one call; a call that is repeated with a new session
+task_sessions.py            closes the sessions that a Ray task left open
+identity.py                 the line with which a session names its process
+client.py, async_client.py  the two clients: blocking, and to await; both share
+    operations.py           each operation: signature, documentation, check of the arguments
+    request_builder.py, arguments.py    the checks and requests behind them
+    recipe_methods.py       the recipes as methods
+transaction.py, access.py   several operations as one; ACLs as users write them
+fencing.py, fair_mutex.py   a guard that refuses stale tokens; a lock for threads and tasks
+recipes/                    the recipes, one file each
+flows.py, scheduler_host.py how recipes run: generators, and the scheduler that drives them
+ray_tools/, async_flow_runner.py    for Ray's tasks and actors: elected actors, gangs, limits, …
+session_options.py          the options of a session
+session.py                  a session, for both clients; for the blocking one with
+    request_future.py, callback_thread.py, loop_thread.py   threads, and the order of callbacks
+driver.py, active_link.py   the asyncio shell of
+core/                       the pure state machine of one session
 """
 
 from raykeeper.client.access import (
