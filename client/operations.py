@@ -13,6 +13,8 @@ any other method, and `help(Client.get)` and `inspect.signature` show it.
 
 Malformed arguments raise in the call itself, also where the result is a future, and nothing is sent
 then; all other errors are the outcome of the request.
+
+The file is long because it is the reference of the operations: their documentation is here alone.
 """
 
 import asyncio

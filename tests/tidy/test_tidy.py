@@ -17,6 +17,8 @@ ROOMS = (
     *("zab", "znodes"),
 )
 LINES_MAX, FUNCTION_LINES_MAX = 600, 60
+LONG = {"client/operations.py": "all operations of the clients, with their documentation"}
+"""Files that may be longer, and the one idea that keeps each whole."""
 VAGUE = {"common", "helper", "helpers", "manager", "managers", "misc", "util", "utils"}
 
 # Which modules each room may import, the whole library's root of errors apart. The first pattern
@@ -134,7 +136,7 @@ def purity(path: str, tree: ast.Module) -> Iterator[str]:
 
 def sizes(path: str, tree: ast.Module) -> Iterator[str]:
     lines = max((node.end_lineno or 0 for node in tree.body), default=0)
-    if lines > LINES_MAX:
+    if lines > LINES_MAX and path not in LONG:
         yield f"{path}: {lines} lines"
     if Path(path).stem in VAGUE:
         yield f"{path}: a module is named by its idea"
