@@ -29,11 +29,10 @@ from raykeeper.client.errors import (
     BadArgumentsError,
     BadVersionError,
     InvalidValueError,
-    KeeperError,
     NodeExistsError,
     NoNodeError,
 )
-from raykeeper.client.flows import Flow, Spawn
+from raykeeper.client.flows import Flow
 from raykeeper.client.recipes.compare_and_set import (
     ATTEMPTS_MAX,
     MISSING,
@@ -49,7 +48,7 @@ from raykeeper.client.recipes.primitives import checked_root, create, set_value
 from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
 from raykeeper.client.recipes.unknown_fields import UnknownFields
 from raykeeper.client.recipes.value_types import Format, checked_classes, decoder_of, name_of
-from raykeeper.client.recipes.znode_follower import ZnodeFollower
+from raykeeper.client.recipes.znode_follower import State, ZnodeFollower, start_following
 
 S = TypeVar("S")
 
@@ -264,14 +263,12 @@ class Configuration(Recipe[K], Generic[K, S]):
         Raises:
             KeeperError: as for every call.
         """
-        sight = ZnodeFollower(self.path)
+        follower = ZnodeFollower(self.path)
         live: LiveConfiguration[K, S] = LiveConfiguration(
-            self._client, self._read, sight.close, on_change, on_error
+            self._client, self._parse_state, follower.close, on_change, on_error
         )
         live._default = self._default()
-        seen = yield from sight.open()
-        yield from _deliver(live, seen)
-        yield Spawn(_follow_states(live, sight, seen))
+        yield from start_following(live, follower)
         return live
 
     def _set(self, text: bytes, version: int) -> Flow[ObservedValue]:
@@ -296,23 +293,9 @@ class Configuration(Recipe[K], Generic[K, S]):
             raise NoNodeError(self.path)
         return Versioned(self._codec.decode(seen.value), seen.stat.version)
 
+    def _parse_state(self, state: State) -> Versioned[S]:
+        return self._read(state[self.path])
+
     def _as(self, value: S, seen: ObservedValue) -> Versioned[S]:
         assert seen.stat is not None, seen
         return Versioned(value, seen.stat.version)
-
-
-def _follow_states(live: Live[Any, Any], sight: ZnodeFollower, last: ObservedValue) -> Flow[None]:
-    """Show each state, once: what is read again may be what was known."""
-    try:
-        while states := (yield from sight.next_states()):
-            for seen in states:
-                if seen.differs_from(last):
-                    yield from _deliver(live, seen)
-                last = seen
-    except KeeperError as error:
-        yield from sight.close()
-        yield from live._on_failure(error)
-
-
-def _deliver(live: Live[Any, Any], seen: ObservedValue) -> Flow[None]:
-    yield from live._on_state(None if seen is MISSING else seen)

@@ -11,21 +11,16 @@ with some of the new ones. Each is a configuration of its own as well (configura
 Paper: section 2.1, the multi operation of later ZooKeeper; etcd: the transaction loops of its STM.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from raykeeper.client.arguments import checked_version
-from raykeeper.client.core.effects import SuccessReply
-from raykeeper.client.core.outstanding import WatchAddition
-from raykeeper.client.core.results import op_result_of
-from raykeeper.client.core.watched_event import EventType
 from raykeeper.client.errors import (
     BadArgumentsError,
     BadVersionError,
-    KeeperError,
     NoNodeError,
 )
-from raykeeper.client.flows import Cancelled, Event, Flow, Gather, MappedRequest, Spawn, Wait
+from raykeeper.client.flows import Flow
 from raykeeper.client.recipes.compare_and_set import (
     ATTEMPTS_MAX,
     MISSING,
@@ -35,32 +30,30 @@ from raykeeper.client.recipes.compare_and_set import (
 from raykeeper.client.recipes.configuration import NO_VERSION, ValueCodec, Versioned
 from raykeeper.client.recipes.live import Live, OnChange, OnError
 from raykeeper.client.recipes.multi_flow import MultiFlow, multi_flow
-from raykeeper.client.recipes.primitives import best_effort_cleanup, ensure_path, transact
+from raykeeper.client.recipes.primitives import ensure_path, transact
 from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
 from raykeeper.client.recipes.value_types import Format
+from raykeeper.client.recipes.znode_follower import (
+    State,
+    ZnodeFollower,
+    read_together,
+    start_following,
+)
 from raykeeper.znodes.paths import parent_of
-from raykeeper.znodes.replies import MultiReadReply
 from raykeeper.znodes.requests import (
     Compare,
     CompareField,
-    MultiRead,
-    ReadData,
     Relation,
     TxnOp,
-    WatchKind,
-    WatchMode,
 )
 from raykeeper.znodes.stat import Stat
 
 PATHS_MAX: Final = 500
 """So that they fit into a transaction, with a condition each."""
 
-_REMOVED: Final = EventType.PERSISTENT_WATCH_REMOVED
-
 ValuesByPath = dict[str, Any]
 """By path."""
 VersionedByPath = dict[str, Versioned[Any]]
-SeenByPath = dict[str, ObservedValue]
 
 
 class LiveConfigurations(Live[K, VersionedByPath]):
@@ -102,7 +95,7 @@ class Configurations(Recipe[K]):
             InvalidValueError: one of them is something else.
             KeeperError: as for every call; ThrottledOpError when they are more than 4 MiB.
         """
-        return self._versions((yield _see(self.paths)))
+        return self._versions((yield read_together(self.paths)))
 
     @multi_flow
     def set(
@@ -152,7 +145,7 @@ class Configurations(Recipe[K]):
             KeeperError: as for every call.
         """
         for _ in range(ATTEMPTS_MAX):
-            seen: SeenByPath = yield _see(self.paths)
+            seen: State = yield read_together(self.paths)
             now = self._versions(seen)
             known = {path: self._codecs[path].encode(each.value) for path, each in now.items()}
             values = change(_values(now))
@@ -184,20 +177,14 @@ class Configurations(Recipe[K]):
         Raises:
             KeeperError: as for every call.
         """
-        sight = _MultiZnodeFollower(self.paths)
+        follower = ZnodeFollower(*self.paths)
         live: LiveConfigurations[K] = LiveConfigurations(
-            self._client, self._versions, sight.close, on_change, on_error
+            self._client, self._versions, follower.close, on_change, on_error
         )
-        try:
-            seen = yield from sight.open()
-        except (Cancelled, KeeperError):
-            yield from sight.close()
-            raise
-        yield from _deliver(live, seen)
-        yield Spawn(_follow_states(live, sight, seen))
+        yield from start_following(live, follower)
         return live
 
-    def _versions(self, seen: SeenByPath) -> VersionedByPath:
+    def _versions(self, seen: State) -> VersionedByPath:
         return {path: self._versioned(path, each) for path, each in seen.items()}
 
     def _versioned(self, path: str, seen: ObservedValue) -> Versioned[Any]:
@@ -205,9 +192,7 @@ class Configurations(Recipe[K]):
             raise NoNodeError(path)
         return Versioned(self._codecs[path].decode(seen.value), seen.stat.version)
 
-    def _encoded(
-        self, values: object, seen: SeenByPath, known: Mapping[str, bytes]
-    ) -> dict[str, bytes]:
+    def _encoded(self, values: object, seen: State, known: Mapping[str, bytes]) -> dict[str, bytes]:
         """The bytes of values over what was seen, see `ValueCodec.encode_keeping_unknown`."""
         if not isinstance(values, Mapping):
             raise BadArgumentsError("", f"values must be given by path, not {values!r}")
@@ -232,78 +217,14 @@ class Configurations(Recipe[K]):
         return path
 
 
-class _MultiZnodeFollower:
-    """Several znodes in sight for good."""
-
-    def __init__(self, paths: tuple[str, ...]) -> None:
-        self.is_closed = False
-        self._paths = paths
-        self._bell = Event()
-
-    def open(self) -> Flow[SeenByPath]:
-        watches = [
-            WatchAddition(path, WatchMode.PERSISTENT, False, self._bell) for path in self._paths
-        ]
-        for outcome in (yield Gather(list(watches))):
-            if isinstance(outcome, KeeperError):
-                raise outcome
-        seen = yield from self._read()
-        yield from checkpoint()
-        return seen
-
-    def next(self) -> Flow[SeenByPath]:
-        """Wait for a change; all as they are then."""
-        more = True
-        while more and not self.is_closed:
-            yield Wait((self._bell,))
-            events = self._bell.drain()
-            are_removed = any(each.type is _REMOVED for each in events)
-            if are_removed and not self.is_closed:
-                return (yield from self.open())  # somebody of this client removed them all
-            more = not events or events[-1].more
-        return {} if self.is_closed else (yield from self._read())
-
-    def close(self) -> Flow[None]:
-        if not self.is_closed:
-            self.is_closed = True
-            self._bell.set()
-            kind = WatchKind.PERSISTENT
-            yield from best_effort_cleanup([], [(path, kind, self._bell) for path in self._paths])
-
-    def _read(self) -> Flow[SeenByPath]:
-        return (yield from _see(self._paths))
-
-
 def _values(versions: VersionedByPath) -> ValuesByPath:
     return {path: each.value for path, each in versions.items()}
-
-
-def _see(paths: Iterable[str]) -> Flow[SeenByPath]:
-    """All of them at one moment.
-
-    Raises:
-        KeeperError: what a read failed with.
-    """
-    looked = MultiRead(0, [ReadData(path) for path in paths])
-
-    def shape(answer: SuccessReply) -> SeenByPath:
-        assert isinstance(answer, MultiReadReply), answer
-        seen: SeenByPath = {}
-        for op, result in zip(looked.ops, answer.results, strict=True):
-            part = op_result_of(result, op.path)
-            if isinstance(part, KeeperError) and not isinstance(part, NoNodeError):
-                raise part
-            seen[op.path] = MISSING if isinstance(part, KeeperError) else ObservedValue(*part)
-        return seen
-
-    sights: SeenByPath = yield MappedRequest(looked, shape)
-    return sights
 
 
 def _set(texts: dict[str, bytes], wanted: dict[str, int]) -> Flow[dict[str, Stat]]:
     paths = dict.fromkeys((*texts, *wanted))
     for _ in range(ATTEMPTS_MAX):
-        seen = yield from _see(paths)
+        seen = yield from read_together(paths)
         for path, version in wanted.items():
             stat = seen[path].stat
             if version != (NO_VERSION if stat is None else stat.version):
@@ -324,7 +245,7 @@ def _stands(path: str, seen: ObservedValue, version: int | None) -> Compare:
 
 
 def _replace(
-    texts: dict[str, bytes], seen: SeenByPath, conditions: list[Compare]
+    texts: dict[str, bytes], seen: State, conditions: list[Compare]
 ) -> Flow[dict[str, Stat] | None]:
     """One attempt; None if a condition does not hold, or a parent was missing and is made now."""
     ops: list[TxnOp] = []
@@ -340,20 +261,3 @@ def _replace(
                 yield from ensure_path(parent_of(path))
         return None
     return {path: results[place] for path, place in told.items()} if is_done else None
-
-
-def _follow_states(
-    live: Live[Any, VersionedByPath], sight: _MultiZnodeFollower, last: SeenByPath
-) -> Flow[None]:
-    try:
-        while seen := (yield from sight.next()):
-            if any(seen[path].differs_from(last[path]) for path in seen):
-                yield from _deliver(live, seen)
-            last = seen
-    except KeeperError as error:
-        yield from sight.close()
-        yield from live._on_failure(error)
-
-
-def _deliver(live: Live[Any, VersionedByPath], seen: SeenByPath) -> Flow[None]:
-    yield from live._on_state(None if MISSING in seen.values() else seen)

@@ -22,6 +22,7 @@ Paper: sections 2.3 and 2.4, the ready znode.
 """
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -38,7 +39,7 @@ from raykeeper.client.errors import (
     NoNodeError,
     RayKeeperError,
 )
-from raykeeper.client.flows import Cancelled, Flow, Gather, MappedRequest, Spawn
+from raykeeper.client.flows import Cancelled, Flow, Gather, MappedRequest
 from raykeeper.client.recipes.compare_and_set import (
     ATTEMPTS_MAX,
     MISSING,
@@ -58,7 +59,7 @@ from raykeeper.client.recipes.primitives import (
     transact,
 )
 from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
-from raykeeper.client.recipes.znode_follower import ZnodeFollower
+from raykeeper.client.recipes.znode_follower import State, ZnodeFollower, start_following
 from raykeeper.znodes.paths import is_valid_name, join
 from raykeeper.znodes.replies import MultiReadReply
 from raykeeper.znodes.requests import (
@@ -176,17 +177,11 @@ class Published(Recipe[K]):
         Raises:
             KeeperError: as for every call.
         """
-        sight = ZnodeFollower(self._ready)
+        follower = ZnodeFollower(self._ready)
         live: Live[K, PublishedVersion] = Live(
-            self._client, _identity, sight.close, on_change, on_error
+            self._client, _identity, follower.close, on_change, on_error
         )
-        seen = yield from sight.open()
-        try:
-            seen = yield from self._deliver(live, seen)
-        except (Cancelled, KeeperError):
-            yield from sight.close()
-            raise
-        yield Spawn(self._follow_states(live, sight, seen))
+        yield from start_following(live, follower, partial(self._deliver, live))
         return live
 
     def _write(self, part: list[Create]) -> Flow[None]:
@@ -293,28 +288,16 @@ class Published(Recipe[K]):
         except msgspec.MsgspecError as error:
             raise InvalidValueError(f"{self._ready} names no version: {error}") from error
 
-    def _follow_states(
-        self, live: Live[Any, PublishedVersion], sight: ZnodeFollower, last: ObservedValue
-    ) -> Flow[None]:
+    def _deliver(self, live: Live[Any, PublishedVersion], state: State) -> Flow[State]:
+        """Give `live` the version that `ready` names; return what `ready` said at that time."""
+        seen = state[self._ready]
         try:
-            while states := (yield from sight.next_states()):
-                if states[-1].differs_from(last):
-                    last = yield from self._deliver(live, states[-1])
-        except KeeperError as error:
-            yield from sight.close()
-            yield from live._on_failure(error)
-
-    def _deliver(
-        self, live: Live[Any, PublishedVersion], seen: ObservedValue
-    ) -> Flow[ObservedValue]:
-        """Show what `ready` names; what it said when that was read."""
-        try:
-            edition, seen = yield from self._read(seen)
+            version, seen = yield from self._read(seen)
         except InvalidValueError as error:
             yield from live._on_state(error)
         else:
-            yield from live._on_state(edition)
-        return seen
+            yield from live._on_state(version)
+        return {self._ready: seen}
 
 
 def _checked_values(path: str, values: object) -> dict[str, bytes]:

@@ -1,58 +1,84 @@
-"""One znode in sight for good: each of its states from now on, by one lasting watch with values.
+"""The follower of one znode, or of several together: each state from now on.
 
-The watch is set before the znode is read, so there is no gap between the two; and since an event
-comes before every answer that could show its effect, whatever came before the answer is in it.
-The invariant of this file: states come in the order in which they were, the newest is never left
-out, and of one transaction only the last one shows. What is not told with its value (too long, or
-missed while there was no connection) is read again, and states in between may be passed over then.
+Guarantees for one path:
+
+-   The states arrive in the order in which they were. The newest one is never left out. Of one
+    transaction only the last state arrives.
+-   A state costs no request: the event brings it. The follower reads the znode only where an event
+    does not bring the value: it was too long, the event was missed without a connection, or
+    somebody removed all watches of the path. States in between may then be passed over.
+
+Guarantees for several paths:
+
+-   Each state is that of all the paths at one moment. The newest one is never left out.
+-   Each change costs one request, which reads all of the paths; states in between may be passed
+    over. Events alone would not do: a znode that the client may not read sends none, so the others
+    would be shown beside an old value of it.
+
+There is no gap between the first read and the events: the watch is set before the read, and a
+server sends an event before every answer that could show its effect, so whatever event arrives
+before an answer is contained in the answer.
 """
 
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+from raykeeper.client.core.effects import SuccessReply
 from raykeeper.client.core.outstanding import WatchAddition
+from raykeeper.client.core.results import op_result_of
 from raykeeper.client.core.watched_event import EventType, WatchedEvent
-from raykeeper.client.errors import KeeperError
-from raykeeper.client.flows import Cancelled, Event, Flow, Wait
+from raykeeper.client.errors import KeeperError, NoNodeError
+from raykeeper.client.flows import Cancelled, Event, Flow, Gather, MappedRequest, Spawn, Wait
 from raykeeper.client.recipes.compare_and_set import (
     MISSING,
     ObservedValue,
     checkpoint,
     read_current,
 )
+from raykeeper.client.recipes.live import Live
 from raykeeper.client.recipes.primitives import best_effort_cleanup
 from raykeeper.zab.ids import ZERO
-from raykeeper.znodes.requests import WatchKind, WatchMode
+from raykeeper.znodes.replies import MultiReadReply
+from raykeeper.znodes.requests import MultiRead, ReadData, WatchKind, WatchMode
 
 _WITH_VALUE = (EventType.CREATED, EventType.CHANGED)
 
+State = dict[str, ObservedValue]
+"""What the znodes are at one moment, by path."""
+Deliver = Callable[[State], Flow[State]]
+
 
 class ZnodeFollower:
-    """What a recipe keeps in sight."""
+    """The znodes at some paths, which need not exist, from `open` to `close`."""
 
-    def __init__(self, path: str) -> None:
-        self.path = path
+    def __init__(self, *paths: str) -> None:
         self.is_closed = False
+        self._paths = paths
+        self._has_values = len(paths) == 1
         self._changed = Event()
 
-    def open(self) -> Flow[ObservedValue]:
-        """Begin; what is there now.
+    def open(self) -> Flow[State]:
+        """Set the watches; return the present state.
 
         Raises:
             KeeperError: what a request failed with; nothing is watched.
         """
         try:
-            seen = yield from self._read(is_watched=False)
+            state = yield from self._read(is_watched=False)
             yield from checkpoint()
-            return seen
+            return state
         except (Cancelled, KeeperError):
-            yield from best_effort_cleanup([], [(self.path, WatchKind.PERSISTENT, self._changed)])
+            yield from self.close()
             raise
 
-    def next_states(self) -> Flow[list[ObservedValue]]:
-        """Wait for a change; the states since the last call, in order. None once it is closed.
+    def next_states(self) -> Flow[list[State]]:
+        """Wait for a change; return the states since the last call, in order. None once closed.
 
         Raises:
-            KeeperError: the session is over, or the znode may not be read any more.
+            KeeperError: the session is over, or a znode may not be read any more.
         """
-        states: list[ObservedValue] = []
+        states: list[State] = []
         zxid, is_whole = ZERO, True
         while not self.is_closed and not (states and is_whole):
             yield Wait((self._changed,))
@@ -61,13 +87,13 @@ class ZnodeFollower:
                 is_whole = not event.more
                 if event.type is EventType.CHILD:
                     continue
-                state = _state_after(event)
+                state = self._state_after(event)
                 if state is None:
-                    if self.is_closed:
-                        break
-                    states.append((yield from self._read(is_watched=_is_still_watched(events))))
-                    is_whole = True
-                    break
+                    if not self.is_closed:
+                        is_watched = _is_still_watched(events)
+                        states.append((yield from self._read(is_watched=is_watched)))
+                        is_whole = True
+                    break  # the answer contains the other events
                 if states and event.zxid == zxid:
                     states.pop()
                 zxid = event.zxid
@@ -75,32 +101,116 @@ class ZnodeFollower:
         return [] if self.is_closed else states
 
     def close(self) -> Flow[None]:
-        """End it. Whoever waits for states gets none."""
+        """Remove the watches, once. A waiting `next_states` returns no state."""
         if not self.is_closed:
             self.is_closed = True
             self._changed.set()
-            yield from best_effort_cleanup([], [(self.path, WatchKind.PERSISTENT, self._changed)])
+            watches = [(path, WatchKind.PERSISTENT, self._changed) for path in self._paths]
+            yield from best_effort_cleanup([], watches)
 
-    def _read(self, *, is_watched: bool) -> Flow[ObservedValue]:
+    def _read(self, *, is_watched: bool) -> Flow[State]:
         while True:
             if not is_watched:
-                yield WatchAddition(self.path, WatchMode.PERSISTENT, True, self._changed)
-            seen = yield from read_current(self.path)
-            is_watched = _is_still_watched(self._changed.drain())  # the answer shows all before it
+                yield from self._watch()
+            state = yield from self._read_once()
+            is_watched = _is_still_watched(self._changed.drain())  # the answer contains them
             if is_watched:
-                return seen
+                return state
             yield from checkpoint()
+
+    def _watch(self) -> Flow[None]:
+        additions = [
+            WatchAddition(path, WatchMode.PERSISTENT, self._has_values, self._changed)
+            for path in self._paths
+        ]
+        for outcome in (yield Gather(list(additions))):
+            if isinstance(outcome, KeeperError):
+                raise outcome
+
+    def _read_once(self) -> Flow[State]:
+        if self._has_values:
+            (path,) = self._paths
+            return {path: (yield from read_current(path))}
+        return (yield from read_together(self._paths))
+
+    def _state_after(self, event: WatchedEvent) -> State | None:
+        """Return the state that an event tells; None if the event does not tell it.
+
+        Events of several paths never do, though another watch of the client may ask for values.
+        """
+        if not self._has_values:
+            return None
+        if event.type is EventType.DELETED:
+            return {event.path: MISSING}
+        if event.type in _WITH_VALUE and event.new is not None and event.new.value is not None:
+            return {event.path: ObservedValue(event.new.value, event.new.stat)}
+        return None
+
+
+def read_together(paths: Iterable[str]) -> Flow[State]:
+    """Read several znodes at one moment.
+
+    Raises:
+        KeeperError: what a read failed with.
+    """
+    request = MultiRead(0, [ReadData(path) for path in paths])
+
+    def state_of(reply: SuccessReply) -> State:
+        assert isinstance(reply, MultiReadReply), reply
+        state: State = {}
+        for op, result in zip(request.ops, reply.results, strict=True):
+            found = op_result_of(result, op.path)
+            if isinstance(found, KeeperError) and not isinstance(found, NoNodeError):
+                raise found
+            state[op.path] = MISSING if isinstance(found, KeeperError) else ObservedValue(*found)
+        return state
+
+    state: State = yield MappedRequest(request, state_of)
+    return state
+
+
+def start_following(
+    live: Live[Any, Any], follower: ZnodeFollower, deliver: Deliver | None = None
+) -> Flow[None]:
+    """Give the present state to `live`, and each later one in a flow beside the caller's.
+
+    Without `deliver`, `live` gets each state once, and None for a state in which a znode is
+    missing. A `deliver` of a recipe gets only the newest state, and returns the one that it has
+    given to `live`, which may be newer still.
+
+    Raises:
+        KeeperError: what a request failed with; nothing is watched.
+    """
+    gives_all = deliver is None
+    deliver = deliver or partial(_deliver, live)
+    last = yield from follower.open()
+    try:
+        last = yield from deliver(last)
+    except (Cancelled, KeeperError):
+        yield from follower.close()
+        raise
+    yield Spawn(_deliver_later(live, follower, deliver, last, gives_all=gives_all))
+
+
+def _deliver_later(
+    live: Live[Any, Any], follower: ZnodeFollower, deliver: Deliver, last: State, *, gives_all: bool
+) -> Flow[None]:
+    try:
+        while states := (yield from follower.next_states()):
+            for state in states if gives_all else states[-1:]:
+                # What is read again may be what was delivered.
+                if any(state[path].differs_from(last[path]) for path in state):
+                    last = yield from deliver(state)
+    except KeeperError as error:
+        yield from follower.close()
+        yield from live._on_failure(error)
+
+
+def _deliver(live: Live[Any, Any], state: State) -> Flow[State]:
+    yield from live._on_state(None if MISSING in state.values() else state)
+    return state
 
 
 def _is_still_watched(events: list[WatchedEvent]) -> bool:
-    """Whether nobody of this client has removed all watches of the path."""
+    """Return whether nobody of this client has removed all watches of a path."""
     return all(event.type is not EventType.PERSISTENT_WATCH_REMOVED for event in events)
-
-
-def _state_after(event: WatchedEvent) -> ObservedValue | None:
-    """The state that an event tells; None if it does not tell it."""
-    if event.type is EventType.DELETED:
-        return MISSING
-    if event.type in _WITH_VALUE and event.new is not None and event.new.value is not None:
-        return ObservedValue(event.new.value, event.new.stat)
-    return None

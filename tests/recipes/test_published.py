@@ -196,7 +196,7 @@ def test_a_publisher_may_die_at_any_step(
 
     def die(number: int) -> bool:
         if number == step:
-            monkeypatch.setattr(alice, "_deliver_frames", lambda: False)  # it is deaf
+            monkeypatch.setattr(alice, "_take", lambda: False)  # it is deaf
         return number < step + is_taken
 
     before_each_ask(monkeypatch, alice, die)
