@@ -145,7 +145,7 @@ MUTATIONS = [
     Mutation(
         "Z3",
         "one less than a quorum commits",
-        [(Quorum, "reached", instead(_one_less_than_a_quorum))],
+        [(Quorum, "quorum_value", instead(_one_less_than_a_quorum))],
     ),
     Mutation(
         "Z3",
@@ -155,19 +155,19 @@ MUTATIONS = [
     Mutation(
         "Z3",
         "UPTODATE commits all that was sent",
-        [(LeaderBroadcast, "_welcome", instead(_up_to_date_with_all))],
+        [(LeaderBroadcast, "_send_up_to_date", instead(_up_to_date_with_all))],
         100,
     ),
     Mutation(
         "Z3",
         "the ack of NEWLEADER covers what was sent after it",
-        [(Learners, "follow", _ack_of_new_leader_covers_all)],
+        [(Learners, "on_ack_new_leader", _ack_of_new_leader_covers_all)],
         200,
     ),
     Mutation(
         "Z3",
         "an observer's acks count",
-        [(Learners, "greet", _count_those_without_a_vote)],
+        [(Learners, "on_follower_info", _count_those_without_a_vote)],
         100,
     ),
     Mutation(
@@ -178,7 +178,7 @@ MUTATIONS = [
     Mutation(
         "Z6",
         "the counter of an epoch has no end",
-        [(LeaderBroadcast, "room", _no_bound)],
+        [(LeaderBroadcast, "counter_left", _no_bound)],
         100,
     ),
     Mutation(

@@ -15,8 +15,8 @@ from tests.simulation.mutations.mutation import Mutation
 
 MODULES: Final = (
     *("elections", "broadcast", "reads", "disks", "snapshots"),
-    *("exactly_once", "letting_go", "departing", "meaning", "contract", "lasting"),
-    "recipes",
+    *("exactly_once", "session_deadlines", "client_departure", "meaning", "contract"),
+    *("persistent_watches", "recipes"),
 )
 FOUND: Final = Path(__file__).with_name("found.json")
 LIMIT_S: Final = 12.0

@@ -35,18 +35,18 @@ MUTATIONS = [
     Mutation(
         "departures",
         "the owner number of a dead process is not compared with the session's",
-        [(LeaderRequestProcessor, "processes_gone", instead(_whoever_has_it_now))],
+        [(LeaderRequestProcessor, "end_dead_sessions", instead(_whoever_has_it_now))],
         500,
     ),
     Mutation(
         "departures",
         "the death of one process is taken for that of all whose links are gone",
-        [(DeadClients, "process_gone", _one_for_all)],
+        [(DeadClients, "on_process_died", _one_for_all)],
         300,
     ),
     Mutation(
         "departures",
         "the end of a link is taken for the death of the process",
-        [(ClientRequests, "gone", _gone_is_dead)],
+        [(ClientRequests, "on_disconnect", _gone_is_dead)],
     ),
 ]

@@ -236,7 +236,7 @@ MUTATIONS = [
     Mutation(
         "transactions",
         "an aborted one leaves what came before",
-        [(OutstandingChanges, "discard", _what_was_done_stays)],
+        [(OutstandingChanges, "rollback", _what_was_done_stays)],
     ),
     Mutation(
         "transactions", "the last change is left out", [(MultiPreparer, "prepare", _half_of_it)]
@@ -266,13 +266,15 @@ MUTATIONS = [
         "a child is made without CREATE",
         [(op_preparer, "allows", _without(Permission.CREATE))],
     ),
-    Mutation("access", "a znode is read without READ", [(reads, "may", lambda _: _yes)]),
+    Mutation("access", "a znode is read without READ", [(reads, "is_allowed", lambda _: _yes)]),
     Mutation(
         "access",
         "a transaction reads without READ",
-        [(multi_preparer, "may", lambda _: _yes)],
+        [(multi_preparer, "is_allowed", lambda _: _yes)],
     ),
-    Mutation("access", "hashes are shown to everybody", [(reads, "masked", _hashes_are_shown)]),
+    Mutation(
+        "access", "hashes are shown to everybody", [(reads, "mask_hashes", _hashes_are_shown)]
+    ),
     Mutation(
         "access",
         "any identity is a super user",
@@ -286,10 +288,10 @@ MUTATIONS = [
     Mutation(
         "endings",
         "a znode goes that was refreshed in time",
-        [(PrepRequestProcessor, "end_znode", _refreshed_or_not)],
+        [(PrepRequestProcessor, "prepare_delete_expired", _refreshed_or_not)],
         200,
     ),
-    Mutation("endings", "they end two seconds late", [(ContainerManager, "_queue", _at_leisure)]),
+    Mutation("endings", "they end two seconds late", [(ContainerManager, "_set_due", _at_leisure)]),
     Mutation(
         "endings",
         "they are due by the wall clock",
@@ -309,12 +311,12 @@ MUTATIONS = [
     Mutation(
         "endings",
         "a new leader does not know of those that are there",
-        [(ContainerManager, "_read", instead(lambda self: None))],
+        [(ContainerManager, "_scan_initial", instead(lambda self: None))],
     ),
     Mutation(
         "endings",
         "the end of the last child leaves its container",
-        [(ContainerManager, "_gone", instead(lambda self, path, now: None))],
+        [(ContainerManager, "_on_deleted", instead(lambda self, path, now: None))],
     ),
     Mutation(
         "quotas",
@@ -328,7 +330,7 @@ MUTATIONS = [
     Mutation(
         "quotas",
         "an aborted transaction has used them up",
-        [(OutstandingQuotas, "discard", instead(OutstandingQuotas.commit))],
+        [(OutstandingQuotas, "rollback", instead(OutstandingQuotas.commit))],
         200,
     ),
     Mutation(
@@ -345,7 +347,7 @@ MUTATIONS = [
     Mutation(
         "read-only",
         "a sync succeeds without a leader",
-        [(ReadOnlyMode, "allowed", _synced_with_nobody)],
+        [(ReadOnlyMode, "reject_writes", _synced_with_nobody)],
         200,
     ),
     Mutation(
@@ -359,6 +361,6 @@ MUTATIONS = [
     Mutation(
         "inquiries",
         "the ephemerals of all sessions are told",
-        [(read_processor, "inquire", _ephemerals_of_all)],
+        [(read_processor, "reply_to_aux_read", _ephemerals_of_all)],
     ),
 ]

@@ -187,7 +187,7 @@ MUTATIONS = [
     Mutation(
         "D1",
         "an older incarnation is admitted",
-        [(Fence, "admits", instead(_lower_is_as_good))],
+        [(Fence, "admit", instead(_lower_is_as_good))],
         200,
     ),
     Mutation(
@@ -204,25 +204,25 @@ MUTATIONS = [
     Mutation(
         "D3",
         "a voter counts on any disk",
-        [(Members, "counts", instead(_on_any_disk))],
+        [(Members, "has_vote", instead(_on_any_disk))],
         200,
     ),
     Mutation(
         "D3",
         "the vote is given as soon as a server comes",
-        [(Learners, "greet", _as_soon_as_it_comes)],
+        [(Learners, "on_follower_info", _as_soon_as_it_comes)],
         200,
     ),
     Mutation(
         "D3",
         "a new disk counts when its transaction is proposed",
-        [(Members, "changing", _when_it_is_proposed)],
+        [(Members, "change_logged", _when_it_is_proposed)],
         200,
     ),
     Mutation(
         "D3",
         "the old disk counts beside the new one",
-        [(Members, "counts", _on_the_founding_disk_too)],
+        [(Members, "has_vote", _on_the_founding_disk_too)],
         200,
     ),
     Mutation(
@@ -234,7 +234,7 @@ MUTATIONS = [
     Mutation(
         "D4",
         "uncertain logs count as healthy",
-        [(Quorum, "recalls", instead(_as_good_as_any))],
+        [(Quorum, "covers_all_acked", instead(_as_good_as_any))],
         200,
     ),
     Mutation(
@@ -290,11 +290,11 @@ MUTATIONS = [
     Mutation(
         "digests",
         "a tree that differs goes on serving",
-        [(DigestComparison, "diverged", instead(lambda self, zxid: None))],
+        [(DigestComparison, "on_mismatch", instead(lambda self, zxid: None))],
     ),
     Mutation(
         "digests",
         "who differs from the others is right",
-        [(DigestComparison, "_agreed", _the_fewest)],
+        [(DigestComparison, "_quorum_digest", _the_fewest)],
     ),
 ]

@@ -76,7 +76,7 @@ def _accept_any_history(self: LeaderRecovery, learner: Any, ack: AckEpoch) -> No
 
 
 def _by_number(_right: Any) -> Any:
-    return property(lambda self: (0, 0, self.has_room, self.leader))
+    return property(lambda self: (0, 0, self.has_disk_space, self.leader))
 
 
 def _epoch_first(right: Any) -> Any:
@@ -187,7 +187,7 @@ MUTATIONS = [
     Mutation(
         "synchronization",
         "a leader is established without a quorum",
-        [(LeaderRecovery, "_holds", instead(_lead_without_a_quorum))],
+        [(LeaderRecovery, "_has_quorum_at", instead(_lead_without_a_quorum))],
     ),
     Mutation(
         "election",

@@ -91,7 +91,7 @@ def _a_session_stays_in_the_table(right: Any) -> Any:
 def _remember_only_the_number(right: Any) -> Any:
     def record(self: SessionTable, session: Any, number: int, acked: int, outcome: Any) -> None:
         right(self, session, number, number, outcome)
-        session.outcomes.clear()
+        session.reply_cache.clear()
 
     return record
 
@@ -132,7 +132,7 @@ def _break_at_a_bad_request(right: Any) -> Any:
         for forwarded in writes:
             op = decode_op(forwarded.write.op)
             if type(op) is Delete and op.path == "/":
-                return [WriteGap(forwarded.session_id, forwarded.owner)]
+                return [WriteGap(forwarded.session_id, forwarded.owner_zxid)]
         return right(self, sender, writes)
 
     return writes
@@ -211,7 +211,7 @@ def _answer_before_it_is_applied(right: Any) -> Any:
         session = self._context.state.sessions.get(connection.session_id)
         for request in frame.requests:
             number = getattr(request, "number", 0)
-            if session is not None and number and number <= connection.forwarded:
+            if session is not None and number and number <= connection.last_forwarded:
                 self._push(
                     connection, WriteReply(number, self._context.state.zxid, Code.OK, "", None)
                 )
@@ -222,8 +222,8 @@ def _answer_before_it_is_applied(right: Any) -> Any:
 
 def _not_forwarded_to_the_next_leader(right: Any) -> Any:
     def forward_again(self: ClientRequests, connection: Any) -> None:
-        for request, _ in connection.queue:
-            if hasattr(request, "read_index") and request.point is None:
+        for request, _ in connection.requests:
+            if hasattr(request, "read_index") and request.read_index is None:
                 self.syncs.append(request)
 
     return forward_again
@@ -238,17 +238,17 @@ MUTATIONS = [
     Mutation(
         "exactly once",
         "a lower number is not answered",
-        [(ClientRequests, "_repeat", _a_repeat_is_not_answered)],
+        [(ClientRequests, "_reply_to_repeated_write", _a_repeat_is_not_answered)],
     ),
     Mutation(
         "exactly once",
         "a server forgets outcomes by what it heard, not by the transactions",
-        [(ClientRequests, "_requests", _forget_as_the_server_likes)],
+        [(ClientRequests, "_take_requests", _forget_as_the_server_likes)],
     ),
     Mutation(
         "exactly once",
         "the table holds fewer outcomes than a client may have under way",
-        [(sessions, "OUTCOMES_MAX", instead(3))],
+        [(sessions, "REPLY_CACHE_MAX", instead(3))],
     ),
     Mutation(
         "exactly once",
@@ -258,7 +258,7 @@ MUTATIONS = [
     Mutation(
         "exactly once",
         "a request that no library lets through breaks the link",
-        [(LeaderRequestProcessor, "writes", _break_at_a_bad_request)],
+        [(LeaderRequestProcessor, "prepare_writes", _break_at_a_bad_request)],
     ),
     Mutation(
         "exactly once",
@@ -269,7 +269,7 @@ MUTATIONS = [
     Mutation(
         "exactly once",
         "what was unanswered is not sent again",
-        [(OutstandingRequests, "unsend", _nothing_is_sent_again)],
+        [(OutstandingRequests, "requeue", _nothing_is_sent_again)],
     ),
     Mutation(
         "exactly once",
@@ -279,18 +279,18 @@ MUTATIONS = [
     Mutation(
         "exactly once",
         "the leader prepares a lower number again",
-        [(LeaderRequestProcessor, "writes", _prepare_whatever_comes)],
+        [(LeaderRequestProcessor, "prepare_writes", _prepare_whatever_comes)],
     ),
     Mutation(
         "exactly once",
         "the leader prepares a number that skips one",
-        [(LeaderRequestProcessor, "writes", _skip_a_lower_number_only)],
+        [(LeaderRequestProcessor, "prepare_writes", _skip_a_lower_number_only)],
         200,
     ),
     Mutation(
         "exactly once",
         "a write under an earlier owner number is prepared",
-        [(LeaderRequestProcessor, "writes", _without_owner)],
+        [(LeaderRequestProcessor, "prepare_writes", _without_owner)],
         300,
     ),
     Mutation(
@@ -308,7 +308,7 @@ MUTATIONS = [
     Mutation(
         "exactly once",
         "a repeat is answered with another write's outcome",
-        [(ClientRequests, "_repeat", _outcome_of_the_next_attempt)],
+        [(ClientRequests, "_reply_to_repeated_write", _outcome_of_the_next_attempt)],
     ),
     Mutation(
         "exactly once",
@@ -318,17 +318,17 @@ MUTATIONS = [
     Mutation(
         "exactly once",
         "unanswered requests are sent again in another order",
-        [(OutstandingRequests, "unsend", _forget_what_was_sent)],
+        [(OutstandingRequests, "requeue", _forget_what_was_sent)],
     ),
     Mutation(
         "exactly once",
         "what is sent again gets new numbers",
-        [(OutstandingRequests, "unsend", _new_numbers_when_sent_again)],
+        [(OutstandingRequests, "requeue", _new_numbers_when_sent_again)],
     ),
     Mutation(
         "exactly once",
         "a lost connection is told to the caller",
-        [(ClientCore, "_leave", _fail_on_connection_loss)],
+        [(ClientCore, "_reconnect", _fail_on_connection_loss)],
     ),
     Mutation(
         "exactly once",
@@ -345,7 +345,7 @@ MUTATIONS = [
     Mutation(
         "exactly once",
         "a repeat is answered before its outcome is applied",
-        [(ClientRequests, "_requests", _answer_before_it_is_applied)],
+        [(ClientRequests, "_take_requests", _answer_before_it_is_applied)],
         500,
     ),
     Mutation(

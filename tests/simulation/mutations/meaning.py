@@ -24,7 +24,7 @@ from tests.simulation.mutations.mutation import Mutation, instead
 
 def _event_after_the_reply(right: Any) -> Any:
     def flush(self: ClientSendQueues, connection: Any) -> None:
-        connection.items.sort(key=lambda item: type(item).__name__ == "WatcherEvent")
+        connection.frame_items.sort(key=lambda item: type(item).__name__ == "WatcherEvent")
         right(self, connection)
 
     return flush
@@ -32,10 +32,10 @@ def _event_after_the_reply(right: Any) -> Any:
 
 def _read_before_own_writes(right: Any) -> Any:
     def requests(self: ClientRequests, connection: Any, frame: Any) -> None:
-        queue, connection.queue = connection.queue, type(connection.queue)()
+        queue, connection.requests = connection.requests, type(connection.requests)()
         right(self, connection, frame)
-        queue.extend(connection.queue)
-        connection.queue = queue
+        queue.extend(connection.requests)
+        connection.requests = queue
 
     return requests
 
@@ -63,7 +63,7 @@ def _no_child_event(right: Any) -> Any:
 def _a_session_ends_in_silence(right: Any) -> Any:
     def apply(self: State, zxid: Zxid, data: bytes) -> Any:
         txn = right(self, zxid, data)
-        if isinstance(txn.change, CloseSessionTxn) and self.tree.changes:
+        if isinstance(txn.body, CloseSessionTxn) and self.tree.changes:
             self.tree.changes.clear()
         return txn
 
@@ -224,12 +224,12 @@ MUTATIONS = [
     Mutation(
         "watches",
         "they are not set again on a new connection",
-        [(WatchTables, "set_again", _watches_are_not_set_again)],
+        [(WatchTables, "set_watches", _watches_are_not_set_again)],
     ),
     Mutation(
         "watches",
         "nothing is known of what was missed",
-        [(ChangeLog, "after", instead(lambda self, zxid, paths, below: []))],
+        [(ChangeLog, "changes_after", instead(lambda self, zxid, paths, below: []))],
         100,
     ),
     Mutation(
@@ -241,13 +241,13 @@ MUTATIONS = [
     Mutation(
         "watches",
         "persistent ones are not told to read anew",
-        [(WatchReplay, "by_state", _no_resync)],
+        [(WatchReplay, "events_from_state", _no_resync)],
         200,
     ),
     Mutation(
         "watches",
         "the removal of one takes that of others",
-        [(SessionWatches, "_is_last", instead(lambda self, kind, path, watcher: True))],
+        [(SessionWatches, "_drop_intended", instead(lambda self, kind, path, watcher: True))],
         200,
     ),
     Mutation(
@@ -259,7 +259,7 @@ MUTATIONS = [
     Mutation(
         "order",
         "a read overtakes the writes before it",
-        [(ClientRequests, "_requests", _read_before_own_writes)],
+        [(ClientRequests, "_take_requests", _read_before_own_writes)],
     ),
     Mutation(
         "tree",
@@ -269,11 +269,13 @@ MUTATIONS = [
     Mutation(
         "tree",
         "a write is prepared against the past",
-        [(OutstandingChanges, "keep", _prepare_against_the_past)],
+        [(OutstandingChanges, "put", _prepare_against_the_past)],
     ),
     Mutation("tree", "a version is ignored", [(OpPreparer, "set_data", _version_is_ignored)]),
     Mutation("tree", "a deletion leaves the parent's pzxid", [(Tree, "delete", _pzxid_stays)]),
     Mutation(
-        "replies", "a refusal is told as success", [(client_requests, "_written", _another_outcome)]
+        "replies",
+        "a refusal is told as success",
+        [(client_requests, "_write_reply", _another_outcome)],
     ),
 ]

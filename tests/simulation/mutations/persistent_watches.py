@@ -79,17 +79,17 @@ MUTATIONS = [
     Mutation(
         "watches",
         "the first event that was missed is not told",
-        [(WatchReplay, "_by_history", _but_the_first)],
+        [(WatchReplay, "_events_from_log", _but_the_first)],
     ),
     Mutation(
         "watches",
         "the last event before the connection broke is told again",
-        [(ChangeLog, "after", _from_one_before)],
+        [(ChangeLog, "changes_after", _from_one_before)],
     ),
     Mutation(
         "watches",
         "what happened is forgotten at once",
-        [(ChangeLog, "after", instead(lambda self, zxid, paths, below: None))],
+        [(ChangeLog, "changes_after", instead(lambda self, zxid, paths, below: None))],
     ),
     Mutation(
         "watches",
@@ -109,7 +109,7 @@ MUTATIONS = [
     Mutation(
         "watches",
         "a new value in a transaction is the last one",
-        [(EventContents, "of", _as_it_is_now)],
+        [(EventContents, "before_and_after", _as_it_is_now)],
     ),
     Mutation(
         "watches",

@@ -67,7 +67,7 @@ def _heard_when_it_was_established(right: Any) -> Any:
 
 def _held_as_of_its_departure(right: Any) -> Any:
     def leave(self: ClientSendQueues, connection: Any, zxid: Any, items: Any) -> None:
-        head = connection.waiting[0] if connection.waiting else None
+        head = connection.queued_frames[0] if connection.queued_frames else None
         is_page = isinstance(head, PagedReply) and head.zxid == zxid
         right(self, connection, zxid if is_page else self._context.state.zxid, items)
 
@@ -82,13 +82,13 @@ MUTATIONS = [
     Mutation(
         "Z4",
         "a leader confirms read points by its own word",
-        [(LeaderBroadcast, "read_point", instead(_by_its_own_word))],
+        [(LeaderBroadcast, "read_index", instead(_by_its_own_word))],
         100,
     ),
     Mutation(
         "Z4",
         "a request joins the probe that is under way",
-        [(LeaderBroadcast, "read_point", instead(_join_the_probe_under_way))],
+        [(LeaderBroadcast, "read_index", instead(_join_the_probe_under_way))],
         200,
     ),
     Mutation(
@@ -106,13 +106,13 @@ MUTATIONS = [
     Mutation(
         "Z5",
         "reads are answered however long no leader was heard",
-        [(Server, "_serve", instead(_serve_always))],
+        [(Server, "_update_read_serving", instead(_serve_always))],
         300,
     ),
     Mutation(
         "Z5",
         "an observer keeps a leader in contact",
-        [(LeaderBroadcast, "contact_at", instead(_observers_keep_contact))],
+        [(LeaderBroadcast, "last_quorum_contact", instead(_observers_keep_contact))],
         500,
     ),
     Mutation(
@@ -124,19 +124,19 @@ MUTATIONS = [
     Mutation(
         "Z5",
         "watches are not evaluated again after a snapshot",
-        [(WatchReplay, "by_state", instead(lambda self, watches, since: []))],
+        [(WatchReplay, "events_from_state", instead(lambda self, watches, since: []))],
         200,
     ),
     Mutation(
         "monotonic",
         "a frame that was held tells the zxid of when it leaves",
-        [(ClientSendQueues, "_leave", _held_as_of_its_departure)],
+        [(ClientSendQueues, "_send_frame", _held_as_of_its_departure)],
         500,
     ),
     Mutation(
         "Z5",
         "a fuzzy tree is served before it is a real state",
-        [(SnapshotInstall, "is_settled", _serve_a_mixture)],
+        [(SnapshotInstall, "is_consistent", _serve_a_mixture)],
         200,
     ),
 ]

@@ -33,7 +33,7 @@ def _without_a_margin(self: SessionDeadlines, at: Millis) -> None:
 
 def _confirmed_by_the_server(right: Any) -> Any:
     def flush(self: ClientSendQueues, connection: Any) -> None:
-        connection.confirmed = connection.beat
+        connection.confirmed_heartbeat = connection.heartbeat_seq
         right(self, connection)
 
     return flush
@@ -57,7 +57,7 @@ def _a_touch_is_lost(right: Any) -> Any:
 
 def _confirmed_for_later_ones(right: Any) -> Any:
     def confirmed(self: ClientRequests, beats: Any, rejected: Any) -> None:
-        right(self, [(connection, connection.beat) for connection, _ in beats], rejected)
+        right(self, [(connection, connection.heartbeat_seq) for connection, _ in beats], rejected)
 
     return confirmed
 
@@ -86,7 +86,7 @@ def _confirmed_by_the_leaders_word(
     from raykeeper.server.effects import SendPeer
     from raykeeper.server.peer_messages import TouchSessionsReply
 
-    answer = TouchSessionsReply(message.number, leading.touch_sessions(message.touches))
+    answer = TouchSessionsReply(message.number, leading.touch_sessions(message.sessions))
     if sender == self._context.peer.settings.server_id:
         self.on_touch_sessions_reply(answer)
     else:
@@ -265,7 +265,7 @@ def _count_connections(right: Any) -> Any:
 
 def _patience_grows(right: Any) -> Any:
     def silent_at(self: Any) -> Millis:
-        learned = self._heard_at + self.timeout_ms * self.connections // 60
+        learned = self._last_received_at + self.timeout_ms * self.connections // 60
         return min(right(self), Millis(learned))
 
     return silent_at
@@ -285,13 +285,13 @@ MUTATIONS = [
     Mutation(
         "letting go",
         "the client's deadline runs from the confirmation",
-        [(SessionDeadlines, "confirmed", instead(_from_when_it_was_confirmed))],
+        [(SessionDeadlines, "on_confirmed", instead(_from_when_it_was_confirmed))],
         300,
     ),
     Mutation(
         "letting go",
         "without a margin for clocks that drift",
-        [(SessionDeadlines, "_alive", instead(_without_a_margin))],
+        [(SessionDeadlines, "_extend", instead(_without_a_margin))],
         500,
     ),
     Mutation(
@@ -303,13 +303,13 @@ MUTATIONS = [
     Mutation(
         "letting go",
         "a leader confirms heartbeats by its own word",
-        [(LeaderForwarder, "touches_arrived", instead(_confirmed_by_the_leaders_word))],
+        [(LeaderForwarder, "on_touch_sessions", instead(_confirmed_by_the_leaders_word))],
         500,
     ),
     Mutation(
         "letting go",
         "a client does not let go by itself",
-        [(SessionDeadlines, "_alive", _never_let_go)],
+        [(SessionDeadlines, "_extend", _never_let_go)],
         100,
     ),
     Mutation(
@@ -320,12 +320,12 @@ MUTATIONS = [
     Mutation(
         "letting go",
         "a confirmation counts for the heartbeats that came since",
-        [(ClientRequests, "confirmed", _confirmed_for_later_ones)],
+        [(ClientRequests, "on_heartbeats_confirmed", _confirmed_for_later_ones)],
     ),
     Mutation(
         "letting go",
         "a server answers reads whenever it heard of its leader",
-        [(Server, "_serve", _serve_whoever_leads)],
+        [(Server, "_update_read_serving", _serve_whoever_leads)],
     ),
     Mutation(
         "letting go",
@@ -336,31 +336,31 @@ MUTATIONS = [
     Mutation(
         "letting go",
         "heartbeats of sessions about to end are confirmed",
-        [(LeaderRequestProcessor, "touches", _confirm_those_about_to_end)],
+        [(LeaderRequestProcessor, "touch_sessions", _confirm_those_about_to_end)],
         500,
     ),
     Mutation(
         "tracker",
         "every verdict is believed",
-        [(LeaderRequestProcessor, "verdicts", instead(_trust_every_verdict))],
+        [(LeaderRequestProcessor, "on_expiry_proposals", instead(_trust_every_verdict))],
         200,
     ),
     Mutation(
         "tracker",
         "a verdict of an earlier epoch is believed",
-        [(LeaderRequestProcessor, "verdicts", _without("epoch"))],
+        [(LeaderRequestProcessor, "on_expiry_proposals", _without("epoch"))],
         500,
     ),
     Mutation(
         "tracker",
         "a verdict on an earlier owner is believed",
-        [(LeaderRequestProcessor, "verdicts", _without("owner"))],
+        [(LeaderRequestProcessor, "on_expiry_proposals", _without("owner"))],
         500,
     ),
     Mutation(
         "tracker",
         "a verdict is believed though a touch came since",
-        [(LeaderRequestProcessor, "verdicts", _without("batch"))],
+        [(LeaderRequestProcessor, "on_expiry_proposals", _without("batch"))],
         500,
     ),
     Mutation(
@@ -381,13 +381,13 @@ MUTATIONS = [
     Mutation(
         "tracker",
         "a session that moves has no new timeout",
-        [(LeaderRequestProcessor, "opened", instead(_a_move_is_no_touch))],
+        [(LeaderRequestProcessor, "on_session_created", instead(_a_move_is_no_touch))],
         200,
     ),
     Mutation(
         "tracker",
         "the core never tracks by itself",
-        [(LeaderRequestProcessor, "tracker_lost", _two_losses_change_nothing)],
+        [(LeaderRequestProcessor, "on_tracker_lost", _two_losses_change_nothing)],
         200,
     ),
     Mutation(
@@ -399,13 +399,13 @@ MUTATIONS = [
     Mutation(
         "tracker",
         "a new tracker is not told of all sessions",
-        [(LeaderRequestProcessor, "tracker_lost", _a_lost_tracker_is_not_told_all)],
+        [(LeaderRequestProcessor, "on_tracker_lost", _a_lost_tracker_is_not_told_all)],
         300,
     ),
     Mutation(
         "sessions",
         "a session ends with its connection",
-        [(ClientRequests, "gone", _expire_on_disconnect)],
+        [(ClientRequests, "on_disconnect", _expire_on_disconnect)],
     ),
     Mutation(
         "sessions",
@@ -415,7 +415,7 @@ MUTATIONS = [
     Mutation(
         "sessions",
         "a fenced connection goes on",
-        [(ClientRequests, "opened", _the_fenced_stay)],
+        [(ClientRequests, "on_session_created", _the_fenced_stay)],
         300,
     ),
     Mutation(
@@ -427,14 +427,14 @@ MUTATIONS = [
         "sessions",
         "a client has to learn how long its server may be silent",
         [
-            (SessionDeadlines, "connected", _count_connections),
-            (SessionDeadlines, "silent_at", _patience_grows),
+            (SessionDeadlines, "on_connected", _count_connections),
+            (SessionDeadlines, "read_timeout_at", _patience_grows),
         ],
     ),
     Mutation(
         "monotonic",
         "a client is answered by a server that has not caught up",
-        [(ClientRequests, "frame", _answer_connect_at_once)],
+        [(ClientRequests, "on_frame", _answer_connect_at_once)],
         200,
     ),
 ]

@@ -65,7 +65,7 @@ def _without_sessions(right: Any) -> Any:
 
 def _without_outcomes(right: Any) -> Any:
     def add(self: SnapshotLoader, record: Any) -> None:
-        record.outcomes.clear()
+        record.reply_cache.clear()
         right(self, record)
 
     return add
@@ -74,7 +74,7 @@ def _without_outcomes(right: Any) -> Any:
 def _replay_counts_again(right: Any) -> Any:
     def record(self: SessionTable, session: Any, number: int, acked: int, outcome: Any) -> None:
         if number <= session.last_number:
-            session.outcomes[number] = outcome
+            session.reply_cache[number] = outcome
         right(self, session, number, acked, outcome)
 
     return record
