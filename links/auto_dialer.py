@@ -1,4 +1,4 @@
-"""Which carrier a link takes: a direct stream if one opens, else calls of the server's actor.
+"""The dialer that chooses the carrier: a direct stream if one opens, else Ray calls.
 
 The server decides what there is (`links` of the ensemble): one that shall use Ray calls alone gives
 no address, and one that shall use streams alone refuses links over calls. So clients need no
@@ -44,36 +44,19 @@ class AutoDialer:
     ) -> None:
         """As `RayCallDialer`; the actors have the method `link_address` as well.
 
-        Args:
-            find: Looks up a server's actor handle, see there.
-            hello: Who dials.
-            keepalive_ms: How often an idle link gives a sign of life.
-            fence: Of the dialer's owner; answers of fenced incarnations are refused.
-            queue_bytes_max: What may wait on a link before it breaks.
-            grace_ms: How much later than that a sign may come.
-            pause_ms: How long no stream is tried after one did not open.
+        No stream is tried for `pause_ms` after one did not open.
         """
         self._hello = hello
         self._pause_s = pause_ms / 1000
         self._upgrades: set[asyncio.Task[None]] = set()
-        fence = fence or Fence()
         self._find = SharedCall(find)
-        self._calls = RayCallDialer(
-            find,
-            hello,
-            keepalive_ms,
-            fence=fence,
-            queue_bytes_max=queue_bytes_max,
-            grace_ms=grace_ms,
-        )
-        self._streams = StreamDialer(
-            self._address_of,
-            hello,
-            keepalive_ms,
-            fence=fence,
-            queue_bytes_max=queue_bytes_max,
-            grace_ms=grace_ms,
-        )
+        options: dict[str, Any] = {
+            "fence": fence or Fence(),
+            "queue_bytes_max": queue_bytes_max,
+            "grace_ms": grace_ms,
+        }
+        self._calls = RayCallDialer(find, hello, keepalive_ms, **options)
+        self._streams = StreamDialer(self._find_address, hello, keepalive_ms, **options)
         self._stream_retry_at: dict[ServerId, float] = {}
 
     async def dial(self, server: ServerId, events: LinkEvents) -> Link:
@@ -103,11 +86,10 @@ class AutoDialer:
         link.events = events
         hello = structs.replace(self._hello, link=secrets.randbits(LINK_BITS) + 1)
         link.start_on_calls(await self._calls.dial(server, link, hello))
-        moving = asyncio.get_running_loop().create_task(
-            self._upgrade_when_possible(server, link, hello)
-        )
-        self._upgrades.add(moving)
-        moving.add_done_callback(self._upgrades.discard)
+        loop = asyncio.get_running_loop()
+        upgrade = loop.create_task(self._upgrade_when_possible(server, link, hello))
+        self._upgrades.add(upgrade)
+        upgrade.add_done_callback(self._upgrades.discard)
         return link
 
     async def _upgrade_when_possible(
@@ -134,7 +116,7 @@ class AutoDialer:
                 link.upgrade_to(stream)
                 return
 
-    async def _address_of(self, server: ServerId) -> StreamAddress | None:
+    async def _find_address(self, server: ServerId) -> StreamAddress | None:
         # A lookup asks Ray's GCS and can take long when that is down.
         handle = await self._find(server)
         address: StreamAddress | None = await handle.link_address.remote()

@@ -1,9 +1,9 @@
-"""Batches of frames with their numbers: how a carrier whose calls overtake each other keeps order.
+"""Numbered batches of frames, for a carrier whose calls overtake each other.
 
 Each direction of a link numbers its batches from 0. A batch is made of portions, of a size that
-Ray carries inside its own message; a frame that does not fit goes on in the next portion.
-`OutgoingBatches` makes batches, `IncomingBatches` puts them back in order and the frames together;
-it owns the invariant that batch n is handed on exactly once and only after batch n - 1.
+Ray carries inside its own message; a frame that does not fit continues in the next portion.
+`OutgoingBatches` makes batches, `IncomingBatches` puts them back in order and joins the
+frames; it owns the invariant that batch n is handed on exactly once and only after batch n - 1.
 """
 
 from collections import deque
@@ -19,11 +19,11 @@ from raykeeper.links.limits import (
 )
 
 Portion = tuple[list[bytes], bool]
-"""Frames, and whether the last one goes on in the next portion."""
+"""Frames, and whether the last one continues in the next portion."""
 
 
 class OutgoingBatches:
-    """Frames that wait to leave, bounded by their bytes."""
+    """Frames that wait to leave, bounded by their bytes; they leave in batches."""
 
     __slots__ = (
         "_bytes",
@@ -44,7 +44,7 @@ class OutgoingBatches:
         self._on_bytes_taken: Callable[[int], None] | None = None
 
     def on_bytes_taken(self, callback: Callable[[int], None]) -> None:
-        """Have `callback` called with the bytes of each batch."""
+        """Call `callback` with the number of bytes of each batch."""
         self._on_bytes_taken = callback
 
     def __bool__(self) -> bool:
@@ -60,11 +60,11 @@ class OutgoingBatches:
         return True
 
     def take(self, portions_max: int) -> tuple[int, list[Portion]]:
-        """The number and the portions of the next batch, which may not be empty.
+        """Return the number and the portions of the next batch; some frame must wait.
 
         Ray carries a value of up to 100 KiB inside its message and a larger one through the
-        object store, at a fixed price of more than a call. So what fits goes in small portions,
-        and only what is worth that price in a large one.
+        object store, at a fixed price of more than a call. So small portions carry what fits,
+        and a large one only what is worth that price.
         """
         assert self._frames, "a batch of nothing would use up a number"
         number = self.next_number
@@ -85,7 +85,7 @@ class OutgoingBatches:
         return portions
 
     def clear(self) -> None:
-        """Forget what waits: the link is gone."""
+        """Drop what waits, as the link is gone."""
         self._frames.clear()
         self._bytes = self._sent_of_first = 0
 
@@ -114,23 +114,23 @@ class OutgoingBatches:
 
 
 class IncomingBatches:
-    """Batches that may arrive out of order, as many as there are calls under way."""
+    """Puts batches in order that overtook each other."""
 
     __slots__ = ("_early", "_early_bytes", "_unfinished", "_unfinished_bytes", "expected")
 
     def __init__(self) -> None:
         self.expected = 0
-        """The number of the batch whose turn it is."""
+        """The number of the batch that comes next."""
         self._early: dict[int, list[Portion]] = {}
         self._early_bytes = 0
         self._unfinished: list[bytes] = []
         self._unfinished_bytes = 0
 
     def put(self, number: int, portions: list[Portion]) -> list[bytes] | None:
-        """Take a batch: the frames that are now complete and in order, perhaps none.
+        """Take a batch; return the frames that are now complete and in order, perhaps none.
 
         None means that nothing on this link can be trusted: the number came before, a frame is
-        larger than any may be, or more has overtaken the batch whose turn it is than may wait.
+        larger than allowed, or more has overtaken the expected batch than may wait.
         """
         if number != self.expected:
             if number < self.expected or number in self._early:

@@ -1,4 +1,4 @@
-"""What a link promises, whichever carrier it runs over.
+"""The promises of a link, the same for every carrier.
 
 A link joins two incarnations: of two servers, or of a client and a server. One end dials, the
 other accepts; after that both ends are alike.
@@ -13,12 +13,11 @@ other accepts; after that both ends are alike.
 5.  `closed` is called exactly once on an end that did not close first, and never on an end that
     did. After `close` or `closed` an end gets nothing more.
 6.  Each end learns of a break within a deadline of its own, even if the network is cut in one
-    direction only. The two ends may learn of it at different times, so an acceptor can be offered
-    a new link by a dialer whose old link it still thinks alive: the newer one replaces the older.
+    direction only. The two ends may learn of it at different times, so a dialer may offer an
+    acceptor a new link while the acceptor takes the old one for alive: the newer one counts.
 7.  No event is delivered from inside `send`, `close`, `dial` or `accept`.
-8.  Whoever asks by `on_bytes_sent` is told of the bytes of its frames as they leave for the other
-    end.
-    What has left may still be lost with the link, but waits here no longer.
+8.  The callback of `on_bytes_sent` learns of the bytes of frames as they leave for the other end.
+    They may still be lost with the link, but no longer wait here.
 
 Everything happens on one asyncio loop per end. The carriers are `links/ray_calls.py`,
 `links/stream_endpoints.py` and, for tests, `links/memory.py`; `links/auto_dialer.py` chooses
@@ -55,13 +54,13 @@ class LinkUnreachable(LinkError):
 
 
 class LinkEvents(Protocol):
-    """What one end of a link is told."""
+    """The owner of one end of a link, as the link sees it."""
 
     def frames(self, frames: list[bytes]) -> None:
-        """Frames of the other end, in order; the list is never empty."""
+        """Take frames of the other end, in order; the list is never empty."""
 
     def closed(self, reason: str) -> None:
-        """The link is gone. Called at most once, and nothing after it."""
+        """Learn that the link is gone. Called at most once, and nothing after it."""
 
 
 class Link(Protocol):
@@ -82,7 +81,7 @@ class Link(Protocol):
         """End the link after what was sent before. Closing again does nothing."""
 
     def on_bytes_sent(self, callback: Callable[[int], None]) -> None:
-        """Have `callback` called with the number of bytes that have left, from now on."""
+        """Call `callback` with the number of bytes that have left, from now on."""
 
 
 class Acceptor(Protocol):
@@ -95,7 +94,7 @@ class Acceptor(Protocol):
         """Take the link, or refuse it.
 
         Raises:
-            LinkRefused: no link to that caller now; the reason is told to it.
+            LinkRefused: no link to that caller now; the caller is told the reason.
         """
 
 
@@ -112,8 +111,8 @@ class Dialer(Protocol):
 
 
 def summarize_error(error: BaseException) -> str:
-    """The kind of an error and its first line; Ray's texts run over pages."""
-    # What was raised in an actor, which Ray wraps.
+    """Return the kind of an error and its first line; Ray's texts run over pages."""
+    # Ray wraps what was raised in an actor.
     if isinstance(cause := getattr(error, "cause", None), LinkError):
         return str(cause)
     lines = str(error).strip().splitlines()

@@ -1,9 +1,10 @@
-"""Blocking calls beside an event loop, in threads that keep no process from ending.
+"""Blocking calls beside an event loop, in threads that do not keep a process from ending.
 
-What asks Ray's GCS blocks, and in a process that Ray has already taken leave of it may block for
+A question to Ray's GCS blocks, and in a process that Ray has already disconnected it may block for
 ever. The threads of an event loop's executor (`asyncio.to_thread`) are joined at the end of the
-interpreter: one such call there, and a worker whose actor is gone stays for good. These threads are
-daemons. So what they run must be a question: at the end it is left where it is.
+interpreter: after one such call a worker whose actor is gone would stay for good. The threads here
+are daemons, which the interpreter abandons at its end. So they may only run calls that change
+nothing.
 """
 
 import asyncio
@@ -18,9 +19,9 @@ T = TypeVar("T")
 
 
 async def to_daemon_thread(call: Callable[..., T], *arguments: Any) -> T:
-    """What `call` returns or raises, in a thread of its own and this context.
+    """Run `call` in a thread of its own and in this context; return or raise its outcome.
 
-    Who is cancelled does not wait any more; the call goes on.
+    A caller that is cancelled stops waiting; the call continues.
     """
     future: Future[T] = Future()
     _start_thread(future, partial(call, *arguments))
@@ -28,19 +29,19 @@ async def to_daemon_thread(call: Callable[..., T], *arguments: Any) -> T:
 
 
 class SharedCall(Generic[T]):
-    """A question of which one at a time is under way for the same arguments; see the module.
+    """A call of which at most one runs for the same arguments, in a daemon thread.
 
-    Who asks it meanwhile shares the answer. So however often one is asked that does not return,
-    it is one thread.
+    Everyone who calls it meanwhile shares the outcome. So a call that never returns takes one
+    thread, however often it is made.
     """
 
     def __init__(self, call: Callable[..., T]) -> None:
-        """The arguments of `call` must be hashable."""
+        """Share `call`, whose arguments must be hashable."""
         self._call = call
         self._running: dict[Hashable, Future[T]] = {}
 
     async def __call__(self, *arguments: Hashable) -> T:
-        """What the call returns or raises for these arguments."""
+        """Return or raise the outcome of the call for these arguments."""
         future = self._running.get(arguments)
         if future is None:
             future = self._running[arguments] = Future()
@@ -55,13 +56,13 @@ class SharedCall(Generic[T]):
 
 
 def _start_thread(future: Future[T], call: Callable[[], T]) -> None:
-    future.set_running_or_notify_cancel()  # so that nobody who waits can cancel it for the others
+    future.set_running_or_notify_cancel()  # no waiter can cancel it for the others
     context = contextvars.copy_context()
 
     def run() -> None:
         try:
             result = context.run(call)
-        # It is the caller's, whatever it is.
+        # Every error belongs to the caller.
         except BaseException as error:
             future.set_exception(error)
         else:

@@ -1,4 +1,4 @@
-"""The first words on a link: who calls, who answers, and which incarnation each one is.
+"""The first messages on a link: who dials, who answers, and which incarnation each one is.
 
 Rule D1: two live instances of one named actor do happen, so every hello carries the incarnation
 number that its server raised on disk at its start, and the higher one fences the lower. `Fence`
@@ -26,13 +26,13 @@ class LinkKind(IntEnum):
 
 
 class Hello(Struct, frozen=True, array_like=True, tag=1):
-    """From the dialer. A client has server id 0 and incarnation 0.
+    """The dialer's introduction. A client has server id 0 and incarnation 0.
 
     `ensemble` is the uuid of the ensemble; a client that does not know it yet leaves it empty.
     `host`: the address of a client, as it says itself, "" when it does not say.
     `link`: a number that the dialer drew for a link over Ray calls that may move to a stream, and
-    shows again on the stream to which it moves (links/upgradable_link.py); 0 for any other link.
-    `process`: which one a client is, None outside of Ray. The server may be told that it is dead.
+    repeats on the stream to which it moves (links/upgradable_link.py); 0 for any other link.
+    `process`: the process of a client, None outside of Ray. The server may learn that it is dead.
     """
 
     version: int
@@ -46,7 +46,7 @@ class Hello(Struct, frozen=True, array_like=True, tag=1):
 
 
 class Welcome(Struct, frozen=True, array_like=True, tag=2):
-    """The link is open; this is who answered."""
+    """The answer that opens the link, with the name of the acceptor."""
 
     version: int
     server_id: ServerId
@@ -54,7 +54,7 @@ class Welcome(Struct, frozen=True, array_like=True, tag=2):
 
 
 class Refusal(Struct, frozen=True, array_like=True, tag=3):
-    """No link, and why."""
+    """The answer that refuses the link, with the reason."""
 
     reason: str
 
@@ -65,12 +65,12 @@ _decode_hello = msgspec.msgpack.Decoder(Hello).decode
 
 
 def client_hello(ensemble: str = "", host: str = "", process: Process | None = None) -> Hello:
-    """The hello of a client at `host`, of an ensemble whose uuid it may not know."""
+    """Return the hello of a client at `host`, of an ensemble whose uuid it may not know."""
     return Hello(LINK_VERSION, LinkKind.CLIENT, ensemble, ServerId(0), 0, host, process=process)
 
 
 def peer_hello(ensemble: str, server_id: ServerId, incarnation: int) -> Hello:
-    """The hello of a server."""
+    """Return the hello of a server."""
     return Hello(LINK_VERSION, LinkKind.PEER, ensemble, server_id, incarnation)
 
 
@@ -86,7 +86,7 @@ def decode_hello(data: bytes) -> Hello | None:
 
 
 def refusal_reason(hello: Hello, ensemble: str) -> str:
-    """Why a server of `ensemble` must refuse this hello, or "" if it need not."""
+    """Return why a server of `ensemble` must refuse this hello, or "" if it need not."""
     unknown_to_client = hello.kind is LinkKind.CLIENT and not hello.ensemble
     if hello.ensemble != ensemble and not unknown_to_client:
         return f"this server belongs to ensemble {ensemble}, not to {hello.ensemble or '(none)'}"
@@ -100,14 +100,14 @@ class Fence:
         self._newest: dict[ServerId, int] = {}
 
     def admit(self, server: ServerId, incarnation: int) -> bool:
-        """Whether no newer incarnation of `server` was seen; if so, remember this one."""
+        """Return whether no newer incarnation of `server` was seen; if so, remember this one."""
         if incarnation < self._newest.get(server, 0):
             return False
         self._newest[server] = incarnation
         return True
 
     def refusal_reason(self, server: ServerId, incarnation: int) -> str:
-        """Why that incarnation must be refused, or "" after it was admitted."""
+        """Admit the incarnation and return "", or return why it must be refused."""
         if self.admit(server, incarnation):
             return ""
         newest = self._newest[server]

@@ -1,8 +1,8 @@
 """A deadline for a sign of life that a stall of this very process does not use up.
 
-It counts quarters of its span without a sign, one each time its timer fires. If this process was
-stopped, or was busy for seconds, the timer fires late but only once, so the signs that wait
-behind it are still seen before the other end is given up.
+The timer counts quarters of its time without a sign, one each time it fires. If this process was
+stopped, or was busy for seconds, the timer fires late but only once, so the signs that wait behind
+it are still seen before the other end is given up.
 """
 
 from asyncio import AbstractEventLoop
@@ -12,13 +12,15 @@ QUARTERS = 4
 
 
 class IdleTimer:
-    """Calls `expired` after `span_s` (up to a quarter later) without `restart`, unless paused."""
+    """Calls `expired` when `timeout_s`, up to a quarter more, pass without `restart` or `pause`."""
 
     __slots__ = ("_expired", "_is_running", "_loop", "_quarter_s", "_quarters_passed", "_timer")
 
-    def __init__(self, loop: AbstractEventLoop, span_s: float, expired: Callable[[], None]) -> None:
+    def __init__(
+        self, loop: AbstractEventLoop, timeout_s: float, expired: Callable[[], None]
+    ) -> None:
         self._loop = loop
-        self._quarter_s = span_s / QUARTERS
+        self._quarter_s = timeout_s / QUARTERS
         self._expired = expired
         self._quarters_passed = 0
         self._is_running = False
@@ -30,11 +32,11 @@ class IdleTimer:
         self._is_running = True
 
     def pause(self) -> None:
-        """Nothing is expected for now."""
+        """Stop counting until `restart`: no sign is expected for now."""
         self._is_running = False
 
     def cancel(self) -> None:
-        """Nothing is expected any more; the timer is released."""
+        """Stop counting for good and release the timer."""
         self._is_running = False
         self._timer.cancel()
 

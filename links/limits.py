@@ -1,30 +1,30 @@
-"""Bounds and spans of the links. Units come last in the names."""
+"""Bounds and times of the links. The names end with the units."""
 
 from typing import Final
 
 PORTION_BYTES: Final = 90 << 10
 """Ray carries a value below 100 KiB inside its message; a larger one takes the object store."""
 PORTIONS_MAX: Final = 8
-"""Portions of one call; each is an argument of its own. Beyond it the object store is quicker."""
+"""Portions of one call, each an argument of its own. The object store is quicker beyond that."""
 BATCH_BYTES_MAX: Final = 8 << 20
-"""Frames of one call through the object store."""
+"""Size of one call through the object store."""
 FRAMES_MAX: Final = 4096
 """Frames of one portion."""
 FRAME_BYTES_MAX: Final = 256 << 20
 QUEUE_BYTES_MAX: Final = 128 << 20
-"""What may wait on a link to a client before the link breaks."""
+"""Bytes that may wait on a link to a client before the link breaks."""
 PEER_QUEUE_BYTES_MAX: Final = 512 << 20
-"""What may wait on a link between servers: a follower that catches up is sent its DIFF at once."""
+"""Bytes that may wait on a link between servers; a follower receives its whole DIFF at once."""
 CLIENT_FRAME_BYTES_MAX: Final = QUEUE_BYTES_MAX
-"""Of a frame that a client may announce on a stream: a larger one cannot wait at its end."""
+"""The largest frame that a client may announce; a larger one could not wait at its end."""
 
 EARLY_BYTES_MAX: Final = PEER_QUEUE_BYTES_MAX
-"""Of batches that have overtaken another one, until the link breaks."""
+"""Bytes of batches that may overtake another one before the link breaks."""
 EARLY_BATCHES_MAX: Final = 1 << 16
 """Their number; each takes a call, and a call that is overtaken is answered within seconds."""
 
 GRACE_MS: Final = 1500
-"""How long an answer to a call may take beyond the time it is parked on purpose."""
+"""How long an answer may take beyond the time of its long poll, and a keepalive may be late."""
 PEER_KEEPALIVE_MS: Final = 300
 CLIENT_KEEPALIVE_MS: Final = 3000
 KEEPALIVE_MS_MIN: Final = 10
@@ -34,19 +34,19 @@ CLOSE_MS: Final = 1500
 HELLO_BYTES_MAX: Final = 4096
 
 READ_BYTES: Final = 64 << 10
-"""Of one read from a stream; room of this size costs the allocator little."""
+"""Size of one read from a stream; a buffer of this size costs the allocator little."""
 TLS_RECORD_BYTES: Final = 16 << 10
-"""Of one read in TLS: with less, the rest of a record would wait unseen."""
+"""Size of one read in TLS; with less, the rest of a record would wait unseen."""
 READS_MAX: Final = 16
-"""Of one stream before others have their turn."""
+"""Reads of one stream before others have their turn."""
 WRITE_BYTES: Final = 256 << 10
-"""Frames are handed to a stream in groups of about this size."""
+"""Size of the groups in which frames are written to a stream, about."""
 WRITES_MAX: Final = 16
-"""Of such groups before others have their turn."""
+"""Groups that one stream writes before others have their turn."""
 CLOSE_REASON_BYTES_MAX: Final = 1024
-"""The reason for which an end of a stream closes."""
+"""Size of the reason in a close frame."""
 IO_IDLE_S: Final = 0.002
-"""How long the loop leaves a stream to threads that use it, after it was last used by one."""
+"""How long the loop does not read from a stream after a thread last used it."""
 STREAM_OPEN_MS: Final = 1000
 """How long a stream may take to open until Ray calls are taken instead."""
 STREAM_PAUSE_MS: Final = 5000
@@ -54,9 +54,9 @@ STREAM_PAUSE_MS: Final = 5000
 STREAM_PAUSE_MS_MAX: Final = 60_000
 """The pause doubles with every failure up to this."""
 HANDSHAKE_MS: Final = 1500
-"""How long whoever connects may take to prove that it may."""
+"""How long a dialer may take to prove that it has the key."""
 HANDSHAKES_MAX: Final = 256
-"""Connections that have not proved it yet; one more is closed at once."""
+"""Connections without a proof; one more is closed at once."""
 
 assert PORTION_BYTES * PORTIONS_MAX < BATCH_BYTES_MAX < QUEUE_BYTES_MAX < PEER_QUEUE_BYTES_MAX
 assert CLIENT_FRAME_BYTES_MAX <= FRAME_BYTES_MAX <= PEER_QUEUE_BYTES_MAX

@@ -1,12 +1,12 @@
-"""Links inside one process, for tests: what `contract` promises, and cuts on demand."""
+"""Links inside one process, for tests: they keep the promises of `contract`, and can be cut."""
 
-import asyncio
 from collections import deque
 from collections.abc import Callable
 
 from raykeeper.links.contract import Acceptor, LinkEvents, LinkRefused, LinkUnreachable
 from raykeeper.links.hello import Fence, Hello
 from raykeeper.links.limits import QUEUE_BYTES_MAX
+from raykeeper.links.link_end import LinkEnd, LinkState
 from raykeeper.zab.ids import ServerId
 
 
@@ -14,7 +14,7 @@ class MemoryNetwork:
     """Acceptors by server id, and the links between them and their dialers."""
 
     def __init__(self, deadline_s: float = 0.05, queue_bytes_max: int = QUEUE_BYTES_MAX) -> None:
-        """Each end of a cut link learns of it `deadline_s` later."""
+        """Create a network on which each end of a cut link learns of it `deadline_s` later."""
         self.deadline_s = deadline_s
         self.queue_bytes_max = queue_bytes_max
         self._acceptors: dict[ServerId, Acceptor] = {}
@@ -25,11 +25,11 @@ class MemoryNetwork:
         self._acceptors[acceptor.server_id] = acceptor
 
     def remove(self, server: ServerId) -> None:
-        """The server cannot be reached for new links."""
+        """Make the server unreachable for new links."""
         self._acceptors.pop(server, None)
 
     def dialer(self, hello: Hello, fence: Fence | None = None) -> "MemoryDialer":
-        """A dialer that introduces itself with `hello`."""
+        """Return a dialer that introduces itself with `hello`."""
         return MemoryDialer(self, hello, fence or Fence())
 
     def cut_to_acceptors(self) -> None:
@@ -48,15 +48,14 @@ class MemoryNetwork:
         """Open a link from a dialer; for `MemoryDialer`.
 
         Raises:
-            LinkRefused: the acceptor said no, or it is an incarnation that was fenced.
-            LinkUnreachable: nobody listens.
+            LinkRefused: the acceptor said no, or its incarnation was fenced.
+            LinkUnreachable: no acceptor listens.
         """
         acceptor = self._acceptors.get(server)
         if acceptor is None:
             raise LinkUnreachable(f"server {server} does not listen")
-        objection = fence.refusal_reason(server, acceptor.incarnation)
-        if objection:
-            raise LinkRefused(objection)
+        if reason := fence.refusal_reason(server, acceptor.incarnation):
+            raise LinkRefused(reason)
         near, far = _MemoryLink(self, acceptor.incarnation), _MemoryLink(self, hello.incarnation)
         near.other, far.other = far, near
         near.events, far.events = events, acceptor.accept(hello, far)
@@ -76,40 +75,36 @@ class MemoryDialer:
         """Open a link to `server`.
 
         Raises:
-            LinkRefused: the server said no, or is an incarnation that was fenced.
-            LinkUnreachable: nobody listens.
+            LinkRefused: the server said no, or its incarnation was fenced.
+            LinkUnreachable: no acceptor listens.
         """
         return self._network.open_link(server, self._hello, self._fence, events)
 
 
-class _MemoryLink:
+class _MemoryLink(LinkEnd):
     """One end of a link."""
 
     carrier = "memory"
     other: "_MemoryLink"
-    events: LinkEvents
 
     def __init__(self, network: MemoryNetwork, incarnation: int) -> None:
-        self.incarnation = incarnation
+        super().__init__(incarnation)
         self._network = network
-        self._loop = asyncio.get_running_loop()
         self._queue: deque[bytes] = deque()
         self._queued_bytes = 0
         self._is_flushing = False
         self._is_cut = False
-        self._closing: str | None = None
-        self._is_over = False
         self._on_bytes_sent: Callable[[int], None] | None = None
 
     def on_bytes_sent(self, callback: Callable[[int], None]) -> None:
         self._on_bytes_sent = callback
 
     def send(self, frame: bytes) -> None:
-        if self._is_over or self._closing is not None:
+        if self._state is not LinkState.OPEN:
             return
         self._queued_bytes += len(frame)
         if self._queued_bytes > self._network.queue_bytes_max:
-            self._break("more waits than the link may hold")
+            self.fail("more waits than the link may hold")
             self.other.fail("the other end broke the link")
             return
         self._queue.append(frame)
@@ -117,13 +112,6 @@ class _MemoryLink:
 
     def send_last(self, frame: bytes) -> None:
         self.send(frame)
-
-    def close(self, reason: str) -> None:
-        if self._closing is not None:
-            return
-        self._closing = reason
-        if not self._is_over:
-            self._flush_soon()
 
     def cut(self) -> None:
         """Lose what this end sends; both ends learn of it by their deadlines."""
@@ -134,11 +122,12 @@ class _MemoryLink:
                     self._network.deadline_s, end.fail, "nothing was heard in time"
                 )
 
-    def fail(self, reason: str) -> None:
-        """The link is broken as far as this end can tell."""
-        if self._closing is not None:
-            self._is_over = True
-        self._break(reason)
+    def _on_closing(self) -> None:
+        self._flush_soon()
+
+    def _on_over(self) -> None:
+        self._queue.clear()
+        self._queued_bytes = 0
 
     def _flush_soon(self) -> None:
         if not self._is_flushing:
@@ -152,21 +141,9 @@ class _MemoryLink:
         sent, self._queued_bytes = self._queued_bytes, 0
         if sent and self._on_bytes_sent is not None:
             self._on_bytes_sent(sent)
-        other = self.other
         if not self._is_cut:
-            if frames and not other._is_over and other._closing is None:
-                other.events.frames(frames)
-            if self._closing is not None:
-                other.fail(self._closing)
-        if self._closing is not None:
-            self._is_over = True
-
-    def _break(self, reason: str) -> None:
-        if not self._is_over:
-            self._is_over = True
-            self._loop.call_soon(self._deliver_closed, reason)
-            self._queue.clear()
-
-    def _deliver_closed(self, reason: str) -> None:
-        if self._closing is None:
-            self.events.closed(reason)
+            self.other._deliver_frames(frames)
+        if self._state is LinkState.CLOSING:
+            if not self._is_cut:
+                self.other.fail(self._end_reason)
+            self.fail("closed")

@@ -1,10 +1,10 @@
-"""Who a client is to the system it runs on: its process, and whether that still runs.
+"""The process of a client, and whether it still runs.
 
-A number of a process says nothing by itself: it is used again, and means another process on
+The number of a process says nothing by itself: it is used again, and means another process on
 another machine or in another container. So a `Process` carries when it was started, and where its
-number is valid. Nothing of this is ZooKeeper's, whose clients are anonymous.
+number is valid. ZooKeeper has nothing like it; its clients are anonymous.
 
-Invariant: only what the kernel says of that very process counts; whatever cannot be told is None.
+Invariant: only what the kernel says of that very process counts; what it does not say is None.
 """
 
 import os
@@ -34,14 +34,14 @@ class Process(Struct, frozen=True, array_like=True):
 
 
 def this_process(node: str, worker: str) -> Process:
-    """The process that asks, of which Ray tells these ids."""
+    """Return the calling process, to which Ray gives these ids."""
     pid = os.getpid()
     found = _read_state(pid)
     return Process(node, worker, pid, found[1] if found is not None else 0, this_pid_namespace())
 
 
 def this_pid_namespace() -> str:
-    """Where numbers and start times of processes mean the same as here; "" if that is unknown."""
+    """Return where process numbers and start times mean the same as here; "" if unknown."""
     try:
         boot = _BOOT_ID.read_text().strip()
         spaces = [Path(f"/proc/self/ns/{kind}").stat().st_ino for kind in ("pid", "time")]
@@ -51,7 +51,7 @@ def this_pid_namespace() -> str:
 
 
 def is_running(pid: int, started: int, pid_namespace: str) -> bool | None:
-    """Whether a process runs, or stands still, on the machine of whoever asks; None in doubt."""
+    """Return whether a process runs or is stopped on this machine; None in doubt."""
     if not started or not pid_namespace or pid_namespace != this_pid_namespace():
         return None
     try:
@@ -59,7 +59,7 @@ def is_running(pid: int, started: int, pid_namespace: str) -> bool | None:
     except ProcessLookupError:
         return False
     except OSError:
-        pass  # it is somebody else's
+        pass  # it belongs to another user
     found = _read_state(pid)
     if found is None:
         return None  # it has ended just now, or is hidden from us
@@ -71,7 +71,7 @@ def is_running(pid: int, started: int, pid_namespace: str) -> bool | None:
 
 
 def _read_state(pid: int) -> tuple[str, int] | None:
-    """State and start time of a process, None if they cannot be told."""
+    """Return state and start time of a process, None if the system does not tell."""
     try:
         told = Path(f"/proc/{pid}/stat").read_text()
         words = told[told.rindex(")") + 1 :].split()

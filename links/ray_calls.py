@@ -1,18 +1,18 @@
 """Links over Ray actor calls: they work wherever Ray works and inherit its token and TLS.
 
 A driver or a task cannot be called, so the dialer makes every call, for servers as for clients:
-one that sends and one that is parked at the acceptor until there is something to receive.
+one that sends, and one long poll that waits at the acceptor until there is something to receive.
 
     dialer                                   acceptor
-    link_open(hello, park)          ->       accepts; answers with a link id and its welcome
+    link_open(hello, keepalive)     ->       accepts; answers with a link id and its welcome
     link_send(id, n, *portions)     ->       answers at once with what waits for the dialer
-    link_receive(id)                ->       answers when something waits, or after the park
+    link_receive(id)                ->       answers when something waits, or after the keepalive
     link_close(id, reason)          ->
 
-An async actor does not keep the order of calls, so every batch has a number, and only one call of
-each kind is under way: whatever waits goes into the next one. The answers of the two kinds may
-overtake each other; the dialer puts them in order (`IncomingBatches`). Ray must not retry a call
-(`max_task_retries=0`): a call that fails, or is not answered in time, breaks the link.
+An async actor does not keep the order of calls. So every batch has a number, and only one call of
+each kind is under way: what waits meanwhile goes into the next one. The answers of the two kinds
+may overtake each other; the dialer puts them in order (`IncomingBatches`). Ray must not retry a
+call (`max_task_retries=0`): a call that fails, or is not answered in time, breaks the link.
 
 An answer is `(number, portion, end)`: the batch and its number, or, without a portion, how many
 batches were sent so far; `end` is the reason if the acceptor's end is closed after them. Each
@@ -22,7 +22,7 @@ portion sent is an argument of its own, because Ray carries small arguments in i
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
 from raykeeper.links.batches import IncomingBatches, OutgoingBatches, Portion
 from raykeeper.links.contract import (
@@ -30,36 +30,24 @@ from raykeeper.links.contract import (
     Acceptor,
     LinkEvents,
     LinkRefused,
-    LinkUnreachable,
     summarize_error,
 )
 from raykeeper.links.daemon_threads import SharedCall
-from raykeeper.links.hello import (
-    LINK_VERSION,
-    Fence,
-    Hello,
-    LinkKind,
-    Refusal,
-    Welcome,
-    decode_answer,
-    decode_hello,
-    encode_hello,
+from raykeeper.links.handshake import (
+    NOT_A_HELLO,
+    LinkDialer,
+    acceptor_queue_bytes,
+    allowed_keepalive_s,
+    welcome_from,
 )
+from raykeeper.links.hello import Fence, Hello, Refusal, decode_hello, encode_hello
 from raykeeper.links.idle_timer import IdleTimer
-from raykeeper.links.limits import (
-    CLOSE_MS,
-    GRACE_MS,
-    KEEPALIVE_MS_MAX,
-    KEEPALIVE_MS_MIN,
-    PEER_QUEUE_BYTES_MAX,
-    PORTIONS_MAX,
-    QUEUE_BYTES_MAX,
-)
-from raykeeper.zab.errors import DECODE_ERRORS
+from raykeeper.links.limits import CLOSE_MS, GRACE_MS, PORTIONS_MAX, QUEUE_BYTES_MAX
+from raykeeper.links.link_end import LinkEnd, LinkState
 from raykeeper.zab.ids import ServerId
 
 Answer = tuple[int, Portion | None, str | None]
-UNKNOWN_LINK = "the server does not know this link"
+UNKNOWN_LINK: Final = "the server does not know this link"
 
 
 class RayCallAcceptor:
@@ -81,21 +69,16 @@ class RayCallAcceptor:
         self._next_id = acceptor.incarnation << 32
 
     async def link_open(self, hello: bytes, keepalive_ms: int) -> tuple[int, bytes]:
-        """Open a link: its id and the encoded `Welcome`, or 0 and a `Refusal`."""
+        """Open a link; return its id and the encoded `Welcome`, or 0 and a `Refusal`."""
         dialer_hello = decode_hello(hello)
         if dialer_hello is None:
-            return 0, encode_hello(Refusal(f"not a hello of version {LINK_VERSION}"))
+            return 0, encode_hello(NOT_A_HELLO)
         self._next_id += 1
         link_id = self._next_id
-        park_s = min(max(keepalive_ms, KEEPALIVE_MS_MIN), KEEPALIVE_MS_MAX) / 1000
         link = _AcceptedLink(
             dialer_hello.incarnation,
-            OutgoingBatches(
-                PEER_QUEUE_BYTES_MAX
-                if dialer_hello.kind is LinkKind.PEER
-                else self._client_queue_bytes_max
-            ),
-            park_s,
+            OutgoingBatches(acceptor_queue_bytes(dialer_hello.kind, self._client_queue_bytes_max)),
+            allowed_keepalive_s(keepalive_ms),
             self._grace_s,
             lambda: self._links.pop(link_id, None),
         )
@@ -105,39 +88,34 @@ class RayCallAcceptor:
             link.release()
             return 0, encode_hello(Refusal(str(refusal)))
         self._links[link_id] = link
-        acceptor = self._acceptor
-        welcome = Welcome(LINK_VERSION, acceptor.server_id, acceptor.incarnation)
-        return link_id, encode_hello(welcome)
+        return link_id, encode_hello(welcome_from(self._acceptor))
 
     async def link_send(self, link_id: int, number: int, *portions: Portion) -> Answer:
-        """Take a batch; the answer takes along what waits for the dialer."""
+        """Take a batch; the answer carries what waits for the dialer."""
         link = self._links.get(link_id)
-        return (
-            (0, None, UNKNOWN_LINK)
-            if link is None
-            else await link.take_batch(number, list(portions))
-        )
+        if link is None:
+            return 0, None, UNKNOWN_LINK
+        return await link.take_batch(number, list(portions))
 
     async def link_receive(self, link_id: int) -> Answer:
-        """Wait until there is something for the dialer, at most as long as it asked for."""
+        """Wait until there is something for the dialer, at most for the keepalive interval."""
         link = self._links.get(link_id)
         return (0, None, UNKNOWN_LINK) if link is None else await link.wait_batch()
 
     async def link_close(self, link_id: int, reason: str) -> None:
-        """The dialer closes its end."""
+        """Close the link, as the dialer has closed its end."""
         link = self._links.get(link_id)
         if link is not None:
             link.closed_by_dialer(reason)
 
 
-class _AcceptedLink:
+class _AcceptedLink(LinkEnd):
     """The acceptor's end of one link.
 
     Once it has ended it stays known for a while, so that both calls of the dialer learn why.
     """
 
     carrier = RAY_CALLS
-    events: LinkEvents
 
     def __init__(
         self,
@@ -145,26 +123,23 @@ class _AcceptedLink:
         outgoing: OutgoingBatches,
         keepalive_s: float,
         grace_s: float,
-        forgotten: Callable[[], object],
+        on_released: Callable[[], object],
     ) -> None:
-        self.incarnation = incarnation
-        self._loop = asyncio.get_running_loop()
+        super().__init__(incarnation)
         self._outgoing = outgoing
         self._incoming = IncomingBatches()
         self._keepalive_s = keepalive_s
-        self._on_released = forgotten
-        self._end: str | None = None
-        self._is_closed = False  # by its owner, who is told nothing more
+        self._on_released = on_released
         self._long_poll: asyncio.Future[None] | None = None
         self._answering_sends = 0
         self._idle_timer = IdleTimer(self._loop, keepalive_s + grace_s, self._on_idle_timeout)
         self._idle_timer.restart()
 
     def send(self, frame: bytes) -> None:
-        if self._end is not None:
+        if self._state is not LinkState.OPEN:
             return
         if not self._outgoing.add(frame):
-            self._break("more waits for the dialer than the link may hold")
+            self.fail("more waits for the dialer than the link may hold")
         elif not self._answering_sends:
             self._wake_long_poll()
 
@@ -174,30 +149,25 @@ class _AcceptedLink:
     def on_bytes_sent(self, callback: Callable[[int], None]) -> None:
         self._outgoing.on_bytes_taken(callback)
 
-    def close(self, reason: str) -> None:
-        self._is_closed = True
-        if self._end is None:
-            self._end = reason
-            self._wake_long_poll()
-
     def closed_by_dialer(self, reason: str) -> None:
-        """The dialer's farewell. It comes after its last batch was answered."""
-        self._break(reason)
+        """End the link at the dialer's close, which comes after its last batch was answered."""
+        self.fail(reason)
         self.release()
 
     async def take_batch(self, number: int, portions: list[Portion]) -> Answer:
         self._idle_timer.restart()
-        if self._end is not None:
+        if self._state is not LinkState.OPEN:
             return self._answer()
-        frames = self._incoming.put(number, portions) if number == self._incoming.expected else None
+        is_expected = number == self._incoming.expected
+        frames = self._incoming.put(number, portions) if is_expected else None
         if frames is None:
-            self._break(
+            self.fail(
                 f"batch {number} came in the place of {self._incoming.expected}, "
                 "or with a frame that is too large"
             )
         elif frames:
-            # What these frames bring about in this turn of the loop, such as the replies to
-            # reads, leaves with this answer and need not wake the parked call.
+            # What these frames cause in this turn of the loop, such as the replies to reads,
+            # leaves with this answer and need not wake the long poll.
             self._answering_sends += 1
             self.events.frames(frames)
             await asyncio.sleep(0)
@@ -209,57 +179,54 @@ class _AcceptedLink:
 
     async def wait_batch(self) -> Answer:
         self._idle_timer.restart()
-        if not self._outgoing and self._end is None:
-            self._wake_long_poll()  # of two parked calls the older one is of no use any more
-            self._long_poll = parked = self._loop.create_future()
-            timer = self._loop.call_later(self._keepalive_s, self._finish_long_poll, parked)
-            await parked
+        if not self._outgoing and self._state is LinkState.OPEN:
+            self._wake_long_poll()  # of two long polls the older one has become useless
+            self._long_poll = long_poll = self._loop.create_future()
+            timer = self._loop.call_later(self._keepalive_s, self._finish_long_poll, long_poll)
+            await long_poll
             timer.cancel()
         return self._answer()
 
     def release(self) -> None:
-        """Release everything; a call that is parked returns."""
+        """Release everything; a call that waits returns."""
         self._idle_timer.cancel()
-        self._outgoing.clear()
-        self._wake_long_poll()
+        self._on_over()
         self._on_released()
 
     def _answer(self) -> Answer:
         outgoing = self._outgoing
+        end = None if self._state is LinkState.OPEN else self._end_reason
         if not outgoing:
-            return outgoing.next_number, None, self._end
+            return outgoing.next_number, None, end
         number, portions = outgoing.take(1)
-        return number, portions[0], None if outgoing else self._end
+        return number, portions[0], None if outgoing else end
 
     def _on_idle_timeout(self) -> None:
-        self._break("nothing was heard in time")
+        self.fail("nothing was heard in time")
         self.release()
 
-    def _break(self, reason: str) -> None:
-        if self._end is None:
-            self._end = reason
-            self._outgoing.clear()
-            self._loop.call_soon(self._deliver_closed, reason)
-            self._wake_long_poll()
+    def _on_closing(self) -> None:
+        self._wake_long_poll()
 
-    def _deliver_closed(self, reason: str) -> None:
-        if not self._is_closed:
-            self.events.closed(reason)
+    def _on_over(self) -> None:
+        self._outgoing.clear()
+        self._wake_long_poll()
 
     def _wake_long_poll(self) -> None:
         if self._long_poll is not None:
             self._finish_long_poll(self._long_poll)
 
-    def _finish_long_poll(self, parked: "asyncio.Future[None]") -> None:
-        if self._long_poll is parked:
+    def _finish_long_poll(self, long_poll: "asyncio.Future[None]") -> None:
+        if self._long_poll is long_poll:
             self._long_poll = None
-        if not parked.done():
-            parked.set_result(None)
+        if not long_poll.done():
+            long_poll.set_result(None)
 
 
-class RayCallDialer:
-    """Dials servers by calls on their actors' handles. Works on any asyncio loop: an async
-    actor's own, or one in a thread of a driver or of a task.
+class RayCallDialer(LinkDialer):
+    """Dials servers by calls on their actors' handles.
+
+    Works on any asyncio loop: an async actor's own, or one in a thread of a driver or of a task.
     """
 
     def __init__(
@@ -272,58 +239,35 @@ class RayCallDialer:
         queue_bytes_max: int = QUEUE_BYTES_MAX,
         grace_ms: int = GRACE_MS,
     ) -> None:
-        """Introduce every link with `hello`.
-
-        Args:
-            find: Looks up a server's actor handle. It may block, so it runs in a thread; any
-                exception means that the server cannot be reached.
-            hello: Who dials.
-            keepalive_ms: How long a receiving call waits at the acceptor, and so how often an idle
-                link gives a sign of life.
-            fence: Of the dialer's owner; answers of fenced incarnations are refused.
-            queue_bytes_max: What may wait on a link before it breaks.
-            grace_ms: How much later than that a call may be answered.
+        """As `LinkDialer`, but `find` may block: it runs in a thread. A long poll lasts as long
+        as the keepalive interval.
         """
-        self._find = SharedCall(find)
-        self._hello = encode_hello(hello)
-        self._keepalive_ms = keepalive_ms
-        self._fence = fence or Fence()
-        self._queue_bytes_max = queue_bytes_max
-        self._grace_s = grace_ms / 1000
+        super().__init__(
+            SharedCall(find),
+            hello,
+            keepalive_ms,
+            fence=fence,
+            queue_bytes_max=queue_bytes_max,
+            grace_ms=grace_ms,
+        )
 
     async def dial(
         self, server: ServerId, events: LinkEvents, hello: Hello | None = None
     ) -> "DialedLink":
-        """Open a link to `server`, introduced with `hello` if this one shall be special.
+        """Open a link to `server`, introduced with `hello` instead of the usual one if given.
 
         Raises:
             LinkRefused: the server said no, or is an incarnation that was fenced.
             LinkUnreachable: it was not found, its actor failed, or it did not answer in time.
         """
+        opening = self._open(server, self._encode_hello(hello))
+        handle, (link_id, answer) = await self._ask(server, opening)
         try:
-            handle, (link_id, answer) = await asyncio.wait_for(
-                self._open(server, self._hello if hello is None else encode_hello(hello)),
-                self._grace_s,
-            )
-        except TimeoutError:
-            raise LinkUnreachable(
-                f"server {server} did not answer within {self._grace_s} s"
-            ) from None
-        # Whatever Ray raises means the same here: no link this time.
-        except Exception as error:
-            raise LinkUnreachable(f"server {server}: {summarize_error(error)}") from error
-        try:
-            welcome = decode_answer(answer)
-        except DECODE_ERRORS as error:
-            raise LinkRefused(f"server {server} cannot be understood: {error}") from error
-        if isinstance(welcome, Refusal):
-            raise LinkRefused(f"server {server}: {welcome.reason}")
-        objection = self._fence.refusal_reason(server, welcome.incarnation)
-        if welcome.server_id != server:
-            objection = f"server {welcome.server_id} answered in the place of {server}"
-        if objection:
-            _close_remote(handle, link_id, objection)
-            raise LinkRefused(objection)
+            welcome = self._check_answer(server, answer)
+        except LinkRefused as refusal:
+            if link_id:
+                _close_remote(handle, link_id, str(refusal))
+            raise
         return DialedLink(
             handle,
             link_id,
@@ -340,7 +284,7 @@ class RayCallDialer:
         return handle, await handle.link_open.remote(hello, self._keepalive_ms)
 
 
-class DialedLink:
+class DialedLink(LinkEnd):
     """The dialer's end of one link."""
 
     carrier = RAY_CALLS
@@ -355,56 +299,52 @@ class DialedLink:
         keepalive_s: float,
         grace_s: float,
     ) -> None:
-        """Begin to receive at once."""
-        self.incarnation = incarnation
-        self._loop = asyncio.get_running_loop()
+        """Begin to receive in the next turn of the loop."""
+        super().__init__(incarnation)
+        self.events = events
         self._handle = handle
         self._id = link_id
-        self._events: LinkEvents | None = events
         self._outgoing = outgoing
         self._incoming = IncomingBatches()
-        self._closing: str | None = None
-        self._end: tuple[int, str] | None = None
+        self._remote_end: tuple[int, str] | None = None
+        """How many batches come before the acceptor's end, and the reason of the end."""
         self._is_sending = False
         late = "the server did not answer in time"
-        self._send_timer = IdleTimer(self._loop, grace_s, lambda: self._break(late))
-        self._receive_timer = IdleTimer(
-            self._loop, keepalive_s + grace_s, lambda: self._break(late)
-        )
+        self._send_timer = IdleTimer(self._loop, grace_s, lambda: self.fail(late))
+        self._receive_timer = IdleTimer(self._loop, keepalive_s + grace_s, lambda: self.fail(late))
         # Nothing is delivered from inside `dial`, and the first call costs nothing here.
         self._loop.call_soon(self._receive)
 
     def send(self, frame: bytes) -> None:
         """Queue a frame; it leaves in the next turn of the loop unless a call is under way."""
-        if self._events is None or self._closing is not None:
+        if self._state is not LinkState.OPEN:
             return
         if not self._outgoing.add(frame):
-            self._break("more waits for the server than the link may hold")
+            self.fail("more waits for the server than the link may hold")
         elif not self._is_sending:
             self._is_sending = True
             self._loop.call_soon(self._send)
 
     def send_last(self, frame: bytes) -> None:
-        """`send` a frame; a call is too dear to go without what others send in this turn."""
+        """`send` a frame; a call costs too much to leave without what others send this turn."""
         self.send(frame)
 
-    def close(self, reason: str) -> None:
-        """End the link after what was sent before. Closing again does nothing."""
-        if self._closing is not None:
-            return
-        self._closing = reason
-        if self._events is None:
-            return
+    def on_bytes_sent(self, callback: Callable[[int], None]) -> None:
+        """Call `callback` with the number of bytes that have left, from now on."""
+        self._outgoing.on_bytes_taken(callback)
+
+    def _on_closing(self) -> None:
         self._loop.call_later(CLOSE_MS / 1000, self._close_remote_end)
         if not self._is_sending:
             self._close_remote_end()
 
-    def on_bytes_sent(self, callback: Callable[[int], None]) -> None:
-        """Have `callback` called with the number of bytes that have left, from now on."""
-        self._outgoing.on_bytes_taken(callback)
+    def _on_over(self) -> None:
+        self._outgoing.clear()
+        self._send_timer.cancel()
+        self._receive_timer.cancel()
 
     def _send(self) -> None:
-        if self._events is None or not self._outgoing:
+        if not self._outgoing:
             self._is_sending = False
             return
         number, portions = self._outgoing.take(PORTIONS_MAX)
@@ -418,11 +358,10 @@ class DialedLink:
             self._send()
             return
         self._is_sending = False
-        if self._closing is not None:
-            self._close_remote_end()
+        self._close_remote_end()
 
     def _receive(self) -> None:
-        if self._events is not None:
+        if not self.is_over:
             self._receive_timer.restart()
             self._call("link_receive", self._on_received, self._id)
 
@@ -433,17 +372,17 @@ class DialedLink:
     def _call(self, method: str, answered: Callable[[Answer], None], *args: Any) -> None:
         def done(future: "asyncio.Future[Answer]") -> None:
             if future.cancelled():
-                self._break("the loop is ending")
+                self.fail("the loop is ending")
             elif (error := future.exception()) is not None:
-                self._break(summarize_error(error))
-            elif self._events is not None:
+                self.fail(summarize_error(error))
+            elif not self.is_over:
                 answered(future.result())
 
         try:
             call = asyncio.ensure_future(getattr(self._handle, method).remote(*args))
         # Ray refuses a call in many ways, a shutdown among them; each one ends this link.
         except Exception as error:
-            self._break(summarize_error(error))
+            self.fail(summarize_error(error))
         else:
             call.add_done_callback(done)
 
@@ -453,43 +392,25 @@ class DialedLink:
         if portion is not None:
             ready = incoming.put(number, [portion])
             if ready is None:
-                self._break(f"batch {number} came twice, or with a frame that is too large")
+                self.fail(f"batch {number} came twice, or with a frame that is too large")
                 return
-            if ready and self._closing is None and self._events is not None:
-                self._events.frames(ready)
+            self._deliver_frames(ready)
             number += 1
         if end is not None:
-            self._end = (number, end)
+            self._remote_end = (number, end)
         # The answer that told the end may have overtaken one with frames that come before it.
-        if self._end is not None and self._end[0] <= incoming.expected:
-            self._break(self._end[1])
+        if self._remote_end is not None and self._remote_end[0] <= incoming.expected:
+            self.fail(self._remote_end[1])
 
     def _close_remote_end(self) -> None:
-        if self._events is not None:
-            assert self._closing is not None, "only close says farewell"
-            _close_remote(self._handle, self._id, self._closing)
-            self._release()
-
-    def _break(self, reason: str) -> None:
-        if self._events is None:
-            return
-        if self._closing is None:
-            self._loop.call_soon(self._deliver_closed, self._events, reason)
-        self._release()
-
-    def _deliver_closed(self, events: LinkEvents, reason: str) -> None:
-        if self._closing is None:
-            events.closed(reason)
-
-    def _release(self) -> None:
-        self._events = None
-        self._outgoing.clear()
-        self._send_timer.cancel()
-        self._receive_timer.cancel()
+        """Once the owner has closed this end, tell the acceptor; else do nothing."""
+        if self._state is LinkState.CLOSING:
+            _close_remote(self._handle, self._id, self._end_reason)
+            self.fail("closed")
 
 
 def _close_remote(handle: Any, link_id: int, reason: str) -> None:
-    """Tell the acceptor, if it can be told: without it the link ends by silence."""
+    """Tell the acceptor of the end, if possible; if not, its idle timer ends the link."""
     with suppress(Exception):
         call = asyncio.ensure_future(handle.link_close.remote(link_id, reason))
         call.add_done_callback(lambda done: done.cancelled() or done.exception())

@@ -1,7 +1,7 @@
 """What Raykeeper takes from Ray's private modules, and what it does where Ray lacks it.
 
-Ray has no public way to ask any of this, and gives no promise about it. So every access is here,
-and each has an answer for a Ray that lacks the thing or has changed it: the docstring says which.
+Ray has no public way to ask any of this, and promises nothing about it. So every access is here,
+and each docstring says what happens with a Ray that lacks the thing or has changed it.
 `tests/tidy` forbids private modules of Ray elsewhere; `make test-oldest-ray` runs the oldest Ray.
 
 Ray is imported inside the functions only, so that the client loads without it.
@@ -21,7 +21,7 @@ _AUTH_MODE_SETTING: Final = "RAY_AUTH_MODE"
 
 
 class WorkerExit(Struct, frozen=True):
-    """What Ray has written down of a worker that has ended."""
+    """Ray's record of a worker that has ended."""
 
     pid: int
     type: int
@@ -29,7 +29,7 @@ class WorkerExit(Struct, frozen=True):
 
 
 def last_started_address() -> str | None:
-    """The address of the cluster that the last `ray start` on this machine left behind.
+    """Return the address of the cluster that the last `ray start` on this machine left behind.
 
     Without Ray's function: None, as if nothing had been started; RAY_ADDRESS names a cluster then.
     """
@@ -49,9 +49,10 @@ def forget_started_address(address: str) -> None:
 
 
 def worker_exit(worker: str) -> WorkerExit | None:
-    """How a worker has ended, by its id in hexadecimal; None if it has not as far as Ray knows.
+    """Return how a worker has ended; None if it has not, as far as Ray knows.
 
-    Ray keeps a table of its workers, drivers among them, and notes why each has ended.
+    `worker` is its id in hexadecimal. Ray keeps a table of its workers, drivers among them, and
+    records why each has ended.
 
     Raises:
         LookupError: this Ray has no such table.
@@ -71,9 +72,9 @@ def worker_exit(worker: str) -> WorkerExit | None:
 
 
 def current_task() -> object | None:
-    """The task that this process runs; an object of its own for each execution. None outside.
+    """Return the task that this process runs, a new object for each execution; None outside of one.
 
-    Unlike `get_runtime_context().get_task_id()` it is seen by every thread. Without it: None, as
+    Unlike `get_runtime_context().get_task_id()` every thread sees it. Without it: None, as
     outside of any task.
     """
     task: object | None = _import_attribute("ray._raylet", "current_task_id")
@@ -81,7 +82,7 @@ def current_task() -> object | None:
 
 
 def raylet_pid() -> int | None:
-    """The process of the raylet that has started this worker, as Ray tells its workers.
+    """Return the process of the raylet that has started this worker, as Ray tells its workers.
 
     Without it: None, as in a driver.
     """
@@ -90,7 +91,7 @@ def raylet_pid() -> int | None:
 
 
 def session_log_folder() -> Path | None:
-    """Where the logs of this Ray session lie; None when that cannot be told."""
+    """Return the folder of this Ray session's logs; None if it is unknown."""
     node = _import_attribute("ray._private.worker", "_global_node")  # as Ray Serve does
     locate = getattr(node, "get_logs_dir_path", None)
     if locate is None:
@@ -100,7 +101,10 @@ def session_log_folder() -> Path | None:
 
 
 def has_token() -> bool:
-    """Whether this user has a token for Ray, of the cluster or not. Ray before 2.52 has none."""
+    """Return whether this user has a token for Ray, of this cluster or another.
+
+    Ray before 2.52 has no tokens.
+    """
     loader = _import_attribute("ray._raylet", "AuthenticationTokenLoader")
     if loader is None:
         return False
@@ -114,7 +118,7 @@ def enable_token() -> None:
     """Have Ray send this user's token, if there is one and RAY_AUTH_MODE does not say otherwise.
 
     Ray reads that setting when it is loaded, and has it read again as below when it finds a cluster
-    by itself. With a Ray that cannot: nothing, and the cluster refuses whoever sends no token.
+    by itself. A Ray that cannot is left alone; then the cluster refuses a process without a token.
     """
     config = _import_attribute("ray._raylet", "Config")
     if config is None or _AUTH_MODE_SETTING in os.environ:
@@ -127,12 +131,12 @@ def enable_token() -> None:
 
 
 def is_refused(address: str) -> bool:
-    """Whether the cluster at `host:port` refuses this process for want of the right token.
+    """Return whether the cluster at `host:port` refuses this process for lack of the right token.
 
     Takes milliseconds, where `ray.init` goes on trying for twenty seconds and says so in twenty
     lines. The process must have a token if it is to send one: without, Ray aborts it.
 
-    With a Ray that cannot tell: False; `ray.init` finds out.
+    Where Ray lacks the means: False; `ray.init` finds out.
     """
     client = _import_attribute("ray._raylet", "GcsClient")
     if client is None or _import_attribute("ray._raylet", "AuthenticationTokenLoader") is None:
@@ -147,7 +151,7 @@ def is_refused(address: str) -> bool:
 
 @contextmanager
 def _without_lines_of(source: str) -> Iterator[None]:
-    """Leave out what Ray's C++ says there on this process's stderr; all else follows at the end."""
+    """Drop the lines of that C++ file of Ray from stderr; all other lines follow at the end."""
     try:
         stderr = os.dup(2)
     except OSError:  # a process without a stderr
@@ -165,7 +169,7 @@ def _without_lines_of(source: str) -> Iterator[None]:
 
 
 def _state_accessor(state: Any) -> Any:
-    """Ray's way to the tables of its GCS."""
+    """Return Ray's access to the tables of its GCS."""
     if hasattr(state, "_connect_and_get_accessor"):
         return state._connect_and_get_accessor()
     state._check_connected()  # Ray 2.50 and 2.51
@@ -173,7 +177,7 @@ def _state_accessor(state: Any) -> Any:
 
 
 def _import_attribute(module: str, name: str) -> Any:
-    """What a private module of Ray's has by that name; None if Ray lacks either."""
+    """Return an attribute of a private module of Ray; None if Ray lacks either."""
     try:
         return getattr(importlib.import_module(module), name, None)
     except ImportError:

@@ -1,4 +1,4 @@
-"""What the actors of an ensemble are called, so that anybody in the Ray cluster finds them."""
+"""The names of an ensemble's actors, by which every process of the Ray cluster finds them."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -11,22 +11,22 @@ _SERVER_IDS: Final = {str(i): ServerId(i) for i in range(1, SERVER_ID_MAX + 1)}
 
 
 def replica_name(ensemble: str, server_id: ServerId) -> str:
-    """Name of a server's Replica in `NAMESPACE`."""
+    """Return the name of a server's Replica in `NAMESPACE`."""
     return f"{ensemble}/{_REPLICA}/{server_id}"
 
 
 def tracker_name(ensemble: str, server_id: ServerId) -> str:
-    """Name of the SessionTracker beside that server."""
+    """Return the name of the SessionTracker beside that server."""
     return f"{ensemble}/tracker/{server_id}"
 
 
 def snapshotter_name(ensemble: str, server_id: ServerId) -> str:
-    """Name of the Snapshotter beside that server."""
+    """Return the name of the Snapshotter beside that server."""
     return f"{ensemble}/snapshotter/{server_id}"
 
 
 def replicas_among(actors: Iterable[Mapping[str, Any]]) -> dict[str, list[ServerId]]:
-    """The servers of each ensemble, in order, in Ray's list of named actors."""
+    """Return the servers of each ensemble, in order, from Ray's list of named actors."""
     servers: dict[str, list[ServerId]] = {}
     for actor in actors:
         name, _, number = actor["name"].rpartition("/")

@@ -1,8 +1,8 @@
 """How the two ends of a stream prove to each other that they belong together.
 
-A server draws a key at its start and gives it, with its address, to whoever asks its actor's
-handle. So who has the key could call the actor: it has what the Ray cluster demands for that,
-Ray's token if there is one. The key itself never goes over the stream.
+A server draws a key at its start and gives it, with its address, to everyone who can call its
+actor. So an end that has the key could call the actor: it has what the Ray cluster demands for
+that, Ray's token if there is one. The key itself never goes over the stream.
 
     dialer                                    acceptor
     MAGIC, nonce                      ->
@@ -10,8 +10,8 @@ Ray's token if there is one. The key itself never goes over the stream.
     proof of the dialer, its hello    ->      parses nothing before the proof holds
                                       <-      Welcome or Refusal
 
-A proof is the HMAC of the role and both nonces, so neither end can be made to give away the
-other's, and none is of use for another connection. The lengths up to the hello are fixed.
+A proof is the HMAC of the role and both nonces. So no end can be made to give away the other's
+proof, and no proof is of use for another connection. The lengths up to the hello are fixed.
 """
 
 import hmac
@@ -26,29 +26,29 @@ PROOF_BYTES: Final = 32
 
 
 class Role(Enum):
-    """Who proves."""
+    """The end that proves."""
 
     DIALER = b"dialer"
     ACCEPTOR = b"acceptor"
 
 
 def new_key() -> bytes:
-    """A key that nobody can guess."""
+    """Return a key that nobody can guess."""
     return secrets.token_bytes(KEY_BYTES)
 
 
 def new_nonce() -> bytes:
-    """A number that was never used before."""
+    """Return a number that was never used before."""
     return secrets.token_bytes(NONCE_BYTES)
 
 
 def proof(key: bytes, role: Role, dialer_nonce: bytes, acceptor_nonce: bytes) -> bytes:
-    """What only an end that has the key can say in this conversation."""
+    """Return what only an end that has the key can say on this connection."""
     return hmac.digest(key, role.value + dialer_nonce + acceptor_nonce, "sha256")
 
 
 def is_valid_proof(
     received: bytes, key: bytes, role: Role, dialer_nonce: bytes, acceptor_nonce: bytes
 ) -> bool:
-    """Whether `received` is that proof; the time it takes tells nothing."""
+    """Return whether `received` is that proof; the time it takes tells nothing."""
     return hmac.compare_digest(received, proof(key, role, dialer_nonce, acceptor_nonce))

@@ -1,40 +1,30 @@
-"""Links over direct streams: the quick carrier, from one process to another without Ray between.
+"""The two ends that open a stream: a quick carrier from process to process, without Ray between.
 
 A server listens at the address of its Ray node, on a port that the system picks, and gives address
-and key to whoever asks its actor's handle (`StreamAddress`). Both ends prove that they have the key
-before anything is parsed (`stream_proofs`), all of it inside TLS if Ray uses TLS
-(`stream_sockets`); then the dialer says its hello, and the link is open (`stream_link`).
+and key to everyone who can call its actor (`StreamAddress`). Both ends prove that they have the key
+before anything is parsed (`stream_auth`), all of it inside TLS if Ray uses TLS (`stream_socket`);
+then the dialer says its hello, and the link is open (`stream_link`).
 
-Invariants: from a connection that has not proved itself nothing is read but so many bytes as that
-takes, and it is closed when it takes too long; no length that the other end announces is believed
-beyond a bound.
+Invariants: from a connection without a proof nothing is read but as many bytes as a proof takes,
+and it is closed when it takes too long; no length that the other end announces is believed beyond
+a bound.
 """
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable
 from functools import partial
 
 from msgspec import Struct
 
-from raykeeper.links.contract import (
-    Acceptor,
-    LinkEvents,
-    LinkRefused,
-    LinkUnreachable,
-    summarize_error,
+from raykeeper.links.contract import Acceptor, LinkEvents, LinkRefused, LinkUnreachable
+from raykeeper.links.handshake import (
+    NOT_A_HELLO,
+    LinkDialer,
+    acceptor_queue_bytes,
+    allowed_keepalive_s,
+    welcome_from,
 )
-from raykeeper.links.hello import (
-    LINK_VERSION,
-    Fence,
-    Hello,
-    LinkKind,
-    Refusal,
-    Welcome,
-    decode_answer,
-    decode_hello,
-    encode_hello,
-)
+from raykeeper.links.hello import Hello, LinkKind, Refusal, Welcome, decode_hello, encode_hello
 from raykeeper.links.limits import (
     CLIENT_FRAME_BYTES_MAX,
     FRAME_BYTES_MAX,
@@ -42,9 +32,6 @@ from raykeeper.links.limits import (
     HANDSHAKE_MS,
     HANDSHAKES_MAX,
     HELLO_BYTES_MAX,
-    KEEPALIVE_MS_MAX,
-    KEEPALIVE_MS_MIN,
-    PEER_QUEUE_BYTES_MAX,
     QUEUE_BYTES_MAX,
     STREAM_OPEN_MS,
 )
@@ -61,7 +48,6 @@ from raykeeper.links.stream_auth import (
 from raykeeper.links.stream_frames import HEAD_BYTES, encode_frame
 from raykeeper.links.stream_link import StreamLink
 from raykeeper.links.stream_socket import StreamSocket, tls_context
-from raykeeper.zab.errors import DECODE_ERRORS
 from raykeeper.zab.ids import ServerId
 
 BACKLOG = 1024
@@ -123,8 +109,8 @@ class StreamListener:
         self._is_closed = True
         self._loop.remove_reader(self._socket.fileno())
         self._socket.close()
-        for greeting in self._handshakes:
-            greeting.cancel()
+        for handshake in self._handshakes:
+            handshake.cancel()
 
     def _listen(self) -> None:
         if not self._is_closed:
@@ -137,30 +123,30 @@ class StreamListener:
             except BlockingIOError:
                 return
             except OSError:
-                # No file descriptor is left, most likely; some will be closed.
+                # Most likely no file descriptor is left; some will be closed.
                 self._loop.remove_reader(self._socket.fileno())
                 self._loop.call_later(ACCEPT_PAUSE_S, self._listen)
                 return
             if len(self._handshakes) >= HANDSHAKES_MAX:
                 connected.close()
             else:
-                greeting = self._loop.create_task(self._handle_connection(connected))
-                self._handshakes.add(greeting)
-                greeting.add_done_callback(partial(self._connection_handled, connected))
+                handshake = self._loop.create_task(self._handle_connection(connected))
+                self._handshakes.add(handshake)
+                handshake.add_done_callback(partial(self._connection_handled, connected))
 
-    def _connection_handled(self, connected: socket.socket, greeting: "asyncio.Task[None]") -> None:
-        self._handshakes.discard(greeting)
-        if greeting.cancelled():
-            connected.close()  # it may not even have begun
+    def _connection_handled(self, connected: socket.socket, task: "asyncio.Task[None]") -> None:
+        self._handshakes.discard(task)
+        if task.cancelled():
+            connected.close()  # the task may not even have begun
 
     async def _handle_connection(self, connected: socket.socket) -> None:
         stream = None
         try:
             stream = StreamSocket(connected, self._tls)
             async with asyncio.timeout(self._handshake_s):
-                hello, park_s = await self._handshake(stream)
-            await self._accept(stream, hello, park_s)
-        # Whoever it was is gone, slow, or no part of this ensemble.
+                hello, keepalive_s = await self._handshake(stream)
+            await self._accept(stream, hello, keepalive_s)
+        # The dialer is gone, slow, or no part of this ensemble.
         except (OSError, TimeoutError, _HandshakeFailed):
             (stream or connected).close()
         except asyncio.CancelledError:
@@ -173,87 +159,66 @@ class StreamListener:
         first = await stream.read(len(MAGIC) + NONCE_BYTES)
         if not first.startswith(MAGIC):
             raise _HandshakeFailed
-        theirs = first[len(MAGIC) :]
-        await stream.write(nonce + proof(key, Role.ACCEPTOR, theirs, nonce))
-        if not is_valid_proof(await stream.read(PROOF_BYTES), key, Role.DIALER, theirs, nonce):
+        dialer_nonce = first[len(MAGIC) :]
+        await stream.write(nonce + proof(key, Role.ACCEPTOR, dialer_nonce, nonce))
+        received = await stream.read(PROOF_BYTES)
+        if not is_valid_proof(received, key, Role.DIALER, dialer_nonce, nonce):
             raise _HandshakeFailed
-        park_ms = int.from_bytes(await stream.read(4))
+        keepalive_ms = int.from_bytes(await stream.read(4))
         hello = decode_hello(await _read_frame(stream))
         if hello is None:
-            await stream.write(_encode_answer(Refusal(f"not a hello of version {LINK_VERSION}")))
+            await stream.write(_encode_answer(NOT_A_HELLO))
             raise _HandshakeFailed
-        return hello, min(max(park_ms, KEEPALIVE_MS_MIN), KEEPALIVE_MS_MAX) / 1000
+        return hello, allowed_keepalive_s(keepalive_ms)
 
-    async def _accept(self, stream: StreamSocket, hello: Hello, park_s: float) -> None:
-        of_peer = hello.kind is LinkKind.PEER
-        queue_max = PEER_QUEUE_BYTES_MAX if of_peer else self._client_queue_bytes_max
-        frame_max = FRAME_BYTES_MAX if of_peer else CLIENT_FRAME_BYTES_MAX
-        link = StreamLink(stream, hello.incarnation, queue_max, park_s, self._grace_s, frame_max)
-        acceptor = self._acceptor
+    async def _accept(self, stream: StreamSocket, hello: Hello, keepalive_s: float) -> None:
+        link = StreamLink(
+            stream,
+            hello.incarnation,
+            acceptor_queue_bytes(hello.kind, self._client_queue_bytes_max),
+            keepalive_s,
+            self._grace_s,
+            FRAME_BYTES_MAX if hello.kind is LinkKind.PEER else CLIENT_FRAME_BYTES_MAX,
+        )
         try:
-            link.events = acceptor.accept(hello, link)
+            link.events = self._acceptor.accept(hello, link)
         except LinkRefused as refusal:
             await stream.write(_encode_answer(Refusal(str(refusal)[: HELLO_BYTES_MAX // 4])))
             stream.close()
             return
-        welcome = _encode_answer(Welcome(LINK_VERSION, acceptor.server_id, acceptor.incarnation))
-        # A fresh connection takes so few bytes at once. From here on the link is the acceptor's.
+        welcome = _encode_answer(welcome_from(self._acceptor))
+        # A new connection takes so few bytes at once. From here on the link is the acceptor's.
         if stream.send(welcome) == len(welcome):
             link.begin()
         else:
             link.fail("the stream took no welcome")
 
 
-class StreamDialer:
-    """Dials servers at the addresses that their actors tell."""
+class StreamDialer(LinkDialer):
+    """Dials servers at the addresses that their actors tell.
 
-    def __init__(
-        self,
-        find: Callable[[ServerId], Awaitable[StreamAddress | None]],
-        hello: Hello,
-        keepalive_ms: int,
-        *,
-        fence: Fence | None = None,
-        queue_bytes_max: int = QUEUE_BYTES_MAX,
-        grace_ms: int = GRACE_MS,
-    ) -> None:
-        """Introduce every link with `hello`.
-
-        Args:
-            find: Asks a server for its address, None if it does not listen; any exception means
-                that the server cannot be reached.
-            hello: Who dials.
-            park_ms: How often an idle link gives a sign of life, at both ends.
-            fence: Of the dialer's owner; answers of fenced incarnations are refused.
-            queue_bytes_max: What may wait on a link before it breaks.
-            grace_ms: How much later than that a sign may come.
-        """
-        self._find = find
-        self._hello = encode_hello(hello)
-        self._keepalive_ms = keepalive_ms
-        self._keepalive_s = keepalive_ms / 1000
-        self._fence = fence or Fence()
-        self._queue_bytes_max = queue_bytes_max
-        self._grace_s = grace_ms / 1000
+    `find` asks a server's actor for its address, which is None if the server does not listen.
+    """
 
     async def dial(
         self, server: ServerId, events: LinkEvents, hello: Hello | None = None
     ) -> StreamLink:
-        """Open a link to `server`, introduced with `hello` if this one shall be special.
+        """Open a link to `server`, introduced with `hello` instead of the usual one if given.
 
         Raises:
             LinkRefused: the server said no, or is an incarnation that was fenced.
             LinkUnreachable: its actor was not found, failed, or did not answer in time.
             StreamUnavailable: it does not listen, or no stream to it opens.
         """
-        address = await self._look_up_address(server)
+        address: StreamAddress | None = await self._ask(server, self._find(server))
+        if address is None:
+            raise StreamUnavailable(f"server {server} does not listen")
         stream = None
         try:
             async with asyncio.timeout(STREAM_OPEN_MS / 1000):
                 stream = await _connect(address)
-                welcome = await self._handshake(
-                    stream, address.key, self._hello if hello is None else encode_hello(hello)
-                )
+                answer = await self._handshake(stream, address.key, self._encode_hello(hello))
+            welcome = self._check_answer(server, answer)
         except BaseException as error:
             if stream is not None:
                 stream.close()
@@ -262,57 +227,32 @@ class StreamDialer:
             if isinstance(error, OSError):
                 raise StreamUnavailable(f"no stream to {address}: {error}") from error
             raise
-        objection = self._refusal_reason(server, welcome)
-        if isinstance(welcome, Refusal) or objection:
-            stream.close()
-            raise LinkRefused(objection)
         link = StreamLink(
-            stream, welcome.incarnation, self._queue_bytes_max, self._keepalive_s, self._grace_s
+            stream,
+            welcome.incarnation,
+            self._queue_bytes_max,
+            self._keepalive_ms / 1000,
+            self._grace_s,
         )
         link.events = events
         link.begin()
         return link
 
-    async def _look_up_address(self, server: ServerId) -> StreamAddress:
-        try:
-            address = await asyncio.wait_for(self._find(server), self._grace_s)
-        except TimeoutError:
-            raise LinkUnreachable(
-                f"server {server} did not answer within {self._grace_s} s"
-            ) from None
-        # Whatever Ray raises means the same here: no link this time.
-        except Exception as error:
-            raise LinkUnreachable(f"server {server}: {summarize_error(error)}") from error
-        if address is None:
-            raise StreamUnavailable(f"server {server} does not listen")
-        return address
-
-    async def _handshake(self, stream: StreamSocket, key: bytes, hello: bytes) -> Welcome | Refusal:
+    async def _handshake(self, stream: StreamSocket, key: bytes, hello: bytes) -> bytes:
         await stream.encrypt()
         nonce = new_nonce()
         await stream.write(MAGIC + nonce)
-        theirs = await stream.read(NONCE_BYTES)
-        if not is_valid_proof(await stream.read(PROOF_BYTES), key, Role.ACCEPTOR, nonce, theirs):
+        acceptor_nonce = await stream.read(NONCE_BYTES)
+        received = await stream.read(PROOF_BYTES)
+        if not is_valid_proof(received, key, Role.ACCEPTOR, nonce, acceptor_nonce):
             raise StreamUnavailable("somebody else answers at the server's address")
-        first = self._keepalive_ms.to_bytes(4) + encode_frame(hello)
-        await stream.write(proof(key, Role.DIALER, nonce, theirs) + first)
-        answer = await _read_frame(stream)
-        try:
-            welcome: Welcome | Refusal = decode_answer(answer)
-        except DECODE_ERRORS as error:
-            return Refusal(f"its answer cannot be understood: {error}")
-        return welcome
-
-    def _refusal_reason(self, server: ServerId, answer: Welcome | Refusal) -> str:
-        if isinstance(answer, Refusal):
-            return f"server {server}: {answer.reason}"
-        if answer.server_id != server:
-            return f"server {answer.server_id} answered in the place of {server}"
-        return self._fence.refusal_reason(server, answer.incarnation)
+        introduction = self._keepalive_ms.to_bytes(4) + encode_frame(hello)
+        await stream.write(proof(key, Role.DIALER, nonce, acceptor_nonce) + introduction)
+        return await _read_frame(stream)
 
 
 class _HandshakeFailed(Exception):
-    """Whoever connected does not belong here."""
+    """The dialer has no key of this server, or speaks another version."""
 
 
 def _encode_answer(answer: Welcome | Refusal) -> bytes:
@@ -320,7 +260,7 @@ def _encode_answer(answer: Welcome | Refusal) -> bytes:
 
 
 async def _read_frame(stream: StreamSocket) -> bytes:
-    """One frame of the first words, of the other end, which has proved itself.
+    """Read one frame of the handshake, from an end that has proved itself.
 
     Raises:
         OSError: the connection is broken, or the frame is too long.
@@ -332,10 +272,10 @@ async def _read_frame(stream: StreamSocket) -> bytes:
 
 
 async def _connect(address: StreamAddress) -> StreamSocket:
-    """A connection to a server, which has proved nothing yet.
+    """Connect to a server, which has proved nothing yet.
 
     Raises:
-        OSError: nobody listens there, or Ray's TLS files cannot be used.
+        OSError: nothing listens there, or Ray's TLS files cannot be used.
     """
     context = tls_context(is_acceptor=False)
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET

@@ -1,14 +1,14 @@
 """One end of a link over a stream, whichever end dialed.
 
-What is sent in one turn of the loop leaves together: at its end, or with the frame that is sent as
-its last. A stream that ends or breaks is known at once, which makes it the quickest sign that a
-process has died; what a cut network keeps from both ends is noticed by silence, for an idle end
-gives a sign of life twice as often as is expected of it.
+What is sent in one turn of the loop leaves together: at the turn's end, or with the frame that is
+sent as its last. A stream that ends or breaks is known at once, which makes it the quickest sign
+that a process has died. What a cut network keeps from both ends is noticed by silence, for an idle
+end sends a keepalive twice as often as is expected of it.
 
-All of it happens on one loop, with one exception. A thread that waits for an answer may borrow the
-link and use the socket itself, which saves the loop's two hops from thread to thread
-(`enable_thread_io`, `acquire_io`). While it is lent, and for moments after, the loop does not
-listen to the socket; what comes then waits `IO_IDLE_S` at most.
+All of it happens on one loop, with one exception. A thread that waits for an answer may acquire
+the socket (`enable_thread_io`, `acquire_io`) and use it itself, which saves the loop's two hops
+from thread to thread. Until `release_io`, and for moments after, the loop does not read from the
+socket; what comes then waits `IO_IDLE_S` at most.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Final
 
-from raykeeper.links.contract import STREAM, LinkEvents
+from raykeeper.links.contract import STREAM
 from raykeeper.links.idle_timer import IdleTimer
 from raykeeper.links.limits import (
     CLOSE_MS,
@@ -29,17 +29,17 @@ from raykeeper.links.limits import (
     WRITE_BYTES,
     WRITES_MAX,
 )
+from raykeeper.links.link_end import LinkEnd, LinkState
 from raykeeper.links.stream_frames import KEEPALIVE, FrameDecoder, close_frame, encode_head
 from raykeeper.links.stream_socket import StreamSocket
 
 _NOTHING: Final = memoryview(b"")
 
 
-class StreamLink:
+class StreamLink(LinkEnd):
     """A link that owns its socket. It carries nothing before `begin`."""
 
     carrier = STREAM
-    events: LinkEvents
 
     def __init__(
         self,
@@ -50,45 +50,42 @@ class StreamLink:
         grace_s: float,
         frame_bytes_max: int = FRAME_BYTES_MAX,
     ) -> None:
-        """Take over a socket on which both ends know each other.
+        """Take over a socket whose two ends have proved who they are.
 
         Args:
             stream: The socket.
             incarnation: Of the other end.
-            queue_bytes_max: What may wait here before the link breaks.
-            keepalive_s: Within this time each end gives a sign of life.
-            grace_s: How much later than that it may come.
+            queue_bytes_max: How many bytes may wait here before the link breaks.
+            keepalive_s: Within this time each end shows that it is alive.
+            grace_s: How much later than that a keepalive may come.
             frame_bytes_max: How large a frame the other end may announce.
         """
-        self.incarnation = incarnation
-        self._loop = asyncio.get_running_loop()
+        super().__init__(incarnation)
         self._stream = stream
         self._incoming = FrameDecoder(frame_bytes_max)
         self._queue_bytes_max = queue_bytes_max
         self._queue: deque[bytes] = deque()
         self._queued_bytes = 0  # of the frames that have not left whole
-        self._partial_write = _NOTHING  # the rest of a group of frames, which leaves in part
+        self._partial_write = _NOTHING  # the rest of a group of frames
         self._partial_frame_bytes = 0  # of the frames of that group
         self._on_bytes_sent: Callable[[int], None] | None = None
         self._is_begun = False
-        self._is_flushing = False
-        self._is_blocked = False
-        self._has_written = False
-        self._closing: str | None = None
+        self._is_flushing = False  # `_flush` is scheduled
+        self._is_blocked = False  # the socket takes no more for now
+        self._has_written = False  # since the last keepalive was due
         self._is_close_frame_sent = False
-        self._is_over = False
         self._keepalive_pause_s = keepalive_s / 2
         self._idle_timeout_s = keepalive_s + grace_s
         self._idle_timer: IdleTimer | None = None
         self._keepalive_timer: asyncio.TimerHandle | None = None
         self._lock: AbstractContextManager[object] = threading.RLock()
         self._poll: select.poll | None = None
-        self._is_io_acquired = False
-        self._was_io_acquired = False  # since the loop last looked
-        self._is_reading_paused = False  # the loop does not listen
-        self._is_resume_scheduled = False  # whether a timer runs for that
+        self._is_io_acquired = False  # by a thread
+        self._was_io_acquired = False  # since `_resume_when_idle` last looked
+        self._is_reading_paused = False  # the loop does not watch the socket
+        self._is_resume_scheduled = False
         self.released: asyncio.Future[None] = self._loop.create_future()
-        """Done when the loop let go of the socket; at the latest `CLOSE_MS` after `close`."""
+        """Done when the loop has released the socket; at the latest `CLOSE_MS` after `close`."""
 
     def begin(self) -> None:
         """Carry frames from now on, in both directions."""
@@ -105,51 +102,46 @@ class StreamLink:
             self._flush_soon()
 
     def send_last(self, frame: bytes) -> None:
-        """Send a frame, the last of this turn of the loop, and all that waits before it."""
+        """Send the last frame of this turn of the loop, and all that is queued before it."""
         if self._enqueue(frame) and self._is_begun:
             self._flush()
 
     def on_bytes_sent(self, callback: Callable[[int], None]) -> None:
-        """Have `callback` called with the number of bytes that have left, from now on."""
+        """Call `callback` with the number of bytes that have left, from now on."""
         self._on_bytes_sent = callback
 
-    def close(self, reason: str) -> None:
-        """End the link after what was sent before. Closing again does nothing."""
-        if self._closing is not None:
-            return
-        self._closing = reason
-        if self._is_over:
-            return
-        self._loop.call_later(CLOSE_MS / 1000, self._release)
-        self._flush_soon()
+    def fail(self, reason: str) -> None:
+        """End the link now, because it is broken or because nothing is left to send."""
+        with self._lock:
+            super().fail(reason)
 
     def enable_thread_io(self, lock: AbstractContextManager[object]) -> None:
-        """Let threads that hold `lock`, which must be reentrant, borrow the link."""
+        """Let threads that hold `lock`, which must be reentrant, acquire the socket."""
         self._lock = lock
         self._poll = select.poll()
         self._poll.register(self._stream.fileno(), select.POLLIN)
 
     def acquire_io(self) -> bool:
-        """Lend the link to this thread, which holds the lock; False if there is nothing to lend."""
-        if self._is_over or self._closing is not None or self._poll is None:
+        """Give the socket to this thread, which holds the lock; False if there is none to give."""
+        if self._state is not LinkState.OPEN or self._poll is None:
             return False
         self._is_io_acquired = self._was_io_acquired = True
         return True
 
     def release_io(self, *, at_once: bool) -> None:
-        """The thread that borrowed the link, and holds the lock, needs it no more.
+        """Give the socket back, from the thread that acquired it and holds the lock.
 
-        With `at_once` the loop listens as soon as it can, else after a moment.
+        With `at_once` the loop reads again as soon as it can, else after a moment.
         """
         self._is_io_acquired = False
-        if self._is_over:
+        if self.is_over:
             self._stream.close()
         elif at_once:
             self.resume_reading_threadsafe()
 
     def send_from_thread(self, frame: bytes) -> None:
-        """Send from the thread that holds the lock; what cannot leave at once is the loop's."""
-        if self._is_over or self._closing is not None:
+        """Send from the thread that holds the lock; the loop sends what cannot leave at once."""
+        if self._state is not LinkState.OPEN:
             return
         self._queue.append(frame)
         self._queued_bytes += len(frame)
@@ -157,34 +149,60 @@ class StreamLink:
             self._loop.call_soon_threadsafe(self._flush)
 
     def wait_readable(self, timeout_s: float) -> None:
-        """Wait until there is something to read, without the lock."""
-        assert self._poll is not None, "not shared"
+        """Wait in a thread, without the lock, until there is something to read."""
+        assert self._poll is not None, "thread I/O is not enabled"
         self._poll.poll(timeout_s * 1000)
 
     def read_in_thread(self) -> None:
-        """Read what is there, in the thread that borrowed the link and holds the lock."""
-        if self._is_over:
+        """Read what is there, in the thread that acquired the socket and holds the lock."""
+        if self.is_over:
             return
         ready: list[bytes] = []
         if self._try_in_thread(lambda: ready.extend(self._read_frames())):
-            self._deliver_frames(ready)
+            self._take(ready)
         if self._incoming.end is not None:
             self._loop.call_soon_threadsafe(self.fail, self._incoming.end)
 
     def resume_reading_threadsafe(self) -> None:
-        """Have the loop listen, from the thread that holds the lock."""
+        """Have the loop read again, from the thread that holds the lock."""
         if self._is_reading_paused and not self._is_io_acquired:
             self._loop.call_soon_threadsafe(self.resume_reading)
 
     def resume_reading(self) -> None:
-        """Have the loop listen again, unless the link is lent; on the loop."""
+        """On the loop, read again unless a thread has the socket."""
         with self._lock:
-            if self._is_reading_paused and not self._is_io_acquired and not self._is_over:
+            if self._is_reading_paused and not self._is_io_acquired and not self.is_over:
                 self._is_reading_paused = False
                 self._loop.add_reader(self._stream.fileno(), self._read)
 
+    def _resume_when_idle(self) -> None:
+        with self._lock:
+            if self._is_io_acquired or self._was_io_acquired:
+                self._was_io_acquired = self._is_io_acquired
+                self._loop.call_later(IO_IDLE_S, self._resume_when_idle)
+                return
+            self._is_resume_scheduled = False
+        self.resume_reading()
+
+    def _on_closing(self) -> None:
+        self._loop.call_later(CLOSE_MS / 1000, self.fail, "closed")
+        self._flush_soon()
+
+    def _on_over(self) -> None:
+        self._stop_timers()
+        self._queue.clear()
+        self._partial_write = _NOTHING
+        if self._is_begun:
+            self._loop.remove_reader(self._stream.fileno())
+            self._loop.remove_writer(self._stream.fileno())
+        if self._is_io_acquired:
+            self._stream.shutdown()  # wakes the thread, which closes it in `release_io`
+        else:
+            self._stream.close()
+        self.released.set_result(None)
+
     def _enqueue(self, frame: bytes) -> bool:
-        if self._is_over or self._closing is not None:
+        if self._state is not LinkState.OPEN:
             return False
         size = len(frame)
         if size > FRAME_BYTES_MAX or self._queued_bytes + size > self._queue_bytes_max:
@@ -202,15 +220,6 @@ class StreamLink:
             return False
         return True
 
-    def _resume_when_idle(self) -> None:
-        with self._lock:
-            if self._is_io_acquired or self._was_io_acquired:
-                self._was_io_acquired = self._is_io_acquired
-                self._loop.call_later(IO_IDLE_S, self._resume_when_idle)
-                return
-            self._is_resume_scheduled = False
-        self.resume_reading()
-
     def _flush_soon(self) -> None:
         if self._is_begun and not self._is_flushing:
             self._is_flushing = True
@@ -219,7 +228,7 @@ class StreamLink:
     def _flush(self) -> None:
         with self._lock:
             self._is_flushing = False
-            if self._is_blocked or self._is_over:
+            if self._is_blocked or self.is_over:
                 return
             try:
                 self._write_some()
@@ -233,7 +242,7 @@ class StreamLink:
                 self._flush_soon()
 
     def _write_some(self) -> None:
-        """Hand over up to `WRITES_MAX` groups of what is taken; `_partial_write` is a rest."""
+        """Write up to `WRITES_MAX` groups of frames, or until the socket takes no more."""
         for _ in range(WRITES_MAX):
             self._partial_write = self._partial_write or self._next_group()
             if not self._partial_write:
@@ -242,26 +251,26 @@ class StreamLink:
             self._partial_write = self._partial_write[self._stream.send(self._partial_write) :]
             if self._partial_write:
                 return
-            left, self._partial_frame_bytes = self._partial_frame_bytes, 0
-            self._queued_bytes -= left
-            if left and self._on_bytes_sent is not None:
-                self._on_bytes_sent(left)
+            sent, self._partial_frame_bytes = self._partial_frame_bytes, 0
+            self._queued_bytes -= sent
+            if sent and self._on_bytes_sent is not None:
+                self._on_bytes_sent(sent)
 
     def _has_unsent(self) -> bool:
-        is_to_say_farewell = self._closing is not None and not self._is_close_frame_sent
-        return bool(self._partial_write or self._queue) or is_to_say_farewell
+        owes_close_frame = self._state is LinkState.CLOSING and not self._is_close_frame_sent
+        return bool(self._partial_write or self._queue) or owes_close_frame
 
     def _next_group(self) -> memoryview:
-        waiting, size = self._queue, 0
+        queue, size = self._queue, 0
         group: list[bytes] = []
-        if not waiting and self._closing is not None and not self._is_close_frame_sent:
-            # The socket stays until the other end lets go of it: to close it while something was
-            # not read would take from the other end what it has not read yet.
+        if not queue and self._state is LinkState.CLOSING and not self._is_close_frame_sent:
+            # The socket stays open until the other end closes its own: closing it while something
+            # is unread here would take from the other end what it has not read yet.
             self._is_close_frame_sent = True
             self._stop_timers()
-            return memoryview(close_frame(self._closing))
-        while waiting and size < WRITE_BYTES:
-            frame = waiting.popleft()
+            return memoryview(close_frame(self._end_reason))
+        while queue and size < WRITE_BYTES:
+            frame = queue.popleft()
             group += (encode_head(frame), frame)
             size += len(frame)
         self._partial_frame_bytes = size
@@ -275,7 +284,7 @@ class StreamLink:
 
     def _read(self) -> None:
         with self._lock:
-            if self._is_over:
+            if self.is_over:
                 return
             if self._is_io_acquired:
                 self._is_reading_paused = True
@@ -289,15 +298,14 @@ class StreamLink:
             except OSError as error:
                 self.fail(f"the stream broke: {error}")
                 return
-            self._deliver_frames(ready)
+            self._take(ready)
             if self._incoming.end is not None:
                 self.fail(self._incoming.end)
 
-    def _deliver_frames(self, ready: list[bytes]) -> None:
+    def _take(self, ready: list[bytes]) -> None:
         if self._idle_timer is not None:
             self._idle_timer.restart()
-        if ready and self._closing is None:
-            self.events.frames(ready)
+        self._deliver_frames(ready)
 
     def _read_frames(self) -> list[bytes]:
         stream, incoming = self._stream, self._incoming
@@ -317,8 +325,8 @@ class StreamLink:
     def _send_keepalive(self) -> None:
         self._keepalive_timer = self._loop.call_later(self._keepalive_pause_s, self._send_keepalive)
         with self._lock:
-            was_heard, self._has_written = self._has_written, False
-            if not was_heard and not self._partial_write:
+            has_written, self._has_written = self._has_written, False
+            if not has_written and not self._partial_write:
                 self._partial_write = memoryview(KEEPALIVE)
                 self._flush_soon()
 
@@ -330,36 +338,3 @@ class StreamLink:
 
     def _on_idle_timeout(self) -> None:
         self.fail("nothing was heard in time")
-
-    def fail(self, reason: str) -> None:
-        """The link is broken."""
-        with self._lock:
-            if self._is_over:
-                return
-            if self._closing is None:
-                self._loop.call_soon(self._deliver_closed, reason)
-            self._release()
-
-    def _deliver_closed(self, reason: str) -> None:
-        if self._closing is None:  # else its owner has closed it in the same turn
-            self.events.closed(reason)
-
-    def _release(self) -> None:
-        with self._lock:
-            self._let_go()
-
-    def _let_go(self) -> None:
-        if self._is_over:
-            return
-        self._is_over = True
-        self._stop_timers()
-        self._queue.clear()
-        self._partial_write = _NOTHING
-        if self._is_begun:
-            self._loop.remove_reader(self._stream.fileno())
-            self._loop.remove_writer(self._stream.fileno())
-        if self._is_io_acquired:
-            self._stream.shutdown()  # wakes whoever waits for it, and closes it
-        else:
-            self._stream.close()
-        self.released.set_result(None)

@@ -4,8 +4,8 @@ With `RAY_USE_TLS` every stream is TLS, both ends show certificates, and both ar
 Ray's CA: the same three files as for Ray's own connections. There is no way back to the clear.
 Host names are not checked, as Ray does not: nodes call each other by address.
 
-The socket never blocks. The methods that are coroutines are for the first words on a connection,
-whose lengths are known; after those the link itself reads and writes.
+The socket never blocks. The coroutines are for the handshake, whose messages have known lengths;
+after it the link itself reads and writes.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ _TLS_FILE_SETTINGS = ("RAY_TLS_SERVER_CERT", "RAY_TLS_SERVER_KEY", "RAY_TLS_CA_C
 def tls_context(
     is_acceptor: bool, environment: Mapping[str, str] = os.environ
 ) -> ssl.SSLContext | None:
-    """What encrypts streams of this process; None if Ray does not use TLS.
+    """Return what encrypts the streams of this process; None if Ray does not use TLS.
 
     Raises:
         OSError: Ray uses TLS, and its files cannot be used; the text names them.
@@ -65,14 +65,14 @@ class StreamSocket:
             )
         self._fd = self._socket.fileno()
         self.read_bytes = READ_BYTES if context is None else TLS_RECORD_BYTES
-        """A read that gives less has left nothing behind."""
+        """A read that returns less has left nothing behind."""
 
     def fileno(self) -> int:
-        """Of the socket, also when it is closed."""
+        """Return the number of the socket, also when it is closed."""
         return self._fd
 
     def receive(self, size: int = 0) -> bytes | None:
-        """What is there, up to `size` or `read_bytes`; b"" at the end, None if nothing is there.
+        """Return what is there, up to `size` or `read_bytes`; b"" at the end, None without data.
 
         Raises:
             OSError: the connection is broken.
@@ -85,7 +85,7 @@ class StreamSocket:
             return b""
 
     def send(self, data: bytes | memoryview) -> int:
-        """Hand over as much as is taken without waiting, perhaps nothing.
+        """Write as much as the socket takes without waiting, perhaps nothing; return its size.
 
         Raises:
             OSError: the connection is broken.
@@ -96,12 +96,12 @@ class StreamSocket:
             return 0
 
     def shutdown(self) -> None:
-        """Break the connection, and wake whoever waits for it in another thread."""
+        """Break the connection, and wake a thread that waits for it."""
         with suppress(OSError):  # it is broken already
             self._socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the socket."""
         self._socket.close()
 
     async def encrypt(self) -> None:
@@ -120,7 +120,7 @@ class StreamSocket:
                 await self._until_ready(to_read=False)
 
     async def read(self, size: int) -> bytes:
-        """Exactly so many bytes.
+        """Read exactly `size` bytes.
 
         Raises:
             OSError: the connection is broken, or ends before.
@@ -137,7 +137,7 @@ class StreamSocket:
         return pieces
 
     async def write(self, data: bytes) -> None:
-        """Hand over all of it.
+        """Write all of `data`.
 
         Raises:
             OSError: the connection is broken.

@@ -1,13 +1,17 @@
 """A link over Ray calls that moves to a stream as soon as one opens, without a break.
 
-Make before break: the dialer opens a stream that names the link (`Hello.link`). From then on each
-end sends on the stream, and sends one last frame on the calls before, an empty one, which marks
-that nothing follows there. What comes on the stream waits until that mark has come on the calls.
+Make before break: the dialer opens a stream that names the link (`Hello.link`). Each direction
+moves by itself:
 
-Invariant: what the owner of the link gets is what the other one sent, in order, wherever each part
-travelled. If either carrier breaks before both marks have come, the link has broken.
+    an end sends       on the calls, until the stream is open (`upgrade_to`); then the mark, an
+                       empty frame, as its last frame on the calls; then on the stream
+    an end delivers    frames of the calls, until the mark; then those of the stream, which are
+                       held back until then
 
-Frames of a link that may move are never empty.
+Invariant: the owner of an end gets what the other owner sent, in order, whatever travelled where.
+If either carrier breaks before both marks have come, the link has broken.
+
+Frames of an upgradable link are never empty.
 """
 
 from collections.abc import Callable
@@ -21,7 +25,7 @@ _MARK: Final = b""
 
 
 class UpgradableLink:
-    """One end. It is itself what the calls tell their events; `stream_events` is for the stream."""
+    """One end. It takes the events of the calls itself; `stream_events` takes the stream's."""
 
     events: LinkEvents
 
@@ -46,17 +50,17 @@ class UpgradableLink:
         self.carrier = calls.carrier
 
     def send(self, frame: bytes) -> None:
-        """Queue a frame on the carrier of now."""
+        """Queue a frame on the present carrier."""
         assert frame, "an empty frame is the mark"
         (self._stream or self._calls).send(frame)
 
     def send_last(self, frame: bytes) -> None:
-        """Send the last frame of this turn on the carrier of now."""
+        """Send the last frame of this turn on the present carrier."""
         assert frame, "an empty frame is the mark"
         (self._stream or self._calls).send_last(frame)
 
     def on_bytes_sent(self, callback: Callable[[int], None]) -> None:
-        """Have `callback` called with the number of bytes that have left, from now on."""
+        """Call `callback` with the number of bytes that have left, from now on."""
         self._on_bytes_sent = callback
         self._calls.on_bytes_sent(callback)
         if self._stream is not None:
@@ -68,11 +72,11 @@ class UpgradableLink:
         self._close_both(reason)
 
     def expect_upgrade(self) -> None:
-        """For the dialer, before it opens the stream: the other end's mark may come first."""
+        """Allow the other end's mark. The dialer calls it before it opens the stream."""
         self._is_upgrade_expected = True
 
     def cancel_upgrade(self) -> None:
-        """For the dialer: the stream did not open. The other end may have moved all the same."""
+        """Stay on the calls, as the dialer's stream did not open; break if the acceptor moved."""
         self._is_upgrade_expected = False
         if self._has_received_mark:
             self._break("the link could not move")
@@ -92,7 +96,7 @@ class UpgradableLink:
             self._close_calls()
 
     def frames(self, frames: list[bytes]) -> None:
-        """Frames over calls."""
+        """Deliver frames of the calls up to the mark, and behind it what the stream has brought."""
         if self.is_over or self._has_received_mark:
             return
         self._has_received_mark = frames[-1] == _MARK
@@ -112,12 +116,12 @@ class UpgradableLink:
             self._close_calls()
 
     def closed(self, reason: str) -> None:
-        """The calls have ended."""
+        """Break the link, unless its calls have served their time."""
         if not self._has_received_mark:
             self._break(reason)
 
     def stream_frames(self, frames: list[bytes]) -> None:
-        """Frames over the stream; for `stream_events`."""
+        """Deliver frames of the stream, or hold them until the mark; for `stream_events`."""
         if self.is_over:
             return
         if self._has_received_mark:
@@ -129,7 +133,7 @@ class UpgradableLink:
             self._break("the link moved, and the rest of the calls did not come")
 
     def stream_closed(self, reason: str) -> None:
-        """The stream has ended; for `stream_events`."""
+        """Break the link, as the stream has ended; for `stream_events`."""
         self._break(reason)
 
     def _close_calls(self) -> None:
@@ -150,23 +154,18 @@ class UpgradableLink:
 
 
 class _StreamEvents:
-    """What the stream tells."""
+    """Passes on the events of the stream."""
 
     def __init__(self, link: UpgradableLink) -> None:
-        self._link = link
-
-    def frames(self, frames: list[bytes]) -> None:
-        self._link.stream_frames(frames)
-
-    def closed(self, reason: str) -> None:
-        self._link.stream_closed(reason)
+        self.frames = link.stream_frames
+        self.closed = link.stream_closed
 
 
 class UpgradingAcceptor:
-    """Stands before an acceptor, and knows the links that may move."""
+    """An acceptor in front of another one, which knows the links that may move."""
 
     def __init__(self, acceptor: Acceptor) -> None:
-        """Offer links to `acceptor`; those that move stay the same link to it."""
+        """Offer links to `acceptor`, for which a link that moves stays the same link."""
         self.incarnation = acceptor.incarnation
         self.server_id = acceptor.server_id
         self._acceptor = acceptor
@@ -181,12 +180,12 @@ class UpgradingAcceptor:
         if not hello.link:
             return self._acceptor.accept(hello, link)
         if link.carrier == RAY_CALLS:
-            movable = UpgradableLink()
-            movable.start_on_calls(link)
-            movable.events = self._acceptor.accept(hello, movable)
+            upgradable = UpgradableLink()
+            upgradable.start_on_calls(link)
+            upgradable.events = self._acceptor.accept(hello, upgradable)
             self._links = {k: each for k, each in self._links.items() if not each.is_over}
-            self._links[hello.link] = movable
-            return movable
+            self._links[hello.link] = upgradable
+            return upgradable
         known = self._links.pop(hello.link, None)
         if known is None or known.is_over:
             raise LinkRefused("the link that shall move is not there")
