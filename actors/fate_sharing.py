@@ -1,13 +1,13 @@
-"""A process that ends when the raylet of its node has ended.
+"""Ends a process when the raylet of its node has ended.
 
-Ray's workers end when no process has the number of their raylet any more. So they live on when it
-was killed and nobody reaps it, be it by its parent or, in a container, by the first process; and
-when another process has got the number. A server that lives on keeps its folder, and the one that
+Ray's workers end when no process has the number of their raylet any more. So a worker lives on if
+the raylet was killed and neither its parent nor, in a container, the first process reaps it; and if
+another process has got the number. A server that lives on keeps its folder locked, and the one that
 Ray starts in its place waits for the folder for ever.
 
-Here the process asks who its parent is: the system gives it another one in the moment in which the
-raylet ends, whether that is reaped or not, and a number that is used again cannot deceive. A
-raylet that stands still, or whose node is cut off, is still the parent.
+Here the process watches its parent: the system gives it another parent in the moment in which the
+raylet ends, reaped or not, and a number that is used again cannot deceive. A raylet that is
+stopped, or whose node is cut off, is still the parent.
 """
 
 import os
@@ -22,11 +22,11 @@ POLL_S: Final = 0.5
 
 
 def share_fate_with_raylet(before_exit: Callable[[], None] = lambda: None) -> bool:
-    """Have this process end soon after its raylet, `before_exit` being called before.
+    """End this process soon after its raylet has ended; call `before_exit` before.
 
     Returns:
-        Whether that is possible; else nothing changes. The raylet is not known, or not the parent:
-        Ray has started the worker through another program, such as that of a container.
+        Whether that is possible; else nothing changes. It is not if the raylet is unknown, or not
+        the parent: Ray has started the worker through another program, such as a container's.
     """
     raylet = raylet_pid()
     if raylet is None or os.getppid() != raylet:
@@ -44,6 +44,6 @@ def share_fate_with_raylet(before_exit: Callable[[], None] = lambda: None) -> bo
 
 
 def wait_for_end_of_parent(parent: int, pause: Callable[[], None]) -> None:
-    """Return when the parent of this process is another one than `parent`."""
+    """Return when the parent of this process is no longer `parent`."""
     while os.getppid() == parent:
         pause()

@@ -1,11 +1,11 @@
-"""The Replica: the Ray actor that gives one pure server a clock, a disk, links and companions.
+"""The Replica: the Ray actor that gives one pure server a clock, a disk, links and sidecars.
 
-A loop: take all waiting events, step, carry out the effects in order, arm one timer. It decides
-nothing. ZooKeeper: `QuorumPeerMain`.
+It runs a loop: take all waiting events, step, perform the effects in order, arm one timer. It
+decides nothing. ZooKeeper: `QuorumPeerMain`.
 
-Invariants: every event is handed to exactly one `step`, in the order in which it came; a step or
-a disk that fails ends the process at once, so that Ray starts it anew from its log and nothing
-built on a broken state gets out; nobody is served before all of the disk was read.
+Invariants: exactly one `step` takes each event, in the order of arrival; a step or a disk that
+fails ends the process at once, so that Ray restarts it from its log and nothing built on a broken
+state gets out; no client is served before all of the disk was read.
 """
 
 import asyncio
@@ -13,27 +13,32 @@ import gc
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, NoReturn, get_args
 
-from raykeeper.actors.client_process_monitor import ClientProcessMonitor
+import ray
+import ray.util
+
+from raykeeper.actors.client_process_monitor import ClientProcessMonitor, is_gone
 from raykeeper.actors.disk.disk_thread import DiskThread
 from raykeeper.actors.disk.opening import open_storage
 from raykeeper.actors.disk.storage import Storage, StorageEffect
 from raykeeper.actors.disk.storage_errors import FolderInUse, NoRoom
 from raykeeper.actors.fate_sharing import share_fate_with_raylet
-from raykeeper.actors.process_liveness import is_gone
+from raykeeper.actors.ray_actors import find_replica, start_actor
 from raykeeper.actors.replica_config import ReplicaConfig
-from raykeeper.actors.replica_links import CannotListenError, ReplicaLinks
 from raykeeper.actors.replica_logger import ReplicaLogger
 from raykeeper.actors.replica_status import FAILED, STARTING, ReplicaDescription, ReplicaStatus
-from raykeeper.actors.session_tracker_client import SessionTrackerClient
-from raykeeper.actors.snapshotter_client import SnapshotterClient
+from raykeeper.actors.server_links import CannotListenError, ServerLinks
+from raykeeper.actors.session_tracker import start_tracker
+from raykeeper.actors.sidecars import SessionTrackerClient, SnapshotterClient
+from raykeeper.actors.snapshotter import start_snapshotter
 from raykeeper.links.batches import Portion
 from raykeeper.links.contract import LinkUnreachable
 from raykeeper.links.hello import Refusal, encode_hello
 from raykeeper.links.ray_calls import UNKNOWN_LINK, Answer
+from raykeeper.links.ray_names import replica_name
 from raykeeper.links.stream_endpoints import StreamAddress
 from raykeeper.server.effects import (
     CloseClient,
@@ -57,13 +62,32 @@ from raykeeper.zab.ids import Millis, Now, ServerId
 DISK_EFFECTS: Final = frozenset(get_args(StorageEffect))
 FOLDER_RETRY_S: Final = 1.0
 IDLE_COLLECTION_S: Final = 60.0
+CALLS_RESERVE: Final = 256
+"""Slots for calls of peers, of operators, and of links that are being refused."""
+
+
+def start_replica(
+    config: ReplicaConfig, node_id: str | None = None, placement: Mapping[str, Any] | None = None
+) -> Any:
+    """Return the Replica actor of a server, started if there is none; it may not be ready yet.
+
+    Args:
+        config: Of a new actor; one that exists keeps its own.
+        node_id: The Ray node to run on for good; None leaves it to Ray.
+        placement: More options of Ray that place it, such as `resources` or `label_selector`.
+    """
+    # Two calls of each client are under way, one of them a long poll, and two of each peer.
+    calls = 2 * config.clients_max + 2 * len(config.other_servers) + CALLS_RESERVE
+    name = replica_name(config.ensemble, config.server_id)
+    options = {"max_concurrency": calls, **(placement or {})}
+    return start_actor(Replica, name, node_id, config, **options)
 
 
 class Replica:
     """One server of an ensemble. All its methods are coroutines on one event loop."""
 
     def __init__(self, config: ReplicaConfig) -> None:
-        """Begin to start; `ready` tells when that is done."""
+        """Begin to start; await `ready` for the end of that."""
         self.server_id = config.server_id
         self.incarnation = 0
         self._config = config
@@ -90,7 +114,7 @@ class Replica:
             raise self._failure
 
     async def status(self) -> ReplicaStatus:
-        """How the server is, also when it failed to start."""
+        """Return the state of the server, also when it failed to start."""
         pid = os.getpid()
         if self._runner is None:
             return ReplicaStatus(
@@ -127,7 +151,7 @@ class Replica:
         )
 
     async def describe(self) -> ReplicaDescription:
-        """Which ensemble this is a server of."""
+        """Return the ensemble that this server belongs to."""
         config = self._config
         return ReplicaDescription(
             ensemble=config.ensemble,
@@ -143,19 +167,19 @@ class Replica:
         )
 
     async def stop(self) -> None:
-        """Close all links, have the disk finish, give the folder back; then the actor may go."""
+        """Close all links, finish the disk's work and unlock the folder; then the actor may end."""
         self._starting.cancel()
         if self._runner is not None:
-            running, self._runner = self._runner, None
-            await running.stop()
+            runner, self._runner = self._runner, None
+            await runner.stop()
             self._log.line("replica.stopped")
         self._failure = RayKeeperError("the server was stopped")
 
     async def link_address(self) -> StreamAddress | None:
-        """Where this server takes direct streams, None if it does not. Keep the answer secret.
+        """Return where this server takes direct streams; None without them. Keep it secret.
 
         Raises:
-            LinkUnreachable: the server is not running, so it cannot tell; nor does it take calls.
+            LinkUnreachable: the server is not running, so it takes neither streams nor calls.
         """
         if self._runner is None:
             raise LinkUnreachable("the server is not running")
@@ -192,8 +216,8 @@ class Replica:
                     storage, server = await asyncio.to_thread(self._recover)
                     break
                 except (FolderInUse, NoRoom) as error:
-                    # An older instance of this actor may still be on its way out; a disk may get
-                    # room again.
+                    # An older instance of this actor may be about to end; a full disk may get
+                    # space.
                     if type(error) is not type(self._retried_error):
                         self._log.line("replica.waits", reason=error)
                     self._retried_error = error
@@ -202,7 +226,7 @@ class Replica:
             self._failure = error
             self._log.line("replica.failed", reason=error)
             return
-        # A bug. Nothing was built on it yet, so it is told where one looks instead of repeated.
+        # A bug. Nothing was built on it yet, so log it instead of restarting again and again.
         except Exception as error:
             self._failure = RayKeeperError(f"the start failed: {error!r}")
             self._log.fatal("the start failed", error)
@@ -229,8 +253,8 @@ class Replica:
             wall_s=int(time.time()),
         )
         try:
-            for note in recovered.notes:
-                self._log.note(note)
+            for event in recovered.notes:
+                self._log.trace(event)
             server = Server(
                 config.settings(disk=recovered.disk_id),
                 config.limits(),
@@ -244,17 +268,16 @@ class Replica:
 
 
 class _ServerRunner:
-    """A server that has read its disk, and everything that moves it."""
+    """A server that has read its disk, and everything that drives it."""
 
     def __init__(
         self, config: ReplicaConfig, log: ReplicaLogger, storage: Storage, server: Server
     ) -> None:
         self.server = server
         self.reset_reason = storage.identity.begun_anew
-        self.links = ReplicaLinks(
+        self.links = ServerLinks(
             config, storage.identity.incarnation, _node_host(), self._deliver, log.line
         )
-        self._config = config
         self._log = log
         self._storage = storage
         self._loop = asyncio.get_running_loop()
@@ -271,12 +294,12 @@ class _ServerRunner:
             lambda error: self._fail("the disk failed", error),
         )
         self._tracker = SessionTrackerClient(
-            self._find_tracker,
+            lambda: start_tracker(config, _node_id()),
             self._deliver,
             lambda reason: log.line("tracker.call_failed", reason=reason),
         )
         self._snapshotter = SnapshotterClient(
-            self._find_snapshotter,
+            lambda: start_snapshotter(config, _node_id()),
             self._deliver,
             lambda reason: log.line("snapshotter.call_failed", reason=reason),
         )
@@ -292,14 +315,14 @@ class _ServerRunner:
             SnapshotWrite: self._snapshotter.perform,
             SnapshotFinish: self._snapshotter.perform,
             SnapshotAbort: self._snapshotter.perform,
-            TraceEvent: log.note,
+            TraceEvent: log.trace,
         }
         self._perform(server.start(_now()))
         self._arm_timer()
-        self.links.dial_peers(self._find_replica)
+        self.links.dial_peers(lambda server: find_replica(config.ensemble, server))
 
     async def stop(self) -> None:
-        """Close the links, finish what is under way on the disk, give the folder back."""
+        """Close the links, finish the disk's work and unlock the folder."""
         self._is_stopped = True
         if self._timer is not None:
             self._timer.cancel()
@@ -319,15 +342,15 @@ class _ServerRunner:
     def _on_disk_events_in_thread(self, events: list[DiskEvent]) -> None:
         self._loop.call_soon_threadsafe(self._on_disk_events, events)
 
-    def _on_trace_in_thread(self, note: TraceEvent) -> None:
-        self._loop.call_soon_threadsafe(self._log.note, note)
+    def _on_trace_in_thread(self, event: TraceEvent) -> None:
+        self._loop.call_soon_threadsafe(self._log.trace, event)
 
     def _on_disk_events(self, events: list[DiskEvent]) -> None:
         self._events += events
         self._schedule()
 
     def _schedule(self) -> None:
-        # What arrives in the same turn of the loop, from any link, goes into the same step.
+        # One step takes everything that arrives in one turn of the loop, from any link.
         if not self._is_scheduled:
             self._is_scheduled = True
             self._loop.call_soon(self._step)
@@ -346,7 +369,7 @@ class _ServerRunner:
         try:
             self._perform(self.server.step(events, _now()))
             self._arm_timer()
-        # Not handled, but the end: an assertion that failed must not leave a server that goes on.
+        # End the process: a server must not continue after a failed assertion.
         except BaseException as error:
             self._fail("a step failed", error)
 
@@ -366,7 +389,7 @@ class _ServerRunner:
     # Effects out.
 
     def _perform(self, effects: list[Effect]) -> None:
-        """In order, as far as anybody can tell: each link and the disk get theirs in order."""
+        """Perform the effects: those for each link in order, and those for the disk in order."""
         disk: list[StorageEffect] = []
         to_peers: dict[ServerId, list[PeerMessage]] = {}
         send_client = self.links.clients.send
@@ -389,7 +412,7 @@ class _ServerRunner:
                 self.links.peers.break_link(effect.peer, effect.reason)
             else:
                 self._handlers[type(effect)](effect)
-        # The disk last: its thread takes the interpreter from this one as soon as it has work.
+        # The disk comes last: its thread takes the interpreter as soon as it has work.
         for peer in list(to_peers):
             self._flush_peer(peer, to_peers)
         if disk:
@@ -401,7 +424,7 @@ class _ServerRunner:
             self.links.peers.send(peer, messages)
 
     def _restart_after(self, effect: Restart, disk: list[StorageEffect]) -> None:
-        """End the process once the disk has done its work; Ray starts it anew from the disk."""
+        """End the process once the disk has done its work; Ray restarts it from the disk."""
         self._is_stopped = True
         if disk:
             self._disk.submit(disk)
@@ -422,26 +445,9 @@ class _ServerRunner:
         self._log.fatal(what, error)
         os._exit(1)
 
-    # Other actors. Imported late, because the file that applies `ray.remote` imports this one.
-
-    def _find_replica(self, server: ServerId) -> Any:
-        from raykeeper.actors.ray_actors import find_replica
-
-        return find_replica(self._config.ensemble, server)
-
-    def _find_tracker(self) -> Any:
-        from raykeeper.actors.ray_actors import start_tracker
-
-        return start_tracker(self._config, _node_id())
-
-    def _find_snapshotter(self) -> Any:
-        from raykeeper.actors.ray_actors import start_snapshotter
-
-        return start_snapshotter(self._config, _node_id())
-
-    # Garbage. What was recovered or has lived through a quiet minute is taken out of the
-    # collector's sight, and full collections are left to quiet moments: one over a million
-    # znodes takes most of a second, in which a leader would be taken for dead.
+    # Garbage. A full collection over a million znodes takes most of a second, during which a leader
+    # would be taken for dead. So it runs only in quiet moments, and objects that were recovered or
+    # have survived a quiet minute are frozen, so that the collector skips them.
 
     def _collect_when_idle(self) -> None:
         now = self._loop.time()
@@ -462,12 +468,8 @@ def _now() -> Now:
 
 
 def _node_id() -> str:
-    import ray
-
     return str(ray.get_runtime_context().get_node_id())
 
 
 def _node_host() -> str:
-    import ray.util
-
     return str(ray.util.get_node_ip_address())  # type: ignore[no-untyped-call]

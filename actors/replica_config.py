@@ -1,4 +1,4 @@
-"""All that a Replica is told when it is made; Ray keeps it and makes the actor again from it."""
+"""The settings of a Replica; Ray keeps them and restarts the actor with them."""
 
 import re
 from pathlib import Path
@@ -20,12 +20,12 @@ DIRECT: Final = "direct"
 CLIENTS_MAX_CEILING = 100_000
 SEGMENT_BYTES_MIN = 1 << 20
 TOUCHES_PER_TIMEOUT: Final = 8
-"""Reports on sessions that are heard, in the shortest timeout, at the least."""
+"""How many reports on live sessions the shortest timeout contains at least."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 class ReplicaConfig(Struct, frozen=True, kw_only=True):
-    """Settings of one server. It pickles.
+    """Settings of one server. Instances can be pickled.
 
     Raises:
         ValueError: a setting is out of range or contradicts another.
@@ -47,7 +47,7 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
     value_bytes_max: int = 1 << 20
     super_identities: tuple[Identity, ...] = ()
     requests_max: int = REPLY_CACHE_MAX
-    """Unanswered requests of all clients of this server: each may have its share."""
+    """Unanswered requests of all clients of this server, which share this number."""
     snapshot_every_txns: int = 100_000
     snapshots_kept: int = 3
     segment_bytes: int = 64 << 20
@@ -100,20 +100,20 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
 
     @property
     def has_other_voters(self) -> bool:
-        """Whether there is anybody who could vote for what this server must be told again."""
+        """Whether another server has a vote; only then can this one be repaired from its peers."""
         return self.voters != (self.server_id,)
 
     def owner(self) -> FolderOwner:
-        """Whom the data folder must belong to."""
+        """Return the required owner of the data folder."""
         return FolderOwner(self.ensemble, self.ensemble_uuid, self.server_id)
 
     def settings(self, *, disk: DiskId) -> Settings:
-        """Of the server's part in Zab, which begins from `disk`."""
+        """Return the settings of the server's part in Zab, which begins from `disk`."""
         timing = Timing(self.tick_ms, self.init_limit, self.sync_limit)
         return Settings(self.server_id, self.voters, disk, timing)
 
     def limits(self) -> Limits:
-        """Of what a client may ask for.
+        """Return the limits of client requests.
 
         Raises:
             ValueError: a limit is out of range or contradicts another.
@@ -126,7 +126,7 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
         )
 
     def options(self) -> ServerOptions:
-        """What clients do not see."""
+        """Return the settings that clients do not see."""
         usual = ServerOptions()
         return ServerOptions(
             # The confirmation of a heartbeat waits for a report, and must come in time.
@@ -142,5 +142,5 @@ class ReplicaConfig(Struct, frozen=True, kw_only=True):
         )
 
     def storage_limits(self) -> StorageLimits:
-        """Of the data folder."""
+        """Return the limits of the data folder."""
         return StorageLimits(self.segment_bytes, self.snapshots_kept)

@@ -1,4 +1,4 @@
-"""What a replica says to its operators: one line and one count for each note of the core.
+"""The log of a replica: one line and one count for each trace event of the core.
 
 Lines are `name key=value …`. All go to a file in the log folder of the Ray session, warnings also
 to the process's stderr, which Ray shows in the driver.
@@ -10,8 +10,7 @@ import re
 from logging.handlers import RotatingFileHandler
 from typing import Any, Final
 
-from raykeeper.actors.disk import storage_notes
-from raykeeper.actors.trace_fields import trace_fields
+from raykeeper.actors.disk import storage_trace_events
 from raykeeper.links.ray_internals import session_log_folder
 from raykeeper.server import server_trace_events
 from raykeeper.zab import trace_events
@@ -19,13 +18,77 @@ from raykeeper.zab.effects import TraceEvent
 
 FILE_BYTES_MAX: Final = 16 << 20
 FILES_KEPT: Final = 3
+FIELDS: Final[dict[str, tuple[str, ...]]] = {
+    trace_events.ELECTION_STARTED: ("round",),
+    trace_events.ELECTION_ROUND: ("round",),
+    trace_events.ELECTION_DECIDED: ("round", "leader"),
+    trace_events.ROLE_LEFT: ("role", "reason"),
+    trace_events.MESSAGE_STALE: ("peer", "message"),
+    trace_events.MESSAGE_ILLEGAL: ("peer", "reason"),
+    trace_events.QUORUM_LOST: ("without_vote",),
+    trace_events.EPOCH_PROPOSED: ("epoch",),
+    trace_events.HIGHER_EPOCH_PROMISED: ("peer", "promised"),
+    trace_events.NEWER_HISTORY_FOUND: ("peer", "epoch", "last"),
+    trace_events.LEARNER_JOINED: ("peer", "votes"),
+    trace_events.LEARNER_LOST: ("peer", "reason"),
+    trace_events.SYNC_DIFF: ("peer", "last"),
+    trace_events.SYNC_TRUNC: ("peer", "last"),
+    trace_events.SYNC_SNAPSHOT: ("peer", "last"),
+    trace_events.SYNC_READ_LOG: ("peer", "last"),
+    trace_events.LEADER_ESTABLISHED: ("epoch", "last"),
+    trace_events.LEARNER_ACTIVATED: ("leader", "delivered"),
+    trace_events.PROPOSAL_DUPLICATE: ("first",),
+    trace_events.COMMIT_DUPLICATE: ("upto",),
+    trace_events.ACK_DUPLICATE: ("upto",),
+    trace_events.LOG_PAUSED: ("logged",),
+    trace_events.LOG_UNCERTAIN: ("uncertain",),
+    trace_events.VOTE_REPLACED: ("server", "disk"),
+    trace_events.SNAPSHOT_DISCARDED: ("zxid",),
+    server_trace_events.CLIENT_MALFORMED: ("connection", "reason"),
+    server_trace_events.CLIENT_OVERRUN: ("connection",),
+    server_trace_events.SESSION_OPENED: ("session", "server"),
+    server_trace_events.SESSION_EXPIRED: ("session",),
+    server_trace_events.SESSION_PROCESS_DIED: ("session",),
+    server_trace_events.DEAD_SESSION_DROPPED: ("session",),
+    server_trace_events.SESSION_FENCED: ("session", "connection"),
+    server_trace_events.EXPIRY_DROPPED: ("session",),
+    server_trace_events.TRACKER_LOST: ("losses_before",),
+    server_trace_events.TRACKER_REPLACED: ("epoch",),
+    server_trace_events.WRITE_GAP: ("session", "last", "number"),
+    server_trace_events.WRITE_FENCED: ("session", "number", "peer"),
+    server_trace_events.QUOTA_EXCEEDED: ("path", "znodes", "bytes"),
+    server_trace_events.WATCHES_FULL: ("session",),
+    server_trace_events.REQUEST_SLOW: ("requests", "session", "kind", "number", "stage", "took_ms"),
+    server_trace_events.PROPOSAL_SLOW: ("last", "stage", "took_ms"),
+    server_trace_events.COUNTER_EXHAUSTED: ("epoch",),
+    server_trace_events.SNAPSHOT_STARTED: ("zxid",),
+    server_trace_events.SNAPSHOT_PUBLISHED: ("zxid",),
+    server_trace_events.SNAPSHOT_FAILED: ("zxid",),
+    server_trace_events.SNAPSHOT_INSTALLED: ("zxid",),
+    server_trace_events.DIGEST_DIFFERS: ("zxid", "servers"),
+    server_trace_events.DIGEST_UNDECIDED: ("zxid", "servers"),
+    server_trace_events.DISK_FULL: (),
+    server_trace_events.DISK_SPACE_FREED: (),
+    server_trace_events.READS_PAUSED: (),
+    server_trace_events.READS_RESUMED: (),
+    server_trace_events.READ_ONLY_BEGUN: (),
+    server_trace_events.READ_ONLY_ENDED: (),
+    storage_trace_events.LOG_TAIL_CUT: ("segment", "offset", "last"),
+    storage_trace_events.SNAPSHOT_INVALID: ("reason",),
+    storage_trace_events.LEFTOVER_REMOVED: ("name",),
+    storage_trace_events.SYNC_INTERRUPTED: ("last", "current"),
+    storage_trace_events.LOG_PART_DAMAGED: ("reason",),
+    storage_trace_events.PROMISES_MENDED: ("file",),
+    storage_trace_events.REPAIRED: ("disk", "reason"),
+}
+"""The names of the parts of each trace event: the core emits plain tuples."""
 WARNINGS: Final = frozenset(
     {
         trace_events.MESSAGE_ILLEGAL,
-        storage_notes.LOG_TAIL_CUT,
-        storage_notes.SNAPSHOT_INVALID,
-        storage_notes.LOG_PART_DAMAGED,
-        storage_notes.REPAIRED,
+        storage_trace_events.LOG_TAIL_CUT,
+        storage_trace_events.SNAPSHOT_INVALID,
+        storage_trace_events.LOG_PART_DAMAGED,
+        storage_trace_events.REPAIRED,
         trace_events.QUORUM_LOST,
         trace_events.LOG_UNCERTAIN,
         trace_events.VOTE_REPLACED,
@@ -50,13 +113,13 @@ class ReplicaLogger:
     """Log lines and counters of one server."""
 
     def __init__(self, ensemble: str, server_id: int) -> None:
-        """Without Ray there are lines, but no file and no counters."""
+        """Write lines only; `attach_to_ray` adds the file and the counters."""
         self._logger = logging.getLogger(f"raykeeper.replica.{ensemble}.{server_id}")
         self._tags = {"ensemble": ensemble, "server": str(server_id)}
         self._counter: Any = None
 
     def attach_to_ray(self) -> None:
-        """Write to a file of the Ray session and count in Ray's metrics; once per process."""
+        """Write to a file of the Ray session and count in Ray's metrics. Call it once."""
         from ray.util.metrics import Counter
 
         self._counter = Counter(
@@ -82,12 +145,12 @@ class ReplicaLogger:
             in_file.setFormatter(form)
             logger.addHandler(in_file)
 
-    def note(self, note: TraceEvent) -> None:
-        """One line and one count."""
-        self.line(note.name, **trace_fields(note))
+    def trace(self, event: TraceEvent) -> None:
+        """Write one line and count one, for an event of the core."""
+        self.line(event.name, **trace_fields(event))
 
     def line(self, name: str, /, **fields: object) -> None:
-        """One line and one count for what the shell has to say."""
+        """Write one line and count one, for an event of the shell."""
         level = logging.WARNING if name in WARNINGS else logging.INFO
         if self._logger.isEnabledFor(level):
             shown = "".join(f" {key}={_format_value(value)}" for key, value in fields.items())
@@ -96,10 +159,24 @@ class ReplicaLogger:
             self._counter.inc(1, tags={"note": name})
 
     def fatal(self, what: str, error: BaseException) -> None:
-        """The process is about to end because of `error`."""
+        """Write `error`, because of which the process is about to end, and its traceback."""
         self._logger.critical("%s", what, exc_info=error)
         for handler in self._logger.handlers:
             handler.flush()
+
+
+def trace_fields(event: TraceEvent) -> dict[str, Any]:
+    """Return the detail of an event by name; a detail that names its parts itself stays."""
+    detail = event.detail
+    if detail is None:
+        return {}
+    if isinstance(detail, dict):
+        return detail
+    values = detail if isinstance(detail, tuple) else (detail,)
+    names = FIELDS.get(event.name, ())
+    if len(values) > len(names):
+        return {"detail": detail}
+    return dict(zip(names, values, strict=False))
 
 
 def _format_value(value: object) -> str:

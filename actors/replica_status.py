@@ -1,4 +1,4 @@
-"""What a replica tells of itself to `status`, `attach` and the command line."""
+"""A replica's answers to `status`, `attach` and the command line."""
 
 from msgspec import Struct, field
 
@@ -9,11 +9,11 @@ FAILED = "failed"
 
 
 class ReplicaStatus(Struct, frozen=True, kw_only=True):
-    """One server at one moment. It pickles."""
+    """One server at one moment. Instances can be pickled."""
 
     server_id: ServerId
     role: str
-    """leader, follower, observer, looking; starting while it recovers, failed when it cannot."""
+    """leader, follower, observer or looking; starting during recovery, failed after its failure."""
     pid: int
     node_id: str
     failure: str = ""
@@ -28,14 +28,14 @@ class ReplicaStatus(Struct, frozen=True, kw_only=True):
     voters_lost: list[ServerId] = field(default_factory=list)
     """Servers linked to this one that wait for their vote, as it sees it."""
     reset_reason: str = ""
-    """Why its disk is not the one it was founded with."""
+    """Why its disk is not the one that the ensemble was founded with."""
     has_disk_space: bool = True
-    """False while its disk is full: it logs nothing."""
+    """False while its disk is full; then it logs nothing."""
     incarnation: int = 0
     links: dict[ServerId, str] = field(default_factory=dict)
-    """Of each other server: `linked`, or why it is not."""
+    """For each other server: `linked`, or why there is no link."""
     carriers: dict[ServerId, str] = field(default_factory=dict)
-    """Of each other server that is linked: what carries the link."""
+    """For each linked server: what carries the link."""
     clients: dict[str, int] = field(default_factory=dict)
     """How many links of clients each carrier has."""
     stream_problem: str = ""
@@ -48,7 +48,7 @@ class ReplicaStatus(Struct, frozen=True, kw_only=True):
 
 
 class ReplicaDescription(Struct, frozen=True, kw_only=True):
-    """What `attach` needs to know of an ensemble, asked from any of its servers. It pickles."""
+    """What `attach` needs to know of an ensemble, from any server. Instances can be pickled."""
 
     ensemble: str
     ensemble_uuid: str

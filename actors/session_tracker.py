@@ -1,13 +1,18 @@
 """The session tracker of a server: a clock around `znodes/expiry.py`, in an actor of its own.
 
-Only the one beside the leader is told anything. It forgets everything when it dies, and says so:
-a report that does not follow what it knows is answered with None, and the leader starts anew.
+Only the tracker beside the leader receives reports. It keeps nothing when it dies. So it answers a
+report that does not follow the last one that it knows with None, and the leader starts again with
+a full report.
 """
 
 import os
 import time
+from typing import Any
 
 from raykeeper.actors.fate_sharing import share_fate_with_raylet
+from raykeeper.actors.ray_actors import start_actor
+from raykeeper.actors.replica_config import ReplicaConfig
+from raykeeper.links.ray_names import tracker_name
 from raykeeper.zab.ids import Millis
 from raykeeper.znodes.expiry import ExpiryProposal, SessionExpiry, SessionReport
 
@@ -20,7 +25,7 @@ class SessionTracker:
         self._expiry = SessionExpiry()
 
     def track(self, report: SessionReport) -> list[ExpiryProposal] | None:
-        """Take a report; the sessions that are overdue, or None when a full report is needed."""
+        """Take a report; return proposals to expire sessions, or None if it needs a full report."""
         now = Millis(time.monotonic_ns() // 1_000_000)
         self._expiry.report(report, now)
         if self._expiry.needs_full_report:
@@ -28,5 +33,10 @@ class SessionTracker:
         return self._expiry.proposals(now)
 
     def pid(self) -> int:
-        """The process it runs in."""
+        """Return the process that the actor runs in."""
         return os.getpid()
+
+
+def start_tracker(config: ReplicaConfig, node_id: str | None = None) -> Any:
+    """Return the SessionTracker beside a server, started if there is none."""
+    return start_actor(SessionTracker, tracker_name(config.ensemble, config.server_id), node_id)

@@ -1,11 +1,12 @@
-"""The snapshotter of a server: writes the tree that is streamed to it, in a process of its own.
+"""The Snapshotter of a server: writes the tree that it receives, in a process of its own.
 
-It makes a temporary file and forces it; the replica publishes it. It never touches what has a
-name. DESIGN: section 6.
+It creates a temporary file and forces it; the replica publishes the file. It never touches a file
+with a final name. DESIGN: section 6.
 """
 
 import os
 from pathlib import Path
+from typing import Any
 
 from raykeeper.actors.disk.snapshot_files import (
     SnapshotWriter,
@@ -14,6 +15,9 @@ from raykeeper.actors.disk.snapshot_files import (
 )
 from raykeeper.actors.disk.storage_errors import StorageError
 from raykeeper.actors.fate_sharing import share_fate_with_raylet
+from raykeeper.actors.ray_actors import start_actor
+from raykeeper.actors.replica_config import ReplicaConfig
+from raykeeper.links.ray_names import snapshotter_name
 from raykeeper.zab.ids import Zxid
 
 
@@ -28,10 +32,10 @@ class Snapshotter:
         self._finished: SnapshotWriter | None = None
 
     def begin(self, zxid: Zxid) -> None:
-        """Open a temporary snapshot as of `zxid`, dropping all others.
+        """Open a temporary snapshot as of `zxid`, and remove all others.
 
-        Whoever asks for a new one has published or given up the one before, of which there may be
-        a file: of a process of this actor that was killed, or of a call that was not waited for.
+        The replica has published the one before or given it up. In the second case a file may
+        remain: of a killed process of this actor, or of a call that was not waited for.
 
         Raises:
             StorageError: the disk failed.
@@ -62,7 +66,7 @@ class Snapshotter:
         self._writer, self._finished = None, writer
 
     def abort(self, zxid: Zxid) -> None:
-        """Drop the temporary snapshot, if it is this one; the replica has not published it.
+        """Remove the temporary snapshot if it is this one, which the replica has not published.
 
         Raises:
             StorageError: it cannot be removed.
@@ -74,11 +78,11 @@ class Snapshotter:
             self._discard()
 
     def pid(self) -> int:
-        """The process it runs in."""
+        """Return the process that the actor runs in."""
         return os.getpid()
 
     def _writer_of(self, zxid: Zxid) -> SnapshotWriter:
-        # This process may have been started anew in the middle of a snapshot.
+        # This process may have been restarted in the middle of a snapshot.
         if self._writer is None or self._writer.zxid != zxid:
             raise StorageError(f"{self._folder}: no snapshot as of {zxid:#x} was begun")
         return self._writer
@@ -87,3 +91,9 @@ class Snapshotter:
         writer, self._writer = self._writer, None
         if writer is not None:
             writer.discard()
+
+
+def start_snapshotter(config: ReplicaConfig, node_id: str | None = None) -> Any:
+    """Return the Snapshotter beside a server, whose disk it shares, started if there is none."""
+    name = snapshotter_name(config.ensemble, config.server_id)
+    return start_actor(Snapshotter, name, node_id, config.folder)

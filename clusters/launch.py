@@ -16,7 +16,7 @@ import ray
 import ray.util
 
 from raykeeper.actors.disk.storage_errors import StorageError
-from raykeeper.actors.ray_actors import find_replica, start_replica
+from raykeeper.actors.ray_actors import find_replica
 from raykeeper.actors.replica_status import ReplicaDescription
 from raykeeper.client.ensembles import servers_among
 from raykeeper.client.errors import EnsembleNotFoundError
@@ -134,6 +134,9 @@ def _start_missing(
     config: EnsembleConfig, running: dict[ServerId, ReplicaDescription | None]
 ) -> dict[ServerId, str]:
     """Start what is found or may be formatted; returns why each of the others is not started."""
+    # Late, so that a process that only asks for the status does not load the server.
+    from raykeeper.actors.replica import start_replica
+
     described = [answer for answer in running.values() if answer is not None]
     nodes = discover_nodes(config.data_dir, config.name)
     at = {server: "" if a is None else a.node_id for server, a in running.items()}

@@ -12,5 +12,5 @@ generations.py      how a snapshot and its log change together
 zxid_names.py       files that are named after a zxid
 atomic_file.py      small files that change as a whole
 filesystem.py       the calls to the system, which tests can break
-storage_errors.py   what can be wrong with a folder; storage_notes.py what is worth a note
+storage_errors.py   what can be wrong with a folder; storage_trace_events.py what is worth a note
 """

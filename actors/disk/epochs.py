@@ -30,7 +30,7 @@ from typing import NamedTuple
 from raykeeper.actors.disk.atomic_file import read_file, replace_file
 from raykeeper.actors.disk.filesystem import Filesystem
 from raykeeper.actors.disk.storage_errors import CorruptRecord, UnknownVersion
-from raykeeper.actors.disk.storage_notes import PROMISES_MENDED
+from raykeeper.actors.disk.storage_trace_events import PROMISES_MENDED
 from raykeeper.zab.effects import TraceEvent
 from raykeeper.zab.ids import EPOCH_MAX, ZERO, Epoch, Zxid
 

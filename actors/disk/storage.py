@@ -46,7 +46,7 @@ from raykeeper.actors.disk.storage_errors import (
     StorageError,
     storage_errors,
 )
-from raykeeper.actors.disk.storage_notes import (
+from raykeeper.actors.disk.storage_trace_events import (
     LEFTOVER_REMOVED,
     REPAIRED,
     SNAPSHOT_INVALID,

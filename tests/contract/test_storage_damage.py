@@ -18,7 +18,7 @@ from raykeeper.actors.disk.opening import open_storage
 from raykeeper.actors.disk.repair import DAMAGED_FOLDER
 from raykeeper.actors.disk.storage import Storage
 from raykeeper.actors.disk.storage_errors import CorruptRecord
-from raykeeper.actors.disk.storage_notes import LOG_TAIL_CUT, REPAIRED
+from raykeeper.actors.disk.storage_trace_events import LOG_TAIL_CUT, REPAIRED
 from raykeeper.server.recovered_state import RecoveredState
 from raykeeper.zab.effects import (
     Append,

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from raykeeper.actors.peer_links import PeerLinks
+from raykeeper.actors.server_links import PeerLinks
 from raykeeper.links.contract import LinkEvents
 from raykeeper.links.hello import Fence, peer_hello
 from raykeeper.server.events import Event, LinkDown, LinkUp, PeerFrame

@@ -1,6 +1,5 @@
 """What an ensemble bears, and what it says when it cannot go on."""
 
-import importlib
 import os
 import shutil
 import signal
@@ -12,9 +11,11 @@ import psutil
 import pytest
 import ray
 
+from raykeeper.actors import replica
 from raykeeper.actors.disk.identity import FolderOwner, claim_folder, read_identity
 from raykeeper.actors.disk.storage_errors import ForeignFolder, StorageError
-from raykeeper.actors.ray_actors import find_replica, start_replica
+from raykeeper.actors.ray_actors import find_replica
+from raykeeper.actors.replica import start_replica
 from raykeeper.actors.replica_config import ReplicaConfig
 from raykeeper.client import Client, ClientState
 from raykeeper.client.errors import OperationTimeoutError
@@ -179,8 +180,7 @@ def test_servers_that_are_killed_while_they_are_launched(
         return handle
 
     killed = {1}
-    launching = importlib.import_module("raykeeper.clusters.launch")
-    monkeypatch.setattr(launching, "start_replica", start_and_kill)
+    monkeypatch.setattr(replica, "start_replica", start_and_kill)
     ensemble = launch_one()
     assert ensemble.status().servers[0].role == "down"
     name, killed = new_name(), {1, 3}

@@ -19,7 +19,8 @@ from raykeeper.actors.disk.identity import Identity, format_folder, read_identit
 from raykeeper.actors.disk.snapshot_files import snapshot_zxids
 from raykeeper.actors.disk.storage import Storage
 from raykeeper.actors.disk.storage_errors import ForeignFolder, StorageError
-from raykeeper.actors.ray_actors import find_replica, start_replica
+from raykeeper.actors.ray_actors import find_replica
+from raykeeper.actors.replica import start_replica
 from raykeeper.actors.replica_config import ReplicaConfig
 from raykeeper.actors.replica_status import FAILED, STARTING, ReplicaStatus
 from raykeeper.client import connect

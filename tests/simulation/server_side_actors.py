@@ -7,7 +7,7 @@ as its loss. They are processes of their own: they live on when their server die
 from collections import deque
 from collections.abc import Callable
 
-from raykeeper.actors.session_tracker_client import WAITING_MAX
+from raykeeper.actors.sidecars import REPORTS_MAX
 from raykeeper.server.effects import (
     SnapshotAbort,
     SnapshotBegin,
@@ -78,7 +78,7 @@ class SimTracker:
     def _call(self) -> None:
         self._is_busy = True
         life, report = self._life, self._waiting.popleft()
-        if len(self._waiting) >= WAITING_MAX:
+        if len(self._waiting) >= REPORTS_MAX:
             self._fail()
             return
         there, back = self._delay(), self._delay()

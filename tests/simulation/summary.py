@@ -14,7 +14,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from raykeeper.actors.disk import storage_notes
+from raykeeper.actors.disk import storage_trace_events
 from raykeeper.server import server_trace_events
 from raykeeper.zab import trace_events
 from tests.simulation import client_log
@@ -38,7 +38,9 @@ UNREACHABLE: Final[dict[str, str]] = {
         "servers say nothing twice on a link; those that do, see tests/fuzz/test_peers.py",
     ),
     server_trace_events.WATCHES_FULL: "clients watch few paths",
-    **dict.fromkeys(names_in(storage_notes), "a simulated disk has no files: see tests/contract"),
+    **dict.fromkeys(
+        names_in(storage_trace_events), "a simulated disk has no files: see tests/contract"
+    ),
 }
 """Notes that the simulated world does not lead to, and why."""
 
@@ -107,7 +109,7 @@ class Tally(Struct):
 
 def expected_notes() -> set[str]:
     """Every note that runs should lead to."""
-    modules = (trace_events, server_trace_events, storage_notes)
+    modules = (trace_events, server_trace_events, storage_trace_events)
     return set().union(*map(names_in, modules)) - set(UNREACHABLE)
 
 

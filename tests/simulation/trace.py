@@ -10,7 +10,7 @@ from hashlib import blake2b
 
 from rich.text import Text
 
-from raykeeper.actors.trace_fields import trace_fields
+from raykeeper.actors.replica_logger import trace_fields
 from raykeeper.zab.effects import TraceEvent
 
 _WHO = re.compile(r"(server|client|session|link) [\w:.-]+?(?=:? )")

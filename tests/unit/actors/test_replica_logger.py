@@ -1,11 +1,13 @@
-"""ReplicaLogger: what a note looks like as a line."""
+"""The log of a replica: its lines, its levels, and the fields of every trace event."""
 
 import logging
 from typing import Any
 
 import pytest
 
-from raykeeper.actors.replica_logger import ReplicaLogger
+from raykeeper.actors.disk import storage_trace_events
+from raykeeper.actors.replica_logger import FIELDS, ReplicaLogger, trace_fields
+from raykeeper.server import server_trace_events
 from raykeeper.zab import trace_events
 from raykeeper.zab.effects import TraceEvent
 
@@ -23,7 +25,7 @@ def test_a_note_is_a_name_and_fields(
     detail: Any, line: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO, logger="raykeeper"):
-        ReplicaLogger("coord", 1).note(TraceEvent(trace_events.ELECTION_STARTED, detail))
+        ReplicaLogger("coord", 1).trace(TraceEvent(trace_events.ELECTION_STARTED, detail))
     assert [(r.levelname, r.getMessage()) for r in caplog.records] == [("INFO", line)]
 
 
@@ -31,9 +33,37 @@ def test_what_an_operator_should_see_is_a_warning(caplog: pytest.LogCaptureFixtu
     log = ReplicaLogger("coord", 1)
     with caplog.at_level(logging.WARNING, logger="raykeeper"):
         log.line("link.up", peer=2)
-        log.note(TraceEvent(trace_events.MESSAGE_ILLEGAL, (2, "gap")))
+        log.trace(TraceEvent(trace_events.MESSAGE_ILLEGAL, (2, "gap")))
         log.fatal("a step failed", AssertionError("cursor"))
     assert [(r.levelname, r.getMessage()) for r in caplog.records] == [
         ("WARNING", "message.illegal peer=2 reason=gap"),
         ("CRITICAL", "a step failed"),
     ]
+
+
+def test_every_note_has_its_fields() -> None:
+    names = {
+        value
+        for module in (trace_events, server_trace_events, storage_trace_events)
+        for name, value in vars(module).items()
+        if name.isupper()
+    }
+    assert set(FIELDS) == names
+
+
+@pytest.mark.parametrize(
+    ("name", "detail", "fields"),
+    [
+        (trace_events.ELECTION_STARTED, 3, {"round": 3}),
+        (trace_events.ELECTION_DECIDED, (1, 2), {"round": 1, "leader": 2}),
+        (server_trace_events.READS_PAUSED, None, {}),
+        # What names its parts itself.
+        (storage_trace_events.LOG_TAIL_CUT, {"offset": 9}, {"offset": 9}),
+        # Less than there could be, and what nobody has named.
+        (server_trace_events.WRITE_GAP, 7, {"session": 7}),
+        (trace_events.ELECTION_ROUND, (1, 2), {"detail": (1, 2)}),
+        ("unheard.of", 5, {"detail": 5}),
+    ],
+)
+def test_names_the_parts(name: str, detail: Any, fields: dict[str, Any]) -> None:
+    assert trace_fields(TraceEvent(name, detail)) == fields

@@ -9,7 +9,7 @@ import pytest
 
 from raykeeper.actors.disk.epochs import EPOCHS_FILE, Epochs, EpochsFile, make_epochs
 from raykeeper.actors.disk.storage_errors import CorruptRecord, UnknownVersion
-from raykeeper.actors.disk.storage_notes import PROMISES_MENDED
+from raykeeper.actors.disk.storage_trace_events import PROMISES_MENDED
 from raykeeper.zab.ids import EPOCH_MAX, Epoch, Zxid
 from tests.contract.faulty_files import Crashed, FaultyFiles, Loss, crash_at, fail_at
 

@@ -15,7 +15,7 @@ from raykeeper.actors.disk.log_format import (
 from raykeeper.actors.disk.log_segment import segment_name
 from raykeeper.actors.disk.spare_segment import SpareSegment
 from raykeeper.actors.disk.storage_errors import CorruptRecord
-from raykeeper.actors.disk.storage_notes import LOG_PART_DAMAGED, LOG_TAIL_CUT
+from raykeeper.actors.disk.storage_trace_events import LOG_PART_DAMAGED, LOG_TAIL_CUT
 from raykeeper.zab.effects import Append, LogRun, TraceEvent
 from raykeeper.zab.ids import ZERO, Epoch, Zxid, make_zxid
 from tests.contract.faulty_files import FaultyFiles, Loss

@@ -18,7 +18,7 @@ from raykeeper.actors.disk.storage_errors import (
     NotFormatted,
     StorageError,
 )
-from raykeeper.actors.disk.storage_notes import (
+from raykeeper.actors.disk.storage_trace_events import (
     LEFTOVER_REMOVED,
     LOG_PART_DAMAGED,
     LOG_TAIL_CUT,

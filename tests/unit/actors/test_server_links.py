@@ -1,0 +1,449 @@
+"""The links of a server: carriers, peers, and clients with their connection numbers."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from raykeeper.actors.server_links import (
+    FRAME_BYTES_TARGET,
+    LINKED,
+    CannotListenError,
+    ClientLinks,
+    PeerLinks,
+    ServerLinks,
+)
+from raykeeper.links.auto_dialer import AutoDialer
+from raykeeper.links.contract import RAY_CALLS, STREAM, Link, LinkEvents, LinkRefused
+from raykeeper.links.hello import Fence, Hello, client_hello, peer_hello
+from raykeeper.links.memory import MemoryNetwork
+from raykeeper.links.processes import Process
+from raykeeper.server.events import (
+    SENT_REPORT_BYTES,
+    ClientBytesSent,
+    ClientDisconnected,
+    ClientFrameArrived,
+    Event,
+    LinkDown,
+    LinkUp,
+    PeerFrame,
+)
+from raykeeper.server.peer_messages import encode_peer_frame
+from raykeeper.zab.ids import ServerId, Zxid
+from raykeeper.zab.messages import Commit, Ping, Proposals
+from tests.contract.link_carriers import Calls, Recorder
+from tests.unit.actors.companions import Events
+from tests.unit.actors.test_replica_config import config
+
+HERE, ELSEWHERE = "127.0.0.1", "203.0.113.7"
+SERVER = ServerId(2)
+
+
+class Links:
+    """The links of a server of the ensemble `u`, and what came of them."""
+
+    def __init__(self, setting: str, host: str = HERE) -> None:
+        self.events: list[Event] = []
+        self.lines: list[tuple[str, dict[str, Any]]] = []
+        self.changed = asyncio.Event()
+        self.links = ServerLinks(config(links=setting), 5, host, self._deliver, self._log)
+        self.handle = Calls(self._call)
+
+    async def dial(self, near: Recorder) -> Any:
+        return await AutoDialer(lambda _: self.handle, client_hello("u"), 40).dial(SERVER, near)
+
+    def _deliver(self, event: Event) -> None:
+        self.events.append(event)
+        self.changed.set()
+
+    def _log(self, line: str, **fields: Any) -> None:
+        self.lines.append((line, fields))
+
+    async def _call(self, method: str, *args: Any) -> Any:
+        if method == "link_address":
+            return self.links.address
+        return await getattr(self.links.calls, method)(*args)
+
+
+def run(scenario: Callable[[], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        await scenario()
+
+    asyncio.run(whole())
+
+
+@pytest.mark.parametrize(
+    ("setting", "carrier", "streams"),
+    [("auto", STREAM, True), ("direct", STREAM, True), ("ray", RAY_CALLS, False)],
+)
+def test_clients_take_what_the_setting_says(setting: str, carrier: str, streams: bool) -> None:
+    async def scenario() -> None:
+        server, near = Links(setting), Recorder()
+        link = await server.dial(near)
+        assert (link.carrier, link.incarnation) == (carrier, 5)
+        assert server.links.clients.carriers() == {carrier: 1}
+        assert (server.links.address is not None, server.links.stream_problem) == (streams, "")
+        link.send(b"hello")
+        await asyncio.wait_for(server.changed.wait(), 10)
+        (event,) = server.events
+        assert isinstance(event, ClientFrameArrived) and event.data == b"hello"
+        server.links.close("the server stops")
+        assert await near.wait_closed() == "the server stops"
+
+    run(scenario)
+
+
+def test_a_server_for_streams_alone_refuses_calls() -> None:
+    async def scenario() -> None:
+        server = Links("direct")
+        server.links.close("it listens no more")
+        await asyncio.sleep(0)
+        with pytest.raises(LinkRefused, match="direct streams only; no stream to"):
+            await server.dial(Recorder())
+
+    run(scenario)
+
+
+def test_who_cannot_listen_says_so_and_takes_calls() -> None:
+    async def scenario() -> None:
+        server, near = Links("auto", ELSEWHERE), Recorder()
+        assert [line for line, _ in server.lines] == ["streams.off"]
+        assert server.lines[0][1]["host"] == ELSEWHERE
+        assert server.links.stream_problem.startswith(f"cannot listen at {ELSEWHERE}: ")
+        link = await server.dial(near)
+        assert link.carrier == RAY_CALLS
+        server.links.close("the server stops")
+        await near.wait_closed()
+
+    run(scenario)
+
+
+def test_who_cannot_listen_and_shall_do_nothing_else_does_not_run() -> None:
+    async def scenario() -> None:
+        with pytest.raises(CannotListenError, match=rf"cannot listen at {ELSEWHERE}: "):
+            Links("direct", ELSEWHERE)
+
+    run(scenario)
+
+
+S1, S2, S3 = ServerId(1), ServerId(2), ServerId(3)
+SERVERS = [S1, S2, S3]
+
+
+class Shell:
+    """One incarnation of a server on a network in memory."""
+
+    def __init__(self, network: MemoryNetwork, server_id: ServerId, incarnation: int = 1) -> None:
+        self.server_id = server_id
+        self.incarnation = incarnation
+        self.events = Events()
+        self.lines: list[str] = []
+        fence = Fence()
+        others = [server for server in SERVERS if server != server_id]
+        self.links = PeerLinks(server_id, others, fence, self.events.deliver, self._log)
+        network.listen(self)
+        self._dialer = network.dialer(peer_hello("e", server_id, incarnation), fence)
+
+    def start(self) -> "Shell":
+        self.links.start(self._dialer)
+        return self
+
+    def accept(self, hello: Hello, link: Link) -> LinkEvents:
+        return self.links.accept(hello, link)
+
+    def _log(self, name: str, /, **_fields: object) -> None:
+        self.lines.append(name)
+
+
+class Silent:
+    """An end that is sent nothing."""
+
+    def __init__(self, events: Events | None = None) -> None:
+        self._events = events or Events()
+
+    def frames(self, frames: list[bytes]) -> None:
+        raise AssertionError(frames)
+
+    def closed(self, reason: str) -> None:
+        self._events.deliver(reason)
+
+
+def run_on_network(scenario: Callable[[MemoryNetwork], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        await scenario(MemoryNetwork(deadline_s=0.01))
+
+    asyncio.run(whole())
+
+
+def test_every_pair_gets_one_link_and_frames_stay_in_order() -> None:
+    async def scenario(network: MemoryNetwork) -> None:
+        shells = [Shell(network, server).start() for server in SERVERS]
+        for shell in shells:
+            up = await shell.events.wait(2)
+            assert {event.peer for event in up} == set(SERVERS) - {shell.server_id}
+            assert set(shell.links.states.values()) == {LINKED}
+        shells[0].links.send(S3, [Ping(1), Commit(7)])
+        shells[0].links.send(S3, [Ping(1)])
+        shells[2].links.send(S1, [Ping(1)])
+        frames = (await shells[2].events.wait(4))[2:]
+        assert frames == [PeerFrame(S1, [Ping(1), Commit(7)]), PeerFrame(S1, [Ping(1)])]
+        assert (await shells[0].events.wait(3))[2:] == [PeerFrame(S3, [Ping(1)])]
+
+    run_on_network(scenario)
+
+
+def test_more_than_a_frame_should_hold_leaves_in_several_in_order() -> None:
+    async def scenario(network: MemoryNetwork) -> None:
+        low, high = Shell(network, S1), Shell(network, S2).start()
+        await low.events.wait(1)
+        large = [Proposals(Zxid(n), [bytes(FRAME_BYTES_TARGET * 2 // 5)]) for n in (1, 2, 3)]
+        high.links.send(S1, [Ping(1), *large, Commit(3)])
+        frames = (await low.events.wait(3))[1:]
+        assert [len(frame.messages) for frame in frames] == [2, 3]
+        messages = [message for frame in frames for message in frame.messages]
+        assert messages == [Ping(1), *large, Commit(3)]
+
+    run_on_network(scenario)
+
+
+def test_a_broken_link_is_reported_at_both_ends_and_dialed_again() -> None:
+    async def scenario(network: MemoryNetwork) -> None:
+        low, high = Shell(network, S1), Shell(network, S2).start()
+        await low.events.wait(1)
+        network.cut_to_acceptors()
+        for shell, peer in ((low, S2), (high, S1)):
+            assert await shell.events.wait(3) == [LinkUp(peer), LinkDown(peer), LinkUp(peer)]
+        assert low.lines == ["link.up", "link.down", "link.up"]
+
+    run_on_network(scenario)
+
+
+def test_a_new_incarnation_replaces_the_link_of_the_old_one() -> None:
+    async def scenario(network: MemoryNetwork) -> None:
+        low, old = Shell(network, S1), Shell(network, S2, incarnation=1).start()
+        await old.events.wait(1)
+        new = Shell(network, S2, incarnation=2).start()
+        await new.events.wait(1)
+        assert await low.events.wait(3) == [LinkUp(S2), LinkDown(S2), LinkUp(S2)]
+        old.links.send(S1, [Ping(1)])
+        new.links.send(S1, [Commit(1)])
+        assert (await low.events.wait(4))[3] == PeerFrame(S2, [Commit(1)])
+        await old.events.wait(2)
+        assert old.links.states[S1] != LINKED
+
+    run_on_network(scenario)
+
+
+def test_a_link_that_the_core_breaks_is_not_reported_to_it() -> None:
+    async def scenario(network: MemoryNetwork) -> None:
+        low, high = Shell(network, S1), Shell(network, S2).start()
+        await low.events.wait(1)
+        low.links.break_link(S2, "broke the protocol")
+        low.links.break_link(S2, "again")
+        low.links.send(S2, [Ping(1)])
+        assert await low.events.wait(2) == [LinkUp(S2), LinkUp(S2)]
+        assert (await high.events.wait(3))[1:] == [LinkDown(S1), LinkUp(S1)]
+
+    run_on_network(scenario)
+
+
+def test_a_malformed_frame_breaks_the_link() -> None:
+    async def scenario(network: MemoryNetwork) -> None:
+        low = Shell(network, S1)
+        near = Events()
+        link = await network.dialer(peer_hello("e", S2, 1)).dial(S1, Silent(near))
+        link.send(b"\xc1")
+        link.send(b"\x90")
+        assert await low.events.wait(2) == [LinkUp(S2), LinkDown(S2)]
+        assert "malformed frame" in (await near.wait(1))[0]
+
+    run_on_network(scenario)
+
+
+@pytest.mark.parametrize(
+    ("caller", "incarnation", "words"),
+    [
+        (S1, 9, "expects no link from server 1"),  # it is us who dial server 1
+        (ServerId(4), 9, "expects no link from server 4"),
+        (S3, 4, "incarnation 4 of server 3 was fenced"),
+    ],
+)
+def test_refuses(caller: ServerId, incarnation: int, words: str) -> None:
+    async def scenario(network: MemoryNetwork) -> None:
+        shell = Shell(network, S2)
+        Shell(network, S3, incarnation=5).start()
+        await shell.events.wait(1)
+        with pytest.raises(LinkRefused, match=words):
+            await network.dialer(peer_hello("e", caller, incarnation)).dial(S2, Silent())
+        assert shell.events.delivered == [LinkUp(S3)]
+
+    run_on_network(scenario)
+
+
+def test_frames_of_a_link_that_was_replaced_are_not_heard() -> None:
+    async def scenario(network: MemoryNetwork) -> None:
+        low = Shell(network, S1)
+        hello = peer_hello("e", S2, 1)
+        old = await network.dialer(hello).dial(S1, Silent())
+        old.send(encode_peer_frame([Ping(1)]))
+        new = await network.dialer(hello).dial(S1, Silent())
+        new.send(encode_peer_frame([Ping(2)]))
+        expected = [LinkUp(S2), LinkDown(S2), LinkUp(S2), PeerFrame(S2, [Ping(2)])]
+        assert await low.events.wait(4) == expected
+
+    run_on_network(scenario)
+
+
+def test_close_drops_all_and_dials_no_more() -> None:
+    async def scenario(network: MemoryNetwork) -> None:
+        low, high = Shell(network, S1), Shell(network, S2).start()
+        await low.events.wait(1)
+        high.links.close("stops")
+        assert await low.events.wait(2) == [LinkUp(S2), LinkDown(S2)]
+        assert low.links.states[S2] == "stops"
+
+    run_on_network(scenario)
+
+
+def test_an_unreachable_server_is_named_with_the_reason() -> None:
+    async def scenario(network: MemoryNetwork) -> None:
+        shell = Shell(network, S2).start()
+        await asyncio.sleep(0)
+        assert shell.links.states == {S1: "server 1 does not listen", S3: "not linked yet"}
+        shell.links.send(S1, [Ping(1)])
+        Shell(network, S1)
+        await shell.events.wait(1)
+
+    run_on_network(scenario)
+
+
+FIRST = (6 << 30) + 1
+
+
+class Wire:
+    """The link of a client."""
+
+    carrier = STREAM
+    incarnation = 0
+
+    def __init__(self) -> None:
+        self.sent: list[bytes] = []
+        self.reasons: list[str] = []
+        self.told: Callable[[int], None]
+
+    def send_last(self, frame: bytes) -> None:
+        self.sent.append(frame)
+
+    def on_bytes_sent(self, told: Callable[[int], None]) -> None:
+        self.told = told
+
+    def close(self, reason: str) -> None:
+        self.reasons.append(reason)
+
+
+@pytest.fixture
+def events() -> list[Event]:
+    return []
+
+
+@pytest.fixture
+def links(events: list[Event]) -> ClientLinks:
+    return ClientLinks(6, 2, events.append)
+
+
+def test_frames_and_replies_go_by_number(links: ClientLinks, events: list[Event]) -> None:
+    one, two = Wire(), Wire()
+    links.accept(one, "10.0.0.1").frames([b"a", b"b"])
+    links.accept(two).frames([b"c"])
+    assert events == [
+        ClientFrameArrived(FIRST, b"a", "10.0.0.1"),
+        ClientFrameArrived(FIRST, b"b", "10.0.0.1"),
+        ClientFrameArrived(FIRST + 1, b"c"),
+    ]
+    links.send(FIRST + 1, b"x")
+    links.send(FIRST + 7, b"nobody")
+    assert (one.sent, two.sent) == ([], [b"x"])
+
+
+def test_what_has_left_is_told_when_it_is_worth_it(links: ClientLinks, events: list[Event]) -> None:
+    wire = Wire()
+    links.accept(wire)
+    wire.told(SENT_REPORT_BYTES - 1)
+    assert events == []
+    wire.told(1)
+    wire.told(SENT_REPORT_BYTES + 7)
+    wire.told(5)
+    assert events == [
+        ClientBytesSent(FIRST, SENT_REPORT_BYTES),
+        ClientBytesSent(FIRST, SENT_REPORT_BYTES + 7),
+    ]
+    links.close(FIRST, "expired")
+    wire.told(SENT_REPORT_BYTES)
+    assert len(events) == 2
+
+
+def test_one_more_is_refused_until_one_has_gone(links: ClientLinks, events: list[Event]) -> None:
+    first = links.accept(Wire())
+    links.accept(Wire())
+    with pytest.raises(LinkRefused, match="2 clients already"):
+        links.accept(Wire())
+    first.closed("gone")
+    first.closed("again")
+    assert events == [ClientDisconnected(FIRST)]
+    assert len(links) == 1
+    links.accept(Wire())
+
+
+def test_a_link_that_was_closed_here_says_nothing_more(
+    links: ClientLinks, events: list[Event]
+) -> None:
+    wire = Wire()
+    end = links.accept(wire)
+    links.close(FIRST, "expired")
+    links.close(FIRST, "again")
+    end.frames([b"late"])
+    end.closed("late")
+    links.send(FIRST, b"late")
+    assert (wire.reasons, wire.sent, events) == (["expired"], [], [])
+
+
+def test_all_are_closed_when_the_server_stops(links: ClientLinks) -> None:
+    wires = [Wire(), Wire()]
+    for wire in wires:
+        links.accept(wire)
+    links.close_all("stops")
+    assert [wire.reasons for wire in wires] == [["stops"], ["stops"]]
+    assert len(links) == 0
+
+
+PROCESS = Process("node", "worker", 7, 8, "here")
+
+
+def test_a_process_is_asked_after_when_its_link_ends_by_itself(
+    links: ClientLinks, events: list[Event]
+) -> None:
+    lost: list[tuple[int, Process]] = []
+    links.on_link_lost = lambda *who: lost.append(who)
+    end = links.accept(Wire(), "", PROCESS)
+    end.closed("gone")
+    end.closed("gone")
+    assert events == [ClientDisconnected(FIRST)] and lost == [(FIRST, PROCESS)]
+    # Nobody knows which process this one is, and that one was let go.
+    links.accept(Wire()).closed("gone")
+    end = links.accept(Wire(), "", PROCESS)
+    links.close(FIRST + 2, "the session ended")
+    end.closed("gone")
+    assert len(lost) == 1
+
+
+def test_those_over_calls_are_told_and_can_be_lost(links: ClientLinks, events: list[Event]) -> None:
+    wires = [Wire(), Wire()]
+    wires[0].carrier = RAY_CALLS
+    for wire in wires:
+        links.accept(wire, "", PROCESS)
+    assert links.over_calls() == [(FIRST, PROCESS)]
+    links.close_dead(FIRST, "dead")
+    links.close_dead(FIRST, "dead")
+    assert events == [ClientDisconnected(FIRST)] and wires[0].reasons == ["dead"]
+    assert links.over_calls() == [] and len(links) == 1
