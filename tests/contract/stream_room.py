@@ -98,7 +98,7 @@ class StreamRoom(Room):
             listener.close()
         for link in self._open:
             link.close("the room is closed")
-        while any(not link._is_over for link in self._open):  # type: ignore[attr-defined]
+        while any(not link.is_over for link in self._open):  # type: ignore[attr-defined]
             await asyncio.sleep(0.005)
 
 

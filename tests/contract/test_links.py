@@ -141,7 +141,7 @@ def test_close_by_the_acceptor_comes_after_what_it_sent(run: Run) -> None:
     run(scenario)
 
 
-def test_an_end_that_closes_in_the_turn_in_which_the_link_breaks_is_told_nothing(run: Run) -> None:
+def test_an_end_that_closes_in_the_turn_of_a_break_hears_nothing(run: Run) -> None:
     async def scenario(carrier: Carrier) -> None:
         link, near = await dial(carrier)
         link.send(bytes(QUEUE_BYTES_MAX + 1))
@@ -213,7 +213,7 @@ def test_an_acceptor_that_lets_too_much_wait_loses_its_link(run: Run) -> None:
     run(scenario)
 
 
-def test_both_ends_learn_how_much_has_left(run: Run) -> None:
+def test_both_ends_learn_how_many_bytes_have_left(run: Run) -> None:
     async def scenario(carrier: Carrier) -> None:
         link, near = await dial(carrier)
         left: list[int] = []
@@ -239,7 +239,7 @@ def test_a_foreign_hello_is_refused_with_the_reason(run: Run) -> None:
     run(scenario)
 
 
-def test_a_server_that_nobody_knows_is_unreachable(run: Run) -> None:
+def test_an_unknown_server_is_unreachable(run: Run) -> None:
     async def scenario(carrier: Carrier) -> None:
         with pytest.raises(LinkUnreachable, match="server 2"):
             await carrier.dialer(CLIENT).dial(ServerId(2), Recorder())

@@ -209,7 +209,7 @@ def test_the_disk_breaks_at_every_operation() -> None:
     pytest.fail("the scenario never came to its end")
 
 
-def test_after_a_failure_nothing_is_done_any_more() -> None:
+def test_after_a_failure_nothing_is_performed() -> None:
     for number in breaks(1):
         files = formatted()
         store = DiskStore(FOLDER, files)

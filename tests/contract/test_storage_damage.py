@@ -142,7 +142,7 @@ def damages(files: FaultyFiles) -> Iterator[tuple[Path, str, Callable[[FaultyFil
 
 
 @pytest.mark.parametrize("history", HISTORIES)
-def test_no_single_fault_loses_anything_without_a_word(history: str) -> None:
+def test_no_single_fault_loses_data_silently(history: str) -> None:
     files, whole = disk_of(HISTORIES[history])
     assert outcome(deepcopy(files), whole) == "whole"
     last_segment = [path for path in files.paths(FOLDER) if path.name.startswith("log.")][-1:]
@@ -260,7 +260,7 @@ def test_a_single_voter_has_nobody_to_repair_it(kind: str) -> None:
     assert {path: bytes(files.content(path)) for path in _segments(files)} == before
 
 
-def test_a_disk_is_forgotten_on_demand() -> None:
+def test_a_disk_is_voided_on_demand() -> None:
     files, whole = disk_of(GROWN)
     storage, recovered = start(files)
     assert view_of(recovered) == whole
@@ -273,7 +273,7 @@ def test_a_disk_is_forgotten_on_demand() -> None:
     assert (view_of(recovered), storage.identity.begun_anew) == (EMPTY, "its tree differs")
 
 
-def test_incarnations_go_on_over_a_repair() -> None:
+def test_incarnations_keep_rising_over_a_repair() -> None:
     files, _ = disk_of(GROWN)
     CORRUPT["log"](files)
     storage, _ = start(files)

@@ -69,7 +69,7 @@ def log_of(recovered: RecoveredState) -> list[int]:
     return [int(zxid) for zxid, _ in flatten(recovered.runs)]
 
 
-def test_a_full_disk_is_told_with_a_whole_segment_left() -> None:
+def test_a_full_disk_is_reported_with_a_whole_segment_left() -> None:
     files, storage = almost_full(segments=1)
     counter, told = 0, []
     while not any(isinstance(event, DiskSpaceChanged) for event in told):

@@ -263,7 +263,7 @@ def test_knows_what_was_committed(store: Store) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_agrees_with_its_naive_twin(store: Store, seed: int) -> None:
+def test_agrees_with_the_naive_model(store: Store, seed: int) -> None:
     rng = random.Random(seed)
     model = StoreModel()
     model.do(EPOCH_1)

@@ -88,7 +88,7 @@ def run(scenario: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(scenario())  # type: ignore[arg-type]
 
 
-def test_it_is_asked_until_it_is_known_to_be_dead() -> None:
+def test_asks_until_the_process_is_known_to_be_dead() -> None:
     async def scenario() -> None:
         scene = Scene(pauses_s=(0.0,) * 5, patrol_s=NEVER_S, worker_1=3)
         scene.links.accept(Wire(), "", process(1)).closed("gone")
@@ -100,7 +100,7 @@ def test_it_is_asked_until_it_is_known_to_be_dead() -> None:
     run(scenario)
 
 
-def test_one_that_lives_is_left_alone_after_a_while() -> None:
+def test_stops_asking_about_a_live_process() -> None:
     async def scenario() -> None:
         scene = Scene(pauses_s=(0.0,) * 3, patrol_s=NEVER_S)
         scene.links.accept(Wire(), "", process(1)).closed("gone")
@@ -113,7 +113,7 @@ def test_one_that_lives_is_left_alone_after_a_while() -> None:
     run(scenario)
 
 
-def test_those_over_calls_are_asked_after_while_their_link_is_there() -> None:
+def test_asks_about_clients_over_calls_while_their_link_exists() -> None:
     async def scenario() -> None:
         scene = Scene(pauses_s=(), patrol_s=0.001, worker_2=2)
         for number, carrier in ((1, RAY_CALLS), (2, RAY_CALLS), (3, STREAM)):
@@ -128,7 +128,7 @@ def test_those_over_calls_are_asked_after_while_their_link_is_there() -> None:
     run(scenario)
 
 
-def test_they_take_turns() -> None:
+def test_clients_over_calls_take_turns() -> None:
     async def scenario() -> None:
         scene = Scene(pauses_s=(), patrol_s=NEVER_S)
         count = client_process_monitor.POLLED_MAX + 10
@@ -143,7 +143,7 @@ def test_they_take_turns() -> None:
     run(scenario)
 
 
-def test_nothing_is_asked_after_the_end() -> None:
+def test_asks_nothing_after_the_close() -> None:
     async def scenario() -> None:
         scene = Scene(pauses_s=(NEVER_S,), patrol_s=NEVER_S)
         scene.links.accept(Wire(), "", process(1)).closed("gone")
@@ -159,7 +159,7 @@ EOF = "Worker unexpectedly exits with a connection error code 2. End of file. So
 REMOTE = Process("there", "ab" * 28, 7, 1, "elsewhere")
 
 
-def test_of_its_own_node_the_kernel_is_asked() -> None:
+def test_the_kernel_answers_for_its_own_node() -> None:
     me = this_process("here", "ab" * 28)
     assert not is_gone("here", me, link_is_over=True)
     assert is_gone("here", structs.replace(me, started=me.started + 1), link_is_over=False)
@@ -202,7 +202,7 @@ def test_one_cause_is_proof(type_: int, detail: str, proof: bool) -> None:
         (WorkerExit(8, 0, EOF), False, True, False),  # that was another one
     ],
 )
-def test_what_ray_and_whoever_looks_say(
+def test_ray_and_the_probe_decide_together(
     found: WorkerExit | None, looked: bool | None, link_is_over: bool, dead: bool
 ) -> None:
     for own_node in ("here", REMOTE.node):  # where it may be in another container
@@ -212,7 +212,7 @@ def test_what_ray_and_whoever_looks_say(
         assert answer is dead
 
 
-def test_whatever_fails_leaves_doubt() -> None:
+def test_every_failure_leaves_doubt() -> None:
     def fails(_: object) -> None:
         raise RuntimeError("no such table")
 

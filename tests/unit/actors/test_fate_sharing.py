@@ -64,7 +64,7 @@ def read(raylet: "subprocess.Popen[bytes]", count: int) -> bytes:
         (_IS_AN_ACTOR.format(module="snapshotter", name="Snapshotter", arguments="'.'"), b""),
     ],
 )
-def test_a_raylet_that_nobody_reaps_takes_its_worker_along(program: str, last_words: bytes) -> None:
+def test_a_worker_ends_with_an_unreaped_raylet(program: str, last_words: bytes) -> None:
     with started(program) as raylet:
         assert read(raylet, 1) == b"x"
         (worker,) = psutil.Process(raylet.pid).children()
@@ -75,7 +75,7 @@ def test_a_raylet_that_nobody_reaps_takes_its_worker_along(program: str, last_wo
         worker.wait(PATIENCE_S)
 
 
-def test_a_raylet_that_stands_still_is_not_gone() -> None:
+def test_a_stopped_raylet_is_not_gone() -> None:
     with started(_TELLS_OF_EACH_LOOK) as raylet:
         read(raylet, 3)
         raylet.send_signal(signal.SIGSTOP)
@@ -86,7 +86,7 @@ def test_a_raylet_that_stands_still_is_not_gone() -> None:
 
 
 @pytest.mark.parametrize("told", [None, "", "x", "-1", "1.5", "own"])
-def test_where_the_raylet_is_not_known_nothing_changes(
+def test_an_unknown_raylet_changes_nothing(
     told: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("RAY_RAYLET_PID", raising=False)

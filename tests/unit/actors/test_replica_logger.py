@@ -21,7 +21,7 @@ from raykeeper.zab.effects import TraceEvent
         ({"reason": ""}, 'election.started reason=""'),
     ],
 )
-def test_a_note_is_a_name_and_fields(
+def test_a_line_is_a_name_and_fields(
     detail: Any, line: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO, logger="raykeeper"):
@@ -29,7 +29,7 @@ def test_a_note_is_a_name_and_fields(
     assert [(r.levelname, r.getMessage()) for r in caplog.records] == [("INFO", line)]
 
 
-def test_what_an_operator_should_see_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+def test_events_for_operators_are_warnings(caplog: pytest.LogCaptureFixture) -> None:
     log = ReplicaLogger("coord", 1)
     with caplog.at_level(logging.WARNING, logger="raykeeper"):
         log.line("link.up", peer=2)
@@ -41,7 +41,7 @@ def test_what_an_operator_should_see_is_a_warning(caplog: pytest.LogCaptureFixtu
     ]
 
 
-def test_every_note_has_its_fields() -> None:
+def test_every_trace_event_has_its_fields() -> None:
     names = {
         value
         for module in (trace_events, server_trace_events, storage_trace_events)

@@ -77,7 +77,7 @@ def run(scenario: Callable[[], Awaitable[None]]) -> None:
     ("setting", "carrier", "streams"),
     [("auto", STREAM, True), ("direct", STREAM, True), ("ray", RAY_CALLS, False)],
 )
-def test_clients_take_what_the_setting_says(setting: str, carrier: str, streams: bool) -> None:
+def test_the_setting_decides_the_carrier(setting: str, carrier: str, streams: bool) -> None:
     async def scenario() -> None:
         server, near = Links(setting), Recorder()
         link = await server.dial(near)
@@ -105,7 +105,7 @@ def test_a_server_for_streams_alone_refuses_calls() -> None:
     run(scenario)
 
 
-def test_who_cannot_listen_says_so_and_takes_calls() -> None:
+def test_a_server_that_cannot_listen_logs_it_and_takes_calls() -> None:
     async def scenario() -> None:
         server, near = Links("auto", ELSEWHERE), Recorder()
         assert [line for line, _ in server.lines] == ["streams.off"]
@@ -119,7 +119,7 @@ def test_who_cannot_listen_says_so_and_takes_calls() -> None:
     run(scenario)
 
 
-def test_who_cannot_listen_and_shall_do_nothing_else_does_not_run() -> None:
+def test_a_server_for_streams_alone_that_cannot_listen_raises() -> None:
     async def scenario() -> None:
         with pytest.raises(CannotListenError, match=rf"cannot listen at {ELSEWHERE}: "):
             Links("direct", ELSEWHERE)
@@ -193,7 +193,7 @@ def test_every_pair_gets_one_link_and_frames_stay_in_order() -> None:
     run_on_network(scenario)
 
 
-def test_more_than_a_frame_should_hold_leaves_in_several_in_order() -> None:
+def test_a_large_batch_leaves_in_several_frames_in_order() -> None:
     async def scenario(network: MemoryNetwork) -> None:
         low, high = Shell(network, S1), Shell(network, S2).start()
         await low.events.wait(1)
@@ -281,7 +281,7 @@ def test_refuses(caller: ServerId, incarnation: int, words: str) -> None:
     run_on_network(scenario)
 
 
-def test_frames_of_a_link_that_was_replaced_are_not_heard() -> None:
+def test_frames_of_a_replaced_link_are_dropped() -> None:
     async def scenario(network: MemoryNetwork) -> None:
         low = Shell(network, S1)
         hello = peer_hello("e", S2, 1)
@@ -295,7 +295,7 @@ def test_frames_of_a_link_that_was_replaced_are_not_heard() -> None:
     run_on_network(scenario)
 
 
-def test_close_drops_all_and_dials_no_more() -> None:
+def test_close_drops_all_links_and_stops_dialing() -> None:
     async def scenario(network: MemoryNetwork) -> None:
         low, high = Shell(network, S1), Shell(network, S2).start()
         await low.events.wait(1)
@@ -366,7 +366,7 @@ def test_frames_and_replies_go_by_number(links: ClientLinks, events: list[Event]
     assert (one.sent, two.sent) == ([], [b"x"])
 
 
-def test_what_has_left_is_told_when_it_is_worth_it(links: ClientLinks, events: list[Event]) -> None:
+def test_sent_bytes_are_reported_in_portions(links: ClientLinks, events: list[Event]) -> None:
     wire = Wire()
     links.accept(wire)
     wire.told(SENT_REPORT_BYTES - 1)
@@ -383,7 +383,9 @@ def test_what_has_left_is_told_when_it_is_worth_it(links: ClientLinks, events: l
     assert len(events) == 2
 
 
-def test_one_more_is_refused_until_one_has_gone(links: ClientLinks, events: list[Event]) -> None:
+def test_a_client_over_the_bound_is_refused_until_another_has_gone(
+    links: ClientLinks, events: list[Event]
+) -> None:
     first = links.accept(Wire())
     links.accept(Wire())
     with pytest.raises(LinkRefused, match="2 clients already"):
@@ -395,7 +397,7 @@ def test_one_more_is_refused_until_one_has_gone(links: ClientLinks, events: list
     links.accept(Wire())
 
 
-def test_a_link_that_was_closed_here_says_nothing_more(
+def test_a_link_that_was_closed_here_delivers_nothing_more(
     links: ClientLinks, events: list[Event]
 ) -> None:
     wire = Wire()
@@ -420,7 +422,7 @@ def test_all_are_closed_when_the_server_stops(links: ClientLinks) -> None:
 PROCESS = Process("node", "worker", 7, 8, "here")
 
 
-def test_a_process_is_asked_after_when_its_link_ends_by_itself(
+def test_a_link_that_ends_by_itself_reports_its_process(
     links: ClientLinks, events: list[Event]
 ) -> None:
     lost: list[tuple[int, Process]] = []
@@ -437,7 +439,9 @@ def test_a_process_is_asked_after_when_its_link_ends_by_itself(
     assert len(lost) == 1
 
 
-def test_those_over_calls_are_told_and_can_be_lost(links: ClientLinks, events: list[Event]) -> None:
+def test_clients_over_calls_are_listed_and_closed_when_dead(
+    links: ClientLinks, events: list[Event]
+) -> None:
     wires = [Wire(), Wire()]
     wires[0].carrier = RAY_CALLS
     for wire in wires:

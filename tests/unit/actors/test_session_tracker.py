@@ -13,7 +13,7 @@ def report(batch: int, full: bool, timeout_ms: int) -> SessionReport:
     return SessionReport(Epoch(1), batch, full, touched, [])
 
 
-def test_a_session_whose_time_is_over_gets_a_verdict() -> None:
+def test_an_overdue_session_gets_a_proposal() -> None:
     tracker = SessionTracker()
     assert tracker.track(report(1, True, 60_000)) == []
     assert tracker.track(report(2, False, 0)) == [
@@ -21,7 +21,7 @@ def test_a_session_whose_time_is_over_gets_a_verdict() -> None:
     ]
 
 
-def test_a_tracker_that_missed_the_beginning_says_so() -> None:
+def test_a_tracker_that_missed_the_beginning_asks_for_a_full_report() -> None:
     assert SessionTracker().track(report(2, False, 0)) is None
 
 

@@ -1,7 +1,6 @@
 """The calls to the actors beside a replica: in order, one at a time, one report of a failure."""
 
 import asyncio
-from typing import Any
 
 import pytest
 
@@ -96,7 +95,7 @@ def test_the_actor_is_looked_up_once_until_it_fails() -> None:
         (ValueError(""), "ValueError"),
     ],
 )
-def test_an_error_in_short(error: Exception, text: str) -> None:
+def test_the_first_line_of_an_error(error: Exception, text: str) -> None:
     assert first_line(error) == text
 
 
@@ -123,7 +122,7 @@ class Tracker:
         return None if report.batch == self._forgets else [verdict(report.batch)]
 
 
-def test_every_report_is_told_and_answered_in_order() -> None:
+def test_every_report_is_sent_and_answered_in_order() -> None:
     async def scenario() -> None:
         tracker, events, lookups = Tracker(), Events(), []
 
@@ -143,7 +142,7 @@ def test_every_report_is_told_and_answered_in_order() -> None:
     asyncio.run(scenario())
 
 
-def test_a_failure_is_one_loss_whatever_waits_and_the_tracker_is_found_anew() -> None:
+def test_a_failure_is_one_loss_and_the_tracker_is_looked_up_again() -> None:
     async def scenario() -> None:
         trackers = [Tracker(dies=1), Tracker(forgets=3), Tracker()]
         events = Events()
@@ -185,7 +184,7 @@ def test_a_tracker_that_cannot_be_found_or_keep_up_is_lost() -> None:
     asyncio.run(scenario())
 
 
-def test_nothing_is_told_after_the_close() -> None:
+def test_nothing_is_sent_after_the_close() -> None:
     async def scenario() -> None:
         tracker, events = Tracker(), Events()
         calls = SessionTrackerClient(lambda: Companion(tracker), events.deliver, events.log)
@@ -292,7 +291,7 @@ def test_an_abort_has_no_completion_even_if_it_fails() -> None:
     assert ("abort", Z5) in snapshotter.told
 
 
-def test_nothing_is_done_after_the_close() -> None:
+def test_nothing_is_performed_after_the_close() -> None:
     async def scenario() -> None:
         snapshotter, events = Snapshotter(), Events()
         calls = SnapshotterClient(lambda: Companion(snapshotter), events.deliver, events.log)

@@ -93,7 +93,7 @@ def test_without_a_stream_calls_are_taken(address: StreamAddress | None) -> None
     run(scenario)
 
 
-def test_streams_are_left_alone_for_a_while_after_a_failure() -> None:
+def test_no_stream_is_tried_for_a_while_after_a_failure() -> None:
     async def scenario() -> None:
         actor = Actor(Station())
         listening, actor.address = actor.address, nobody_listens()
@@ -129,7 +129,7 @@ def test_a_server_that_does_not_answer_is_not_asked_again_over_calls() -> None:
     run(scenario)
 
 
-def test_a_server_that_says_no_is_not_asked_again_over_calls() -> None:
+def test_a_refusal_is_not_tried_again_over_calls() -> None:
     async def scenario() -> None:
         actor = Actor(Station())
         dialer = AutoDialer(lambda _: actor.handle, client_hello("other"), 40)
@@ -141,7 +141,7 @@ def test_a_server_that_says_no_is_not_asked_again_over_calls() -> None:
     run(scenario)
 
 
-def test_who_takes_streams_only_is_shown_with_what_was_wrong_with_them() -> None:
+def test_a_refusal_of_calls_also_says_why_no_stream_opened() -> None:
     async def scenario() -> None:
         actor = Actor(OnlyStreams())
         actor.address = nobody_listens()
@@ -152,7 +152,7 @@ def test_who_takes_streams_only_is_shown_with_what_was_wrong_with_them() -> None
     run(scenario)
 
 
-def test_a_server_that_nobody_finds_is_unreachable() -> None:
+def test_a_server_that_is_not_found_is_unreachable() -> None:
     def find(server: ServerId) -> Any:
         raise ValueError(f"no actor of {server}")
 

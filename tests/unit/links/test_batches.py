@@ -64,7 +64,7 @@ def test_batches(portions_max: int, sizes: list[int], expected: list[list[Sizes]
     assert drained(outgoing(*sizes), portions_max) == expected
 
 
-def test_what_waits_is_bounded() -> None:
+def test_the_queue_is_bounded() -> None:
     frames = outgoing(6, 4, bound=10)
     assert not frames.add(b"x")
     frames.take(1)
@@ -72,7 +72,7 @@ def test_what_waits_is_bounded() -> None:
     assert not OutgoingBatches(FRAME_BYTES_MAX * 2).add(bytes(FRAME_BYTES_MAX + 1))
 
 
-def test_each_batch_is_told_with_its_bytes() -> None:
+def test_the_callback_gets_the_bytes_of_each_batch() -> None:
     frames = outgoing(10, P, 5)
     left: list[int] = []
     frames.on_bytes_taken(left.append)
@@ -81,7 +81,7 @@ def test_each_batch_is_told_with_its_bytes() -> None:
     assert left == [P, 15]
 
 
-def test_clear_forgets_what_waits() -> None:
+def test_clear_empties_the_queue() -> None:
     frames = outgoing(P + 1, bound=P + 1)
     frames.take(1)
     frames.clear()
@@ -90,7 +90,7 @@ def test_clear_forgets_what_waits() -> None:
     assert frames.take(1) == (1, [([bytes(P)], True)])
 
 
-def test_whatever_is_sent_comes_together_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_split_frames_are_joined_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Random frames through small portions, batches in random order of two."""
     monkeypatch.setattr(batches, "PORTION_BYTES", 10)
     monkeypatch.setattr(batches, "BATCH_BYTES_MAX", 50)

@@ -14,7 +14,7 @@ from raykeeper.links.daemon_threads import SharedCall, to_daemon_thread
 WHO = contextvars.ContextVar("WHO", default="nobody")
 
 
-def test_it_returns_what_the_call_does_in_the_context_of_the_caller() -> None:
+def test_returns_the_result_in_the_context_of_the_caller() -> None:
     async def ask() -> tuple[str, bool]:
         WHO.set("me")
         main = threading.current_thread()
@@ -25,7 +25,7 @@ def test_it_returns_what_the_call_does_in_the_context_of_the_caller() -> None:
     assert asyncio.run(ask()) == ("it is me", False)
 
 
-def test_it_raises_what_the_call_does() -> None:
+def test_raises_the_error_of_the_call() -> None:
     with pytest.raises(ZeroDivisionError):
         asyncio.run(to_daemon_thread(divmod, 1, 0))
 
@@ -45,7 +45,7 @@ class Question:
         return answer
 
 
-def test_who_asks_meanwhile_shares_the_answer() -> None:
+def test_concurrent_callers_share_the_answer() -> None:
     question = Question()
 
     async def ask() -> None:
@@ -61,7 +61,7 @@ def test_who_asks_meanwhile_shares_the_answer() -> None:
     assert question.asked == [(1,), (1,)]
 
 
-def test_other_arguments_are_another_question() -> None:
+def test_other_arguments_make_another_call() -> None:
     question = Question()
 
     async def ask() -> None:
@@ -76,7 +76,7 @@ def test_other_arguments_are_another_question() -> None:
     assert sorted(question.asked) == [(1,), (2,)]
 
 
-def test_who_gives_up_takes_the_answer_from_nobody() -> None:
+def test_a_cancelled_caller_does_not_cancel_the_others() -> None:
     question = Question()
 
     async def ask() -> None:
@@ -92,7 +92,7 @@ def test_who_gives_up_takes_the_answer_from_nobody() -> None:
     assert question.asked == [()]
 
 
-def test_a_failure_is_of_all_who_asked_and_of_nobody_later() -> None:
+def test_a_failure_reaches_all_present_callers_and_no_later_one() -> None:
     question = Question()
 
     async def ask() -> None:
@@ -123,7 +123,7 @@ asyncio.run(ask(SharedCall(threading.Event().wait)()))
 """
 
 
-def test_a_process_ends_though_a_call_does_not() -> None:
+def test_a_process_ends_while_a_call_hangs() -> None:
     done = subprocess.run(
         [sys.executable, "-c", ENDLESS], capture_output=True, text=True, timeout=60, check=False
     )

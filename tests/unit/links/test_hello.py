@@ -37,12 +37,12 @@ PROCESS = Process("a" * 56, "b" * 56, 1 << 22, 1 << 62, f"{'c' * 36}/4026531836/
         peer_hello("e", S2, 9),
     ],
 )
-def test_a_hello_comes_back_as_it_was(hello: Hello) -> None:
+def test_a_hello_survives_encoding(hello: Hello) -> None:
     assert decode_hello(encode_hello(hello)) == hello
 
 
 @pytest.mark.parametrize("answer", [Welcome(LINK_VERSION, S2, 4), Refusal("full")])
-def test_an_answer_comes_back_as_it_was(answer: Welcome | Refusal) -> None:
+def test_an_answer_survives_encoding(answer: Welcome | Refusal) -> None:
     assert decode_answer(encode_hello(answer)) == answer
 
 
@@ -63,11 +63,11 @@ def test_an_answer_comes_back_as_it_was(answer: Welcome | Refusal) -> None:
         encode_hello(client_hello(process=structs.replace(PROCESS, pid="1"))),
     ],
 )
-def test_what_is_no_hello_of_this_version_is_none(data: bytes) -> None:
+def test_malformed_and_foreign_hellos_decode_to_none(data: bytes) -> None:
     assert decode_hello(data) is None
 
 
-def test_the_hello_of_a_client_that_does_not_say_which_process_it_is_is_understood() -> None:
+def test_a_client_hello_without_a_process_is_decoded() -> None:
     hello = decode_hello(msgspec.msgpack.encode([1, LINK_VERSION, 2, "e", 0, 0, "10.0.0.1", 7]))
     assert hello is not None and hello.link == 7 and hello.process is None
 

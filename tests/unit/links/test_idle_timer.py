@@ -36,7 +36,7 @@ def watch() -> tuple[HandTurnedLoop, IdleTimer, list[str]]:
     return loop, silence, expired
 
 
-def test_silence_is_noticed_after_its_span_and_at_most_a_quarter_more() -> None:
+def test_expires_after_its_time_and_at_most_a_quarter_later() -> None:
     loop, silence, expired = watch()
     assert loop.delay == 2.0
     silence.restart()
@@ -47,7 +47,7 @@ def test_silence_is_noticed_after_its_span_and_at_most_a_quarter_more() -> None:
     assert loop.due is None
 
 
-def test_a_sign_of_life_starts_the_span_anew() -> None:
+def test_restart_begins_a_new_count() -> None:
     loop, silence, expired = watch()
     silence.restart()
     loop.turn(4)
@@ -65,7 +65,7 @@ def test_a_stall_counts_as_one_quarter_however_long_it_was() -> None:
     assert not expired
 
 
-def test_nothing_is_noticed_before_the_start_or_while_paused() -> None:
+def test_does_not_expire_before_the_start_or_while_paused() -> None:
     loop, silence, expired = watch()
     loop.turn(10)
     silence.restart()
@@ -74,7 +74,7 @@ def test_nothing_is_noticed_before_the_start_or_while_paused() -> None:
     assert not expired
 
 
-def test_the_end_releases_the_timer() -> None:
+def test_cancel_releases_the_timer() -> None:
     loop, silence, expired = watch()
     silence.restart()
     silence.cancel()

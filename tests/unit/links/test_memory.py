@@ -24,7 +24,7 @@ def test_a_server_that_was_removed_is_unreachable_until_it_listens_again() -> No
     asyncio.run(scenario())
 
 
-def test_the_farewell_of_an_end_that_was_cut_is_lost_with_the_link() -> None:
+def test_the_close_reason_of_a_cut_end_is_lost() -> None:
     async def scenario() -> None:
         network = MemoryNetwork(deadline_s=0.01)
         station = Station()

@@ -61,7 +61,7 @@ def test_this_process_runs() -> None:
     assert runs(me) is True
 
 
-def test_one_that_stands_still_runs(child: "subprocess.Popen[bytes]") -> None:
+def test_a_stopped_process_runs(child: "subprocess.Popen[bytes]") -> None:
     process = of(child.pid)
     assert runs(process) is True
     child.send_signal(signal.SIGSTOP)
@@ -69,7 +69,7 @@ def test_one_that_stands_still_runs(child: "subprocess.Popen[bytes]") -> None:
     assert runs(process) is True
 
 
-def test_one_that_was_killed_does_not_run(child: "subprocess.Popen[bytes]") -> None:
+def test_a_killed_process_does_not_run(child: "subprocess.Popen[bytes]") -> None:
     process = of(child.pid)
     killed(child)
     assert runs(process) is False  # nobody has asked for its end yet
@@ -77,7 +77,7 @@ def test_one_that_was_killed_does_not_run(child: "subprocess.Popen[bytes]") -> N
     assert runs(process) is False
 
 
-def test_one_whose_first_thread_has_ended_runs() -> None:
+def test_a_process_without_its_first_thread_runs() -> None:
     child = started(OUTLIVES_ITS_FIRST_THREAD)
     process = of(child.pid)
     ended = threading.Event()
@@ -89,7 +89,7 @@ def test_one_whose_first_thread_has_ended_runs() -> None:
     child.communicate()
 
 
-def test_another_one_of_the_same_number_is_not_it() -> None:
+def test_another_process_of_the_same_number_does_not_count() -> None:
     me = this_process("", "")
     assert runs(structs.replace(me, started=me.started - 1)) is False
 
@@ -97,11 +97,11 @@ def test_another_one_of_the_same_number_is_not_it() -> None:
 @pytest.mark.parametrize(
     "unknown", [{"started": 0}, {"pid_namespace": ""}, {"pid_namespace": "elsewhere"}]
 )
-def test_what_cannot_be_told_is_doubt(unknown: dict[str, object]) -> None:
+def test_unknown_processes_leave_doubt(unknown: dict[str, object]) -> None:
     assert runs(structs.replace(this_process("", ""), **unknown)) is None
 
 
-def test_a_system_that_does_not_tell_leaves_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_system_without_proc_leaves_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
     me = this_process("", "")
     monkeypatch.setattr(processes, "_BOOT_ID", Path("/nowhere"))
     assert this_pid_namespace() == "" and runs(me) is None

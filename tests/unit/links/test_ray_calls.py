@@ -60,7 +60,7 @@ def test_link_ids_belong_to_one_incarnation() -> None:
     run(scenario)
 
 
-def test_what_is_no_hello_is_refused() -> None:
+def test_a_malformed_hello_is_refused() -> None:
     async def scenario() -> None:
         link_id, answer = await RayCallAcceptor(Station()).link_open(b"hello?", PARK_MS)
         assert link_id == 0
@@ -79,7 +79,7 @@ def test_calls_on_an_unknown_link_are_answered_with_its_end() -> None:
     run(scenario)
 
 
-def test_a_parked_call_returns_with_nothing_after_its_time() -> None:
+def test_a_long_poll_returns_empty_after_its_time() -> None:
     async def scenario() -> None:
         _, acceptor, link_id = await opened()
         assert await acceptor.link_receive(link_id) == (1, None, None)
@@ -119,7 +119,7 @@ class Replying(Station):
         ),
     ],
 )
-def test_the_answer_to_a_batch_takes_along_what_it_brought_about(
+def test_the_answer_to_a_batch_carries_the_replies_to_it(
     replies: list[bytes], answer: Portion, parked_answer: tuple[int, Portion | None]
 ) -> None:
     async def scenario() -> None:
@@ -161,7 +161,7 @@ def test_both_calls_learn_why_the_link_ended() -> None:
     run(scenario)
 
 
-def test_a_second_parked_call_releases_the_first() -> None:
+def test_a_second_long_poll_releases_the_first() -> None:
     async def scenario() -> None:
         _, acceptor, link_id = await opened()
         first = asyncio.ensure_future(acceptor.link_receive(link_id))
@@ -173,7 +173,7 @@ def test_a_second_parked_call_releases_the_first() -> None:
     run(scenario)
 
 
-def test_a_dialer_that_falls_silent_loses_its_link_and_is_forgotten() -> None:
+def test_a_silent_dialer_loses_its_link() -> None:
     async def scenario() -> None:
         station, acceptor, link_id = await opened(grace_ms=20)
         assert await station.wait_closed(0) == "nothing was heard in time"
@@ -182,7 +182,7 @@ def test_a_dialer_that_falls_silent_loses_its_link_and_is_forgotten() -> None:
     run(scenario)
 
 
-def test_the_dialer_that_closes_is_forgotten_at_once() -> None:
+def test_a_link_that_the_dialer_closes_is_released_at_once() -> None:
     async def scenario() -> None:
         station, acceptor, link_id = await opened()
         await acceptor.link_close(link_id, "bye")

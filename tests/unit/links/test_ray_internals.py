@@ -29,7 +29,7 @@ def lacking_ray(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.usefixtures("lacking_ray")
-def test_what_is_lacking_has_an_answer() -> None:
+def test_each_access_has_an_answer_for_a_ray_that_lacks_it() -> None:
     assert ray_internals.last_started_address() is None
     assert ray_internals.current_task() is None
     assert ray_internals.session_log_folder() is None
@@ -39,7 +39,9 @@ def test_what_is_lacking_has_an_answer() -> None:
 
 
 @pytest.mark.usefixtures("lacking_ray")
-def test_a_note_that_cannot_be_found_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_note_stays_if_ray_does_not_locate_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     note = _note(tmp_path, monkeypatch)
     note.write_text("10.0.0.1:6379")
     ray_internals.forget_started_address("10.0.0.1:6379")
@@ -95,13 +97,13 @@ def test_the_table_of_workers_is_read_in_two_ways(
 
 
 @pytest.mark.usefixtures("lacking_ray")
-def test_without_the_table_of_workers_the_caller_is_told() -> None:
+def test_a_ray_without_the_table_of_workers_raises() -> None:
     with pytest.raises(LookupError, match="does not tell how a worker has ended"):
         ray_internals.worker_exit(WORKER)
 
 
 @pytest.mark.parametrize("of_cluster", ["", "the token"])
-def test_a_cluster_that_refuses_is_not_told_by_ray(
+def test_a_refusal_is_found_without_output_of_ray(
     of_cluster: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """One line of Ray's is left out, and nothing that somebody else wrote meanwhile."""

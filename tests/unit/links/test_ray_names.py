@@ -25,7 +25,7 @@ def test_names() -> None:
     assert snapshotter_name("coord", S3) == "coord/snapshotter/3"
 
 
-def test_replicas_are_told_from_everything_else() -> None:
+def test_replicas_are_recognized_among_all_actors() -> None:
     actors = [
         actor(replica_name("one", S10)),
         actor(replica_name("one", S2)),

@@ -77,7 +77,7 @@ async def what_comes_of(address: StreamAddress, talk: Talk) -> bytes:
         writer.close()
 
 
-def test_a_dialer_with_another_key_is_not_heard() -> None:
+def test_a_dialer_with_another_key_is_rejected() -> None:
     async def scenario() -> None:
         async with listening() as (listener, station):
             wrong = structs.replace(listener.address, key=bytes(32))
@@ -109,7 +109,7 @@ def test_a_listener_without_the_key_learns_nothing() -> None:
     asyncio.run(scenario())
 
 
-def test_a_proof_is_for_one_conversation_and_one_role() -> None:
+def test_a_proof_is_for_one_connection_and_one_role() -> None:
     key, other = bytes(range(32)), bytes(32)
     mine, theirs = new_nonce(), new_nonce()
     proofs = {
@@ -124,7 +124,7 @@ def test_a_proof_is_for_one_conversation_and_one_role() -> None:
 
 @settings(max_examples=25)
 @given(st.one_of(st.binary(max_size=200), st.binary(max_size=200).map(MAGIC.__add__)))
-def test_no_bytes_without_a_proof_get_in(data: bytes) -> None:
+def test_no_bytes_without_a_proof_are_accepted(data: bytes) -> None:
     async def talk(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(data)
         writer.write_eof()
@@ -137,7 +137,7 @@ def test_no_bytes_without_a_proof_get_in(data: bytes) -> None:
     asyncio.run(scenario())
 
 
-def test_a_replayed_conversation_does_not_get_in() -> None:
+def test_a_replayed_handshake_is_rejected() -> None:
     async def scenario() -> None:
         async with listening() as (listener, station):
             nonce, hello = new_nonce(), (40).to_bytes(4) + encode_frame(encode_hello(CLIENT))
@@ -186,7 +186,7 @@ def test_a_bad_hello_is_answered_or_dropped(hello: bytes, answer: bytes) -> None
     asyncio.run(scenario())
 
 
-def test_who_connects_and_says_nothing_is_dropped() -> None:
+def test_a_silent_connection_is_dropped() -> None:
     async def silent(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         pass
 
@@ -197,7 +197,7 @@ def test_who_connects_and_says_nothing_is_dropped() -> None:
     asyncio.run(scenario())
 
 
-def test_strangers_are_bounded_and_make_room_again() -> None:
+def test_handshakes_are_bounded_and_time_out() -> None:
     async def scenario() -> None:
         async with listening(handshake_ms=200) as (listener, station):
             address = listener.address
@@ -288,7 +288,7 @@ def test_the_end_of_the_stream_is_known_at_once() -> None:
     asyncio.run(scenario())
 
 
-def test_who_does_not_read_is_sent_no_more_than_the_system_holds() -> None:
+def test_a_peer_that_does_not_read_gets_no_more_than_the_socket_buffers() -> None:
     async def scenario() -> None:
         async with listening(client_queue_bytes_max=64 << 20) as (listener, station):
             near = Recorder()
@@ -308,7 +308,7 @@ def test_who_does_not_read_is_sent_no_more_than_the_system_holds() -> None:
     asyncio.run(scenario())
 
 
-def test_a_client_may_announce_no_larger_frame_than_can_wait_at_its_end(
+def test_a_client_may_not_announce_a_frame_that_could_not_wait_at_its_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("raykeeper.links.stream_endpoints.CLIENT_FRAME_BYTES_MAX", 1_000)
@@ -330,7 +330,7 @@ def test_a_client_may_announce_no_larger_frame_than_can_wait_at_its_end(
     asyncio.run(scenario())
 
 
-def test_what_waits_on_one_stream_keeps_nobody_from_his_turn(
+def test_a_long_queue_on_one_stream_does_not_block_the_loop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("raykeeper.links.stream_link.WRITE_BYTES", 1_000)
@@ -364,7 +364,7 @@ def test_what_waits_on_one_stream_keeps_nobody_from_his_turn(
     asyncio.run(scenario())
 
 
-def test_a_link_that_nobody_reads_from_ends_by_its_farewell(
+def test_a_closed_link_that_nobody_reads_from_is_released_in_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("raykeeper.links.stream_link.CLOSE_MS", 50)
@@ -455,7 +455,7 @@ def test_without_file_descriptors_the_listener_waits_and_goes_on(
     asyncio.run(scenario())
 
 
-def test_the_last_frame_of_a_turn_takes_along_what_waits() -> None:
+def test_send_last_also_sends_what_is_queued() -> None:
     async def scenario() -> None:
         async with listening() as (listener, station):
             near, left = Recorder(), list[int]()

@@ -19,7 +19,7 @@ def in_pieces(data: bytes, sizes: list[int]) -> list[bytes]:
 
 
 @given(st.lists(st.binary(max_size=20)), st.lists(st.integers(1, 25)))
-def test_frames_come_out_as_they_went_in(frames: list[bytes], sizes: list[int]) -> None:
+def test_frames_are_decoded_as_they_were_encoded(frames: list[bytes], sizes: list[int]) -> None:
     data = KEEPALIVE.join(encode_frame(frame) for frame in frames) + close_frame("done")
     incoming = FrameDecoder()
     ready = [frame for piece in in_pieces(data, sizes) for frame in incoming.feed(piece)]
@@ -27,7 +27,7 @@ def test_frames_come_out_as_they_went_in(frames: list[bytes], sizes: list[int]) 
     assert incoming.end == "done"
 
 
-def test_a_large_frame_is_put_together_once() -> None:
+def test_a_large_frame_is_joined_once() -> None:
     frame = bytes(range(256)) * 40_000
     incoming = FrameDecoder()
     data = encode_frame(frame) + encode_frame(b"next")
@@ -59,20 +59,20 @@ def test_the_largest_lengths_are_waited_for() -> None:
         assert incoming.end is None
 
 
-def test_nothing_is_taken_after_a_farewell() -> None:
+def test_nothing_is_decoded_after_a_close_frame() -> None:
     incoming = FrameDecoder()
     assert incoming.feed(encode_frame(b"a") + close_frame("enough") + encode_frame(b"b")) == [b"a"]
     assert incoming.end == "enough"
 
 
-def test_a_farewell_always_has_a_reason_and_is_bounded() -> None:
+def test_a_close_frame_always_has_a_bounded_reason() -> None:
     for reason, end in (("", "closed"), ("x" * 5000, "x" * CLOSE_REASON_BYTES_MAX)):
         incoming = FrameDecoder()
         incoming.feed(close_frame(reason))
         assert incoming.end == end
 
 
-def test_a_reason_that_is_no_text_is_shown_all_the_same() -> None:
+def test_a_reason_that_is_not_utf8_is_still_shown() -> None:
     incoming = FrameDecoder()
     incoming.feed(struct.pack(">I", 3 << 1 | 1) + b"\xffno")
     assert incoming.end == "\ufffdno"

@@ -122,7 +122,9 @@ MOVE, EXPECT, GIVE_UP = ("move", None), ("expect", None), ("give up", None)
         ([EXPECT, GIVE_UP, ("calls", [b""])], [], ["the link moved, and nobody had asked for it"]),
     ],
 )  # fmt: skip
-def test_hands_on(steps: list[tuple[str, Any]], received: list[bytes], reasons: list[str]) -> None:
+def test_delivers_frames_in_order_across_both_carriers(
+    steps: list[tuple[str, Any]], received: list[bytes], reasons: list[str]
+) -> None:
     near = told(Ends(), *steps).near
     assert (near.received, near.reasons) == (received, reasons)
 
@@ -163,7 +165,7 @@ def test_an_owner_that_closes_in_the_middle_gets_nothing_more() -> None:
     assert near.received == [b"a"]
 
 
-def test_what_is_held_back_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_held_frames_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("raykeeper.links.upgradable_link.PEER_QUEUE_BYTES_MAX", 10)
     assert PEER_QUEUE_BYTES_MAX > 10
     near = told(Ends(), MOVE, ("stream", [bytes(6)]), ("stream", [bytes(6)])).near
@@ -177,7 +179,7 @@ def test_a_stream_that_opens_too_late_is_closed() -> None:
     assert ends.stream.reasons == ["the link is over"]
 
 
-def test_a_link_that_is_not_there_cannot_move() -> None:
+def test_an_unknown_link_cannot_move() -> None:
     async def scenario() -> None:
         station = Station()
         acceptor = UpgradingAcceptor(station)

@@ -52,7 +52,7 @@ class Harness:
             assert self.go_on.wait(10)
 
 
-def test_one_force_serves_all_that_came_during_the_one_before() -> None:
+def test_one_force_serves_all_effects_submitted_during_the_last_one() -> None:
     harness = Harness()
     thread = harness.start()
     thread.submit([append(2)])
@@ -84,7 +84,7 @@ def test_the_order_is_kept_and_closing_drains() -> None:
     assert harness.failures.empty()
 
 
-def test_a_failure_ends_it_and_is_told_once() -> None:
+def test_a_failure_ends_the_thread_and_is_reported_once() -> None:
     harness = Harness()
     thread = harness.start(fail_at(harness.files.operations + 1))
     thread.submit([append(2)])
@@ -97,7 +97,7 @@ def test_a_failure_ends_it_and_is_told_once() -> None:
         harness.storage.perform([append(3)])
 
 
-def test_a_bug_is_told_as_well() -> None:
+def test_a_bug_is_reported_as_well() -> None:
     harness = Harness()
     harness.go_on.set()
     thread = harness.start()

@@ -41,9 +41,7 @@ def test_allocated_space_is_no_hole(tmp_path: Path) -> None:
     OS_FILESYSTEM.close(fd)
 
 
-def test_what_is_forced_is_forced_by_the_system(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sync_calls_the_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     forced: list[tuple[str, Path]] = []
 
     def note(call: str) -> Callable[[int], None]:
@@ -63,7 +61,7 @@ def test_what_is_forced_is_forced_by_the_system(
 
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.EBADMSG])
-def test_what_the_disk_has_lost_is_unreadable(code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lost_bytes_raise_unreadable(code: int, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_fd: int, _size: int, _offset: int) -> bytes:
         raise OSError(code, os.strerror(code))
 
@@ -134,7 +132,7 @@ def test_a_link_to_a_folder_is_removed_alone(tmp_path: Path) -> None:
     assert (tmp_path / "precious/file").exists()
 
 
-def test_what_may_not_be_looked_at_is_not_missing(tmp_path: Path) -> None:
+def test_a_forbidden_file_is_not_missing(tmp_path: Path) -> None:
     assert not OS_FILESYSTEM.exists(tmp_path / "missing")
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     (tmp_path / "file").touch()
@@ -143,9 +141,7 @@ def test_what_may_not_be_looked_at_is_not_missing(tmp_path: Path) -> None:
             OS_FILESYSTEM.exists(tmp_path / name)
 
 
-def test_goes_on_where_a_call_stopped_short(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_continues_after_a_short_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pread, pwrite = os.pread, os.pwrite
 
     def short_pread(fd: int, size: int, offset: int) -> bytes:

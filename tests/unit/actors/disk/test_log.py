@@ -279,7 +279,7 @@ def test_a_bad_end_below_a_synced_mark_is_corruption() -> None:
     assert recovered(files, synced=z(6))[2].last == z(6)
 
 
-def test_the_tail_is_made_anew_at_each_start() -> None:
+def test_the_tail_is_rewritten_at_each_start() -> None:
     # The page cache may show what the disk never got (rule D5).
     files = FaultyFiles()
     log = new_log(files)

@@ -64,7 +64,7 @@ def test_an_old_disk_that_comes_back_is_a_newer_incarnation() -> None:
         storage.close()
 
 
-def test_what_is_not_damage_is_not_repaired() -> None:
+def test_only_damage_is_repaired() -> None:
     files = FaultyFiles()
     format_folder(FOLDER, IDENTITY, files)
     with pytest.raises(ForeignFolder):

@@ -102,7 +102,7 @@ def test_chunks_may_be_large() -> None:
     assert list(SnapshotChunks(PATH, written(large))) == large
 
 
-def test_what_snapshotters_left_is_removed() -> None:
+def test_temporary_snapshots_are_removed() -> None:
     files = written(CHUNKS)
     for name in ("snapshot.0000000000000007", "received.tmp", "snapshot.0000000000000007.tmp"):
         files.close(files.create(Path("/") / name))
@@ -110,7 +110,7 @@ def test_what_snapshotters_left_is_removed() -> None:
     assert files.names(Path("/")) == ["received.tmp", "snapshot.0000000000000007"]
 
 
-def test_what_is_read_back_is_compared() -> None:
+def test_the_finished_file_is_compared_with_what_was_written() -> None:
     files = FaultyFiles()
     writer = SnapshotWriter(PATH, Zxid(7), files)
     writer.write(b"chunk")
@@ -121,7 +121,7 @@ def test_what_is_read_back_is_compared() -> None:
     assert files.names(Path("/")) == []
 
 
-def test_a_discarded_or_forgotten_one_leaves_room_for_the_next() -> None:
+def test_a_discarded_or_abandoned_snapshot_makes_way_for_the_next() -> None:
     files = FaultyFiles()
     SnapshotWriter(PATH, Zxid(1), files).discard()
     SnapshotWriter(PATH, Zxid(2), files).write(b"forgotten")

@@ -35,7 +35,7 @@ def test_there_is_one_at_a_time() -> None:
     assert files.size(spare.acquire(1000)[0]) == 1000
 
 
-def test_a_full_disk_is_told_until_there_is_room() -> None:
+def test_a_full_disk_is_reported_until_there_is_space() -> None:
     files, spare = with_room(999)
     assert not spare.replenish() and not spare.has_disk_space
     assert (files.names(FOLDER), files.open_files()) == ([], 0)
@@ -59,7 +59,7 @@ def test_a_quota_and_no_room_for_a_name_count_as_full(operation: str, code: int)
     assert spare.replenish()
 
 
-def test_what_is_larger_than_a_spare_leaves_it_alone() -> None:
+def test_a_larger_segment_leaves_the_spare_alone() -> None:
     files, spare = with_room(5000)
     spare.replenish()
     fd, path = spare.acquire(1001)
@@ -70,7 +70,7 @@ def test_what_is_larger_than_a_spare_leaves_it_alone() -> None:
     assert files.open_files() == 0
 
 
-def test_each_is_twice_as_large_as_the_one_before() -> None:
+def test_each_spare_is_twice_as_large_as_the_last() -> None:
     files = FaultyFiles()
     spare = SpareSegment(files, FOLDER, 100, 700)
     sizes = []
@@ -83,7 +83,7 @@ def test_each_is_twice_as_large_as_the_one_before() -> None:
     assert sizes == [100, 200, 400, 700, 700]
 
 
-def test_one_that_is_too_small_gives_way_to_a_larger_one() -> None:
+def test_a_spare_that_is_too_small_is_replaced() -> None:
     files = FaultyFiles()
     spare = SpareSegment(files, FOLDER, 100, 700)
     spare.replenish()
@@ -98,7 +98,7 @@ def test_one_that_is_too_small_gives_way_to_a_larger_one() -> None:
     assert files.open_files() == 0
 
 
-def test_a_small_one_needs_room_for_the_largest() -> None:
+def test_a_small_spare_needs_space_for_the_largest() -> None:
     files = FaultyFiles()
     files.capacity = 699
     spare = SpareSegment(files, FOLDER, 100, 700)
@@ -121,7 +121,7 @@ def test_a_small_one_needs_room_for_the_largest() -> None:
         (HEADER + b"batch", True),
     ],
 )
-def test_the_one_of_an_earlier_process(content: bytes, is_lost: bool) -> None:
+def test_the_spare_of_an_earlier_process_is_removed(content: bytes, is_lost: bool) -> None:
     for is_copy in (False, True):
         files, spare = with_room(5000)
         files.make_folder(LOG)

@@ -97,7 +97,7 @@ def test_only_a_founding_disk_needs_no_name() -> None:
     assert restarted(started())[1].disk_id == FOUNDING_DISK
 
 
-def test_who_may_open(tmp_path: Path) -> None:
+def test_only_the_owner_opens_the_folder_once(tmp_path: Path) -> None:
     with pytest.raises(NotFormatted):
         Storage.open(tmp_path, OWNER)
     format_folder(tmp_path, IDENTITY)
@@ -214,7 +214,7 @@ def test_publishing_another_snapshot_than_was_asked_for_fails() -> None:
         store.perform([PublishSnapshot(z(3))])
 
 
-def test_what_a_snapshot_holds_is_never_cut() -> None:
+def test_transactions_in_a_snapshot_are_never_cut() -> None:
     # ZOOKEEPER-1549, 4837: the next start would bring back what was cut.
     store = started()
     fill(store, 1, 6)
@@ -276,7 +276,7 @@ def test_a_failed_start_can_be_closed_and_tried_again() -> None:
     assert number > 10
 
 
-def test_what_was_left_behind_is_removed_with_a_note() -> None:
+def test_leftovers_are_removed_with_a_trace_event() -> None:
     store = started()
     fill(store, 1, 1)
     store.perform([ReceiveSnapshot(z(9))])
@@ -294,7 +294,7 @@ def test_what_was_left_behind_is_removed_with_a_note() -> None:
     }
 
 
-def test_a_torn_tail_is_cut_with_a_note() -> None:
+def test_a_torn_tail_is_cut_with_a_trace_event() -> None:
     store = started()
     fill(store, 1, 2)
     name = store.files.names(GENERATION)[0]
@@ -359,7 +359,7 @@ def test_an_uncertain_end_tells_whether_it_reaches_to_where_the_epoch_began(
     assert (found.is_uncertain, found.has_initial_history) == (False, True)
 
 
-def test_the_mark_is_on_the_disk_before_the_evidence_goes() -> None:
+def test_the_uncertain_mark_is_forced_before_the_cut() -> None:
     for number in range(1, 30):
         store = started()
         fill(store, 1, 2)
@@ -380,7 +380,7 @@ def test_the_mark_is_on_the_disk_before_the_evidence_goes() -> None:
     pytest.fail("the start never came to its end")
 
 
-def test_a_snapshot_that_is_all_there_was_is_not_passed_over() -> None:
+def test_a_damaged_only_snapshot_is_corruption() -> None:
     # After a snapshot was installed there is no log behind it, and none before it.
     store = started()
     fill(store, 1, 2)
@@ -455,7 +455,7 @@ class BadlyClosedFiles(FaultyFiles):
             raise OSError(errno.EIO, "close failed")
 
 
-def test_a_store_that_closes_badly_gives_its_folder_back() -> None:
+def test_a_store_that_fails_to_close_still_unlocks_its_folder() -> None:
     files = BadlyClosedFiles()
     format_folder(FOLDER, IDENTITY, files)
     store = DiskStore(FOLDER, files)

@@ -38,7 +38,7 @@ def test_a_foreign_folder_is_named_with_both_owners() -> None:
         (OSError("no errno"), "/data: no errno"),
     ],
 )
-def test_what_the_system_refuses_names_the_file(error: OSError, text: str) -> None:
+def test_an_error_of_the_system_names_the_file(error: OSError, text: str) -> None:
     with pytest.raises(StorageError, match=text) as caught, storage_errors(Path("/data")):
         raise error
     assert caught.value.__cause__ is error
