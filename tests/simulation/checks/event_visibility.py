@@ -7,6 +7,7 @@ another's.
 
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes.acl import Acls, Identities
+from tests.simulation.checks import acls as acl_rules
 from tests.simulation.checks.session_view import SessionView
 from tests.simulation.checks.truth import Trigger, Truth
 
@@ -18,7 +19,7 @@ def must_be_told(truth: Truth, seen: SessionView, trigger: Trigger) -> bool:
 
 def may_be_told(truth: Truth, seen: SessionView, acls: Acls | None) -> bool:
     """Whether it is for this client's eyes by all that it has proved until now."""
-    return acls.may(acls, _proved(truth, seen), acls.READ)
+    return acl_rules.may(acls, _proved(truth, seen), acl_rules.READ)
 
 
 def is_ever_hidden(truth: Truth, seen: SessionView, path: str, trigger: Trigger) -> bool:
@@ -47,7 +48,7 @@ def _could_read(truth: Truth, seen: SessionView, acls: Acls | None, zxid: Zxid) 
         who = () if has_ended or seen.was_read_only else who
     if seen.was_read_only and seen.fenced_after is not None:
         who = ()
-    return acls.may(acls, who, acls.READ)
+    return acl_rules.may(acls, who, acl_rules.READ)
 
 
 def _proved(truth: Truth, seen: SessionView) -> Identities:
