@@ -176,8 +176,8 @@ def test_zookeeper_3249_a_child_in_the_snapshot_that_its_parent_does_not_know(
     3. ZooKeeper's replay met the child, took its creation for done, and left cversion and pzxid of
        the parent behind.
     """
-    monkeypatch.setattr("raykeeper.znodes.tree.PARTED_FROM", 2)
-    monkeypatch.setattr("raykeeper.znodes.children.PART_SIZE", 2)
+    monkeypatch.setattr("raykeeper.znodes.tree.SHARDED_FROM", 2)
+    monkeypatch.setattr("raykeeper.znodes.children.SHARD_SIZE", 2)
     leader = OneLeader()
     session = leader.open()
     leader.create(session, "/p")

@@ -148,4 +148,4 @@ def test_a_release_that_fails_may_be_tried_again(
 def test_another_process_has_none_of_its_holds(stage: Stage) -> None:
     lock = stage.member().reentrant_lock(PATH)
     lock.acquire()
-    assert pickle.loads(pickle.dumps(lock._holds)).of(threading.current_thread()) is None
+    assert pickle.loads(pickle.dumps(lock._holds)).get(threading.current_thread()) is None
