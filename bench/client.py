@@ -1,9 +1,9 @@
-"""What a pipelined request costs in the client core: numbering, encoding, decoding, completing.
+"""The cost of a pipelined request in the client core: numbering, encoding, decoding, completing.
 
     python bench/client.py [--requests N] [--rounds N]
 
-Drives `ClientCore` alone. The frames of the server are encoded beforehand, so what is timed is
-the client's own work. Times are those of the processor, medians of several rounds.
+The script drives `ClientCore` alone. It encodes the server's frames beforehand, so it times only
+the client's own work. Times are processor times, medians of several rounds.
 """
 
 import argparse
@@ -37,7 +37,7 @@ STAT = Stat(ZXID, ZXID, Millis(1), Millis(1), 1, 0, 0, 0, len(VALUE), 0, ZXID)
 
 
 def serving_core() -> ClientCore:
-    """A core that a server serves."""
+    """Return a core that is connected to a server."""
     now = Millis(0)
     core = ClientCore(bytes(16), Millis(10_000), [ServerId(1)], Random(1), ClientLimits())
     core.start(now)
@@ -49,7 +49,7 @@ def serving_core() -> ClientCore:
 
 
 def answer_frames(ask: NewRequest, batch: int, requests: int) -> list[bytes]:
-    """The server's frames for so many requests in batches."""
+    """Return the server's frames that answer `requests` requests in batches of `batch`."""
 
     def answer(ident: int) -> Item:
         if isinstance(ask, Query):
@@ -65,7 +65,7 @@ def answer_frames(ask: NewRequest, batch: int, requests: int) -> list[bytes]:
 
 
 def measure(ask: NewRequest, batch: int, requests: int) -> tuple[float, float]:
-    """Microseconds per request: to send it, and to take its answer."""
+    """Return the microseconds per request to send it, and to process its answer."""
     core, frames = serving_core(), answer_frames(ask, batch, requests)
     now, token = Millis(1), object()
     sending = taking = 0.0

@@ -1,7 +1,7 @@
 """`raykeeper bench`: one command for each experiment, with its sizes as options.
 
-Each writes `<experiment>.csv` and `<experiment>.png` into the folder of the results, and
-`<experiment>-machine.csv`, which tells on what it ran.
+Each command writes `<experiment>.csv` and `<experiment>.png` into the folder of the results, and
+`<experiment>-machine.csv`, which describes the machine.
 """
 
 import inspect
@@ -62,11 +62,11 @@ SYSTEM_OPTIONS = ("against", "links")
 
 
 def run_experiment(experiment: AnyExperiment, console: Console, given: Mapping[str, Any]) -> None:
-    """Run an experiment and show and write what came of it.
+    """Run an experiment, and write and print its results.
 
     Raises:
-        ConfigError: an option makes no sense. Nothing was started.
-        BenchError: a system or a generator failed. All that was started has ended.
+        ConfigError: an option is invalid. Nothing was started.
+        BenchError: a system or a generator failed. Every started process has ended.
     """
     sizes = sizes_of(experiment, given, is_quick=given["quick"])
     systems: list[System] = []
@@ -76,9 +76,9 @@ def run_experiment(experiment: AnyExperiment, console: Console, given: Mapping[s
     for folder in (out, scratch):
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
-    # That one machine is no place for several servers is known here.
+    # Several servers on one machine are intended here: no warning.
     logging.getLogger("raykeeper.clusters").setLevel(logging.ERROR)
-    console.file = console.file  # it keeps standard output, which Ray loses
+    console.file = console.file  # pin standard output, which `private_ray` redirects
     console.print(experiment.title)
     with ExperimentRun(systems, console, scratch) as run:
         facts = results.machine_facts(run.folder)
@@ -111,10 +111,10 @@ def run_experiment(experiment: AnyExperiment, console: Console, given: Mapping[s
 
 
 def sizes_of(experiment: AnyExperiment, given: Mapping[str, Any], *, is_quick: bool) -> Struct:
-    """The sizes, those that were given over the quick or the full ones.
+    """Return the quick or the full sizes, overridden by the options `given`.
 
     Raises:
-        ConfigError: one of them makes no sense.
+        ConfigError: an option is invalid.
     """
     sizes: Struct = experiment.quick if is_quick else experiment.sizes()
     hints = get_type_hints(experiment.sizes, include_extras=True)
@@ -132,10 +132,10 @@ def sizes_of(experiment: AnyExperiment, given: Mapping[str, Any], *, is_quick: b
 
 
 def systems_of(against: Sequence[str], links: Sequence[str], console: Console) -> list[System]:
-    """Ours and those to compare it with; one that is missing is left out, with a note.
+    """Return our systems and their peers; a peer that is not installed is left out, with a note.
 
     Raises:
-        ConfigError: one is not known, or `links` is no setting.
+        ConfigError: a peer is unknown, or a value of `links` is invalid.
     """
     for each in links:
         make_config({"links": each})
@@ -193,7 +193,7 @@ def _text(value: results.Value) -> str:
 
 
 def _command_of(experiment: AnyExperiment) -> Callable[..., None]:
-    """A function with an argument for each option, which is how Typer is told of them."""
+    """Return a function with an argument for each option, as Typer expects."""
 
     def command(**given: Any) -> None:
         run_experiment(experiment, make_console(stderr=given["as_json"]), given)

@@ -1,10 +1,10 @@
-"""Three pure servers in one thread over in-memory links: what the core itself costs.
+"""The cost of the server core: three pure servers in one thread over in-memory links.
 
     python bench/core.py [--writes N] [--reads N] [--rounds N] [--profile]
 
 Writes are 1 KB `set`s of sessions on all three servers, in batches as pipelining clients send
-them, and a rate for all three servers together; reads are 1 KB `get`s of one server. Times are
-those of the processor, rates the medians of several rounds.
+them; their rate is that of all three servers together. Reads are 1 KB `get`s of one server. Times
+are processor times, rates the medians of several rounds.
 """
 
 import argparse
@@ -39,7 +39,7 @@ WRITES_TARGET, READS_TARGET = 45_000, 450_000
 
 
 class CoreLoad:
-    """Clients of one ensemble, and the number of each one's next write."""
+    """Clients of one ensemble, and the number of each client's next write."""
 
     def __init__(self) -> None:
         self.ensemble = ensemble = PureEnsemble(SERVERS)
@@ -59,7 +59,7 @@ class CoreLoad:
         gc.freeze()
 
     def writes(self, count: int) -> float:
-        """Writes per second; every session sends one batch at a time."""
+        """Return writes per second; every session sends one batch at a time."""
         ensemble, sessions = self.ensemble, self.sessions
         batches = max(1, count // (BATCH * len(sessions)))
         frames = [
@@ -78,7 +78,7 @@ class CoreLoad:
         return len(items) / took
 
     def reads(self, count: int) -> float:
-        """Reads per second of one server, a follower."""
+        """Return reads per second of one follower."""
         ensemble = self.ensemble
         requests = [GetData(n + 1, path, False) for n, path in enumerate(PATHS)]
         frame = encode_client_frame(ClientFrame(1, list(requests)))
@@ -96,7 +96,7 @@ class CoreLoad:
     def _write_frames(
         self, session: tuple[ServerId, int], batches: int, op_of: Callable[[int], WriteOp]
     ) -> list[bytes]:
-        """Frames of BATCH writes each; `op_of` is told the place in the batch."""
+        """Return frames of BATCH writes each; `op_of` gets the index in the batch."""
         frames = []
         for _ in range(batches):
             first = self._next[session]
@@ -118,7 +118,7 @@ def main() -> None:
     load.writes(options.writes // 4)
     load.reads(options.reads // 4)
     rounds = range(options.rounds)
-    # In turn, so that both see the same good and bad moments of the machine.
+    # Writes and reads take turns, so both meet the same fast and slow moments of the machine.
     both = [(load.writes(options.writes), load.reads(options.reads)) for _ in rounds]
     writes, reads = (statistics.median(rates) for rates in zip(*both, strict=True))
     print(f"writes/s, 1 KB, {SERVERS} servers in one thread: {writes:>9,.0f}", end="   ")

@@ -1,11 +1,11 @@
-"""What can go wrong with a measurement."""
+"""The error of a failed measurement."""
 
 from raykeeper.zab.errors import RayKeeperError
 
 
 class BenchError(RayKeeperError):
-    """Raised when a measured system or a load generator ends or stays silent; says what it told.
+    """Raised when a measured system or a load generator ends or does not answer.
 
-    Whatever was started has been stopped. The caller should read the message; numbers of the
-    experiment so far are lost.
+    The message holds its last output. Every started process was stopped. The caller should read
+    the message; the numbers of the experiment so far are lost.
     """

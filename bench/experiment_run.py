@@ -1,4 +1,4 @@
-"""What the experiments share: whom to measure and against whom, progress, loads, results."""
+"""What the experiments share: the measured systems, progress, loads and their measurement."""
 
 import os
 import tempfile
@@ -18,14 +18,14 @@ from raykeeper.bench.results import Row, Value
 from raykeeper.bench.systems.contract import EnsembleShape, Servers, System
 
 BUSY = 0.9
-"""The part of its time from which on a core is taken to be busy."""
+"""A core counts as busy if it works for this part of the time."""
 _PATIENCE_S = 120.0
 _REQUESTS_S = 0.2
-"""The requests that `LoadTask.count` counts as one, of each client, one after the other, slowly."""
+"""A generous bound for what `LoadTask.count` counts as one: a few requests, one by one."""
 
 
 class Measurement(Struct, frozen=True):
-    """A load on one ensemble, and what it took."""
+    """The measurement of one load on one ensemble."""
 
     reports: list[LoadReport]
     began: float
@@ -33,11 +33,11 @@ class Measurement(Struct, frozen=True):
 
     @property
     def seconds(self) -> float:
-        """Until the last generator was done."""
+        """Return the seconds until the last generator was done."""
         return max(report.seconds for report in self.reports)
 
     def columns(self) -> dict[str, Value]:
-        """How many cores were used by whom, errors, and a note if the generators are the limit."""
+        """Return the cores used, the errors, and a note if the generators are the bottleneck."""
         generators = sum(report.cpu_s for report in self.reports) / self.seconds
         return {
             "server_cores": self.servers_cpu_s / self.seconds,
@@ -48,7 +48,7 @@ class Measurement(Struct, frozen=True):
 
 
 def bottleneck_note(reports: Sequence[LoadReport], servers_cpu_s: float, cores: int) -> str:
-    """A note when the servers could have done more, had it not been for the generators."""
+    """Return a note if the generators, and not the servers, limited the load; else ""."""
     if all(report.cpu_s > BUSY * report.seconds * report.threads for report in reports):
         return "the generator is the limit"
     generators_cpu_s = sum(report.cpu_s for report in reports)
@@ -59,10 +59,10 @@ def bottleneck_note(reports: Sequence[LoadReport], servers_cpu_s: float, cores: 
 
 
 class ExperimentRun:
-    """One experiment, on each system in turn. A context, which stops what it has started."""
+    """One experiment on each system in turn. A context manager that stops what it started."""
 
     def __init__(self, systems: Sequence[System], console: Console, scratch: Path | None) -> None:
-        """`scratch` is where servers keep their data; None is a temporary folder."""
+        """Servers keep their data in `scratch`; None: in a temporary folder."""
         self.systems = list(systems)
         self.console = console
         self._open = ExitStack()
@@ -92,23 +92,23 @@ class ExperimentRun:
         self._open.close()
 
     def expect(self, steps: int) -> None:
-        """There will be so many steps for each kind of client of each system."""
+        """Announce the number of steps for each kind of client of each system."""
         contenders = sum(len(system.clients) for system in self.systems)
         self._progress.update(self._task, total=steps * max(contenders, 1))
 
     def step(self, text: str) -> None:
-        """A step begins."""
+        """Show that a step begins."""
         self._progress.update(self._task, description=text)
 
     def done(self, row: Row) -> Row:
-        """A step is over; returns its row."""
+        """Count a finished step, and return its row."""
         self._progress.advance(self._task)
         return row
 
     def ensembles(
         self, sizes: Sequence[int], observers: int = 0
     ) -> Iterator[tuple[System, EnsembleShape, Servers]]:
-        """Each system at each size in turn, started with empty disks and stopped afterwards."""
+        """Yield each system at each size, started with empty disks and stopped afterwards."""
         for voters in sizes:
             for system in self.systems:
                 shape = EnsembleShape(voters, observers)
@@ -117,7 +117,7 @@ class ExperimentRun:
 
     @contextmanager
     def ensemble(self, system: System, shape: EnsembleShape) -> Iterator[Servers]:
-        """One of them."""
+        """Start one ensemble with empty disks, and stop it afterwards."""
         self.step(f"{system.name}: {shape.servers} servers start")
         with (
             tempfile.TemporaryDirectory(dir=self.folder, ignore_cleanup_errors=True) as folder,
@@ -129,7 +129,7 @@ class ExperimentRun:
 def measure_load(
     servers: Servers, shape: EnsembleShape, task: LoadTask, processes: int
 ) -> Measurement:
-    """A load from `processes` processes, each with its share of the clients of `task`."""
+    """Measure a load from `processes` processes, which share the clients of `task`."""
     shares = split_task(task, processes)
     with servers.load(task.client, shares) as load:
         pids = [servers.pid(i + 1) for i in range(shape.servers + shape.observers)]
@@ -140,12 +140,12 @@ def measure_load(
 
 
 def patience_s(task: LoadTask) -> float:
-    """How long a load may take: one that is told no time, by how much it has to do."""
+    """Return how long a load may take: by its time if it has one, else by its amount of work."""
     return (task.seconds or task.count * _REQUESTS_S * max(1, task.participants)) + _PATIENCE_S
 
 
 def split_task(task: LoadTask, processes: int) -> list[LoadTask]:
-    """The tasks of the processes; no process is without a client."""
+    """Split a task among processes, each with at least one client."""
     count = min(processes, task.clients)
     least, more = divmod(task.clients, count)
     return [
@@ -155,7 +155,7 @@ def split_task(task: LoadTask, processes: int) -> list[LoadTask]:
 
 
 def cpu_s(pids: Sequence[int]) -> float:
-    """Processor time of these processes so far; one that is gone counts nothing."""
+    """Return the processor time of these processes so far; an ended process counts 0."""
     total = 0.0
     for pid in pids:
         try:
@@ -167,6 +167,6 @@ def cpu_s(pids: Sequence[int]) -> float:
 
 
 def throughput(measured: Measurement, warmup_s: float, seconds: float) -> float:
-    """Operations per second after the warm-up."""
+    """Return operations per second after the warm-up."""
     window: Span = (measured.began + warmup_s, measured.began + warmup_s + seconds)
     return rate([report.counts for report in measured.reports], window)

@@ -1,10 +1,10 @@
-"""How long a server does nothing else while a client lists very many children.
+"""How long a server is busy while a client lists very many children.
 
     python bench/listing.py [--children N]
 
-A pure server, alone, whose disk and links are instant. Between two steps of the listing another
-client deletes a child and creates it again, so that parts of the list are copied as they change.
-Times are those of the processor.
+It measures one pure server whose disk and links are instant. Between two steps of the listing
+another client deletes a child and creates it again, so that the changed parts of the list are
+copied. Times are processor times.
 """
 
 import argparse
@@ -32,7 +32,7 @@ READER, WRITER = 1, 2
 
 
 class ManyChildren:
-    """An ensemble of one with `count` znodes below one, a reader and a writer."""
+    """An ensemble of one server with `count` children of one znode, a reader and a writer."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -50,12 +50,12 @@ class ManyChildren:
         gc.freeze()
 
     def ask(self, connection: int, *requests: Request) -> None:
-        """A client's frame arrives with the next step."""
+        """Queue a client's frame for the next step."""
         data = encode_client_frame(ClientFrame(1, list(requests)))
         self.ensemble.send(self.ensemble.leader, connection, data)
 
     def measure(self, request: Request) -> tuple[list[Item], list[float]]:
-        """What both clients are told until the request is answered, and how long each step took."""
+        """Return all replies until `request` is answered, and the seconds of each step."""
         items: list[Item] = []
         steps: list[float] = []
         self.ask(READER, request)

@@ -1,4 +1,4 @@
-"""From what load generators report to numbers: percentiles, rates, gaps and ratios. Pure.
+"""Percentiles, rates, gaps and ratios from the reports of load generators. Pure.
 
 Moments are seconds of the machine's monotonic clock, which all its processes share.
 """
@@ -13,18 +13,18 @@ _ROUNDING = 1e-6
 
 Span = tuple[float, float]
 Counts = Sequence[tuple[int, int, int]]
-"""Bins: the moment divided by `BIN_S`, reads and writes completed in it."""
+"""Bins: the moment divided by `BIN_S`, and the reads and writes completed in it."""
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """The smallest value that at least `percent` of all values do not exceed (nearest rank)."""
+    """Return the smallest value that `percent` of all values do not exceed (nearest rank)."""
     assert values, "no value has no percentile"
     ordered = sorted(values)
     return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)]
 
 
 def rate(counts: Iterable[Counts], window: Span) -> float:
-    """Operations per second of all generators together in the bins that lie within `window`."""
+    """Return operations per second of all generators together in the bins within `window`."""
     first = math.ceil(window[0] / BIN_S - _ROUNDING)
     end = math.floor(window[1] / BIN_S + _ROUNDING)
     done = sum(
@@ -34,7 +34,7 @@ def rate(counts: Iterable[Counts], window: Span) -> float:
 
 
 def series(counts: Iterable[Counts], window: Span, step_s: float) -> list[tuple[float, float]]:
-    """Operations per second over time: the start of each step, from 0, and the rate in it."""
+    """Return operations per second over time: each step's start, counted from 0, and its rate."""
     points = []
     for index in range(int((window[1] - window[0]) / step_s)):
         begin = window[0] + index * step_s
@@ -44,7 +44,7 @@ def series(counts: Iterable[Counts], window: Span, step_s: float) -> list[tuple[
 
 
 def common_pauses(pauses: Sequence[Sequence[Span]]) -> list[Span]:
-    """The spans in which every generator paused, in order."""
+    """Return the spans in which every generator paused, in order."""
     if not pauses:
         return []
     common = sorted(pauses[0])
@@ -56,7 +56,7 @@ def common_pauses(pauses: Sequence[Sequence[Span]]) -> list[Span]:
 
 
 def longest_pause(pauses: Sequence[Sequence[Span]], window: Span) -> float:
-    """The longest span without any write, of those that touch `window`; 0 if there is none."""
+    """Return the longest span without any write that touches `window`; 0 if there is none."""
     return max(
         (
             end - begin
@@ -68,7 +68,7 @@ def longest_pause(pauses: Sequence[Sequence[Span]], window: Span) -> float:
 
 
 def split_by(timings: Iterable[Span], spans: Sequence[Span]) -> tuple[list[float], list[float]]:
-    """The values of `timings` (moment, value) outside the spans, and inside one of them."""
+    """Return the values of `timings` (moment, value) outside all spans, and those inside one."""
     outside: list[float] = []
     inside: list[float] = []
     for moment, value in timings:

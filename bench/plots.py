@@ -1,4 +1,4 @@
-"""PNG plots of an experiment. matplotlib is of the extra `bench`; without it there are none."""
+"""PNG plots of an experiment. They need matplotlib, which the extra `bench` installs."""
 
 import importlib.util
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,14 +12,14 @@ _SIZE, _DPI = (8.0, 5.0), 120
 
 
 def can_plot() -> bool:
-    """Whether matplotlib is there."""
+    """Return whether matplotlib is installed."""
     return importlib.util.find_spec("matplotlib") is not None
 
 
 def curves(
     rows: Iterable[Row], x: str, y: str, names: Sequence[str]
 ) -> dict[str, list[tuple[float, float]]]:
-    """The points of each curve, whose label is made of the columns `names`."""
+    """Return the points of each curve; the columns `names` form its label."""
     found: dict[str, list[tuple[float, float]]] = {}
     for row in rows:
         if x in row and y in row:
@@ -42,8 +42,8 @@ def plot_curves(
     is_log: bool = False,
     is_log_x: bool = False,
 ) -> None:
-    """One line for each entry; `marks` are vertical lines with a name."""
-    # Imported here: it takes a second, and is of an extra.
+    """Plot one line for each entry; `marks` are vertical lines with a name."""
+    # Imported here: matplotlib is optional and takes a second to import.
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=_SIZE, layout="constrained")
@@ -75,8 +75,9 @@ def plot_bars(
     *,
     is_log: bool = False,
 ) -> None:
-    """Panels one below the other, by the labels of their y axes; in each a group of bars for each
-    entry, one bar for each series in it.
+    """Plot panels one below the other, keyed by the labels of their y axes.
+
+    Each panel has a group of bars for each entry, and in it one bar for each series.
     """
     from matplotlib.figure import Figure
 

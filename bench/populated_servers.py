@@ -1,8 +1,8 @@
-"""A pure server with very many znodes, watches or sessions, and what requests cost it then.
+"""The cost of requests to a pure server with very many znodes, watches or sessions.
 
-A crowd is an ensemble of one server. A round does some of each request and tells the microseconds
-of processor time that one took; afterwards the crowd is as large as before. Who is asked about is
-spread over the whole crowd, so a large one finds little of it in the caches.
+The population is on an ensemble of one server. A round makes some requests of each kind and
+returns the microseconds of processor time of one; afterwards the population is as large as before.
+The requests are spread over the whole population, so little of a large one is in the caches.
 """
 
 import gc
@@ -40,21 +40,21 @@ BATCH: Final = 100
 WATCHERS: Final = 10
 _VALUE: Final = bytes(100)
 _PARENT: Final = "/crowd"
-_STRIDE: Final = 7_919  # prime: places that follow each other are far apart
+_STRIDE: Final = 7_919  # prime: successive requests go to distant members
 _CLIENT: Final = 1
-_FIRST: Final = 2  # connections of the crowd
+_FIRST: Final = 2  # the first connection of the population
 
 Costs = dict[str, float]
 """Microseconds by request."""
 Frames = Sequence[tuple[int, bytes]]
-"""Each with the connection it comes from."""
+"""Frames, each with the connection it comes from."""
 
 
 class PopulatedServer:
-    """What all crowds have: a server, one client, and places spread over the crowd."""
+    """What all populations share: a server, one client, and requests spread over the members."""
 
     def __init__(self, count: int, requests: int) -> None:
-        """`requests` of each kind in a round, or as many as the crowd is large."""
+        """A round makes `requests` of each kind, but at most `count`."""
         self.count = count
         self.requests = min(count, requests)
         self.ensemble = PureEnsemble(1)
@@ -63,20 +63,20 @@ class PopulatedServer:
         self.connect([_CLIENT])
 
     def places(self) -> list[int]:
-        """Some of the crowd, other ones each time."""
+        """Return the numbers of some members, other ones each time."""
         first = self._place
         self._place = first + self.requests
         return [place * _STRIDE % self.count for place in range(first, first + self.requests)]
 
     def connect(self, connections: Sequence[int]) -> float:
-        """Open sessions; how long one took."""
+        """Open sessions; return the microseconds of one."""
         started = time.process_time()
         for start in range(0, len(connections), BATCH):
             self.ensemble.connect(self.ensemble.leader, connections[start : start + BATCH])
         return (time.process_time() - started) / len(connections) * 1e6
 
     def reads(self, requests: Sequence[Request], connection: int = _CLIENT) -> float:
-        """How long a request took that is no write; a client sends BATCH of them together."""
+        """Return the microseconds of one of these reads; a client sends BATCH of them together."""
         frames = [
             (connection, encode_client_frame(ClientFrame(1, list(requests[start : start + BATCH]))))
             for start in range(0, len(requests), BATCH)
@@ -84,7 +84,7 @@ class PopulatedServer:
         return self.timed(frames, len(requests), 1)
 
     def writes(self, ops: Sequence[WriteOp], connection: int = _CLIENT) -> float:
-        """How long a write took; a client sends BATCH of them together."""
+        """Return the microseconds of one of these writes; a client sends BATCH of them together."""
         frames = [
             (connection, self.write_frame(connection, ops[start : start + BATCH]))
             for start in range(0, len(ops), BATCH)
@@ -92,16 +92,16 @@ class PopulatedServer:
         return self.timed(frames, len(ops), 1)
 
     def write_frame(self, connection: int, ops: Sequence[WriteOp]) -> bytes:
-        """The next writes of a connection."""
+        """Return a frame with the next writes of a connection."""
         acked = self._writes.get(connection, 0)
         self._writes[connection] = acked + len(ops)
         writes = [Write(acked + n, acked, encode_op(op)) for n, op in enumerate(ops, 1)]
         return encode_client_frame(ClientFrame(1, list(writes)))
 
     def timed(self, frames: Frames, count: int, at_once: int, *, ticks: bool = False) -> float:
-        """How long one of `count` requests took, when so many frames arrive at a time.
+        """Return the microseconds of one of `count` requests, if `at_once` frames arrive together.
 
-        With `ticks` the heard sessions are reported after each time.
+        With `ticks`, time advances after each arrival until the active sessions are reported.
         """
         ensemble, leader = self.ensemble, self.ensemble.leader
         started = time.process_time()
@@ -116,12 +116,12 @@ class PopulatedServer:
         return took / count * 1e6
 
     def create_parent(self) -> None:
-        """Put the znodes into the tree as transactions would, but without the way through a log."""
+        """Put the znodes into the tree as transactions would, but without a log."""
         tree = self.ensemble.servers[self.ensemble.leader].state.tree
         happened, tree.changes = tree.changes, None
         tree.create(Zxid(1), Millis(0), CreateTxn(_PARENT, b"", SessionId(0), 1))
         for place in range(self.count):
-            value = bytes(len(_VALUE))  # its own, as that of a decoded transaction
+            value = bytes(len(_VALUE))  # an object of its own, as in a decoded transaction
             tree.create(
                 Zxid(1), Millis(0), CreateTxn(path_of(place), value, SessionId(0), place + 1)
             )
@@ -132,11 +132,11 @@ class ManyZnodes(PopulatedServer):
     """Znodes of 100 B under one parent."""
 
     def fill(self) -> None:
-        """Make them."""
+        """Create them."""
         self.create_parent()
 
     def round(self) -> Costs:
-        """They are read, changed, made and deleted."""
+        """Read and change some, create and delete others."""
         paths = [path_of(place) for place in self.places()]
         fresh = [f"{_PARENT}/new-{place}" for place in range(self.requests)]
         return {
@@ -161,7 +161,7 @@ class ManyWatches(PopulatedServer):
         self._watch(range(self.count))
 
     def round(self) -> Costs:
-        """Some fire and are set again; others stay for a while."""
+        """Fire some and set them again; add and remove persistent ones."""
         places = self.places()
         paths = [path_of(place) for place in places]
         lasting = [AddWatch(1, path, WatchMode.PERSISTENT) for path in paths]
@@ -197,7 +197,7 @@ class ManySessions(PopulatedServer):
         self.connect(range(_FIRST, _FIRST + self.count))
 
     def round(self) -> Costs:
-        """Some are heard, some write; others come and go."""
+        """Send heartbeats and writes of some; open and close others."""
         mine = [_FIRST + place for place in self.places()]
         fresh = [_FIRST + self.count + place for place in range(self.requests)]
         self._beat += 1
@@ -225,12 +225,12 @@ POPULATIONS: Final[dict[str, type[ManyZnodes] | type[ManyWatches] | type[ManySes
 
 
 def path_of(place: int) -> str:
-    """A znode of the crowd."""
+    """Return the path of a znode of the population."""
     return f"{_PARENT}/{place:010}"
 
 
 def serve(pipe: Connection, what: str, count: int, requests: int) -> None:
-    """In a process of its own: make a crowd, tell its bytes, and do a round whenever asked."""
+    """Run in a separate process: populate a server, send its bytes, and do a round per request."""
     process = psutil.Process()
     crowd = POPULATIONS[what](count, requests)
     gc.collect()

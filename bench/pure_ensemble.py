@@ -1,7 +1,7 @@
-"""Pure servers in one thread over in-memory links, to measure what the core itself costs.
+"""Pure servers in one thread over in-memory links, to measure the cost of the server core.
 
-Disks are taken as synced at once, links as instant; every frame is encoded and decoded as on a
-real link. Nothing here is timed: whoever measures does so around `run`.
+Disks sync at once and links are instant; every frame is encoded and decoded as on a real link.
+Nothing here is timed: callers time their calls of `run`.
 """
 
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ _LIMITS = Limits(sessions_max=10_000_000, watches_max=10_000_000)
 
 
 class PureEnsemble:
-    """Some servers; `run` lets them talk until nothing is under way. Time stands still."""
+    """Servers whose messages `run` delivers until none is left. Time stands still."""
 
     def __init__(self, size: int) -> None:
         self.ids = [ServerId(i + 1) for i in range(size)]
@@ -73,19 +73,19 @@ class PureEnsemble:
         self.leader = leaders[0]
 
     def run(self) -> None:
-        """Step every server that has events until none has."""
+        """Step every server that has events, until none has any."""
         while any(self.events.values()):
             self.step()
 
     def step(self) -> None:
-        """Step every server that has events once; what comes of it is the next step's."""
+        """Step every server that has events once; new events wait for the next step."""
         for i, server in self.servers.items():
             if events := self.events[i]:
                 self.events[i] = []
                 self._carry_out(i, server.step(events, self.now))
 
     def tick(self) -> None:
-        """Let so much time pass that every server reports which sessions it heard."""
+        """Advance time so far that every server reports its active sessions."""
         mono, wall = self.now
         self.now = Now(Millis(mono + TOUCH_MS), Millis(wall + TOUCH_MS))
         for i, server in self.servers.items():
@@ -106,11 +106,11 @@ class PureEnsemble:
             assert isinstance(answer, ConnectReply) and answer.code == 0, answer
 
     def send(self, i: ServerId, connection: int, data: bytes) -> None:
-        """A client's frame arrives."""
+        """Deliver a client's frame to server `i`."""
         self.events[i].append(ClientFrameArrived(connection, data))
 
     def answered(self) -> list[Item]:
-        """What the clients were told since the last call; nothing of it has failed."""
+        """Return the replies to clients since the last call; asserts that none is an error."""
         replies, self.replies = self.replies, []
         items: list[Item] = []
         for data in replies:
@@ -125,7 +125,7 @@ class PureEnsemble:
         return items
 
     def _carry_out(self, i: ServerId, effects: Sequence[object]) -> None:
-        """What the shell does, with a disk that is done at once."""
+        """Carry out the effects of a step as the shell does, with an instant disk."""
         frames: dict[ServerId, list[PeerMessage]] = {}
         synced = None
         for effect in effects:

@@ -1,4 +1,4 @@
-"""The rows of an experiment, as a CSV file, and what the machine was like."""
+"""The rows of an experiment as a CSV file, ratios between systems, and facts about the machine."""
 
 import csv
 import os
@@ -13,13 +13,13 @@ import psutil
 
 Value = str | int | float
 Row = Mapping[str, Value]
-"""A measurement. `system` and `client` say of what; the experiment says which columns follow."""
+"""A measurement of `system` with `client`; the other columns depend on the experiment."""
 OURS = "raykeeper"
 _FORCES = 50
 
 
 def write_csv(path: Path, rows: Sequence[Row]) -> None:
-    """One line for each row, a column for each field that any of them has, in order."""
+    """Write one line for each row, with a column for each field that any row has, in order."""
     columns = list(dict.fromkeys(name for row in rows for name in row))
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, columns, restval="")
@@ -33,19 +33,19 @@ class Ratio(NamedTuple):
     """Two rows compared in one column."""
 
     of: str
-    """What both rows measure."""
+    """The values of the columns in which both rows agree."""
     value: str
     ours: str
     theirs: str
-    """Which system and client each is of."""
+    """The system and the client of each row."""
     our_value: float
     their_value: float
     ratio: float
-    """Our value in units of theirs."""
+    """Our value divided by theirs."""
 
 
 def ratios(rows: Sequence[Row], by: Sequence[str], values: Sequence[str]) -> Iterator[Ratio]:
-    """Each row of ours against each row of another system that agrees with it in `by`."""
+    """Compare each of our rows with each row of another system that agrees with it in `by`."""
     for mine in rows:
         for other in rows:
             is_pair = mine["system"] == OURS != other["system"]
@@ -71,7 +71,7 @@ def _shown(name: str, value: Value) -> str:
 
 
 def machine_facts(folder: Path) -> dict[str, Value]:
-    """What the numbers depend on; `folder` is where the servers keep their data."""
+    """Return facts that the numbers depend on; `folder` holds the data of the servers."""
     return {
         "cpu": _cpu_model(),
         "cores": len(os.sched_getaffinity(0)),
@@ -92,7 +92,7 @@ def _cpu_model() -> str:
 
 
 def _fdatasync_ms(folder: Path) -> float:
-    """The median time that a disk takes to force 4 KB."""
+    """Return the median milliseconds that the disk takes to force 4 KB."""
     path = folder / "forced"
     taken = []
     with path.open("wb") as file:

@@ -1,4 +1,4 @@
-"""All clients of the load: started together, replaced when they are killed, stopped together."""
+"""The client processes of the load: start them together, replace killed ones, stop them."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,10 +16,10 @@ _COUNT_BYTES = 1 << 20
 
 
 class ChaosError(RayKeeperError):
-    """Raised when the load or its ensemble does not do what no fault excuses.
+    """Raised when the load or its ensemble fails in a way that no fault explains.
 
-    So for a client that ends by itself and an ensemble that does not come back. The caller should
-    look at the records, in the folder that the message names.
+    Examples are a client that ends by itself and an ensemble that does not come back. The caller
+    should look at the records, in the folder that the message names.
     """
 
 
@@ -33,10 +33,10 @@ class _PooledClient(Struct):
 
 
 class ClientPool:
-    """The clients that live, by their names. A name is never used twice."""
+    """The clients that are alive. No name is used twice."""
 
     def __init__(self, settings: LoadSettings, ray_nodes: Sequence[str | None] = (None,)) -> None:
-        """The clients go to `ray_nodes` in turn; they may be changed."""
+        """Place the clients on `ray_nodes` in turn; the attribute may be changed later."""
         self.ray_nodes = ray_nodes
         self._settings = settings
         self._members: list[_PooledClient] = []
@@ -45,7 +45,7 @@ class ClientPool:
         self._answers = 0
 
     def start(self, size: int) -> None:
-        """Start `size` more."""
+        """Start `size` more clients."""
         started = []
         for _ in range(size):
             ray_node = self.ray_nodes[self._count % len(self.ray_nodes)]
@@ -58,30 +58,30 @@ class ClientPool:
             self._members.append(_PooledClient(name, actor, pid, ray_node))
 
     def client_pids(self) -> Sequence[int]:
-        """The processes of all clients that live."""
+        """Return the process ids of all clients that are alive."""
         return [member.pid for member in self._members]
 
     def replace(self, pid: int) -> None:
-        """Have another client in the place of one that was killed."""
+        """Start another client in the place of a killed one."""
         self.remove(pid)
         self.start(1)
 
     def remove(self, pid: int) -> None:
-        """A client was killed."""
+        """Drop a client that was killed."""
         self._members = [member for member in self._members if member.pid != pid]
 
     def remove_on_node(self, ray_node: str) -> list[int]:
-        """A Ray node is lost, and its clients with it; their processes."""
+        """Drop the clients of a lost Ray node; return their process ids."""
         lost = [member.pid for member in self._members if member.ray_node == ray_node]
         for pid in lost:
             self.remove(pid)
         return lost
 
     def stop(self) -> None:
-        """End all clients that live, and their sessions.
+        """End all clients that are alive, and their sessions.
 
         Raises:
-            ChaosError: one of them failed, or does not end.
+            ChaosError: a client failed, or does not end.
         """
         members, self._members = self._members, []
         stopping = [(member, member.actor.stop.remote()) for member in members]
@@ -94,11 +94,11 @@ class ClientPool:
                 ) from error
 
     def record_files(self) -> list[Path]:
-        """The records of all clients there were."""
+        """Return the record files of all clients, dead ones included."""
         return sorted(Path(self._settings.records).glob("c*.jsonl"))
 
     def answer_count(self) -> int:
-        """How many answers all clients have had; read from the records, which only grow."""
+        """Count the answers that all clients received; read from the records, which only grow."""
         for file in self.record_files():
             with file.open("rb") as records:
                 records.seek(self._offsets.get(file, 0))

@@ -1,8 +1,8 @@
-"""The processes of one ensemble and of its clients, and the signals they are sent.
+"""Finds the processes of one ensemble and of its clients, and sends them signals.
 
-Processes are found by what they say of themselves: a server in its status, the others when asked
-for their pid. psutil remembers when a process was created, so a signal never reaches another one
-that was given the same number later. Whatever is frozen here is thawed here.
+A server tells its pid in its status, the other actors tell theirs when asked. psutil remembers
+when a process was created, so a signal never reaches a later process with the same pid. Every
+process that is frozen here is thawed here.
 """
 
 import signal
@@ -21,18 +21,18 @@ from raykeeper.zab.ids import ServerId
 
 ASK_TIMEOUT_S = 2.0
 LONE_LEADER_S = 1.0
-"""Less than the patience of a leader with its followers."""
+"""Shorter than the time after which a leader gives its followers up."""
 
 
 class ClientProcesses(Protocol):
-    """Who has clients."""
+    """The source of client processes."""
 
     def client_pids(self) -> Sequence[int]:
-        """The processes of all clients that live, in a fixed order."""
+        """Return the process ids of all clients that are alive, in a fixed order."""
 
 
 class FaultInjector:
-    """Finds, kills, freezes and thaws."""
+    """Finds the target processes of faults; kills, freezes and thaws them."""
 
     def __init__(self, ensemble: Ensemble, crowd: ClientProcesses) -> None:
         self._ensemble = ensemble
@@ -41,21 +41,24 @@ class FaultInjector:
         self._lock = threading.Lock()
 
     def find_processes(self, fault: Fault) -> list[psutil.Process]:
-        """The processes that `fault` means now; there may be none at the moment."""
+        """Return the processes that `fault` targets now; there may be none at the moment."""
         found = []
         for pid in self._pids(fault.kind.target, fault.pick):
             try:
                 found.append(psutil.Process(pid))
             except psutil.NoSuchProcess:
-                continue  # it died since it was asked
+                continue  # it died after it told its pid
         return found
 
     def kill(self, processes: Sequence[psutil.Process]) -> None:
-        """SIGKILL, to all of them before anything else."""
+        """Send SIGKILL to all of them."""
         self._signal(processes, signal.SIGKILL)
 
     def freeze_lone_leader(self, processes: Sequence[psutil.Process]) -> list[psutil.Process]:
-        """Leave the first one without the others for a while, and freeze it as they thaw."""
+        """Freeze the followers for a while, then freeze the leader and thaw them.
+
+        The leader comes first in `processes`. Returns the leader, which stays frozen.
+        """
         leader, *followers = processes
         self.freeze(followers)
         time.sleep(LONE_LEADER_S)
@@ -64,31 +67,31 @@ class FaultInjector:
         return [leader]
 
     def freeze(self, processes: Sequence[psutil.Process]) -> None:
-        """SIGSTOP. They must be thawed before anything is shut down."""
+        """Send SIGSTOP. The processes must be thawed before the ensemble is shut down."""
         with self._lock:
             self._frozen += processes
             self._signal(processes, signal.SIGSTOP)
 
     def thaw(self, processes: Sequence[psutil.Process]) -> None:
-        """SIGCONT to these."""
+        """Send SIGCONT to these processes."""
         with self._lock:
             self._frozen = [process for process in self._frozen if process not in processes]
             self._signal(processes, signal.SIGCONT)
 
     def thaw_after(self, processes: Sequence[psutil.Process], span_s: float) -> None:
-        """SIGCONT to these later, whatever the caller is busy with then."""
+        """Send SIGCONT to these processes after `span_s`, from a thread of its own."""
         timer = threading.Timer(span_s, self.thaw, [processes])
         timer.daemon = True
         timer.start()
 
     def thaw_all(self) -> None:
-        """SIGCONT to all that are frozen."""
+        """Send SIGCONT to all frozen processes."""
         self.thaw(tuple(self._frozen))
 
     def inject(self, fault: Fault) -> list[psutil.Process]:
-        """Do `fault` now and return whom it met; who is frozen waits for `thaw`.
+        """Inject `fault` now and return the processes it hit; frozen ones wait for `thaw`.
 
-        Who is frozen already is left alone: it would be thawed too early.
+        A process that is frozen already is left out: it would be thawed too early.
         """
         processes = [
             process for process in self.find_processes(fault) if process not in self._frozen
@@ -125,7 +128,7 @@ class FaultInjector:
             return [*leaders, *(server.pid for server in followers)] if leaders else []
         if victim is Target.FOLLOWER:
             return [_choose(followers, pick).pid] if followers else []
-        # The snapshotter of the leader or of a follower, as it comes.
+        # The snapshotter of any server, leader or follower.
         return _actor_pid(snapshotter_name(self._ensemble.name, _choose(servers, pick).server_id))
 
     @staticmethod
@@ -142,14 +145,14 @@ def _choose(servers: Sequence[ServerStatus], pick: int) -> ServerStatus:
 
 
 def _actor_pid(name: str) -> list[int]:
-    """The process of an actor that a server starts when it first needs it."""
+    """Return the pid of an actor that a server starts when it first needs it; may be empty."""
     try:
         handle: Any = ray.get_actor(name, namespace=NAMESPACE)
         return [ray.get(handle.pid.remote(), timeout=ASK_TIMEOUT_S)]
     except (ValueError, ray.exceptions.RayError):
-        return []  # not started yet, or just being started again
+        return []  # not started yet, or just restarting
 
 
 def server_pid(ensemble: Ensemble, server: ServerId) -> int:
-    """The process of a server; 0 when it is down."""
+    """Return the pid of a server; 0 when it is down."""
     return next(s.pid for s in ensemble.status().servers if s.server_id == server)

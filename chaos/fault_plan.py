@@ -1,7 +1,7 @@
-"""Which faults come when: drawn from one seed, without looking at anything that runs.
+"""The plan of faults: drawn from one seed, independent of everything that runs.
 
-The faults come in rounds. A round holds every kind once, in an order of its own, so that a short
-run tries them all and a long one tries them in ever other neighbourhoods.
+The plan repeats in rounds. A round holds every kind of fault once, in random order, so a short run
+tries all kinds and a long run tries them in many combinations.
 """
 
 import math
@@ -14,25 +14,25 @@ from msgspec import Struct
 
 
 class Target(StrEnum):
-    """Whose process it is."""
+    """The process, or processes, that a fault hits."""
 
     LEADER = "leader"
     FOLLOWER = "follower"
     FOLLOWERS = "followers"
-    """All of them: the leader is left without a quorum."""
+    """All followers: the leader has no quorum."""
     LONE_LEADER = "lone leader"
-    """The leader, a moment after all followers were frozen; they thaw when it is frozen. What it
-    answered alone is lost: the others elect a leader without it."""
+    """The leader, a moment after all followers were frozen; they thaw when it is frozen. Whatever
+    it answered alone is lost, because the others elect a leader without it."""
     TRACKER = "tracker"
-    """The SessionTracker beside the leader, the only one that is told anything."""
+    """The SessionTracker of the leader, the only tracker that gets calls."""
     SNAPSHOTTER = "snapshotter"
     CLIENT = "client"
     SERVERS = "servers"
-    """All servers at the same moment: what survives comes from their disks."""
+    """All servers at the same time: only what is on their disks survives."""
 
 
 class FaultAction(StrEnum):
-    """What is done to it."""
+    """The signal that a fault sends."""
 
     KILL = "kill"
     """SIGKILL."""
@@ -41,7 +41,7 @@ class FaultAction(StrEnum):
 
 
 class FaultKind(Struct, frozen=True):
-    """A deed and its victim."""
+    """An action and its target."""
 
     action: FaultAction
     target: Target
@@ -55,11 +55,11 @@ class Fault(Struct, frozen=True):
 
     kind: FaultKind
     pause_ms: int
-    """How long nothing is done before it."""
+    """How long to wait before the fault."""
     freeze_ms: int
     """How long a frozen process stays frozen."""
     pick: int
-    """Chooses among several victims."""
+    """Chooses one of several possible targets."""
 
 
 KINDS: Final = tuple(
@@ -69,22 +69,22 @@ KINDS: Final = tuple(
     if (deed, victim)
     not in ((FaultAction.FREEZE, Target.SERVERS), (FaultAction.KILL, Target.LONE_LEADER))
 )
-"""All servers frozen is a pause of the machine, which a client cannot tell from a slow network. A
-lone leader that is killed is soon back with all it has on disk, and is elected again."""
+"""Freezing all servers is left out: a client cannot tell it from a slow network. Killing a lone
+leader is left out: it soon returns with its whole disk and is elected again."""
 
 PAUSE_MS: Final = (200, 4_000)
-"""Often shorter than a span, so that a fault meets an ensemble of which a part is frozen."""
+"""Often shorter than a freeze, so that a fault hits an ensemble of which a part is frozen."""
 FREEZE_MS: Final = (100, 8_000)
-"""From a hiccup that nobody notices to well beyond an election and a short session timeout.
+"""From a pause that no process notices to well beyond an election and a short session timeout.
 
-Drawn evenly by magnitude: most of what a protocol gets wrong is near its timeouts or far below.
+Drawn evenly by magnitude: most bugs of a protocol are near its timeouts or far below them.
 """
 LONE_LEADER_FREEZE_MS: Final = (4_000, 8_000)
 """Long enough for the others to elect a leader."""
 
 
 def draw_faults(seed: int, kinds: Sequence[FaultKind] = KINDS) -> Iterator[Fault]:
-    """The endless plan of `seed`."""
+    """Yield the endless plan of `seed`."""
     random = Random(seed)
     while True:
         for kind in random.sample(kinds, len(kinds)):

@@ -1,11 +1,8 @@
-"""What clients asked for and were told, and when: the record that is judged afterwards.
+"""The history of a run: what clients requested, what they were answered, and when.
 
-Each client writes its own file, a line of JSON per record, before it sends a request and again
-when the answer has come. So a client that is killed leaves every request it may have sent behind,
-and one without an answer is known to have an unknown outcome. The times are those of one clock
-that all clients share, in any unit.
-
-Invariant: a request is in the file before it can have an effect.
+A client makes a record before it sends a request and another one when the answer arrives. So the
+history holds every request that may have had an effect, and a request without an answer has an
+unknown outcome. All times are of one clock that the clients share, in any unit.
 """
 
 import os
@@ -27,14 +24,14 @@ from raykeeper.znodes.stat import Stat
 
 
 class HistoryError(RayKeeperError):
-    """Raised when: a file is no history, or two files contradict each other; names the record.
+    """Raised when a file holds no history, or records contradict each other; names the record.
 
-    The caller should: look at what wrote the file.
+    The caller should look at the program that wrote the file.
     """
 
 
 class ReadKind(StrEnum):
-    """What is read of a znode."""
+    """The part of a znode that a read returns."""
 
     GET = "get"
     EXISTS = "exists"
@@ -42,7 +39,7 @@ class ReadKind(StrEnum):
 
 
 class Read(Struct, frozen=True, array_like=True, tag=5):
-    """A read. `is_synced`: a sync went before it in the same breath, so it is linearizable."""
+    """A read. `is_synced`: it was sent together with a sync before it, so it is linearizable."""
 
     path: str
     kind: ReadKind
@@ -51,7 +48,7 @@ class Read(Struct, frozen=True, array_like=True, tag=5):
 
 
 class MultiCall(Struct, frozen=True, array_like=True, tag=6):
-    """A transaction of several operations, as far as it was done: known once it is answered."""
+    """A transaction of several operations; its `calls` are known once it is answered."""
 
     calls: list[Create | SetData | Delete | Read]
 
@@ -60,9 +57,9 @@ Call = Create | SetData | Delete | CloseSession | Read | MultiCall
 
 
 class Ok(Struct, frozen=True, array_like=True, tag=1):
-    """It was done. What an operation, or a client library, does not tell keeps its default.
+    """The operation succeeded. A field that the answer does not tell keeps its default.
 
-    `path` is that of the znode created, `zxid` that of the transaction or of the state read.
+    `path` is that of the created znode, `zxid` that of the transaction or of the state read.
     """
 
     zxid: Zxid = ZERO
@@ -71,17 +68,17 @@ class Ok(Struct, frozen=True, array_like=True, tag=1):
     stat: Stat | None = None
     children: list[str] | None = None
     parts: "list[Ok] | None" = None
-    """Of each call of a transaction."""
+    """The result of each call of a transaction."""
 
 
 class Refused(Struct, frozen=True, array_like=True, tag=2):
-    """It surely had no effect, for the reason `code`."""
+    """The operation certainly had no effect, for the reason `code`."""
 
     code: int
 
 
 class Unknown(Struct, frozen=True, array_like=True, tag=3):
-    """The client gave up; the operation may have had an effect, or may yet have it."""
+    """The client gave up; the operation may have had an effect, or may have one later."""
 
     code: int
 
@@ -90,7 +87,7 @@ Result = Ok | Refused | Unknown
 
 
 class SessionBegan(Struct, frozen=True, tag="began"):
-    """A client has its session number `life`, counted from 1. `session_id` 0: not known (yet)."""
+    """A client begins its session number `life`, counted from 1. `session_id` 0: not yet known."""
 
     client: str
     life: int
@@ -99,7 +96,7 @@ class SessionBegan(Struct, frozen=True, tag="began"):
 
 
 class SessionEnded(Struct, frozen=True, tag="ended"):
-    """A session is over for its client, or was found to be over, without having been closed.
+    """A session that was not closed is over for its client, or was found to be over.
 
     It ends for the ensemble between `since` and `until`; None: perhaps later, perhaps never.
     """
@@ -111,7 +108,7 @@ class SessionEnded(Struct, frozen=True, tag="ended"):
 
 
 class Called(Struct, frozen=True, tag="called"):
-    """A request is about to leave; `number` is its place in the session, from 1."""
+    """A client is about to send a request; `number` is its place in the session, from 1."""
 
     client: str
     life: int
@@ -121,7 +118,7 @@ class Called(Struct, frozen=True, tag="called"):
 
 
 class Returned(Struct, frozen=True, tag="returned"):
-    """The answer to request `number`."""
+    """The answer to request `number` has arrived."""
 
     client: str
     life: int
@@ -131,7 +128,7 @@ class Returned(Struct, frozen=True, tag="returned"):
 
 
 class Fired(Struct, frozen=True, tag="fired"):
-    """A watch was called."""
+    """A watch fired."""
 
     client: str
     life: int
@@ -164,7 +161,7 @@ class Operation(Struct):
 
 
 class Session(Struct):
-    """One session: its operations in the order of their submission, and its end."""
+    """One session: its operations in the order of submission, and its end."""
 
     client: str
     life: int
@@ -175,7 +172,7 @@ class Session(Struct):
 
 
 class History:
-    """Everything that all clients saw. Records of one client come in its own order."""
+    """All that the clients saw. Records of one client must be added in its own order."""
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
         self.sessions: dict[tuple[str, int], Session] = {}
@@ -184,15 +181,15 @@ class History:
 
     @property
     def operations(self) -> Iterator[Operation]:
-        """All operations, session by session."""
+        """Iterate over all operations, session by session."""
         for session in self.sessions.values():
             yield from session.operations
 
     def add(self, record: Record) -> None:
-        """Take the next record of a client.
+        """Add the next record of a client.
 
         Raises:
-            HistoryError: it contradicts those before it; nothing has changed.
+            HistoryError: the record contradicts earlier ones; the history is unchanged.
         """
         session = self.sessions.get((record.client, record.life))
         if session is None:
@@ -217,7 +214,7 @@ class History:
 
     def _returned(self, session: Session, record: Returned) -> None:
         if not 0 < record.number <= len(session.operations):
-            raise HistoryError(f"answer to what was not asked: {record}")
+            raise HistoryError(f"answer to no request: {record}")
         operation = session.operations[record.number - 1]
         if operation.returned is not None or record.at < operation.called:
             raise HistoryError(f"answer to {operation}: {record}")
@@ -227,13 +224,13 @@ class History:
 
 
 class HistoryFile:
-    """One client's file. Every record is handed to the operating system before `add` returns."""
+    """The file of one client. `add` returns after the operating system has the record."""
 
     def __init__(self, path: Path) -> None:
-        """Create or go on with the file at `path`.
+        """Create the file at `path`, or append to it.
 
         Raises:
-            OSError: it cannot be opened.
+            OSError: the file cannot be opened.
         """
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         self._encode = msgspec.json.Encoder().encode
@@ -253,7 +250,7 @@ class HistoryFile:
         """Append one line.
 
         Raises:
-            OSError: it could not be written, or not whole.
+            OSError: the line was not written, or only in part.
         """
         line = self._encode(record) + b"\n"
         written = os.write(self._fd, line)
@@ -261,15 +258,15 @@ class HistoryFile:
             raise OSError(f"{written} of {len(line)} bytes of a record were written")
 
     def close(self) -> None:
-        """No more records."""
+        """Close the file."""
         os.close(self._fd)
 
 
 def read_history(paths: Iterable[Path]) -> History:
-    """The history of all clients. The last line of a file may be cut short by its client's death.
+    """Read the history of all clients. A killed client may have cut the last line of its file.
 
     Raises:
-        HistoryError: a line in the middle is no record, or a record contradicts another.
+        HistoryError: another line is no record, or a record contradicts another one.
         OSError: a file cannot be read.
     """
     decode = msgspec.json.Decoder(Record).decode
@@ -286,12 +283,12 @@ def read_history(paths: Iterable[Path]) -> History:
 
 
 def result_of_error(error: KeeperError) -> Refused | Unknown:
-    """What a client that got `error` knows."""
+    """Return the result that a client learns from `error`."""
     return Refused(error.code) if error.definite else Unknown(error.code)
 
 
 def show_call(call: Call) -> str:
-    """A request for a reader."""
+    """Format a request for a person."""
     match call:
         case Create():
             mode = {0: "", 1: " ephemeral", 2: " sequential", 3: " ephemeral sequential"}
@@ -309,7 +306,7 @@ def show_call(call: Call) -> str:
 
 
 def show_result(result: Result) -> str:
-    """An answer for a reader."""
+    """Format an answer for a person."""
     if isinstance(result, Ok):
         parts = [result.path] if result.path else []
         if result.value is not None:

@@ -1,7 +1,4 @@
-"""The verdict on one history: every check there is, and the numbers a user wants to see.
-
-Pure: it is given a history and says what is wrong with it.
-"""
+"""Judge a history: apply every check, and count what a user wants to know."""
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -38,31 +35,31 @@ CHECKS: Final[tuple[Check, ...]] = (
     synced_reads_are_fresh,
     ephemerals_end_with_their_session,
 )
-"""All but lost writes, which are counted apart."""
+"""The checks, except lost writes, which the report counts separately."""
 
 
 class HistoryReport(Struct):
-    """What one or several histories came to."""
+    """The result of judging one or several histories."""
 
     operations: int = 0
     unknown: int = 0
-    """Operations without an answer: their client was killed, or gave up."""
+    """Operations without an answer: the client was killed, or gave up."""
     acked_writes: int = 0
     sessions: int = 0
     longest_gap_ns: int = 0
-    """Between two acknowledged writes, whoever sent them."""
+    """The longest time between two acknowledged writes of any clients."""
     lost: list[str] = []
     violations: list[str] = []
     undecided: list[str] = []
-    """Znodes of which the search for an order was given up."""
+    """Znodes whose search for an order was given up."""
 
     @property
     def is_clean(self) -> bool:
-        """Whether nothing is wrong, as far as could be decided."""
+        """Return whether no check found anything wrong; undecided znodes do not count."""
         return not self.lost and not self.violations
 
     def include(self, other: "HistoryReport") -> None:
-        """Add what another history came to. Gaps between histories do not count."""
+        """Add the report of another history. The time between two histories is no gap."""
         self.operations += other.operations
         self.unknown += other.unknown
         self.acked_writes += other.acked_writes
@@ -74,7 +71,7 @@ class HistoryReport(Struct):
 
 
 def judge(history: History) -> HistoryReport:
-    """Apply every check to a history that ends with synced reads of all that was written."""
+    """Apply every check to a history that ends with synced reads of all written znodes."""
     linearizability = judge_linearizability(history)
     violations = [violation.text for violation in linearizability.violations]
     for check in CHECKS:
@@ -93,7 +90,7 @@ def judge(history: History) -> HistoryReport:
 
 
 def longest_write_gap(history: History) -> int:
-    """The longest time without an answer to a successful write, from the first one to the last."""
+    """Return the longest time between the answers to two successive successful writes."""
     times = sorted(
         operation.returned
         for operation in history.operations

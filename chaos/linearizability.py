@@ -1,15 +1,15 @@
-"""Whether the answers that clients got can be explained by one order of their operations.
+"""Check linearizability: does one order of the operations explain every answer?
 
-The order must keep to real time, what had returned before another was called comes first, and to
-the order of each session, delayed reads apart. Operations whose outcome is unknown may stand
-anywhere after their call, or nowhere.
+The order must respect real time (an operation that returned before another was called comes
+first) and the order of each session, except for delayed reads. An operation with an unknown
+outcome may take effect at any time after its call, or never.
 
-Wing and Gong's search with Lowe's memory (Testing for linearizability, 2017), just in time: time is
-walked through once with the set of all situations the znode may be in. A situation is a state and,
-for each session, how many of its steps were taken. Steps that change the znode are taken only when
-an answer that has come demands it; steps that only look are taken as soon as they fit, which never
-spoils anything. Of two situations in the same state, one that has merely used up more of the steps
-that need not be taken is dropped.
+This is Wing and Gong's search with Lowe's memory (Testing for linearizability, 2017), just in
+time: it walks through time once with the set of all possible configurations. A configuration is a
+state of the znode and, for each session, how many of its steps were taken. A step that changes the
+znode is taken only when an answer demands it; a step that only reads is taken as soon as it fits,
+which never rules out another order. Of two configurations in the same state, the one that has used
+more of the optional steps is dropped.
 
 Herlihy and Wing: linearizability is local, so each znode is judged alone (`znode_steps`).
 """
@@ -32,26 +32,26 @@ from raykeeper.chaos.znode_steps import (
 )
 
 CONFIGURATIONS_MAX: Final = 200_000
-"""Situations looked at for one znode before its judgement is given up."""
+"""Configurations explored for one znode before it is given up as undecided."""
 SHOWN_MAX: Final = 12
-"""Steps of each kind that a counterexample shows."""
+"""How many steps of each kind a counterexample shows."""
 
 
 class Violation(Struct, frozen=True):
-    """No order explains the answers about `path`. `text` shows where it went wrong."""
+    """No order explains the answers about `path`. `text` shows the step that fits nowhere."""
 
     path: str
     text: str
 
 
 class LinearizabilityReport(Struct):
-    """What came of judging a history."""
+    """The result of checking one history."""
 
     znodes: int = 0
     steps: int = 0
     configurations: int = 0
     undecided: list[str] = []
-    """Znodes whose judgement took too long."""
+    """Znodes whose search took too long."""
     violations: list[Violation] = []
 
 
@@ -62,16 +62,16 @@ def check_linearizability(
     *,
     reads_in_order: bool = False,
 ) -> LinearizabilityReport:
-    """Judge every znode of a history.
+    """Check every znode of a history.
 
-    A verdict without violations is an acquittal only of the znodes that are not `undecided`.
+    A report without violations says nothing about the znodes that are `undecided`.
 
     Args:
-        history: What clients saw.
-        initial: What was there before its first operation.
-        situations_max: When to give up a znode as undecided.
-        reads_in_order: No read was delayed by a lost connection or an election. Else one that was
-            not answered when its client's next request left may show what was written after it.
+        history: The requests and answers of all clients.
+        initial: The znodes before the first operation.
+        configurations_max: When to give up a znode as undecided.
+        reads_in_order: No read was delayed by a lost connection or an election. Otherwise a read
+            that was unanswered when its client sent the next request may show later writes.
     """
     verdict = LinearizabilityReport()
     before = initial_znodes(initial or {})
@@ -91,30 +91,30 @@ def check_linearizability(
 
 
 class TooManyConfigurations(Exception):
-    """Raised when: the judgement of a znode has used up its bound."""
+    """Raised when the search of a znode exceeds its bound."""
 
 
 class _SessionSteps(Struct):
-    """The steps of one session on this znode, and how many of them time has reached."""
+    """The steps of one session on this znode, and how many of them were called so far."""
 
     steps: list[Step]
     required: list[int]
-    """By place: how many steps before it are required."""
+    """For each index, how many steps before it are required."""
     called: int = 0
     is_ending: bool = False
-    """The last step, the end of the session, may be taken."""
+    """Whether the last step, the end of the session, may be taken."""
 
 
 Configuration = tuple[Znode | None, tuple[int, ...]]
-"""The znode, and for each session the place of its next step."""
+"""The znode, and for each session the index of its next step."""
 
 
 class Search:
-    """The judgement of one znode."""
+    """The search for an order of the operations on one znode."""
 
-    def __init__(self, steps: Steps, initial: Znode | None, situations_max: int) -> None:
+    def __init__(self, steps: Steps, initial: Znode | None, configurations_max: int) -> None:
         self.explored = 0
-        self._max = situations_max
+        self._max = configurations_max
         self._sessions = [_SessionSteps(mine, _required_before(mine)) for mine in steps.values()]
         self._has_choice = any(not step.is_required for mine in steps.values() for step in mine)
         self._initial = initial
@@ -122,18 +122,18 @@ class Search:
         self._unsettled = [0] * len(self._sessions)
 
     def run(self) -> str | None:
-        """None when there is an order, else where there ceases to be one.
+        """Return None when an order exists, else explain the first step that fits nowhere.
 
         Raises:
-            TooManyConfigurations: it would take too long to say.
+            TooManyConfigurations: the search exceeds its bound.
         """
-        situations: set[Configuration] = {(self._initial, (0,) * len(self._sessions))}
+        configurations: set[Configuration] = {(self._initial, (0,) * len(self._sessions))}
         for _, is_return, place, index in self._moments():
             if not is_return:
-                situations = self._called(situations, place, index)
+                configurations = self._called(configurations, place, index)
                 continue
-            before, situations = situations, self._returned(situations, place, index)
-            if not situations:
+            before, configurations = configurations, self._returned(configurations, place, index)
+            if not configurations:
                 return self._explain(before, self._sessions[place].steps[index])
             self._unsettled[place] -= 1
             if not self._unsettled[place]:
@@ -141,7 +141,7 @@ class Search:
         return None
 
     def _moments(self) -> list[tuple[int, bool, int, int]]:
-        """Calls and returns in time. At one moment calls come first: then they overlap."""
+        """Return calls and returns by time. At the same time calls come first: they overlap."""
         return sorted(
             moment
             for place, session in enumerate(self._sessions)
@@ -152,11 +152,13 @@ class Search:
             )
         )
 
-    def _called(self, situations: set[Configuration], place: int, index: int) -> set[Configuration]:
+    def _called(
+        self, configurations: set[Configuration], place: int, index: int
+    ) -> set[Configuration]:
         session = self._sessions[place]
         step = session.steps[index]
         if index == len(session.steps) - 1 and index != session.called:
-            session.is_ending = True  # before what the client still called, not knowing
+            session.is_ending = True  # before later calls of a client that does not know it yet
         else:
             assert index == session.called, (index, session.called)
             session.called += 1
@@ -166,22 +168,22 @@ class Search:
             self._active.append(place)
         self._unsettled[place] += 1
         if step.rule.is_change:
-            return situations
-        return {self._explore(situation) for situation in situations}
+            return configurations
+        return {self._explore(configuration) for configuration in configurations}
 
     def _returned(
-        self, situations: set[Configuration], place: int, index: int
+        self, configurations: set[Configuration], place: int, index: int
     ) -> set[Configuration]:
-        """The situations in which the step is taken, or need not be."""
+        """The configurations in which the step is taken, or need not be."""
         step = self._sessions[place].steps[index]
-        done = {situation for situation in situations if situation[1][place] > index}
-        todo = [situation for situation in situations if situation[1][place] <= index]
+        done = {each for each in configurations if each[1][place] > index}
+        todo = [each for each in configurations if each[1][place] <= index]
         if not todo:
             return done
         if not step.is_required:
             done.update(self._explore(_at(znode, next_, place, index)) for znode, next_ in todo)
         known = _Visited(self._sessions, has_choice=self._has_choice)
-        queue = deque(situation for situation in todo if known.adds(situation))
+        queue = deque(configuration for configuration in todo if known.adds(configuration))
         while queue:
             for follower in self._followers(queue.popleft()):
                 if known.adds(follower):
@@ -194,13 +196,13 @@ class Search:
                 raise TooManyConfigurations
         if self._has_choice and len(done) > 1:
             known = _Visited(self._sessions, has_choice=True)
-            fewest = sorted(done, key=lambda situation: sum(situation[1]))
-            done = {situation for situation in fewest if known.adds(situation)}
+            fewest = sorted(done, key=lambda configuration: sum(configuration[1]))
+            done = {configuration for configuration in fewest if known.adds(configuration)}
         return done
 
-    def _followers(self, situation: Configuration) -> Iterable[Configuration]:
-        """What one more step that changes something leads to."""
-        znode, next_ = situation
+    def _followers(self, configuration: Configuration) -> Iterable[Configuration]:
+        """Yield the configurations that one more changing step leads to."""
+        znode, next_ = configuration
         for place in self._active:
             session = self._sessions[place]
             steps = session.steps
@@ -217,7 +219,7 @@ class Search:
                 index += 1
             else:
                 last = len(steps) - 1
-                # The end overtakes what the client still calls without knowing of it.
+                # The end may come before calls of a client that does not know of it yet.
                 if (
                     session.is_ending
                     and first <= last
@@ -228,9 +230,9 @@ class Search:
                     assert not isinstance(after, Impossible), steps[last]
                     yield self._explore(_at(after, next_, place, last))
 
-    def _explore(self, situation: Configuration) -> Configuration:
-        """Take all steps that only look and that fit."""
-        znode, next_ = situation
+    def _explore(self, configuration: Configuration) -> Configuration:
+        """Take all reading steps that fit."""
+        znode, next_ = configuration
         for place in self._active:
             session = self._sessions[place]
             index = next_[place]
@@ -244,7 +246,7 @@ class Search:
         return znode, next_
 
     def _explain(self, before: set[Configuration], step: Step) -> str:
-        """The step that fits nowhere, and what could be before it."""
+        """Describe the step that fits nowhere, and the possible states before it."""
         moment = step.returned
         assert moment is not None
         every = [s for session in self._sessions for s in session.steps]
@@ -269,7 +271,7 @@ class Search:
 
 
 class _Visited:
-    """The situations met so far, without those that another makes superfluous.
+    """The configurations met so far, without those that another makes superfluous.
 
     That one has the same state and the same required steps behind it, and more steps to choose.
     """
@@ -280,14 +282,14 @@ class _Visited:
         self._all: set[Configuration] = set()
         self._fewest: dict[Configuration, list[tuple[int, ...]]] = {}
 
-    def adds(self, situation: Configuration) -> bool:
+    def adds(self, configuration: Configuration) -> bool:
         """Whether it leads anywhere that those before it do not."""
-        if situation in self._all:
+        if configuration in self._all:
             return False
-        self._all.add(situation)
+        self._all.add(configuration)
         if not self._has_choice:
             return True
-        znode, next_ = situation
+        znode, next_ = configuration
         required = tuple([s.required[n] for s, n in zip(self._sessions, next_, strict=True)])
         group = self._fewest.setdefault((znode, required), [])
         if any(all(map(le, fewer, next_)) for fewer in group):
@@ -297,7 +299,7 @@ class _Visited:
 
 
 def _at(znode: Znode | None, next_: tuple[int, ...], place: int, index: int) -> Configuration:
-    """The situation after step `index` of a session."""
+    """The configuration after step `index` of a session."""
     return znode, (*next_[:place], index + 1, *next_[place + 1 :])
 
 

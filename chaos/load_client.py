@@ -1,8 +1,8 @@
-"""A client of the load: a Ray actor with one session after the other, killed and frozen at will.
+"""A client of the load: a Ray actor that opens one session after another.
 
-It is an actor and not a process of the command because that is what users of an ensemble are: it
-starts within a moment, joins the cluster on its own, and ends with whoever made it. Its requests
-are drawn from its seed; when they are answered is not, so a seed gives the same load only roughly.
+It is an actor because the users of an ensemble are actors: it starts quickly, joins the cluster by
+itself, and ends with its creator. The fault injector kills and freezes its process. The seed
+decides the requests, but not the times of the answers, so it repeats a load only roughly.
 """
 
 import os
@@ -23,33 +23,33 @@ from raykeeper.client import connect
 
 REQUEST_TIMEOUT_S = 20.0
 _REQUESTS = (50, 2_000)
-"""How many requests a session makes before it is closed for a new one."""
+"""How many requests a session makes before a new session replaces it."""
 _WINDOWS = (1, 2, 16)
 _IDLE_S = (0.0, 0.01)
 
 
 class LoadSettings(Struct, frozen=True):
-    """What all clients of one round share."""
+    """Settings that all clients of one round share."""
 
     ensemble: str
     root: str
-    """Folder of znodes."""
+    """The path above all znodes of the load."""
     records: str
-    """Folder of files, on a disk that all share."""
+    """The folder of the record files, on a disk that all clients share."""
     seed: int
     session_timeouts_s: tuple[float, ...]
-    """Drawn from for each session. A long one stays with a server that is frozen."""
+    """Each session draws one. A session with a long timeout stays with a frozen server."""
     writes_wait_for_reads: bool = True
-    """No write is sent before the reads ahead of it are answered. A read that is sent again after
-    a reconnect may see the write behind it, which is so by decision (docs/DECISIONS.md) and would
-    count as a violation of the session's order."""
+    """A write is sent only after the reads before it are answered. By decision (docs/DECISIONS.md)
+    a read that is sent again after a reconnect may see the write after it; the check of the
+    session's order would report that as a violation."""
 
 
 class LoadClient:
-    """The actor: `start`, and `stop` when it is enough."""
+    """The actor. Call `start` once, and `stop` to end the load."""
 
     def __init__(self, settings: LoadSettings, name: str) -> None:
-        """`name` is that of this process alone; a successor has another one."""
+        """`name` belongs to this process alone; a replacement gets another one."""
         self._settings = settings
         self._name = name
         self._stopping = threading.Event()
@@ -57,7 +57,7 @@ class LoadClient:
         self._thread = threading.Thread(target=self._run, name="load", daemon=True)
 
     def start(self) -> int:
-        """Begin with the load; the process id."""
+        """Start the load and return the process id."""
         self._thread.start()
         return os.getpid()
 
@@ -65,7 +65,7 @@ class LoadClient:
         """End the load and close the session.
 
         Raises:
-            BaseException: whatever a session must not raise, and did.
+            BaseException: a session raised an error that no fault explains.
         """
         self._stopping.set()
         self._thread.join()
@@ -115,7 +115,7 @@ class LoadClient:
 
 
 def start_client(settings: LoadSettings, name: str, ray_node: str | None = None) -> Any:
-    """A client that is not started yet; it ends when its handle goes."""
+    """Create a client actor, which is not started yet; it ends when its handle is dropped."""
     placed = "DEFAULT" if ray_node is None else NodeAffinitySchedulingStrategy(ray_node, soft=False)
     actor_class: Any = ray.remote(num_cpus=0, max_restarts=0)(LoadClient)
     return actor_class.options(scheduling_strategy=placed).remote(settings, name)

@@ -1,9 +1,9 @@
-"""A session of the blocking client whose every request, answer and watch is written down.
+"""A session of the blocking client that records every request, answer and watch event.
 
-Invariants: a request is written before it is submitted, and only after the handle was seen not to
-be LOST, at a moment after the time that is written: so at every time of a request the client
-believed that it had its session. What is called on the client's dispatch thread, answers and
-watches, is written there, so a file has them in the order in which the client was told.
+Invariants: a request is recorded before it is submitted, and only if the handle was not LOST at a
+moment after the recorded time: so at the time of every request the client believed that it had its
+session. Answers and watch events are recorded on the client's dispatch thread, which calls back
+for them, so a file has them in the order in which the client learned them.
 """
 
 import threading
@@ -38,12 +38,12 @@ OnResult = Callable[[Call, Ok], None]
 
 
 def now() -> int:
-    """Nanoseconds of the clock that all processes of a machine share."""
+    """Return nanoseconds of the clock that all processes of a machine share."""
     return time.monotonic_ns()
 
 
 class RecordedSession:
-    """One life of a client. Calls are submitted by one thread."""
+    """One session of a client. Only one thread may submit calls."""
 
     def __init__(
         self,
@@ -55,9 +55,9 @@ class RecordedSession:
         window: int = 1,
         learned: OnResult | None = None,
     ) -> None:
-        """Write into `file`; at most `window` requests are under way.
+        """Record into `file`, with at most `window` unanswered requests.
 
-        `timeout_s` is that of the session, and `learned` is told what was answered.
+        `timeout_s` is the session timeout; `learned` is called with every successful result.
         """
         self._file = file
         self._name = name
@@ -81,7 +81,7 @@ class RecordedSession:
         return True
 
     def submit(self, call: Call) -> "Future[Result] | None":
-        """Submit a request once the window has room; None when the session is over."""
+        """Submit a request when the window has room; return None when the session is over."""
         self._window.acquire()
         at = now()
         if self._client is None or self._client.state is ClientState.LOST:
@@ -94,20 +94,21 @@ class RecordedSession:
         answered = partial(self._answered, self._number, call, told)
         try:
             self._submit(self._client, call, answered)
-        except KeeperError as error:  # the form of the request: our own mistake
+        except KeeperError as error:  # a malformed request, which is a bug of the load
             raise AssertionError(f"{call} was refused by the client") from error
         return told
 
     def call(self, call: Call) -> Result | None:
-        """Submit a request and wait for its answer; None when the session is over."""
+        """Submit a request and wait for its answer; return None when the session is over."""
         told = self.submit(call)
         return None if told is None else told.result()
 
     def end(self) -> None:
-        """Close the session; it may be LOST already.
+        """Close the session, which may be LOST already.
 
-        A client is not told whether its close was answered. It surely was when it took much less
-        time than the client would wait, and than the session would live on unheard.
+        The client does not learn whether its close was answered. The close was certainly answered
+        if it took much less time than the client would wait for the answer, and than the session
+        would live without a heartbeat.
         """
         if self._client is None:
             return
@@ -130,7 +131,7 @@ class RecordedSession:
     def _submit(self, client: Client, call: Call, answered: Callable[[Any], None]) -> None:
         watch = None
         if isinstance(call, Read) and call.is_watched:
-            watch = partial(self._fired)  # each is called once, so each must be one of its own
+            watch = partial(self._fired)  # a new object each time: each watch fires once
         futures: list[Future[Any]] = []
         match call:
             case Create():
@@ -157,7 +158,7 @@ class RecordedSession:
     def _answered(
         self, number: int, call: Call, told: "Future[Result]", futures: "list[Future[Any]]"
     ) -> None:
-        """On the dispatch thread. A sync that failed makes its read an ordinary one."""
+        """Record an answer, on the dispatch thread. A read whose sync failed counts as unknown."""
         result = _result_of(call, futures)
         self._file.add(Returned(self._name, self._life, number, now(), result))
         if isinstance(result, Ok):
@@ -199,4 +200,4 @@ def _result_of(call: Call, futures: "list[Future[Any]]") -> Result:
         case Read(kind=ReadKind.CHILDREN):
             return Ok(children=answer)
         case _:
-            return Ok(stat=answer)  # None: there is no such znode
+            return Ok(stat=answer)  # None: the znode is missing

@@ -1,7 +1,7 @@
-"""One round: a folder of znodes of its own, load and faults, rest, the last look, the verdict.
+"""One round: its own znodes, load and faults, rest, a final read of all znodes, the judgement.
 
-A run is a row of rounds, so that however long it takes what it remembers is bounded, and what
-went wrong is known soon after.
+A run is a series of rounds, so its memory is bounded however long it takes, and a violation is
+reported soon after it happened.
 """
 
 import time
@@ -29,26 +29,26 @@ from raykeeper.clusters.ensemble import Ensemble
 from raykeeper.znodes.requests import CloseSession, Create
 
 RECOVERY_S: Final = 60.0
-"""Within this time after the last fault every server must serve."""
+"""Every server must serve within this time after the last fault."""
 EXPIRY_SLACK_S: Final = 15.0
-"""A session may outlive its timeout by elections and by trackers that were lost."""
+"""Elections and lost trackers may prolong a session by this time beyond its timeout."""
 _WINDOW = 64
 _POLL_S = 0.1
 
 
 class Round:
-    """Set up with the first call, judged with the last; what is between is up to the caller."""
+    """Call `begin`, inject faults, then call `finish`."""
 
     def __init__(
         self, ensemble: Ensemble, settings: LoadSettings, crowd: ClientPool | None = None
     ) -> None:
-        """`settings.records` is an empty folder, and `settings.root` was never used."""
+        """`settings.records` must be an empty folder, and `settings.root` a path never used."""
         self._ensemble = ensemble
         self._settings = settings
         self.clients = crowd or ClientPool(settings)
 
     def begin(self, clients: int) -> None:
-        """Make the folders and start the load."""
+        """Create the parent znodes and start the load."""
         with HistoryFile(self._records() / "a-begin.jsonl") as file:
             session = self._session(file, "begin")
             for path in folders(self._settings.root):
@@ -57,10 +57,10 @@ class Round:
         self.clients.start(clients)
 
     def finish(self, tell: Callable[[str], None] = lambda text: None) -> HistoryReport:
-        """Stop the load, wait until everything is well again, take the last look and judge.
+        """Stop the load, wait until all servers serve, read the final state, and judge.
 
         Raises:
-            ChaosError: a client failed, or the ensemble does not come back.
+            ChaosError: a client failed, or the ensemble does not recover.
         """
         tell("waiting for all servers to serve")
         self._wait_for_servers()
@@ -78,7 +78,7 @@ class Round:
         return judge(self.history())
 
     def history(self) -> History:
-        """What was recorded so far."""
+        """Read all records so far."""
         return read_history(sorted(self._records().glob("*.jsonl")))
 
     def _records(self) -> Path:
@@ -105,9 +105,9 @@ class Round:
             time.sleep(_POLL_S)
 
     def _wait_for_sessions(self, session: RecordedSession) -> None:
-        """Until no ephemeral is left, but not longer than its session may live; then it is wrong.
+        """Wait until no ephemeral znode is left, at most as long as its session may live.
 
-        Of the clients' sessions none is alive any more.
+        All clients are gone by now; a check reports an ephemeral znode that stays longer.
         """
         longest_s = max(self._settings.session_timeouts_s) + EXPIRY_SLACK_S
         deadline = time.monotonic() + longest_s
@@ -118,7 +118,7 @@ class Round:
             time.sleep(_POLL_S)
 
     def _record_session_ends(self, file: HistoryFile) -> None:
-        """By now every session that did not end before our eyes must be over."""
+        """Record that every session is over by now, unless its close was answered."""
         for session in list(self.history().sessions.values()):
             closes = [op for op in session.operations if isinstance(op.call, CloseSession)]
             is_known = any(isinstance(op.result, Ok) for op in closes)
@@ -132,19 +132,19 @@ class Round:
         self._read(session, self._paths(session), ReadKind.GET)
 
     def _read(self, session: RecordedSession, paths: list[str], kind: ReadKind) -> list[Result]:
-        """Synced reads of all the paths.
+        """Read all the paths, with a sync before each.
 
         Raises:
-            ChaosError: the session is over before they are answered.
+            ChaosError: the session ended before all reads were answered.
         """
         told = [session.submit(Read(path, kind, is_synced=True)) for path in paths]
         answers = [future.result() for future in told if future is not None]
         if len(answers) != len(paths):
-            raise ChaosError("the session that takes the last look was lost")
+            raise ChaosError("the session that reads the final state was lost")
         return answers
 
     def _paths(self, session: RecordedSession) -> list[str]:
-        """All znodes that the load may have left."""
+        """Return the paths of all znodes that the load may have left."""
         root = self._settings.root
         queue = session.call(Read(f"{root}/q", ReadKind.CHILDREN, is_synced=True))
         if not isinstance(queue, Ok) or queue.children is None:
@@ -157,5 +157,5 @@ class Round:
 
 
 def _is_ephemeral(result: Result) -> bool:
-    """Whether an ephemeral znode was found."""
+    """Return whether a read found an ephemeral znode."""
     return isinstance(result, Ok) and result.stat is not None and bool(result.stat.ephemeral_owner)

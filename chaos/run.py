@@ -1,4 +1,4 @@
-"""`raykeeper chaos`: an ensemble of its own, a load, faults for as long as wanted."""
+"""`raykeeper chaos`: start a private ensemble and a load, and inject faults for some minutes."""
 
 import math
 import shutil
@@ -32,28 +32,28 @@ _POLL_S = 0.1
 
 
 class ChaosReport(Struct, frozen=True):
-    """What a run came to."""
+    """The result of a run."""
 
     history: HistoryReport
     faults: dict[str, int]
-    """How often each kind of fault was inflicted."""
+    """How often each kind of fault was injected."""
     records: Path | None
-    """Where records and data are kept; None when nothing is wrong."""
+    """The folder that keeps records and data; None when nothing is wrong."""
 
 
 class ChaosSettings(Struct, frozen=True):
-    """What a user may choose."""
+    """The options that a user may choose."""
 
     minutes: float
-    """How long faults are injected; start, judgement and end come on top."""
+    """How long faults are injected, besides the time for start, judgement and end."""
     seed: int
 
 
 def check_settings(minutes: float, seed: int) -> ChaosSettings:
-    """The settings, if they make sense.
+    """Return the settings if they are valid.
 
     Raises:
-        ConfigError: one of them does not.
+        ConfigError: one of them is not.
     """
     if not (math.isfinite(minutes) and 0 < minutes <= MINUTES_MAX):
         raise ConfigError(f"--minutes must be above 0 and at most {MINUTES_MAX:g}, not {minutes:g}")
@@ -63,13 +63,13 @@ def check_settings(minutes: float, seed: int) -> ChaosSettings:
 
 
 def run_chaos(settings: ChaosSettings, console: Console) -> ChaosReport:
-    """Run, and show the progress on `console`. Records are kept when the verdict is not clean.
+    """Run, and show the progress on `console`. Records are kept when something is wrong.
 
     Raises:
-        ChaosError: the load or the ensemble failed in a way that no fault excuses.
+        ChaosError: the load or the ensemble failed in a way that no fault explains.
         NoLeaderError: the ensemble does not start.
     """
-    console.file = console.file  # it keeps standard output, which Ray loses below
+    console.file = console.file  # pin standard output, which `private_ray` redirects
     folder = Path(tempfile.mkdtemp(prefix="raykeeper-chaos-"))
     run = _ChaosRun(settings, folder, console)
     keeps_records = True
@@ -98,7 +98,7 @@ def run_chaos(settings: ChaosSettings, console: Console) -> ChaosReport:
 
 
 class _ChaosRun:
-    """Rounds until the time is over or something is wrong."""
+    """Runs rounds until the time is over or something is wrong."""
 
     def __init__(self, settings: ChaosSettings, folder: Path, console: Console) -> None:
         self.total = HistoryReport()
@@ -122,7 +122,7 @@ class _ChaosRun:
         with self._progress:
             for number in count(1):
                 left_s = self._seconds - self._done_s
-                # A short rest is not worth a round of its own.
+                # A short remainder does not get a round of its own.
                 round_s = left_s if left_s < 1.5 * ROUND_S else ROUND_S
                 self._run_round(ensemble, number, round_s)
                 if not self.total.is_clean or self._done_s >= self._seconds:
@@ -157,7 +157,7 @@ class _ChaosRun:
     def _inject_when_due(
         self, fault: Fault, this: Round, victims: FaultInjector, end: float
     ) -> None:
-        """Wait until it is time for the fault, and do it unless that is after `end`."""
+        """Wait for the time of the fault, and inject it unless that time is after `end`."""
         strike_at = time.monotonic() + fault.pause_ms / 1000
         while (moment := time.monotonic()) < min(strike_at, end):
             self._show(this, end - moment)

@@ -1,7 +1,7 @@
-"""What holds within each session: order of answers, reads that never go back, event before state.
+"""Checks of each session: order of answers, monotonic reads, events before state.
 
-The paper's guarantees to one client (section 2.3), judged by zxids, which the ensemble tells in
-every Stat and with every event: linearizability does not look at them, nor at reads without sync.
+These are the paper's guarantees to one client (section 2.3). They are judged by the zxids in every
+Stat and event; the check of linearizability looks neither at zxids nor at reads without a sync.
 Every check yields a sentence for each violation.
 """
 
@@ -27,13 +27,13 @@ from raykeeper.znodes.requests import Create, CreateMode, SetData
 from raykeeper.znodes.stat import Stat
 
 Changes = Mapping[str, list[Zxid]]
-"""By path, in order: the transactions that are known to have changed the znode."""
+"""For each path, in order, the zxids of the transactions that are known to have changed it."""
 
 
 def known_changes(history: History) -> Changes:
-    """All creations and changes of values that any client was told of.
+    """Return all creations and value changes that any client was told of.
 
-    Not deletions: one that happened while the client was between two servers is told with the
+    Deletions do not count: a client that was between two servers is told of a deletion with the
     zxid of the state that lacks the znode, which is later than the deletion.
     """
     found: dict[str, set[Zxid]] = {}
@@ -49,7 +49,7 @@ def known_changes(history: History) -> Changes:
 
 
 def answers_in_order(history: History) -> Iterator[str]:
-    """FIFO: a session's requests are answered, and its writes done, in the order of submission."""
+    """FIFO: requests are answered, and writes executed, in the order of submission."""
     for session in history.sessions.values():
         returned = 0
         last_zxid = ZERO
@@ -74,7 +74,7 @@ def answers_in_order(history: History) -> Iterator[str]:
 
 
 def reads_never_go_back(history: History) -> Iterator[str]:
-    """Whoever has seen the state as of a transaction never again sees one from before it."""
+    """A session that saw the state of a transaction never sees an earlier state again."""
     changes = known_changes(history)
     for session in history.sessions.values():
         seen = ZERO
@@ -98,14 +98,14 @@ def reads_never_go_back(history: History) -> Iterator[str]:
 
 
 def events_come_before_state(history: History) -> Iterator[str]:
-    """A client that watches is told of a change before it can see its effect, and once."""
+    """A watch fires once, and before its client can see the change."""
     for session in history.sessions.values():
         yield from _missing_events(session)
         yield from _repeated_events(session)
 
 
 def _missing_events(session: Session) -> Iterator[str]:
-    """Follow each watched znode: what the watch saw, what was seen since, what was fired."""
+    """Find reads that show a change of a watched znode before the watch fired."""
     fired = _times_by_path(session.fired)
     watched: dict[tuple[str, bool], Operation] = {}
     for operation in session.operations:
@@ -126,7 +126,7 @@ def _missing_events(session: Session) -> Iterator[str]:
 
 
 def _repeated_events(session: Session) -> Iterator[str]:
-    """Each watch that was set is called once at most."""
+    """Find watches that fired more often than they were set."""
     registered: dict[tuple[str, bool], list[int]] = {}
     for operation in session.operations:
         call = operation.call
@@ -144,7 +144,7 @@ def _repeated_events(session: Session) -> Iterator[str]:
 
 
 def _times_by_path(fired: list[Fired]) -> dict[tuple[str, bool], list[int]]:
-    """When watches were called, by path, apart those on the children."""
+    """Return when watches fired, by path and whether they watch the children."""
     times: dict[tuple[str, bool], list[int]] = {}
     for event in fired:
         times.setdefault((event.path, event.kind is EventType.CHILD), []).append(event.at)
@@ -152,7 +152,7 @@ def _times_by_path(fired: list[Fired]) -> dict[tuple[str, bool], list[int]]:
 
 
 def _shown(operation: Operation) -> object:
-    """What a read tells of the state that a watch of its kind waits to change."""
+    """Return the part of the state whose change fires a watch of this read's kind."""
     result = operation.result
     assert isinstance(operation.call, Read)
     if not isinstance(result, Ok):
@@ -163,13 +163,13 @@ def _shown(operation: Operation) -> object:
 
 
 def _is_answered(operation: Operation) -> bool:
-    """Whether the ensemble answered with a state, be it that there is no such znode."""
+    """Return whether the answer tells a state, which may be that the znode is missing."""
     result = operation.result
     return isinstance(result, Ok) or (isinstance(result, Refused) and result.code == Code.NO_NODE)
 
 
 def _sets_watch(operation: Operation) -> bool:
-    """A watch on a znode that is not there is set by `exists` alone, which is no error then."""
+    """Only `exists` sets a watch on a missing znode, and then its answer is no error."""
     call = operation.call
     return isinstance(call, Read) and call.is_watched and isinstance(operation.result, Ok)
 
@@ -179,7 +179,7 @@ def _any_between(times: list[int], since: int, until: int) -> bool:
 
 
 def _first_between(zxids: list[Zxid], above: Zxid, upto: Zxid) -> Zxid | None:
-    """The first of the zxids in (above, upto]."""
+    """Return the first of the zxids in (above, upto]."""
     place = bisect_right(zxids, above)
     return zxids[place] if place < len(zxids) and zxids[place] <= upto else None
 
@@ -194,11 +194,11 @@ def _path_of(operation: Operation) -> str:
 
 
 def is_sequential(operation: Operation) -> bool:
-    """Whether it creates a znode whose name the ensemble completes."""
+    """Return whether the operation creates a sequential znode."""
     return isinstance(operation.call, Create) and bool(operation.call.flags & CreateMode.SEQUENTIAL)
 
 
 def sequence_number(operation: Operation) -> int:
-    """The number that an acknowledged sequential creation was given."""
+    """Return the number that an acknowledged sequential creation was given."""
     assert isinstance(operation.result, Ok), operation
     return int(operation.result.path[-SEQUENCE_DIGITS:])

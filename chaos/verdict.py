@@ -1,4 +1,4 @@
-"""The kept records of `raykeeper chaos`, judged once more."""
+"""Judge the kept records of `raykeeper chaos` again."""
 
 from pathlib import Path
 
@@ -8,10 +8,10 @@ from raykeeper.clusters.config import ConfigError
 
 
 def judge_records(folder: Path) -> HistoryReport:
-    """Judge what a run has kept in `folder`: the rounds, each in a folder of its own.
+    """Judge the rounds that a run kept in `folder`, each in a folder of its own.
 
     Raises:
-        ConfigError: no round is there.
+        ConfigError: `folder` has no round.
         HistoryError: the records of a round are damaged.
     """
     rounds = sorted({path.parent for path in folder.rglob("*.jsonl")})

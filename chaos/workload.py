@@ -1,10 +1,10 @@
-"""What a client of the load asks next: a mix of everything, drawn from a seed.
+"""The next request of a client of the load: a mix of all kinds, drawn from a seed.
 
-    <root>/r/<k>     registers: created, set, deleted and read by everybody
-    <root>/q/n-      sequential znodes, some of them ephemeral; some deleted by who created them
-    <root>/e/<k>     ephemeral znodes, of which every client wants the same few, like locks
+    <root>/r/<k>     registers: every client creates, sets, deletes and reads them
+    <root>/q/n-      sequential znodes, some of them ephemeral; their creator deletes some
+    <root>/e/<k>     ephemeral znodes: a few paths that all clients compete for, like locks
 
-Invariant: no value is written twice, so whoever reads one knows which request wrote it.
+Invariant: no value is written twice, so a value tells which request wrote it.
 """
 
 from random import Random
@@ -16,7 +16,7 @@ from raykeeper.znodes.requests import ANY_VERSION, Create, CreateMode, Delete, S
 REGISTERS: Final = 10
 LOCKS: Final = 4
 _OWN_MAX: Final = 8
-"""Sequential znodes that a client keeps before it deletes one for each that it creates."""
+"""Sequential znodes that a client keeps; beyond them it deletes one for each it creates."""
 _WEIGHTS: Final = {
     "create": 10,
     "set": 20,
@@ -33,15 +33,15 @@ _WEIGHTS: Final = {
 
 
 def folders(root: str) -> list[str]:
-    """What must be there before the load starts, parents first."""
+    """Return the znodes that must exist before the load starts, parents first."""
     return [root, *(f"{root}/{name}" for name in "rqe")]
 
 
 class Workload:
-    """The requests of one session, one after the other."""
+    """Draws the requests of one session."""
 
     def __init__(self, root: str, name: str, seed: str) -> None:
-        """`name` is told in every value, so it must be that of this session alone."""
+        """`name` is part of every value, so it must belong to this session alone."""
         self._root = root
         self._name = name
         self._random = Random(seed)
@@ -50,13 +50,13 @@ class Workload:
         self._own: list[str] = []
 
     def next(self) -> Call:
-        """The next request."""
+        """Return the next request."""
         (kind,) = self._random.choices(list(_WEIGHTS), list(_WEIGHTS.values()))
         call: Call = getattr(self, f"_{kind}")()
         return call
 
     def done(self, call: Call, result: Ok) -> None:
-        """Learn from an answer what a later request may name."""
+        """Remember paths and versions from an answer for later requests."""
         if isinstance(call, Create) and call.flags & CreateMode.SEQUENTIAL:
             self._own.append(result.path)
         elif isinstance(call, SetData | Read) and result.stat is not None:
@@ -108,7 +108,7 @@ class Workload:
         return f"{self._root}/e/{self._random.randrange(LOCKS)}"
 
     def _version(self, path: str) -> int:
-        """Half the time the version seen last, which another client may have left behind."""
+        """Return, each half the time, the version seen last, which may be outdated, or any."""
         return self._versions.get(path, 0) if self._random.random() < 0.5 else ANY_VERSION
 
     def _value(self) -> bytes:

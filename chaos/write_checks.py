@@ -1,7 +1,7 @@
-"""What holds of all writes together: none is lost, none is done twice, zxids follow real time.
+"""Checks of all writes together: none is lost, none is done twice, zxids follow real time.
 
-Judged by zxids, versions and the final state, without a search: so these checks stand on their own
-beside linearizability. Every check yields a sentence for each violation.
+They use zxids, versions and the final state and need no search, so they are independent of the
+check of linearizability. Every check yields a sentence for each violation.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,7 +17,7 @@ from raykeeper.znodes.stat import Stat
 
 
 class FinalState:
-    """The last synced read of every path, after which nobody wrote any more."""
+    """The last synced read of every path, after which no client wrote."""
 
     def __init__(self, history: History) -> None:
         self._reads: dict[tuple[str, ReadKind], Operation] = {}
@@ -29,11 +29,11 @@ class FinalState:
                     self._reads[key] = operation
 
     def of(self, path: str) -> Operation | None:
-        """What was read of a znode; a refusal means that it is not there."""
+        """Return the last read of a znode; an error means that the znode is missing."""
         return self._reads.get((path, ReadKind.GET))
 
     def children(self, path: str) -> set[str] | None:
-        """The full paths of the children; None when they were not read."""
+        """Return the full paths of the children; None when they were not read."""
         read = self._reads.get((path, ReadKind.CHILDREN))
         if read is None or not isinstance(read.result, Ok):
             return None
@@ -41,7 +41,7 @@ class FinalState:
 
 
 def lost_writes(history: History) -> Iterator[str]:
-    """An acknowledged write is in the final state, or something later took its place."""
+    """An acknowledged write is in the final state, or a later write replaced it."""
     final = FinalState(history)
     deletes: dict[str, list[Operation]] = {}
     writers: dict[bytes, Operation] = {}
@@ -56,9 +56,9 @@ def lost_writes(history: History) -> Iterator[str]:
             continue
         path = written_path(operation)
         if any(_may_follow(delete, operation) for delete in deletes.get(path, ())):
-            continue  # it may be gone, and whatever was created after it says nothing
+            continue  # the znode may be gone, and a later one at its path proves nothing
         if _is_ephemeral(operation):
-            continue  # its session is over
+            continue  # its session has ended
         if is_sequential(operation):
             children = final.children(parent_of(path))
             read = final.of(path)
@@ -71,13 +71,13 @@ def lost_writes(history: History) -> Iterator[str]:
 
 
 def _has_value(read: Operation, write: Operation) -> bool:
-    """Whether the very value of the write is there."""
+    """Return whether the read shows the value of this very write."""
     assert isinstance(write.call, Create | SetData)
     return isinstance(read.result, Ok) and read.result.value == write.call.value
 
 
 def _holds(read: Operation, write: Operation, writers: dict[bytes, Operation]) -> bool:
-    """Whether the final state of a znode that nobody deleted has this write, or a later one."""
+    """Return whether a znode that nobody deleted ends with this write or a later one."""
     result = read.result
     if not isinstance(result, Ok) or result.value is None or result.stat is None:
         return False
@@ -90,9 +90,9 @@ def _holds(read: Operation, write: Operation, writers: dict[bytes, Operation]) -
 
 
 def writes_follow_real_time(history: History) -> Iterator[str]:
-    """Of two writes the one that was called after the other had returned has the higher zxid.
+    """A write that was called after another one returned has the higher zxid.
 
-    So for sets of any znodes, and for the numbers of sequential znodes under one parent.
+    This holds for sets of any znodes, and for the numbers of sequential znodes under one parent.
     """
     sets = [op for op in history.operations if isinstance(op.call, SetData) and _is_ok(op)]
     yield from _out_of_order(sets, _zxid_of, "zxid")
@@ -105,7 +105,7 @@ def writes_follow_real_time(history: History) -> Iterator[str]:
 
 
 def sequence_numbers_never_repeat(history: History) -> Iterator[str]:
-    """No two creations under one parent are given the same number, and none is done twice."""
+    """No two creations under one parent get the same number, and no value is created twice."""
     given: dict[tuple[str, int], Operation] = {}
     for operation in history.operations:
         if is_sequential(operation) and _is_ok(operation):
@@ -124,7 +124,7 @@ def sequence_numbers_never_repeat(history: History) -> Iterator[str]:
 
 
 def values_were_written(history: History) -> Iterator[str]:
-    """What is read was written there, by a request that had been sent; one zxid is one state."""
+    """A value that is read was written there by an earlier request; one zxid is one state."""
     writers = {
         op.call.value: op
         for op in history.operations
@@ -149,7 +149,7 @@ def values_were_written(history: History) -> Iterator[str]:
 
 
 def synced_reads_are_fresh(history: History) -> Iterator[str]:
-    """A synced read shows every set of its znode that had returned when it was called."""
+    """A synced read shows every set of its znode that returned before the read was called."""
     by_path: dict[str, list[tuple[int, Zxid]]] = {}
     for operation in history.operations:
         if isinstance(operation.call, SetData) and _is_ok(operation):
@@ -168,7 +168,7 @@ def synced_reads_are_fresh(history: History) -> Iterator[str]:
 
 
 def ephemerals_end_with_their_session(history: History) -> Iterator[str]:
-    """Once a session is surely over no synced read shows its znodes, and it can write nothing."""
+    """After a session certainly ended, no synced read shows its znodes, and it writes nothing."""
     over: dict[SessionId, int] = {}
     for session in history.sessions.values():
         ends = [session.ended.until] if session.ended is not None else []
@@ -190,19 +190,19 @@ def ephemerals_end_with_their_session(history: History) -> Iterator[str]:
 
 
 def written_path(operation: Operation) -> str:
-    """The znode that a write names, or that a creation was told."""
+    """Return the path that a write names, or that the answer to a creation tells."""
     assert isinstance(operation.call, Create | SetData | Delete)
     told = operation.result.path if isinstance(operation.result, Ok) else ""
     return told or operation.call.path
 
 
 def is_acked_write(operation: Operation) -> bool:
-    """Whether it changed the tree, and the client was told so."""
+    """Return whether the operation changed the tree and its client was told so."""
     return isinstance(operation.call, Create | SetData | Delete) and _is_ok(operation)
 
 
 def _synced_reads(history: History) -> dict[str, list[tuple[Operation, Stat]]]:
-    """By path, in the order of their calls, those that found a znode."""
+    """Return the synced reads that found a znode, by path and in the order of their calls."""
     found: dict[str, list[tuple[Operation, Stat]]] = {}
     for operation in history.operations:
         call, result = operation.call, operation.result
@@ -214,7 +214,7 @@ def _synced_reads(history: History) -> dict[str, list[tuple[Operation, Stat]]]:
 
 
 def _out_of_order(operations: Iterable[Operation], rank: Any, what: str) -> Iterator[str]:
-    """Operations that had returned before another was called, but rank above it."""
+    """Find operations that returned before another was called, but rank above it."""
     operations = list(operations)
     returned = sorted(operations, key=attrgetter("returned"))
     highest: Operation | None = None
@@ -229,7 +229,7 @@ def _out_of_order(operations: Iterable[Operation], rank: Any, what: str) -> Iter
 
 
 def _may_follow(later: Operation, earlier: Operation) -> bool:
-    """Whether `later` may have taken effect after `earlier`, which was acknowledged."""
+    """Return whether `later` may have taken effect after the acknowledged `earlier`."""
     return later.returned is None or later.returned >= earlier.called
 
 

@@ -1,10 +1,10 @@
-"""What the operations of a history say of one znode: its steps, in the order of each session.
+"""The steps that the operations of a history take on each znode, in the order of each session.
 
-Linearizability is local: a history has an order that explains it when the operations of each znode
-have one. An answer that speaks of another znode too is a step of that one as well: a child is made
-only under a parent that is there, a refusal can tell that the parent was missing.
+Linearizability is local: a history is linearizable when the operations on each znode are. An
+answer that tells something about another znode is a step of that one too: a child is created only
+under an existing parent, and an error can tell that the parent was missing.
 
-Only answers count, and when they came; a zxid gives no order, for it may be what is wrong.
+Only answers and their times count. A zxid gives no order, because it may be what is wrong.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -30,7 +30,7 @@ from raykeeper.znodes.requests import ANY_VERSION, CloseSession, Create, CreateM
 
 
 class Znode(NamedTuple):
-    """A znode as far as the steps see it. `owner`: place of a session in the history, or None."""
+    """A znode as the steps see it. `owner` is the index of a session in the history, or None."""
 
     value: bytes
     version: int
@@ -38,16 +38,16 @@ class Znode(NamedTuple):
 
 
 class Impossible:
-    """The type of the answer that a step cannot be taken."""
+    """The type of `IMPOSSIBLE`: the step cannot be taken."""
 
 
 IMPOSSIBLE: Final = Impossible()
 RuleResult = Znode | Impossible | None
-"""What a step makes of a znode; None: there is none."""
+"""The znode after a step; None when it does not exist."""
 
 
 class PresentRule(Struct, frozen=True):
-    """There is a znode, and what was told of it fits; None: nothing was told."""
+    """The znode exists and agrees with every field that is not None."""
 
     is_change: ClassVar[bool] = False
     value: bytes | None = None
@@ -55,10 +55,10 @@ class PresentRule(Struct, frozen=True):
     not_version: int | None = None
     is_ephemeral: bool | None = None
     owners: tuple[int, ...] | None = None
-    """Sessions that may be the owner."""
+    """The sessions that may own it."""
 
     def apply(self, znode: Znode | None) -> RuleResult:
-        """The same znode."""
+        """Return the same znode."""
         if (
             znode is None
             or (self.value is not None and self.value != znode.value)
@@ -80,7 +80,7 @@ class CreateRule(Struct, frozen=True):
     result: PresentRule
 
     def apply(self, znode: Znode | None) -> RuleResult:
-        """The new znode; only where there was none."""
+        """Return the new znode; impossible if one exists."""
         if znode is not None:
             return IMPOSSIBLE
         return self.result.apply(Znode(self.value, 0, self.owner))
@@ -95,54 +95,54 @@ class SetRule(Struct, frozen=True):
     result: PresentRule
 
     def apply(self, znode: Znode | None) -> RuleResult:
-        """The znode with its next version."""
+        """Return the znode with the new value and its next version."""
         if znode is None or (self.at != znode.version and self.at != ANY_VERSION):
             return IMPOSSIBLE
         return self.result.apply(Znode(self.value, next_version(znode.version), znode.owner))
 
 
 class DeleteRule(Struct, frozen=True):
-    """Deletes the znode at version `at`, or at any."""
+    """Delete the znode at version `at`, or at any version."""
 
     is_change: ClassVar[bool] = True
     at: int
 
     def apply(self, znode: Znode | None) -> RuleResult:
-        """No znode."""
+        """Return None: the znode is gone."""
         if znode is None or (self.at != znode.version and self.at != ANY_VERSION):
             return IMPOSSIBLE
         return None
 
 
 class SessionEndRule(Struct, frozen=True):
-    """The session `owner` is over: an ephemeral of it goes, anything else stays."""
+    """The session `owner` ends: its ephemeral znode is deleted, any other znode stays."""
 
     is_change: ClassVar[bool] = True
     owner: int
 
     def apply(self, znode: Znode | None) -> RuleResult:
-        """The znode, unless it belonged to the session."""
+        """Return the znode, or None if the session owned it."""
         return None if znode is not None and znode.owner == self.owner else znode
 
 
 class AbsentRule(Struct, frozen=True):
-    """There is no znode."""
+    """The znode does not exist."""
 
     is_change: ClassVar[bool] = False
 
     def apply(self, znode: Znode | None) -> RuleResult:
-        """None still."""
+        """Return None; impossible if the znode exists."""
         return None if znode is None else IMPOSSIBLE
 
 
 class RuleSequence(Struct, frozen=True):
-    """Several rules as one step, each after what the one before leaves."""
+    """Several rules as one step; each applies to the result of the one before."""
 
     rules: list["Rule"]
     is_change: bool
 
     def apply(self, znode: Znode | None) -> RuleResult:
-        """What the last one leaves."""
+        """Return the result of the last rule."""
         after: RuleResult = znode
         for rule in self.rules:
             if isinstance(after, Impossible):
@@ -152,12 +152,12 @@ class RuleSequence(Struct, frozen=True):
 
 
 class ImpossibleRule(Struct, frozen=True):
-    """An answer that the operation cannot get."""
+    """An answer that the operation can never get."""
 
     is_change: ClassVar[bool] = False
 
     def apply(self, znode: Znode | None) -> RuleResult:
-        """Nothing at all."""
+        """Return `IMPOSSIBLE`."""
         return IMPOSSIBLE
 
 
@@ -185,9 +185,9 @@ _EPHEMERAL: Final = PresentRule(is_ephemeral=True)
 
 
 class Step(Struct, frozen=True):
-    """One step of a session on a znode, taken at some moment from `called` to `returned`.
+    """One step of a session on a znode, taken at some time from `called` to `returned`.
 
-    One that is not required may also never be taken. `returned` None: whenever after `called`.
+    A step that is not required may also never be taken. `returned` None: at any later time.
     """
 
     rule: Rule
@@ -201,21 +201,21 @@ class Step(Struct, frozen=True):
 
 
 Steps = dict[int, list[Step]]
-"""By the session's place in the history: its steps on one znode, in the order they are taken.
-A step that keeps to no order is alone under a number below 0."""
+"""By the index of a session in the history: its steps on one znode, in their order. A step that
+has no place in the order of its session is alone under a negative number."""
 
 
 def initial_znodes(given: Mapping[str, Znode]) -> dict[str, Znode]:
-    """What was there before the first operation."""
+    """Return the znodes before the first operation."""
     return dict.fromkeys(SYSTEM_PATHS, Znode(b"", 0)) | dict(given)
 
 
 def steps_by_znode(history: History, *, reads_in_order: bool) -> dict[str, Steps]:
-    """The steps of each znode.
+    """Return the steps on each znode.
 
-    A read that leaves again on another connection, or waits while its server has no leader, may
-    show what its client wrote after it. Where that cannot be ruled out, it has no place in the
-    order of its session. `reads_in_order`: it can be.
+    A read that is sent again on another connection, or waits while its server has no leader, may
+    show later writes of its own client. Unless `reads_in_order` rules that out, such a read has
+    no place in the order of its session.
     """
     sessions = list(history.sessions.values())
     rules = _RuleFactory(sessions)
@@ -256,14 +256,14 @@ def steps_by_znode(history: History, *, reads_in_order: bool) -> dict[str, Steps
 
 
 def _makes_own(rule: Rule, place: int) -> bool:
-    """Whether it makes an ephemeral of the session at `place`."""
+    """Return whether the rule creates an ephemeral znode of the session at index `place`."""
     if type(rule) is RuleSequence:
         return any(_makes_own(each, place) for each in rule.rules)
     return type(rule) is CreateRule and rule.owner == place
 
 
 def _is_overtaken_read(operations: list[Operation], index: int) -> bool:
-    """Whether it is a read that was not answered when the next request of its session left."""
+    """Return whether a read was still unanswered when its session sent the next request."""
     operation = operations[index]
     return (
         type(operation.call) is Read
@@ -274,7 +274,7 @@ def _is_overtaken_read(operations: list[Operation], index: int) -> bool:
 
 
 class _SessionEnd(Struct):
-    """Between which moments a session ends. `is_certain`: it does."""
+    """The earliest and the latest time at which a session ends. `is_certain`: it does end."""
 
     since: int
     until: int | None
@@ -282,7 +282,7 @@ class _SessionEnd(Struct):
 
     @staticmethod
     def of(session: Session) -> "_SessionEnd":
-        """From its own close, from what is known of its end, else after its last sign of life."""
+        """Derive it from the close, from a recorded end, or else from the last answer."""
         since = [session.ended.since] if session.ended else []
         until = [session.ended.until] if session.ended and session.ended.until is not None else []
         for operation in session.operations:
@@ -295,17 +295,17 @@ class _SessionEnd(Struct):
         return _SessionEnd(min(since, default=0), min(until, default=None), bool(until))
 
     def step(self, place: int, session: Session) -> Step:
-        """The end as the last step of the session."""
+        """Return the end as the last step of the session."""
         until = "?" if self.until is None else self.until
         text = f"[{self.since}, {until}] {session.client}.{session.life} the session ends"
         return Step(SessionEndRule(place), self.since, self.until, self.is_certain, text)
 
 
 def _latest_moments(session: Session, end: int | None) -> list[int | None]:
-    """For each operation, until when it takes effect, if it does.
+    """Return for each operation the latest time at which it can take effect.
 
-    A client's operations take effect in its order, and before the end of its session: so not after
-    its own answer, nor after that to a later one.
+    The operations of a client take effect in its order and before the end of its session: so none
+    takes effect after its own answer, nor after the answer to a later one.
     """
     latest: list[int | None] = []
     until = end
@@ -329,7 +329,7 @@ _STATE_CODES: Final = frozenset(
 
 
 def _is_executed(operation: Operation) -> bool:
-    """Whether the ensemble has answered it, not the client library by itself."""
+    """Return whether the ensemble answered the operation, and not the client library alone."""
     result = operation.result
     return isinstance(result, Ok) or (isinstance(result, Refused) and result.code in _STATE_CODES)
 
@@ -340,13 +340,13 @@ def _is_unnamed_sequential(operation: Operation) -> bool:
 
 
 def _continues(path: str, prefix: str) -> bool:
-    """Whether a sequential creation with `prefix` may have made `path`."""
+    """Return whether a sequential creation with `prefix` may have created `path`."""
     number = path[len(prefix) :]
     return path.startswith(prefix) and len(number) >= SEQUENCE_DIGITS and number.isdecimal()
 
 
 def _insert(steps: list[Step], step: Step, number: int) -> None:
-    """Put a step where it belongs in the order of its session."""
+    """Insert a step at its place in the order of its session."""
     index = len(steps)
     while index and _number(steps[index - 1]) > number:
         index -= 1
@@ -359,7 +359,7 @@ def _number(step: Step) -> int:
 
 
 class _RuleFactory:
-    """Which znodes an operation speaks of, and what it says of each."""
+    """Translates an operation into a rule for each znode that its answer tells about."""
 
     def __init__(self, sessions: list[Session]) -> None:
         self._places: dict[int, tuple[int, ...]] = {}
@@ -369,7 +369,7 @@ class _RuleFactory:
         self._unnamed = tuple(p for p, session in enumerate(sessions) if not session.session_id)
 
     def of(self, operation: Operation, place: int) -> Iterable[tuple[str, Rule]]:
-        """By path; `place` is that of the session."""
+        """Return the rules by path; `place` is the index of the session."""
         call = operation.call
         match call:
             case Create():
@@ -412,7 +412,7 @@ class _RuleFactory:
             if parent not in SYSTEM_PATHS:
                 yield parent, _PARENT
         elif result.code == Code.NO_NODE:
-            # Where there is no parent there is no znode either.
+            # Without a parent the znode does not exist either.
             yield parent, _MISSING
             if not is_sequential:
                 yield path, _MISSING
@@ -438,7 +438,7 @@ class _RuleFactory:
         elif result.code == Code.BAD_VERSION and at != ANY_VERSION:
             yield path, PresentRule(not_version=at)
         elif result.code == Code.NOT_EMPTY and isinstance(call, Delete):
-            # Looked at after the version. What has children is no ephemeral.
+            # The server checks children after the version. A parent is never ephemeral.
             version = None if at == ANY_VERSION else at
             yield path, PresentRule(version=version, is_ephemeral=False)
         elif result.code in _STATE_CODES:
@@ -447,7 +447,7 @@ class _RuleFactory:
     def _of_read(self, result: Ok | Refused, call: Read) -> Iterator[tuple[str, Rule]]:
         path, is_exists = call.path, call.kind is ReadKind.EXISTS
         if isinstance(result, Ok):
-            # Without a Stat, exists tells that there is no znode, any other read that there is.
+            # Without a Stat, `exists` means a missing znode, and any other read an existing one.
             is_missing = is_exists and result.stat is None
             yield path, _MISSING if is_missing else self._told(result)
         elif result.code == Code.NO_NODE and not is_exists:

@@ -1,8 +1,8 @@
-"""Placing: what an ensemble is made of, where its servers run, and their handle.
+"""Ensembles in a Ray cluster: settings, launch, placement, and the handle of a running one.
 
 config.py                        settings, their defaults and the file they come from
 launch.py                        start, complete or attach an ensemble
-    placement.py                 which server goes to which node: a pure decision
+    placement.py                 which server runs on which node: a pure decision
     node_discovery.py                    what the nodes hold, and the formatting of folders
 ensemble.py                      the handle: connect, status, wait for a leader, shut down
 local_ray.py, local_head.py      find Ray, start it, keep it running

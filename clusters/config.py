@@ -1,7 +1,7 @@
-"""What an ensemble is made of: its settings, their defaults, and the file they are read from.
+"""The settings of an ensemble: their defaults, their bounds, and the file they are read from.
 
-Every setting is a field of `EnsembleConfig`; its annotation holds the bounds and the words in
-which a wrong value is refused. A file is read through the nodes of its YAML tree, so an error
+Every setting is a field of `EnsembleConfig`; its annotation holds the bounds and the description
+for the error about a wrong value. A file is read through the nodes of its YAML tree, so an error
 names the line.
 """
 
@@ -23,7 +23,7 @@ _LABEL_PATTERN = r"^[A-Za-z0-9_./-]+\Z"
 _SUPER_PATTERN = r"^(digest:[^:]{1,128}:[A-Za-z0-9+/]{27}=|scrypt:[^:]{1,128}:[A-Za-z0-9+/]{43}=)\Z"
 _FOLDER_PATTERN = r"^[^\x00\ud800-\udc7f\udd00-\udfff]+\Z"  # what a file system can be told
 
-# What PyYAML raises, beside its own errors, for a scalar that is not what its tag or form says, and
+# PyYAML raises these, besides its own errors, for a scalar that does not fit its tag or form, and
 # for nesting that is too deep.
 _BAD_SCALAR = (ValueError, LookupError, AttributeError, TypeError, OverflowError, RecursionError)
 
@@ -197,10 +197,10 @@ _HINTS = get_type_hints(EnsembleConfig, include_extras=True)
 
 
 def make_config(settings: Mapping[str, object], base: EnsembleConfig = DEFAULTS) -> EnsembleConfig:
-    """`base` with some settings replaced by arguments.
+    """Return `base` with some settings replaced by arguments.
 
     Raises:
-        ConfigError: a setting is unknown, or its value is not acceptable.
+        ConfigError: a setting is unknown, or its value is invalid.
     """
     checked = {}
     for key, value in settings.items():
@@ -213,10 +213,10 @@ def make_config(settings: Mapping[str, object], base: EnsembleConfig = DEFAULTS)
 
 
 def load_config(path: str | Path) -> EnsembleConfig:
-    """Read a settings file in YAML; a setting that it leaves out has its default.
+    """Read a settings file in YAML; a missing setting has its default.
 
     Raises:
-        ConfigError: the file cannot be read, is not YAML, or holds a wrong setting. The message
+        ConfigError: the file cannot be read, is not YAML, or has a wrong setting. The message
             names the line and what was expected.
     """
     file = Path(path).expanduser()
@@ -249,7 +249,7 @@ def load_config(path: str | Path) -> EnsembleConfig:
 def resolve_config(
     source: "str | Path | EnsembleConfig | None", settings: Mapping[str, object]
 ) -> EnsembleConfig:
-    """The settings of `source`, a file or nothing, with arguments put over them.
+    """Return the settings of `source`, a file, a config or None, overridden by arguments.
 
     Raises:
         ConfigError: the file or an argument is wrong.
@@ -262,7 +262,7 @@ def resolve_config(
 
 
 def warnings_about(config: EnsembleConfig) -> list[str]:
-    """What is allowed, but hardly meant, in settings that contradict nothing."""
+    """Return warnings about valid settings that are hardly intended."""
     if config.servers % 2:
         return []
     losses = (config.servers - 1) // 2
@@ -274,14 +274,14 @@ def warnings_about(config: EnsembleConfig) -> list[str]:
 
 
 def _rooted(config: EnsembleConfig, folder: Path) -> EnsembleConfig:
-    """Make a relative `data_dir` absolute; one that starts with `~` is up to each node."""
+    """Make a relative `data_dir` absolute; each node resolves one that starts with `~` itself."""
     if config.data_dir.startswith("~"):
         return config
     return msgspec.structs.replace(config, data_dir=str(folder / config.data_dir))
 
 
 def _settings_of(file: Path) -> Iterator[tuple[str, object, int]]:
-    """Each key, value and line of the mapping in `file`; an empty file has none."""
+    """Yield each key, value and line of the mapping in `file`; an empty file has none."""
     loader = yaml.SafeLoader(file.read_text(encoding="utf-8"))
     try:
         try:
@@ -337,7 +337,7 @@ def _check_value(key: str, value: object) -> object:
 def _shown(value: object) -> str:
     if value is None:
         return "nothing"
-    # In part: a few lines of YAML can stand for a list that no memory could hold in writing.
+    # Only in part: a few lines of YAML can describe a list whose text fits no memory.
     shown = reprlib.Repr()
     shown.maxstring = shown.maxother = 80
     shown.maxlevel = 3
@@ -348,7 +348,7 @@ def _shown(value: object) -> str:
 
 
 def _contradictions(config: EnsembleConfig) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """What no single setting shows, with the settings that are in it."""
+    """Yield each contradiction between settings, with the names of these settings."""
     if config.servers + config.observers > SERVER_ID_MAX:
         yield (
             f"servers ({config.servers}) and observers ({config.observers}) are more than "

@@ -1,7 +1,7 @@
-"""A handle of a running ensemble: connect, ask how it is, wait for a leader, stop it.
+"""The handle of a running ensemble: connect, ask for its status, wait for a leader, stop it.
 
-The handle is only the name, so it pickles into tasks and actors; whatever it does begins by
-looking up the named actors of the ensemble in the Ray cluster.
+The handle holds only the name, so it pickles into tasks and actors. Every method first looks up
+the named actors of the ensemble in the Ray cluster.
 """
 
 import time
@@ -39,20 +39,20 @@ _POLL_S = 0.05
 
 
 class NoLeaderError(RayKeeperError):
-    """Raised when an ensemble has no leader after the time that the caller was ready to wait.
+    """Raised when an ensemble has no leader within the caller's timeout.
 
-    The message says which servers were heard and what is missing. The caller should start the
+    The message says which servers answered and what is missing. The caller should start the
     missing servers (`launch` again), or wait longer.
     """
 
 
 class ServerStatus(Struct, frozen=True):
-    """One server, as it said itself; when it did not, everything but id and problem is empty."""
+    """The status of one server; if it did not answer, only its id and problem are set."""
 
     server_id: ServerId
     role: str
-    """leader, follower, observer, looking (also while it starts), down, or unreached: it leads, as
-    those that follow it say, and Ray does not reach it."""
+    """leader, follower, observer, looking (also while it starts), down, or unreached: it leads
+    according to its followers, but Ray cannot reach it."""
     epoch: Epoch = Epoch(0)
     last_zxid: Zxid = Zxid(0)
     pid: int = 0
@@ -62,26 +62,26 @@ class ServerStatus(Struct, frozen=True):
     watches: int = 0
     outstanding: int = 0
     carriers: dict[ServerId, str] = {}
-    """What carries the link to each server that it is linked to."""
+    """The carrier of its link to each server."""
     clients: dict[str, int] = {}
-    """How many links of clients each carrier has."""
+    """The number of client links of each carrier."""
     problem: str = ""
     """Why it is down, starting or without a vote, or which servers it cannot reach."""
 
 
 class EnsembleStatus(Struct, frozen=True):
-    """An ensemble at one moment."""
+    """The status of an ensemble at one moment."""
 
     name: str
     servers: list[ServerStatus]
     leader: ServerId | None
-    """As it said itself, or else as a majority says that follows it."""
+    """The leader, by its own answer or else by that of a majority that follows it."""
     reason: str | None
     """Why there is no leader; None when there is one."""
 
 
 class Ensemble:
-    """An ensemble of the Ray cluster, by name. Made by `launch` and `attach`."""
+    """An ensemble of the Ray cluster, by name. Returned by `launch` and `attach`."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -108,10 +108,10 @@ class Ensemble:
         """Open a session; see `raykeeper.client.connect`. `chroot` is the path of its root.
 
         Raises:
-            BadArgumentsError: an argument makes no sense.
+            BadArgumentsError: an argument is invalid.
             InvalidAclError: the default ACL is malformed.
-            EnsembleNotFoundError: no server of the ensemble runs any more.
-            ConnectionLossError: no server took the session within `timeout_s`.
+            EnsembleNotFoundError: no server of the ensemble runs.
+            ConnectionLossError: no server accepted the session within `timeout_s`.
         """
         described = self.describe()
         return connect_client(
@@ -125,10 +125,10 @@ class Ensemble:
         )
 
     def describe(self) -> ReplicaDescription | None:
-        """What the first server that answers knows of the ensemble; None when none answers.
+        """Return the first server's description of the ensemble; None when no server answers.
 
         Raises:
-            EnsembleNotFoundError: no server of the ensemble runs any more.
+            EnsembleNotFoundError: no server of the ensemble runs.
         """
         handles = self._handles()
         for described in call_actors(handles.values(), "describe"):
@@ -137,12 +137,12 @@ class Ensemble:
         return None
 
     def status(self) -> EnsembleStatus:
-        """Ask every server how it is; one that does not answer within two seconds is down.
+        """Ask every server for its status; a server that does not answer within 2 s is down.
 
-        A leader that does not answer, while a majority follows it, is unreached.
+        A leader that does not answer while a majority follows it is unreached.
 
         Raises:
-            EnsembleNotFoundError: no server of the ensemble runs any more.
+            EnsembleNotFoundError: no server of the ensemble runs.
         """
         handles = self._handles()
         answers = call_actors([*handles.values(), *handles.values()], "status", "describe")
@@ -156,7 +156,7 @@ class Ensemble:
         every = {server: heard.get(server, "not started") for server in sorted(servers)}
         leader = unreached_leader(every, observers)
         if leader is not None:
-            # They may have answered before they saw its end, of which Ray has told meanwhile.
+            # They may have answered before they noticed the leader's end, which Ray knows by now.
             again = [server for server in handles if server != leader]
             every.update(
                 zip(again, call_actors([handles[s] for s in again], "status"), strict=True)
@@ -167,8 +167,8 @@ class Ensemble:
         """Wait until a leader serves clients, and return its id.
 
         Raises:
-            NoLeaderError: there was none within `timeout_s`; the message says why.
-            EnsembleNotFoundError: no server of the ensemble runs any more.
+            NoLeaderError: there was no leader within `timeout_s`; the message tells why.
+            EnsembleNotFoundError: no server of the ensemble runs.
         """
         deadline = time.monotonic() + timeout_s
         while True:
@@ -182,10 +182,10 @@ class Ensemble:
             time.sleep(_POLL_S)
 
     def shutdown(self) -> None:
-        """Stop all actors of the ensemble and keep its data; `launch` brings everything back.
+        """Stop all actors of the ensemble and keep its data; `launch` starts it again.
 
-        Every acknowledged write is on disk already. Sessions live on in the data: a client that
-        is still there when the ensemble is launched again in time keeps its session.
+        Every acknowledged write is on disk already. Sessions are part of the data: a client keeps
+        its session if the ensemble is launched again before the session times out.
         """
         join_ray()
         names = sorted(_actors_of(self.name))
@@ -207,19 +207,19 @@ class Ensemble:
         for server in servers:
             try:
                 handles[server] = find_replica(self.name, server)
-            except ValueError:  # it went after it was listed
+            except ValueError:  # it ended after it was listed
                 continue
         return handles
 
 
 def attach(name: str) -> Ensemble:
-    """A handle of the ensemble `name` that runs in this Ray cluster.
+    """Return a handle of the ensemble `name`, which runs in this Ray cluster.
 
-    A process without `ray.init` joins the cluster that it would choose.
+    A process without `ray.init` joins the cluster that `ray.init()` would choose.
 
     Raises:
-        EnsembleNotFoundError: there is none of that name; the message lists those there are.
-        RayNotFoundError: there is no Ray cluster either.
+        EnsembleNotFoundError: no ensemble of that name runs; the message lists the others.
+        RayNotFoundError: there is no Ray cluster.
     """
     join_ray()
     servers_among(name, ray.util.list_named_actors(all_namespaces=True))
@@ -227,7 +227,7 @@ def attach(name: str) -> Ensemble:
 
 
 def list_ensembles() -> list[str]:
-    """The names of the ensembles that run in this Ray cluster.
+    """Return the names of the ensembles that run in this Ray cluster.
 
     Raises:
         RayNotFoundError: there is no Ray cluster.
@@ -239,9 +239,9 @@ def list_ensembles() -> list[str]:
 def call_actors(
     handles: Iterable[Any], *methods: str, timeout_s: float = ANSWER_TIMEOUT_S
 ) -> list[Any]:
-    """Call one method on every actor at once; a string says why one did not answer.
+    """Call a method on every actor at once; a string tells why an actor did not answer.
 
-    With several methods the handles are divided evenly among them, in order.
+    Several methods divide the handles evenly among them, in order.
     """
     handles = list(handles)
     share = len(handles) // len(methods) if handles else 1
@@ -269,9 +269,9 @@ def summarize(
     heard: dict[ServerId, ReplicaStatus | str],
     observers: Collection[ServerId] = frozenset(),
 ) -> EnsembleStatus:
-    """The status of an ensemble from what its servers said; a string is why one did not.
+    """Build the status of an ensemble from its servers' answers; a string tells why one is missing.
 
-    `observers` are those of them that have no vote.
+    `observers` are the servers without a vote.
     """
     voters = {server: answer for server, answer in heard.items() if server not in observers}
     leader = unreached_leader(heard, observers)
@@ -283,7 +283,7 @@ def summarize(
     ]
     leading = _declared_leaders(heard)
     if leading:
-        # One that was deposed may not know yet; the newest epoch is right.
+        # A deposed leader may not know it yet; the newest epoch is right.
         leader = max(leading, key=lambda answer: answer.epoch).server_id
     reason = None if leader is not None else _why_no_leader(voters, servers)
     return EnsembleStatus(name, servers, leader, reason)
@@ -292,11 +292,11 @@ def summarize(
 def unreached_leader(
     heard: Mapping[ServerId, ReplicaStatus | str], observers: Collection[ServerId]
 ) -> ServerId | None:
-    """The leader of which others tell and it does not itself; None if there is no such leader.
+    """Return the leader that its followers report but that does not answer; None if there is none.
 
-    Ray may have no way to the process that leads: it holds its node for dead, or has started the
-    actor anew. A majority of the voters, with it, must be linked to it and follow it. What a server
-    says of itself goes before what others say, unless it is still starting.
+    Ray may be unable to reach the leading process: it takes the node for dead, or has started the
+    actor anew. A majority of the voters, the leader included, must be linked to it and follow it.
+    The answer of a server itself counts more than those of others, unless it is still starting.
     """
     if _declared_leaders(heard):
         return None
@@ -375,7 +375,7 @@ def _server_status(
 def _why_no_leader(
     voters: dict[ServerId, ReplicaStatus | str], servers: Sequence[ServerStatus]
 ) -> str:
-    """Which servers were heard, and what the voters miss for a quorum."""
+    """Tell which servers answered, and what is missing for a quorum."""
     up = [status for status in servers if status.role != "down"]
     voting = [
         status.server_id
@@ -405,7 +405,7 @@ def _why_no_leader(
 
 
 def problems_of(servers: Sequence[ServerStatus]) -> list[str]:
-    """What is wrong with each server that has a problem, as sentences."""
+    """Return a sentence for each server that has a problem."""
     return [
         f"server {status.server_id} {'is down: ' if status.role == 'down' else ''}{status.problem}"
         for status in servers
@@ -421,7 +421,7 @@ def _format_ids(ids: Iterable[ServerId]) -> str:
 
 
 def _actors_of(ensemble: str) -> set[str]:
-    """The names of all actors of the ensemble that Ray knows."""
+    """Return the names of all actors of the ensemble that Ray knows."""
     actors = ray.util.list_named_actors(all_namespaces=True)
     return {
         actor["name"]

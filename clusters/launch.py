@@ -1,8 +1,8 @@
-"""Start an ensemble, complete one that is partly there, or attach one that runs (rule D2).
+"""Start an ensemble, complete a partly running one, or attach a running one (rule D2).
 
-In order: learn which servers run; ask all nodes what they hold; decide (placement.py); format
-what is missing, all of it before any server starts; start; wait for a leader. Every step may be
-repeated by another launch at the same time: folders are formatted once, actors are made once.
+The steps: find the running servers; ask all nodes what they hold; plan (placement.py); format all
+missing folders before any server starts; start the servers; wait for a leader. Another launch may
+do each step at the same time: a folder is formatted once, and an actor is created once.
 """
 
 import logging
@@ -60,25 +60,26 @@ def launch(
 ) -> Ensemble:
     """Start an ensemble and wait until it has a leader. Idempotent.
 
-    An ensemble that runs is attached, one that is partly dead is completed. A server starts where
-    its disk is. Folders are formatted only for an ensemble that no node holds anything of; a
-    single folder that is missing is made anew, and its server gets its vote from the others. While
-    a node or a folder cannot be read, nothing is formatted: the others start if they are a
-    majority, and the log names what was not read. Ray is started, for as long as this process
-    lives, if the process has none and none runs here.
+    A running ensemble is attached, and a partly dead one is completed. A server starts where its
+    disk is. All folders are formatted only if no node holds anything of the ensemble; a single
+    missing folder is formatted again, and its server gets its vote from the others. While a node
+    or a folder cannot be read, nothing is formatted: the others start if they are a majority, and
+    the log names what was not read. If this process is not connected to Ray and no Ray runs here,
+    it starts one, which ends with the process.
 
     Args:
         config: A settings file such as ray-config.yaml; None for the defaults.
-        timeout_s: How long all of it may take. Ray alone needs up to half a minute to start the
-            processes of three servers, on a busy machine or the first time.
-        settings: Any setting of `EnsembleConfig`, over that of the file: name, servers, data_dir.
+        timeout_s: How long the launch may take. On a busy machine, or the first time, Ray alone
+            needs up to half a minute to start the processes of three servers.
+        settings: Any setting of `EnsembleConfig`, such as name, servers or data_dir; it overrides
+            that of the file.
 
     Raises:
         ConfigError: a setting is wrong, or contradicts what the disks say. Nothing was started.
         PlacementError: the nodes do not suffice. Nothing was started.
-        StorageError: a folder is another ensemble's or cannot be written, or a majority cannot
-            start; names node and folder.
-        NoLeaderError: no leader within `timeout_s`; says why. Launching again is safe.
+        StorageError: a folder belongs to another ensemble or cannot be written, or a majority
+            cannot start; names node and folder.
+        NoLeaderError: no leader within `timeout_s`; tells why. Launching again is safe.
     """
     deadline = time.monotonic() + timeout_s
     given = {key: value for key, value in settings.items() if value is not None}
@@ -97,7 +98,7 @@ def launch(
 
 
 def _running(config: EnsembleConfig) -> dict[ServerId, ReplicaDescription | None]:
-    """The servers that Ray knows; None for one that does not answer now.
+    """Return the servers that Ray knows; None for a server that does not answer now.
 
     Raises:
         ConfigError: the ensemble runs with other servers.
@@ -110,7 +111,7 @@ def _running(config: EnsembleConfig) -> dict[ServerId, ReplicaDescription | None
     for server in servers:
         try:
             handles[server] = find_replica(config.name, server)
-        except ValueError:  # it went after it was listed
+        except ValueError:  # it ended after it was listed
             continue
     found: dict[ServerId, ReplicaDescription | None] = {}
     for server, answer in zip(handles, call_actors(handles.values(), "describe"), strict=True):
@@ -133,8 +134,8 @@ def _running(config: EnsembleConfig) -> dict[ServerId, ReplicaDescription | None
 def _start_missing(
     config: EnsembleConfig, running: dict[ServerId, ReplicaDescription | None]
 ) -> dict[ServerId, str]:
-    """Start what is found or may be formatted; returns why each of the others is not started."""
-    # Late, so that a process that only asks for the status does not load the server.
+    """Start the servers that were found or may be formatted; return why the others were not."""
+    # A late import: a process that only asks for the status must not load the server.
     from raykeeper.actors.replica import start_replica
 
     described = [answer for answer in running.values() if answer is not None]
@@ -155,7 +156,7 @@ def _start_missing(
 
 
 def _format(config: EnsembleConfig, plan: LaunchPlan, nodes: Sequence[NodeReport]) -> str:
-    """Format what the plan says, and return the uuid that the ensemble has.
+    """Format the folders of the plan, and return the uuid of the ensemble.
 
     Raises:
         StorageError: a folder cannot be written; names its node. No server was started.
@@ -163,7 +164,7 @@ def _format(config: EnsembleConfig, plan: LaunchPlan, nodes: Sequence[NodeReport
     seats = [seat for seat in plan.placements if seat.format is not FolderFormat.KEEP]
     uuid = plan.ensemble_uuid
     if seats and uuid is None:
-        # Of two launches at the same time the one that formats the first folder gives the uuid.
+        # Of two concurrent launches the one that formats the first folder determines the uuid.
         uuid = _prepare(config, str(uuid4()), seats[:1], nodes)
         seats = seats[1:]
     assert uuid is not None, plan
@@ -201,14 +202,14 @@ def _rewrite_records(config: EnsembleConfig, plan: LaunchPlan, uuid: str) -> Non
         try:
             ray.get(on_node(node_id, write_record, config.data_dir, config.name, record))
         except (StorageError, ray.exceptions.RayError) as error:
-            # The servers do without it; the next launch tries again.
+            # The servers run without it; the next launch tries again.
             _log.warning("the record was not written: %s", getattr(error, "cause", error))
 
 
 def _location(
     config: EnsembleConfig, seat: Placement, nodes: Sequence[NodeReport]
 ) -> tuple[str | None, dict[str, Any] | None]:
-    """Node id or pin for Ray. Only a pin outlives its node: a node that returns has a new id."""
+    """Return a node id or a pin for Ray. A pin outlives its node, which returns with a new id."""
     pin, node = config.placement, next(n for n in nodes if n.node_id == seat.node_id)
     if isinstance(pin, LabelPin) and node.labels.get(pin.label) == str(seat.server_id):
         return None, {"label_selector": {pin.label: str(seat.server_id)}}
@@ -222,13 +223,13 @@ def _location(
 def _wait_until_ready(
     config: EnsembleConfig, refused: Mapping[ServerId, str], deadline: float
 ) -> None:
-    """Wait until a majority has read its disk, and a little longer for the others, observers too.
+    """Wait until a majority has read its disk, and a little longer for all other servers.
 
-    A server that cannot start, or is `refused`, is told in the log: the others may do without it.
+    The log names each server that cannot start or is `refused`: the majority works without it.
 
     Raises:
-        StorageError: so many cannot start that there is no majority.
-        NoLeaderError: it takes too long for a majority.
+        StorageError: too many servers cannot start, so there is no majority.
+        NoLeaderError: no majority was ready before `deadline`.
     """
     voters, majority = set(config.voter_ids), config.servers // 2 + 1
     every = config.voter_ids + config.observer_ids
@@ -238,7 +239,7 @@ def _wait_until_ready(
     for server in every:
         try:
             waiting[find_replica(config.name, server).ready.remote()] = server
-        except ValueError:  # somebody has stopped the ensemble, or killed the server for good
+        except ValueError:  # the ensemble was stopped, or the server killed for good
             problems[server] = refused.get(server, _WAS_STOPPED)
     while waiting and len(voters & (started | set(waiting.values()))) >= majority:
         is_enough = len(voters & started) >= majority
@@ -277,7 +278,7 @@ def _problem_of(server: ServerId, ready: "ray.ObjectRef[Any]") -> StorageError |
 
 
 def _replica_config(config: EnsembleConfig, uuid: str, server_id: ServerId) -> "ReplicaConfig":
-    # It brings the server with it, which only a launch needs.
+    # This import loads the server's code, which only a launch needs.
     from raykeeper.actors.replica_config import ReplicaConfig
 
     return ReplicaConfig(

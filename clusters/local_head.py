@@ -1,13 +1,13 @@
-"""A Ray head that outlives the command which started it.
+"""A Ray head that outlives the command that started it.
 
 `ray.init` starts a Ray that ends with its process, so `raykeeper up` runs `ray start --head
---block` as a process of its own and keeps a record of it. That process ends its whole node on
-SIGTERM, so the head is stopped by the one process id we started: never with `ray stop`, which
-ends every Ray on the machine.
+--block` as a separate process and keeps a record of it. That process ends its whole node on
+SIGTERM, so one signal to one pid stops the head. `ray stop` is never used: it ends every Ray on
+the machine.
 
-The ports are Ray's own: as with any head they listen on all interfaces, and Ray's token, which is
-made when there is none, guards them. Ray before 2.52 has no token, and before 2.59 it wants one
-only where RAY_AUTH_MODE=token is set: there anybody who reaches this machine can use the head.
+The head listens on all interfaces, as any Ray head does. Ray's token guards its ports; one is
+generated if there is none. Ray before 2.52 has no token, and before 2.59 it requires one only if
+RAY_AUTH_MODE=token is set: without it anybody who reaches this machine can use the head.
 """
 
 import logging
@@ -23,9 +23,11 @@ from pathlib import Path
 import msgspec
 import psutil
 import ray
+import ray.util
 from msgspec import Struct
 
 from raykeeper.links.ray_internals import forget_started_address, has_token, is_refused
+from raykeeper.links.ray_names import replicas_among
 from raykeeper.zab.errors import DECODE_ERRORS, RayKeeperError
 
 _log = logging.getLogger("raykeeper.clusters")
@@ -36,7 +38,7 @@ _STOP_TIMEOUT_S = 30.0
 
 
 class LocalHeadError(RayKeeperError):
-    """Raised when the Ray head of `raykeeper up` cannot be started or does not end.
+    """Raised when the Ray head of `raykeeper up` does not start or does not end.
 
     The caller should read the file that the message names.
     """
@@ -47,34 +49,34 @@ class LocalHead(Struct, frozen=True):
 
     pid: int
     create_time: float
-    """Tells the process from a later one with the same id."""
+    """Distinguishes the process from a later one with the same pid."""
     address: str
     wants_token: bool = False
-    """Whether whoever joins has to set RAY_AUTH_MODE=token. Ray finds that out only for itself."""
+    """Whether a program that joins must set RAY_AUTH_MODE=token, which Ray does not tell it."""
 
     def export_line(self) -> str:
-        """What a shell is told, so that programs which it starts join this head."""
+        """Return the shell command after which programs join this head."""
         return f"export RAY_ADDRESS={self.address}" + " RAY_AUTH_MODE=token" * self.wants_token
 
 
 def head_folder() -> Path:
-    """Where records and logs of local heads are kept."""
+    """Return the folder of the records and logs of local heads."""
     return Path.home() / ".raykeeper"
 
 
 def find_head() -> LocalHead | None:
-    """The head that was started here, if it is still running."""
+    """Return the head that `start_head` started, if it still runs."""
     try:
         head = msgspec.json.decode((head_folder() / "head.json").read_bytes(), type=LocalHead)
         is_same = psutil.Process(head.pid).create_time() == head.create_time
-    # A ValueError is a number that no process can have.
+    # ValueError: the record has a number that no process can have.
     except (OSError, ValueError, OverflowError, psutil.Error, *DECODE_ERRORS):
         return None
     return head if is_same else None
 
 
 def start_head() -> LocalHead:
-    """Start a Ray head on this machine and wait until it takes connections.
+    """Start a Ray head on this machine and wait until it accepts connections.
 
     Raises:
         LocalHeadError: Ray did not start. Nothing is left running.
@@ -90,7 +92,7 @@ def start_head() -> LocalHead:
             stdout=output,
             stderr=subprocess.STDOUT,
             cwd=Path.home(),
-            start_new_session=True,  # a ^C in the terminal of the command is not meant for it
+            start_new_session=True,  # a ^C for the command must not end the head
         )
     try:
         address = _wait_for_address(process, log)
@@ -104,10 +106,10 @@ def start_head() -> LocalHead:
 
 
 def stop_head(head: LocalHead) -> None:
-    """End the head and its whole node.
+    """Stop the head and its whole node.
 
     Raises:
-        LocalHeadError: it did not end in time.
+        LocalHeadError: the head did not end in time.
     """
     try:
         process = psutil.Process(head.pid)
@@ -126,10 +128,10 @@ def stop_head(head: LocalHead) -> None:
 
 @contextmanager
 def stopped_if_unused(head: LocalHead | None) -> Iterator[None]:
-    """End a head that was just started for the block, if that fails and left no ensemble there.
+    """Stop a head that was started for the block, if the block fails and no ensemble runs there.
 
-    Whoever called would else keep a Ray that they did not ask for and that does nothing. Where an
-    ensemble runs, perhaps without a leader yet, it is kept: a second try completes it.
+    Otherwise the user would keep an unused Ray that they did not ask for. If an ensemble runs,
+    perhaps without a leader yet, the head is kept: a second try completes the ensemble.
     """
     try:
         yield
@@ -142,12 +144,12 @@ def stopped_if_unused(head: LocalHead | None) -> Iterator[None]:
 
 
 def _has_ensembles() -> bool:
-    """Whether this process is in a Ray in which some ensemble runs."""
-    from raykeeper.clusters.ensemble import list_ensembles  # which joins a head as found here
-
+    """Return whether this process is connected to a Ray in which an ensemble runs."""
     try:
-        return ray.is_initialized() and bool(list_ensembles())
-    except Exception:  # whatever Ray raises that does not answer: it is of no use to anybody
+        if not ray.is_initialized():
+            return False
+        return bool(replicas_among(ray.util.list_named_actors(all_namespaces=True)))
+    except Exception:  # a Ray that does not answer, with any error, is of no use
         return False
 
 
@@ -161,23 +163,23 @@ def _wait_for_address(process: subprocess.Popen[bytes], log: Path) -> str:
 
 
 def _ray() -> list[str]:
-    """The `ray` command of this interpreter's own installation."""
+    """Return the `ray` command of this interpreter's installation."""
     return [sys.executable, "-m", "ray.scripts.scripts"]
 
 
 def _wants_token(address: str) -> bool:
-    """What Ray makes of the settings differs from version to version, so the head is asked."""
+    """Return whether the head requires a token; by default that depends on Ray's version."""
     mode = os.environ.get("RAY_AUTH_MODE")
     return mode.lower() == "token" if mode is not None else is_refused(address)
 
 
 def _ensure_token() -> None:
-    """Have Ray make its token if there is none: a head without one lets anybody in."""
+    """Let Ray generate its token if there is none: a head without one admits anybody."""
     if os.environ.get("RAY_AUTH_MODE", "token").lower() != "token" or has_token():
         return
     subprocess.run(
         [*_ray(), "get-auth-token", "--generate"],
-        # Where the setting asks for a token, Ray does nothing without one, not even make one.
+        # If the variable demands a token, Ray does nothing without one, not even generate it.
         env={name: value for name, value in os.environ.items() if name != "RAY_AUTH_MODE"},
         stdout=subprocess.DEVNULL,  # it prints the secret
         stderr=subprocess.DEVNULL,

@@ -1,7 +1,7 @@
-"""Finding Ray, or starting it: the first step of `launch`, `attach` and every command.
+"""Connect to Ray, or start it: the first step of `launch`, `attach` and every command.
 
-A process that has called `ray.init` keeps the cluster it chose. Otherwise the cluster is the one
-that `ray.init()` would choose too (client/ray_address.py).
+A process that has called `ray.init` keeps its cluster. Any other process joins the cluster that
+`ray.init()` would choose (client/ray_address.py).
 """
 
 import logging
@@ -24,24 +24,24 @@ _QUIET: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False
 
 
 class RayNotFoundError(RayKeeperError):
-    """Raised when this process belongs to no Ray cluster and none is found that it may join.
+    """Raised when this process is connected to no Ray cluster and finds none that it may join.
 
-    The caller should start one (`raykeeper up`, `ray start --head`) or name it in RAY_ADDRESS; if
-    the cluster wants a token, the message says what to do.
+    The caller should start one (`raykeeper up`, `ray start --head`) or name it in RAY_ADDRESS. If
+    the cluster requires a token, the message says what to do.
     """
 
 
 def join_ray(address: str | None = None, *, is_quiet: bool = False) -> None:
-    """Connect this process to the Ray cluster at `address`, or to the one a Ray user expects.
+    """Connect this process to the Ray cluster at `address`, or else to that of `ray.init()`.
 
-    Does nothing when the process is connected already and no address is given.
+    Does nothing if the process is connected already and no address is given.
 
     Args:
-        address: Of the cluster.
-        is_quiet: Show neither Ray's own messages and warnings nor what its workers print.
+        address: The address of the cluster.
+        is_quiet: Show neither Ray's own messages and warnings nor the output of its workers.
 
     Raises:
-        RayNotFoundError: there is none, or it wants a token that this user does not have.
+        RayNotFoundError: no cluster was found, or it requires a token that this user lacks.
     """
     if ray.is_initialized() and address is None:
         return
@@ -67,12 +67,12 @@ def join_ray(address: str | None = None, *, is_quiet: bool = False) -> None:
 
 
 def leave_ray() -> None:
-    """Disconnect this process from its Ray cluster, if it is in one."""
+    """Disconnect this process from its Ray cluster, if it is connected."""
     ray.shutdown()
 
 
 def join_or_start_ray() -> None:
-    """Connect this process to Ray as `join_ray` does, or start a Ray that ends with it."""
+    """Connect this process to Ray as `join_ray` does, or start a Ray that ends with the process."""
     if os.environ.get("RAY_ADDRESS") or is_ray_connected():
         join_ray()
     else:
@@ -81,10 +81,10 @@ def join_or_start_ray() -> None:
 
 @contextmanager
 def private_ray() -> Iterator[None]:
-    """A Ray of this process alone: what is killed in it is nobody else's.
+    """Start a Ray for this process alone, in which processes may be killed, and end it afterwards.
 
-    What is printed to standard output meanwhile is lost: that is where Ray's messages go. SIGTERM
-    ends the process as ^C does, once Ray has put up its own handler, so that all of it is undone.
+    Standard output is discarded meanwhile, because Ray prints its messages there. SIGTERM ends the
+    process as ^C does, in place of Ray's own handler, so that everything is cleaned up.
     """
     with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
         ray.init(address="local", include_dashboard=False, **_QUIET)
@@ -96,5 +96,5 @@ def private_ray() -> Iterator[None]:
 
 
 def is_ray_connected() -> bool:
-    """Whether `join_ray` without an address would find a cluster."""
+    """Return whether `join_ray` without an address would find a cluster."""
     return ray.is_initialized() or running_address() is not None

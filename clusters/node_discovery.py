@@ -1,7 +1,6 @@
-"""What the nodes hold of an ensemble, and how their folders are formatted: one task per node.
+"""Discover what the nodes hold of an ensemble, and format their folders: one Ray task per node.
 
-The functions run on the nodes; a task that cannot be placed on its node within the timeout is
-reported as a node that does not answer.
+A task that does not run on its node within the timeout is reported as a node that does not answer.
 """
 
 import os
@@ -39,11 +38,11 @@ _TIMEOUT_S = 30.0
 _FORMAT_TIMEOUT_S = 10.0
 _POLL_S = 0.02
 _SYSTEM_CALLS = ("posix_fallocate", "fdatasync")
-"""What a log is written with and not every system has."""
+"""System calls that the log needs and not every system has."""
 
 
 class DiskContents(Struct, frozen=True):
-    """What the disk of a node says of an ensemble; the fields are those of `NodeReport`."""
+    """What the disk of a node holds of an ensemble; the fields are those of `NodeReport`."""
 
     record: EnsembleRecord | None
     record_damage: str
@@ -52,12 +51,12 @@ class DiskContents(Struct, frozen=True):
 
 
 def server_folder(data_dir: str, ensemble: str, server_id: ServerId) -> Path:
-    """Where a server keeps its data, on the node that evaluates it."""
+    """Return the data folder of a server on the node that makes this call."""
     return Path(data_dir).expanduser() / ensemble / str(server_id)
 
 
 def discover_nodes(data_dir: str, ensemble: str, timeout_s: float = _TIMEOUT_S) -> list[NodeReport]:
-    """Ask every node that is alive what it holds. Changes nothing anywhere."""
+    """Ask every live node what it holds. Changes nothing."""
     nodes = [node for node in _nodes() if node["Alive"]]
     asked = [on_node(node["NodeID"], inspect_node, data_dir, ensemble) for node in nodes]
     ray.wait(asked, num_returns=len(asked), timeout=timeout_s)
@@ -91,7 +90,7 @@ def _report(node: dict[str, Any], ref: "ray.ObjectRef[Any]") -> NodeReport:
 
 
 def on_node(node_id: str, function: Callable[..., Any], *args: object) -> "ray.ObjectRef[Any]":
-    """Run `function` once, on that node or nowhere."""
+    """Run `function` once, on that node only."""
     task = ray.remote(function).options(
         num_cpus=0,
         max_retries=0,
@@ -102,7 +101,7 @@ def on_node(node_id: str, function: Callable[..., Any], *args: object) -> "ray.O
 
 
 def inspect_node(data_dir: str, ensemble: str) -> DiskContents:
-    """On a node: what its disk says of the ensemble; what cannot be read is told for each folder.
+    """Return what this node's disk holds of the ensemble, with every unreadable folder.
 
     Raises:
         StorageError: the folder of the ensemble itself cannot be read.
@@ -132,10 +131,10 @@ def inspect_node(data_dir: str, ensemble: str) -> DiskContents:
 
 
 def write_record(data_dir: str, ensemble: str, record: EnsembleRecord) -> None:
-    """On a node: note `record` in place of one that is damaged.
+    """Replace a damaged record on this node.
 
     Raises:
-        StorageError: it cannot be written.
+        StorageError: the record cannot be written.
     """
     _write_record(Path(data_dir).expanduser() / ensemble / RECORD_FILE, record)
 
@@ -143,13 +142,14 @@ def write_record(data_dir: str, ensemble: str, record: EnsembleRecord) -> None:
 def prepare_folder(
     data_dir: str, ensemble: str, record: EnsembleRecord, server_id: ServerId, is_founding: bool
 ) -> Identity:
-    """On a node: format a server's folder, or leave it if another launch was quicker.
+    """Format a server's folder on this node, unless another launch has; return its identity.
 
-    One that is formatted later than the ensemble was founded begins its incarnations at the wall
-    clock, beyond those of the disk it may replace.
+    A folder that is not founding begins its incarnations at the wall clock, beyond those of the
+    disk that it may replace.
 
     Raises:
-        StorageError: it cannot be written, or holds data without an identity; or this is not Linux.
+        StorageError: the folder cannot be written, or holds data without an identity; or this
+            system is not Linux.
     """
     missing = [call for call in _SYSTEM_CALLS if not hasattr(os, call)]
     if missing:
@@ -167,7 +167,7 @@ def prepare_folder(
 
 
 def _format(folder: Path, identity: Identity) -> Identity:
-    """Format a folder, unless it is formatted or another launch is about to; its identity then."""
+    """Format a folder, unless it is formatted or another launch does it; return its identity."""
     deadline = time.monotonic() + _FORMAT_TIMEOUT_S
     while (found := read_identity(folder)) is None:
         try:
@@ -189,10 +189,10 @@ def _folders_in(home: Path) -> list[Path]:
 
 
 def _check_is_absent(path: Path) -> None:
-    """Make sure that what is not found is not behind a link: its disk may not be mounted.
+    """Make sure that a missing path is not behind a dangling link: its disk may be unmounted.
 
     Raises:
-        StorageError: the path, or a folder above it, is a link that leads nowhere.
+        StorageError: the path, or a folder above it, is a dangling link.
     """
     for each in (path, *path.parents):
         if each.exists():
@@ -202,7 +202,7 @@ def _check_is_absent(path: Path) -> None:
 
 
 def _read_record(file: Path) -> tuple[EnsembleRecord | None, str]:
-    """The record, and why one that is there cannot be read."""
+    """Return the record, or None and why an existing record cannot be read."""
     try:
         with storage_errors(file):
             content = file.read_bytes()
@@ -215,7 +215,7 @@ def _read_record(file: Path) -> tuple[EnsembleRecord | None, str]:
 
 
 def _write_record(file: Path, record: EnsembleRecord) -> None:
-    # Several servers, and launches, may do this at once: each has a temporary file of its own.
+    # Several servers and launches may do this at once: each has a temporary file of its own.
     temp = file.with_name(f"{file.name}.{uuid4().hex}.tmp")
     with storage_errors(file):
         fd = OS_FILESYSTEM.create(temp)

@@ -1,11 +1,11 @@
-"""Which server goes to which node: a pure decision over what the nodes report (rule D2).
+"""Decide which server runs on which node: a pure function of the nodes' reports (rule D2).
 
-A server goes where its disk is. One without a disk gets an empty folder, a founding one only when
-no server of the ensemble was ever started: any other may have promised something that is now
-forgotten. What cannot be read may hold anything: then what is found is started, and nothing is
-formatted. Nodes that share a file system report the same disks, known by their uuid; such a server
-may run on any of them. The same reports give the same plan, so that two launches at the same time
-work towards the same end.
+A server runs where its disk is. A server without a disk gets an empty folder, and a founding one
+only if no server of the ensemble was ever started: any other server may have made promises that
+are now forgotten. A folder that cannot be read may hold anything: then the servers that were found
+are started, and nothing is formatted. Nodes that share a file system report the same disks, which
+have the same uuid; such a server may run on any of these nodes. The same reports give the same
+plan, so two launches at the same time do the same.
 """
 
 from collections import Counter
@@ -22,19 +22,19 @@ from raykeeper.zab.ids import ServerId
 
 
 class PlacementError(RayKeeperError):
-    """Raised when the servers cannot be put on the nodes as the settings and the disks demand.
+    """Raised when the servers cannot be placed on the nodes as the settings and the disks demand.
 
-    Nothing was started. The caller should bring the nodes that the message misses, or change
+    Nothing was started. The caller should add the nodes that the message names, or change
     `placement`.
     """
 
 
 class EnsembleRecord(Struct, frozen=True):
-    """What a node notes of an ensemble, beside the folders of its servers."""
+    """The record of an ensemble that a node keeps beside the folders of its servers."""
 
     ensemble_uuid: str
     servers: int
-    """Those that vote: the number of observers is nobody's promise, and may change."""
+    """The number of voting servers; the number of observers may change."""
     format_version: int = 1
 
 
@@ -44,20 +44,20 @@ class FoundFolder(Struct, frozen=True):
     server_id: ServerId
     folder: str
     identity: Identity | None
-    """None when it is damaged: the server is started there and repairs its folder (rule D4)."""
+    """None when it is damaged: the server starts there and repairs its folder (rule D4)."""
     damage: str = ""
-    """What is wrong with the identity."""
+    """Why the identity cannot be read."""
 
 
 class UnreadableFolder(Struct, frozen=True):
-    """A folder of a server of which nobody can tell what it holds."""
+    """A folder of a server whose content cannot be read."""
 
     server_id: ServerId
     reason: str
 
 
 class NodeReport(Struct, frozen=True):
-    """What one node says of itself and of this ensemble."""
+    """The report of one node about itself and this ensemble."""
 
     node_id: str
     name: str
@@ -65,11 +65,11 @@ class NodeReport(Struct, frozen=True):
     resources: list[str]
     record: EnsembleRecord | None = None
     record_damage: str = ""
-    """Why the record that is there cannot be read."""
+    """Why an existing record cannot be read."""
     folders: list[FoundFolder] = []
     unreadable: list[UnreadableFolder] = []
     problem: str | None = None
-    """Why the rest is unknown: no answer, or the folder of the ensemble is unreadable."""
+    """Why the node did not report: no answer, or the folder of the ensemble is unreadable."""
 
 
 class FolderFormat(Enum):
@@ -78,11 +78,11 @@ class FolderFormat(Enum):
     KEEP = "keep"
     FOUNDING = "founding"
     JOINING = "later"
-    """As a disk that gets its vote through the others (rule D3)."""
+    """A disk that gets its vote through the other servers (rule D3)."""
 
 
 class Placement(Struct, frozen=True):
-    """Where a server that does not run yet is to be started."""
+    """The node on which to start a server that does not run yet."""
 
     server_id: ServerId
     node_id: str
@@ -90,15 +90,15 @@ class Placement(Struct, frozen=True):
 
 
 class LaunchPlan(Struct, frozen=True):
-    """What `launch` is to do; `ensemble_uuid` is None when the ensemble is new."""
+    """The plan for `launch`; `ensemble_uuid` is None when the ensemble is new."""
 
     placements: list[Placement]
     ensemble_uuid: str | None
     warnings: list[str]
     refused: dict[ServerId, str] = {}
-    """Why a server is not started: it is found nowhere, and must not be formatted."""
+    """Servers that are not started, and why: not found, and they must not be formatted."""
     damaged_record_nodes: list[str] = []
-    """Nodes whose damaged record is to be written anew."""
+    """Nodes whose damaged record must be rewritten."""
 
 
 def place(
@@ -107,16 +107,16 @@ def place(
     running: Mapping[ServerId, str],
     uuid: str | None = None,
 ) -> LaunchPlan:
-    """Decide for every server that is not `running`, a map from servers to nodes.
+    """Plan a placement for every server that is not `running`, a map from servers to nodes.
 
-    `uuid` is that of the ensemble if it is known from a running server.
+    `uuid` is that of the ensemble if a running server told it.
 
     Raises:
         ForeignFolder: a folder belongs to another ensemble or server.
-        StorageError: a server has two disks, or no identity is whole.
+        StorageError: a server has two disks, or every identity is damaged.
         ConfigError: the ensemble on the disks has another number of servers.
-        PlacementError: the nodes do not suffice, or less than a majority is found and something
-            that may hold the rest cannot be read.
+        PlacementError: the nodes do not suffice, or fewer servers than a majority were found and
+            something that may hold the others cannot be read.
     """
     nodes = sorted(nodes, key=lambda node: node.node_id)
     uuid = _ensemble_uuid(config, nodes, uuid)
@@ -138,7 +138,7 @@ def place(
         missing = []
     loads = Counter(running.values())
     seats = []
-    # Servers with a disk first: they have the least choice.
+    # Servers with a disk first: they have the fewest possible nodes.
     for server_id in sorted(set(disks) - set(running)) + missing:
         choice = disks.get(server_id) or _candidate_nodes(config, nodes, server_id)
         node_id = min(choice, key=lambda node_id: (loads[node_id], node_id))
@@ -157,7 +157,7 @@ def place(
 def _ensemble_uuid(
     config: EnsembleConfig, nodes: Sequence[NodeReport], uuid: str | None
 ) -> str | None:
-    """The uuid that every folder of the ensemble has; `uuid` when there is no folder."""
+    """Return the uuid that all folders of the ensemble share; `uuid` when there is no folder."""
     damaged: list[str] = []
     for node in nodes:
         for holding in node.folders:
@@ -185,7 +185,7 @@ def _ensemble_uuid(
 def _check_servers(
     config: EnsembleConfig, nodes: Sequence[NodeReport], running: Collection[ServerId]
 ) -> None:
-    """Membership does not change by itself: a smaller quorum could forget what was promised."""
+    """Refuse another number of servers: a smaller quorum could forget promises."""
     for node in nodes:
         if node.record is not None and node.folders and node.record.servers != config.servers:
             raise ConfigError(
@@ -194,7 +194,7 @@ def _check_servers(
             )
     held = {holding.server_id for node in nodes for holding in node.folders}
     if held and not _is_size_recorded(nodes):
-        # What cannot be read may be a server of a larger ensemble.
+        # An unreadable folder may belong to a server of a larger ensemble.
         held |= {folder.server_id for node in nodes for folder in node.unreadable}
     count = config.servers + config.observers
     beyond = [server_id for server_id in held | set(running) if server_id > count]
@@ -207,12 +207,12 @@ def _check_servers(
 
 
 def _is_size_recorded(nodes: Sequence[NodeReport]) -> bool:
-    """Whether some node remembers how many servers the ensemble has."""
+    """Return whether a node has a record of how many servers the ensemble has."""
     return any(node.record is not None and node.folders for node in nodes)
 
 
 def _nodes_by_disk(nodes: Sequence[NodeReport]) -> dict[ServerId, list[str]]:
-    """For each server the nodes that see its one disk."""
+    """Return for each server the nodes that see its disk."""
     disks: dict[ServerId, list[str]] = {}
     seen: dict[ServerId, tuple[str, NodeReport]] = {}
     for node in nodes:
@@ -234,16 +234,16 @@ def _refusals(
     missing: Sequence[ServerId],
     found: Set[ServerId],
 ) -> dict[ServerId, str]:
-    """Why each of the `missing` is not formatted; nothing when all nodes told what they hold.
+    """Return why each of the `missing` is not formatted; empty if every node reported in full.
 
     Raises:
-        PlacementError: the others are no majority.
+        PlacementError: the servers that were found are no majority.
     """
     unknown = [f"{node.name}: {node.problem}" for node in nodes if node.problem is not None]
     for node in nodes:
         unknown += [f"{node.name}: {folder.reason}" for folder in node.unreadable]
     if not any(holding.identity for node in nodes for holding in node.folders):
-        # No identity says what the record did: something was formatted here.
+        # A damaged record proves that something was formatted here; no identity tells what.
         unknown += [f"{node.name}: {node.record_damage}" for node in nodes if node.record_damage]
     if not missing or not unknown:
         return {}
@@ -260,7 +260,7 @@ def _refusals(
 def _records_to_rewrite(
     config: EnsembleConfig, nodes: Sequence[NodeReport], found: Set[ServerId]
 ) -> list[str]:
-    """The nodes whose record is damaged, if it is certain what it must have said."""
+    """Return the nodes whose record is damaged, if its content is certain."""
     if not _is_size_recorded(nodes) and not found >= set(config.voter_ids):
         return []
     return [node.node_id for node in nodes if node.record_damage and node.folders]
@@ -269,7 +269,7 @@ def _records_to_rewrite(
 def _unreadable_warnings(
     nodes: Sequence[NodeReport], refused: Collection[ServerId], records: Collection[str]
 ) -> list[str]:
-    """Warnings of what nobody could read and nobody needs now."""
+    """Return warnings about unreadable folders and records that this launch does not need."""
     warnings = []
     for node in nodes:
         warnings += [
@@ -286,7 +286,7 @@ def _unreadable_warnings(
 def _candidate_nodes(
     config: EnsembleConfig, nodes: Sequence[NodeReport], server_id: ServerId
 ) -> list[str]:
-    """The nodes on which a server without a disk may be started."""
+    """Return the nodes on which a server without a disk may start."""
     pin = config.placement
     if isinstance(pin, LabelPin):
         found = [node.node_id for node in nodes if node.labels.get(pin.label) == str(server_id)]

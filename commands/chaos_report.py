@@ -1,4 +1,4 @@
-"""What `chaos` tells in the end: a table, or a document."""
+"""The final report of `raykeeper chaos`: a table, or a document."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,7 +15,7 @@ _SHOWN_MAX = 20
 
 
 def show_verdict(console: Console, total: HistoryReport, circumstances: Mapping[str, str]) -> None:
-    """Print a table, after it the first of what is wrong."""
+    """Print a table, and after it the first violations."""
     table = Table(box=None, show_header=False, pad_edge=False)
     rows: dict[str, str | Text] = {
         **circumstances,
@@ -42,7 +42,7 @@ def verdict_document(
     faults: Mapping[str, int] | None = None,
     records: Path | None = None,
 ) -> Document:
-    """The numbers of the table, and all that is wrong."""
+    """Return the numbers of the table, and all violations."""
     return {
         "is_clean": total.is_clean,
         "seed": seed,

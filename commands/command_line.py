@@ -1,8 +1,8 @@
 """The command `raykeeper`: its commands, and the exit codes of their errors.
 
 docs/COMMAND_LINE.md lists the codes and the documents of `--json`. An error is one line on stderr,
-never a traceback. Each command imports what it needs when it runs: to load Ray takes longer than
-all else that `status` does.
+never a traceback. Each command imports its modules when it runs, because importing Ray takes
+longer than all the rest of `status`.
 """
 
 import gc
@@ -33,12 +33,12 @@ OK, FAILED, USAGE, NOT_FOUND, NO_QUORUM, INTERRUPTED = 0, 1, 2, 3, 4, 130
 
 _POLL_S = 0.2
 _GARBAGE_MIN = 100_000
-"""Objects that are made before garbage is collected. With Python's 700 a seventh of the time of
-all imports goes into collections that find nothing."""
+"""New objects before a garbage collection. With Python's 700, collections that find nothing take a
+seventh of the time of all imports."""
 
 
 class _ExperimentGroup(TyperGroup):
-    """The commands of `raykeeper bench`, which are loaded when one of them is asked for."""
+    """The commands of `raykeeper bench`, which are imported when one of them is requested."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(self._group().list_commands(ctx))
@@ -85,7 +85,7 @@ def main() -> None:
         sys.exit(INTERRUPTED)
     finally:
         if _is_in_ray() and not belongs_to_caller:
-            # Left to the end of the interpreter, Ray sleeps for half a second before it does this.
+            # Without this, Ray sleeps for half a second when the interpreter ends.
             sys.modules["ray"].shutdown()
 
 
@@ -139,7 +139,7 @@ def up(
         ensemble = launch(config)
     _tell_exports(told)
     report = ensemble.status()
-    # An ensemble that ran before need not have the folder of the settings.
+    # An ensemble that was running already may have another folder than the settings say.
     described = ensemble.describe()
     folder = None if described is None else str(Path(described.folder).parent)
     if as_json:
@@ -206,7 +206,7 @@ def down(
         ensemble.shutdown()
         told.print(f"stopped ensemble {ensemble.name!r}; its data is kept")
     if head is not None:
-        leave_ray()  # or this process waits 5 s at its end for a Ray that is gone
+        leave_ray()  # otherwise this process waits 5 s at its end for the stopped Ray
         stop_head(head)
         told.print(f"ended Ray at {head.address}")
     if as_json:
@@ -276,7 +276,7 @@ def chaos(
 
 
 def _complete_shell(ctx: typer.Context, incomplete: str) -> list[str]:
-    """The names of its commands; paths of znodes would need a session at each press of a key."""
+    """Complete only command names: paths of znodes would need a session for each key press."""
     is_first = not ctx.params.get("command")
     return [name for name in SHELL_USAGE if name.startswith(incomplete)] if is_first else []
 
@@ -318,7 +318,7 @@ def shell(
 
 
 def _start_ray(told: "Console", own_ray: bool) -> "LocalHead | None":
-    """The head that `up` starts: one's own if that is wanted, else one if no Ray runs here."""
+    """Start a head for `up` if no Ray runs here or `own_ray` is set; else return None."""
     from raykeeper.clusters.local_head import find_head, start_head
     from raykeeper.clusters.local_ray import is_ray_connected
 
@@ -331,7 +331,7 @@ def _start_ray(told: "Console", own_ray: bool) -> "LocalHead | None":
 
 
 def _join_for_up(address: str | None, own_ray: bool) -> None:
-    """Join the cluster that `up` launches in, and say how to have another one than is found."""
+    """Join the cluster that `up` launches in; an error tells how to start a Ray of one's own."""
     from raykeeper.clusters.local_head import find_head
     from raykeeper.clusters.local_ray import RayNotFoundError
 
@@ -348,7 +348,7 @@ def _join_for_up(address: str | None, own_ray: bool) -> None:
 
 
 def _tell_exports(told: "Console") -> None:
-    """How programs join this Ray, if it is one that `up` started."""
+    """Print how programs join this Ray, if `up` started it."""
     import ray
 
     from raykeeper.clusters.local_head import find_head
@@ -359,7 +359,7 @@ def _tell_exports(told: "Console") -> None:
 
 
 def _join(address: str | None) -> None:
-    """Join a cluster: the one named, RAY_ADDRESS, our own head, or the last one started."""
+    """Join the cluster at `address`, at RAY_ADDRESS, of our own head, or the last one started."""
     from raykeeper.clusters.local_head import find_head
     from raykeeper.clusters.local_ray import join_ray
 
@@ -385,7 +385,7 @@ def _find(name: str | None) -> "Ensemble":
 
 
 def code_of(error: RayKeeperError) -> int:
-    """The exit code of a command that ends with this error."""
+    """Return the exit code of a command that ends with this error."""
     from raykeeper.client.errors import (
         ConnectionLossError,
         EnsembleNotFoundError,

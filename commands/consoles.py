@@ -1,7 +1,7 @@
-"""Where the command line writes: consoles that print every text as it is.
+"""The consoles of the command line, which print every text unchanged.
 
-Names, paths, values and messages may hold brackets and colons, which Rich would take for markup and
-emoji. Colors are given as a `style`, never within a text.
+Names, paths, values and messages may contain brackets and colons, which Rich would interpret as
+markup and emoji. Colors are given as a `style`, never within a text.
 """
 
 from rich.console import Console
@@ -12,17 +12,17 @@ _WIDTH_MAX = 500
 
 
 def make_console(*, stderr: bool = False) -> Console:
-    """A console without markup, emoji and highlighting, which wraps no line."""
+    """Return a console without markup, emoji and highlighting, which wraps no line."""
     return Console(stderr=stderr, markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 
 def print_error(console: Console, error: Exception) -> None:
-    """Print the message of an error, in one line if it has one."""
+    """Print the message of an error; a message of one line stays on one line."""
     console.print(Text("error:", style="red"), Text(str(error)))
 
 
 def print_table(console: Console, table: Table) -> None:
-    """Print a table as wide as it is: numbers that are cut off would mislead."""
+    """Print a table in its full width: truncated numbers would mislead."""
     widest = console.options.update(max_width=_WIDTH_MAX)
     table.width = console.measure(table, options=widest).maximum
     console.print(table)

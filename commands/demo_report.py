@@ -1,4 +1,4 @@
-"""What `demo` tells in the end: a table, or a document."""
+"""The final report of `raykeeper demo`: a table, or a document."""
 
 import msgspec
 from rich.console import Console
@@ -11,7 +11,7 @@ from raykeeper.commands.documents import Document
 
 
 def show_counts(console: Console, report: DemoReport) -> None:
-    """Print the counts of each file beside those of a plain loop, and the verdict."""
+    """Print the counts of each file next to those of a plain loop, and whether they agree."""
     table = Table(box=None, pad_edge=False)
     for heading in ("file", "words", "different", "plain count"):
         table.add_column(heading, justify="left" if heading == "file" else "right")
@@ -30,7 +30,7 @@ def show_counts(console: Console, report: DemoReport) -> None:
 
 
 def counts_document(report: DemoReport) -> Document:
-    """The same numbers."""
+    """Return the same numbers."""
     return {
         "is_right": not report.wrong_files,
         "words": report.words,

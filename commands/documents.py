@@ -1,7 +1,7 @@
-"""What `--json` prints: one document on standard output. docs/COMMAND_LINE.md lists all fields.
+"""The output of `--json`: one document on standard output. docs/COMMAND_LINE.md lists all fields.
 
-Their names and meanings are kept as those of the Python interface are. A zxid is a text,
-`<epoch>:<counter>`, a time is ISO 8601 in UTC, a value is a text if it is UTF-8, else base64.
+Names and meanings of the fields are as stable as the Python interface. A zxid is a string,
+`<epoch>:<counter>`; a time is ISO 8601 in UTC; a value is a string if it is UTF-8, else base64.
 """
 
 import json
@@ -17,5 +17,5 @@ AsJson = Annotated[
 
 
 def print_document(document: Document, *, in_one_line: bool = False) -> None:
-    """Print a document, in ASCII: it is the same JSON in every terminal."""
+    """Print a document in ASCII, which is the same in every terminal."""
     typer.echo(json.dumps(document, indent=None if in_one_line else 2))

@@ -1,6 +1,6 @@
-"""The settings file of `raykeeper init`: every setting, with its default and what it does.
+"""The settings file of `raykeeper init`: every setting, with its default and its meaning.
 
-Its text is that of ray-config.yaml at the top of the repository, which the package holds too.
+Its text is ray-config.yaml at the top of the repository, which the package contains too.
 """
 
 from importlib.resources import files
@@ -10,14 +10,14 @@ from raykeeper.zab.errors import RayKeeperError
 
 
 class InitError(RayKeeperError):
-    """Raised when `raykeeper init` cannot write, or would overwrite, what it is told to make.
+    """Raised when `raykeeper init` cannot write its file, or would overwrite an existing one.
 
-    Nothing was changed. The caller should name another place, or say `--force`.
+    Nothing was changed. The caller should name another path, or use `--force`.
     """
 
 
 def settings_text() -> str:
-    """The text of a settings file with all defaults."""
+    """Return the text of a settings file with all defaults."""
     return files("raykeeper").joinpath("ray-config.yaml").read_text(encoding="utf-8")
 
 
@@ -25,7 +25,7 @@ def write_settings(file: Path, *, overwrites: bool) -> None:
     """Write that text to `file`.
 
     Raises:
-        InitError: the file exists and is not to be overwritten, or it cannot be written.
+        InitError: the file exists and must not be overwritten, or cannot be written.
     """
     try:
         with file.open("w" if overwrites else "x", encoding="utf-8") as stream:

@@ -1,6 +1,6 @@
-"""`raykeeper shell`: znode commands, read from a prompt or given once on the command line.
+"""`raykeeper shell`: znode commands, from a prompt or one from the command line.
 
-ZooKeeper: `zkCli.sh`. Values are shown as text when they are UTF-8, else as Python bytes.
+ZooKeeper: `zkCli.sh`. A value is printed as text if it is UTF-8, else as Python bytes.
 """
 
 import base64
@@ -25,7 +25,7 @@ _ENDINGS = ("quit", "exit")
 class ShellUsageError(RayKeeperError):
     """Raised when a command of the shell does not exist or has wrong arguments.
 
-    Nothing was sent. The caller should show the message, which holds the right form.
+    Nothing was sent. The caller should show the message, which contains the usage.
     """
 
 
@@ -39,7 +39,7 @@ class Shell:
         self._is_over = False
 
     def interact(self, read_line: Callable[[], str]) -> None:
-        """Run the lines that `read_line` gives until it raises EOFError or one says quit.
+        """Run the lines that `read_line` returns until it raises EOFError or returns `quit`.
 
         Raises:
             SessionExpiredError: the session is over, and with it the shell.
@@ -64,15 +64,15 @@ class Shell:
                     raise
 
     def leave(self) -> None:
-        """Tell of no event any more: the session ends because the user wants it."""
+        """Print no more events: the session ends because the user wants it."""
         self._is_over = True
 
     def run(self, words: list[str]) -> None:
         """Run one command.
 
         Raises:
-            ShellUsageError: it does not exist, or not in this form.
-            KeeperError: the ensemble refused it.
+            ShellUsageError: the command does not exist, or has wrong arguments.
+            KeeperError: the ensemble refused the command.
         """
         name, *arguments = words
         if name == "help":
@@ -142,7 +142,7 @@ class Shell:
             self._console.print(f"{kind.replace('_', ' ')} {event.path} at {zxid}")
 
     def _print_document(self, document: Document, *shown: str | Table) -> None:
-        """Print the document, or what else is shown of it."""
+        """Print the document if `--json` is set, else the texts and tables `shown`."""
         if self._as_json:
             print_document(document)
             return
@@ -166,7 +166,7 @@ class _Watcher:
         self.is_over = False
 
     def start(self) -> None:
-        """Set both watches; raises KeeperError when the path is not acceptable."""
+        """Set both watches; raises KeeperError if the path is invalid."""
         if self._client.exists(self._path, self._on_znode) is not None:
             self._watch_children()
 
@@ -174,7 +174,7 @@ class _Watcher:
         try:
             self._client.get_children(self._path, self._on_children)
         except NoNodeError:
-            return  # deleted in between, which the other watch tells
+            return  # deleted in between, which the other watch reports
 
     def _on_znode(self, event: WatchedEvent) -> None:
         self._rearm(event, lambda: self._client.exists(self._path, self._on_znode))
@@ -183,7 +183,7 @@ class _Watcher:
 
     def _on_children(self, event: WatchedEvent) -> None:
         if event.type == EventType.DELETED:
-            return  # told by the watch on the znode
+            return  # the watch on the znode reports it
         self._rearm(event, self._watch_children)
 
     def _rearm(self, event: WatchedEvent, again: Callable[[], object]) -> None:
@@ -200,7 +200,7 @@ class _Watcher:
 
 
 def shown_value(value: bytes) -> str:
-    """A value as text if it is text, else as Python bytes."""
+    """Return a value as text if it is UTF-8, else as Python bytes."""
     try:
         return value.decode()
     except UnicodeDecodeError:
@@ -208,7 +208,7 @@ def shown_value(value: bytes) -> str:
 
 
 def value_fields(value: bytes) -> Document:
-    """A value in a document: a text, or base64 if it is none."""
+    """Return the fields of a value in a document: a string, or base64 if it is not UTF-8."""
     try:
         return {"value": value.decode(), "value_base64": None}
     except UnicodeDecodeError:
@@ -216,7 +216,7 @@ def value_fields(value: bytes) -> Document:
 
 
 def stat_document(stat: Stat) -> Document:
-    """The fields of a Stat with zxids as epoch:counter and times in ISO form."""
+    """Return the fields of a Stat, with zxids as epoch:counter and times in ISO form."""
     return {field: _shown_field(field, getattr(stat, field)) for field in stat.__struct_fields__}
 
 

@@ -1,4 +1,4 @@
-"""The forms of the commands of `raykeeper shell`: for its messages, and for completion."""
+"""The usage lines of the commands of `raykeeper shell`, for its messages and for completion."""
 
 from typing import Final
 

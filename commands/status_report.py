@@ -1,4 +1,4 @@
-"""What `status` and `up` tell of an ensemble: a table, or a document."""
+"""The report of `raykeeper status` and `up` on an ensemble: a table, or a document."""
 
 from collections.abc import Mapping
 
@@ -16,7 +16,7 @@ _COLORS = {"leader": "green", "down": "red", "looking": "yellow", "unreached": "
 
 
 def show_status(console: Console, report: EnsembleStatus) -> None:
-    """Print a table of the servers, and below it what is wrong with them."""
+    """Print a table of the servers, and their problems below it."""
     console.print(f"ensemble {report.name}")
     table = Table(box=None, pad_edge=False)
     for heading in ("server", "role", "epoch", "zxid", "pid", "Ray node", "linked to", "clients"):
@@ -49,7 +49,7 @@ def show_status(console: Console, report: EnsembleStatus) -> None:
 
 
 def status_document(report: EnsembleStatus) -> Document:
-    """The fields of `EnsembleStatus` and `ServerStatus`; server ids as keys are texts."""
+    """Return the fields of `EnsembleStatus` and `ServerStatus`; server ids as keys are strings."""
     document = msgspec.to_builtins(report, str_keys=True)
     for shown, server in zip(document["servers"], report.servers, strict=True):
         shown["last_zxid"] = format_zxid(server.last_zxid)
@@ -57,7 +57,7 @@ def status_document(report: EnsembleStatus) -> Document:
 
 
 def _linked_to(carriers: Mapping[ServerId, str]) -> str:
-    """Which servers by which carrier, such as `1, 3 by stream`."""
+    """Format the linked servers by carrier, such as `1, 3 by stream`."""
     peers: dict[str, list[str]] = {}
     for peer, carrier in carriers.items():
         peers.setdefault(carrier, []).append(str(peer))

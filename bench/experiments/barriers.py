@@ -1,8 +1,8 @@
-"""Double barriers: how long many clients take to enter and leave many of them, as Table 3 does.
+"""Double barriers: how long many clients take to enter and leave many of them (Table 3).
 
-Each client first enters all barriers, then leaves all of them, in the same order. So the clients
-go in lockstep, and nothing but the recipe and the latency of the servers is measured. Ours is
-`Client.double_barrier`, on ZooKeeper kazoo's `DoubleBarrier`; other libraries here have none.
+Each client enters all barriers, then leaves all of them in the same order. So the clients move in
+lockstep, and the experiment measures only the recipe and the latency of the servers. Raykeeper
+uses `Client.double_barrier`, ZooKeeper kazoo's `DoubleBarrier`; the other libraries have none.
 
 Paper: section 5.3, Table 3: 50, 100 and 200 clients, 200 to 1 600 barriers, 1 950 to 3 100 enters
 and leaves per second in all cases.
@@ -34,7 +34,7 @@ class BarrierSizes(Struct, frozen=True, kw_only=True):
 
 
 def clients_of(system: System) -> tuple[str, ...]:
-    """The kinds of clients of a system that have double barriers."""
+    """Return the kinds of clients of a system that have double barriers."""
     if system.name == OURS:
         return system.clients
     return tuple(client for client in system.clients if client == "kazoo")

@@ -1,8 +1,8 @@
-"""Throughput of the atomic broadcast alone: Figure 7.
+"""Throughput of the atomic broadcast alone (Figure 7).
 
-The leader makes up its transactions itself, so there are no clients, no requests and no replies.
-Everything else is as always: links, logs forced to disk, acknowledgements of a quorum, and each
-transaction applied. Only Raykeeper can be asked to do this; ZooKeeper has no such entry.
+The leader generates its transactions itself, so there are no clients, requests and replies. All
+else is as usual: links, logs forced to disk, acknowledgements of a quorum, and every transaction is
+applied. Only Raykeeper has an entry point for this; ZooKeeper has none.
 
 Paper: section 5.1, Figure 7.
 """
@@ -47,9 +47,9 @@ class BroadcastSizes(Struct, frozen=True, kw_only=True):
 
 
 async def propose(replica: Any, txn: bytes, outstanding: int, seconds: float) -> tuple[int, float]:
-    """On the event loop of the leader: keep transactions under way; how many were committed.
+    """Keep transactions outstanding, on the leader's event loop; return how many were committed.
 
-    `replica` is the actor that leads; nobody else may write meanwhile.
+    `replica` is the leading actor. No client may write meanwhile. Also returns the seconds.
     """
     running = replica._running
     peer = running.server.peer
@@ -65,19 +65,19 @@ async def propose(replica: Any, txn: bytes, outstanding: int, seconds: float) ->
 
 
 def begin(replica: Any, txn: bytes, outstanding: int, seconds: float) -> None:
-    """In the leader's process, where Ray calls this on a thread of its own: begin to propose."""
+    """Start `propose` in the leader's process, where Ray calls this function on its own thread."""
     work = propose(replica, txn, outstanding, seconds)
     replica.broadcast = asyncio.run_coroutine_threadsafe(work, replica._loop)
 
 
 def outcome(replica: Any) -> tuple[int, float] | None:
-    """In the leader's process: transactions and seconds; None while it goes on."""
+    """Return transactions and seconds, in the leader's process; None while it still proposes."""
     work: Future[tuple[int, float]] = replica.broadcast
     return work.result() if work.done() else None
 
 
 def made_up_txn(value_bytes: int, zxid: Zxid) -> bytes:
-    """The bytes of a transaction that replaces the value of `PATH`, by no session."""
+    """Return the bytes of a transaction of no session that replaces the value of `PATH`."""
     wall = Millis(time.time_ns() // 1_000_000)
     stat = Stat(zxid, zxid, wall, wall, 1, 0, 0, 0, value_bytes, 0, zxid)
     return encode_txn(Txn(SessionId(0), 0, 0, wall, SetDataTxn(PATH, bytes(value_bytes), stat)))
@@ -120,10 +120,10 @@ def _rows(run: ExperimentRun, sizes: BroadcastSizes) -> Iterator[Row]:
 
 
 def broadcast(leader: int, txn: bytes, outstanding: int, seconds: float) -> tuple[int, float]:
-    """Transactions committed, and the seconds it took.
+    """Let the leader broadcast; return the committed transactions and the seconds.
 
     Raises:
-        BenchError: the leader does not come to an end.
+        BenchError: the leader does not finish.
     """
     replica = find_replica(NAME, ServerId(leader))
     ray.get(replica.__ray_call__.remote(begin, txn, outstanding, seconds))

@@ -1,4 +1,4 @@
-"""What an experiment is: its sizes, the run that makes rows of them, the plot of the rows."""
+"""The definition of an experiment: its sizes, the function that measures, the plot of its rows."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -23,9 +23,9 @@ class Experiment(Struct, Generic[Sizes], frozen=True, kw_only=True):
     name: str
     title: str
     sizes: type[Sizes]
-    """Its options; the defaults are the full size. Each field is described by a `Meta`."""
+    """The options; their defaults are the full size. A `Meta` describes each field."""
     quick: Sizes
-    """A size that takes seconds, to see that everything works. Its numbers mean nothing."""
+    """A size that takes seconds, to see that everything works. Its numbers are meaningless."""
     run: Callable[[ExperimentRun, Sizes], list[Row]]
     plot: Callable[[Path, Sequence[Row]], None]
     by: tuple[str, ...]
@@ -34,7 +34,7 @@ class Experiment(Struct, Generic[Sizes], frozen=True, kw_only=True):
     """The columns that are compared."""
     is_less_better: bool = False
     is_alone: bool = False
-    """It starts no system: it measures a part of ours by itself."""
+    """It starts no system, but measures a part of Raykeeper in isolation."""
 
 
 AnyExperiment = Experiment[Any]

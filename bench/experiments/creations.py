@@ -1,8 +1,8 @@
-"""How fast znodes are created: Table 2, and one after the other against pipelined.
+"""The rate of creations: Table 2, and sequential against pipelined creations.
 
-Table 2: each worker creates a znode of 1 KB, waits for that, deletes it without waiting, and
-begins again. The second experiment is what section 2.3 promises of changing a configuration of
-5 000 znodes: without waiting for each it takes a fraction of the time.
+Table 2: each worker creates a znode of 1 KB, waits for the answer, deletes it without waiting, and
+repeats. The second experiment checks section 2.3: changing a configuration of 5 000 znodes takes a
+fraction of the time if the client does not wait for each request.
 
 Paper: sections 5.2 and 2.3.
 """

@@ -1,11 +1,11 @@
 """Throughput over time while servers are killed and come back (Figure 8), and failover gaps.
 
-Figure 8: five servers, 30 % writes, and the failures of the paper in its order. A follower, another
-follower, the leader, two followers at once, and the leader again; each stays away for a while.
-Failover gaps: one client writes, one request at a time, while the leader is killed again and again,
-and is started again at once.
+Figure 8: five servers, 30 % writes, and the failures of the paper in its order: a follower, another
+follower, the leader, two followers at once, and the leader again; each is down for a while.
+Failover gaps: one client writes, one request at a time, while the leader is killed several times
+and restarted at once.
 
-A gap is the longest time around a kill in which no client at all had a write completed.
+A gap is the longest time around a kill in which no write of any client completed.
 
 Paper: section 5.1, Figure 8.
 """
@@ -32,7 +32,7 @@ _POLL_S = 0.02
 
 
 class FailureTarget(StrEnum):
-    """Who is killed; by name, for each is started again later."""
+    """The servers that a failure kills; each failure has a name, because it returns later."""
 
     FIRST = "a follower"
     SECOND = "another follower"
@@ -42,7 +42,7 @@ class FailureTarget(StrEnum):
 
 
 class FailureEvent(Struct, frozen=True):
-    """A failure, or the return of who failed."""
+    """A failure, or the return of the killed servers."""
 
     at_s: float
     target: FailureTarget
@@ -50,7 +50,7 @@ class FailureEvent(Struct, frozen=True):
 
     @property
     def label(self) -> str:
-        """For the plot."""
+        """Return the text for the progress."""
         return f"{self.target} {'returns' if self.is_return else 'fails'}"
 
 
@@ -79,7 +79,7 @@ class FailoverSizes(Struct, frozen=True, kw_only=True):
 
 
 def plan_of(seconds: float) -> list[FailureEvent]:
-    """The failures of Figure 8, spread evenly over the time."""
+    """Return the failures of Figure 8, spread evenly over the time."""
     order = [(victim, is_return) for victim in FailureTarget for is_return in (False, True)]
     return [
         FailureEvent(seconds * (index + 1) / (len(order) + 1), victim, is_return)
@@ -151,7 +151,7 @@ def _failures(
 
 
 def _gap_ms(reports: Sequence[LoadReport], at: float, seconds: float) -> float:
-    """The longest pause of all writes in the time after a kill."""
+    """Return the longest pause of all writes in the time after a kill."""
     return longest_pause([report.pauses for report in reports], (at, at + seconds)) * 1000
 
 
@@ -166,7 +166,7 @@ class _Failures:
         self._spared: list[int] = []
 
     def prepare(self, moment: FailureEvent) -> None:
-        """Choose the victims, which takes a while, before it is time."""
+        """Choose the servers to kill in advance, because that takes a while."""
         if moment.is_return:
             return
         leader = self._servers.leader()
@@ -174,13 +174,13 @@ class _Failures:
         if moment.target in (FailureTarget.LEADER, FailureTarget.LAST):
             self._chosen = [leader]
             return
-        # Another one than before, as far as there is one.
+        # Prefer followers that were not killed before.
         fresh = [i for i in followers if i not in self._spared] or followers
         self._chosen = fresh[: 2 if moment.target is FailureTarget.TWO else 1]
         self._spared += self._chosen
 
     def perform(self, moment: FailureEvent) -> float:
-        """Kill or start them; the moment."""
+        """Kill or start the servers, and return the moment."""
         if moment.is_return:
             for server in self._away:
                 self._servers.start(server)
@@ -236,10 +236,10 @@ def _one_gap_ms(servers: Servers, client: str, number: int, sizes: FailoverSizes
 
 
 def _wait_for_all(servers: Servers, shape: EnsembleShape) -> None:
-    """Who was killed last is back.
+    """Wait until all servers serve.
 
     Raises:
-        BenchError: it is not.
+        BenchError: a killed server does not return.
     """
     deadline = time.monotonic() + _PATIENCE_S
     while not all(servers.serves(i + 1) for i in range(shape.servers)):

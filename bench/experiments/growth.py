@@ -1,8 +1,9 @@
-"""Whether a request costs the same however much there is, and what a million takes of memory.
+"""Whether the cost of a request grows with the number of znodes, watches and sessions.
 
-For each size of each crowd (see populated_servers.py) there is a process with a pure server; no
-network, no disk, no Ray. They take turns, round by round, so a moment in which the machine is slow
-is one for all sizes, and the ratio to the smallest size is that of one round.
+Each size of each population (see populated_servers.py) has a process with a pure server; no
+network, no disk, no Ray. The processes take turns, round by round, so a slow moment of the machine
+affects all sizes, and the ratio to the smallest size compares costs of one round. The experiment
+also measures the memory of each size.
 """
 
 import multiprocessing
@@ -63,7 +64,7 @@ def _rows(run: ExperimentRun, sizes: GrowthSizes) -> Iterator[Row]:
 
 
 def summary(what: str, counts: Sequence[int], rounds: Sequence[Sequence[Costs]]) -> Iterator[Row]:
-    """Medians of the rounds, each of which has the costs of every size."""
+    """Return medians over the rounds, each of which has the costs of every size."""
     for request in rounds[0][0]:
         for place, count in enumerate(counts):
             costs = [each[place][request] for each in rounds]
@@ -81,7 +82,7 @@ def _row(what: str, count: int, request: str) -> Row:
 
 @contextmanager
 def _crowd(what: str, count: int, requests: int) -> Iterator[tuple[int, Connection]]:
-    """The process of a crowd: its bytes, and the pipe to ask it for rounds."""
+    """Start the process of a population; yield its bytes, and the pipe that requests rounds."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=serve, args=(theirs, what, count, requests), daemon=True)
@@ -106,8 +107,8 @@ def _told(pipe: Connection) -> Any:
         if pipe.poll(_PATIENCE_S):
             return pipe.recv()
     except EOFError:
-        raise BenchError("the process of a crowd has ended; perhaps the memory is full") from None
-    raise BenchError(f"a crowd is silent for {_PATIENCE_S:g} s")
+        raise BenchError("a measured process has ended; perhaps the memory is full") from None
+    raise BenchError(f"a measured process did not answer for {_PATIENCE_S:g} s")
 
 
 def _plot(path: Path, rows: Sequence[Row]) -> None:

@@ -1,8 +1,8 @@
-"""How long one request takes when nothing else is asked for: p50, p99 and p99.9.
+"""The latency of one request on an idle ensemble: p50, p99 and p99.9.
 
-One client, one request at a time. A linearizable get of ZooKeeper is a `sync` and a get in one
-go. The time of a watch notification is from the beginning of another client's set to the call of
-the watcher.
+One client makes one request at a time. A linearizable get of ZooKeeper is a `sync` and a get sent
+together. The latency of a watch runs from the start of another client's set to the call of the
+watcher.
 """
 
 from collections.abc import Iterator, Sequence
@@ -62,7 +62,7 @@ def _rows(run: ExperimentRun, sizes: LatencySizes) -> Iterator[Row]:
 
 
 def columns_of(taken_us: Sequence[float]) -> Row:
-    """The percentiles in milliseconds."""
+    """Return the percentiles in milliseconds."""
     return {f"p{percent}_ms": percentile(taken_us, percent) / 1000 for percent in PERCENTILES}
 
 

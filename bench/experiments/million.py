@@ -1,8 +1,8 @@
-"""What a million znodes cost: memory, snapshots and what they do to writes, restart.
+"""The cost of a million znodes: memory, snapshots and their effect on writes, restart.
 
-The ensemble is filled; then some clients write for a while, so that snapshots are due, and one
-more client writes one request at a time: its times are told apart by whether a snapshot was being
-written. At last the process of a follower is killed, and the time counts until it serves again.
+First the ensemble is filled. Then some clients write for a while, so that snapshots are due, and
+another client writes one request at a time: its latencies are reported separately for requests
+during a snapshot. Finally a follower's process is killed; the restart lasts until it serves again.
 """
 
 import threading
@@ -42,15 +42,15 @@ class MillionSizes(Struct, frozen=True, kw_only=True):
 
 
 class SnapshotTimes:
-    """When each snapshot in a data folder was begun and done, from looking at its files."""
+    """When each snapshot in a data folder was begun and finished, derived from its files."""
 
     def __init__(self, before: Iterable[str] = ()) -> None:
-        """`before` are the names of those that are there already; they do not count."""
+        """`before` has the names of snapshots that exist already; they do not count."""
         self._before = frozenset(before)
         self._seen: dict[str, tuple[float, float, int]] = {}  # begun, grown last, size
 
     def observe(self, moment: float, sizes: Mapping[str, int]) -> None:
-        """The names and sizes of the files now."""
+        """Record the names and sizes of the files at `moment`."""
         for name, size in sizes.items():
             begun, _, known = self._seen.get(name, (moment, moment, None))
             if name not in self._before and size != known:
@@ -58,11 +58,11 @@ class SnapshotTimes:
 
     @property
     def spans(self) -> list[Span]:
-        """Of each snapshot, in order."""
+        """Return when each snapshot was written, in order."""
         return sorted((begun, done) for begun, done, _ in self._seen.values())
 
     def columns(self) -> Row:
-        """Of the last one; nothing when there was none."""
+        """Return the number of snapshots, and duration and size of the last one."""
         if not self._seen:
             return {"snapshots": 0}
         begun, done, size = max(self._seen.values())
@@ -74,7 +74,7 @@ class SnapshotTimes:
 
 
 def snapshot_sizes(folder: Path) -> dict[str, int]:
-    """The files of snapshots in a data folder; a name that is only for a while is not told."""
+    """Return the snapshot files in a data folder and their sizes, under their final names."""
     found = {}
     for path in folder.rglob("snapshot*"):
         try:
@@ -86,7 +86,7 @@ def snapshot_sizes(folder: Path) -> dict[str, int]:
 
 @contextmanager
 def watched(folder: Path) -> Iterator[SnapshotTimes]:
-    """Look at the files of snapshots in `folder` for as long as the context lasts."""
+    """Observe the snapshot files in `folder` while the context lasts."""
     times, over = SnapshotTimes(snapshot_sizes(folder)), threading.Event()
 
     def look() -> None:
@@ -110,7 +110,7 @@ def run_million(run: ExperimentRun, sizes: MillionSizes) -> list[Row]:
 def _rows(run: ExperimentRun, sizes: MillionSizes) -> Iterator[Row]:
     run.expect(len(sizes.servers))
     for system, shape, servers in run.ensembles(sizes.servers):
-        # The cost is that of the servers, whoever fills them.
+        # The servers have the cost, so one kind of client is enough.
         client = system.clients[0]
         row: dict[str, Value] = {
             "system": system.name,
@@ -173,7 +173,7 @@ def _snapshots(servers: Servers, server: int, client: str, sizes: MillionSizes) 
 
 
 def set_times(reports: Sequence[LoadReport], spans: Sequence[Span]) -> Row:
-    """The percentiles of single sets, apart from and during a snapshot, in milliseconds."""
+    """Return the percentiles of single sets in milliseconds, without and during a snapshot."""
     timings = next(report.timings["set"] for report in reports if report.timings)
     row: dict[str, Value] = {}
     for name, taken in zip(("without", "during"), split_by(timings, spans), strict=True):
@@ -188,10 +188,10 @@ def _rss_mb(servers: Servers, server: int) -> float:
 
 
 def _restart_s(system: System, servers: Servers, server: int) -> float:
-    """From the kill of its process until it serves again.
+    """Kill a server's process, and return the seconds until it serves again.
 
     Raises:
-        BenchError: it does not.
+        BenchError: the server does not return.
     """
     pid = servers.pid(server)
     killed = servers.crash(server)

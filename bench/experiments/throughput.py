@@ -1,6 +1,6 @@
-"""Throughput of a saturated ensemble over the share of reads: Figures 5 and 6, and Table 1.
+"""Throughput of a saturated ensemble over the share of reads (Figures 5 and 6, Table 1).
 
-Many clients keep many requests of 1 KB under way, each a read or a write. Figure 5 varies the
+Many clients keep many requests of 1 KB outstanding, each a read or a write. Figure 5 varies the
 number of servers, and its ends are Table 1; in Figure 6 all clients are connected to the leader.
 
 Paper: section 5.1.

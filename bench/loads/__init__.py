@@ -1,1 +1,1 @@
-"""Client processes that generate load; task.py says what they are told."""
+"""Client processes that generate load; task.py defines their arguments and reports."""

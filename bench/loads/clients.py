@@ -1,4 +1,4 @@
-"""The client libraries behind one face, so that every one of them is given the same load."""
+"""One interface for all client libraries, so that each of them gets the same load."""
 
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -6,11 +6,11 @@ from typing import Any, Protocol
 from raykeeper.bench.loads.task import LoadTask
 
 Done = Callable[[BaseException | None], object]
-"""Called with the error, or None, on whatever thread the library answers on."""
+"""Called with the error, or None, on any thread of the library."""
 
 
 class BlockingClient(Protocol):
-    """One session that does one thing at a time."""
+    """One session that makes one request at a time."""
 
     def create(self, path: str, value: bytes) -> object:
         """Create a znode."""
@@ -19,23 +19,23 @@ class BlockingClient(Protocol):
         """Replace its value."""
 
     def get(self, path: str) -> object:
-        """Read it, from the server at hand."""
+        """Read it, from the connected server."""
 
     def get_linearizable(self, path: str) -> object:
-        """Read it, with all that was written before."""
+        """Read it, including all earlier writes."""
 
     def delete_nowait(self, path: str) -> object:
         """Delete it without waiting."""
 
     def watch(self, path: str, told: Callable[[], object]) -> object:
-        """Have `told` called once when the value changes."""
+        """Call `told` once when the value changes."""
 
     def close(self) -> object:
         """End the session."""
 
 
 class PipelinedClient(Protocol):
-    """One session with many requests under way. Nothing here waits."""
+    """One session with many outstanding requests. Its calls do not wait."""
 
     def create(self, path: str, value: bytes, done: Done) -> object:
         """Create a znode."""
@@ -64,14 +64,14 @@ class BarrierClient(Protocol):
     """One session of a library that has double barriers."""
 
     def double_barrier(self, path: str, participants: int, name: str) -> DoubleBarrier:
-        """Take part, under that name."""
+        """Return the barrier for the participant `name`."""
 
     def close(self) -> object:
         """End the session."""
 
 
 def open_with_barriers(task: LoadTask) -> BarrierClient:
-    """A session of the library that the task names, which is one of those."""
+    """Open a session of the task's library, which must have barriers."""
     if task.client == "kazoo":
         from raykeeper.bench.loads.kazoo_clients import BlockingKazoo
 
@@ -82,7 +82,7 @@ def open_with_barriers(task: LoadTask) -> BarrierClient:
 
 
 def open_blocking(task: LoadTask) -> BlockingClient:
-    """A session of the library that the task names."""
+    """Open a session of the task's library."""
     if task.client == "kazoo":
         from raykeeper.bench.loads.kazoo_clients import BlockingKazoo
 
@@ -97,7 +97,7 @@ def open_blocking(task: LoadTask) -> BlockingClient:
 
 
 async def open_pipelined(task: LoadTask, number: int) -> PipelinedClient:
-    """The same for session `number` of the process, of the library's pipelined kind."""
+    """Open the pipelined session `number` of the process."""
     if task.client == "kazoo":
         from raykeeper.bench.loads.kazoo_clients import PipelinedKazoo
 
@@ -112,5 +112,5 @@ async def open_pipelined(task: LoadTask, number: int) -> PipelinedClient:
 
 
 def call_done(done: Done) -> Callable[[Any], object]:
-    """What a future of asyncio or of concurrent.futures calls when it is done."""
+    """Return a callback for futures of asyncio or concurrent.futures that calls `done`."""
     return lambda future: done(future.exception())

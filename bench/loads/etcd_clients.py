@@ -1,8 +1,8 @@
-"""etcd over gRPC, with the few messages that a load needs written by hand.
+"""etcd over gRPC, with the few messages that a load needs encoded by hand.
 
-No client of etcd for Python is well kept, and the messages are fields of bytes. A session stays
-with one server. `create` is a transaction that refuses a key that is there, as ZooKeeper does;
-`get` is the serializable range, from the server at hand, `get_linearizable` the default one.
+No etcd client for Python is well maintained, and the messages are only fields of bytes. A session
+stays with one server. `create` is a transaction that refuses an existing key, as ZooKeeper does;
+`get` is a serializable range, from the connected server; `get_linearizable` is the default range.
 
 Source: etcd's `rpc.proto`.
 """
@@ -23,7 +23,7 @@ _SERIALIZABLE = bytes([7 << 3, 1])
 
 
 def field(number: int, value: bytes) -> bytes:
-    """A field of bytes in protobuf."""
+    """Encode a protobuf field of bytes."""
     length, size = len(value), bytearray()
     while length > 0x7F:
         size.append(length & 0x7F | 0x80)
@@ -32,18 +32,18 @@ def field(number: int, value: bytes) -> bytes:
 
 
 def put(path: str, value: bytes) -> bytes:
-    """A PutRequest."""
+    """Encode a PutRequest."""
     return field(1, path.encode()) + field(2, value)
 
 
 def create(path: str, value: bytes) -> bytes:
-    """A TxnRequest that puts what is not there."""
+    """Encode a TxnRequest that puts a value unless the key exists."""
     compare = field(3, path.encode()) + _IF_VERSION_IS_0
     return field(1, compare) + field(2, field(2, put(path, value)))
 
 
 def key(path: str) -> bytes:
-    """A RangeRequest or DeleteRangeRequest."""
+    """Encode a RangeRequest or DeleteRangeRequest."""
     return field(1, path.encode())
 
 
@@ -90,7 +90,7 @@ class BlockingEtcd(_Etcd):
                 yield request
 
         answers = self._channel.stream_stream(_WATCH)(requests())
-        next(answers)  # it is set
+        next(answers)  # the watch is set
 
         def wait() -> None:
             next(answers)
@@ -106,7 +106,7 @@ class BlockingEtcd(_Etcd):
 
 
 class PipelinedEtcd(_Etcd):
-    """Its futures; answers come on threads of gRPC."""
+    """Requests as futures of gRPC; answers arrive on its threads."""
 
     def create(self, path: str, value: bytes, done: Done) -> None:
         """See `PipelinedClient`."""

@@ -1,4 +1,4 @@
-"""A load generator in Python: one process of a load. See task.py for what it is told and tells.
+"""A load generator in Python: one process of a load. task.py defines its arguments and report.
 
 python -m raykeeper.bench.loads.generate kind=mixed client=kazoo where=127.0.0.1:2181 …
 """
@@ -30,13 +30,13 @@ from raykeeper.bench.loads.task import (
 from raykeeper.bench.measures import BIN_S
 
 CHILDREN = 1_000
-"""Under one parent, when very many znodes are created."""
+"""Children of one parent, when very many znodes are created."""
 SETTLE_S = 30.0
-"""How long the last requests may take when the time is over."""
+"""How long the last requests may take after the end of the load."""
 
 
 def main() -> None:
-    """Do the task of the arguments."""
+    """Perform the task in the arguments."""
     task = parse_task(sys.argv[1:])
     if task.kind in ("mixed", "fill", "pipelined"):
         report = _run_loop(_pipelined(task))
@@ -52,17 +52,17 @@ def main() -> None:
 
 
 class _Span:
-    """The time of the work, and the processor time in it."""
+    """The duration of the work, and its processor time."""
 
     def __init__(self) -> None:
-        """Wait for the word, and begin."""
+        """Print `ready`, wait for a line, and start the clock."""
         sys.stdout.write(READY + "\n")
         sys.stdout.flush()
         sys.stdin.readline()
         self.began, self._cpu = time.monotonic(), time.process_time()
 
     def report(self, **fields: Any) -> LoadReport:
-        """All is done."""
+        """Return the report of the finished work."""
         seconds = time.monotonic() - self.began
         return LoadReport(seconds=seconds, cpu_s=time.process_time() - self._cpu, **fields)
 
@@ -80,7 +80,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
     return uvloop.new_event_loop
 
 
-# Many under way.
+# Many outstanding requests.
 
 
 async def _pipelined(task: LoadTask) -> LoadReport:
@@ -115,21 +115,21 @@ async def _call(start: Callable[[Done], object]) -> None:
 
 
 class _Pauses:
-    """The spans in which no client of this process had a write completed."""
+    """The spans in which no write of this process completed."""
 
     def __init__(self, began: float) -> None:
         self.spans: list[tuple[float, float]] = []
         self._last = began
 
     def wrote(self, now: float) -> None:
-        """A write was completed, or it is over."""
+        """Record that a write completed, or that the load is over."""
         if now - self._last > PAUSE_S:
             self.spans.append((self._last, now))
         self._last = now
 
 
 class _Mix:
-    """The reads and writes of one client, each answer followed by the next request."""
+    """The reads and writes of one client; each answer triggers the next request."""
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ class _Mix:
         self._until = 0.0
 
     def begin(self, until: float) -> None:
-        """Send what shall be under way from now on."""
+        """Send the first requests; keep their number outstanding `until` then."""
         self._until = until
         for _ in range(self._left):
             self._next()
@@ -212,7 +212,7 @@ async def _mixed(task: LoadTask, clients: list[PipelinedClient], paths: list[str
 
 
 async def _creations(task: LoadTask, client: PipelinedClient, root: str) -> LoadReport:
-    """`count` znodes below `root`, `outstanding` of them under way."""
+    """Create `count` znodes below `root`, with `outstanding` requests at a time."""
     value = bytes(task.value_bytes)
     for parent in range((task.count - 1) // CHILDREN + 1):
         await _call(lambda done, p=parent: client.create(f"{root}/{p}", b"", done))  # type: ignore[misc]
@@ -340,7 +340,7 @@ def _barriers(task: LoadTask) -> LoadReport:
 
 
 def _timed(call: Callable[[], object]) -> tuple[float, float]:
-    """When it began, and the microseconds it took."""
+    """Call, and return the moment of the start and the microseconds."""
     began = time.monotonic()
     call()
     return began, (time.monotonic() - began) * 1e6

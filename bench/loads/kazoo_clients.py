@@ -1,7 +1,7 @@
-"""kazoo, what a Python user of ZooKeeper would use, with its defaults.
+"""kazoo, the usual Python client of ZooKeeper, with its defaults.
 
-ZooKeeper has no linearizable read; a `sync` before the read, without waiting for it, is as close
-as a client gets.
+ZooKeeper has no linearizable read; a `sync` sent right before the read, without waiting for it, is
+the closest a client gets.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from kazoo.recipe.barrier import DoubleBarrier
 from raykeeper.bench.loads.clients import Done
 
 START_S = 60.0
-"""Hundreds of clients that connect at once on a busy machine take longer than kazoo's 15 s."""
+"""kazoo's 15 s are not enough for hundreds of clients that connect at once on a busy machine."""
 
 
 def _connect(where: str) -> KazooClient:
@@ -52,7 +52,7 @@ class BlockingKazoo:
 
 
 class PipelinedKazoo:
-    """Its calls that do not wait; answers come on kazoo's threads."""
+    """kazoo's asynchronous calls; answers arrive on its threads."""
 
     def __init__(self, where: str) -> None:
         self._client = _connect(where)

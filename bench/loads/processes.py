@@ -1,6 +1,6 @@
-"""The processes of one load: started, let go at the same moment, their reports gathered.
+"""The processes of one load: start them, let them begin at the same moment, collect the reports.
 
-Every process is ours and is waited for; if one fails, the others are killed.
+Every process is a child of this one and is waited for; if one fails, the others are killed.
 """
 
 import os
@@ -27,7 +27,7 @@ GENERATE = (sys.executable, "-m", "raykeeper.bench.loads.generate")
 
 
 class LoadProcesses:
-    """A load that is ready to begin; a context, which ends its processes."""
+    """A load that is ready to begin. A context manager that ends its processes."""
 
     def __init__(
         self,
@@ -37,17 +37,17 @@ class LoadProcesses:
         niceness: int = 0,
         environment: dict[str, str] | None = None,
     ) -> None:
-        """Start them and wait until all are connected.
+        """Start the processes and wait until all are connected.
 
         Args:
-            command: The generator; the words of each task are appended.
-            tasks: Of each process.
-            niceness: Of the processes of the servers: who measures and who is measured compete
-                for the same cores.
-            environment: Added to that of this process.
+            command: The command of the generator; the arguments of each task are appended.
+            tasks: The task of each process.
+            niceness: The niceness of the servers' processes; the generators get at least this one,
+                because both compete for the same cores.
+            environment: Variables to add to those of this process.
 
         Raises:
-            BenchError: one ended or was not ready in time.
+            BenchError: a process ended or was not ready in time.
         """
         self._lines: queue.SimpleQueue[tuple[int, str]] = queue.SimpleQueue()
         self._processes: list[subprocess.Popen[str]] = []
@@ -74,7 +74,7 @@ class LoadProcesses:
         self._end()
 
     def begin(self) -> float:
-        """Let them go; the moment."""
+        """Let all processes begin, and return the moment."""
         self.began = time.monotonic()
         for process in self._processes:
             assert process.stdin is not None
@@ -83,10 +83,10 @@ class LoadProcesses:
         return self.began
 
     def reports(self, patience_s: float) -> list[LoadReport]:
-        """Wait until all are done.
+        """Wait until all processes are done, and return their reports.
 
         Raises:
-            BenchError: one ended without a report, or was silent for so long.
+            BenchError: a process ended without a report, or none reported for `patience_s`.
         """
         found = [""] * len(self._processes)
         for _ in found:
@@ -122,14 +122,14 @@ class LoadProcesses:
         self._lines.put((index, ""))  # it ended
 
     def _take(self, is_wanted: Callable[[str], object], patience_s: float) -> tuple[int, str]:
-        """The next line of that kind; what else is printed on the way is no matter."""
+        """Return the next line that `is_wanted` accepts, and skip all others."""
         deadline = time.monotonic() + patience_s
         while True:
             try:
                 index, line = self._lines.get(timeout=max(0.0, deadline - time.monotonic()))
             except queue.Empty:
                 raise BenchError(
-                    f"no load generator has told anything for {patience_s:g} s"
+                    f"no load generator has printed anything for {patience_s:g} s"
                 ) from None
             if is_wanted(line):
                 return index, line
@@ -155,10 +155,10 @@ class LoadProcesses:
 
 
 def compile_java(source: Path, classpath: str, folder: Path) -> None:
-    """Compile the generator in Java into `folder`.
+    """Compile the Java generator into `folder`.
 
     Raises:
-        BenchError: the compiler refuses it.
+        BenchError: the compiler fails.
     """
     done = subprocess.run(
         ["javac", "-proc:none", "-implicit:none", "-cp", classpath, "-d", folder, source],

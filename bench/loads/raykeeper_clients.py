@@ -1,6 +1,6 @@
-"""Raykeeper's own clients: the blocking one, and the one for event loops to pipeline with.
+"""Raykeeper's clients: the blocking one, and the one for event loops, which pipelines.
 
-`where` is the name of an ensemble; with `/<id>` behind it, only that server is used.
+`where` is the name of an ensemble; a suffix `/<id>` selects one server.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ def _servers(where: str) -> tuple[list[ServerId], Dialer, SessionOptions]:
 
 
 class BlockingRaykeeper:
-    """What a Python user would write without an event loop."""
+    """The client for programs without an event loop."""
 
     def __init__(self, where: str) -> None:
         self._client = Client(BlockingSession.open(*_servers(where)))
@@ -42,12 +42,12 @@ class BlockingRaykeeper:
         return self._client.get(path, watch=lambda _event: told())
 
     def double_barrier(self, path: str, participants: int, name: str) -> DoubleBarrier:
-        """See `BarrierClient`. Nobody is told of a death, as with kazoo."""
+        """See `BarrierClient`. A crash of a participant is not reported, as with kazoo."""
         return self._client.double_barrier(path, participants, name.encode(), "continue")
 
 
 class PipelinedRaykeeper:
-    """The client of the event loop that runs."""
+    """The client for the running event loop."""
 
     def __init__(self, client: AsyncClient) -> None:
         self._client = client

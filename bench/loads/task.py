@@ -1,4 +1,4 @@
-"""What a load generator is told, and what it reports, in whatever language it is written.
+"""The task and the report of a load generator, which may be written in any language.
 
 A generator is a process. Its arguments are the fields of a `LoadTask` as `name=value`. It connects,
 prepares its znodes, prints `ready`, waits for a line, works, prints one `LoadReport` in JSON, and
@@ -12,7 +12,7 @@ from msgspec import Struct
 
 READY = "ready"
 PAUSE_S = 0.02
-"""A shorter time without a write is no pause."""
+"""A shorter time without a write does not count as a pause."""
 
 Kind = Literal["mixed", "creates", "one_by_one", "pipelined", "latency", "sets", "fill", "barriers"]
 
@@ -33,11 +33,11 @@ class LoadTask(Struct, frozen=True, kw_only=True):
     the same order; `participants` clients of all processes are in each.
     """
     client: str
-    """Which client library: kazoo, grpc, or, in Raykeeper's own, over which links."""
+    """The client library: kazoo, grpc, or for Raykeeper's own client its setting `links`."""
     where: str
     """The addresses of the servers, or the name of the ensemble."""
     number: int
-    """Of this process among those of the load; its znodes have it in their names."""
+    """The number of this process in the load; the names of its znodes contain it."""
     clients: int = 1
     outstanding: int = 1
     reads_percent: int = 0
@@ -48,14 +48,14 @@ class LoadTask(Struct, frozen=True, kw_only=True):
 
 
 class LoadReport(Struct, kw_only=True):
-    """What came of it."""
+    """The result of a task."""
 
     seconds: float
-    """From the word to begin to the last completion."""
+    """The time from the start signal to the last completion."""
     cpu_s: float
-    """Processor time of the generator in that time."""
+    """The processor time of the generator in that time."""
     threads: int = 1
-    """On how many cores it can run at once."""
+    """The number of cores on which it can run at once."""
     done: int = 0
     errors: int = 0
     """Requests that failed, as they do when a server is killed; they are not in `done`."""
@@ -64,19 +64,19 @@ class LoadReport(Struct, kw_only=True):
     pauses: list[tuple[float, float]] = []
     """Spans longer than `PAUSE_S` without a completed write."""
     timings: dict[str, list[tuple[float, float]]] = {}
-    """Of each operation: when it began, and the microseconds it took."""
+    """For each kind of operation: the start of each request, and its microseconds."""
 
 
 def task_arguments(task: LoadTask) -> list[str]:
-    """The arguments of the process."""
+    """Return the arguments of the process."""
     return [f"{name}={value}" for name, value in msgspec.structs.asdict(task).items()]
 
 
 def parse_task(words: list[str]) -> LoadTask:
-    """The task that the arguments tell.
+    """Parse the task from arguments.
 
     Raises:
-        msgspec.ValidationError: they are none.
+        msgspec.ValidationError: the arguments are invalid.
     """
     return msgspec.convert(dict(word.partition("=")[::2] for word in words), LoadTask, strict=False)
 

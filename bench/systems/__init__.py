@@ -1,1 +1,1 @@
-"""What is measured; contract.py says what a system can do."""
+"""The measured systems; contract.py defines their interface."""

@@ -1,4 +1,4 @@
-"""A server process that is a child of ours: started, killed, started again, stopped by its pid."""
+"""Server processes that are children of this one: start, kill, restart, and stop them by pid."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ _POLL_S = 0.02
 
 
 class ChildProcess:
-    """One server; it writes what it prints to a file."""
+    """One server process; its output goes to a file."""
 
     def __init__(
         self, words: Sequence[str], printed: Path, environment: Mapping[str, str] | None = None
@@ -28,15 +28,15 @@ class ChildProcess:
 
     @property
     def pid(self) -> int:
-        """0 when it is down."""
+        """Return the pid; 0 when the process is down."""
         return self._process.pid if self._process is not None and self.is_up() else 0
 
     def is_up(self) -> bool:
-        """Whether the process runs."""
+        """Return whether the process runs."""
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        """Start it, unless it runs."""
+        """Start the process, unless it runs."""
         if self.is_up():
             return
         with self._printed.open("ab") as printed:
@@ -49,7 +49,7 @@ class ChildProcess:
             )
 
     def kill(self) -> float:
-        """SIGKILL: the moment."""
+        """Send SIGKILL, and return the moment."""
         moment = time.monotonic()
         if self._process is not None:
             self._process.send_signal(signal.SIGKILL)
@@ -57,7 +57,7 @@ class ChildProcess:
         return moment
 
     def stop(self) -> None:
-        """SIGTERM, and SIGKILL when that does not help."""
+        """Send SIGTERM, and SIGKILL if the process does not end."""
         if self._process is None:
             return
         self._process.terminate()
@@ -67,12 +67,12 @@ class ChildProcess:
             self.kill()
 
     def output_tail(self) -> str:
-        """The end of what it printed."""
+        """Return the end of its output."""
         return self._printed.read_bytes()[-OUTPUT_TAIL_BYTES:].decode(errors="replace").strip()
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of the loopback interface on which nobody listens now, all different."""
+    """Return different free ports of the loopback interface."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for each in sockets:
@@ -86,10 +86,10 @@ def free_ports(count: int) -> list[int]:
 def wait_until(
     found: Callable[[], bool], patience_s: float, children: Sequence[ChildProcess]
 ) -> None:
-    """Ask until it is so; a system has no event to wait for.
+    """Poll until `found` returns True; the systems offer no event to wait for.
 
     Raises:
-        BenchError: it takes too long, or a server ended; with what a server printed.
+        BenchError: it takes too long, or a server ended; contains the output of a server.
     """
     deadline = time.monotonic() + patience_s
     while not found():

@@ -1,4 +1,4 @@
-"""What a measured system can do: start servers, say who leads, lose one and get it back."""
+"""The interface of a measured system: start servers, find the leader, kill and restart servers."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -13,50 +13,50 @@ from raykeeper.bench.loads.task import LoadTask
 
 
 class EnsembleShape(Struct, frozen=True):
-    """An ensemble to start."""
+    """The numbers of servers of an ensemble."""
 
     servers: int = 3
     observers: int = 0
 
 
 class Servers(Protocol):
-    """An ensemble that runs. Servers are numbered from 1, observers after the others."""
+    """A running ensemble. Servers are numbered from 1, observers after the others."""
 
     @abstractmethod
     def where(self, server: int | None = None) -> str:
-        """What a load generator is told, to use all servers or only one."""
+        """Return the value of `LoadTask.where` for all servers or only one."""
 
     @abstractmethod
     def leader(self) -> int:
-        """Who leads now; waits until somebody does."""
+        """Return the leader; waits until there is one."""
 
     @abstractmethod
     def pid(self, server: int) -> int:
-        """Its process; 0 when it is down."""
+        """Return the pid of a server; 0 when it is down."""
 
     @abstractmethod
     def crash(self, server: int) -> float:
-        """SIGKILL its process, and have it started again as soon as that is noticed: the moment."""
+        """Kill a server's process, which a supervisor restarts at once; return the moment."""
 
     @abstractmethod
     def kill(self, server: int) -> float:
-        """SIGKILL its process, which stays away: the moment."""
+        """Kill a server's process, which stays down; return the moment."""
 
     @abstractmethod
     def start(self, server: int) -> None:
-        """Start one that was killed, without waiting until it serves."""
+        """Start a killed server, without waiting until it serves."""
 
     @abstractmethod
     def serves(self, server: int) -> bool:
-        """Whether it is up and takes part, as leader or follower."""
+        """Return whether a server is up and has a leader or leads."""
 
     @abstractmethod
     def folder(self, server: int) -> Path:
-        """Where its data lies."""
+        """Return the data folder of a server."""
 
     @abstractmethod
     def load(self, client: str, tasks: Sequence[LoadTask]) -> LoadProcesses:
-        """Start generators of that kind."""
+        """Start generators of the kind `client`."""
 
 
 class System(Protocol):
@@ -64,22 +64,22 @@ class System(Protocol):
 
     name: str
     clients: tuple[str, ...]
-    """The kinds of load generators, the best case first."""
+    """The kinds of load generators, the fastest first."""
 
     @abstractmethod
     def missing(self) -> str:
-        """What is not there that it needs; empty when it can be measured."""
+        """Return what must be installed first; empty if the system can be measured."""
 
     @abstractmethod
     def launch(self, shape: EnsembleShape, folder: Path) -> AbstractContextManager[Servers]:
-        """Start an ensemble with its data in an empty folder, and wait for a leader."""
+        """Start an ensemble with its data in the empty `folder`, and wait for a leader."""
 
     @abstractmethod
     def close(self) -> None:
-        """End what all ensembles of a run have shared."""
+        """End what the ensembles of a run share."""
 
 
 def follower_of(servers: Servers, shape: EnsembleShape) -> int:
-    """A server that does not lead now; with one server that one."""
+    """Return a server that does not lead now; with a single server, that one."""
     leader = servers.leader()
     return next((server for server in range(1, shape.servers + 1) if server != leader), leader)

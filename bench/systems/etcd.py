@@ -17,7 +17,7 @@ _ASK_S = 2.0
 
 
 class EtcdServers:
-    """One ensemble. It has no observers: those of etcd, its learners, serve nobody."""
+    """One ensemble. It has no observers, because etcd's learners serve no clients."""
 
     def __init__(self, shape: EnsembleShape, folder: Path) -> None:
         self._folder = folder
@@ -28,7 +28,7 @@ class EtcdServers:
         self._children = {i: self._child(i, peers) for i in ids}
 
     def start_all(self) -> None:
-        """Start them, and wait until all take part."""
+        """Start all servers, and wait until all serve."""
         for child in self._children.values():
             child.start()
         children = list(self._children.values())
@@ -61,7 +61,7 @@ class EtcdServers:
         return 0 if child is None else child.pid
 
     def crash(self, server: int) -> float:
-        """See `Servers`: what a supervisor would do, at once."""
+        """See `Servers`; restarts the process at once, as a supervisor would."""
         moment = self.kill(server)
         self.start(server)
         return moment
@@ -102,7 +102,7 @@ class EtcdServers:
         return ChildProcess(words, self._folder / f"printed-{server}")
 
     def _gauge(self, server: int, name: str) -> float | None:
-        """One of its metrics, None when it tells nothing."""
+        """Return one metric of a server, None if it does not answer."""
         address = f"http://127.0.0.1:{self._ports[server]}/metrics"
         try:
             with urllib.request.urlopen(address, timeout=_ASK_S) as answer:
@@ -112,7 +112,7 @@ class EtcdServers:
 
 
 class Etcd:
-    """Starts each ensemble anew."""
+    """etcd; every ensemble is started anew."""
 
     name = "etcd"
     clients: tuple[str, ...] = ("grpc",)
@@ -140,7 +140,7 @@ class Etcd:
 
 
 def gauge_of(metrics: str, name: str) -> float | None:
-    """The value of a metric in Prometheus' text format, None when it is not there."""
+    """Return the value of a metric in Prometheus' text format, None if it is missing."""
     for line in metrics.splitlines():
         told, _, value = line.partition(" ")
         if told == name:

@@ -1,4 +1,4 @@
-"""Raykeeper on a Ray of the run's own, on this machine."""
+"""Raykeeper on a private Ray on this machine."""
 
 import os
 import signal
@@ -43,19 +43,19 @@ class RaykeeperServers:
         self._all = settings["servers"] + settings["observers"]
 
     def wait_for_all(self) -> None:
-        """Wait until all servers take part; a launch is content with a majority.
+        """Wait until all servers serve; a launch returns when a majority does.
 
         Raises:
-            BenchError: one does not.
+            BenchError: a server does not serve in time.
         """
         deadline = time.monotonic() + _PATIENCE_S
         while not all(self.serves(i + 1) for i in range(self._all)):
             if time.monotonic() > deadline:
-                raise BenchError(f"not all servers take part after {_PATIENCE_S:g} s")
+                raise BenchError(f"not all servers serve after {_PATIENCE_S:g} s")
             time.sleep(_POLL_S)
 
     def close(self) -> None:
-        """Stop all of them, once those that were to start have done so."""
+        """Stop all servers, after pending launches have finished."""
         try:
             self._wait_for_launches()
         finally:
@@ -63,7 +63,7 @@ class RaykeeperServers:
             self.ensemble.shutdown()
 
     def _wait_for_launches(self) -> None:
-        """Until the servers that were to start have been started."""
+        """Wait until pending launches have finished."""
         for launched in self._starting:
             launched.result()
         self._starting.clear()
@@ -81,7 +81,7 @@ class RaykeeperServers:
         return next((s.pid for s in self.ensemble.status().servers if s.server_id == server), 0)
 
     def crash(self, server: int) -> float:
-        """See `Servers`: Ray starts it again."""
+        """See `Servers`; Ray restarts the process."""
         pid = self.pid(server)
         moment = time.monotonic()
         os.kill(pid, signal.SIGKILL)
@@ -89,14 +89,14 @@ class RaykeeperServers:
 
     def kill(self, server: int) -> float:
         """See `Servers`."""
-        self._wait_for_launches()  # one that goes on would start it again, or miss it
+        self._wait_for_launches()  # a pending launch would restart the server, or not find it
         handle = find_replica(NAME, ServerId(server))
         moment = self.crash(server)
         ray.kill(handle, no_restart=True)
         return moment
 
     def start(self, server: int) -> None:
-        """See `Servers`: a launch, of which there is one at a time, starts whoever is missing."""
+        """See `Servers`; a launch, one at a time, starts all missing servers."""
         self._starting.append(self._launches.submit(self._launch))
 
     def serves(self, server: int) -> bool:
@@ -121,12 +121,12 @@ class RaykeeperServers:
 
 
 class Raykeeper:
-    """Starts Ray with the first ensemble, and keeps it for the next ones."""
+    """Raykeeper; Ray is started with the first ensemble and kept for the next ones."""
 
     name = OURS
 
     def __init__(self, links: str = DEFAULTS.links) -> None:
-        """`links` is the setting of that name. The kind of client is told by it."""
+        """`links` is the setting of that name, and names the kind of client too."""
         self.clients: tuple[str, ...] = (links,)
         self._settings = {"links": links}
         self._ray = ExitStack()

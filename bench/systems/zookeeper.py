@@ -1,8 +1,8 @@
 """Apache ZooKeeper, from Debian's package, as child processes on the loopback interface.
 
-Defaults of the project: those of its sample `zoo.cfg`, a heap of 1000 MB as in `zkEnv.sh`, a log
-forced to disk. Only what would disturb is off: the web server for administrators, and the bound of
-connections from one address, where all clients are here.
+The settings are ZooKeeper's defaults: those of its sample `zoo.cfg`, a heap of 1000 MB as in
+`zkEnv.sh`, a log forced to disk. Only two things that would disturb are off: the web server for
+administrators, and the limit of connections per address, because all clients are on this machine.
 """
 
 import importlib.util
@@ -48,7 +48,7 @@ class ZooKeeperServers:
         self._classes: Path | None = None
 
     def start_all(self) -> None:
-        """Start them, and wait until all take part."""
+        """Start all servers, and wait until all serve."""
         for child in self._children.values():
             child.start()
         children = list(self._children.values())
@@ -65,7 +65,7 @@ class ZooKeeperServers:
         return ",".join(f"127.0.0.1:{port}" for port in chosen)
 
     def leader(self) -> int:
-        """See `Servers`. With one server it is that one."""
+        """See `Servers`. A single server is the leader."""
         up = [child for child in self._children.values() if child.is_up()]
         found: list[int] = []
 
@@ -81,7 +81,7 @@ class ZooKeeperServers:
         return self._children[server].pid
 
     def crash(self, server: int) -> float:
-        """See `Servers`: what a supervisor would do, at once."""
+        """See `Servers`; restarts the process at once, as a supervisor would."""
         moment = self.kill(server)
         self.start(server)
         return moment
@@ -122,7 +122,7 @@ class ZooKeeperServers:
         return ChildProcess(words, folder / "printed")
 
     def _mode(self, server: int) -> str:
-        """What it says of itself, empty when it says nothing."""
+        """Return a server's mode, empty if it does not answer."""
         try:
             with socket.create_connection(("127.0.0.1", self._ports[server]), _ASK_S) as asked:
                 asked.sendall(b"srvr")
@@ -135,7 +135,7 @@ class ZooKeeperServers:
 
 
 class ZooKeeper:
-    """Starts each ensemble anew."""
+    """ZooKeeper; every ensemble is started anew."""
 
     name = "zookeeper"
 
@@ -167,7 +167,7 @@ class ZooKeeper:
 
 
 def configure(folder: Path, server: int, shape: EnsembleShape, ports: Sequence[int]) -> None:
-    """Make the folder of a server, with its settings; `ports` are three for each."""
+    """Create the folder of a server with its settings; `ports` has three for each server."""
     folder.mkdir(parents=True)
     (folder / "myid").write_text(str(server))
     lines = [
@@ -192,7 +192,7 @@ def configure(folder: Path, server: int, shape: EnsembleShape, ports: Sequence[i
 
 
 def mode_of(answer: str) -> str:
-    """The mode in an answer to `srvr`: leader, follower, observer, standalone, or nothing."""
+    """Return the mode in an answer to `srvr`: leader, follower, observer, standalone, or empty."""
     for line in answer.splitlines():
         name, _, value = line.partition(": ")
         if name == "Mode":
@@ -201,5 +201,5 @@ def mode_of(answer: str) -> str:
 
 
 def classpath(jars: Path) -> str:
-    """What servers and clients load."""
+    """Return the class path of servers and clients."""
     return ":".join(str(jars / name) for name in (*_NEEDED, *_LOGGING))

@@ -1,9 +1,9 @@
-"""The coordinator: hands out tasks, notes results, and carries on where another one stopped.
+"""The coordinator: assigns tasks, records results, and continues the work of a dead predecessor.
 
-Everything it knows is in znodes, so a new coordinator reads them and goes on. Two things keep one
-that was deposed from doing harm: it writes a task only at the version it has read, and its
-successor has written every unfinished task again; and each order names its epoch, a number that
-grows with every coordinator, so that workers ignore orders of an earlier one.
+All its state is in znodes, so a new coordinator reads them and goes on. Two rules make a deposed
+coordinator harmless. It writes a task only at the version that it read, and its successor writes
+every unfinished task again. Each assignment names its epoch, a number that grows with every
+coordinator, and workers ignore assignments of an earlier epoch.
 """
 
 import queue
@@ -17,7 +17,7 @@ from raykeeper.clusters.demo.job import Assignment, CoordinatorTerm, Progress, T
 
 
 class Coordinator:
-    """One reign. `run` returns when the job is finished or another one reigns."""
+    """One term. `run` returns when the job is finished or another coordinator took over."""
 
     def __init__(self, client: Client, name: str) -> None:
         self._client = client
@@ -28,7 +28,7 @@ class Coordinator:
         self._changed: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def run(self) -> None:
-        """Coordinate. Whoever calls must be the lowest in the election."""
+        """Coordinate. The caller must be the first in the election."""
         self._epoch = self._begin_epoch()
         try:
             self._take_over()
@@ -36,10 +36,10 @@ class Coordinator:
                 self._changed.get()
             self._client.create(job.FINISHED)
         except BadVersionError:
-            return  # somebody else has written a task: this reign is over
+            return  # another coordinator has written a task: this term is over
 
     def _begin_epoch(self) -> int:
-        """Add one to the epoch; of two that try at the same time one tries again."""
+        """Increment the epoch; try again if another coordinator did so at the same time."""
         while True:
             value, stat = self._client.get(job.EPOCH)
             epoch = job.decode(value, type=CoordinatorTerm).epoch + 1
@@ -51,10 +51,10 @@ class Coordinator:
             return epoch
 
     def _take_over(self) -> None:
-        """Read every task, and write the unfinished ones, which voids what a predecessor has read.
+        """Read every task, and write the unfinished ones, so that a predecessor cannot write them.
 
-        A predecessor that died between a task and its order has left the worker without one; and
-        what it had been told to do itself, this coordinator leaves to others.
+        Assign each assigned task again: a predecessor may have died between writing a task and
+        its assignment. The tasks that this coordinator had as a worker go to others.
         """
         numbers = sorted(map(int, self._client.get_children(job.TASKS)))
         reads = [self._client.get_async(f"{job.TASKS}/{number}") for number in numbers]
@@ -69,7 +69,7 @@ class Coordinator:
                 self._write(number, TaskState.WAITING, "")
 
     def _step(self) -> bool:
-        """Bring tasks and orders up to date; True when every task is done."""
+        """Update tasks and assignments; return True when every task is done."""
         done = set(map(int, self._client.get_children(job.RESULTS, self._on_change)))
         members = set(self._client.get_children(job.WORKERS, self._on_change))
         for number, task in list(self._tasks.items()):

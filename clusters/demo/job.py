@@ -1,13 +1,13 @@
-"""The znodes of the demo and what they hold: the state of a job that outlives its coordinator.
+"""The znodes of the demo and their values: the state of a job that outlives its coordinator.
 
 /demo/config             read and watched by every worker
-/demo/workers/<worker>   ephemeral: the group; holds the process id
+/demo/workers/<worker>   ephemeral: the members of the group; holds the pid
 /demo/election/c-<n>     ephemeral and sequential: the lowest one is the coordinator
-/demo/epoch              how many coordinators there were, and who is the last
-/demo/tasks/<n>          a piece of text, and who works on it
-/demo/orders/<worker>    which task a worker is to do, and by which coordinator's word
-/demo/results/<n>        created once, by the worker that was first
-/demo/progress           results so far, for those who watch
+/demo/epoch              the number of coordinators so far, and the name of the last one
+/demo/tasks/<n>          a piece of text, and the worker that has it
+/demo/orders/<worker>    the assignment: the task of a worker, and the coordinator's epoch
+/demo/results/<n>        created once, by the first worker that finished
+/demo/progress           the number of results so far, for watchers
 /demo/finished           created when every task has its result
 """
 
@@ -31,15 +31,15 @@ FINISHED = f"{ROOT}/finished"
 FOLDERS = (ROOT, WORKERS, ELECTION, TASKS, ORDERS, RESULTS)
 
 SESSION_TIMEOUT_S = 6.0
-"""Well above the two seconds and a half in which a new leader is found over Ray calls: a session
-that is not longer ends with the leader."""
+"""Well above the 2.5 s that an election takes over Ray calls: a shorter session ends with the
+leader."""
 
 
 class JobConfig(Struct, frozen=True):
-    """What the workers take from the watched znode."""
+    """The settings that workers read from the watched znode."""
 
     pause_ms: int
-    """How long a worker rests before each piece, so that there is something to see."""
+    """How long a worker sleeps before each piece, so that the demo lasts long enough to watch."""
 
 
 class Worker(Struct, frozen=True):
@@ -49,14 +49,14 @@ class Worker(Struct, frozen=True):
 
 
 class CoordinatorTerm(Struct, frozen=True):
-    """Value of the epoch znode. An order of an earlier epoch is void."""
+    """Value of the epoch znode. An assignment of an earlier epoch is void."""
 
     epoch: int
     coordinator: str
 
 
 class TaskState(StrEnum):
-    """How far a task is."""
+    """The state of a task."""
 
     WAITING = "waiting"
     ASSIGNED = "assigned"
@@ -73,7 +73,7 @@ class Task(Struct, frozen=True):
 
 
 class Assignment(Struct, frozen=True):
-    """Value of a worker's order znode; task -1 is none."""
+    """Value of a worker's assignment znode; task -1 means no task."""
 
     epoch: int
     task: int

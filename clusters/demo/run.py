@@ -46,36 +46,36 @@ class DemoError(RayKeeperError):
 
 
 class FileCount(Struct, frozen=True):
-    """The words of one file, as the workers counted them."""
+    """The word counts of one file."""
 
     file: str
     words: int
     different: int
     plain_words: int
-    """What a plain loop counts."""
+    """The count of a plain loop."""
     is_right: bool
-    """Whether both counted each word as often."""
+    """Whether workers and plain loop agree on every word."""
 
 
 class DemoReport(Struct, frozen=True):
-    """What the job came to."""
+    """The result of the job."""
 
     files: list[FileCount]
     seconds: float
 
     @property
     def words(self) -> int:
-        """Of all files."""
+        """Return the number of words in all files."""
         return sum(count.words for count in self.files)
 
     @property
     def wrong_files(self) -> list[str]:
-        """Whose words were not counted right."""
+        """Return the files whose words were not counted right."""
         return [count.file for count in self.files if not count.is_right]
 
 
 def run_demo(folder: Path | None, console: Console) -> DemoReport:
-    """Run the job on the text files of `folder`, or on the project's own; tell it on `console`.
+    """Run the job on the text files of `folder`, or on the project's own; report on `console`.
 
     Raises:
         InputError: there is no text to count.
@@ -85,7 +85,7 @@ def run_demo(folder: Path | None, console: Console) -> DemoReport:
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder; name one with --input")
     texts = find_texts(folder)
-    console.file = console.file  # it keeps standard output, which Ray loses below
+    console.file = console.file  # pin standard output, which `_local_ray` redirects
     story = _ProgressLog(console)
     with _local_ray(), _temporary_folder() as data_dir:
         story.tell("Ray runs on this machine")
@@ -99,7 +99,7 @@ def run_demo(folder: Path | None, console: Console) -> DemoReport:
 
 
 class _ProgressLog:
-    """What happened, with times."""
+    """Prints what happens, with times."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -114,7 +114,7 @@ class _ProgressLog:
 
 
 class _DemoJob:
-    """The job seen from outside: it starts the workers, watches, and kills."""
+    """The job seen from outside: starts the workers, watches the progress, and kills processes."""
 
     def __init__(
         self, ensemble: Ensemble, folder: Path, texts: dict[str, str], story: _ProgressLog
@@ -131,7 +131,7 @@ class _DemoJob:
         self._killed = ""
 
     def run(self) -> list[tuple[Task, Result]]:
-        """The task and the result of every piece."""
+        """Return the task and the result of every piece."""
         with self._ensemble.connect() as client:
             self._create_znodes(client)
             self._start_workers()
@@ -164,10 +164,10 @@ class _DemoJob:
             self._runs[name] = actor.run.remote()
 
     def _watch_until(self, client: Client, reached: Callable[[Progress], bool]) -> None:
-        """React to progress and to new coordinators until `reached` says so.
+        """Follow progress and new coordinators until `reached` returns True.
 
         Raises:
-            DemoError: it takes too long, or a worker failed.
+            DemoError: the job takes too long, or a worker failed.
         """
         self._events.put(job.EPOCH)
         self._events.put(job.PROGRESS)
@@ -191,7 +191,7 @@ class _DemoJob:
             raise DemoError(f"the job is not finished after {TIMEOUT_S:g} s")
 
     def _share(self, name: str) -> int:
-        """How many pieces a worker counted."""
+        """Return how many pieces a worker counted."""
         try:
             counted: int = ray.get(self._runs[name], timeout=TIMEOUT_S)
         except (ray.exceptions.RayError, KeeperError) as error:
@@ -218,7 +218,7 @@ class _DemoJob:
         return progress.done == progress.total
 
     def _kill_both(self, client: Client) -> None:
-        """SIGKILL the coordinator's process and the leader's."""
+        """Send SIGKILL to the coordinator's process and to the leader's."""
         self._killed = name = self._term.coordinator
         member = job.decode(client.get(f"{job.WORKERS}/{name}")[0], type=job.Worker)
         report = self._ensemble.status()
@@ -250,7 +250,7 @@ class _DemoJob:
 
 
 def _counts(texts: dict[str, str], results: list[tuple[Task, Result]]) -> Iterator[FileCount]:
-    """The counts of the workers beside those of a plain loop over the same files."""
+    """Compare the counts of the workers with those of a plain loop over the same files."""
     counts: dict[str, Counter[str]] = {name: Counter() for name in texts}
     for task, result in results:
         counts[task.piece.file].update(result.words)
@@ -261,9 +261,10 @@ def _counts(texts: dict[str, str], results: list[tuple[Task, Result]]) -> Iterat
 
 @contextmanager
 def _local_ray() -> Iterator[None]:
-    """A Ray of the demo's own, on this machine: what it kills is its own.
+    """Start a private Ray on this machine, in which the demo may kill processes.
 
-    Ray prints a paragraph for each process that is killed, whatever its settings say.
+    Standard output is discarded: Ray prints a paragraph for each killed process in spite of its
+    settings.
     """
     with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
         ray.init(

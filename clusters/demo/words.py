@@ -1,4 +1,4 @@
-"""The input of the demo: text files, cut into pieces that one worker counts at a time."""
+"""The input of the demo: text files, split into pieces that one worker counts at a time."""
 
 import os
 import re
@@ -16,20 +16,20 @@ PIECE_CHARS_MIN = 500
 PIECE_CHARS_MAX = 200_000
 PIECES_MAX = 200
 OWN_TEXTS = Path(__file__).parents[2] / "docs"
-"""The project's own documents, which are in the package, too."""
+"""The project's own documents, which the package contains too."""
 _WORD = re.compile(r"\w+")
 _GAP = re.compile(r"\s")
 
 
 class InputError(RayKeeperError):
-    """Raised when a folder has no text to count, or more than the demo takes.
+    """Raised when a folder has no text to count, or more than the demo accepts.
 
     The caller should name another folder.
     """
 
 
 class Piece(Struct, frozen=True):
-    """A part of a file, cut where there is no word, so that counts of pieces add up."""
+    """A part of a file that begins and ends between words, so that counts of pieces add up."""
 
     file: str
     start: int
@@ -37,10 +37,10 @@ class Piece(Struct, frozen=True):
 
 
 def find_texts(folder: Path) -> dict[str, str]:
-    """The text files in `folder` and the folders below it, hidden and build ones apart.
+    """Read the text files in `folder` and below it, except in hidden and build folders.
 
     Raises:
-        InputError: there is none.
+        InputError: there is no text.
     """
     texts = {}
     for place, folders, files in os.walk(folder):
@@ -59,10 +59,10 @@ def _is_skipped(folder: str) -> bool:
 
 
 def cut(texts: dict[str, str]) -> list[Piece]:
-    """Cut the texts into pieces of about the same size, none of them over two files.
+    """Split the texts into pieces of about the same size, each within one file.
 
     Raises:
-        InputError: there are too many.
+        InputError: there are too many pieces.
     """
     total = sum(map(len, texts.values()))
     size = min(max(total // PIECES_WANTED, PIECE_CHARS_MIN), PIECE_CHARS_MAX)
@@ -84,5 +84,5 @@ def _spans(text: str, size: int) -> Iterator[tuple[int, int]]:
 
 
 def count_words(text: str) -> dict[str, int]:
-    """How often each word occurs, without regard to case."""
+    """Count each word, ignoring case."""
     return dict(Counter(word.lower() for word in _WORD.findall(text)))

@@ -1,9 +1,9 @@
 """A worker of the demo: a Ray actor with one session.
 
-It joins the group with an ephemeral znode, stands for election with a sequential one of which it
-watches only the one before, takes its settings from a watched znode, and carries out orders until
-it is elected; then it coordinates. What a watch tells is put into a queue, and one thread, the one
-in `run`, reacts: so nothing happens at the same time.
+It joins the group with an ephemeral znode. It joins the election with a sequential znode and
+watches only its predecessor. It reads its settings from a watched znode, and works on assignments
+until it is elected; then it coordinates. Watches only put an event into a queue; the thread in
+`run` handles one event at a time.
 """
 
 import os
@@ -36,7 +36,7 @@ class DemoWorker:
         self._counted = 0
 
     def run(self) -> int:
-        """Work, and coordinate if elected, until the job is finished; the pieces counted here.
+        """Work, and coordinate if elected, until the job is finished; return the counted pieces.
 
         Raises:
             SessionExpiredError: the session is over, and with it the membership.
@@ -72,7 +72,7 @@ class DemoWorker:
         self._config = job.decode(value, type=JobConfig)
 
     def _join_election(self, client: Client) -> None:
-        """Coordinate when ours is the lowest candidate, else watch the one before it."""
+        """Coordinate if this is the lowest candidate, else watch its predecessor."""
         while True:
             candidates = sorted(client.get_children(job.ELECTION))
             place = candidates.index(self._candidate)
@@ -84,7 +84,7 @@ class DemoWorker:
                 return
 
     def _work(self, client: Client) -> None:
-        """Carry out the order we have, unless a newer coordinator was heard of before."""
+        """Do the assigned task, unless its epoch is older than that of an earlier assignment."""
         value, _ = client.get(f"{job.ORDERS}/{self._name}", self._tell(_ORDER))
         order = job.decode(value, type=Assignment)
         if order.task < 0 or order.epoch < self._epoch:
@@ -111,7 +111,7 @@ class DemoWorker:
 
 
 class _EventSender:
-    """A watch that puts a word into the queue; "lost" when the session is over."""
+    """A watcher that puts a word into the queue; "lost" when the session is over."""
 
     def __init__(self, events: "queue.SimpleQueue[str]", what: str) -> None:
         self._events = events

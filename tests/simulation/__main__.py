@@ -63,7 +63,7 @@ def many(
     minimize: Annotated[bool, typer.Option(help="Make failing plans smaller.")] = True,
     recipe: Annotated[str, typer.Option(help="Members of this recipe, or of all.")] = "",
 ) -> None:
-    """Run many seeds on all cores, and sum up what they went through."""
+    """Run many seeds on all cores, and print a summary."""
     code = 0
     for name in SCENARIOS if recipe == "all" else [_checked(recipe)]:
         options = Options(

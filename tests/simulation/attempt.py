@@ -1,7 +1,8 @@
-"""One try of a plan: its report, or what kind of failure ended it.
+"""One run of a plan: its report, or the kind of its failure.
 
-Two failures are of the same kind when the same exception comes from the same function with the same
-words before the first colon, numbers and paths apart. The minimizer keeps a smaller plan only then.
+Two failures are of the same kind if the same exception comes from the same function with the same
+words before the first colon, ignoring numbers and paths. The minimizer keeps a smaller plan only
+if its failure is of the same kind.
 """
 
 import re
@@ -24,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class TooLongError(Exception):
-    """A run did not end within its time of a core: perhaps it never would."""
+    """Raised when a run exceeds its limit of processor time: it may never end."""
 
 
 class Failure(Struct, frozen=True):
@@ -42,7 +43,7 @@ class Failure(Struct, frozen=True):
 
 
 class Outcome(Struct, frozen=True):
-    """What became of a plan: a report or a failure."""
+    """The outcome of a plan: a report or a failure."""
 
     seed: int
     steps: int
@@ -53,12 +54,12 @@ class Outcome(Struct, frozen=True):
 
 
 def attempt(plan: Plan, limit_s: float | None = None, trace: Trace | None = None) -> Outcome:
-    """Run a plan once. Whatever is raised is a failure of the run.
+    """Run a plan once. Any exception is a failure of the run.
 
     Args:
-        plan: What to run.
-        limit_s: Seconds of a core until a run counts as one that hangs; needs the main thread.
-        trace: Is told what happens.
+        plan: The plan to run.
+        limit_s: Processor seconds after which a run counts as hanging; needs the main thread.
+        trace: Called with every line of the trace.
     """
     began = time.process_time()
     report, failure = None, None
@@ -80,12 +81,12 @@ def attempt(plan: Plan, limit_s: float | None = None, trace: Trace | None = None
 
 
 def world_of(plan: Plan, trace: Trace | None = None) -> World:
-    """The world that a plan is for."""
+    """Create the world of a plan."""
     return RecipeWorld(plan, trace) if plan.recipe else World(plan, trace)
 
 
 def failure_of(error: Exception, at_ms: int) -> Failure:
-    """Put an exception into words."""
+    """Describe an exception as a failure."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if _is_ours(frame.filename)]
     where = f"{Path(ours[-1].filename).stem}.{ours[-1].name}" if ours else "?"
@@ -107,7 +108,7 @@ def _is_ours(filename: str) -> bool:
 
 
 def _words(message: str) -> str:
-    """What stays the same when another znode, client or moment meets the same failure."""
+    """Return the part of a message that does not depend on znode, client or moment."""
     head = re.sub(r"/[\w/-]*", "PATH", message)
     return re.sub(r"\d+", "N", head.partition(": ")[0])
 

@@ -1,8 +1,8 @@
-"""Plans of several ambushes, one after the other, each of which prepares the harm of the next.
+"""Campaigns: plans of several triggered faults in a row, each of which prepares the next one.
 
-A single ambush at a random moment shows what one fault does. Some rules are for what is left of an
-earlier one: a promise to a leader that is gone, a deposed leader that has not heard of it, a log
-that lacks what the others have. Such a world is quick, and its clients ask and write a lot.
+A single triggered fault shows the effect of one fault. Some rules are about the remains of an
+earlier fault: a promise to a dead leader, a deposed leader that does not know it yet, a log that
+lacks what the others have. Such a world is quick, and its clients send many requests.
 """
 
 from collections.abc import Callable
@@ -22,20 +22,20 @@ QUICK, MIXED, SLOW = [0, 2, 5], [0, 2, 5, 5, 40], [5, 20, 40]
 
 
 def holds_back(random: Random) -> tuple[list[int], list[Fault]]:
-    """The leader is deposed, and what the others said before reaches it after that."""
+    """The leader is deposed, and earlier messages of the others reach it afterwards."""
     step = _step("Ping", random.choice([10, 30]), Reaction.HOLD_BACK, 900, 1_000)
     return _disks(random, 3, QUICK), [step]
 
 
 def deposes(random: Random) -> tuple[list[int], list[Fault]]:
-    """The leader is deposed with one that stays, and both serve on for a while."""
+    """The leader is deposed together with one follower, and both go on serving for a while."""
     trigger = random.choice(["Ping", "Commit", "SendClient"])
     step = _step(trigger, random.choice([10, 30]), Reaction.DEPOSE, 900, 1_000)
     return _disks(random, 5, MIXED), [step]
 
 
 def scatters(random: Random) -> tuple[list[int], list[Fault]]:
-    """One falls behind; all crash, and again when the first are about to recover without one."""
+    """One server falls behind; all crash, and again while some recover without another one."""
     trigger, delay_ms = random.choice(["Diff", "Diff", "NewLeader"]), random.choice([1, 2, 3])
     return _disks(random, 3, SLOW), [
         _step("Ack", random.choice([5, 10]), Reaction.ISOLATE, 150, 100),
@@ -45,7 +45,7 @@ def scatters(random: Random) -> tuple[list[int], list[Fault]]:
 
 
 def polls(random: Random) -> tuple[list[int], list[Fault]]:
-    """The leader is gone; in the election one is silent, and then another one is gone, too."""
+    """The leader crashes; in the election one server is silent, and then another one crashes."""
     silent = random.choice([Reaction.FREEZE, Reaction.ISOLATE])
     gone = random.choice([Reaction.CRASH, Reaction.CRASH_PEER])
     return _disks(random, random.choice([4, 5]), MIXED), [
@@ -65,7 +65,7 @@ SHARES: dict[Campaign, float] = {
 
 
 def draw_campaign(seed: int) -> Plan | None:
-    """The campaign of a seed, if it has one."""
+    """Return the campaign of a seed, if it has one."""
     random = Random(f"{seed}.campaign")
     campaign = _choose(random.random())
     if campaign is None:

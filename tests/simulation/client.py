@@ -1,4 +1,4 @@
-"""A client in the simulated world: the real `ClientCore`, a random workload, and what it saw."""
+"""A client in the simulated world: the real `ClientCore` with a random workload."""
 
 from collections.abc import Callable
 from random import Random
@@ -46,7 +46,7 @@ READ_ONLY_SHARE: Final = 0.2
 
 
 def _joined(effects: list[Effect]) -> list[Effect | EventTold]:
-    """All watchers of an event together, though some of them are told more of its transaction."""
+    """Join the watchers of an event, some of which get further events of its transaction."""
     joined: list[Effect | EventTold] = []
     for effect in effects:
         if not isinstance(effect, CallWatchers):
@@ -64,7 +64,7 @@ def _joined(effects: list[Effect]) -> list[Effect | EventTold]:
 
 
 class SimClient:
-    """One session after another: when one is LOST or closed, the next begins."""
+    """A client that opens one session after another: the next begins when one is LOST or closed."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class SimClient:
         self._held: list[Callable[[], None]] | None = None  # what waits while it stands still
 
     def start(self) -> None:
-        """Open a session, or take over one that another process has, or had."""
+        """Open a session, or take over one of another process, dead or alive."""
         random = self._random
         taken = self._to_take()
         self.life += 1
@@ -140,7 +140,7 @@ class SimClient:
         )
 
     def die(self, away_ms: int | None = None) -> None:
-        """The process is killed: no close, no farewell. The next one begins `away_ms` later."""
+        """Kill the process, which sends nothing any more. The next one begins `away_ms` later."""
         self._drop_link()
         self._drop_second()
         self.life += 1
@@ -154,36 +154,36 @@ class SimClient:
 
     @property
     def process(self) -> tuple[int, int]:
-        """Which process it is."""
+        """Return the name of the process."""
         return self.number, self.life
 
     @property
     def is_frozen(self) -> bool:
-        """Whether the process stands still."""
+        """Return whether the process is frozen."""
         return self._held is not None
 
     @property
     def has_let_go(self) -> bool:
-        """Whether the session may be over by the client's own clock: it can do nothing any more."""
+        """Return whether the session may be over by the client's own clock: it must do nothing."""
         return self.core is None or self.core._deadlines.is_expired(self.clock.mono())
 
     @property
     def lets_go_at(self) -> int:
-        """When, in the world's time, it lets go of its session by its own clock, if it can."""
+        """Return when, in the world's time, it gives its session up by its own clock."""
         let_go_at = self.core._deadlines.expires_at if self.core is not None else None
         return 0 if let_go_at is None else self.clock.moment_of(let_go_at)
 
     def until_end_ms(self, after_ms: int) -> int | None:
-        """How long until `after_ms` after it must let go, as of now; None without a session."""
+        """Return the time until `after_ms` after it must give its session up; None without one."""
         end = self.core._deadlines.expires_at if self.is_connected and self.core else None
         return None if end is None else self.clock.delay_until(Millis(end + after_ms))
 
     def freeze(self) -> None:
-        """SIGSTOP: what happens to the process waits."""
+        """Freeze the process (SIGSTOP): its events wait."""
         self._held = []
 
     def thaw(self) -> None:
-        """SIGCONT: what has waited happens in any order of threads, so the clock may come first."""
+        """Thaw the process (SIGCONT): its threads run in any order, so a timer may come first."""
         held, self._held = self._held or [], None
         if self.core is not None and self._random.random() < 0.5:
             self.core.wake(self.clock.mono())
@@ -192,7 +192,7 @@ class SimClient:
             action()
 
     def _waits(self, action: Callable[[], None]) -> bool:
-        """Whether the process stands still; then `action` happens when it goes on."""
+        """Return whether the process is frozen; then `action` runs when it is thawed."""
         if self._held is None:
             return False
         self._held.append(action)
@@ -200,26 +200,26 @@ class SimClient:
 
     @property
     def servers_lost(self) -> int:
-        """How often it lost a server that served it."""
+        """Return how often it lost a server that served it."""
         return self.log.counts["state.SUSPENDED"]
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is unanswered."""
+        """Return whether every request was answered."""
         return self.core is not None and not self.pending
 
     @property
     def refuses_writes(self) -> bool:
-        """Whether a write that is asked for now is refused by the client itself."""
+        """Return whether the client itself would refuse a write now."""
         return self.core is not None and self.core._outstanding.is_read_only
 
     @property
     def is_connected(self) -> bool:
-        """Whether it has a server that serves it, and has a leader."""
+        """Return whether a server that has a leader serves it."""
         return self.core is not None and self.core.state is ClientState.CONNECTED
 
     def write_once(self) -> None:
-        """One more request when the work is over."""
+        """Send one more write after the end of the workload."""
         if self.core is not None:
             self._submit(SetData("/n0", b"the last one", ANY_VERSION))
             self.core.flush(self.clock.mono())
@@ -228,7 +228,7 @@ class SimClient:
     # The workload.
 
     def _to_take(self) -> ClientId | None:
-        """The session of the process before, or now and then that of another client."""
+        """Choose the session to take over: of the previous process, or sometimes of another."""
         left, self._left = self._left, None
         if self._contract.random() < 0.03 and self.others:
             other = self._contract.choice(self.others).core
@@ -349,10 +349,10 @@ class SimClient:
         pass
 
     def _becomes(self, state: ClientState) -> None:
-        """The handle has a new state."""
+        """Handle a new state of the handle."""
 
     def _ended(self) -> None:
-        """The handle is LOST."""
+        """Handle the state LOST."""
 
     def _restart(self, life: int) -> None:
         if life == self.life:

@@ -1,4 +1,4 @@
-"""What a client asks and is told: counted for the summary, in words for the trace."""
+"""Log the requests, answers and events of a client: counts for the summary, text for the trace."""
 
 from collections import Counter
 from typing import Final
@@ -64,7 +64,7 @@ requests that is shorter than the workload's."""
 
 
 class ClientLog:
-    """Everything one client was asked and told."""
+    """The log of one client."""
 
     def __init__(self, name: str, schedule: Schedule) -> None:
         self.counts: Counter[str] = Counter()
@@ -72,12 +72,12 @@ class ClientLog:
         self._schedule = schedule
 
     def asks(self, token: int, ask: NewRequest) -> None:
-        """A request was made."""
+        """Log a request."""
         if self._schedule.trace is not None:
             self._say(f"asks {token}: {ask_in_words(ask)}")
 
     def is_answered(self, token: object, answer: SuccessReply) -> None:
-        """A request succeeded."""
+        """Log an answer."""
         self.counts[f"answer.{type(answer).__name__}"] += 1
         if isinstance(answer, WriteReply) and answer.results is not None:
             self._several(answer.code, answer.results)
@@ -93,19 +93,19 @@ class ClientLog:
             self.counts[f"result.{type(result).__name__}"] += 1
 
     def is_refused(self, token: object, error: KeeperError) -> None:
-        """A request failed."""
+        """Log a failed request."""
         self.counts[f"error.{error.code.name}{'' if error.definite else '.indefinite'}"] += 1
         if self._schedule.trace is not None:
             self._say(f"is told {token}: {error_in_words(error)}")
 
     def sees(self, event: WatchedEvent) -> None:
-        """A watch fired."""
+        """Log a watch event."""
         self.counts[f"event.{event.type.name}"] += 1
         if self._schedule.trace is not None:
             self._say(f"sees {event_in_words(event)}")
 
     def becomes(self, state: ClientState) -> None:
-        """The handle changed its state."""
+        """Log a new state of the handle."""
         self.counts[f"state.{state.name}"] += 1
         if self._schedule.trace is not None:
             self._say(f"is {state.name}")
@@ -126,7 +126,7 @@ _MODES = {
 
 
 def ask_in_words(ask: NewRequest) -> str:
-    """A request."""
+    """Describe a request."""
     match ask:
         case Create():
             acls = f" for {ask.acls}" if ask.acls is not None else ""
@@ -155,7 +155,7 @@ def ask_in_words(ask: NewRequest) -> str:
 
 
 def in_text(value: bytes) -> str:
-    """A value, which is text for the most part."""
+    """Describe a value, which is mostly text."""
     return value.decode(errors="backslashreplace")
 
 
@@ -169,7 +169,7 @@ def _ops_in_words(ops: list[TxnOp]) -> str:
 
 
 def answer_in_words(answer: SuccessReply) -> str:
-    """What a request was answered with."""
+    """Describe an answer."""
     as_of = format_zxid(answer.zxid)
     match answer:
         case WriteReply():
@@ -192,10 +192,10 @@ def answer_in_words(answer: SuccessReply) -> str:
 
 
 def error_in_words(error: KeeperError) -> str:
-    """What a request failed with."""
+    """Describe the error of a request."""
     return f"{error.code.name}{'' if error.definite else ', perhaps done'}"
 
 
 def event_in_words(event: WatchedEvent) -> str:
-    """What a watch told."""
+    """Describe a watch event."""
     return f"{event.type.name} {event.path} of {format_zxid(event.zxid)}"

@@ -1,4 +1,4 @@
-"""The clocks of one machine: monotonic time runs a little fast or slow, wall time may jump."""
+"""The clocks of one machine: monotonic time drifts, wall time may jump."""
 
 from raykeeper.client.core.limits import EXPIRY_MARGIN_DIVISOR
 from raykeeper.zab.ids import Millis, Now
@@ -15,7 +15,7 @@ assert (_MILLION + DRIFT_PPM_MAX) * (EXPIRY_MARGIN_DIVISOR - 1) < (
 
 
 class SimClock:
-    """Monotonic time counts from another moment on every machine."""
+    """The clocks of a machine, whose monotonic time counts from a start of its own."""
 
     def __init__(self, schedule: Schedule, drift_ppm: int, start_ms: int) -> None:
         self.wall_offset_ms = 0
@@ -24,17 +24,17 @@ class SimClock:
         self._start_ms = start_ms
 
     def mono(self) -> Millis:
-        """The monotonic time now."""
+        """Return the monotonic time."""
         return Millis(self._start_ms + self._schedule.now * self._rate // _MILLION)
 
     def times(self) -> Now:
-        """The time as an event is told it."""
+        """Return the time as a step of a server gets it."""
         return Now(self.mono(), Millis(WALL_AT_START + self._schedule.now + self.wall_offset_ms))
 
     def moment_of(self, mono: Millis) -> int:
-        """When, in the world's time, this clock shows `mono`."""
+        """Return when, in the world's time, this clock shows `mono`."""
         return -((self._start_ms - mono) * _MILLION // self._rate)
 
     def delay_until(self, due: Millis) -> int:
-        """How long it is, in the world's time, until this clock shows `due`."""
+        """Return how long, in the world's time, until this clock shows `due`."""
         return max(0, self.moment_of(due) - self._schedule.now)

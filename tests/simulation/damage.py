@@ -1,8 +1,8 @@
-"""How much damage the disks of an ensemble may have and no acked write be lost.
+"""The limit of disk damage that loses no acknowledged write.
 
-The promise is: none, while a majority of disks is intact. A disk that was lost or replaced counts
-as damaged until it has its vote back (rule D3), one that forgot what it had forced last until it
-has taken over another epoch. Torn writes break no promise, but with too many disks that do not
+No acknowledged write is lost while a majority of disks is intact. A lost or replaced disk counts
+as damaged until it has its vote back (rule D3); a disk that forgot its last forced writes counts
+until it has accepted another epoch. Torn writes break no promise, but while too many disks do not
 know what they acknowledged no server may decide (rule D4), and the world could not converge.
 """
 
@@ -12,25 +12,25 @@ from tests.simulation.node import Node
 
 
 class Damage:
-    """What the voters' disks look like, and whether one more may be damaged."""
+    """Decides whether one more of the voters' disks may be damaged."""
 
     def __init__(self, nodes: Iterable[Node]) -> None:
         self._voters = [node for node in nodes if node.votes]
 
     def may_lose(self, node: Node) -> bool:
-        """Whether the disk of `node` may be lost now."""
+        """Return whether the disk of `node` may be lost now."""
         lost, uncertain, forgotten = self._counts(node)
         return self._is_bearable(lost + node.votes, uncertain, forgotten)
 
     def may_forget(self, node: Node) -> bool:
-        """Whether the disk of `node` may lose what it forced last."""
+        """Return whether the disk of `node` may lose its last forced writes."""
         if _is_lost(node):
             return True
         lost, uncertain, forgotten = self._counts(node)
         return self._is_bearable(lost, uncertain + node.votes, forgotten + node.votes)
 
     def may_be_uncertain(self, node: Node) -> bool:
-        """Whether the disk of `node` may have a torn end."""
+        """Return whether the log of `node` may have a torn end."""
         lost, uncertain, forgotten = self._counts(node)
         if _is_lost(node):
             return True
@@ -38,7 +38,7 @@ class Damage:
         return self._is_bearable(lost, uncertain + node.votes, forgotten)
 
     def _counts(self, but: Node) -> tuple[int, int, int]:
-        """Of the voters but one: who is lost, uncertain, and uncertain with reason."""
+        """Count the voters except `but`: lost, uncertain, and rightly uncertain ones."""
         others = [node for node in self._voters if node is not but]
         kept = [node.disk for node in others if not _is_lost(node)]
         uncertain = sum(disk.is_uncertain for disk in kept)

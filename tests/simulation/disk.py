@@ -1,9 +1,9 @@
-"""A disk in memory that keeps the contract of `actors/disk`, and breaks as disks do.
+"""A disk in memory that keeps the contract of `actors/disk`, and fails as disks do.
 
-What was not forced when its server died is lost wholly or from some batch on. In the second case
-bad bytes follow the last good batch, and so it does when a bit of what was forced last has
-flipped: nobody can tell the two apart, so the disk is uncertain (rule D4). A bit that flipped
-below the mark of what is known to be forced is corruption: the disk begins anew under another id.
+When its server dies, unforced writes are lost entirely or from some batch on. In the second case
+bad bytes follow the last good batch. A flipped bit in the last forced batch looks the same, so the
+disk is uncertain (rule D4). A flipped bit below the mark of what is known to be forced is
+corruption: the disk begins anew under another id.
 """
 
 from collections import deque
@@ -55,7 +55,7 @@ _KEPT: Final = (
 
 
 class DiskFailedError(Exception):
-    """The disk does not do its work; the process that wanted it ends."""
+    """Raised when the disk fails; the process that uses it ends."""
 
 
 class StoredSnapshot(Struct):
@@ -67,7 +67,7 @@ class StoredSnapshot(Struct):
 
 
 class SimDisk:
-    """The durable state of one server, and the effects that are not durable yet."""
+    """The durable state of one server, and its effects that are not durable yet."""
 
     def __init__(
         self, schedule: Schedule, random: Random | None = None, segment_bytes: int = 1_000_000
@@ -116,11 +116,11 @@ class SimDisk:
         deliver: Callable[[list[DiskEvent]], None],
         failed: Callable[[str], None] | None = None,
     ) -> RecoveredState:
-        """A server starts on this disk. `failed` is told what makes it useless.
+        """Start a server on this disk. `failed` is called when the disk becomes useless.
 
         Raises:
-            DiskFailedError: another process has it, it cannot be read now, or there is no room for
-                a log.
+            DiskFailedError: another process has locked it, it cannot be read now, or it has no
+                space for a log.
         """
         self._lock()
         try:
@@ -164,7 +164,7 @@ class SimDisk:
         )
 
     def crash(self) -> None:
-        """The server dies: a random part of what was queued has reached the platter."""
+        """Handle the death of the server: a random part of the queued writes is on the disk."""
         self._is_locked = False
         random = self._random
         for _ in range(random.randint(0, len(self._queue))):
@@ -195,7 +195,7 @@ class SimDisk:
         self.log_space.clear()
 
     def bring_back(self) -> bool:
-        """The disk of before is there again, if there is one."""
+        """Return the disk that `repair` replaced to its server, if there is one."""
         if self._old_copy is None or not self.has_old:
             return False
         self._restore(self._old_copy)
@@ -203,7 +203,7 @@ class SimDisk:
         return True
 
     def take_old(self) -> "SimDisk | None":
-        """The disk that `repair` took away, if it did, for another process."""
+        """Return the disk that `repair` replaced, for another process; None if there is none."""
         if self._old_copy is None:
             return None
         other = SimDisk(self._schedule, self._random, self._segment_bytes)
@@ -212,18 +212,18 @@ class SimDisk:
         return other
 
     def put_back(self) -> None:
-        """The disk that `repair` took away is there again, and its vote was given to no other."""
+        """Restore the disk that `repair` replaced, whose vote no other disk has."""
         assert self._old_copy is not None
         self._restore(self._old_copy)
         self.is_replaced = False
 
     @property
     def has_old(self) -> bool:
-        """Whether there is a disk of before, on which the vote rests no more."""
+        """Return whether `repair` replaced a disk that has no vote any more."""
         return self._old_copy is not None and not self.is_replaced
 
     def flip_old(self, place: float) -> bool:
-        """Flip a bit of what is known to be forced; `place` is from 0 to 1. False if all is new."""
+        """Flip a bit that is known to be forced, at `place` from 0 to 1. False if there is none."""
         old = [zxid for zxid, _ in self.log if zxid <= self._mark]
         if not old or self._bad is not None:
             return False
@@ -231,7 +231,7 @@ class SimDisk:
         return True
 
     def flip_last(self) -> bool:
-        """Flip a bit of what was forced last, while no process runs. False if all is known."""
+        """Flip a bit of the last forced batch, while no process runs. False if there is none."""
         last = [zxid for zxid, _ in self.log if zxid > self._mark]
         if not last:
             return False
@@ -243,15 +243,15 @@ class SimDisk:
 
     @property
     def waits_for_vote(self) -> bool:
-        """Whether it is another disk, and has no vote yet or was not told so.
+        """Return whether this is a replaced disk that has no vote, or does not know it.
 
-        A founding disk that comes back need not be told: there is no repair to end.
+        A founding disk that returns need not know: it has no repair to end.
         """
         return self.is_replaced and not (self.disk == FOUNDING_DISK and self.has_vote())
 
     @property
     def is_lost(self) -> bool:
-        """Whether its promises are lost, or will be found bad, and it has no vote again yet."""
+        """Return whether its promises are lost or corrupt, and it has not got a vote again."""
         return self.is_replaced or self._is_corrupt
 
     @property
@@ -260,26 +260,26 @@ class SimDisk:
 
     @property
     def last(self) -> Zxid:
-        """The end of the log."""
+        """Return the zxid at the end of the log."""
         return self.log[-1][0] if self.log else self._base()
 
     @property
     def is_idle(self) -> bool:
-        """Whether everything that was submitted is done."""
+        """Return whether all submitted effects are done."""
         return not self._queue
 
     def submit(self, effects: list[_Effect]) -> None:
-        """Queue effects; they are performed in order, all that wait by one force."""
+        """Queue effects; they are performed in order, with one force for all that wait."""
         self._queue.extend(effects)
         if not self._is_busy:
             self._start()
 
     def freeze(self) -> None:
-        """The thread that works off the effects stands still."""
+        """Freeze the thread that performs the effects."""
         self._work += 1
 
     def thaw(self) -> None:
-        """It goes on with what was under way."""
+        """Thaw that thread, which continues its work."""
         if self._is_busy:
             self._start()
 

@@ -1,4 +1,4 @@
-"""The plan of a seed: a mix of everything, or now and then a rota or a campaign; its world."""
+"""The plan of a seed: mostly a mix of all faults, sometimes rotating outages or a campaign."""
 
 from random import Random
 
@@ -15,14 +15,14 @@ TIMED_SHARE = 0.3
 
 
 def draw_plan(seed: int, recipe: str = "") -> Plan:
-    """Always the same for a seed, and a recipe if there is one."""
+    """Return the plan of a seed, and of a recipe if one is given; always the same plan."""
     if recipe:
         return _timed(draw_recipe_plan(seed, recipe))
     return _timed(draw_rotating_outages(seed) or draw_campaign(seed) or draw_mix(seed))
 
 
 def _timed(plan: Plan) -> Plan:
-    """With the settings of a user: any that the links and disks of the plan allow to work."""
+    """Add a user's time settings: any with which the plan's links and disks can work."""
     random = Random(f"{plan.seed}.timing")
     if random.random() >= TIMED_SHARE:
         return plan

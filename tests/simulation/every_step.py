@@ -1,10 +1,10 @@
-"""One write at a time, killed at every step of its way: one effect, and its own result.
+"""Exactly once under a kill at every step of one write: one effect, and its own result.
 
-A mix of faults at random moments meets every step of every write some day. Here each is met by
-plan: the world stops before the n-th thing that happens after a client has asked, somebody is
-killed, and all goes on until the client has its answer; then n + 1, until the answer comes before.
-What happens on the way is each frame that arrives, each step of a server, each thing that is on
-disk: sent, forwarded, proposed, logged, acknowledged, committed, applied, replied.
+Random faults hit every step of every write some day. Here each step is hit by plan: the world stops
+before the n-th event after a client's request, a process is killed, and the world goes on until
+the client has its answer; then n + 1, until the answer comes first. The events are each arriving
+frame, each step of a server, each completed disk write: sent, forwarded, proposed, logged,
+acknowledged, committed, applied, replied.
 
 DESIGN section 7, "Exactly once".
 """
@@ -32,7 +32,7 @@ STEPS_MAX: Final = 200
 
 
 class Kill(Enum):
-    """Who is killed on the way of a write."""
+    """The process, or link, that is killed during a write."""
 
     LINK = "the link of the client"
     SERVER = "the server of the client"
@@ -43,7 +43,7 @@ class Kill(Enum):
 
 
 class Stage:
-    """Three servers, and a client that asks for what it is told to."""
+    """Three servers, and a client that sends only the given requests."""
 
     def __init__(self, seed: int) -> None:
         self.world = World(_plan(seed))
@@ -55,18 +55,18 @@ class Stage:
         self.rest()
 
     def rest(self) -> None:
-        """All servers follow one leader, and the client is with one of them."""
+        """Run until all servers follow one leader, and the client is connected to one of them."""
         self._until(self._is_at_rest)
 
     def do(self, op: WriteOp) -> None:
-        """A write that nobody disturbs."""
+        """Perform a write without a fault."""
         self._ask(op)
         self._until(lambda: self.client.is_idle)
 
     def strikes(self, op: WriteOp, kill: Kill, at: int, *, by_leader: bool) -> bool:
-        """Ask for a write and kill somebody before the `at`-th thing that happens then.
+        """Request a write and kill a process before the `at`-th event after that.
 
-        Returns whether that was before the answer. The client is with the leader, or with a
+        Returns whether that was before the answer. The client is connected to the leader, or to a
         follower.
         """
         self._settle(by_leader=by_leader)
@@ -89,7 +89,7 @@ class Stage:
         return is_struck
 
     def closes(self, kill: Kill, at: int, *, by_leader: bool) -> bool:
-        """The same for the end of the session."""
+        """Do the same with the close of the session."""
         self._settle(by_leader=by_leader)
         client, schedule = self.client, self.world.schedule
         core = client.core

@@ -1,6 +1,6 @@
-"""Brings the faults of a plan about, ends those that last, and counts what was injected.
+"""Injects the faults of a plan, ends lasting ones, and counts the injected ones.
 
-A fault whose target is not there, or that would break what no ensemble can stand, is left out.
+A fault is skipped if its target is missing, or if it would exceed what any ensemble can survive.
 """
 
 from collections import Counter
@@ -76,7 +76,7 @@ class Faults:
         }
 
     def inject(self, fault: Fault) -> None:
-        """Bring a fault about."""
+        """Inject a fault, if it is possible now."""
         handler = self._handlers.get(fault.kind)
         if handler is not None and handler(fault):
             self.injected[fault.kind.value] += 1
@@ -84,7 +84,7 @@ class Faults:
                 self._schedule.say(f"fault: {_in_words(fault)}")
 
     def end(self) -> None:
-        """Everything that lasts ends, and every server runs."""
+        """End all lasting faults, and start every server."""
         self._temporary.is_over = True
         self._triggered.disarm()
         self._network.heal()
@@ -316,7 +316,7 @@ class Faults:
     # The actors beside a server.
 
     def _at(self, fault: Fault) -> Node | None:
-        """The target, which may be whoever leads."""
+        """Return the target, which may be the present leader."""
         return self._nodes.get(fault.target) if fault.target else self._triggered.leader()
 
     def _tracker_lost(self, fault: Fault) -> bool:

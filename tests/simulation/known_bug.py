@@ -1,6 +1,6 @@
-"""A core with a known bug, so that the machinery around the simulator can be seen to find one.
+"""A core with a deliberate bug, to test that the tools around the simulator find one.
 
-The write that a client repeats after a lost connection is never answered: it waits for ever.
+The server never answers a write that a client repeats after a lost connection.
 """
 
 import os
@@ -22,15 +22,15 @@ def never_repeat(_self: ClientRequests, _connection: Connection, _write: Write) 
 
 
 def break_repeats(patch: pytest.MonkeyPatch) -> None:
-    """Bring the bug about until the patch is undone."""
+    """Install the bug until the patch is undone."""
     patch.setattr(ClientRequests, "_reply_to_repeated_write", never_repeat)
 
 
 def break_for_good() -> None:
-    """In a process of its own."""
+    """Install the bug for the rest of a worker process."""
     break_repeats(pytest.MonkeyPatch())
 
 
 def interrupt_parent() -> None:
-    """As Ctrl-C does, from a worker."""
+    """Interrupt the parent from a worker, as Ctrl-C does."""
     os.kill(os.getppid(), signal.SIGINT)

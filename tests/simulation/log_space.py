@@ -1,10 +1,10 @@
-"""The room that a disk in memory has for its log: segments and one spare (rule D6)."""
+"""The space of an in-memory disk for its log: segments and one spare (rule D6)."""
 
 from random import Random
 
 
 class LogSpace:
-    """A full disk is met where the next spare is allocated; what was accepted before fits."""
+    """The segments of a log. A full disk fails to allocate a spare; accepted writes always fit."""
 
     def __init__(self, segment_bytes: int) -> None:
         self.is_full = False
@@ -17,7 +17,7 @@ class LogSpace:
         self._reported_full = True
 
     def reopen(self, has_log: bool, random: Random) -> bool:
-        """A process starts. False when it has no room for a log."""
+        """Prepare for a new process. False if there is no space for a log."""
         if self.is_full:
             # To start, the last segment is copied into the place of the spare; somebody else may
             # have taken what was free for a moment.
@@ -32,7 +32,7 @@ class LogSpace:
         return True
 
     def append(self, size: int) -> bool | None:
-        """Whether a new segment was begun for `size` bytes; None when there is no room for it."""
+        """Append `size` bytes; return whether that began a new segment, None if it has no space."""
         if size <= self._left:
             self._left -= size
             return False
@@ -56,5 +56,5 @@ class LogSpace:
         return changed
 
     def clear(self) -> None:
-        """The log is empty: its segments are free again."""
+        """Free all segments: the log is empty."""
         self._left = self._segment_bytes if self._has_spare or not self.is_full else 0

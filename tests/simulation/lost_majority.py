@@ -1,8 +1,9 @@
-"""When all has converged: so many disks are lost that the others are no majority.
+"""The loss of a majority of disks, after the world has converged.
 
-Nobody can tell what the lost ones had acknowledged, so nobody may decide anything: no leader, no
-write, and every server knows whose disks are lost. Then a person brings some of them back, just
-enough, and nothing is missing; the others get their votes by rule D3 (docs/DISKS.md, "Repair").
+The remaining servers cannot know what the lost disks had acknowledged, so they must not decide
+anything: no leader, no write, and every server knows which disks are lost. Then an operator brings
+back just enough of the disks, and nothing is missing; the others get their votes by rule D3
+(docs/DISKS.md, "Repair").
 """
 
 from raykeeper.zab.effects import Role
@@ -17,7 +18,7 @@ STILL_MS = 5_000
 
 
 class LostMajority:
-    """Which disks are lost, and what may not happen until some are back."""
+    """Loses disks, checks that no server decides meanwhile, and brings disks back."""
 
     def __init__(
         self,
@@ -27,7 +28,7 @@ class LostMajority:
         checks: Checks,
         told_ms: Millis,
     ) -> None:
-        """`told_ms`: within this time every server knows whose disks are lost."""
+        """`told_ms`: every server must know within this time which disks are lost."""
         self._schedule = schedule
         self._nodes = nodes
         self._clients = clients
@@ -44,12 +45,12 @@ class LostMajority:
 
     @property
     def is_possible(self) -> bool:
-        """Whether every disk has its vote and knows all it acknowledged."""
+        """Return whether every disk has its vote and knows all it acknowledged."""
         disks = [node.disk for node in self._nodes if node.votes]
         return not any(disk.is_lost or disk.is_uncertain for disk in disks)
 
     def lose(self) -> None:
-        """The folders are emptied; of the other servers some start anew, too."""
+        """Empty the folders; some of the other servers restart, too."""
         self._checks.counts["majority_lost"] += 1
         self._schedule.say(f"fault: the disks of {self._names()} are lost")
         for node in self._nodes:
@@ -61,10 +62,10 @@ class LostMajority:
             self._schedule.after(self._random.randint(0, 500), node.start)
 
     def nobody_decides(self) -> None:
-        """Clients write, but in vain; all servers come to know, and are watched for a while.
+        """Let clients try to write, and watch all servers for a while.
 
         Raises:
-            AssertionError: one does not know, or one leads, or something was committed.
+            AssertionError: a server does not learn of the loss, or leads, or commits a write.
         """
         for client in self._clients:
             client.write_once()
@@ -76,7 +77,7 @@ class LostMajority:
         assert is_still, f"LostDisks: {self._names()} are lost, and somebody decided"
 
     def bring_back(self) -> None:
-        """As many as are needed for a majority are there again."""
+        """Bring back as many disks as a majority needs."""
         for node in self._random.sample(self._lost, self._needed):
             self._schedule.say(f"the disk of server {node.server_id} is back")
             if node.is_up:

@@ -1,9 +1,9 @@
 """Make a failing plan smaller while it fails in the same way.
 
 Faults are dropped by delta debugging (Zeller and Hildebrandt, "Simplifying and isolating
-failure-inducing input", 2002), then clients, servers, the length of the run, and what is left is
-made plainer: shorter faults, right clocks, quick disks and links, modest clients. All of it again
-until nothing helps or the bounds are met. The result is always a plan that was seen to fail.
+failure-inducing input", 2002), then clients, servers and the end of the run. The rest is made
+plainer: shorter faults, exact clocks, quick disks and links, modest clients. All of this repeats
+until nothing helps or a bound is reached. The result is always a plan that was seen to fail.
 """
 
 import time
@@ -44,7 +44,7 @@ _PLAIN_CLIENT = {"drift_ppm": 0, "pause_ms_max": 60, "burst_max": 1, "outstandin
 
 
 class Minimized(Struct, frozen=True):
-    """The smallest plan found, its failure, and what it took."""
+    """The smallest plan found, its failure, and the number of runs."""
 
     plan: Plan
     failure: Failure
@@ -54,7 +54,7 @@ class Minimized(Struct, frozen=True):
 
 
 class _BoundError(Exception):
-    """No more runs or seconds."""
+    """Raised when the bound of runs or seconds is reached."""
 
 
 def minimize(
@@ -76,7 +76,7 @@ def minimize(
 
 
 class _Search:
-    """The smallest plan so far, and the tries that are left."""
+    """The smallest plan so far, and the runs that are left."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class _Search:
         self._seen: set[Plan] = {plan}
 
     def run(self) -> None:
-        """Repeat all ways of shrinking until none helps."""
+        """Repeat all steps of shrinking until none helps."""
         while True:
             before = self.plan
             self._cut_end()
@@ -110,7 +110,7 @@ class _Search:
                 return
 
     def _fails(self, plan: Plan) -> bool:
-        """Try a plan, and keep it when it fails in the same way."""
+        """Run a plan, and keep it if it fails in the same way."""
         if plan in self._seen:
             return False
         if self.runs >= self._runs_max or time.monotonic() >= self._until:
@@ -125,7 +125,7 @@ class _Search:
         return is_same
 
     def _cut_end(self) -> None:
-        """What comes after the failure cannot matter; much of what comes before need not."""
+        """Cut the run after the failure, and then as early as possible."""
         end = self.failure.at_ms + 1
         if end < self.plan.safety_ms:
             self._fails(_until(self.plan, end))
@@ -134,7 +134,7 @@ class _Search:
                 return
 
     def _drop_faults(self) -> None:
-        """Delta debugging: ever smaller chunks, as long as there are any."""
+        """Drop faults by delta debugging, in ever smaller chunks."""
         chunks = 1
         while self.plan.faults:
             faults = self.plan.faults
@@ -153,13 +153,13 @@ class _Search:
             pass
 
     def _take_all(self, simpler: Callable[[Plan], Iterator[Change]]) -> None:
-        """Each change on top of those that were taken."""
+        """Apply each simplification on top of those that were kept."""
         for change in simpler(self.plan):
             self._fails(change(self.plan))
 
 
 def _complements(items: Sequence[Item], chunks: int) -> Iterator[tuple[Item, ...]]:
-    """Everything without the n-th of so many chunks."""
+    """Yield the items without each of `chunks` chunks in turn."""
     size = -(-len(items) // chunks)
     for start in range(0, len(items), size):
         yield (*items[:start], *items[start + size :])
@@ -191,7 +191,7 @@ def _without_server(plan: Plan) -> Iterator[Plan]:
 
 
 def _spared(fault: Fault, server_id: int) -> Fault | None:
-    """The fault without a server that is gone, or nothing when it was about that one."""
+    """Return the fault without a removed server, or nothing if that server is its target."""
     is_about_it = fault.target == server_id and fault.kind not in WITHOUT_TARGET
     if is_about_it and not _is_of_client(fault):
         return None

@@ -1,6 +1,6 @@
 """Links in virtual time: FIFO, at most once, broken by the first loss, cut one way or both.
 
-Each link has a stream of randomness of its own, and so keeps its delays when another one goes.
+Each link has its own random stream, so its delays stay the same when another link is removed.
 """
 
 from collections.abc import Callable
@@ -18,12 +18,12 @@ End = tuple[str, int]
 
 
 def server_end(server_id: int) -> End:
-    """The end of a server."""
+    """Return the end of a server."""
     return "server", server_id
 
 
 def client_end(number: int) -> End:
-    """The end of a client."""
+    """Return the end of a client."""
     return "client", number
 
 
@@ -50,9 +50,9 @@ class SimLink:
         closed: Callable[[], None],
         left: Callable[[int], None] | None = None,
     ) -> None:
-        """`closed` is called once, unless this end closes the link itself.
+        """Set the handlers of an end. `closed` is called once, unless this end closes the link.
 
-        `left` is told how much the other end has taken.
+        `left` is called with the number of bytes that the other end has taken.
         """
         self._frames[end] = frames
         self._closed[end] = closed
@@ -82,14 +82,14 @@ class SimLink:
         schedule.after(at - schedule.now, lambda: self._arrive(sender, receiver, data))
 
     def close(self, end: End) -> None:
-        """This end closes; the other one learns it."""
+        """Close the link at this end; the other end learns it."""
         self._closed.pop(end, None)
         self._frames.pop(end, None)
         self._left.pop(end, None)
         self.break_up()
 
     def break_up(self) -> None:
-        """The link is broken; each end learns it in its own time."""
+        """Break the link; each end learns it after a delay of its own."""
         if not self.is_open:
             return
         self.is_open = False
@@ -103,7 +103,7 @@ class SimLink:
             network.schedule.after(delay, lambda end=end: self._tell(end))
 
     def _arrive(self, sender: End, receiver: End, data: bytes) -> None:
-        # What was sent before the break still arrives: the ends learn of it at other times.
+        # Frames sent before the break still arrive: the ends learn of the break later.
         if (sender, receiver) in self._network.cuts:
             self._stopped_receiving[receiver] = None
             self.break_up()
@@ -123,7 +123,7 @@ class SimLink:
 
 
 class Network:
-    """Which ends can reach which, and how fast."""
+    """The links between all ends, their cuts and their delays."""
 
     def __init__(
         self, schedule: Schedule, delay_ms_max: int, notice_ms_max: int = DEADLINE_MS
@@ -131,23 +131,23 @@ class Network:
         self.schedule = schedule
         self.delay_ms_max = delay_ms_max
         self.notice_ms_max = notice_ms_max
-        """How long an end needs to learn that its link is broken, unless it is numb."""
+        """The longest time until an end learns that its link is broken, by default."""
         self.links: dict[SimLink, None] = {}
-        """Those that are open, oldest first."""
+        """The open links, oldest first."""
         self.cuts: dict[tuple[End, End], int] = {}
-        """Directions in which every frame is lost, and by how many faults."""
+        """Directions in which every frame is lost, and how many faults cut each."""
         self.slow: dict[tuple[End, End | None], int] = {}
-        """How many times slower: between two ends, or on all links of one."""
+        """Slowdown factors, between two ends or on all links of one end."""
         self.late_to_notice: dict[End, None] = {}
-        """Ends that learn of a broken link as late as can be; the other end learns it at once."""
+        """Ends that learn of a broken link as late as possible; the other end learns it at once."""
         self.refuses_links: dict[End, None] = {}
-        """Servers that no other server gets a new link to."""
+        """Servers to which no other server gets a new link."""
         self.held_until: dict[tuple[End, End], int] = {}
-        """Directions in which no frame arrives before this moment."""
+        """Directions in which no frame arrives before the given moment."""
         self._streams: dict[tuple[End, End], Random] = {}
 
     def connect(self, one: End, other: End) -> SimLink | None:
-        """A new link, None when either direction is cut."""
+        """Open a link; None if either direction is cut."""
         if (one, other) in self.cuts or (other, one) in self.cuts:
             return None
         if (
@@ -168,7 +168,7 @@ class Network:
         return SimLink(self, ends, random)
 
     def open_links(self, end: End) -> list[SimLink]:
-        """The links of one end."""
+        """Return the open links of one end."""
         return [link for link in self.links if end in link.ends]
 
     def cut(self, sender: End, receiver: End) -> None:
@@ -182,13 +182,13 @@ class Network:
             self.cuts[sender, receiver] = left
 
     def slowness(self, sender: End, receiver: End) -> int:
-        """How many times the delay is the usual one."""
+        """Return the slowdown factor of a direction."""
         slow = self.slow
         factor = slow.get((sender, receiver)) or slow.get((receiver, sender), 1)
         return max(factor, slow.get((sender, None), 1), slow.get((receiver, None), 1))
 
     def heal(self) -> None:
-        """End all cuts, all slowness and what else is in the way."""
+        """End all cuts, slowdowns and other restrictions."""
         self.cuts.clear()
         self.slow.clear()
         self.late_to_notice.clear()

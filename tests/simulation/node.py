@@ -87,7 +87,7 @@ class Node:
         newer: "Node | None" = None,
         disk: SimDisk | None = None,
     ) -> None:
-        """`newer`: whose second process this is, on `disk`."""
+        """`newer` is the node whose second process this is, on `disk`."""
         self.server_id = ServerId(plan.server_id)
         self.end = server_end(plan.server_id)
         self.votes = plan.is_voter
@@ -131,21 +131,21 @@ class Node:
 
     @property
     def is_up(self) -> bool:
-        """Whether a process runs or stands still."""
+        """Return whether a process runs or is frozen."""
         return self.server is not None
 
     @property
     def remembers_all(self) -> bool:
-        """Whether a process knows all that has happened since it began."""
+        """Return whether the process knows all changes since it started."""
         return self._plan.history_max == HISTORY_MAX
 
     @property
     def is_answering(self) -> bool:
-        """Whether a process runs."""
+        """Return whether a process runs."""
         return self.server is not None and not self.is_frozen
 
     def start(self) -> None:
-        """Start a process on the disk, unless one is there."""
+        """Start a process on the disk, unless one exists."""
         if self.server is not None:
             return
         self.incarnation += 1
@@ -194,7 +194,7 @@ class Node:
             self._dial(life, peer)
 
     def crash(self) -> None:
-        """Kill the process; what was not synced may be lost."""
+        """Kill the process; unsynced writes may be lost."""
         assert self.server is not None
         self._checks.stopped(self)
         self.server = None
@@ -209,7 +209,7 @@ class Node:
         self._wake_at = None
 
     def _end(self, life: int, reason: str) -> None:
-        """The process ends by itself, and is started again."""
+        """End the process by itself, and restart it."""
         if life == self.incarnation and self.server is not None:
             self._schedule.say(f"server {self.server_id} ends: {reason}")
             self.crash()
@@ -220,7 +220,7 @@ class Node:
             self._schedule.after(delay_ms, self.start)
 
     def beside(self, disk: SimDisk, checks: "Checks") -> "Node":
-        """Another process of this server, which nobody dials or starts again."""
+        """Start another process of this server, which no server dials and which never restarts."""
         second = Node(
             *(self._plan, self.voters, self._timing, self._schedule, self._network, checks),
             *(self, disk),
@@ -229,7 +229,7 @@ class Node:
         return second
 
     def _leave(self, life: int) -> None:
-        """Restart: end once the disk has worked off its effects."""
+        """Restart after the disk has performed its effects."""
         leaving = self._leaving
         if life != self.incarnation or self.server is None or leaving is None:
             return
@@ -241,30 +241,30 @@ class Node:
             self.disk.repair()
 
     def freeze(self) -> None:
-        """SIGSTOP: the process does nothing, not even its disk thread; what arrives waits."""
+        """Freeze the process and its disk thread (SIGSTOP); arriving events wait."""
         self.is_frozen = True
         self.disk.freeze()
 
     def thaw(self) -> None:
-        """SIGCONT: all that waited happens at once."""
+        """Thaw the process (SIGCONT): all waiting events happen at once."""
         if self.is_frozen:
             self.is_frozen = False
             self.disk.thaw()
             self._take(self.incarnation, [])
 
     def flip_memory(self) -> None:
-        """Something gets into the tree that no transaction made; a snapshot does not show it."""
+        """Put a znode into the tree that no transaction made; a snapshot does not show it."""
         assert self.server is not None
         znode = Znode(b"flipped", ZERO, ZERO, Millis(0), Millis(0), 0, SessionId(0), 0, ZERO, 0)
         self._was_flipped = self.server.state.tree.add(STRAY, znode, None)
 
     @property
     def is_flipped(self) -> bool:
-        """Whether the tree is another than that of the other servers."""
+        """Return whether `flip_memory` made the tree differ from those of the other servers."""
         return self.server is not None and STRAY in self.server.state.tree.znodes
 
     def accept_client(self, link: SimLink, process: tuple[int, int]) -> None:
-        """A client has dialled, and said which process it is."""
+        """Accept a link of a client, which told its process."""
         self._connections += 1
         number = self.disk.incarnation << _NUMBER_BITS | self._connections
         life = self.incarnation
@@ -290,7 +290,7 @@ class Node:
         return left
 
     def process_gone(self, process: tuple[int, int]) -> None:
-        """Somebody who knows says that a process is dead, of all the links that it had here."""
+        """Learn that a process is dead, with all its links to this server."""
         gone = [number for number, each in self._processes.items() if each == process]
         self._take(self.incarnation, [ClientProcessDied(number) for number in gone])
 
@@ -325,9 +325,10 @@ class Node:
         peer._linked(self, link)
 
     def _is_to_dial(self, peer: "Node") -> bool:
-        """Whether the newer process, if there is one, has a link to `peer`.
+        """Return whether to dial `peer`: only if the newer process, if any, has a link to it.
 
-        Others would be right to take this one, and the checks know one server of a number.
+        Otherwise `peer` would be right to accept this process, but the checks know only one server
+        of each id.
         """
         if self._newer is None:
             return True
@@ -335,7 +336,7 @@ class Node:
         return link is not None and peer._links.get(self.server_id) is link
 
     def _admits(self, peer: "Node") -> bool:
-        """Whether no newer incarnation of that server was seen (rule D1)."""
+        """Return whether no newer incarnation of that server was seen (rule D1)."""
         hello = peer_hello("", peer.server_id, peer.disk.incarnation)
         objection = self._fence.refusal_reason(hello.server_id, hello.incarnation)
         if objection:
@@ -408,7 +409,7 @@ class Node:
                         self._checks.touched(self, event.peer, message)
 
     def _remember(self, effect: object) -> None:
-        """Keep what the log will hold, for the checks."""
+        """Remember the future content of the log, for the checks."""
         if isinstance(effect, Append):
             self.logged.update(_entries(LogRun(effect.first, effect.txns)))
             self._checks.appends(effect)

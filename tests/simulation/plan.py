@@ -1,8 +1,8 @@
-"""What one seed decides before anything runs: sizes, speeds, clocks and every fault.
+"""The plan of a seed, drawn before the run: sizes, speeds, clocks and every fault.
 
-A plan is plain data, so it can be printed, kept as JSON and made smaller: a fault, a client or a
-server that is dropped leaves the random streams of all others as they are. Every plan draws its own
-mix of faults (swarm testing), or the rare ones would never meet.
+A plan is plain data, so it can be printed, kept as JSON and minimized: dropping a fault, a client
+or a server leaves the random streams of all others unchanged. Every plan draws its own mix of
+faults (swarm testing); otherwise rare faults would never occur together.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ HISTORY_MAX = ServerOptions().change_log_count_max
 
 
 class FaultKind(Enum):
-    """What can be done to the world. What the fields of the fault mean is told at each."""
+    """The kinds of faults. Each tells the meaning of the fields of `Fault`."""
 
     # Processes of servers: `target`, and how long until the process starts or runs again.
     CRASH = "crash"
@@ -170,7 +170,7 @@ class ServerPlan(Struct, frozen=True):
 
 
 class Habit(Enum):
-    """What a client does most of the time."""
+    """The usual requests of a client."""
 
     MIXED = "mixed"
     CONTENDS = "contends"
@@ -202,7 +202,7 @@ class ClientPlan(Struct, frozen=True):
 
 
 class Plan(Struct, frozen=True):
-    """Everything that is drawn up front. Replayed by `World(plan).run()`."""
+    """All that is drawn up front. `World(plan).run()` replays it."""
 
     seed: int
     safety_ms: int
@@ -224,7 +224,7 @@ class Plan(Struct, frozen=True):
 
 
 def draw_mix(seed: int) -> Plan:
-    """The plan of a seed, always the same."""
+    """Return the plan of a seed, always the same."""
     random = Random(f"{seed}.plan")
     beside = Random(f"{seed}.beside")
     queues = Random(f"{seed}.queues")
@@ -263,7 +263,7 @@ def draw_mix(seed: int) -> Plan:
 
 
 def _draw_span(random: Random) -> int:
-    """Short runs for the most part: many small worlds see more than a few long ones."""
+    """Draw mostly short runs: many small worlds find more than a few long ones."""
     kind = random.random()
     if kind < 0.65:
         return random.randint(1_500, 4_000)
@@ -271,7 +271,7 @@ def _draw_span(random: Random) -> int:
 
 
 def _draw_drift(random: Random, drift_ppm_max: int) -> int:
-    """As often as not at the very margin."""
+    """Draw a drift, half of the time the largest one."""
     return random.choice([-drift_ppm_max, drift_ppm_max, random.randint(0, drift_ppm_max), 0])
 
 
@@ -370,7 +370,7 @@ def _draw_ambushes(seed: int, safety_ms: int) -> list[Fault]:
 
 
 def _draw_siege(seed: int) -> list[Fault]:
-    """A few ambushes that strike again and again, so that faults meet what others left."""
+    """Draw a few repeated triggered faults, so that faults hit the remains of others."""
     random = Random(f"{seed}.siege")
     if random.random() < 0.6:
         return []
@@ -406,7 +406,7 @@ def _draw_second_processes(seed: int, safety_ms: int, servers: int) -> list[Faul
 
 
 def _draw_killed(seed: int, safety_ms: int, servers: int, clients: int) -> list[Fault]:
-    """Now and then a server stands still meanwhile, and learns of the death after the next life."""
+    """Sometimes freeze a server meanwhile, so that it learns of the death after the next start."""
     random = Random(f"{seed}.killed")
     if random.random() > 0.15:
         return []
@@ -429,7 +429,7 @@ _SCHEME_MS = 4_500
 
 
 def _draw_scheme(seed: int, servers: int) -> tuple[list[Fault], bool]:
-    """Faults that do harm only one after the other, and whether no others may come between.
+    """Draw faults that do harm only in sequence, and whether other faults may come between.
 
     A server forgets what it acknowledged, or gets a disk back that never knew of it.
     """
@@ -448,7 +448,7 @@ def _draw_scheme(seed: int, servers: int) -> tuple[list[Fault], bool]:
 
 
 def draw_fault(random: Random, at_ms: int, kind: FaultKind, servers: int, clients: int) -> Fault:
-    """A fault of a kind, whatever it needs to know."""
+    """Draw a fault of a kind, with all its fields."""
     of_client = kind.value.startswith("client") or kind.value.endswith("client")
     target = random.randint(1, clients if of_client else servers)
     lasts_ms = random.choice([10, 100, 500, 1_500, 3_000])

@@ -1,6 +1,4 @@
-"""A plan on disk, with the reason why it is kept: what `--plan` replays and tests/simulation/data
-collects.
-"""
+"""A plan in a file, with the reason why it is kept: tests/simulation/data, and `--plan`."""
 
 from pathlib import Path
 
@@ -14,14 +12,14 @@ DATA = Path(__file__).parent / "data"
 
 
 class PlanFile(Struct, frozen=True):
-    """What is in the file, as JSON."""
+    """The content of the file, as JSON."""
 
     comment: str
     plan: Plan
 
 
 def write_plan(path: Path, comment: str, plan: Plan) -> None:
-    """Write a plan; what was there is replaced."""
+    """Write a plan; overwrites the file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     data = msgspec.json.encode(PlanFile(comment, plan))
     path.write_bytes(msgspec.json.format(data, indent=2) + b"\n")
@@ -31,11 +29,11 @@ def read_plan(path: Path) -> PlanFile:
     """Read a plan.
 
     Raises:
-        msgspec.ValidationError: it is not one, or one of another version of the simulator.
+        msgspec.ValidationError: the file has no plan, or one of another version of the simulator.
     """
     return msgspec.json.decode(path.read_bytes(), type=PlanFile)
 
 
 def name_of(seed: int, recipe: str = "") -> str:
-    """What a minimized plan is called."""
+    """Return the file name of a minimized plan."""
     return f"seed-{seed}{f'-{recipe}' * bool(recipe)}"

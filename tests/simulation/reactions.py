@@ -1,4 +1,4 @@
-"""How an ambush strikes, once what it waited for has come (see triggers.py for the words)."""
+"""The reactions of triggered faults (triggers.py describes them)."""
 
 from collections.abc import Callable
 from functools import partial
@@ -20,8 +20,8 @@ BEHIND_MS = 300
 
 
 class Reactions:
-    """A handler for each. It is given the fault, who was trapped, whom that spoke to, and who
-    leads: the trapped one itself when nobody does.
+    """Performs reactions. A handler gets the fault, the triggering server, the receiver of its
+    message, and the leader, or the triggering server if no server leads.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Reactions:
         }
 
     def strike(self, fault: Fault, trapped: Node, peer: Node | None) -> None:
-        """Bring the reaction of an ambush about."""
+        """Perform the reaction of a triggered fault."""
         leader = self._triggered.leader() or trapped
         self._handlers[Reaction(fault.reaction)](fault, trapped, peer, leader)
 
@@ -108,7 +108,7 @@ class Reactions:
         self._temporary.separate(fault.lasts_ms, [node.end], ends_of(self._nodes))
 
     def _depose(self, fault: Fault, _trapped: Node, _peer: Node | None, leader: Node) -> None:
-        """Of five servers one stays with the leader; clients still reach them."""
+        """Separate the leader, and of five servers one more, from the others, not from clients."""
         others = [node for node in self._nodes if node is not leader]
         voters = 1 + sum(node.votes for node in others)
         few = [leader, *others[: max(0, (voters - 1) // 2 - 1)]]
@@ -127,7 +127,7 @@ class Reactions:
         self._leave(leader, fault.lasts_ms, self._random.choice([5, 10, 30]))
 
     def _leave(self, leader: Node, lasts_ms: int, until_ms: int) -> None:
-        """All other servers leave the leader, after a while in which they have said something."""
+        """Separate the others from the leader, after they have sent something for a while."""
         end = leader.end
         self._temporary.delay_notice(lasts_ms, [end])
         self._temporary.refuse_links(lasts_ms, end)
@@ -147,7 +147,7 @@ class Reactions:
         _peer: Node | None,
         leader: Node,
     ) -> None:
-        """Who lacks what was written last meets who does not know it any more: a quorum of both."""
+        """Form a quorum of servers that lack the last writes and one that forgot them."""
         voters = [node for node in self._nodes if node.votes]
         behind = [node for node in voters if node is not trapped and node is not leader]
         behind = behind[: (len(voters) - 1) // 2]
@@ -172,8 +172,8 @@ class Reactions:
             node.disk.bring_back()
 
     def _relieve(self, fault: Fault, trapped: Node, peer: Node | None, leader: Node) -> None:
-        """Who was away returns, who leads goes, and the follower that was on its way begins anew:
-        what the old quorum knows must reach the next one through a single server.
+        """Bring the absent server back, take the leader away, and restart the recovering follower:
+        the knowledge of the old quorum must reach the next one through a single server.
         """
         follower = peer if trapped is leader else trapped
         every = ends_of(self._nodes)

@@ -1,12 +1,13 @@
-"""The network of a simulated world in which every frame also travels over a real link.
+"""The network of a simulated world that also sends every frame over a real link.
 
-Virtual time says when a frame arrives, and what then arrives is what a real carrier has brought:
-sockets on the loopback interface, or calls that overtake each other. While something is awaited
-from a carrier virtual time stands still. So whoever keeps `links/contract.py` changes nothing: the
-run is the one of the seed, step for step, and every check of the simulator is a check of the links.
+Virtual time decides when a frame arrives; the arriving bytes are those that a real carrier
+delivered: sockets on the loopback interface, or calls that overtake each other. Virtual time stands
+still while the world waits for a carrier. So a carrier that keeps `links/contract.py` changes
+nothing: the run is the one of the seed, step for step, and every check of the simulator checks the
+links too.
 
-A link that is cut breaks under both its ends once what was sent before has come; one that an end
-closes brings that to the other one, and then its end.
+A cut link breaks at both ends after all earlier frames have arrived. A link that one end closes
+delivers all earlier frames to the other end, and then ends there.
 """
 
 import asyncio
@@ -28,14 +29,14 @@ POLL_S = 0.001
 
 
 class Carrier(Protocol):
-    """One real server to dial, as those of the contract suite."""
+    """A real server to dial, as in the contract tests."""
 
     def dialer(self, hello: Hello) -> Dialer: ...
     async def close(self) -> None: ...
 
 
 class RealEnd:
-    """What a real link has brought to one of its ends."""
+    """One end of a real link, and the frames that it received."""
 
     def __init__(self, changed: asyncio.Event) -> None:
         self.link: Link
@@ -67,7 +68,7 @@ class RealEnd:
 
 
 class LinkAcceptor:
-    """A server: its next link is the one that is being dialed."""
+    """The accepting side of a server: it gives its next link to `next`."""
 
     incarnation = INCARNATION
     server_id = SERVER
@@ -83,7 +84,7 @@ class LinkAcceptor:
 
 
 class MirroredLink(SimLink):
-    """A link of the world, and the real one that carries its frames."""
+    """A simulated link, and the real link that carries its frames."""
 
     def __init__(
         self, network: "RealLinkNetwork", ends: tuple[End, End], random: Random, real: list[RealEnd]
@@ -102,12 +103,12 @@ class MirroredLink(SimLink):
 
     @property
     def frames(self) -> int:
-        """How many were sent, in both directions."""
+        """Return the number of frames sent, in both directions."""
         return sum(self._sent.values())
 
     @property
     def real(self) -> list[RealEnd]:
-        """Both ends of the real one."""
+        """Return both ends of the real link."""
         return list(self._real.values())
 
     def close(self, end: End) -> None:
@@ -157,7 +158,7 @@ class MirroredLink(SimLink):
 
 
 class RealLinkNetwork(Network):
-    """Every link is carried by what `carrier` makes. Subclasses say which that is."""
+    """A network whose links are carried by `carrier`, which subclasses choose."""
 
     carrier: Callable[..., Carrier]
     loop_factory: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop
@@ -173,18 +174,18 @@ class RealLinkNetwork(Network):
         self._servers: dict[End, tuple[LinkAcceptor, Carrier]] = {}
 
     def on_loop(self, call: Callable[..., object], *args: object) -> None:
-        """Have the real side do something; it keeps the order."""
+        """Call `call` on the loop of the real links; calls keep their order."""
         self._loop.call_soon(call, *args)
 
     def wait(self, is_so: Callable[[], bool]) -> None:
-        """Let the real side go on until something is so."""
+        """Run the real links until `is_so` returns True."""
         if not is_so():
             self._loop.run_until_complete(asyncio.wait_for(self._until(is_so), PATIENCE_S))
         if self._wrong:
             raise self._wrong[0]
 
     def close(self) -> None:
-        """End all links and servers; once is enough."""
+        """Close all links and servers. Idempotent."""
         for link in self.opened:
             for end in link.ends:
                 link.close(end)

@@ -1,4 +1,4 @@
-"""One run for a reader: plan, trace, verdict; a plan that fails is made smaller first."""
+"""Show one run: plan, trace, result; a failing plan is minimized first."""
 
 from enum import Enum
 from functools import partial
@@ -20,10 +20,10 @@ TAIL = 60
 
 
 class Replay(Struct, frozen=True):
-    """How a run is shown.
+    """Options of showing a run.
 
-    `tail` is how many of the last lines are shown in full: None for all, 0 for no trace.
-    `folder` is where a minimized plan is written; None when it is not minimized.
+    `tail` is the number of last lines that are shown in full: None for all, 0 for no trace.
+    `folder` gets the minimized plan; None: do not minimize.
     """
 
     tail: int | None = TAIL
@@ -51,7 +51,7 @@ def replay(plan: Plan, options: Replay, console: Console) -> Outcome:
 
 
 def show_plan(plan: Plan, console: Console) -> None:
-    """Print what was drawn, as tables."""
+    """Print the plan as tables."""
     console.print(
         f"seed {plan.seed}: {plan.safety_ms} ms with faults, links take up to "
         f"{plan.delay_ms_max} ms, counters of {plan.counter_bits} bits, {len(plan.faults)} faults"
@@ -72,7 +72,7 @@ def show_plan(plan: Plan, console: Console) -> None:
 
 
 def _table(title: str, parts: tuple[ServerPlan, ...] | tuple[ClientPlan, ...]) -> Table:
-    """A column for each server or client: names of fields are long, values are not."""
+    """Build a table with a column for each server or client: field names are longer than values."""
     table = Table(box=None)
     rows = [structs.astuple(part) for part in parts]
     first, *names = parts[0].__struct_fields__ if parts else [""]

@@ -1,12 +1,12 @@
-"""Plans in which servers are away in turns, so that every quorum is another one and a bare one.
+"""Rotating outages: servers are away in turns, so every quorum is a different and a minimal one.
 
-Most harm that a wrong recovery can do shows only when three things meet: a server has missed so
-much that it is sent a snapshot, it leaves again in the middle of that, and then stands in a quorum
-with one that knows more than it. A mix of everything hardly ever brings that about (plan.py).
+Most harm of a wrong recovery shows only if three things come together: a server has missed so much
+that it gets a snapshot, it leaves again during that, and then forms a quorum with a server that
+knows more. A mix of all faults hardly ever causes that (plan.py).
 
-In a *timed* rota who is away is cut off from the other servers for a while, not from its clients,
-who stay and watch. In one of *reliefs* it is the leader that goes, again and again at a moment of
-the protocol's own, see `Reaction.RELIEVE`.
+In a *timed* plan the absent server is cut off from the other servers for a while, but not from its
+clients, which stay and watch. In a plan of *reliefs* the leader leaves repeatedly, at a moment that
+the protocol determines, see `Reaction.RELIEVE`.
 """
 
 from random import Random
@@ -76,7 +76,7 @@ def _draw_client(random: Random, number: int) -> ClientPlan:
 
 
 def _timed(random: Random, safety_ms: int, voters: int) -> tuple[Fault, ...]:
-    """One server after the other is away; one that comes back crashes now and then."""
+    """Take one server after the other away; a returning one crashes sometimes."""
     faults = [
         Fault(
             random.randint(200, 1_200),
@@ -99,7 +99,7 @@ def _timed(random: Random, safety_ms: int, voters: int) -> tuple[Fault, ...]:
 
 
 def _reliefs(random: Random, by_snapshot: bool) -> tuple[Fault, ...]:
-    """One after some work was done, and one in the middle of a recovery."""
+    """Draw a relief after some work, and one in the middle of a recovery."""
     return (
         Fault(
             200,

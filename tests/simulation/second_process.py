@@ -1,9 +1,9 @@
-"""Second processes of a server: Ray gave up one that stood still, started another, and it woke up.
+"""Second processes of a server: Ray gave a frozen process up, started another one, and it woke up.
 
-Rule D1. On the same disk the lock keeps the second out as long as the first one is there. On
-another disk, since the server lost its own or was started where that is not, both run, and each
-says that it is that server: the newer incarnation must win, and stay. Who has the vote is a matter
-of disks, not of processes (rule D3).
+Rule D1. On the same disk the lock keeps the second process out while the first one exists. On
+another disk, because the server lost its own or started elsewhere, both run under the same server
+id: the newer incarnation must win, and stay. The vote belongs to a disk, not to a process
+(rule D3).
 """
 
 from raykeeper.server.peer_messages import TouchSessions, TouchSessionsReply
@@ -16,7 +16,7 @@ from tests.simulation.schedule import Schedule
 
 
 class Unwatched(Checks):
-    """What a second process makes of its own state is of no interest; the harm it does is."""
+    """Replaces the checks for a second process: only the harm that it does to others counts."""
 
     def started(self, node: Node) -> None:
         """Not looked at, like all below."""

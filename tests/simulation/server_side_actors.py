@@ -1,7 +1,7 @@
-"""The two actors beside a server, its session tracker and its snapshotter, and the calls to them.
+"""The two other actors of a server, its session tracker and its snapshotter, and calls to them.
 
-Each has one call under way at a time, in order. A call that fails or is late is told to the server
-as its loss. They are processes of their own: they live on when their server dies or stands still.
+Each has one call at a time, in order. If a call fails or is late, the server learns that the actor
+is lost. The actors are separate processes: they go on when their server dies or is frozen.
 """
 
 from collections import deque
@@ -56,7 +56,7 @@ class SimTracker:
         self._life = 0  # of the caller
 
     def server_starts(self, deliver: Deliver) -> None:
-        """A new process calls; the tracker of the one before may have died with it, or not."""
+        """Serve a new server process; the tracker may have died with the previous one, or not."""
         self._life += 1
         self._deliver = deliver
         self._waiting.clear()
@@ -65,12 +65,12 @@ class SimTracker:
             self._expiry, self._awake = SessionExpiry(), new_awake()
 
     def lose(self) -> None:
-        """It dies alone, which its server learns."""
+        """Kill the tracker alone; its server learns it."""
         self._expiry, self._awake = SessionExpiry(), new_awake()
         self._fail()
 
     def track(self, report: SessionReport) -> None:
-        """Tell it."""
+        """Send a report to the tracker."""
         self._waiting.append(report)
         if not self._is_busy:
             self._call()
@@ -152,7 +152,7 @@ class SimSnapshotter:
         self._life = 0  # of the caller
 
     def server_starts(self, deliver: Deliver) -> None:
-        """A new process calls; what the one before had begun is dropped."""
+        """Serve a new server process; work of the previous one is dropped."""
         self._life += 1
         self._deliver = deliver
         self._waiting.clear()
@@ -160,11 +160,11 @@ class SimSnapshotter:
         self._failed = None
 
     def lose(self) -> None:
-        """It dies, with what it had in hand."""
+        """Kill the snapshotter with its unfinished work."""
         self._snapshot = None
 
     def perform(self, effect: SnapshotEffect) -> None:
-        """Have `effect` done after those before it."""
+        """Perform `effect` after all earlier ones."""
         self._waiting.append(effect)
         if not self._is_busy:
             self._next()

@@ -1,4 +1,4 @@
-"""Many seeds on all cores: a progress bar, failures made smaller as they come, a summary."""
+"""Run many seeds on all cores: a progress bar, minimized failures, a summary."""
 
 import os
 import signal
@@ -31,14 +31,14 @@ FOLDER = ROOT / "build" / "simulation"
 
 
 class RunSeed(Struct, frozen=True):
-    """Run a seed; of a recipe, if one is named."""
+    """A job: run a seed, of a recipe if one is named."""
 
     seed: int
     recipe: str = ""
 
 
 class Shrink(Struct, frozen=True):
-    """Make a failing plan smaller."""
+    """A job: minimize a failing plan."""
 
     plan: Plan
     failure: Failure
@@ -48,7 +48,7 @@ Job = RunSeed | Shrink
 
 
 class Options(Struct, frozen=True):
-    """What to run."""
+    """The options of a simulation."""
 
     first: int
     seeds: int
@@ -63,7 +63,7 @@ class Options(Struct, frozen=True):
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
@@ -71,9 +71,9 @@ def simulate(options: Options, console: Console, prepare: Callable[[], None] | N
     """Run the seeds, print failures and the summary. Ctrl-C ends it with the summary so far.
 
     Args:
-        options: What to run.
-        console: Where it is told.
-        prepare: Called in each process first; a mutation changes the code under test there.
+        options: The seeds and their limits.
+        console: Gets the progress and the summary.
+        prepare: Called first in each process; a mutation changes the code under test there.
 
     Returns:
         The exit code: 0 when all passed, 1 when one failed, 130 when interrupted.
@@ -86,7 +86,7 @@ def simulate(options: Options, console: Console, prepare: Callable[[], None] | N
 
 
 class _Simulation:
-    """The seeds that are left, the failures to be made smaller, and the sum so far."""
+    """The seeds that are left, the failures to minimize, and the tally so far."""
 
     def __init__(self, options: Options, console: Console) -> None:
         self._options = options
@@ -186,7 +186,7 @@ class _Simulation:
 
 @contextmanager
 def _interrupts() -> Iterator[list[int]]:
-    """Ctrl-C puts itself into a list: as an exception it could be lost in somebody's finalizer."""
+    """Collect Ctrl-C in a list: raised as an exception it could be lost in a finalizer."""
     interrupts: list[int] = []
     before = signal.signal(signal.SIGINT, lambda number, _frame: interrupts.append(number))
     try:

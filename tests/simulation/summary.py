@@ -1,8 +1,8 @@
-"""What many runs went through together, and what none of them did.
+"""The summary of many runs: what occurred, and what never did.
 
-A thing that can happen and never did is a hole in the simulation, so everything that should occur
-is declared: each kind of fault, each note of the servers, each count of the clients. What cannot
-occur in the simulated world is declared too, with the reason, and reported when it does.
+Something that can occur and never did is a gap in the simulation, so all that should occur is
+declared: each kind of fault, each trace event of the servers, each count of the clients. What
+cannot occur in the simulated world is declared too, with the reason, and reported if it does.
 """
 
 from collections import Counter
@@ -82,7 +82,7 @@ class Failed(Struct, frozen=True):
 
 
 class Tally(Struct):
-    """The sum over runs."""
+    """The sums over many runs."""
 
     runs: int = 0
     steps: int = 0
@@ -95,7 +95,7 @@ class Tally(Struct):
     failed: list[Failed] = field(default_factory=list)
 
     def add(self, outcome: Outcome) -> None:
-        """Count a run in; one that failed only counts its steps."""
+        """Add a run; of a failed one only its steps count."""
         self.runs += 1
         self.steps += outcome.steps
         self.virtual_ms += outcome.virtual_ms
@@ -114,7 +114,7 @@ def expected_notes() -> set[str]:
 
 
 def never_exercised(tally: Tally) -> dict[str, list[str]]:
-    """What should have occurred and did not, by what it is."""
+    """Return what should have occurred and did not, by its category."""
     expected = {
         "faults": {kind.value for kind in FaultKind} - set(+tally.faults),
         "notes": expected_notes() - set(+tally.notes),
@@ -124,7 +124,7 @@ def never_exercised(tally: Tally) -> dict[str, list[str]]:
 
 
 def surprises(tally: Tally) -> list[str]:
-    """What occurred although it is declared as unreachable."""
+    """Return what occurred although it is declared as unreachable."""
     return sorted(set(UNREACHABLE) & set(+tally.notes))
 
 
@@ -150,7 +150,7 @@ def show_recipe(recipe: str, tally: Tally, wall_s: float, console: Console) -> N
 
 
 def show_counts(tally: Tally, console: Console) -> None:
-    """Print how often each thing occurred."""
+    """Print how often everything occurred."""
     groups = (("faults", tally.faults), ("notes", tally.notes), ("counts", tally.counts))
     console.print(Columns([_counted(title, counter) for title, counter in groups], padding=(0, 4)))
 

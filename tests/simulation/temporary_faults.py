@@ -1,6 +1,6 @@
-"""What lasts for a while and ends by itself: the pieces that faults and reactions are made of.
+"""Faults that last for a while and end by themselves; other faults and reactions consist of them.
 
-When the faults are over, nothing begins or ends here any more: `Faults.end` has ended it all.
+After the end of all faults nothing begins or ends here: `Faults.end` has ended everything.
 """
 
 from collections.abc import Callable, Iterable
@@ -12,7 +12,7 @@ from tests.simulation.schedule import Schedule
 
 
 class TemporaryFaults:
-    """Brings one thing about for so many milliseconds."""
+    """Injects single faults that last for `lasts_ms`."""
 
     def __init__(self, schedule: Schedule, network: Network) -> None:
         self.is_over = False
@@ -20,19 +20,19 @@ class TemporaryFaults:
         self._network = network
 
     def later(self, lasts_ms: int, action: Callable[[], object]) -> None:
-        """End what lasts, unless all have ended."""
+        """Call `action`, which ends a fault, later, unless all faults have ended by then."""
         self._schedule.after(lasts_ms, lambda: None if self.is_over else action())
 
     # Processes of servers.
 
     def crash(self, node: Node, lasts_ms: int) -> None:
-        """It crashes, unless it is down already."""
+        """Crash a server, unless it is down already."""
         if node.is_up and not self.is_over:
             node.crash()
             self._schedule.after(lasts_ms, node.start)
 
     def freeze(self, node: Node, lasts_ms: int) -> bool:
-        """SIGSTOP, if it runs."""
+        """Freeze a server (SIGSTOP), if it runs."""
         if not node.is_answering:
             return False
         node.freeze()
@@ -48,7 +48,7 @@ class TemporaryFaults:
         return self.drop_frames(lasts_ms, list(pairs | {(b, a): None for a, b in pairs}))
 
     def drop_frames(self, lasts_ms: int, directions: list[tuple[End, End]]) -> bool:
-        """Every frame from the first to the second of each pair is lost."""
+        """Lose every frame from the first to the second end of each pair."""
         directions = [pair for pair in directions if pair[0] != pair[1]]
         for sender, receiver in directions:
             self._network.cut(sender, receiver)
@@ -61,32 +61,32 @@ class TemporaryFaults:
         return bool(directions)
 
     def slow(self, lasts_ms: int, what: tuple[End, End | None], times: int) -> bool:
-        """A link, or all of one end, takes so many times as long."""
+        """Slow a link, or all links of one end, down by the factor `times`."""
         slow = self._network.slow
         slow[what] = times
         self.later(lasts_ms, lambda: slow.pop(what, None))
         return True
 
     def delay_notice(self, lasts_ms: int, ends: list[End]) -> None:
-        """These ends learn of a broken link as late as can be."""
+        """Let these ends learn of a broken link as late as possible."""
         numb = self._network.late_to_notice
         numb.update(dict.fromkeys(ends))
         for end in ends:
             self.later(lasts_ms, lambda end=end: numb.pop(end, None))
 
     def refuse_links(self, lasts_ms: int, end: End) -> None:
-        """No other server gets a new link to this one."""
+        """Refuse new links between this server and others."""
         shut = self._network.refuses_links
         shut[end] = None
         self.later(lasts_ms, lambda: shut.pop(end, None))
 
     def hold(self, lasts_ms: int, sender: End, receiver: End) -> None:
-        """What is sent in this direction arrives when the time is over, in its order."""
+        """Delay all frames in this direction until the time is over; they keep their order."""
         held, until = self._network.held_until, self._schedule.now + lasts_ms
         held[sender, receiver] = until
         self.later(lasts_ms, lambda: held.pop((sender, receiver), None))
 
 
 def ends_of(parts: Iterable[Node | SimClient]) -> list[End]:
-    """The ends of servers or clients."""
+    """Return the ends of servers or clients."""
     return [part.end for part in parts]

@@ -1,7 +1,7 @@
-"""How patient an ensemble is, as its users may set it (clusters/config.py), and what follows of it.
+"""The time settings of an ensemble, as users choose them (clusters/config.py), and derived times.
 
-The shortest session may be shorter than the patience of servers: then a leader that is cut off must
-keep reads back long before it gives up its role (rule Z5).
+The shortest session may be shorter than the servers' own timeouts: then a leader that is cut off
+must hold reads back long before it gives up its role (rule Z5).
 """
 
 from msgspec import Struct
@@ -18,7 +18,7 @@ ROOT = Identity("digest", digest_id("root", "simulated"))
 
 
 class TimingPlan(Struct, frozen=True, omit_defaults=True):
-    """The settings of one ensemble that are spans of time. Plans on disk without have these."""
+    """The time settings of one ensemble. Kept plans without time settings have these defaults."""
 
     tick_ms: int = 200
     init_limit: int = 20
@@ -27,11 +27,11 @@ class TimingPlan(Struct, frozen=True, omit_defaults=True):
     session_max_ms: int = 20_000
 
     def timing(self) -> Timing:
-        """What a server's part in Zab goes by."""
+        """Return the times of Zab."""
         return Timing(Millis(self.tick_ms), self.init_limit, self.sync_limit)
 
     def limits(self) -> Limits:
-        """What a client may ask for."""
+        """Return the limits of session timeouts."""
         return Limits(
             session_timeout_min_ms=Millis(self.session_min_ms),
             session_timeout_max_ms=Millis(self.session_max_ms),
@@ -40,12 +40,12 @@ class TimingPlan(Struct, frozen=True, omit_defaults=True):
 
     @property
     def sync_ms(self) -> int:
-        """How long a silence must be until somebody is taken for dead."""
+        """Return the silence after which a server is taken for dead."""
         return self.tick_ms * self.sync_limit
 
     @property
     def init_ms(self) -> int:
-        """How long an election may stand still until it begins anew."""
+        """Return the time after which a stalled election starts again."""
         return self.tick_ms * self.init_limit
 
     # The bounds of a world without faults. Elections that fail take their whole patience, and what
@@ -53,30 +53,30 @@ class TimingPlan(Struct, frozen=True, omit_defaults=True):
 
     @property
     def converge_ms(self) -> Millis:
-        """Until all servers serve the same and every client has its answers."""
+        """Return the time until all servers agree and every client has its answers."""
         return Millis(max(60_000, 15 * self.init_ms, 60 * self.session_min_ms))
 
     @property
     def end_ms(self) -> Millis:
-        """Until the sessions of clients that are gone have ended, also after losses of trackers."""
+        """Return the time until sessions of dead clients end, also after losses of trackers."""
         return Millis(max(30_000, 30 * self.session_min_ms))
 
     @property
     def told_ms(self) -> Millis:
-        """Until every server knows whose disks are lost."""
+        """Return the time until every server knows which disks are lost."""
         return Millis(max(10_000, self.init_ms + 6_000))
 
 
 def least_sync_ms(delay_ms_max: int, force_ms_max: int) -> int:
-    """The shortest patience with which servers on such links and disks bear each other."""
+    """Return the shortest sync limit with which servers on such links and disks can work."""
     return (SLOW_TIMES + 6) * delay_ms_max + 2 * force_ms_max
 
 
 def least_session_ms(delay_ms_max: int, touch_ms: int) -> int:
-    """The shortest timeout of a session that lives on.
+    """Return the shortest session timeout with which a session survives.
 
-    A third of it passes until the next heartbeat, and within another third it is confirmed: it
-    waits for the next report to the leader, which asks its followers, perhaps behind a round that
-    is under way. That is eight links, one of them slow, and as many servers.
+    A third of it passes until the next heartbeat, which must be confirmed within another third: it
+    waits for the next report to the leader, which asks its followers, perhaps after a pending
+    round. That takes eight links, one of them slow, and as many servers.
     """
     return 3 * (touch_ms + (SLOW_TIMES + 4) * delay_ms_max + 8 * STEP_MS)

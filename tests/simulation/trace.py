@@ -1,7 +1,7 @@
-"""What happened in a run, line by line, for a reader: when, who, what.
+"""The trace of a run for a reader, one line for each event: time, process, event.
 
 Routine lines (requests, answers, deliveries) are shown only near the end, where a failure is; the
-others (elections, links, faults, sessions, snapshots) tell the story up to there.
+others (elections, links, faults, sessions, snapshots) are shown for the whole run.
 """
 
 import re
@@ -30,17 +30,17 @@ def note_in_words(note: TraceEvent) -> str:
 
 
 class Recorder:
-    """Takes the lines of a run; `World(plan, recorder)`."""
+    """Collects the lines of a run: `World(plan, recorder)`."""
 
     def __init__(self) -> None:
         self.lines: list[tuple[int, str]] = []
 
     def __call__(self, now: int, text: str) -> None:
-        """A line of a moment in virtual milliseconds."""
+        """Add a line at a moment in virtual milliseconds."""
         self.lines.append((now, text))
 
     def digest(self) -> str:
-        """The same for two runs exactly when the same happened at the same moments."""
+        """Return a digest that is equal for two runs if and only if their lines are."""
         digest = blake2b(digest_size=16)
         for now, text in self.lines:
             digest.update(f"{now} {text}\n".encode())
@@ -48,9 +48,9 @@ class Recorder:
 
 
 def show_trace(lines: list[tuple[int, str]], tail: int | None) -> Iterator[Text]:
-    """The lines to print: of all but the last `tail` ones only those that are not routine.
+    """Return the lines to print: all of the last `tail`, and before them only non-routine lines.
 
-    `None` is for every line.
+    `None` means every line.
     """
     first_of_tail = 0 if tail is None else max(0, len(lines) - tail)
     skipped = 0

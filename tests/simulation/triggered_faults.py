@@ -1,10 +1,10 @@
-"""Faults that wait for their moment: the n-th message or disk operation of a kind brings them.
+"""Triggered faults: the n-th message or disk operation of a kind triggers them.
 
-Most bugs of such protocols need a crash in one window of a few milliseconds (reference: the bugs
-of ZooKeeper's Zab), which a fault at a random time hardly ever meets. An ambush is drawn up front
-like every fault: what it waits for, how often, how much later it strikes, and how. One that is laid
-again and again keeps an ensemble in the same trouble: most harm needs two faults in a row. In a
-campaign one ambush waits at a time, in turn.
+Most bugs of such protocols need a crash within one window of a few milliseconds (reference: the
+bugs of ZooKeeper's Zab), which a fault at a random time hardly ever hits. A triggered fault is
+drawn up front like every fault: its trigger, after how many occurrences and with what delay it is
+injected, and the reaction. A repeated one keeps an ensemble in the same trouble, because most harm
+needs two faults in a row. In a campaign one fault is armed at a time, in turn.
 """
 
 from collections import deque
@@ -20,26 +20,26 @@ InjectFault = Callable[[Fault, Node, Node | None], None]
 
 
 class _ArmedFault:
-    """One that waits, when it is its turn."""
+    """A triggered fault, and how often its trigger has occurred."""
 
     def __init__(self, fault: Fault, strike: InjectFault) -> None:
         self.fault = fault
         self.strike = strike
         self.seen = 0
-        self.since = 0  # from when on it counts
+        self.since = 0  # triggers before this moment do not count
 
 
 class TriggeredFaults:
-    """Those that wait."""
+    """The armed faults."""
 
     def __init__(self, schedule: Schedule, nodes: Iterable[Node]) -> None:
         self._schedule = schedule
         self._nodes = list(nodes)
         self._waiting: list[_ArmedFault] = []
-        self._campaigns: dict[int, deque[_ArmedFault]] = {}  # whose turn it is comes first
+        self._campaigns: dict[int, deque[_ArmedFault]] = {}  # the armed one comes first
 
     def arm(self, fault: Fault, strike: InjectFault) -> None:
-        """Wait for the n-th occurrence from now on, then call `strike`."""
+        """Wait for the n-th occurrence of the trigger from now on, then call `strike`."""
         waiting = _ArmedFault(fault, strike)
         campaign = self._campaigns.setdefault(fault.campaign, deque()) if fault.campaign else None
         if campaign is not None:
@@ -50,13 +50,13 @@ class TriggeredFaults:
             node.watcher = self._watch
 
     def disarm(self) -> None:
-        """The faults are over."""
+        """Drop all armed faults."""
         self._waiting, self._campaigns = [], {}
         for node in self._nodes:
             node.watcher = None
 
     def leader(self) -> Node | None:
-        """The newest leader that is established, as it sees itself, or who is about to lead."""
+        """Return the newest server that believes to lead, established leaders first."""
         found = None
         for node in self._nodes:
             server = node.server
@@ -82,7 +82,7 @@ class TriggeredFaults:
                     self._fire(waiting, node, peer)
 
     def _fire(self, waiting: _ArmedFault, node: Node, peer: Node | None) -> None:
-        """Its moment has come."""
+        """Schedule the reaction of a fault that was triggered."""
         fault = waiting.fault
         self._schedule.after(fault.delay_ms, lambda: waiting.strike(fault, node, peer))
         campaign = self._campaigns.get(fault.campaign)

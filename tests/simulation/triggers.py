@@ -23,7 +23,7 @@ BROADCAST = ("Proposals", "Append", "Ack", "Commit", "SendClient", "ForwardWrite
 
 
 class Reaction(Enum):
-    """How an ambush strikes. Who sent the message, or asked its disk, is the trapped one."""
+    """The reactions of triggered faults. "It" is the server whose message or disk effect it was."""
 
     CRASH = "crash it"
     CRASH_PEER = "crash whom it spoke to"

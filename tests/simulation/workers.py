@@ -1,8 +1,8 @@
-"""Worker processes for many runs: one job at a time each, so that a lost one is known by its job.
+"""Worker processes for many runs: each does one job at a time, so a lost process names its job.
 
-A worker that crashes, or that does not answer within the time its job is given, is killed and
-replaced; its job is answered by `Lost`. Processes are spawned: nothing of the parent's state leaks
-into a run, and `prepare` is how a change of the code under test reaches them.
+A worker that crashes, or does not answer within the limit of its job, is killed and replaced; its
+job is answered with `Lost`. Processes are spawned, so no state of the parent leaks into a run;
+`prepare` changes the code under test in them.
 """
 
 import gc
@@ -28,7 +28,7 @@ _spawn = multiprocessing.get_context("spawn")
 
 
 class Lost(Struct, frozen=True):
-    """A job that was not answered, and why."""
+    """The answer for a job whose process was lost, and why."""
 
     reason: str
 
@@ -44,8 +44,8 @@ class Workers(Generic[Job, Result]):
     """Does jobs in `count` processes.
 
     Args:
-        count: How many processes.
-        task: What to do with a job; a function of a module, as are the jobs' classes.
+        count: The number of processes.
+        task: Called with each job; must be a function of a module, as the classes of jobs must.
         limit_s: How long a job may take.
         prepare: Called once in every process before the first job.
     """
@@ -66,10 +66,10 @@ class Workers(Generic[Job, Result]):
     def run(
         self, next_job: Callable[[], Job | None], is_stopped: Callable[[], bool] = lambda: False
     ) -> Iterator[tuple[Job, Result | Lost]]:
-        """Do what `next_job` gives until it gives nothing and all is answered, or `is_stopped`.
+        """Do the jobs of `next_job` until it returns None and all are answered, or `is_stopped`.
 
-        It is asked again after each answer, so an answer may lead to more jobs. Leaving the
-        iteration, in whatever way, ends the processes.
+        `next_job` is called again after each answer, so an answer may lead to more jobs. Leaving
+        the iteration in any way ends the processes.
         """
         try:
             while not is_stopped():

@@ -1,7 +1,7 @@
-"""What a client asks for: drawn at random, but guided by what it was told, as a program would be.
+"""The requests of a client: drawn at random, but based on earlier answers, as in a program.
 
-Few paths, so that clients meet. `/n1/s-` is where the sequential znodes are, `/n0/e` where the
-ephemerals are; the others come and go.
+There are few paths, so that clients meet. Sequential znodes are at `/n1/s-`, ephemeral ones at
+`/n0/e`; the others are created and deleted.
 """
 
 from collections.abc import Callable
@@ -42,9 +42,9 @@ class Workload:
         contract: Random,
         watches: Random,
     ) -> None:
-        """`name` is unlike that of any other session: values tell who wrote them.
+        """`name` must belong to this session alone: values tell which session wrote them.
 
-        `beside` draws what nobody should ask for, `contract` and `watches` what few do.
+        `beside` draws invalid requests, `contract` and `watches` rare ones.
         """
         self._random = random
         self._beside = beside
@@ -66,7 +66,7 @@ class Workload:
         }[plan.habit]
 
     def next(self) -> NewRequest:
-        """The next request."""
+        """Return the next request."""
         self._count += 1
         if self._planned:
             return self._contract.strengthened(self._planned.pop())
@@ -79,7 +79,7 @@ class Workload:
         return self._contract.strengthened(ask)
 
     def answered(self, ask: NewRequest, answer: SuccessReply) -> None:
-        """Learn from an answer."""
+        """Remember an answer for later requests."""
         if isinstance(answer, GetDataReply) and isinstance(ask, Query):
             self._versions[ask.path] = answer.stat.version
         elif isinstance(answer, WriteReply) and isinstance(ask, Create) and ask.path == QUEUE:
@@ -88,7 +88,7 @@ class Workload:
             self._found = [f"{ask.path.rstrip('/')}/{child}" for child in answer.children]
 
     def session_timeout(self) -> Millis:
-        """What to wish for."""
+        """Return the session timeout to request."""
         drawn = self._random.choice([1_000, 1_000, 1_000, 2_000, 5_000])
         return Millis(self._timeout_ms or drawn)
 
@@ -116,7 +116,7 @@ class Workload:
         return self._synced_read(path)
 
     def _contends(self) -> NewRequest:
-        """Read a counter and write it back if nobody else did."""
+        """Read a counter and write it at the version that was read."""
         path = self._random.choice(PLACES[:2])
         kind = self._random.random()
         if kind < 0.1:
@@ -126,7 +126,7 @@ class Workload:
         return SetData(path, self._value(), self._versions.get(path, 0))
 
     def _queues(self) -> NewRequest:
-        """A lock or a queue: join, look who is before, watch that one, leave."""
+        """A lock or a queue: join, find the predecessor, watch it, leave."""
         random = self._random
         kind = random.random()
         if kind < 0.1:
@@ -142,7 +142,7 @@ class Workload:
         return Query(Exists, random.choice(PLACES), self._watcher())
 
     def _churns(self) -> NewRequest:
-        """Create and delete the same few znodes, under the eyes of watchers."""
+        """Create and delete the same few znodes, which others watch."""
         random = self._random
         path = random.choice(PLACES[3:])
         kind = random.random()
@@ -159,7 +159,7 @@ class Workload:
         return Query(random.choice([GetData, Exists]), path, self._watcher())
 
     def _asks(self) -> NewRequest:
-        """Mostly reads, and what was synced before."""
+        """Mostly reads, some of them after a sync."""
         random = self._random
         path = random.choice(PLACES)
         kind = random.random()

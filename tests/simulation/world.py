@@ -1,6 +1,6 @@
-"""One run: servers and clients under the faults of a plan, then quiet, in which all converge.
+"""One run: servers and clients under a plan's faults, then a quiet phase until all converge.
 
-A few plans end with the loss of more disks than an ensemble can stand.
+A few plans end with the loss of more disks than an ensemble can survive.
 """
 
 from collections import Counter
@@ -27,7 +27,7 @@ SETTLE_MS = 1_500
 
 
 class Report(Struct, frozen=True):
-    """What a run that broke no promise went through."""
+    """The counts of a run that broke no promise."""
 
     seed: int
     steps: int
@@ -43,7 +43,7 @@ class Report(Struct, frozen=True):
 
 
 class World:
-    """Everything that one plan decides."""
+    """The servers, clients and faults of one plan."""
 
     def __init__(
         self, plan: Plan, trace: Trace | None = None, network: type[Network] = Network
@@ -122,7 +122,7 @@ class World:
     # What a world of recipes (recipes/world.py) has beside.
 
     def _finish_work(self) -> None:
-        """What the clients have begun comes to an end."""
+        """Wait until all requests of the clients are answered."""
 
     def _look_around(self) -> None:
         """Whether they have left anything behind."""
@@ -172,7 +172,7 @@ class World:
         assert done, f"no convergence in {bound_ms} ms: {self._why()}"
 
     def _settle(self) -> None:
-        """Wait for the end of what was under way; sessions of dead clients may still expire."""
+        """Wait until all pending work is done; sessions of dead clients may still expire."""
         txns = -1
         while (
             txns != len(self.checks.order)
@@ -184,7 +184,7 @@ class World:
             assert self.schedule.now < 10 * self.plan.timing.converge_ms, f"no rest: {self._why()}"
 
     def _end_sessions(self) -> None:
-        """Clients that are gone hold nothing for ever, and no znode outlives its time."""
+        """Check that sessions of dead clients end, and that no znode outlives its time."""
         bound_ms = self.plan.timing.end_ms
         done = self.schedule.run_until(Millis(self.schedule.now + bound_ms), self._have_ended)
         assert done, f"Endings: a session or a znode is still there after {bound_ms} ms"
@@ -209,7 +209,7 @@ class World:
 
 @contextmanager
 def _counters_of(bits: int) -> Iterator[None]:
-    """Zxids have counters of so many bits only."""
+    """Limit the counters of zxids to `bits` bits."""
     right = ids.COUNTER_BITS
     try:
         _set_counters(bits)
