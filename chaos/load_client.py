@@ -16,7 +16,8 @@ import ray
 from msgspec import Struct
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from raykeeper.chaos.history import HistoryFile, Read, Result
+from raykeeper.chaos.checks.history import Read, Result
+from raykeeper.chaos.history_file import HistoryFile
 from raykeeper.chaos.recorded_session import RecordedSession
 from raykeeper.chaos.workload import Workload
 from raykeeper.client import connect

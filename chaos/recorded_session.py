@@ -13,11 +13,10 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
-from raykeeper.chaos.history import (
+from raykeeper.chaos.checks.history import (
     Call,
     Called,
     Fired,
-    HistoryFile,
     Ok,
     Read,
     ReadKind,
@@ -28,6 +27,7 @@ from raykeeper.chaos.history import (
     Unknown,
     result_of_error,
 )
+from raykeeper.chaos.history_file import HistoryFile
 from raykeeper.client import Client, ClientState, WatchedEvent
 from raykeeper.client.errors import ConnectionLossError, KeeperError
 from raykeeper.znodes.errors import Code

@@ -9,18 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from raykeeper.chaos.checks.history import History, Ok, Read, ReadKind, Result, SessionEnded
+from raykeeper.chaos.checks.judge import HistoryReport, judge
 from raykeeper.chaos.client_pool import ChaosError, ClientPool
-from raykeeper.chaos.history import (
-    History,
-    HistoryFile,
-    Ok,
-    Read,
-    ReadKind,
-    Result,
-    SessionEnded,
-    read_history,
-)
-from raykeeper.chaos.judge import HistoryReport, judge
+from raykeeper.chaos.history_file import HistoryFile, read_history
 from raykeeper.chaos.load_client import REQUEST_TIMEOUT_S, LoadSettings
 from raykeeper.chaos.recorded_session import RecordedSession, now
 from raykeeper.chaos.workload import LOCKS, REGISTERS, folders

@@ -13,9 +13,9 @@ from msgspec import Struct
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from raykeeper.chaos.checks.judge import HistoryReport
 from raykeeper.chaos.fault_injector import FaultInjector
 from raykeeper.chaos.fault_plan import Fault, FaultAction, Target, draw_faults
-from raykeeper.chaos.judge import HistoryReport
 from raykeeper.chaos.load_client import LoadSettings
 from raykeeper.chaos.round import Round
 from raykeeper.clusters.config import ConfigError

@@ -10,7 +10,7 @@ Invariant: no value is written twice, so a value tells which request wrote it.
 from random import Random
 from typing import Final
 
-from raykeeper.chaos.history import Call, Ok, Read, ReadKind
+from raykeeper.chaos.checks.history import Call, Ok, Read, ReadKind
 from raykeeper.znodes.requests import ANY_VERSION, Create, CreateMode, Delete, SetData
 
 REGISTERS: Final = 10

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from raykeeper.chaos.judge import HistoryReport
+from raykeeper.chaos.checks.judge import HistoryReport
 from raykeeper.commands.consoles import print_table
 from raykeeper.commands.documents import Document
 

@@ -249,8 +249,8 @@ def chaos(
 
     Exits with 1 when an acknowledged write was lost or a promise broken.
     """
+    from raykeeper.chaos.history_file import judge_records
     from raykeeper.chaos.run import check_settings, run_chaos
-    from raykeeper.chaos.verdict import judge_records
     from raykeeper.commands.chaos_report import show_verdict, verdict_document
 
     if judge is not None:

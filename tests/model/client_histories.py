@@ -7,7 +7,7 @@ call and its answer are drawn. Some answers are lost.
 import copy
 from random import Random
 
-from raykeeper.chaos.history import (
+from raykeeper.chaos.checks.history import (
     Call,
     Called,
     History,

@@ -5,8 +5,8 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from raykeeper.chaos.history import History, Ok, Operation, Read, Refused
-from raykeeper.chaos.linearizability import check_linearizability
+from raykeeper.chaos.checks.history import History, Ok, Operation, Read, Refused
+from raykeeper.chaos.checks.linearizability import check_linearizability
 from raykeeper.znodes.requests import Create, Delete, SetData
 from tests.model.client_histories import draw_history, is_linearizable
 from tests.model.naive_keeper import BAD_VERSION, NO_NODE, NODE_EXISTS

@@ -16,11 +16,11 @@ import psutil
 import ray
 from msgspec import Struct
 
+from raykeeper.chaos.checks.judge import HistoryReport, judge
 from raykeeper.chaos.client_pool import ClientPool
 from raykeeper.chaos.fault_injector import FaultInjector
 from raykeeper.chaos.fault_plan import KINDS, Fault, FaultAction, FaultKind, Target
-from raykeeper.chaos.history import read_history
-from raykeeper.chaos.judge import HistoryReport, judge
+from raykeeper.chaos.history_file import read_history
 from raykeeper.chaos.load_client import LoadSettings
 from raykeeper.chaos.round import Round
 from raykeeper.clusters import Ensemble, launch

@@ -15,8 +15,9 @@ from pathlib import Path
 import psutil
 
 from raykeeper.actors.ray_actors import find_replica
+from raykeeper.chaos.checks.history import Ok, Read, ReadKind, Result
 from raykeeper.chaos.fault_injector import server_pid
-from raykeeper.chaos.history import HistoryFile, Ok, Read, ReadKind, Result
+from raykeeper.chaos.history_file import HistoryFile
 from raykeeper.chaos.recorded_session import RecordedSession
 from raykeeper.client import Client
 from raykeeper.client.ensembles import find_servers

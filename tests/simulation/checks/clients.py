@@ -26,7 +26,7 @@ from raykeeper.znodes.requests import (
 )
 from tests.simulation.checks import answers, aux_reads, session_deadlines, sessions
 from tests.simulation.checks.committed import Committed
-from tests.simulation.checks.history_recorder import writes_and_synced_reads_are_linearizable
+from tests.simulation.checks.history_recorder import history_keeps_its_promises
 from tests.simulation.checks.persistent_watches import REMOVED
 from tests.simulation.checks.session_view import (
     PendingRequest,
@@ -274,7 +274,7 @@ class Clients:
             if not seen.is_over:
                 self._watches.no_event_missed(seen)
                 self._lasting.told_before(seen, self._truth.zxid)
-        verdict = writes_and_synced_reads_are_linearizable(
+        verdict = history_keeps_its_promises(
             self._seen.values(), self._committed.told_to, self._recorder.ended_by_itself
         )
         counts["linearizability.steps"] += verdict.steps

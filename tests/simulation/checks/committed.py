@@ -46,7 +46,6 @@ class Committed:
         self.departing: dict[SessionId, None] = {}
         """Sessions that some leader was about to end because their process is dead."""
         self._schedule = schedule
-        self._sequence = execution.SequenceNumbers()
         self._places: dict[SessionId, sessions.Place] = {}
 
     def committed(self, zxid: Zxid, txn: Txn) -> None:
@@ -119,8 +118,6 @@ class Committed:
         for each in multi_execution.changes_of(change):
             if isinstance(each, CreateTxn):
                 sessions.owns_only_for_itself(txn, each)
-        for path in multi_execution.numbered(op, change):
-            self._sequence.given(path, truth)
 
     def _check_end(self, txn: Txn, change: CloseSessionTxn) -> None:
         seen = self.by_id[change.session_id]

@@ -126,27 +126,6 @@ def ephemerals_end_with_their_session(session: TrueSession, change: CloseSession
     assert len(set(change.ephemerals)) == len(change.ephemerals), "Ephemerals: deleted twice"
 
 
-class SequenceNumbers:
-    """A number is given once in the life of a parent, and never a smaller one later."""
-
-    def __init__(self) -> None:
-        self._newest: dict[tuple[str, Zxid], int] = {}
-
-    def given(self, path: str, truth: Truth) -> None:
-        """A sequential znode is about to be made at `path`."""
-        above = truth.znodes.get(parent(path))
-        assert above is not None, f"SequenceNumbers: {path} has no parent"
-        key, number = (parent(path), above.czxid), int(path[-10:])
-        newest = self._newest.get(key, -1)
-        assert number > newest, f"SequenceNumbers: {path} after {newest:010}"
-        self._newest[key] = number
-
-
-def is_sequential(op: object) -> bool:
-    """Whether it is the creation of a sequential znode."""
-    return isinstance(op, Create) and op.flags in SEQUENTIAL
-
-
 def refused(code: Code) -> ErrorTxn:
     """The transaction of a write that does nothing."""
     return ErrorTxn(code.value)

@@ -1,13 +1,14 @@
-"""The history of a run for the judge of linearizability: every write, and reads right after a sync.
+"""Record the history of a run for the judge: every write, and every read right after a sync.
 
-The judge is shown what clients saw and when, and knows nothing of zxids and servers. Only where a
-client learned nothing it is told the truth: what became of a write that was never answered, and
-when a session ended. Without that it had to try every subset of what is unknown after an outage.
+The judge is that of chaos runs (`raykeeper.chaos.checks`): it gets what clients saw, and when.
+Where a client learned nothing, the history holds the truth: the outcome of an unanswered write, and
+the end of a session. Otherwise the search for an order would have to try every subset of all that
+is unknown after an outage.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 
-from raykeeper.chaos.history import (
+from raykeeper.chaos.checks.history import (
     Call,
     History,
     MultiCall,
@@ -19,7 +20,8 @@ from raykeeper.chaos.history import (
     Session,
     SessionEnded,
 )
-from raykeeper.chaos.linearizability import LinearizabilityReport, check_linearizability
+from raykeeper.chaos.checks.judge import GENERAL_CHECKS
+from raykeeper.chaos.checks.linearizability import LinearizabilityReport, check_linearizability
 from raykeeper.client.core.effects import SuccessReply
 from raykeeper.client.core.outstanding import NewRequest, Query
 from raykeeper.znodes.replies import ExistsReply, GetDataReply, WriteReply
@@ -137,7 +139,7 @@ class HistoryRecorder:
             operation.result = Refused(code)
 
 
-def writes_and_synced_reads_are_linearizable(
+def history_keeps_its_promises(
     sessions: Iterable[SessionView],
     told: Callable[[SessionView, int], Told | None],
     ended_by_itself: Sequence[Operation] = (),
@@ -161,6 +163,9 @@ def writes_and_synced_reads_are_linearizable(
         for place, operation in enumerate(seen.late):
             key = (f"{seen.name}, late {place}", seen.life)
             history.sessions[key] = Session(*key, seen.session_id, [operation], [])
+    broken = [text for check in GENERAL_CHECKS for text in check(history)]
+    if broken:
+        raise AssertionError(f"History: {broken[0]}")
     verdict = check_linearizability(
         history, reads_in_order=True
     )  # those that were delayed are set apart

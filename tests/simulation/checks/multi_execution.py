@@ -22,7 +22,6 @@ from raykeeper.znodes.requests import (
     Relation,
     SetData,
     TxnOp,
-    WriteOp,
 )
 from raykeeper.znodes.stat import Stat
 from raykeeper.znodes.txns import (
@@ -85,21 +84,6 @@ def execute(znodes: dict[str, TrueZnode], act: "Act", op: Multi) -> TxnBody:
 def changes_of(change: TxnBody) -> list[TxnBody]:
     """Each by itself, in their order."""
     return list(change.changes) if isinstance(change, MultiTxn) else [change]
-
-
-def numbered(op: WriteOp, change: TxnBody) -> list[str]:
-    """The sequential znodes that are made under parents that were there before."""
-    ops = [*op.then, *op.otherwise] if isinstance(op, Multi) else [op]
-    prefixes = {each.path for each in ops if execution.is_sequential(each)}
-    changes = changes_of(change)
-    renewed = {each.path for each in changes if isinstance(each, CreateTxn | DeleteTxn)}
-    return [
-        each.path
-        for each in changes
-        if isinstance(each, CreateTxn)
-        and each.path[:-10] in prefixes
-        and parent(each.path) not in renewed
-    ]
 
 
 def told(change: MultiTxn | MultiErrorTxn) -> MultiResults:

@@ -5,7 +5,7 @@ and existence before them. One that was aborted tells why an operation failed, a
 before it in the same branch left what it speaks of as it was.
 """
 
-from raykeeper.chaos.history import Call, MultiCall, Ok, Read, ReadKind, Refused, Result
+from raykeeper.chaos.checks.history import Call, MultiCall, Ok, Read, ReadKind, Refused, Result
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.requests import (
     Check,

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from raykeeper.chaos.history import Operation
+from raykeeper.chaos.checks.history import Operation
 from raykeeper.client.core.client_id import ClientId
 from raykeeper.client.core.outstanding import NewRequest
 from raykeeper.zab.ids import ZERO, ServerId, Zxid

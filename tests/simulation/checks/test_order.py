@@ -2,7 +2,7 @@
 
 import pytest
 
-from raykeeper.chaos.history import Call, Ok, Operation, Read, ReadKind, Result
+from raykeeper.chaos.checks.history import Call, Ok, Operation, Read, ReadKind, Result
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.requests import (
     Compare,
@@ -16,7 +16,7 @@ from raykeeper.znodes.requests import (
 )
 from raykeeper.znodes.txns import MultiResults, OpDone, OpFailed, OpStat, OpValue
 from tests.simulation.checks import multi_history
-from tests.simulation.checks.history_recorder import writes_and_synced_reads_are_linearizable
+from tests.simulation.checks.history_recorder import history_keeps_its_promises
 from tests.simulation.checks.session_view import PendingRequest, SessionView, Told
 from tests.simulation.checks.test_clients import FIRST, MADE, SECOND, client, told, z
 
@@ -42,10 +42,10 @@ def test_the_whole_order_is_judged() -> None:
     get = Read("/a", ReadKind.GET, is_synced=True)
     made = (MADE, 1, 2, Ok(path="/a"))
     right = run(made, (get, 3, 4, Ok(value=b"0", stat=FIRST.stat)))
-    assert writes_and_synced_reads_are_linearizable([right], nothing).steps == 2
+    assert history_keeps_its_promises([right], nothing).steps == 2
     wrong = run(made, (get, 3, 4, Ok(value=b"1", stat=FIRST.stat)))
     with pytest.raises(AssertionError, match=r"^Linearizability: /a: no order explains"):
-        writes_and_synced_reads_are_linearizable([wrong], nothing)
+        history_keeps_its_promises([wrong], nothing)
 
 
 def test_what_was_never_answered_is_judged_by_what_became_of_it() -> None:
@@ -57,10 +57,10 @@ def test_what_was_never_answered_is_judged_by_what_became_of_it() -> None:
         other.done_at.extend([2, 2])
         other.unknown.append(PendingRequest(MADE, number, z(1), operation=lost))
         if number == 1:
-            writes_and_synced_reads_are_linearizable([seen, other], the_first)
+            history_keeps_its_promises([seen, other], the_first)
         else:  # it had no effect
             with pytest.raises(AssertionError, match=r"^Linearizability: "):
-                writes_and_synced_reads_are_linearizable([seen, other], the_first)
+                history_keeps_its_promises([seen, other], the_first)
 
 
 def test_what_a_transaction_says_is_part_of_the_order() -> None:
@@ -74,7 +74,7 @@ def test_what_a_transaction_says_is_part_of_the_order() -> None:
     said = multi_history.said_by(ask, 0, right)
     assert said is not None
     both = run(made, (said[0], 3, 4, said[1]))
-    writes_and_synced_reads_are_linearizable([both], nothing)
+    history_keeps_its_promises([both], nothing)
     wrong: list[tuple[int, MultiResults]] = [
         (0, MultiResults(True, [set_at, OpValue(b"0", SECOND.stat)])),
         (0, MultiResults(False, [OpStat(None)])),
@@ -85,7 +85,7 @@ def test_what_a_transaction_says_is_part_of_the_order() -> None:
         said = multi_history.said_by(ask, code, results)
         assert said is not None
         with pytest.raises(AssertionError, match=r"^Linearizability: "):
-            writes_and_synced_reads_are_linearizable([run(made, (said[0], 3, 4, said[1]))], nothing)
+            history_keeps_its_promises([run(made, (said[0], 3, 4, said[1]))], nothing)
     # What another operation of the same branch would have left is not known to the judge.
     assert multi_history.said_by(ask, *wrong[3]) is None
     assert multi_history.said_by(ask, Code.NO_AUTH, None) is None

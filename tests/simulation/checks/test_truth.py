@@ -254,13 +254,6 @@ def _session(truth: Truth) -> SessionId:
     return next(iter(truth.sessions))
 
 
-def _sequence(*numbers: int) -> None:
-    truth, _ = begin(A)
-    sequence = execution.SequenceNumbers()
-    for number in numbers:
-        sequence.given(f"/a/s-{number:010}", truth)
-
-
 def _ends_with(ephemerals: list[str]) -> None:
     truth, _ = begin(EPHEMERAL)
     session = truth.sessions[_session(truth)]
@@ -270,8 +263,6 @@ def _ends_with(ephemerals: list[str]) -> None:
 
 
 BROKEN: list[tuple[str, Callable[[], object]]] = [
-    ("SequenceNumbers", lambda: _sequence(1, 3, 3)),
-    ("SequenceNumbers", lambda: _sequence(1, 3, 2)),
     ("Ephemerals", lambda: _ends_with([])),
     ("Ephemerals", lambda: _ends_with(["/a", "/b"])),
     ("Ephemerals", lambda: _ends_with(["/a", "/a"])),
@@ -295,7 +286,6 @@ def test_what_breaks_a_promise_is_told_by_its_name(name: str, breaks: Callable[[
 
 
 def test_what_keeps_them_passes() -> None:
-    _sequence(0, 1, 7)
     _ends_with(["/a"])
     execution.is_the_leaders_own(opened(1))
     execution.times_never_go_back(begin(A)[0], opened(1))

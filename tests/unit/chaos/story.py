@@ -2,12 +2,11 @@
 
 from pathlib import Path
 
-from raykeeper.chaos.history import (
+from raykeeper.chaos.checks.history import (
     Call,
     Called,
     Fired,
     History,
-    HistoryFile,
     Ok,
     Read,
     ReadKind,
@@ -17,6 +16,7 @@ from raykeeper.chaos.history import (
     SessionBegan,
     SessionEnded,
 )
+from raykeeper.chaos.history_file import HistoryFile
 from raykeeper.zab.ids import Millis, Zxid
 from raykeeper.znodes.replies import EventType
 from raykeeper.znodes.requests import ANY_VERSION, CloseSession, Create, Delete, SessionId, SetData

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from raykeeper.chaos.history import Call, Ok, Read
+from raykeeper.chaos.checks.history import Call, Ok, Read
 from raykeeper.chaos.workload import Workload, folders
 from raykeeper.znodes.requests import ANY_VERSION, Create, CreateMode, Delete, SetData
 from tests.unit.chaos.story import stat

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from raykeeper.chaos.judge import HistoryReport
+from raykeeper.chaos.checks.judge import HistoryReport
 from raykeeper.commands.chaos_report import show_verdict, verdict_document
 from tests.unit.commands.printed import printed
 

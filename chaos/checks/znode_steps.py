@@ -11,9 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar, Final, NamedTuple
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from raykeeper.chaos.history import (
+from raykeeper.chaos.checks.history import (
     History,
     MultiCall,
     Ok,
@@ -381,16 +380,13 @@ class _RuleFactory:
                     return self._of_read(operation.result, call)
             case MultiCall():
                 if isinstance(operation.result, Ok):
-                    return self._of_all(operation, call, operation.result.parts or [], place)
+                    return self._of_all(operation, place)
         return ()
 
-    def _of_all(
-        self, operation: Operation, call: MultiCall, parts: list[Ok], place: int
-    ) -> Iterator[tuple[str, Rule]]:
+    def _of_all(self, operation: Operation, place: int) -> Iterator[tuple[str, Rule]]:
         rules: dict[str, list[Rule]] = {}
-        for each, result in zip(call.calls, parts, strict=True):
-            alone = replace(operation, call=each, result=result)
-            for path, rule in self.of(alone, place):
+        for part in operation.parts():
+            for path, rule in self.of(part, place):
                 rules.setdefault(path, []).append(rule)
         for path, mine in rules.items():
             is_change = any(rule.is_change for rule in mine)

@@ -9,7 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterator, Mapping
 
-from raykeeper.chaos.history import (
+from raykeeper.chaos.checks.history import (
     Fired,
     History,
     Ok,
@@ -37,8 +37,8 @@ def known_changes(history: History) -> Changes:
     zxid of the state that lacks the znode, which is later than the deletion.
     """
     found: dict[str, set[Zxid]] = {}
-    for operation in history.operations:
-        stat, path = _stat_of(operation), _path_of(operation)
+    for operation in history.parts:
+        stat, path = _stat_of(operation), path_of(operation)
         if stat is not None:
             found.setdefault(path, set()).update((stat.czxid, stat.mzxid))
     for session in history.sessions.values():
@@ -66,8 +66,8 @@ def answers_in_order(history: History) -> Iterator[str]:
                 if operation.result.zxid <= last_zxid:
                     yield f"fifo: {operation} is not after the session's write before it"
                 last_zxid = operation.result.zxid
-            elif is_sequential(operation):
-                path, number = _path_of(operation), sequence_number(operation)
+            elif isinstance(operation.call, Create) and is_sequential(operation):
+                path, number = operation.call.path, sequence_number(operation)
                 if number <= last_numbers.get(path, -1):
                     yield f"fifo: {operation} has not the higher number"
                 last_numbers[path] = number
@@ -79,7 +79,7 @@ def reads_never_go_back(history: History) -> Iterator[str]:
     for session in history.sessions.values():
         seen = ZERO
         events = deque(sorted((event.at, event.zxid) for event in session.fired))
-        for operation in session.operations:
+        for operation in (part for each in session.operations for part in each.parts()):
             if operation.returned is None:
                 continue
             # An event may have overtaken the answers to requests that were under way.
@@ -88,7 +88,7 @@ def reads_never_go_back(history: History) -> Iterator[str]:
             stat = _stat_of(operation)
             if stat is None:
                 continue
-            missed = _first_between(changes.get(_path_of(operation), []), stat.mzxid, seen)
+            missed = _first_between(changes.get(path_of(operation), []), stat.mzxid, seen)
             if missed is not None:
                 yield (
                     f"reads go back: {operation} shows the state of {format_zxid(stat.mzxid)}, "
@@ -188,8 +188,10 @@ def _stat_of(operation: Operation) -> Stat | None:
     return operation.result.stat if isinstance(operation.result, Ok) else None
 
 
-def _path_of(operation: Operation) -> str:
-    path: str = getattr(operation.call, "path", "")
+def path_of(operation: Operation) -> str:
+    """Return the path that an operation names, or that the answer to a creation tells."""
+    created = operation.result.path if isinstance(operation.result, Ok) else ""
+    path: str = created or getattr(operation.call, "path", "")
     return path
 
 

@@ -21,8 +21,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from raykeeper.chaos.history import History
-from raykeeper.chaos.znode_steps import (
+from raykeeper.chaos.checks.history import History
+from raykeeper.chaos.checks.znode_steps import (
     Impossible,
     Step,
     Steps,

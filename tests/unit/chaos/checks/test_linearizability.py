@@ -2,7 +2,7 @@
 
 import pytest
 
-from raykeeper.chaos.history import (
+from raykeeper.chaos.checks.history import (
     Call,
     Called,
     History,
@@ -17,8 +17,8 @@ from raykeeper.chaos.history import (
     SessionBegan,
     SessionEnded,
 )
-from raykeeper.chaos.linearizability import check_linearizability
-from raykeeper.chaos.znode_steps import Znode
+from raykeeper.chaos.checks.linearizability import check_linearizability
+from raykeeper.chaos.checks.znode_steps import Znode
 from raykeeper.zab.ids import ZERO, Millis
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.requests import CloseSession, Create, Delete, SessionId, SetData

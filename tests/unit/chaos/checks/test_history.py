@@ -1,16 +1,14 @@
-"""History: what is written line by line comes back, however it was cut short."""
-
-from pathlib import Path
+"""The history: requests and their answers, contradictions, and the texts for a person."""
 
 import pytest
 
-from raykeeper.chaos.history import (
+from raykeeper.chaos.checks.history import (
     Call,
     Called,
     Fired,
     History,
     HistoryError,
-    HistoryFile,
+    MultiCall,
     Ok,
     Read,
     ReadKind,
@@ -21,7 +19,6 @@ from raykeeper.chaos.history import (
     SessionBegan,
     SessionEnded,
     Unknown,
-    read_history,
     result_of_error,
     show_call,
     show_result,
@@ -51,15 +48,10 @@ RECORDS: list[Record] = [
 ]
 
 
-def test_what_was_written_comes_back(tmp_path: Path) -> None:
+def test_answers_belong_to_their_requests() -> None:
     other = [SessionBegan("b", 1, 1), Called("b", 1, 1, 2, Read("/x", ReadKind.EXISTS))]
-    for name, records in (("a", RECORDS), ("b", other)):
-        with HistoryFile(tmp_path / name) as file:
-            for record in records:
-                file.add(record)
-    read = read_history([tmp_path / "a", tmp_path / "b"])
-    assert read.sessions == History([*RECORDS, *other]).sessions
-    session = read.sessions["a", 1]
+    history = History([*RECORDS, *other])
+    session = history.sessions["a", 1]
     assert session.session_id == 77
     assert session.ended == RECORDS[-1]
     assert session.fired == [RECORDS[11]]
@@ -71,26 +63,30 @@ def test_what_was_written_comes_back(tmp_path: Path) -> None:
         (None, None),  # never answered
         (None, None),
     ]
-    assert len(list(read.operations)) == 7
+    assert len(list(history.operations)) == 7
 
 
-def test_a_line_cut_short_by_the_death_of_its_client_is_left_out(tmp_path: Path) -> None:
-    path = tmp_path / "a"
-    with HistoryFile(path) as file:
-        for record in RECORDS[:4]:
-            file.add(record)
-    whole = path.read_bytes()
-    for end in range(len(whole) + 1):
-        path.write_bytes(whole[:end])
-        kept = whole[:end].count(b"\n")
-        assert read_history([path]).sessions == History(RECORDS[:kept]).sessions
-
-
-def test_a_line_in_the_middle_that_is_no_record_is_told(tmp_path: Path) -> None:
-    path = tmp_path / "a"
-    path.write_bytes(b'{"type":"began","client":"a","life":1,"at":5}\n{}\n\n')
-    with pytest.raises(HistoryError, match="a:2"):
-        read_history([path])
+def test_a_transaction_counts_as_its_calls() -> None:
+    calls = [Create("/x", b"v", 0), Delete("/y", -1), Read("/z", ReadKind.GET)]
+    results = [Ok(path="/x"), Ok(), Ok(value=b"u")]
+    history = History(
+        [
+            Called("a", 1, 1, 10, MultiCall(calls)),
+            Returned("a", 1, 1, 20, Ok(parts=results)),
+            Called("a", 1, 2, 30, MultiCall([Delete("/refused", -1)])),
+            Returned("a", 1, 2, 40, Refused(Code.NO_NODE)),
+            Called("a", 1, 3, 50, Delete("/unknown", -1)),
+            Called("a", 1, 4, 60, Delete("/missing", -1)),
+            Returned("a", 1, 4, 70, Refused(Code.NO_NODE)),
+        ]
+    )
+    parts = list(history.parts)
+    assert [(part.call, part.result) for part in parts[:3]] == list(
+        zip(calls, results, strict=True)
+    )
+    assert {(part.called, part.returned) for part in parts[:3]} == {(10, 20)}
+    assert [part.call for part in parts[3:]] == [Delete("/unknown", -1), Delete("/missing", -1)]
+    assert history.deleted_paths() == {"/y", "/unknown"}
 
 
 @pytest.mark.parametrize(

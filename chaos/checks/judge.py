@@ -6,14 +6,15 @@ from typing import Final
 
 from msgspec import Struct
 
-from raykeeper.chaos.history import History
-from raykeeper.chaos.linearizability import check_linearizability as judge_linearizability
-from raykeeper.chaos.session_checks import (
+from raykeeper.chaos.checks.history import History
+from raykeeper.chaos.checks.linearizability import check_linearizability as judge_linearizability
+from raykeeper.chaos.checks.sessions import (
     answers_in_order,
     events_come_before_state,
     reads_never_go_back,
 )
-from raykeeper.chaos.write_checks import (
+from raykeeper.chaos.checks.writes import (
+    creations_are_done_once,
     ephemerals_end_with_their_session,
     is_acked_write,
     lost_writes,
@@ -25,17 +26,25 @@ from raykeeper.chaos.write_checks import (
 
 Check = Callable[[History], Iterator[str]]
 
-CHECKS: Final[tuple[Check, ...]] = (
-    answers_in_order,
+GENERAL_CHECKS: Final[tuple[Check, ...]] = (
     reads_never_go_back,
-    events_come_before_state,
     writes_follow_real_time,
     sequence_numbers_never_repeat,
-    values_were_written,
     synced_reads_are_fresh,
     ephemerals_end_with_their_session,
 )
-"""The checks, except lost writes, which the report counts separately."""
+"""Checks of any history, also of the simulator's."""
+CHECKS: Final[tuple[Check, ...]] = (
+    answers_in_order,
+    events_come_before_state,
+    *GENERAL_CHECKS,
+    creations_are_done_once,
+    values_were_written,
+)
+"""The checks of a history that has every request, and in which no value is written twice.
+
+Lost writes are missing here: the report counts them separately.
+"""
 
 
 class HistoryReport(Struct):

@@ -5,15 +5,11 @@ history holds every request that may have had an effect, and a request without a
 unknown outcome. All times are of one clock that the clients share, in any unit.
 """
 
-import os
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
-from pathlib import Path
-from types import TracebackType
-from typing import Self
 
-import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from raykeeper.zab.errors import RayKeeperError
 from raykeeper.zab.ids import ZERO, Zxid
@@ -152,6 +148,14 @@ class Operation(Struct):
     returned: int | None = None
     result: Ok | Refused | None = None
 
+    def parts(self) -> Iterator["Operation"]:
+        """Yield the operation, or one for each call of a transaction that succeeded."""
+        if not isinstance(self.call, MultiCall):
+            yield self
+        elif isinstance(self.result, Ok):
+            for call, result in zip(self.call.calls, self.result.parts or [], strict=True):
+                yield replace(self, call=call, result=result)
+
     def __str__(self) -> str:
         until = "?" if self.returned is None else self.returned
         asked = show_call(self.call)
@@ -184,6 +188,20 @@ class History:
         """Iterate over all operations, session by session."""
         for session in self.sessions.values():
             yield from session.operations
+
+    @property
+    def parts(self) -> Iterator[Operation]:
+        """Iterate over all operations, and over each call of a transaction instead of the whole."""
+        for operation in self.operations:
+            yield from operation.parts()
+
+    def deleted_paths(self) -> frozenset[str]:
+        """Return the paths at which a znode may have been deleted."""
+        return frozenset(
+            part.call.path
+            for part in self.parts
+            if isinstance(part.call, Delete) and not isinstance(part.result, Refused)
+        )
 
     def add(self, record: Record) -> None:
         """Add the next record of a client.
@@ -221,65 +239,6 @@ class History:
         if not isinstance(record.result, Unknown):
             operation.returned = record.at
             operation.result = record.result
-
-
-class HistoryFile:
-    """The file of one client. `add` returns after the operating system has the record."""
-
-    def __init__(self, path: Path) -> None:
-        """Create the file at `path`, or append to it.
-
-        Raises:
-            OSError: the file cannot be opened.
-        """
-        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        self._encode = msgspec.json.Encoder().encode
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def add(self, record: Record) -> None:
-        """Append one line.
-
-        Raises:
-            OSError: the line was not written, or only in part.
-        """
-        line = self._encode(record) + b"\n"
-        written = os.write(self._fd, line)
-        if written != len(line):
-            raise OSError(f"{written} of {len(line)} bytes of a record were written")
-
-    def close(self) -> None:
-        """Close the file."""
-        os.close(self._fd)
-
-
-def read_history(paths: Iterable[Path]) -> History:
-    """Read the history of all clients. A killed client may have cut the last line of its file.
-
-    Raises:
-        HistoryError: another line is no record, or a record contradicts another one.
-        OSError: a file cannot be read.
-    """
-    decode = msgspec.json.Decoder(Record).decode
-    history = History()
-    for path in paths:
-        *lines, _cut_short = path.read_bytes().split(b"\n")
-        for place, line in enumerate(lines, 1):
-            try:
-                record: Record = decode(line)
-            except msgspec.DecodeError as error:
-                raise HistoryError(f"{path}:{place}: {error}") from None
-            history.add(record)
-    return history
 
 
 def result_of_error(error: KeeperError) -> Refused | Unknown:

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from operator import attrgetter
 from typing import Any
 
-from raykeeper.chaos.history import Call, History, Ok, Operation, Read, ReadKind
-from raykeeper.chaos.session_checks import is_sequential, sequence_number
+from raykeeper.chaos.checks.history import Call, History, Ok, Operation, Read, ReadKind
+from raykeeper.chaos.checks.sessions import is_sequential, path_of, sequence_number
 from raykeeper.zab.ids import ZERO, Zxid, format_zxid
 from raykeeper.znodes.paths import parent_of
 from raykeeper.znodes.requests import CloseSession, Create, CreateMode, Delete, SessionId, SetData
@@ -54,7 +54,7 @@ def lost_writes(history: History) -> Iterator[str]:
     for operation in history.operations:
         if not _is_ok(operation) or not isinstance(operation.call, Create | SetData):
             continue
-        path = written_path(operation)
+        path = path_of(operation)
         if any(_may_follow(delete, operation) for delete in deletes.get(path, ())):
             continue  # the znode may be gone, and a later one at its path proves nothing
         if _is_ephemeral(operation):
@@ -94,25 +94,25 @@ def writes_follow_real_time(history: History) -> Iterator[str]:
 
     This holds for sets of any znodes, and for the numbers of sequential znodes under one parent.
     """
-    sets = [op for op in history.operations if isinstance(op.call, SetData) and _is_ok(op)]
+    sets = [op for op in history.parts if isinstance(op.call, SetData) and _is_ok(op)]
     yield from _out_of_order(sets, _zxid_of, "zxid")
-    by_parent: dict[str, list[Operation]] = {}
-    for operation in history.operations:
-        if is_sequential(operation) and _is_ok(operation):
-            by_parent.setdefault(parent_of(written_path(operation)), []).append(operation)
-    for creations in by_parent.values():
+    for creations in _numbered_creations(history).values():
         yield from _out_of_order(creations, sequence_number, "number")
 
 
 def sequence_numbers_never_repeat(history: History) -> Iterator[str]:
-    """No two creations under one parent get the same number, and no value is created twice."""
-    given: dict[tuple[str, int], Operation] = {}
-    for operation in history.operations:
-        if is_sequential(operation) and _is_ok(operation):
-            key = (parent_of(written_path(operation)), sequence_number(operation))
-            if key in given:
-                yield f"sequence number given twice: {given[key]} and {operation}"
-            given[key] = operation
+    """No two creations under one parent get the same number."""
+    for creations in _numbered_creations(history).values():
+        given: dict[int, Operation] = {}
+        for operation in creations:
+            number = sequence_number(operation)
+            if number in given:
+                yield f"sequence number given twice: {given[number]} and {operation}"
+            given[number] = operation
+
+
+def creations_are_done_once(history: History) -> Iterator[str]:
+    """No value is read at two paths, as no value is written twice."""
     made: dict[bytes, str] = {}
     for operation in history.operations:
         value = operation.result.value if isinstance(operation.result, Ok) else None
@@ -151,7 +151,7 @@ def values_were_written(history: History) -> Iterator[str]:
 def synced_reads_are_fresh(history: History) -> Iterator[str]:
     """A synced read shows every set of its znode that returned before the read was called."""
     by_path: dict[str, list[tuple[int, Zxid]]] = {}
-    for operation in history.operations:
+    for operation in history.parts:
         if isinstance(operation.call, SetData) and _is_ok(operation):
             assert operation.returned is not None
             entry = (operation.returned, _zxid_of(operation))
@@ -189,13 +189,6 @@ def ephemerals_end_with_their_session(history: History) -> Iterator[str]:
                 yield f"ephemeral outlives its session {owner:#x}: {read}"
 
 
-def written_path(operation: Operation) -> str:
-    """Return the path that a write names, or that the answer to a creation tells."""
-    assert isinstance(operation.call, Create | SetData | Delete)
-    told = operation.result.path if isinstance(operation.result, Ok) else ""
-    return told or operation.call.path
-
-
 def is_acked_write(operation: Operation) -> bool:
     """Return whether the operation changed the tree and its client was told so."""
     return isinstance(operation.call, Create | SetData | Delete) and _is_ok(operation)
@@ -204,12 +197,24 @@ def is_acked_write(operation: Operation) -> bool:
 def _synced_reads(history: History) -> dict[str, list[tuple[Operation, Stat]]]:
     """Return the synced reads that found a znode, by path and in the order of their calls."""
     found: dict[str, list[tuple[Operation, Stat]]] = {}
-    for operation in history.operations:
+    for operation in history.parts:
         call, result = operation.call, operation.result
         if isinstance(call, Read) and call.is_synced and isinstance(result, Ok) and result.stat:
             found.setdefault(call.path, []).append((operation, result.stat))
     for reads in found.values():
         reads.sort(key=lambda read: read[0].called)
+    return found
+
+
+def _numbered_creations(history: History) -> dict[str, list[Operation]]:
+    """Return the sequential creations under each parent, which counts from 0 if created again."""
+    deleted = history.deleted_paths()
+    found: dict[str, list[Operation]] = {}
+    for operation in history.parts:
+        if is_sequential(operation) and _is_ok(operation):
+            parent = parent_of(path_of(operation))
+            if parent not in deleted:
+                found.setdefault(parent, []).append(operation)
     return found
 
 
@@ -255,5 +260,6 @@ def _is_close(call: Call) -> bool:
 
 
 def _zxid_of(operation: Operation) -> Zxid:
-    assert isinstance(operation.result, Ok), operation
-    return operation.result.zxid
+    result = operation.result
+    assert isinstance(result, Ok), operation
+    return result.stat.mzxid if result.stat is not None else result.zxid

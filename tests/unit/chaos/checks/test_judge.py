@@ -2,7 +2,7 @@
 
 import pytest
 
-from raykeeper.chaos.judge import HistoryReport, judge
+from raykeeper.chaos.checks.judge import HistoryReport, judge
 from raykeeper.znodes.replies import EventType
 from tests.unit.chaos.story import A, B, Story, X, Y
 

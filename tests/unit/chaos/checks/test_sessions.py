@@ -2,8 +2,8 @@
 
 import pytest
 
-from raykeeper.chaos.history import Ok, Read, ReadKind, Refused
-from raykeeper.chaos.session_checks import (
+from raykeeper.chaos.checks.history import Ok, Read, ReadKind, Refused
+from raykeeper.chaos.checks.sessions import (
     answers_in_order,
     events_come_before_state,
     reads_never_go_back,

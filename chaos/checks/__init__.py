@@ -1,0 +1,12 @@
+"""The checks that judge a history: what clients requested, what they were answered, and when.
+
+Chaos runs and the simulator (tests/simulation) use these checks. They are pure: no clock, no disk,
+no Ray.
+
+history.py          the records, and the history that they form
+judge.py            all checks together, and the numbers of the report
+sessions.py         what holds within each session
+writes.py           what holds of all writes
+linearizability.py  whether one order of the operations explains every answer
+znode_steps.py      the steps that the operations take on each znode
+"""

@@ -1,0 +1,78 @@
+"""Files of records: written line by line, read however they were cut short, judged again."""
+
+from pathlib import Path
+
+import pytest
+
+from raykeeper.chaos.checks.history import (
+    Called,
+    History,
+    HistoryError,
+    Read,
+    ReadKind,
+    SessionBegan,
+)
+from raykeeper.chaos.history_file import HistoryFile, judge_records, read_history
+from raykeeper.clusters.config import ConfigError
+from tests.unit.chaos.checks.test_history import RECORDS
+from tests.unit.chaos.story import A, B, Story, X
+
+
+def created() -> Story:
+    return Story().create(A, 1, 2, "/r", "").create(A, 3, 4, X, "u")
+
+
+SOUND = created().get("end", 90, 91, "u", 1, synced=True)
+LOST = created().set(B, 5, 6, "v", 5).get("end", 90, 91, "u", 1, synced=True)
+
+
+def test_what_was_written_comes_back(tmp_path: Path) -> None:
+    other = [SessionBegan("b", 1, 1), Called("b", 1, 1, 2, Read("/x", ReadKind.EXISTS))]
+    for name, records in (("a", RECORDS), ("b", other)):
+        with HistoryFile(tmp_path / name) as file:
+            for record in records:
+                file.add(record)
+    read = read_history([tmp_path / "a", tmp_path / "b"])
+    assert read.sessions == History([*RECORDS, *other]).sessions
+
+
+def test_a_line_cut_short_by_the_death_of_its_client_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    with HistoryFile(path) as file:
+        for record in RECORDS[:4]:
+            file.add(record)
+    whole = path.read_bytes()
+    for end in range(len(whole) + 1):
+        path.write_bytes(whole[:end])
+        kept = whole[:end].count(b"\n")
+        assert read_history([path]).sessions == History(RECORDS[:kept]).sessions
+
+
+def test_a_line_in_the_middle_that_is_no_record_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b'{"type":"began","client":"a","life":1,"at":5}\n{}\n\n')
+    with pytest.raises(HistoryError, match="a:2"):
+        read_history([path])
+
+
+def test_every_round_is_judged_by_itself(tmp_path: Path) -> None:
+    for number in (1, 2, 3):
+        SOUND.write(tmp_path / f"round-{number}" / "a.jsonl")
+    told = judge_records(tmp_path)
+    assert (told.operations, told.acked_writes, told.is_clean) == (9, 6, True)
+    LOST.write(tmp_path / "round-10" / "a.jsonl")
+    told = judge_records(tmp_path)
+    assert (told.acked_writes, len(told.lost), told.is_clean) == (9, 1, False)
+
+
+def test_a_folder_without_records_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="holds no records"):
+        judge_records(tmp_path)
+    with pytest.raises(ConfigError, match="holds no records"):
+        judge_records(tmp_path / "missing")
+
+
+def test_damaged_records_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b"{\n{\n")
+    with pytest.raises(HistoryError, match=r"a\.jsonl:1: "):
+        judge_records(tmp_path)
