@@ -26,8 +26,7 @@ from raykeeper.bench.systems.etcd import Etcd
 from raykeeper.bench.systems.raykeeper import Raykeeper
 from raykeeper.bench.systems.zookeeper import ZooKeeper
 from raykeeper.clusters.config import DEFAULTS, ConfigError, make_config
-from raykeeper.commands.consoles import make_console, print_table
-from raykeeper.commands.documents import AsJson, print_document
+from raykeeper.commands.output import AsJson, make_console, print_document, print_table
 
 DEFAULT_FOLDER = Path("~/.raykeeper/bench")
 PEERS: dict[str, Callable[[], System]] = {"zookeeper": ZooKeeper, "etcd": Etcd}

@@ -6,7 +6,6 @@ launch.py                        start, complete or attach an ensemble
     node_discovery.py                    what the nodes hold, and the formatting of folders
 ensemble.py                      the handle: connect, status, wait for a leader, shut down
 local_ray.py, local_head.py      find Ray, start it, keep it running
-demo/                            the job of `raykeeper demo`
 """
 
 from raykeeper.clusters.config import ConfigError, EnsembleConfig, load_config

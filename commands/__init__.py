@@ -1,11 +1,11 @@
-"""Commanding: the command `raykeeper`.
+"""The command `raykeeper`.
 
 command_line.py     its commands and exit codes
-status_report.py, demo_report.py, chaos_report.py   what they tell: a table, or a document
+reports.py          the reports of `status`, `up`, `demo` and `chaos`: a table, or a document
+output.py           consoles and JSON documents
 shell.py            `raykeeper shell`
 settings_file.py    `raykeeper init`
-consoles.py         printing texts as they are
-documents.py        printing JSON
+demo/               the job of `raykeeper demo`
 
 The experiments of `raykeeper bench` are declared in bench/command.py.
 """

@@ -18,8 +18,7 @@ import typer
 from typer.core import TyperGroup
 
 from raykeeper import __version__
-from raykeeper.commands.consoles import make_console, print_error
-from raykeeper.commands.documents import AsJson, print_document
+from raykeeper.commands.output import AsJson, make_console, print_document, print_error
 from raykeeper.commands.shell_usage import USAGE as SHELL_USAGE
 from raykeeper.zab.errors import RayKeeperError
 
@@ -126,7 +125,7 @@ def up(
     from raykeeper.clusters.config import resolve_config
     from raykeeper.clusters.launch import launch
     from raykeeper.clusters.local_head import stopped_if_unused
-    from raykeeper.commands.status_report import show_status, status_document
+    from raykeeper.commands.reports import show_status, status_document
 
     given = {"name": name, "servers": servers, "observers": observers, "data_dir": data_dir}
     config = resolve_config(file, {k: v for k, v in given.items() if v is not None})
@@ -167,7 +166,7 @@ def init(
 @app.command()
 def status(name: Name = None, address: Address = None, as_json: AsJson = False) -> None:
     """Show the servers of an ensemble. Exits with 4 when it has no leader."""
-    from raykeeper.commands.status_report import show_status, status_document
+    from raykeeper.commands.reports import show_status, status_document
 
     _join(address)
     report = _find(name).status()
@@ -223,8 +222,8 @@ def demo(
     as_json: AsJson = False,
 ) -> None:
     """Count words with six workers while a coordinator and a leader are killed."""
-    from raykeeper.clusters.demo.run import run_demo
-    from raykeeper.commands.demo_report import counts_document, show_counts
+    from raykeeper.commands.demo.run import run_demo
+    from raykeeper.commands.reports import counts_document, show_counts
 
     report = run_demo(folder, err if as_json else out)
     if as_json:
@@ -251,7 +250,7 @@ def chaos(
     """
     from raykeeper.chaos.history_file import judge_records
     from raykeeper.chaos.run import check_settings, run_chaos
-    from raykeeper.commands.chaos_report import show_verdict, verdict_document
+    from raykeeper.commands.reports import show_verdict, verdict_document
 
     if judge is not None:
         judgement = judge_records(judge)

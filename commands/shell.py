@@ -13,8 +13,7 @@ from rich.table import Table
 
 from raykeeper.client import Client, EventType, Stat, WatchedEvent
 from raykeeper.client.errors import KeeperError, NoNodeError
-from raykeeper.commands.consoles import print_table
-from raykeeper.commands.documents import Document, print_document
+from raykeeper.commands.output import Document, print_document, print_table
 from raykeeper.commands.shell_usage import USAGE
 from raykeeper.zab.errors import RayKeeperError
 from raykeeper.zab.ids import Zxid, format_zxid

@@ -5,7 +5,7 @@ from io import StringIO
 
 from rich.console import Console
 
-from raykeeper.commands.consoles import make_console
+from raykeeper.commands.output import make_console
 
 
 def printed(show: Callable[[Console], None]) -> str:

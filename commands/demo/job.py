@@ -16,7 +16,7 @@ from enum import StrEnum
 import msgspec
 from msgspec import Struct
 
-from raykeeper.clusters.demo.words import Piece
+from raykeeper.commands.demo.words import Piece
 
 ROOT = "/demo"
 CONFIG = f"{ROOT}/config"

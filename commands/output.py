@@ -1,14 +1,28 @@
-"""The consoles of the command line, which print every text unchanged.
+"""The output of the command line: consoles that print every text unchanged, and JSON documents.
 
 Names, paths, values and messages may contain brackets and colons, which Rich would interpret as
 markup and emoji. Colors are given as a `style`, never within a text.
+
+`--json` prints one document on standard output. docs/COMMAND_LINE.md lists all fields; their names
+and meanings are as stable as the Python interface. A zxid is a string, `<epoch>:<counter>`; a time
+is ISO 8601 in UTC; a value is a string if it is UTF-8, else base64.
 """
 
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 _WIDTH_MAX = 500
+
+Document = Mapping[str, Any]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print one JSON document, and all else to standard error.")
+]
 
 
 def make_console(*, stderr: bool = False) -> Console:
@@ -26,3 +40,8 @@ def print_table(console: Console, table: Table) -> None:
     widest = console.options.update(max_width=_WIDTH_MAX)
     table.width = console.measure(table, options=widest).maximum
     console.print(table)
+
+
+def print_document(document: Document, *, in_one_line: bool = False) -> None:
+    """Print a document in ASCII, which is the same in every terminal."""
+    typer.echo(json.dumps(document, indent=None if in_one_line else 2))

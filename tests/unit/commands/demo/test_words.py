@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raykeeper.clusters.demo.words import (
+from raykeeper.commands.demo.words import (
     OWN_TEXTS,
     InputError,
     Piece,

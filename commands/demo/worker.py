@@ -13,11 +13,11 @@ from pathlib import Path
 
 from raykeeper.client import Client, WatchedEvent
 from raykeeper.client.errors import NodeExistsError, SessionExpiredError
-from raykeeper.clusters.demo import job
-from raykeeper.clusters.demo.coordinator import Coordinator
-from raykeeper.clusters.demo.job import Assignment, JobConfig, Result, Task
-from raykeeper.clusters.demo.words import count_words
 from raykeeper.clusters.ensemble import Ensemble
+from raykeeper.commands.demo import job
+from raykeeper.commands.demo.coordinator import Coordinator
+from raykeeper.commands.demo.job import Assignment, JobConfig, Result, Task
+from raykeeper.commands.demo.words import count_words
 
 _CONFIG, _ELECTION, _ORDER, _FINISHED, _LOST = "config", "election", "order", "finished", "lost"
 

@@ -1,9 +1,11 @@
-"""Texts that look like markup or emoji are printed as they are."""
+"""Texts are printed unchanged, and `--json` prints one document in ASCII."""
+
+import json
 
 import pytest
 from rich.table import Table
 
-from raykeeper.commands.consoles import make_console, print_error, print_table
+from raykeeper.commands.output import make_console, print_document, print_error, print_table
 from raykeeper.zab.errors import RayKeeperError
 from tests.unit.commands.printed import printed
 
@@ -40,3 +42,19 @@ def test_a_cell_is_printed_as_it_is(text: str) -> None:
 def test_errors_have_a_console_of_their_own() -> None:
     assert make_console(stderr=True).stderr
     assert not make_console().stderr
+
+
+DOCUMENT = {"path": "/größe/[red]", "value": "\x1b[31m\n", "stat": {"version": 1}, "none": None}
+
+
+def test_a_document_is_printed_as_ascii(capsys: pytest.CaptureFixture[str]) -> None:
+    print_document(DOCUMENT)
+    out = capsys.readouterr().out
+    assert out.isascii()
+    assert json.loads(out) == DOCUMENT
+
+
+def test_an_event_takes_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    print_document(DOCUMENT, in_one_line=True)
+    (line,) = capsys.readouterr().out.splitlines()
+    assert json.loads(line) == DOCUMENT

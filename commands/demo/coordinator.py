@@ -12,8 +12,8 @@ import msgspec
 
 from raykeeper.client import Client, WatchedEvent
 from raykeeper.client.errors import BadVersionError
-from raykeeper.clusters.demo import job
-from raykeeper.clusters.demo.job import Assignment, CoordinatorTerm, Progress, Task, TaskState
+from raykeeper.commands.demo import job
+from raykeeper.commands.demo.job import Assignment, CoordinatorTerm, Progress, Task, TaskState
 
 
 class Coordinator:

@@ -19,18 +19,18 @@ from rich.console import Console
 
 from raykeeper.client import Client, WatchedEvent
 from raykeeper.client.errors import KeeperError
-from raykeeper.clusters.demo import job
-from raykeeper.clusters.demo.job import CoordinatorTerm, JobConfig, Progress, Result, Task
-from raykeeper.clusters.demo.words import (
+from raykeeper.clusters.ensemble import Ensemble
+from raykeeper.clusters.launch import launch
+from raykeeper.commands.demo import job
+from raykeeper.commands.demo.job import CoordinatorTerm, JobConfig, Progress, Result, Task
+from raykeeper.commands.demo.words import (
     OWN_TEXTS,
     InputError,
     count_words,
     cut,
     find_texts,
 )
-from raykeeper.clusters.demo.worker import DemoWorker
-from raykeeper.clusters.ensemble import Ensemble
-from raykeeper.clusters.launch import launch
+from raykeeper.commands.demo.worker import DemoWorker
 from raykeeper.zab.errors import RayKeeperError
 
 WORKERS = 6

@@ -1,0 +1,157 @@
+"""The reports of `status`, `up`, `demo` and `chaos`: each a table, or a document for `--json`.
+
+The types of the reported results are imported for type checkers only: `status` must not load the
+demo, nor `--help` Ray.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from raykeeper.commands.output import Document, print_table
+from raykeeper.zab.ids import ServerId
+
+if TYPE_CHECKING:
+    from raykeeper.chaos.checks.judge import HistoryReport
+    from raykeeper.clusters.ensemble import EnsembleStatus
+    from raykeeper.commands.demo.run import DemoReport
+
+_COLORS = {"leader": "green", "down": "red", "looking": "yellow", "unreached": "yellow"}
+_VIOLATIONS_MAX = 20
+"""Violations that the table of a chaos run shows."""
+
+
+def show_status(console: Console, report: "EnsembleStatus") -> None:
+    """Print a table of the servers, and their problems below it."""
+    from raykeeper.clusters.ensemble import problems_of
+
+    console.print(f"ensemble {report.name}")
+    table = Table(box=None, pad_edge=False)
+    for heading in ("server", "role", "epoch", "zxid", "pid", "Ray node", "linked to", "clients"):
+        table.add_column(heading, no_wrap=True)
+    for heading in ("sessions", "znodes", "watches", "waiting"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for server in report.servers:
+        role = Text(server.role, style=_COLORS.get(server.role, ""))
+        if server.role in ("down", "unreached"):
+            table.add_row(str(server.server_id), role)
+            continue
+        numbers = (server.sessions, server.znodes, server.watches, server.outstanding)
+        table.add_row(
+            str(server.server_id),
+            role,
+            str(server.epoch),
+            format_zxid(server.last_zxid),
+            str(server.pid),
+            server.node_id[:8],
+            _linked_to(server.carriers),
+            ", ".join(f"{number} by {by}" for by, number in sorted(server.clients.items())) or "0",
+            *(str(number) for number in numbers),
+        )
+    print_table(console, table)
+    if report.leader is None:
+        console.print(Text("no leader:", style="yellow"), report.reason or "")
+    else:
+        for problem in problems_of(report.servers):
+            console.print(problem, style="yellow")
+
+
+def status_document(report: "EnsembleStatus") -> Document:
+    """Return the fields of `EnsembleStatus` and `ServerStatus`; server ids as keys are strings."""
+    document = msgspec.to_builtins(report, str_keys=True)
+    for shown, server in zip(document["servers"], report.servers, strict=True):
+        shown["last_zxid"] = format_zxid(server.last_zxid)
+    return dict(document)
+
+
+def _linked_to(carriers: Mapping[ServerId, str]) -> str:
+    """Format the linked servers by carrier, such as `1, 3 by stream`."""
+    peers: dict[str, list[str]] = {}
+    for peer, carrier in carriers.items():
+        peers.setdefault(carrier, []).append(str(peer))
+    return ", ".join(f"{', '.join(ids)} by {carrier}" for carrier, ids in peers.items()) or "none"
+
+
+def show_counts(console: Console, report: "DemoReport") -> None:
+    """Print the counts of each file next to those of a plain loop, and whether they agree."""
+    table = Table(box=None, pad_edge=False)
+    for heading in ("file", "words", "different", "plain count"):
+        table.add_column(heading, justify="left" if heading == "file" else "right")
+    for count in report.files:
+        wrong = Text(str(count.plain_words), style="red")
+        verdict = "the same" if count.is_right else wrong
+        table.add_row(count.file, str(count.words), str(count.different), verdict)
+    print_table(console, table)
+    if report.wrong_files:
+        console.print(Text("wrong counts", style="red"), f"in {', '.join(report.wrong_files)}")
+    else:
+        console.print(
+            f"{report.words} words, counted right in {report.seconds:.1f} s although two processes "
+            f"were killed"
+        )
+
+
+def counts_document(report: "DemoReport") -> Document:
+    """Return the same numbers."""
+    return {
+        "is_right": not report.wrong_files,
+        "words": report.words,
+        "seconds": report.seconds,
+        "files": msgspec.to_builtins(report.files),
+    }
+
+
+def show_verdict(
+    console: Console, total: "HistoryReport", circumstances: Mapping[str, str]
+) -> None:
+    """Print a table, and after it the first violations."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    rows: dict[str, str | Text] = {
+        **circumstances,
+        "operations": f"{total.operations}, {total.unknown} of them with an unknown outcome",
+        "acknowledged writes": str(total.acked_writes),
+        "sessions": str(total.sessions),
+        "longest gap in writes": f"{total.longest_gap_ns / 1e9:.1f} s",
+        "lost acknowledged writes": _count(total.lost),
+        "violations": _count(total.violations),
+    }
+    if total.undecided:
+        rows["undecided znodes"] = f"{len(total.undecided)}, judged by all other checks only"
+    for name, value in rows.items():
+        table.add_row(name, value)
+    print_table(console, table)
+    for text in (total.lost + total.violations)[:_VIOLATIONS_MAX]:
+        console.print(text, style="red")
+
+
+def verdict_document(
+    total: "HistoryReport",
+    *,
+    seed: int | None = None,
+    faults: Mapping[str, int] | None = None,
+    records: Path | None = None,
+) -> Document:
+    """Return the numbers of the table, and all violations."""
+    return {
+        "is_clean": total.is_clean,
+        "seed": seed,
+        "faults": faults,
+        "operations": total.operations,
+        "unknown_outcomes": total.unknown,
+        "acknowledged_writes": total.acked_writes,
+        "sessions": total.sessions,
+        "longest_gap_s": total.longest_gap_ns / 1e9,
+        "lost_writes": total.lost,
+        "violations": total.violations,
+        "undecided_znodes": total.undecided,
+        "records": None if records is None else str(records),
+    }
+
+
+def _count(found: list[str]) -> Text:
+    return Text(str(len(found)), style="red" if found else "")

@@ -1,0 +1,165 @@
+"""The reports of `raykeeper status`, `demo` and `chaos`."""
+
+import json
+import re
+from pathlib import Path
+
+from raykeeper.chaos.checks.judge import HistoryReport
+from raykeeper.clusters.ensemble import EnsembleStatus, ServerStatus
+from raykeeper.commands.demo.run import DemoReport, FileCount
+from raykeeper.commands.reports import (
+    counts_document,
+    show_counts,
+    show_status,
+    show_verdict,
+    status_document,
+    verdict_document,
+)
+from raykeeper.zab.ids import Epoch, ServerId, make_zxid
+from tests.unit.commands.printed import printed
+
+LEADER = ServerStatus(
+    ServerId(1),
+    "leader",
+    epoch=Epoch(2),
+    last_zxid=make_zxid(Epoch(2), 5),
+    pid=77,
+    node_id="a" * 56,
+    sessions=3,
+    znodes=4,
+    carriers={ServerId(2): "stream", ServerId(3): "ray"},
+    clients={"stream": 3},
+)
+DOWN = ServerStatus(ServerId(2), "down", problem="no folder [red]/data[/]")
+
+
+def shown(leader: ServerId | None, reason: str | None, *servers: ServerStatus) -> list[str]:
+    report = EnsembleStatus("co[red]ord", list(servers), leader, reason)
+    return printed(lambda console: show_status(console, report)).splitlines()
+
+
+def test_a_table_of_the_servers_is_as_wide_as_it_is() -> None:
+    name, _, leader, down, problem = shown(ServerId(1), None, LEADER, DOWN)
+    assert name == "ensemble co[red]ord"
+    assert re.split(" {2,}", leader) == [
+        *("1", "leader", "2", "2:5", "77", "aaaaaaaa"),
+        *("2 by stream, 3 by ray", "3 by stream", "3", "4", "0", "0"),
+    ]
+    assert down.split() == ["2", "down"]
+    assert problem == "server 2 is down: no folder [red]/data[/]"
+
+
+def test_a_leader_that_ray_does_not_reach() -> None:
+    problem = "leads, but Ray does not reach it: no answer within 2 s"
+    unreached = ServerStatus(ServerId(2), "unreached", problem=problem)
+    _, _, row, told = shown(ServerId(2), None, unreached)
+    assert (row.split(), told) == (["2", "unreached"], f"server 2 {problem}")
+
+
+def test_a_reason_is_printed_as_it_is() -> None:
+    assert shown(None, "heard [/] nobody", DOWN)[-1] == "no leader: heard [/] nobody"
+
+
+def test_a_document_has_the_fields_of_the_python_interface() -> None:
+    report = EnsembleStatus("coord", [LEADER, DOWN], ServerId(1), None)
+    document = json.loads(json.dumps(status_document(report)))
+    assert list(document) == list(EnsembleStatus.__struct_fields__)
+    assert (document["name"], document["leader"], document["reason"]) == ("coord", 1, None)
+    leader, down = document["servers"]
+    assert list(leader) == list(down) == list(ServerStatus.__struct_fields__)
+    assert (leader["last_zxid"], leader["pid"], leader["epoch"]) == ("2:5", 77, 2)
+    assert (leader["carriers"], leader["clients"]) == (
+        {"2": "stream", "3": "ray"},
+        {"stream": 3},
+    )
+    assert (down["role"], down["problem"]) == ("down", DOWN.problem)
+
+
+RIGHT_COUNT = FileCount("a[red].md", 3, 2, 3, True)
+WRONG_COUNT = FileCount("b.md", 3, 2, 4, False)
+
+
+def counts_shown(*files: FileCount) -> list[list[str]]:
+    text = printed(lambda console: show_counts(console, DemoReport(list(files), 1.25)))
+    return [line.split(maxsplit=3) for line in text.splitlines()]
+
+
+def test_right_counts() -> None:
+    assert counts_shown(RIGHT_COUNT)[1:] == [
+        ["a[red].md", "3", "2", "the same"],
+        ["3", "words,", "counted", "right in 1.2 s although two processes were killed"],
+    ]
+
+
+def test_wrong_counts() -> None:
+    assert counts_shown(RIGHT_COUNT, WRONG_COUNT)[2:] == [
+        ["b.md", "3", "2", "4"],
+        ["wrong", "counts", "in", "b.md"],
+    ]
+
+
+def test_a_document_of_the_counts() -> None:
+    document = counts_document(DemoReport([RIGHT_COUNT, WRONG_COUNT], 1.25))
+    file = {"file": "b.md", "words": 3, "different": 2, "plain_words": 4, "is_right": False}
+    assert document["files"][1] == file
+    assert {k: v for k, v in document.items() if k != "files"} == {
+        "is_right": False,
+        "words": 6,
+        "seconds": 1.25,
+    }
+
+
+WRONG = HistoryReport(
+    operations=3,
+    unknown=1,
+    acked_writes=2,
+    sessions=4,
+    longest_gap_ns=1_500_000_000,
+    lost=["lost: /x"],
+    violations=["/[red]"],
+    undecided=["/y"],
+)
+
+
+def judgement_shown(judgement: HistoryReport) -> str:
+    return printed(lambda console: show_verdict(console, judgement, {"seed": "7"}))
+
+
+def test_numbers_come_with_their_circumstances() -> None:
+    told = judgement_shown(
+        HistoryReport(operations=3, unknown=1, acked_writes=2, longest_gap_ns=1_500_000_000)
+    )
+    rows = [tuple(part.strip() for part in line.split("  ", 1)) for line in told.splitlines()]
+    assert rows == [
+        ("seed", "7"),
+        ("operations", "3, 1 of them with an unknown outcome"),
+        ("acknowledged writes", "2"),
+        ("sessions", "0"),
+        ("longest gap in writes", "1.5 s"),
+        ("lost acknowledged writes", "0"),
+        ("violations", "0"),
+    ]
+
+
+def test_what_is_wrong_is_told_but_not_without_end() -> None:
+    many = [f"violation [{number}]" for number in range(100)]
+    told = judgement_shown(HistoryReport(lost=["lost: /x"], violations=many, undecided=["/y"]))
+    assert "undecided znodes          1, judged by all other checks only" in told
+    assert told.splitlines()[-20:] == ["lost: /x", *many[:19]]
+
+
+def test_a_document_holds_all_that_is_wrong() -> None:
+    assert verdict_document(WRONG, seed=7, faults={"kill server": 2}, records=Path("/r")) == {
+        "is_clean": False,
+        "seed": 7,
+        "faults": {"kill server": 2},
+        "operations": 3,
+        "unknown_outcomes": 1,
+        "acknowledged_writes": 2,
+        "sessions": 4,
+        "longest_gap_s": 1.5,
+        "lost_writes": ["lost: /x"],
+        "violations": ["/[red]"],
+        "undecided_znodes": ["/y"],
+        "records": "/r",
+    }
