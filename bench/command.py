@@ -81,7 +81,7 @@ def run_experiment(experiment: AnyExperiment, console: Console, given: Mapping[s
     console.print(experiment.title)
     with ExperimentRun(systems, console, scratch) as run:
         facts = results.machine_facts(run.folder)
-        rows = experiment.run(run, sizes)
+        rows = list(experiment.run(run, sizes))
     written = [out / f"{experiment.name}.csv", out / f"{experiment.name}-machine.csv"]
     results.write_csv(written[0], rows)
     circumstances = {**facts, **_sizes_as_text(sizes)}

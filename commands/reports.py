@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from raykeeper.commands.output import Document, print_table
-from raykeeper.zab.ids import ServerId
+from raykeeper.zab.ids import ServerId, format_zxid
 
 if TYPE_CHECKING:
     from raykeeper.chaos.checks.judge import HistoryReport

@@ -40,12 +40,8 @@ def clients_of(system: System) -> tuple[str, ...]:
     return tuple(client for client in system.clients if client == "kazoo")
 
 
-def run_table3(run: ExperimentRun, sizes: BarrierSizes) -> list[Row]:
-    """Seconds until all have left all, and enters and leaves per second."""
-    return list(_table3(run, sizes))
-
-
-def _table3(run: ExperimentRun, sizes: BarrierSizes) -> Iterator[Row]:
+def run_table3(run: ExperimentRun, sizes: BarrierSizes) -> Iterator[Row]:
+    """Measure seconds until all clients have left, and enters and leaves per second."""
     loads = [(clients, barriers) for clients in sizes.clients for barriers in sizes.barriers]
     run.systems = [system for system in run.systems if clients_of(system)]
     run.expect(len(sizes.servers) * len(loads))

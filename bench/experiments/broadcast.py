@@ -83,16 +83,12 @@ def made_up_txn(value_bytes: int, zxid: Zxid) -> bytes:
     return encode_txn(Txn(SessionId(0), 0, 0, wall, SetDataTxn(PATH, bytes(value_bytes), stat)))
 
 
-def run_broadcast(run: ExperimentRun, sizes: BroadcastSizes) -> list[Row]:
-    """Transactions per second."""
+def run_broadcast(run: ExperimentRun, sizes: BroadcastSizes) -> Iterator[Row]:
+    """Measure transactions per second."""
     for system in run.systems:
         if system.name != OURS:
             run.console.print(f"{system.name} cannot broadcast without clients; it is left out")
     run.systems = [system for system in run.systems if system.name == OURS]
-    return list(_rows(run, sizes))
-
-
-def _rows(run: ExperimentRun, sizes: BroadcastSizes) -> Iterator[Row]:
     run.expect(len(sizes.servers) * sizes.rounds)
     for system, shape, servers in run.ensembles(sizes.servers):
         assert isinstance(servers, RaykeeperServers)

@@ -1,6 +1,6 @@
 """The definition of an experiment: its sizes, the function that measures, the plot of its rows."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar
 
@@ -26,7 +26,7 @@ class Experiment(Struct, Generic[Sizes], frozen=True, kw_only=True):
     """The options; their defaults are the full size. A `Meta` describes each field."""
     quick: Sizes
     """A size that takes seconds, to see that everything works. Its numbers are meaningless."""
-    run: Callable[[ExperimentRun, Sizes], list[Row]]
+    run: Callable[[ExperimentRun, Sizes], Iterable[Row]]
     plot: Callable[[Path, Sequence[Row]], None]
     by: tuple[str, ...]
     """The columns in which two rows must agree to be compared."""

@@ -42,12 +42,8 @@ class ZnodesSizes(Struct, frozen=True, kw_only=True):
     value_bytes: Annotated[Count, Meta(description="size of values")] = 1024
 
 
-def run_table2(run: ExperimentRun, sizes: Table2Sizes) -> list[Row]:
-    """Creations per second."""
-    return list(_table2(run, sizes))
-
-
-def _table2(run: ExperimentRun, sizes: Table2Sizes) -> Iterator[Row]:
+def run_table2(run: ExperimentRun, sizes: Table2Sizes) -> Iterator[Row]:
+    """Measure creations per second."""
     run.expect(len(sizes.servers) * len(sizes.workers))
     for system, shape, servers in run.ensembles(sizes.servers):
         number = 0
@@ -79,12 +75,8 @@ def _table2(run: ExperimentRun, sizes: Table2Sizes) -> Iterator[Row]:
                 )
 
 
-def run_znodes(run: ExperimentRun, sizes: ZnodesSizes) -> list[Row]:
-    """Seconds for all of them."""
-    return list(_znodes(run, sizes))
-
-
-def _znodes(run: ExperimentRun, sizes: ZnodesSizes) -> Iterator[Row]:
+def run_znodes(run: ExperimentRun, sizes: ZnodesSizes) -> Iterator[Row]:
+    """Measure the seconds that all creations take."""
     ways: tuple[Kind, ...] = ("one_by_one", "pipelined")
     run.expect(len(sizes.servers) * len(ways))
     for system, shape, servers in run.ensembles(sizes.servers):

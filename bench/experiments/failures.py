@@ -87,12 +87,8 @@ def plan_of(seconds: float) -> list[FailureEvent]:
     ]
 
 
-def run_figure8(run: ExperimentRun, sizes: Figure8Sizes) -> list[Row]:
-    """A row for each sample, and one for each kill."""
-    return list(_figure8(run, sizes))
-
-
-def _figure8(run: ExperimentRun, sizes: Figure8Sizes) -> Iterator[Row]:
+def run_figure8(run: ExperimentRun, sizes: Figure8Sizes) -> Iterator[Row]:
+    """Yield a row for each sample, and one for each kill."""
     run.expect(len(FailureTarget) * 2)
     for system in run.systems:
         for client in system.clients:
@@ -191,12 +187,8 @@ class _Failures:
         return at[0]
 
 
-def run_failover(run: ExperimentRun, sizes: FailoverSizes) -> list[Row]:
-    """A row for each kill, and one for all of them."""
-    return list(_failover(run, sizes))
-
-
-def _failover(run: ExperimentRun, sizes: FailoverSizes) -> Iterator[Row]:
+def run_failover(run: ExperimentRun, sizes: FailoverSizes) -> Iterator[Row]:
+    """Yield a row for each kill, and one for all of them."""
     run.expect(sizes.kills)
     for system, shape, servers in run.ensembles([sizes.servers]):
         for offset, client in enumerate(system.clients):

@@ -36,12 +36,8 @@ class GrowthSizes(Struct, frozen=True, kw_only=True):
     rounds: Annotated[Count, Meta(description="of which the median counts")] = 9
 
 
-def run_growth(run: ExperimentRun, sizes: GrowthSizes) -> list[Row]:
-    """A row for each size and request, and one for the memory of each size."""
-    return list(_rows(run, sizes))
-
-
-def _rows(run: ExperimentRun, sizes: GrowthSizes) -> Iterator[Row]:
+def run_growth(run: ExperimentRun, sizes: GrowthSizes) -> Iterator[Row]:
+    """Yield a row for each size and request, and one for the memory of each size."""
     counts = sorted(set(sizes.counts))
     run.expect(len(POPULATIONS) * (len(counts) + sizes.rounds))
     for what in POPULATIONS:

@@ -31,12 +31,8 @@ class LatencySizes(Struct, frozen=True, kw_only=True):
     value_bytes: Annotated[Count, Meta(description="size of values")] = 1024
 
 
-def run_latency(run: ExperimentRun, sizes: LatencySizes) -> list[Row]:
-    """A row for each kind of request."""
-    return list(_rows(run, sizes))
-
-
-def _rows(run: ExperimentRun, sizes: LatencySizes) -> Iterator[Row]:
+def run_latency(run: ExperimentRun, sizes: LatencySizes) -> Iterator[Row]:
+    """Yield a row for each kind of request."""
     run.expect(len(sizes.servers))
     for system, shape, servers in run.ensembles(sizes.servers):
         for number, client in enumerate(system.clients):

@@ -102,12 +102,8 @@ def watched(folder: Path) -> Iterator[SnapshotTimes]:
         looking.join()
 
 
-def run_million(run: ExperimentRun, sizes: MillionSizes) -> list[Row]:
-    """A row for each ensemble."""
-    return list(_rows(run, sizes))
-
-
-def _rows(run: ExperimentRun, sizes: MillionSizes) -> Iterator[Row]:
+def run_million(run: ExperimentRun, sizes: MillionSizes) -> Iterator[Row]:
+    """Yield a row for each ensemble."""
     run.expect(len(sizes.servers))
     for system, shape, servers in run.ensembles(sizes.servers):
         # The servers have the cost, so one kind of client is enough.

@@ -7,6 +7,7 @@ Paper: section 5.1.
 """
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -45,17 +46,8 @@ _QUICK = ThroughputSizes(
 )
 
 
-def run_figure5(run: ExperimentRun, sizes: ThroughputSizes) -> list[Row]:
-    """Clients are spread over all servers."""
-    return list(_rows(run, sizes, on_leader=False))
-
-
-def run_figure6(run: ExperimentRun, sizes: ThroughputSizes) -> list[Row]:
-    """All clients are on the leader."""
-    return list(_rows(run, sizes, on_leader=True))
-
-
-def _rows(run: ExperimentRun, sizes: ThroughputSizes, *, on_leader: bool) -> Iterator[Row]:
+def run_throughput(run: ExperimentRun, sizes: ThroughputSizes, *, on_leader: bool) -> Iterator[Row]:
+    """Measure each share of reads; clients are on the leader, or spread over all servers."""
     run.expect(len(sizes.servers) * len(sizes.reads))
     for system, shape, servers in run.ensembles(sizes.servers, sizes.observers):
         where = servers.where(servers.leader()) if on_leader else servers.where()
@@ -110,7 +102,7 @@ FIGURE5 = Experiment(
     title="Throughput over the share of reads (Figure 5, Table 1)",
     sizes=ThroughputSizes,
     quick=_QUICK,
-    run=run_figure5,
+    run=partial(run_throughput, on_leader=False),
     plot=lambda path, rows: _plot("Throughput over the share of reads", path, rows),
     by=("servers", "observers", "reads"),
     values=("ops_per_s",),
@@ -120,7 +112,7 @@ FIGURE6 = Experiment(
     title="The same with all clients on the leader (Figure 6)",
     sizes=ThroughputSizes,
     quick=_QUICK,
-    run=run_figure6,
+    run=partial(run_throughput, on_leader=True),
     plot=lambda path, rows: _plot("All clients on the leader", path, rows),
     by=("servers", "observers", "reads"),
     values=("ops_per_s",),

@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from raykeeper.bench.loads.task import LoadTask
-
 Done = Callable[[BaseException | None], object]
 """Called with the error, or None, on any thread of the library."""
 
@@ -68,47 +66,6 @@ class BarrierClient(Protocol):
 
     def close(self) -> object:
         """End the session."""
-
-
-def open_with_barriers(task: LoadTask) -> BarrierClient:
-    """Open a session of the task's library, which must have barriers."""
-    if task.client == "kazoo":
-        from raykeeper.bench.loads.kazoo_clients import BlockingKazoo
-
-        return BlockingKazoo(task.where)
-    from raykeeper.bench.loads.raykeeper_clients import BlockingRaykeeper
-
-    return BlockingRaykeeper(task.where)
-
-
-def open_blocking(task: LoadTask) -> BlockingClient:
-    """Open a session of the task's library."""
-    if task.client == "kazoo":
-        from raykeeper.bench.loads.kazoo_clients import BlockingKazoo
-
-        return BlockingKazoo(task.where)
-    if task.client == "grpc":
-        from raykeeper.bench.loads.etcd_clients import BlockingEtcd
-
-        return BlockingEtcd(task.where, task.number)
-    from raykeeper.bench.loads.raykeeper_clients import BlockingRaykeeper
-
-    return BlockingRaykeeper(task.where)
-
-
-async def open_pipelined(task: LoadTask, number: int) -> PipelinedClient:
-    """Open the pipelined session `number` of the process."""
-    if task.client == "kazoo":
-        from raykeeper.bench.loads.kazoo_clients import PipelinedKazoo
-
-        return PipelinedKazoo(task.where)
-    if task.client == "grpc":
-        from raykeeper.bench.loads.etcd_clients import PipelinedEtcd
-
-        return PipelinedEtcd(task.where, task.number + number)
-    from raykeeper.bench.loads.raykeeper_clients import PipelinedRaykeeper
-
-    return await PipelinedRaykeeper.open(task.where)
 
 
 def call_done(done: Done) -> Callable[[Any], object]:

@@ -13,11 +13,10 @@ from random import Random
 from typing import Any
 
 from raykeeper.bench.loads.clients import (
+    BarrierClient,
+    BlockingClient,
     Done,
     PipelinedClient,
-    open_blocking,
-    open_pipelined,
-    open_with_barriers,
 )
 from raykeeper.bench.loads.task import (
     PAUSE_S,
@@ -78,6 +77,50 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
     except ImportError:
         return asyncio.new_event_loop
     return uvloop.new_event_loop
+
+
+# The clients, whose libraries are imported when they are needed.
+
+
+def open_with_barriers(task: LoadTask) -> BarrierClient:
+    """Open a session of the task's library, which must have barriers."""
+    if task.client == "kazoo":
+        from raykeeper.bench.loads.kazoo_clients import BlockingKazoo
+
+        return BlockingKazoo(task.where)
+    from raykeeper.bench.loads.raykeeper_clients import BlockingRaykeeper
+
+    return BlockingRaykeeper(task.where)
+
+
+def open_blocking(task: LoadTask) -> BlockingClient:
+    """Open a session of the task's library."""
+    if task.client == "kazoo":
+        from raykeeper.bench.loads.kazoo_clients import BlockingKazoo
+
+        return BlockingKazoo(task.where)
+    if task.client == "grpc":
+        from raykeeper.bench.loads.etcd_clients import BlockingEtcd
+
+        return BlockingEtcd(task.where, task.number)
+    from raykeeper.bench.loads.raykeeper_clients import BlockingRaykeeper
+
+    return BlockingRaykeeper(task.where)
+
+
+async def open_pipelined(task: LoadTask, number: int) -> PipelinedClient:
+    """Open the pipelined session `number` of the process."""
+    if task.client == "kazoo":
+        from raykeeper.bench.loads.kazoo_clients import PipelinedKazoo
+
+        return PipelinedKazoo(task.where)
+    if task.client == "grpc":
+        from raykeeper.bench.loads.etcd_clients import PipelinedEtcd
+
+        return PipelinedEtcd(task.where, task.number + number)
+    from raykeeper.bench.loads.raykeeper_clients import PipelinedRaykeeper
+
+    return await PipelinedRaykeeper.open(task.where)
 
 
 # Many outstanding requests.
