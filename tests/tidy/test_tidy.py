@@ -57,6 +57,7 @@ PURE = {
     "client/core/*": [
         *(*CORE, "raykeeper.znodes", "raykeeper.links.limits", "raykeeper.client.core"),
     ],
+    "chaos/checks/*": [*CORE, "raykeeper.znodes", "raykeeper.chaos.checks"],
 }
 SHELLS = {
     "links/ray_calls.py": [*CORE, "raykeeper.links", "ray"],

@@ -267,16 +267,16 @@ BROKEN: list[tuple[str, Callable[[], object]]] = [
     ("Truth", failed(0, GET, BadVersionError("/a"))),
     # Without a leader.
     (
-        "ReadOnlyMode",
+        "ReadOnly",
         lambda: answers.refused_only_without_a_leader(client(), PendingRequest(MADE, 0, z(1))),
     ),
     (
-        "ReadOnlyMode",
+        "ReadOnly",
         lambda: answers.refused_only_without_a_leader(client(was_read_only=True), write(1)),
     ),
     *(
         (
-            "ReadOnlyMode",
+            "ReadOnly",
             lambda ask=ask: answers.answered_without_a_leader(  # type: ignore[misc]
                 client(is_read_only=True), PendingRequest(ask, 0, z(1))
             ),

@@ -75,7 +75,13 @@ DIFFERENCES: list[tuple[str, Callable[[Replica], object]]] = [
         ("Replicas", lambda r, n=n, v=v: setattr(r.a, n, v))  # type: ignore[misc]
         for n, v in (
             *(("value", b"9"), ("czxid", 1), ("mzxid", 1), ("ctime", 1), ("mtime", 9)),
-            *(("version", 9), ("owner", 9), ("creates", 9), ("pzxid", 1), ("children", {})),
+            *(
+                ("version", 9),
+                ("ephemeral_owner", 9),
+                ("child_create_count", 9),
+                ("pzxid", 1),
+                ("children", {}),
+            ),
         )
     ),
     ("Replicas", lambda r: setattr(r.a, "children", {"/a/x": None})),
@@ -88,7 +94,7 @@ DIFFERENCES: list[tuple[str, Callable[[Replica], object]]] = [
     ),
     *(
         ("Replicas", lambda r, n=n, v=v: setattr(r.state.sessions.by_id[r.session_id], n, v))  # type: ignore[misc]
-        for n, v in (("password", b"x"), ("owner", 1), ("last_number", 3))
+        for n, v in (("password", b"x"), ("owner_zxid", 1), ("last_number", 3))
     ),
     ("Outcomes", lambda r: r.state.sessions.by_id[r.session_id].reply_cache.pop(3)),
     (
