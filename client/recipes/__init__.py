@@ -15,7 +15,6 @@ Locks
 Elections and groups
     election.py, leader_latch.py         who leads, numbered; a candidate in the background
     group.py        who is there, kept current by
-        entry_follower.py     a part of the tree with its values
     services.py     instances of services, and a cache of them
         picking.py      which of them
     address_rendezvous.py   so many meet, and each gets the same list

@@ -24,13 +24,14 @@ from raykeeper.client.errors import (
     BadArgumentsError,
     KeeperError,
     LostError,
+    NoAuthError,
     NodeExistsError,
+    NoNodeError,
     RayKeeperError,
 )
 from raykeeper.client.flows import Cancelled, Event, Flow, Gather, Wait
 from raykeeper.client.recipes.acquirable import Held, spawn_guard
 from raykeeper.client.recipes.background_recipe import BackgroundRecipe
-from raykeeper.client.recipes.entry_follower import Entry, EntryFollower, readable_or_none
 from raykeeper.client.recipes.primitives import (
     best_effort_cleanup,
     checked_bytes,
@@ -44,6 +45,8 @@ from raykeeper.client.recipes.primitives import (
     transact,
 )
 from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
+from raykeeper.client.recipes.subtree_follower import SubtreeFollower
+from raykeeper.client.recipes.tree_mirror import CachedZnode
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes.paths import join
 from raykeeper.znodes.requests import (
@@ -237,9 +240,14 @@ class Group(Recipe[K]):
             KeeperError: as for every call.
         """
         names = yield from get_children(self.path)
-        found = yield Gather([Query(GetData, join(self.path, name)) for name in names])
-        reads = zip(names, map(readable_or_none, found), strict=True)
-        return _members_of({name: Entry(*read) for name, read in reads if read is not None})
+        outcomes = yield Gather([Query(GetData, join(self.path, name)) for name in names])
+        znodes: dict[str, CachedZnode] = {}
+        for name, outcome in zip(names, outcomes, strict=True):
+            if not isinstance(outcome, KeeperError):
+                znodes[name] = CachedZnode(*outcome)
+            elif not isinstance(outcome, NoNodeError | NoAuthError):
+                raise outcome
+        return _members_of(znodes)
 
     @operation
     def watch(self, callback: Callable[[GroupChange], object]) -> Flow["GroupWatch[K]"]:
@@ -268,21 +276,20 @@ class GroupWatch(BackgroundRecipe[K]):
 
     def _work(self) -> Flow[None]:
         """See `BackgroundRecipe`."""
-        followed = EntryFollower(self._path, 1)
+        follower = SubtreeFollower(self._path, depth=1, needs_root=True)
         told: list[Member] = []
         try:
-            yield from followed.start()
+            yield from follower.open()
             while True:
-                members = _members_of(followed.entries)
+                members = _members_of(follower.mirror.children_of(self._path))
                 if members != told or not self._has_reported:
                     change = GroupChange(list(members), *membership_changes(told, members))
                     yield from self._call_user(self._callback, change)
                     told, self._has_reported = members, True
                     self._changed.notify_all()
-                yield Wait((followed.changed,))
-                yield from followed.catch_up()
+                yield from follower.next_changes()
         except (Cancelled, RayKeeperError):
-            yield from followed.stop()
+            yield from follower.close()
             raise
 
 
@@ -336,10 +343,10 @@ def membership_changes(before: Sequence[M], now: Sequence[M]) -> tuple[list[M], 
     )
 
 
-def _members_of(entries: dict[str, Entry]) -> list[Member]:
+def _members_of(znodes: dict[str, CachedZnode]) -> list[Member]:
     found = [
-        Member(name, entry.value, entry.stat.ephemeral_owner, entry.stat.czxid)
-        for name, entry in entries.items()
+        Member(name, znode.value, znode.stat.ephemeral_owner, znode.stat.czxid)
+        for name, znode in znodes.items()
     ]
     return sorted(found, key=lambda each: (each.token, each.name))
 

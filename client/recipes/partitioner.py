@@ -36,7 +36,6 @@ from raykeeper.client.errors import (
 from raykeeper.client.flows import CallUser, Event, Flow, Gather, Wait
 from raykeeper.client.recipes.acquirable import LostEvent, current_task_or_thread
 from raykeeper.client.recipes.background_recipe import Startable
-from raykeeper.client.recipes.entry_follower import EntryFollower
 from raykeeper.client.recipes.group import Membership, become_member, checked_name
 from raykeeper.client.recipes.partition_assignment import assign_partitions
 from raykeeper.client.recipes.primitives import (
@@ -48,6 +47,7 @@ from raykeeper.client.recipes.primitives import (
     transact,
 )
 from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
+from raykeeper.client.recipes.subtree_follower import SubtreeFollower
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes.paths import join
 from raykeeper.znodes.requests import (
@@ -120,7 +120,7 @@ class Partitioner(Startable[K]):
         self._own_partitions: dict[str, Partition[K]] = {}
         self._owns_share = False
         self._bell = Event()  # a callback has returned, or it is to be closed
-        self._follower = EntryFollower(path, 2)
+        self._follower = SubtreeFollower(path, depth=2, needs_root=True)
         self._callers: list[object] = []  # threads, or tasks, in callbacks
 
     @property
@@ -173,7 +173,7 @@ class Partitioner(Startable[K]):
                 identifier_of(self._client, self._identifier),
             )
             try:
-                yield from self._follower.start()
+                yield from self._follower.open()
                 while not self.is_closed:
                     yield from self._rebalance(membership)
                     if not self.is_closed:
@@ -189,7 +189,7 @@ class Partitioner(Startable[K]):
             failure = error
             yield from self._mark_lost(list(self._own_partitions.values()))
         self._owns_share = False
-        yield from self._follower.stop()
+        yield from self._follower.close()
         if failure is not None:
             raise failure
 
@@ -225,12 +225,8 @@ class Partitioner(Startable[K]):
         """What this member is to own."""
         if me is None:
             return set()
-        entries = self._follower.entries
-        members = {
-            name.removeprefix("members/"): entry.stat.czxid
-            for name, entry in entries.items()
-            if name.startswith("members/")
-        }
+        znodes = self._follower.mirror.children_of(join(self.path, "members"))
+        members = {name: Zxid(znode.stat.czxid) for name, znode in znodes.items()}
         # If somebody has deleted our member it is about to be made again.
         members.setdefault(me, Zxid(1 << 62))
         in_order = sorted(members, key=lambda each: (members[each], each))
@@ -238,15 +234,12 @@ class Partitioner(Startable[K]):
         return {partition for partition, owner in wanted.items() if owner == me}
 
     def _owners(self) -> dict[str, str]:
-        return {
-            name.removeprefix("owners/"): entry.value.decode(errors="replace")
-            for name, entry in self._follower.entries.items()
-            if name.startswith("owners/")
-        }
+        znodes = self._follower.mirror.children_of(join(self.path, "owners"))
+        return {name: znode.value.decode(errors="replace") for name, znode in znodes.items()}
 
     def _owner_znode_exists(self, partition: Partition[K]) -> bool:
-        entry = self._follower.entries.get(f"owners/{partition.name}")
-        return entry is not None and entry.stat.czxid == partition.token
+        znode = self._follower.mirror.get(partition.path)
+        return znode is not None and znode.stat.czxid == partition.token
 
     def _mark_lost(self, lost: list[Partition[K]]) -> Flow[None]:
         """The znodes of these are gone, or go with the session."""

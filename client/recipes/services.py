@@ -5,9 +5,9 @@
     services.pick("search").address         # one of those that are there now
 
 An instance is a member of the group of its service (group.py): it goes with its session, and is
-made again when somebody deletes it. The cache is one lasting watch with values (entry_follower.py),
-so that no look at it asks the ensemble for anything. The invariant of this file: the cache is what
-the server of this client has last told; what others have written wrongly is left out, and told.
+made again when somebody deletes it. The cache follows the instances (subtree_follower.py), so that
+no look at it costs a request. The invariant of this file: the cache is what the server of this
+client has last told; a znode that others have written wrongly is left out and reported.
 
 Curator: `ServiceDiscovery`, `ServiceCache`, `ServiceProvider`.
 """
@@ -23,9 +23,8 @@ from raykeeper.client.errors import (
     LostError,
     RayKeeperError,
 )
-from raykeeper.client.flows import CallUser, Cancelled, Flow, Wait
+from raykeeper.client.flows import CallUser, Cancelled, Flow
 from raykeeper.client.recipes.background_recipe import Startable
-from raykeeper.client.recipes.entry_follower import Entry, EntryFollower
 from raykeeper.client.recipes.group import (
     EphemeralMember,
     become_member,
@@ -36,6 +35,8 @@ from raykeeper.client.recipes.multi_flow import MultiFlow, multi_flow
 from raykeeper.client.recipes.picking import Choose, Instance, RoundRobin
 from raykeeper.client.recipes.primitives import checked_root, timeout_after
 from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
+from raykeeper.client.recipes.subtree_follower import SubtreeFollower
+from raykeeper.client.recipes.tree_mirror import CachedZnode, TreeMirror
 from raykeeper.client.recipes.value_types import checked_classes, decoder_of
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes.paths import join
@@ -132,7 +133,7 @@ class ServiceDiscovery(Startable[K]):
         self._on_malformed = on_malformed
         self._choose: Choose = RoundRobin()
         self._is_loaded = False
-        self._parsed_entries: dict[str, tuple[Entry, Instance | None]] = {}
+        self._parsed_entries: dict[str, tuple[CachedZnode, Instance | None]] = {}
         self._services: dict[str, list[Instance]] = {}
         self._malformed: dict[str, str] = {}
         self._watches: list[ServiceWatch[K]] = []
@@ -252,17 +253,16 @@ class ServiceDiscovery(Startable[K]):
 
     def _work(self) -> Flow[None]:
         """See `BackgroundRecipe`."""
-        followed = EntryFollower(self.path, 2)
+        follower = SubtreeFollower(self.path, depth=2, needs_root=True)
         try:
-            yield from followed.start()
+            yield from follower.open()
             while True:
-                yield from self._update_services(followed.entries)
+                yield from self._update_services(_instances_in(self.path, follower.mirror))
                 self._is_loaded = True
                 self._changed.notify_all()
-                yield Wait((followed.changed,))
-                yield from followed.catch_up()
+                yield from follower.next_changes()
         except (Cancelled, RayKeeperError):
-            yield from followed.stop()
+            yield from follower.close()
             raise
 
     def _ensure_loaded(self) -> Flow[None]:
@@ -272,15 +272,15 @@ class ServiceDiscovery(Startable[K]):
             yield from self._start()
         yield from self._wait_until(lambda: self._is_loaded and not self.is_closed)
 
-    def _update_services(self, entries: dict[str, Entry]) -> Flow[None]:
+    def _update_services(self, znodes: dict[str, CachedZnode]) -> Flow[None]:
         """Make of the znodes what users see, and tell them of the difference."""
         before, self._services = self._services, {}
-        for key in [key for key in self._parsed_entries if key not in entries]:
+        for key in [key for key in self._parsed_entries if key not in znodes]:
             del self._parsed_entries[key]
             self._malformed.pop(join(self.path, key), None)
-        for key, entry in entries.items():
-            if key not in self._parsed_entries or self._parsed_entries[key][0] is not entry:
-                self._parsed_entries[key] = entry, (yield from self._instance(key, entry))
+        for key, znode in znodes.items():
+            if key not in self._parsed_entries or self._parsed_entries[key][0] is not znode:
+                self._parsed_entries[key] = znode, (yield from self._instance(key, znode))
             instance = self._parsed_entries[key][1]
             if instance is not None:
                 self._services.setdefault(instance.service, []).append(instance)
@@ -297,12 +297,12 @@ class ServiceDiscovery(Startable[K]):
     def _open_watches(self) -> list[ServiceWatch[K]]:
         return [watch for watch in self._watches if not watch.is_closed]
 
-    def _instance(self, key: str, entry: Entry) -> Flow[Instance | None]:
+    def _instance(self, key: str, znode: CachedZnode) -> Flow[Instance | None]:
         service, _, name = key.partition("/")
         path = join(self.path, key)
         self._malformed.pop(path, None)
         try:
-            written = _decode(entry.value)
+            written = _decode(znode.value)
             metadata = self._metadata.decode(written.metadata)
         except Exception as error:  # a type may check itself, by whatever it raises
             self._malformed[path] = str(error)
@@ -310,8 +310,17 @@ class ServiceDiscovery(Startable[K]):
                 yield from self._call_user(self._on_malformed, path, str(error))
             return None
         return Instance(
-            service, name, written.address, written.port, metadata, Zxid(entry.stat.czxid)
+            service, name, written.address, written.port, metadata, Zxid(znode.stat.czxid)
         )
+
+
+def _instances_in(root: str, mirror: TreeMirror) -> dict[str, CachedZnode]:
+    """Return the znodes of the instances by service and name."""
+    return {
+        f"{service}/{name}": znode
+        for service in mirror.children(root)
+        for name, znode in mirror.children_of(join(root, service)).items()
+    }
 
 
 def _change_between(service: str, old: list[Instance], new: list[Instance]) -> ServiceChange:

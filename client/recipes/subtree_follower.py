@@ -1,16 +1,23 @@
-"""A copy of a subtree that is always current, by one lasting recursive watch with values.
+"""The follower of a subtree, down to some level or whole: a mirror of it that is always current.
 
-The watch is set first, then the znodes are read, then events are applied: of each znode those that
-are newer than what was read of it. So there is no gap, though the reads are of different moments;
-and since an event precedes every answer that could show its effect, a client's own writes are in
-its copy before they return. When no server knows any more what was missed (RESYNC), all is read
-again while the old copy stays readable.
+Guarantees:
 
-The invariant of this file: the copy goes from one state that the subtree had to a later one, whole
-transactions at a time, and each difference is told once, in order. States are passed over only
-where values had to be read: what an event could not hold, or what was missed without a connection.
+-   The mirror goes from one state that the subtree had to a later one, whole transactions at a
+    time, and each difference is returned once, in order. The newest state is never left out.
+-   A change costs no request: the events bring the values. The follower reads a znode only where
+    an event does not bring its value: it was too long, or was missed without a connection. It
+    reads everything again when no server knows any more what was missed (RESYNC), and when
+    somebody removed all watches of the path. States in between may then be passed over; meanwhile
+    the old mirror stays readable.
+-   A client's own writes are in its mirror before they return.
+-   A znode that the client may not read is left out, and so is what is below it.
 
-Curator: `TreeCache`, `CuratorCache`; these read every znode again when its watch has fired.
+There is no gap between the first reads and the events: the watch is set first, then the znodes are
+read, then the events are applied, to each znode those that are newer than what was read of it. A
+server sends an event before every answer that could show its effect.
+
+Caches, groups, services and the partitioner follow their znodes by this. Curator: `TreeCache`,
+`CuratorCache`; these read every znode again when its watch has fired.
 """
 
 from collections.abc import Iterable, Iterator
@@ -33,111 +40,139 @@ from raykeeper.znodes.replies import GetChildrenReply, GetDataReply
 from raykeeper.znodes.requests import GetChildren, GetData, WatchKind, WatchMode
 
 READ_BATCH_MAX: Final = 500
-"""So that others need not wait behind all reads of a large subtree."""
+"""Requests that are sent at once, so that others need not wait behind a large subtree."""
 _ABOUT_ZNODES: Final = (EventType.CREATED, EventType.CHANGED, EventType.DELETED)
-_END: Final = Zxid((1 << 63) - 1)
 
 
 class _ZnodeRead(Struct, frozen=True):
-    """What was read of a znode, and what events up to `zxid` are in it."""
+    """The content of a znode that was read; events up to `zxid` are contained in it."""
 
     znode: CachedZnode | None
     zxid: Zxid
 
 
 class _UnknownValue(Struct, frozen=True):
-    """Stands for a znode whose value was not told."""
+    """Stands for a znode of which an event did not bring the value."""
 
 
 _UNKNOWN_VALUE: Final = _UnknownValue()
+_UNREADABLE: Final = _ZnodeRead(None, Zxid((1 << 63) - 1))
+"""A znode that the client may not read, whatever events say."""
 Reads = dict[str, _ZnodeRead]
 Written = dict[str, Any]
-"""By path: a CachedZnode, None for none, or _UNTOLD."""
+"""By path: a CachedZnode, None for a znode that is gone, or _UNKNOWN_VALUE."""
 
 
 class SubtreeFollower:
-    """What one cache follows. Its flows run one after the other."""
+    """The znode at a path, which need not exist, and those below it, from `open` to `close`.
 
-    def __init__(self, path: str, copy: TreeMirror, *, is_deep: bool) -> None:
-        """`is_deep`: with all that is below its children."""
+    Its flows run one after the other.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        depth: int | None = None,
+        znodes_max: int | None = None,
+        *,
+        needs_root: bool = False,
+    ) -> None:
+        """Nothing is watched yet.
+
+        Args:
+            path: Of the root.
+            depth: How many levels below the root it follows; None for all.
+            znodes_max: So many znodes at most, the root included; None for any number.
+            needs_root: `open` fails if the client may not read the root; else it finds nothing.
+        """
         self.path = path
+        self.mirror = TreeMirror(znodes_max)
+        self.changed = Event()
+        """Set when there is something to catch up with."""
         self.is_closed = False
-        self._mirror = copy
-        self._is_recursive = is_deep
+        self._depth = depth
+        self._needs_root = needs_root
         self._below = path if path == "/" else f"{path}/"
-        self._changed = Event()
 
     def open(self) -> Flow[list[TreeChange]]:
-        """Begin; all that is there now.
+        """Set the watch and read everything; return it as changes.
 
         Raises:
-            CacheFullError: it is too much; nothing is watched.
+            CacheFullError: there are too many znodes; nothing is watched.
             KeeperError: what a request failed with; nothing is watched.
         """
         try:
-            return (yield from self._catch_up(is_watched=False))
+            return (yield from self._apply_events(is_watched=False))
         except (Cancelled, KeeperError, CacheFullError):
             yield from self.close()
             raise
 
-    def changes(self) -> Flow[list[TreeChange]]:
-        """Wait until something has happened; what is different since.
+    def next_changes(self) -> Flow[list[TreeChange]]:
+        """Wait until something happens; bring the mirror up to date and return the changes.
 
         Raises:
-            CacheFullError: there are too many znodes; the copy is as it was before.
+            CacheFullError: there are too many znodes; the mirror is as it was before.
             KeeperError: the session is over.
         """
-        yield Wait((self._changed,))
-        return (yield from self._catch_up())
+        yield Wait((self.changed,))
+        return (yield from self.catch_up())
+
+    def catch_up(self) -> Flow[list[TreeChange]]:
+        """Bring the mirror to the newest state that is known; return the changes.
+
+        Raises:
+            CacheFullError: as for `next_changes`.
+            KeeperError: as for `next_changes`.
+        """
+        return (yield from self._apply_events(is_watched=True))
 
     def close(self) -> Flow[None]:
-        """End it. The copy stays as it is."""
+        """Remove the watch, once. The mirror stays as it is."""
         if not self.is_closed:
             self.is_closed = True
-            self._changed.set()
-            yield from best_effort_cleanup([], [(self.path, WatchKind.RECURSIVE, self._changed)])
+            self.changed.set()
+            yield from best_effort_cleanup([], [(self.path, WatchKind.RECURSIVE, self.changed)])
 
-    def _catch_up(self, *, is_watched: bool = True) -> Flow[list[TreeChange]]:
-        """Bring the copy to the newest state that is known."""
+    def _apply_events(self, *, is_watched: bool) -> Flow[list[TreeChange]]:
         events: list[WatchedEvent] = []
         reads: Reads = {}
         is_whole = not is_watched
         if is_whole:
             reads = yield from self._load(is_watched=False)
         while True:
-            events += self._changed.drain()
+            events += self.changed.drain()
             kinds = {event.type for event in events}
             if self.is_closed:
                 return []
             if EventType.RESYNC in kinds or EventType.PERSISTENT_WATCH_REMOVED in kinds:
-                # Whatever has come so far is in what is read from now on.
+                # What is read from now on contains all events that have come so far.
                 is_watched = EventType.PERSISTENT_WATCH_REMOVED not in kinds
                 events, is_whole = [], True
                 reads = yield from self._load(is_watched=is_watched)
                 continue
             if events and events[-1].more:
-                yield Wait((self._changed,))  # the rest of the transaction follows at once
+                yield Wait((self.changed,))  # the rest of the transaction follows at once
                 continue
             written = self._written(events, reads, is_whole=is_whole)
-            untold = [path for path, znode in written.items() if znode is _UNKNOWN_VALUE]
-            if not untold:
+            unknown = [path for path, znode in written.items() if znode is _UNKNOWN_VALUE]
+            if not unknown:
                 break
-            found = yield from self._read(untold)
-            for path in untold:  # what is gone is so as of the answer, which all events precede
+            found = yield from self._read(unknown)
+            for path in unknown:  # all events precede the answer by which a znode is gone
                 reads[path] = found.get(path) or _ZnodeRead(None, events[-1].zxid)
         if is_whole:
-            return self._mirror.replace({path: each for path, each in written.items() if each})
+            return self.mirror.replace({path: each for path, each in written.items() if each})
         if reads:
-            return self._mirror.commit(written)
+            return self.mirror.commit(written)
         changes: list[TreeChange] = []
         for _, group in groupby(events, key=lambda event: event.zxid):
-            changes += self._mirror.commit(self._written(group, {}, is_whole=False))
+            changes += self.mirror.commit(self._written(group, {}, is_whole=False))
         return changes
 
     def _written(self, events: Iterable[WatchedEvent], reads: Reads, *, is_whole: bool) -> Written:
-        """What the events make of what was read, or else (unless `is_whole`) of the copy.
+        """Apply events to what was read, or else (unless `is_whole`) to the mirror.
 
-        The last one touched is the last one in it.
+        The znode that was changed last is the last one of the result.
         """
         written: Written = {path: read.znode for path, read in reads.items()}
         for event in events:
@@ -154,28 +189,31 @@ class SubtreeFollower:
         return written
 
     def _covers(self, path: str) -> bool:
-        if self._is_recursive or path == self.path:
+        if self._depth is None or path == self.path:
             return True
-        return "/" not in path[len(self._below) :]
+        return path.count("/", len(self._below)) < self._depth
 
     def _load(self, *, is_watched: bool) -> Flow[Reads]:
-        """Everything, level by level."""
+        """Read everything, level by level."""
         if not is_watched:
-            yield WatchAddition(self.path, WatchMode.RECURSIVE, True, self._changed)
+            yield WatchAddition(self.path, WatchMode.RECURSIVE, True, self.changed)
         reads: Reads = {}
-        level = [self.path]
+        level, depth = [self.path], 0
         while level:
             found = yield from self._read(level)
+            if self._needs_root and found.get(self.path) is _UNREADABLE:
+                raise NoAuthError(self.path)
             reads |= found
-            self._mirror.check_limit(len(reads))
+            self.mirror.check_limit(len(reads))
+            parents = [path for path, read in found.items() if _has_children(read)]
             level = []
-            if self._is_recursive or len(reads) == len(found):
-                parents = [path for path, read in found.items() if _has_children(read)]
+            if self._depth is None or depth < self._depth:
                 level = yield from self._list(parents, len(reads))
+            depth += 1
         return reads
 
     def _read(self, paths: list[str]) -> Flow[Reads]:
-        """Of each znode what is there; nothing of those that are gone."""
+        """Read znodes; those that are gone are left out."""
         reads: Reads = {}
         for portion in _batches(paths):
             answers = yield Gather([Query(GetData, path) for path in portion], _answer_itself)
@@ -183,14 +221,14 @@ class SubtreeFollower:
                 if isinstance(answer, GetDataReply):
                     reads[path] = _ZnodeRead(CachedZnode(answer.value, answer.stat), answer.zxid)
                 elif isinstance(answer, NoAuthError):
-                    reads[path] = _ZnodeRead(None, _END)
+                    reads[path] = _UNREADABLE
                 elif not isinstance(answer, NoNodeError):
                     raise answer
             yield from checkpoint()
         return reads
 
     def _list(self, parents: list[str], count: int) -> Flow[list[str]]:
-        """The paths of their children."""
+        """Return the paths of the children."""
         paths: list[str] = []
         for portion in _batches(parents):
             answers = yield Gather([Query(GetChildren, path) for path in portion], _answer_itself)
@@ -199,13 +237,13 @@ class SubtreeFollower:
                     paths += [join(path, name) for name in answer.children]
                 elif not isinstance(answer, NoNodeError | NoAuthError):
                     raise answer
-            self._mirror.check_limit(count + len(paths))
+            self.mirror.check_limit(count + len(paths))
             yield from checkpoint()
         return paths
 
 
 def _znode_after(event: WatchedEvent) -> CachedZnode | _UnknownValue | None:
-    """What a znode is after an event."""
+    """Return a znode after an event."""
     if event.type is EventType.DELETED:
         return None
     if event.new is None or event.new.value is None:

@@ -24,7 +24,7 @@ from raykeeper.client.flows import CallUser, Flow, Spawn
 from raykeeper.client.recipes.live import ClosableRecipe, OnError, call_guarded, log_failure
 from raykeeper.client.recipes.recipe import FlowRunner, K, operation
 from raykeeper.client.recipes.subtree_follower import SubtreeFollower
-from raykeeper.client.recipes.tree_mirror import CachedZnode, TreeChange, TreeMirror
+from raykeeper.client.recipes.tree_mirror import CachedZnode, TreeChange
 from raykeeper.znodes.paths import join
 
 ZNODES_MAX: Final = 100_000
@@ -34,7 +34,7 @@ OnTreeChange = Callable[[TreeChange], object]
 class _BaseCache(ClosableRecipe[K]):
     """What both caches share: they begin, go on, and end once."""
 
-    _is_deep: bool
+    _depth: int | None
 
     def __init__(
         self,
@@ -63,8 +63,9 @@ class _BaseCache(ClosableRecipe[K]):
                 raise BadArgumentsError(path, f"a callback must be callable, not {callback!r}")
         self._on_change = on_change
         self._on_error = on_error
-        self._mirror = TreeMirror(znodes_max)
-        self._subtree: SubtreeFollower | None = None
+        self._follower = SubtreeFollower(self.path, self._depth, znodes_max)
+        self._mirror = self._follower.mirror
+        self._was_started = False
         self._is_open = False
         self._error: Exception | None = None
 
@@ -82,8 +83,8 @@ class _BaseCache(ClosableRecipe[K]):
     def _release(self) -> Flow[None]:
         """See `ClosableRecipe`."""
         self._is_open = False
-        if self._subtree is not None:
-            yield from self._subtree.close()
+        if self._was_started:
+            yield from self._follower.close()
 
     def __len__(self) -> int:
         """How many znodes are in the copy, that at `path` included."""
@@ -91,22 +92,22 @@ class _BaseCache(ClosableRecipe[K]):
         return len(self._mirror)
 
     def _start(self) -> Flow[Self]:
-        if self._subtree is not None:
+        if self._was_started:
             raise RecipeError(f"the cache of {self.path} was started before; make another one")
-        self._subtree = subtree = SubtreeFollower(self.path, self._mirror, is_deep=self._is_deep)
-        changes = yield from subtree.open()
+        self._was_started = True
+        changes = yield from self._follower.open()
         self._is_open = True
         yield from self._report(changes)
-        yield Spawn(self._follow_changes(subtree))
+        yield Spawn(self._follow_changes())
         return self
 
-    def _follow_changes(self, subtree: SubtreeFollower) -> Flow[None]:
+    def _follow_changes(self) -> Flow[None]:
         try:
-            while not subtree.is_closed:
-                yield from self._report((yield from subtree.changes()))
+            while not self._follower.is_closed:
+                yield from self._report((yield from self._follower.next_changes()))
         except (KeeperError, CacheFullError) as error:
             self._is_open = False
-            yield from subtree.close()
+            yield from self._follower.close()
             if not self._client._is_lost():
                 self._error = error
                 yield CallUser(self._on_error or log_failure, (error,))
@@ -143,7 +144,7 @@ class _BaseCache(ClosableRecipe[K]):
 class TreeCache(_BaseCache[K]):
     """A copy of a znode and all below it. Every method raises CacheFullError once it is full."""
 
-    _is_deep = True
+    _depth = None
 
     @operation
     def start(self) -> Flow["TreeCache[K]"]:
@@ -186,7 +187,7 @@ class ChildrenCache(_BaseCache[K]):
     Events of what is below the children come to the client all the same, and are ignored.
     """
 
-    _is_deep = False
+    _depth = 1
 
     @operation
     def start(self) -> Flow["ChildrenCache[K]"]:

@@ -11,7 +11,7 @@ from enum import Enum
 from msgspec import Struct
 
 from raykeeper.client.errors import CacheFullError
-from raykeeper.znodes.paths import parent_of
+from raykeeper.znodes.paths import join, parent_of
 from raykeeper.znodes.stat import Stat
 
 
@@ -45,7 +45,7 @@ class TreeChange(Struct, frozen=True):
 class TreeMirror:
     """Znodes by path."""
 
-    def __init__(self, znodes_max: int) -> None:
+    def __init__(self, znodes_max: int | None = None) -> None:
         self._znodes_max = znodes_max
         self._lock = threading.Lock()
         self._znodes: dict[str, CachedZnode] = {}
@@ -63,6 +63,12 @@ class TreeMirror:
         with self._lock:
             return sorted(self._names.get(path, ()))
 
+    def children_of(self, path: str) -> dict[str, CachedZnode]:
+        """Return the children by their names, at one moment."""
+        with self._lock:
+            names = self._names.get(path, ())
+            return {name: self._znodes[join(path, name)] for name in names}
+
     def snapshot(self) -> dict[str, CachedZnode]:
         """All of it at one moment, by path, parents first."""
         with self._lock:
@@ -74,7 +80,7 @@ class TreeMirror:
         Raises:
             CacheFullError: they are not.
         """
-        if count > self._znodes_max:
+        if self._znodes_max is not None and count > self._znodes_max:
             raise CacheFullError(f"more than {self._znodes_max} znodes, see znodes_max")
 
     def replace(self, znodes: Mapping[str, CachedZnode | None]) -> list[TreeChange]:
