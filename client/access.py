@@ -52,6 +52,11 @@ class Permissions(TypedDict, total=False):
 def make_acl(scheme: str, credential: str, **granted: Unpack[Permissions]) -> Acl:
     """Return an entry for the identity `credential` of `scheme`, as ("ip", "10.0.0.0/8").
 
+    Args:
+        scheme: The scheme of the identity, see docs/SECURITY.md.
+        credential: The id in that scheme.
+        granted: Permissions by name, such as `read=True`.
+
     Raises:
         BadArgumentsError: a permission has another name.
     """
@@ -65,6 +70,11 @@ def make_acl(scheme: str, credential: str, **granted: Unpack[Permissions]) -> Ac
 
 def make_digest_acl(username: str, password: str, **granted: Unpack[Permissions]) -> Acl:
     """Return an entry of ZooKeeper's scheme `digest`, an unsalted SHA-1, for migrated ACLs.
+
+    Args:
+        username: The user of the entry.
+        password: The password that the user proves with `add_auth`.
+        granted: Permissions by name.
 
     Raises:
         BadArgumentsError: the name has a ":", or a permission has another name.

@@ -109,7 +109,11 @@ class FencedResource:
     def use(self, token: int, *, shared: bool = False) -> "Use":
         """For `with` and `async with`: check the token, and keep others out until the end.
 
-        Whoever comes meanwhile waits, so nothing is done for a token after a newer one was let in.
+        Other users wait meanwhile, so nothing is done for a token after a newer one was accepted.
+
+        Args:
+            token: The fencing token of the holder.
+            shared: The token of a reader or of a permit, as for `check`.
         """
         return Use(self, token, shared)
 
@@ -187,7 +191,12 @@ class DurableFencedResource(Recipe[K]):
         yield from self._admit(token, shared)
 
     def use(self, token: int, *, shared: bool = False) -> "DurableUse[K]":
-        """For `with`, or `async with`: check the token, and keep others out until the end."""
+        """For `with` and `async with`: check the token, and keep others out until the end.
+
+        Args:
+            token: The fencing token of the holder.
+            shared: The token of a reader or of a permit, as for `check`.
+        """
         return DurableUse(self, token, shared)
 
     def _admit(self, token: int, shared: bool) -> Flow[None]:

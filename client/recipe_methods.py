@@ -41,35 +41,47 @@ from raykeeper.client.recipes.value_types import Format
 
 
 class RecipeMethods(Generic[K]):
-    """Makes recipes of this client. Making one asks nothing of the ensemble.
+    """The recipes of a client. docs/RECIPES.md says what each one guarantees and costs.
 
-    Every method raises BadArgumentsError when an argument is not acceptable.
+    A method only makes an object, without a request to the ensemble. Every method raises
+    BadArgumentsError when an argument is not acceptable.
     """
 
     def lock(self, path: str, identifier: bytes | None = None) -> Lock[K]:
-        """A fair lock. See client/recipes/lock.py."""
+        """Return a fair lock: at most one holder, first come, first served."""
         return Lock(self._runner(), path, identifier)
 
     def simple_lock(self, path: str, identifier: bytes | None = None) -> SimpleLock[K]:
-        """A lock without a queue. See client/recipes/simple_lock.py."""
+        """Return a lock without a queue: the quickest contender gets it after a release."""
         return SimpleLock(self._runner(), path, identifier)
 
     def reentrant_lock(self, path: str, identifier: bytes | None = None) -> ReentrantLock[K]:
-        """A fair lock that its holder may acquire again. See client/recipes/reentrant_lock.py."""
+        """Return a fair lock that its holder may acquire again."""
         return ReentrantLock(self._runner(), path, identifier)
 
     def multi_lock(self, locks: Iterable[Acquirable[K, Any] | str]) -> MultiLock[K]:
-        """Several locks, or paths of fair ones, as one. See client/recipes/multi_lock.py."""
+        """Return several locks as one: all of them are acquired, or none.
+
+        Args:
+            locks: Recipes that can be acquired, of this client, or paths of fair locks.
+        """
         return MultiLock(self._runner(), locks)
 
     def read_write_lock(self, path: str, identifier: bytes | None = None) -> ReadWriteLock[K]:
-        """A fair lock for readers and writers. See client/recipes/read_write_lock.py."""
+        """Return a fair lock for many readers or one writer."""
         return ReadWriteLock(self._runner(), path, identifier)
 
     def configuration(
         self, path: str, kind: type[S], default: S | None = None, form: Format = "json"
     ) -> Configuration[K, S]:
-        """A value of a type, with a version. See client/recipes/configuration.py."""
+        """Return a value of a type, with a version.
+
+        Args:
+            path: Of the znode that holds the value.
+            kind: The type, such as a dataclass; None must not be a value of it.
+            default: What `get` and `update` start from while there is no value.
+            form: "json" or "msgpack".
+        """
         return Configuration(self._runner(), path, kind, default, form)
 
     def tree_cache(
@@ -79,7 +91,14 @@ class RecipeMethods(Generic[K]):
         on_error: OnError | None = None,
         znodes_max: int = ZNODES_MAX,
     ) -> TreeCache[K]:
-        """A copy of a subtree that is always current. See client/recipes/tree_cache.py."""
+        """Return a copy of a znode and all its descendants, which is kept current.
+
+        Args:
+            path: Of the znode at the top.
+            on_change: Called with each difference, in order.
+            on_error: Called with what `on_change` raises; without it the error is logged.
+            znodes_max: With more znodes than these the cache closes.
+        """
         return TreeCache(self._runner(), path, on_change, on_error, znodes_max)
 
     def children_cache(
@@ -89,27 +108,44 @@ class RecipeMethods(Generic[K]):
         on_error: OnError | None = None,
         znodes_max: int = ZNODES_MAX,
     ) -> ChildrenCache[K]:
-        """A copy of the children of a znode. See client/recipes/tree_cache.py."""
+        """Return a copy of the children of a znode, which is kept current.
+
+        Args:
+            path: Of the parent, which may be missing.
+            on_change: Called with each difference, in order.
+            on_error: Called with what `on_change` raises; without it the error is logged.
+            znodes_max: With more znodes than these, the parent included, the cache closes.
+        """
         return ChildrenCache(self._runner(), path, on_change, on_error, znodes_max)
 
     def configurations(self, kinds: Mapping[str, Any], form: Format = "json") -> Configurations[K]:
-        """Several of them, changed as one. See client/recipes/multi_configuration.py."""
+        """Return several configurations that are read and changed as one.
+
+        Args:
+            kinds: The type of each configuration, by its path.
+            form: "json" or "msgpack".
+        """
         return Configurations(self._runner(), kinds, form)
 
     def published(self, path: str) -> Published[K]:
-        """Many values, of which nobody sees a part. See client/recipes/publication.py."""
+        """Return values by name that are published as a whole."""
         return Published(self._runner(), path)
 
     def counter(self, path: str, default: int = 0) -> Counter[K]:
-        """A shared integer. See client/recipes/counter.py."""
+        """Return a shared integer.
+
+        Args:
+            path: Of the znode that holds it.
+            default: The value while there is none.
+        """
         return Counter(self._runner(), path, default)
 
     def barrier(self, path: str) -> Barrier[K]:
-        """A barrier that somebody removes. See client/recipes/barrier.py."""
+        """Return a barrier that holds all who wait until somebody removes it."""
         return Barrier(self._runner(), path)
 
     def election(self, path: str, identifier: bytes | None = None) -> Election[K]:
-        """A leader election with epochs. See client/recipes/election.py."""
+        """Return a leader election, whose epochs grow by one."""
         return Election(self._runner(), path, identifier)
 
     def leader_latch(
@@ -119,44 +155,83 @@ class RecipeMethods(Generic[K]):
         on_gained: Listener[K] | None = None,
         on_lost: Listener[K] | None = None,
     ) -> LeaderLatch[K]:
-        """A candidate in the background. See client/recipes/leader_latch.py.
+        """Return a candidate that stands for election in the background.
 
-        `on_gained` and `on_lost` are called, in turn, with each leadership it gets and loses.
+        Args:
+            path: Of the election.
+            identifier: What others see of this candidate.
+            on_gained: Called with each leadership that it gains.
+            on_lost: Called with each leadership that it loses, in turn with `on_gained`.
         """
         return LeaderLatch(self._runner(), path, identifier, on_gained, on_lost)
 
     def double_barrier(
         self, path: str, size: int, identifier: bytes | None = None, on_crash: OnCrash = "abort"
     ) -> DoubleBarrier[K]:
-        """A barrier that all enter and leave together. See client/recipes/double_barrier.py."""
+        """Return a barrier that `size` participants enter together and leave together.
+
+        Args:
+            path: Of the barrier.
+            size: How many participants a round has, 1 to 500.
+            identifier: What others see of this participant.
+            on_crash: "abort": the death of a participant breaks the round. "continue": another
+                one may take its place, and an open round does not wait for it.
+        """
         return DoubleBarrier(self._runner(), path, size, identifier, on_crash)
 
     def two_phase_commit(self, path: str) -> TwoPhaseCommit[K]:
-        """One transaction of several sites. See client/recipes/two_phase_commit.py."""
+        """Return a transaction of several sites, which all learn one decision."""
         return TwoPhaseCommit(self._runner(), path)
 
     def queue(self, path: str, size_max: int | None = None) -> Queue[K]:
-        """First in, first out. See client/recipes/queue.py."""
+        """Return a queue: first in, first out.
+
+        Args:
+            path: Of the queue.
+            size_max: How many elements it may hold; None for any number.
+        """
         return Queue(self._runner(), path, size_max)
 
     def lock_queue(self, path: str, size_max: int | None = None) -> LockQueue[K]:
-        """A queue whose consumers may die. See client/recipes/lock_queue.py."""
+        """Return a queue whose consumer locks an element first and removes it later.
+
+        Args:
+            path: Of the queue.
+            size_max: How many elements it may hold; None for any number.
+        """
         return LockQueue(self._runner(), path, size_max)
 
     def priority_queue(self, path: str, size_max: int | None = None) -> PriorityQueue[K]:
-        """A queue with priorities. See client/recipes/priority_queue.py."""
+        """Return a queue whose element with the lowest number is taken first.
+
+        Args:
+            path: Of the queue.
+            size_max: How many elements it may hold; None for any number.
+        """
         return PriorityQueue(self._runner(), path, size_max)
 
     def group(self, path: str) -> Group[K]:
-        """A group of members. See client/recipes/group.py."""
+        """Return a group, whose members are listed while their sessions live."""
         return Group(self._runner(), path)
 
     def semaphore(self, path: str, permits: int, identifier: bytes | None = None) -> Semaphore[K]:
-        """So many may hold it at once. See client/recipes/semaphore.py."""
+        """Return a semaphore: never more holders than permits, first come, first served.
+
+        Args:
+            path: Of the semaphore.
+            permits: How many may hold it at once, 1 to 1000; all contenders name the same number.
+            identifier: What others see of this contender.
+        """
         return Semaphore(self._runner(), path, permits, identifier)
 
     def lease(self, path: str, duration_s: float, identifier: bytes | None = None) -> Lease[K]:
-        """A lock that ends by itself. See client/recipes/lease.py."""
+        """Return a lock that ends by itself unless it is renewed.
+
+        Args:
+            path: Of the lease.
+            duration_s: How long it lasts after it was acquired or renewed.
+            identifier: What others see of this contender.
+        """
         return Lease(self._runner(), path, duration_s, identifier)
 
     def services(
@@ -165,19 +240,27 @@ class RecipeMethods(Generic[K]):
         kind: Any = Any,
         on_malformed: Callable[[str, str], object] | None = None,
     ) -> ServiceDiscovery[K]:
-        """Instances of services, with a cache. See client/recipes/services.py.
+        """Return the instances of services, with a cache of them.
 
-        `kind` is the type that metadata are made of, such as a dataclass or a Struct.
-        `on_malformed` is called with the path of what cannot be read, and why.
+        Args:
+            path: Under which the services register.
+            kind: The type that metadata are validated into, such as a dataclass or a Struct.
+            on_malformed: Called with the path of an instance that cannot be read, and the reason.
         """
         return ServiceDiscovery(self._runner(), path, kind, on_malformed)
 
     def fenced_resource(self, path: str) -> DurableFencedResource[K]:
-        """A guard that remembers the newest token. See client/fencing.py."""
+        """Return a guard that remembers the newest fencing token in a znode."""
         return DurableFencedResource(self._runner(), path)
 
     def rendezvous(self, path: str, size: int, data: bytes = b"") -> Rendezvous[K]:
-        """A meeting of so many, with what each says. See client/recipes/rendezvous.py."""
+        """Return a rendezvous: `size` participants meet, and all get the same list.
+
+        Args:
+            path: Of the rendezvous.
+            size: How many participants a generation has; all name the same number.
+            data: What the others get of this participant.
+        """
         return Rendezvous(self._runner(), path, size, data)
 
     def partitioner(
@@ -188,10 +271,15 @@ class RecipeMethods(Generic[K]):
         on_acquired: PartitionListener[K] | None = None,
         on_released: PartitionListener[K] | None = None,
     ) -> Partitioner[K]:
-        """A set divided among its members. See client/recipes/partitioner.py.
+        """Return a set of partitions that its members divide among themselves.
 
-        `on_acquired` is called with each partition that this member comes to own; `on_released`
-        with each that it must let go, which nobody else gets before the call has returned.
+        Args:
+            path: Of the partitioner.
+            partitions: The names of all partitions; all members name the same.
+            identifier: What others see of this member.
+            on_acquired: Called with each partition that this member comes to own.
+            on_released: Called with each partition that this member must release. No other member
+                gets the partition before the call has returned.
         """
         return Partitioner(self._runner(), path, partitions, identifier, on_acquired, on_released)
 

@@ -170,7 +170,12 @@ class ElectedActor(Tool):
         self._is_stopped = True
 
     def call(self, method: str, *args: Any, **kwargs: Any) -> Any:
-        """Call a method of who leads, as promised, and wait for its answer.
+        """Call a method of the leader, as promised, and wait for its answer.
+
+        Args:
+            method: The name of the method.
+            args: Its positional arguments.
+            kwargs: Its keyword arguments.
 
         Raises:
             DeposedError: its leader died or was deposed meanwhile; only if promised at most once.

@@ -84,7 +84,10 @@ class Counter(Recipe[K]):
 
     @operation
     def add(self, delta: int) -> Flow[int]:
-        """Add to the value, atomically; the new value. It may be negative.
+        """Add `delta` to the value, atomically, and return the new value.
+
+        Args:
+            delta: How much; it may be negative.
 
         Raises:
             BadArgumentsError: it is no integer, or the sum is too long.

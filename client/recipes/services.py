@@ -74,6 +74,11 @@ class Registration(EphemeralMember[K]):
     def announce(self, address: str, port: int, metadata: Any = None) -> Flow[None]:
         """Replace what others see of the instance.
 
+        Args:
+            address: Where the instance listens.
+            port: On which port.
+            metadata: Its metadata, of the type of the `ServiceDiscovery`.
+
         Raises:
             BadArgumentsError: an argument is not acceptable; nothing has changed.
             LostError: it is lost, or has left.
@@ -185,7 +190,7 @@ class ServiceDiscovery(Startable[K]):
 
     @operation
     def instances(self, service: str) -> Flow[list[Instance]]:
-        """The instances, in the order of registration. From the cache.
+        """Return the instances of `service` from the cache, in the order of registration.
 
         Raises:
             LostError: the session is over, and so nothing keeps the cache current.

@@ -120,6 +120,20 @@ def test_docstrings_of_public_functions_say_what_they_take_and_raise() -> None:
     ] == []
 
 
+def test_the_reference_shows_results_instead_of_flows() -> None:
+    source = (ROOT / "docs/site/unwrapped_flows.py").read_text()
+    unwrapped = set(re.findall(r'"(\w+)"', source.partition("FLOWS = ")[2].partition("\n")[0]))
+    methods = [
+        value._function
+        for name, kind in public_names().items()
+        if inspect.isclass(kind)
+        for _, value in members(name, kind)
+        if isinstance(value, RecipeMethod)
+    ]
+    returned = {re.findall(r"-> (\w+)", inspect.getsource(each))[0] for each in methods}
+    assert returned == unwrapped
+
+
 def test_every_page_is_in_the_navigation() -> None:
     navigation = (ROOT / "mkdocs.yml").read_text().partition("\nnav:")[2]
     pages = [p.relative_to(ROOT / "docs").as_posix() for p in (ROOT / "docs").rglob("*.md")]
