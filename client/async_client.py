@@ -118,6 +118,12 @@ class AsyncClient(Operations[Awaited], RecipeMethods[Awaited], future=asyncio.Fu
     ) -> Self:
         """Open a session with the ensemble of these servers.
 
+        Args:
+            servers: The ids of the servers.
+            dialer: What opens links to them.
+            options: What the handle asks of its session.
+            clock: The client's clock in seconds; it must not stop while the machine sleeps.
+
         Raises:
             BadArgumentsError: an option makes no sense.
             ConnectionLossError: no server took the session within `timeout_s`; says why.

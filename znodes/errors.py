@@ -248,7 +248,13 @@ class ClosedError(KeeperError):
 
 
 def error_for(code: int, path: str = "", *, definite: bool = True) -> KeeperError:
-    """The exception of a ZooKeeper code; an unknown one becomes KeeperError with that code."""
+    """Return the exception of a ZooKeeper code, for an unknown one a KeeperError with that code.
+
+    Args:
+        code: One of `Code`, or another number.
+        path: The path of the request.
+        definite: Whether the operation surely had no effect.
+    """
     kind = _BY_CODE.get(code)
     if kind is None:
         return KeeperError(path, f"code {code}", definite=definite)

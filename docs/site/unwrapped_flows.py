@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from griffe import ExprSubscript, Extension, Function
+from griffe import Attribute, Docstring, ExprCall, ExprSubscript, Extension, Function
 
-FLOWS = {"Flow", "Requested", "Turns"}
-"""Recipe methods return a Flow or Turns (client/recipes/recipe.py), operations a Requested."""
+FLOWS = {"Flow", "MultiFlow", "Requested"}
+"""Recipe methods return a Flow or MultiFlow (client/recipes/recipe.py), operations a Requested."""
 
 
 class UnwrappedFlows(Extension):
@@ -15,3 +15,10 @@ class UnwrappedFlows(Extension):
         returned = func.returns
         if isinstance(returned, ExprSubscript) and str(returned.left) in FLOWS:
             func.returns = returned.slice
+
+    def on_attribute_instance(self, *, attr: Attribute, **_: Any) -> None:
+        """Describe the methods `…_async` of a `Client`, which are made of its operations."""
+        value = attr.value
+        if isinstance(value, ExprCall) and str(value.function) == "WithoutWaiting":
+            text = f"`{attr.name.removesuffix('_async')}` without waiting: returns a future."
+            attr.docstring = Docstring(text, parent=attr)

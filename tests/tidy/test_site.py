@@ -7,7 +7,7 @@ import builtins
 import importlib
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +72,26 @@ def sections(docstring: str) -> dict[str, list[str]]:
     return {title: ENTRY.findall(text) for title, text in SECTION.findall(docstring)}
 
 
+SAME_EVERYWHERE = {
+    *("path", "paths", "value", "version", "timeout_s", "identifier", "data", "acl", "acls"),
+    *("name", "size", "self", "cls"),
+}
+"""Parameters that docs/reference/client.md explains for all functions."""
+
+
+def unexplained(docstring: str, parameters: Iterable[str]) -> list[str]:
+    """The parameters that a docstring does not mention, unless it refers to another function."""
+    if re.match(r"`\w+`", docstring) or re.search(r"(?i)\b(as|see) `[\w.]+`", docstring):
+        return []  # "`get` without waiting", "See `connect`"
+    return [
+        each
+        for each in parameters
+        if each not in SAME_EVERYWHERE
+        and not each.startswith("_")
+        and not re.search(rf"\b{each}\b", docstring)
+    ]
+
+
 def faults(name: str, function: Callable[..., Any]) -> list[str]:
     """What the docstring of a function leaves out, or says of what is not there."""
     docstring = inspect.getdoc(function) if function.__doc__ else None
@@ -82,6 +102,7 @@ def faults(name: str, function: Callable[..., Any]) -> list[str]:
     found = [
         f"{name}: no parameter {each}" for each in parts.get("Args", []) if each not in parameters
     ]
+    found += [f"{name}: {each} is not explained" for each in unexplained(docstring, parameters)]
     documented = parts.get("Raises", [])
     for each in sorted(set(RAISED.findall(inspect.getsource(function)))):
         kind = function.__globals__.get(each)
@@ -131,7 +152,7 @@ def test_the_reference_shows_results_instead_of_flows() -> None:
         if isinstance(value, RecipeMethod)
     ]
     returned = {re.findall(r"-> (\w+)", inspect.getsource(each))[0] for each in methods}
-    assert returned == unwrapped
+    assert returned <= unwrapped
 
 
 def test_every_page_is_in_the_navigation() -> None:
@@ -142,6 +163,12 @@ def test_every_page_is_in_the_navigation() -> None:
 
 def test_the_checks_can_fail() -> None:
     def no_docstring() -> None: ...
+
+    def silent(path: str, given: int) -> None:
+        """Do it."""
+
+    def silent_async(given: int) -> None:
+        """`silent` without waiting."""
 
     def wrong(given: int) -> None:
         """Do it.
@@ -156,8 +183,11 @@ def test_the_checks_can_fail() -> None:
             raise ValueError(given)
 
     assert faults("f", no_docstring) == ["f: no docstring"]
+    assert faults("f", silent) == ["f: given is not explained"]
+    assert faults("f", silent_async) == []
     assert faults("f", wrong) == [
         "f: no parameter other",
+        "f: given is not explained",
         "f: raises ValueError",
         "f: no error NoSuchError",
     ]
