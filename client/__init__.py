@@ -34,10 +34,14 @@ from raykeeper.client.access import (
 from raykeeper.client.async_client import AsyncClient
 from raykeeper.client.client import Client
 from raykeeper.client.connect import connect
-from raykeeper.client.core.client_id import ClientId
+from raykeeper.client.core.public_types import (
+    ClientId,
+    ClientState,
+    Content,
+    EventType,
+    WatchedEvent,
+)
 from raykeeper.client.core.results import Quota
-from raykeeper.client.core.states import ClientState
-from raykeeper.client.core.watched_event import Content, EventType, WatchedEvent
 from raykeeper.client.fencing import DurableFencedResource, FencedResource
 from raykeeper.client.recipes.acquirable import Held, LostEvent
 from raykeeper.client.recipes.barrier import Barrier

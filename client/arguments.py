@@ -7,8 +7,8 @@ has a number, so it consumes nothing and the requests beside it go on.
 from collections.abc import Iterable
 from typing import Literal
 
-from raykeeper.client.core.client_id import ClientId
 from raykeeper.client.core.outstanding import Query
+from raykeeper.client.core.public_types import ClientId
 from raykeeper.zab.ids import Millis
 from raykeeper.znodes.acl import Acl, Acls, Identity, Permission, normalize_acls
 from raykeeper.znodes.errors import BadArgumentsError, InvalidAclError

@@ -21,12 +21,12 @@ from typing import Any, Self, TypeVar
 from msgspec import structs
 
 from raykeeper.client import task_sessions
-from raykeeper.client.clock import clock as client_clock
-from raykeeper.client.core.client_id import ClientId
 from raykeeper.client.core.compound_operations import Rounds, run_rounds
 from raykeeper.client.core.effects import SuccessReply
 from raykeeper.client.core.outstanding import NewRequest
+from raykeeper.client.core.public_types import ClientId
 from raykeeper.client.core.results import result_of
+from raykeeper.client.driver import client_clock
 from raykeeper.client.errors import WrongContextError
 from raykeeper.client.flows import Flow
 from raykeeper.client.operations import Operations

@@ -7,7 +7,7 @@ from msgspec import structs
 
 from raykeeper.client import task_sessions
 from raykeeper.client.client import Client
-from raykeeper.client.core.client_id import ClientId
+from raykeeper.client.core.public_types import ClientId
 from raykeeper.client.ensembles import dialer_of, find_servers
 from raykeeper.client.identity import identity_of_process
 from raykeeper.client.loop_thread import refuse_running_loop

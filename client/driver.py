@@ -11,13 +11,13 @@ the loop, such as opening a link, are left to the loop in their order.
 
 import asyncio
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Final, Protocol, cast
 
 from raykeeper.client.active_link import ActiveLink
-from raykeeper.client.clock import clock as client_clock
 from raykeeper.client.core.client_core import ClientCore
 from raykeeper.client.core.effects import (
     CallWatchers,
@@ -37,14 +37,30 @@ from raykeeper.client.core.effects import (
     TimedOut,
 )
 from raykeeper.client.core.outstanding import NewRequest, Query, WatchAddition
-from raykeeper.client.core.states import ClientState
-from raykeeper.client.core.watched_event import WatchedEvent
+from raykeeper.client.core.public_types import ClientState, WatchedEvent
 from raykeeper.links.contract import Dialer
 from raykeeper.zab.ids import Millis
 from raykeeper.znodes.errors import ConnectionLossError, KeeperError
 
 RECHECK_S: Final = 0.05
 """How soon a thread that reads for itself sees that the loop has failed its token."""
+
+
+def _best_clock() -> Callable[[], float]:
+    """Return the monotonic clock of a client, which counts the time that the machine sleeps.
+
+    A client whose clock stops with the machine would still believe in its locks after a sleep, when
+    the servers have long given them to another client. Where CLOCK_BOOTTIME is missing, the clock
+    is the ordinary one, and the client learns of a sleep with its first heartbeat.
+    """
+    boot_time = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic if boot_time is None else partial(time.clock_gettime, boot_time)
+
+
+client_clock = _best_clock()
+"""Returns seconds since an arbitrary moment; only differences have a meaning. All times of a client
+are on this clock. Timers of the event loop do not count sleep, so they may come late; what must be
+on time, `Client.state` and `lost.is_set()`, reads this clock."""
 
 
 class RequestToken(Protocol):

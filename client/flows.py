@@ -34,8 +34,8 @@ from msgspec.structs import replace
 
 from raykeeper.client.core.effects import SuccessReply
 from raykeeper.client.core.outstanding import NewRequest
+from raykeeper.client.core.public_types import WatchedEvent
 from raykeeper.client.core.results import result_of
-from raykeeper.client.core.watched_event import WatchedEvent
 from raykeeper.client.errors import KeeperError, RayKeeperError, WaitTimeoutError
 from raykeeper.client.flow_tokens import GatherToken, RequestOutcomeToken
 from raykeeper.zab.ids import Millis

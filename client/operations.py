@@ -43,7 +43,6 @@ from msgspec import Struct
 from raykeeper.client import arguments
 from raykeeper.client.access import credential_proof
 from raykeeper.client.arguments import Consistency, checked_path, query
-from raykeeper.client.core.client_id import ClientId
 from raykeeper.client.core.compound_operations import (
     Rounds,
     create_with_parents,
@@ -55,9 +54,8 @@ from raykeeper.client.core.compound_operations import (
     shaped,
 )
 from raykeeper.client.core.outstanding import NewRequest, WatchAddition, WatchRemoval
+from raykeeper.client.core.public_types import ClientId, ClientState, WatchedEvent
 from raykeeper.client.core.results import Quota, path_and_stat_of, result_of
-from raykeeper.client.core.states import ClientState
-from raykeeper.client.core.watched_event import WatchedEvent
 from raykeeper.client.errors import BadArgumentsError, KeeperError
 from raykeeper.client.recipes.recipe import Awaited, Blocking, K
 from raykeeper.client.request_builder import CreateOptions, RequestBuilder

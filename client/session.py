@@ -14,13 +14,10 @@ from functools import partial
 from typing import Any, Self, TypeVar, cast
 
 from raykeeper.client.callback_thread import CallbackThread
-from raykeeper.client.clock import clock as client_clock
-from raykeeper.client.core.client_id import ClientId
 from raykeeper.client.core.compound_operations import Rounds, run_rounds
 from raykeeper.client.core.outstanding import NewRequest
-from raykeeper.client.core.states import ClientState
-from raykeeper.client.core.watched_event import WatchedEvent
-from raykeeper.client.driver import Driver
+from raykeeper.client.core.public_types import ClientId, ClientState, WatchedEvent
+from raykeeper.client.driver import Driver, client_clock
 from raykeeper.client.errors import OperationTimeoutError, SessionExpiredError, WrongContextError
 from raykeeper.client.flows import Event, Flow, Scheduler, Task
 from raykeeper.client.loop_thread import refuse_running_loop, shared_loop

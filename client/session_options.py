@@ -9,8 +9,8 @@ from msgspec import Struct
 from raykeeper.client import arguments
 from raykeeper.client.core.chroot import Chroot
 from raykeeper.client.core.client_core import ClientCore
-from raykeeper.client.core.client_id import ClientId
 from raykeeper.client.core.limits import ClientLimits
+from raykeeper.client.core.public_types import ClientId
 from raykeeper.client.errors import BadArgumentsError
 from raykeeper.client.request_builder import RequestBuilder
 from raykeeper.zab.ids import ServerId

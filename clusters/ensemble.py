@@ -23,7 +23,7 @@ from raykeeper.actors.replica_status import (
 from raykeeper.client import Client
 from raykeeper.client import connect as connect_client
 from raykeeper.client.arguments import checked_path
-from raykeeper.client.core.client_id import ClientId
+from raykeeper.client.core.public_types import ClientId
 from raykeeper.client.ensembles import servers_among
 from raykeeper.client.errors import EnsembleNotFoundError
 from raykeeper.client.session_options import VALUE_BYTES_MAX

@@ -30,10 +30,9 @@ ZooKeeper: `ClientCnxn`. Exactly-once writes and the client's own expiry have no
 from enum import Enum
 from random import Random
 
-from raykeeper.client.core import endings
 from raykeeper.client.core.chroot import ROOT, Chroot
-from raykeeper.client.core.client_id import ClientId
 from raykeeper.client.core.effects import (
+    CallWatchers,
     ChangeState,
     CloseLink,
     Complete,
@@ -42,8 +41,8 @@ from raykeeper.client.core.effects import (
     OpenLink,
     SendFrame,
     SuccessReply,
+    TimedOut,
 )
-from raykeeper.client.core.endings import CLOSE_TOKEN
 from raykeeper.client.core.host_provider import HostProvider
 from raykeeper.client.core.limits import ClientLimits
 from raykeeper.client.core.outstanding import (
@@ -53,17 +52,20 @@ from raykeeper.client.core.outstanding import (
     WatchRemoval,
     path_of,
 )
+from raykeeper.client.core.public_types import ClientId, ClientState, EventType, WatchedEvent
 from raykeeper.client.core.read_write_search import ReadWriteSearch
 from raykeeper.client.core.session_deadlines import SessionDeadlines
 from raykeeper.client.core.session_handshake import SessionHandshake
 from raykeeper.client.core.session_watches import SessionWatches
-from raykeeper.client.core.states import ClientState
 from raykeeper.zab.errors import DECODE_ERRORS
 from raykeeper.zab.ids import ZERO, Millis, ServerId
 from raykeeper.znodes.errors import (
+    ClosedError,
     Code,
     ConnectionLossError,
     KeeperError,
+    NotReadOnlyError,
+    OperationTimeoutError,
     SessionExpiredError,
     error_for,
 )
@@ -83,6 +85,9 @@ from raykeeper.znodes.requests import (
     SessionId,
     encode_client_frame,
 )
+
+CLOSE_TOKEN = object()
+"""The token of CloseSession; no caller waits for its reply."""
 
 
 class ConnectionPhase(Enum):
@@ -155,7 +160,7 @@ class ClientCore:
         """Queue a request; Complete or Fail returns `token`, exactly once."""
         if self._phase is ConnectionPhase.FINISHED or self._close_by is not None:
             path = path_of(ask)
-            self.out.append(Fail(token, endings.end_error(self._cause, path)))
+            self.out.append(Fail(token, end_error(self._cause, path)))
             return
         if self._chroot.path:
             ask = self._chroot.prepend(ask)
@@ -166,7 +171,7 @@ class ClientCore:
     def flush(self, now: Millis) -> None:
         """Send queued requests, as far as the limits allow."""
         if self._outstanding.refused_count:
-            self.out += endings.fail_refused(self._outstanding, self._chroot)
+            self._fail_refused()
         if self._phase is ConnectionPhase.SERVING:
             while batch := self._outstanding.take_batch():
                 self._send(batch, now)
@@ -252,7 +257,7 @@ class ClientCore:
             self._finish(ConnectionLossError("", self.explain()))
         else:
             detail = "" if self._phase is ConnectionPhase.SERVING else self.explain()
-            self.out += endings.fail_timed_out(self._outstanding, self._chroot, detail, now)
+            self._fail_timed_out(detail, now)
             self._advance_phase(now)
 
     def close(self, now: Millis) -> None:
@@ -323,7 +328,7 @@ class ClientCore:
 
     def end_error(self) -> KeeperError:
         """Return the error of a request that comes after the end of the session."""
-        return endings.end_error(self._cause, "")
+        return end_error(self._cause, "")
 
     def explain(self) -> str:
         """Return which servers failed since one served the client, and why."""
@@ -362,7 +367,7 @@ class ClientCore:
         if waiting is None:
             if not self._outstanding.is_oldest_refused():
                 return self._watches.is_set_watches_reply(item)
-            self.out += endings.fail_refused(self._outstanding, self._chroot)
+            self._fail_refused()
             return self._on_reply(item)
         if self._outstanding.is_paging:
             return True
@@ -507,5 +512,50 @@ class ClientCore:
         self._cause = cause
         self.state = ClientState.LOST
         self.out.append(ChangeState(ClientState.LOST, cause))
-        watchers = self._watches.tables
-        self.out += endings.fail_all(self._outstanding, watchers, self._chroot, cause)
+        self._fail_all(cause)
+
+    def _fail_refused(self) -> None:
+        """Fail the refused writes whose turn has come."""
+        while (waiting := self._outstanding.take_refused()) is not None:
+            if waiting.token is not None:
+                path = self._chroot.strip(waiting.path)
+                self.out.append(Fail(waiting.token, NotReadOnlyError(path)))
+
+    def _fail_timed_out(self, detail: str, now: Millis) -> None:
+        """Fail the requests that have timed out by now; `detail` says what holds them up."""
+        for waiting in self._outstanding.take_timed_out(now):
+            path = self._chroot.strip(waiting.path)
+            token = waiting.token
+            if hasattr(token, "late"):
+                # The token handles the outcome itself, whenever it comes.
+                error = OperationTimeoutError(path, detail, definite=False)
+                self.out.append(TimedOut(token, error))
+                continue
+            waiting.token = None
+            definite = waiting.reply_type is not WriteReply
+            self.out.append(Fail(token, OperationTimeoutError(path, detail, definite=definite)))
+
+    def _fail_all(self, cause: KeeperError | None) -> None:
+        """Fail all requests and end all watches: the session is over by `cause`, None if closed."""
+        outstanding = self._outstanding
+        for waiting in outstanding.take_all():
+            if waiting.token is None or waiting.token is CLOSE_TOKEN:
+                continue
+            is_write = waiting.reply_type is WriteReply
+            definite = not is_write or not outstanding.may_have_reached_server(waiting)
+            error = end_error(cause, self._chroot.strip(waiting.path), definite=definite)
+            self.out.append(Fail(waiting.token, error))
+        for path, concerned in self._watches.tables.take_all().items():
+            path = self._chroot.strip(path)
+            event = WatchedEvent(EventType.NONE, ClientState.LOST, path, ZERO)
+            self.out.append(CallWatchers(concerned, event))
+
+
+def end_error(cause: KeeperError | None, path: str, *, definite: bool = True) -> KeeperError:
+    """Return the error of a request that the end of the session leaves without a reply.
+
+    It says whether the request certainly had no effect.
+    """
+    if cause is None:
+        return ClosedError(path, "the client was closed", definite=definite)
+    return type(cause)(path, cause.detail, definite=definite)

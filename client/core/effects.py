@@ -2,8 +2,7 @@
 
 from msgspec import Struct
 
-from raykeeper.client.core.states import ClientState
-from raykeeper.client.core.watched_event import WatchedEvent
+from raykeeper.client.core.public_types import ClientState, WatchedEvent
 from raykeeper.zab.ids import ServerId
 from raykeeper.znodes.errors import KeeperError
 from raykeeper.znodes.replies import (

@@ -5,7 +5,7 @@ The first connection, every later one and the second link of a read-only client 
 ZooKeeper: `ClientCnxn.SendThread.primeConnection` and `onConnected`.
 """
 
-from raykeeper.client.core.client_id import ClientId
+from raykeeper.client.core.public_types import ClientId
 from raykeeper.zab.ids import Millis, Zxid
 from raykeeper.znodes.errors import Code, KeeperError, SessionMovedError, error_for
 from raykeeper.znodes.replies import ConnectReply

@@ -20,9 +20,8 @@ from msgspec.structs import replace
 from raykeeper.client.core.chroot import Chroot
 from raykeeper.client.core.effects import CallWatchers, SuccessReply
 from raykeeper.client.core.outstanding import PendingRequest, WatchAddition, WatchRemoval
-from raykeeper.client.core.states import ClientState
+from raykeeper.client.core.public_types import ClientState, WatchedEvent
 from raykeeper.client.core.watch_tables import KIND_OF_MODE, WatchTables
-from raykeeper.client.core.watched_event import WatchedEvent
 from raykeeper.zab.ids import ZERO, Zxid
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.replies import EmptyReply, ErrorReply, WatcherEvent

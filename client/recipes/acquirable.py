@@ -14,7 +14,7 @@ import threading
 from types import TracebackType
 from typing import Any, Generic, Protocol, TypeVar
 
-from raykeeper.client.core.watched_event import EventType
+from raykeeper.client.core.public_types import EventType
 from raykeeper.client.errors import KeeperError, LostError, RayKeeperError, RecipeError
 from raykeeper.client.flows import Cancelled, Event, Flow, MappedRequest, Spawn, Wait
 from raykeeper.client.recipes.primitives import (

@@ -12,7 +12,7 @@ Paper: section 2.4. kazoo: `Barrier`. Curator: `DistributedBarrier`.
 """
 
 from raykeeper.client.core.outstanding import Query
-from raykeeper.client.core.watched_event import EventType
+from raykeeper.client.core.public_types import EventType
 from raykeeper.client.errors import NodeExistsError, NoNodeError
 from raykeeper.client.flows import Cancelled, Event, Flow, Wait
 from raykeeper.client.recipes.primitives import (

@@ -33,7 +33,7 @@ Paper: section 2.4, "Double Barrier", and Table 3. kazoo: `DoubleBarrier`. Curat
 from typing import Any, Literal
 
 from raykeeper.client.core.outstanding import Query
-from raykeeper.client.core.watched_event import EventType
+from raykeeper.client.core.public_types import EventType
 from raykeeper.client.errors import (
     BadArgumentsError,
     BadVersionError,

@@ -25,7 +25,7 @@ from typing import Any
 
 from raykeeper.client.core.effects import SuccessReply
 from raykeeper.client.core.outstanding import Query
-from raykeeper.client.core.watched_event import EventType
+from raykeeper.client.core.public_types import EventType
 from raykeeper.client.errors import (
     BadArgumentsError,
     BadVersionError,

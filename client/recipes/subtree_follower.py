@@ -28,7 +28,7 @@ from msgspec import Struct
 
 from raykeeper.client.core.effects import SuccessReply
 from raykeeper.client.core.outstanding import Query, WatchAddition
-from raykeeper.client.core.watched_event import EventType, WatchedEvent
+from raykeeper.client.core.public_types import EventType, WatchedEvent
 from raykeeper.client.errors import CacheFullError, KeeperError, NoAuthError, NoNodeError
 from raykeeper.client.flows import Cancelled, Event, Flow, Gather, Wait
 from raykeeper.client.recipes.compare_and_set import checkpoint

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from raykeeper.client.core.effects import CloseLink, Complete, Fail
 from raykeeper.client.core.outstanding import Query
+from raykeeper.client.core.public_types import ClientState
 from raykeeper.client.core.results import result_of
-from raykeeper.client.core.states import ClientState
 from raykeeper.server import server_trace_events
 from raykeeper.server.events import ClientDisconnected, ClientFrameArrived
 from raykeeper.zab.errors import DECODE_ERRORS

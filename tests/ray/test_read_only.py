@@ -9,8 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from raykeeper.client import AsyncClient, connect
-from raykeeper.client.core.states import ClientState
-from raykeeper.client.core.watched_event import WatchedEvent
+from raykeeper.client.core.public_types import ClientState, WatchedEvent
 from raykeeper.client.errors import NotReadOnlyError
 from raykeeper.clusters import Ensemble
 from tests.ray.conftest import Launch, all_serve, eventually

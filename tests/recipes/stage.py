@@ -24,7 +24,7 @@ from raykeeper.client.core.effects import (
 from raykeeper.client.core.effects import SendFrame as Send
 from raykeeper.client.core.limits import ClientLimits
 from raykeeper.client.core.outstanding import NewRequest, Query
-from raykeeper.client.core.states import ClientState
+from raykeeper.client.core.public_types import ClientState
 from raykeeper.client.flows import Event, Flow, Scheduler, Task
 from raykeeper.client.recipe_methods import RecipeMethods
 from raykeeper.client.recipes.recipe import Blocking

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from raykeeper.client.core.states import ClientState
+from raykeeper.client.core.public_types import ClientState
 from raykeeper.client.errors import (
     ConnectionLossError,
     LostError,

@@ -5,8 +5,7 @@ from random import Random
 import pytest
 from msgspec import Struct
 
-from raykeeper.client.core.states import ClientState
-from raykeeper.client.core.watched_event import EventType, WatchedEvent
+from raykeeper.client.core.public_types import ClientState, EventType, WatchedEvent
 from raykeeper.client.errors import ClosedError, LostError, WaitTimeoutError
 from raykeeper.client.recipes.picking import Instance, RandomPick
 from raykeeper.client.recipes.primitives import get_children

@@ -5,7 +5,6 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 from raykeeper.client.core.client_core import ClientCore
-from raykeeper.client.core.client_id import ClientId
 from raykeeper.client.core.effects import (
     CallWatchers,
     ChangeState,
@@ -23,7 +22,7 @@ from raykeeper.client.core.effects import (
 )
 from raykeeper.client.core.limits import ClientLimits
 from raykeeper.client.core.outstanding import NewRequest
-from raykeeper.client.core.states import ClientState
+from raykeeper.client.core.public_types import ClientId, ClientState
 from raykeeper.zab.ids import Millis, ServerId
 from raykeeper.znodes.errors import KeeperError
 from raykeeper.znodes.replies import EventType

@@ -5,8 +5,7 @@ from typing import Final
 
 from raykeeper.client.core.effects import SuccessReply
 from raykeeper.client.core.outstanding import NewRequest, Query, WatchAddition, WatchRemoval
-from raykeeper.client.core.states import ClientState
-from raykeeper.client.core.watched_event import EventType, WatchedEvent
+from raykeeper.client.core.public_types import ClientState, EventType, WatchedEvent
 from raykeeper.zab.ids import format_zxid
 from raykeeper.znodes.errors import Code, KeeperError
 from raykeeper.znodes.replies import (

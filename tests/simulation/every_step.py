@@ -13,7 +13,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Final
 
-from raykeeper.client.core.states import ClientState
+from raykeeper.client.core.public_types import ClientState
 from raykeeper.zab.effects import Role
 from raykeeper.zab.ids import Millis
 from raykeeper.znodes.requests import ANY_VERSION, SetData, WriteOp

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from raykeeper.client.core.effects import SuccessReply
 from raykeeper.client.core.outstanding import NewRequest, Query, WatchAddition, WatchRemoval
-from raykeeper.client.core.states import ClientState
+from raykeeper.client.core.public_types import ClientState
 from raykeeper.server.server_trace_events import READS_PAUSED
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes.errors import Code, KeeperError

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from raykeeper.client.core.outstanding import WatchAddition, WatchRemoval
-from raykeeper.client.core.watched_event import WatchedEvent
+from raykeeper.client.core.public_types import WatchedEvent
 from raykeeper.zab.ids import ServerId, Zxid, format_zxid
 from raykeeper.znodes.replies import Content, EventType
 from raykeeper.znodes.requests import WatchKind, WatchMode

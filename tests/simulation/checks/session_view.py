@@ -6,8 +6,8 @@ from typing import Protocol
 from msgspec import Struct
 
 from raykeeper.chaos.checks.history import Operation
-from raykeeper.client.core.client_id import ClientId
 from raykeeper.client.core.outstanding import NewRequest
+from raykeeper.client.core.public_types import ClientId
 from raykeeper.zab.ids import ZERO, ServerId, Zxid
 from raykeeper.znodes.acl import Identities
 from raykeeper.znodes.requests import SessionId, WatchMode, WriteOp

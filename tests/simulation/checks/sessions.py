@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from raykeeper.client.core.client_id import ClientId
+from raykeeper.client.core.public_types import ClientId
 from raykeeper.zab.ids import ServerId, Zxid, format_zxid
 from raykeeper.znodes.errors import Code, KeeperError, SessionMovedError, error_for
 from raykeeper.znodes.requests import SessionId, WriteOp

@@ -5,10 +5,8 @@ from collections.abc import Callable
 import pytest
 from msgspec import Struct, structs
 
-from raykeeper.client.core.client_id import ClientId
 from raykeeper.client.core.outstanding import NewRequest, Query
-from raykeeper.client.core.states import ClientState
-from raykeeper.client.core.watched_event import WatchedEvent
+from raykeeper.client.core.public_types import ClientId, ClientState, WatchedEvent
 from raykeeper.zab.ids import Epoch, Millis, ServerId, Zxid, make_zxid
 from raykeeper.znodes.errors import (
     BadVersionError,

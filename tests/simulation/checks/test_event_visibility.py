@@ -2,8 +2,7 @@
 
 import pytest
 
-from raykeeper.client.core.states import ClientState
-from raykeeper.client.core.watched_event import WatchedEvent
+from raykeeper.client.core.public_types import ClientState, WatchedEvent
 from raykeeper.zab.ids import Millis
 from raykeeper.znodes.acl import Acl, digest_id
 from raykeeper.znodes.replies import EventType

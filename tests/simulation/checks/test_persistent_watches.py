@@ -6,8 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from raykeeper.client.core.outstanding import WatchAddition, WatchRemoval
-from raykeeper.client.core.states import ClientState
-from raykeeper.client.core.watched_event import WatchedEvent
+from raykeeper.client.core.public_types import ClientState, WatchedEvent
 from raykeeper.zab.ids import Millis, ServerId, Zxid
 from raykeeper.znodes.acl import Acl, digest_id
 from raykeeper.znodes.replies import Content, EventType

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from raykeeper.client.core.watched_event import WatchedEvent
+from raykeeper.client.core.public_types import WatchedEvent
 
 
 class EventTold(Struct):

@@ -8,7 +8,7 @@ that was missing, came and went again.
 
 from collections.abc import Iterable
 
-from raykeeper.client.core.watched_event import WatchedEvent
+from raykeeper.client.core.public_types import WatchedEvent
 from raykeeper.zab.ids import Zxid, format_zxid
 from raykeeper.znodes.replies import EventType
 from tests.simulation.checks.event_visibility import (

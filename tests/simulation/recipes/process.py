@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from raykeeper.client.core.client_core import ClientCore
 from raykeeper.client.core.outstanding import NewRequest
-from raykeeper.client.core.states import ClientState
+from raykeeper.client.core.public_types import ClientState
 from raykeeper.client.errors import KeeperError
 from raykeeper.client.flows import Flow, Scheduler
 from raykeeper.client.recipe_methods import RecipeMethods

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from raykeeper.client.async_client import AsyncClient
-from raykeeper.client.core.states import ClientState
-from raykeeper.client.core.watched_event import EventType, WatchedEvent
+from raykeeper.client.core.public_types import ClientState, EventType, WatchedEvent
 from raykeeper.client.errors import (
     BadArgumentsError,
     BadVersionError,

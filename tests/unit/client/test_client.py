@@ -12,7 +12,7 @@ import pytest
 from raykeeper.client.access import OPEN_ACL_UNSAFE
 from raykeeper.client.async_client import AsyncClient
 from raykeeper.client.client import Client
-from raykeeper.client.core.states import ClientState
+from raykeeper.client.core.public_types import ClientState
 from raykeeper.client.errors import (
     BadArgumentsError,
     BadVersionError,

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from raykeeper.client.core.outstanding import Query
-from raykeeper.client.core.states import ClientState
-from raykeeper.client.core.watched_event import WatchedEvent
+from raykeeper.client.core.public_types import ClientState, WatchedEvent
 from raykeeper.client.driver import Driver
 from raykeeper.client.errors import ConnectionLossError, KeeperError, NotReadOnlyError
 from raykeeper.client.session_options import SessionOptions, new_core

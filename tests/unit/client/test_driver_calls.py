@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from raykeeper.client.client import Client
-from raykeeper.client.core.client_id import ClientId
 from raykeeper.client.core.outstanding import Query
-from raykeeper.client.core.states import ClientState
+from raykeeper.client.core.public_types import ClientId, ClientState
 from raykeeper.client.errors import NoNodeError, OperationTimeoutError, SessionExpiredError
 from raykeeper.client.loop_thread import shared_loop
 from raykeeper.links.stream_link import StreamLink

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from raykeeper.client.core.outstanding import Query
-from raykeeper.client.core.states import ClientState
-from raykeeper.client.core.watched_event import EventType, WatchedEvent
+from raykeeper.client.core.public_types import ClientState, EventType, WatchedEvent
 from raykeeper.client.errors import KeeperError, RecipeError, WaitTimeoutError
 from raykeeper.client.flows import (
     CallUser,

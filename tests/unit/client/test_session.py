@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from raykeeper.client import session as session_module
-from raykeeper.client.core.states import ClientState
-from raykeeper.client.core.watched_event import EventType, WatchedEvent
+from raykeeper.client.core.public_types import ClientState, EventType, WatchedEvent
 from raykeeper.client.errors import (
     ClosedError,
     ConnectionLossError,

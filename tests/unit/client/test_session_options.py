@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from raykeeper.client.core.client_id import ClientId
 from raykeeper.client.core.effects import SendFrame
+from raykeeper.client.core.public_types import ClientId
 from raykeeper.client.errors import BadArgumentsError, InvalidAclError
 from raykeeper.client.session_options import (
     SessionOptions,

@@ -9,7 +9,7 @@ import pytest
 
 from raykeeper.client.async_client import AsyncClient
 from raykeeper.client.client import Client
-from raykeeper.client.core.states import ClientState
+from raykeeper.client.core.public_types import ClientState
 from raykeeper.client.errors import BadArgumentsError, InvalidAclError, WrongContextError
 from raykeeper.client.session_options import SessionOptions
 from raykeeper.client.with_session import (

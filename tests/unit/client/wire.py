@@ -5,7 +5,6 @@ from typing import Any
 
 from raykeeper.client.core.chroot import ROOT, Chroot
 from raykeeper.client.core.client_core import ClientCore
-from raykeeper.client.core.client_id import ClientId
 from raykeeper.client.core.effects import (
     ChangeState,
     Complete,
@@ -16,7 +15,7 @@ from raykeeper.client.core.effects import (
 )
 from raykeeper.client.core.limits import ClientLimits
 from raykeeper.client.core.outstanding import Query
-from raykeeper.client.core.states import ClientState
+from raykeeper.client.core.public_types import ClientId, ClientState
 from raykeeper.zab.ids import Epoch, Millis, ServerId, Zxid, make_zxid
 from raykeeper.znodes.replies import (
     CloseFrame,

@@ -10,7 +10,7 @@ from raykeeper.client.core.effects import (
     OpenLink,
 )
 from raykeeper.client.core.outstanding import Query
-from raykeeper.client.core.states import ClientState
+from raykeeper.client.core.public_types import ClientState
 from raykeeper.zab.ids import ZERO, Millis
 from raykeeper.znodes.errors import (
     Code,

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from raykeeper.client.core.client_id import ClientId
 from raykeeper.client.core.effects import (
     CallWatchers,
     CloseLink,
@@ -17,7 +16,7 @@ from raykeeper.client.core.effects import (
     PromoteSearchLink,
 )
 from raykeeper.client.core.outstanding import Query
-from raykeeper.client.core.states import ClientState
+from raykeeper.client.core.public_types import ClientId, ClientState
 from raykeeper.client.errors import NotReadOnlyError, SessionExpiredError
 from raykeeper.zab.ids import Millis
 from raykeeper.znodes.errors import Code

@@ -1,8 +1,7 @@
 """ClientCore: taking a session over, and having it taken."""
 
-from raykeeper.client.core.client_id import ClientId
 from raykeeper.client.core.effects import OpenLink
-from raykeeper.client.core.states import ClientState
+from raykeeper.client.core.public_types import ClientId, ClientState
 from raykeeper.client.errors import AuthFailedError, SessionMovedError
 from raykeeper.zab.ids import ZERO, Millis
 from raykeeper.znodes.errors import Code

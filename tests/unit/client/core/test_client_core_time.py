@@ -10,8 +10,7 @@ from raykeeper.client.core.effects import (
     TimedOut,
 )
 from raykeeper.client.core.outstanding import Query
-from raykeeper.client.core.states import ClientState
-from raykeeper.client.core.watched_event import WatchedEvent
+from raykeeper.client.core.public_types import ClientState, WatchedEvent
 from raykeeper.zab.ids import ZERO, Millis
 from raykeeper.znodes.errors import (
     AuthFailedError,

@@ -8,8 +8,7 @@ from raykeeper.client.core.effects import (
     Complete,
 )
 from raykeeper.client.core.outstanding import Query
-from raykeeper.client.core.states import ClientState
-from raykeeper.client.core.watched_event import WatchedEvent
+from raykeeper.client.core.public_types import ClientState, WatchedEvent
 from raykeeper.znodes.errors import (
     Code,
 )

@@ -5,8 +5,7 @@ import pytest
 from raykeeper.client.core.chroot import Chroot
 from raykeeper.client.core.effects import CallWatchers, Complete, Fail
 from raykeeper.client.core.outstanding import Query, WatchAddition, WatchRemoval
-from raykeeper.client.core.states import ClientState
-from raykeeper.client.core.watched_event import WatchedEvent
+from raykeeper.client.core.public_types import ClientState, WatchedEvent
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes.errors import BadArgumentsError, Code, NoWatcherError
 from raykeeper.znodes.replies import Content, EmptyReply, ErrorReply, EventType, WatcherEvent

@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from raykeeper.client import clock as clock_module
+from raykeeper.client import driver
 from raykeeper.client.async_client import AsyncClient
 from raykeeper.client.client import Client
-from raykeeper.client.clock import clock
-from raykeeper.client.core.states import ClientState
-from raykeeper.client.driver import Driver
+from raykeeper.client.core.public_types import ClientState
+from raykeeper.client.driver import Driver, client_clock
 from raykeeper.client.session import BlockingSession
 from raykeeper.client.session_options import SessionOptions
 from tests.unit.client.stage import Stage
@@ -29,7 +28,7 @@ def test_it_counts_the_time_a_machine_slept(monkeypatch: pytest.MonkeyPatch) -> 
         return ticks(which) + (SLEPT_S if which == time.CLOCK_BOOTTIME else 0.0)
 
     monkeypatch.setattr(time, "clock_gettime", slept)
-    loaded = runpy.run_path(clock_module.__file__)["clock"]
+    loaded = runpy.run_path(driver.__file__)["client_clock"]
     before = slept(time.CLOCK_BOOTTIME)
     assert before <= loaded() <= slept(time.CLOCK_BOOTTIME)
     assert before >= time.monotonic() + SLEPT_S - 1
@@ -37,12 +36,12 @@ def test_it_counts_the_time_a_machine_slept(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_elsewhere_it_is_the_monotonic_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(time, "CLOCK_BOOTTIME")
-    assert clock_module._best_clock() is time.monotonic
+    assert driver._best_clock() is time.monotonic
 
 
 @pytest.mark.parametrize("who", [Driver.__init__, BlockingSession.open, AsyncClient.open])
 def test_every_client_goes_by_it(who: Callable[..., Any]) -> None:
-    assert inspect.signature(who).parameters["clock"].default is clock
+    assert inspect.signature(who).parameters["clock"].default is client_clock
 
 
 def test_a_client_that_slept_does_not_believe_in_its_session(stage: Stage) -> None:
