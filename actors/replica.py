@@ -253,7 +253,7 @@ class Replica:
             wall_s=int(time.time()),
         )
         try:
-            for event in recovered.notes:
+            for event in recovered.trace_events:
                 self._log.trace(event)
             server = Server(
                 config.settings(disk=recovered.disk_id),

@@ -38,7 +38,7 @@ class RecoveredState(Struct, frozen=True):
     """The log reaches to where it ended when the current epoch was taken over."""
     has_disk_space: bool = True
     """Whether there is a spare segment for the log (rule D6)."""
-    notes: list[TraceEvent] = field(default_factory=list)
+    trace_events: list[TraceEvent] = field(default_factory=list)
 
 
 def load_state(recovered: RecoveredState) -> State:

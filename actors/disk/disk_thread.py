@@ -1,8 +1,8 @@
-"""The thread that does a replica's disk work, so that the event loop never waits for a disk.
+"""The thread that performs a replica's disk effects, so that its event loop never waits.
 
-It takes everything that waits at once, so one fdatasync serves every Append that came while the
-one before was under way (group commit; ZooKeeper: `SyncRequestProcessor`). It never waits for
-more to come. Invariant: effects are performed, and completions delivered, in order.
+It takes everything that waits at once. So one fdatasync serves every Append that came during the
+one before (group commit; ZooKeeper: `SyncRequestProcessor`). It never waits for more to come.
+Invariant: effects are performed, and completions delivered, in order.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,8 +29,8 @@ class DiskThread:
         Args:
             storage: A recovered storage.
             deliver: Called in the thread with completions; hands them to the event loop.
-            noted: Called in the thread with what is worth a note.
-            failed: Called in the thread, once, with what ended it. Later effects are dropped.
+            on_trace: Called in the thread with each trace event.
+            on_failure: Called in the thread, once, with what ended it. Later effects are dropped.
         """
         self._storage = storage
         self._deliver = deliver
@@ -57,13 +57,13 @@ class DiskThread:
                 completions = self._storage.perform(effects)
                 if completions:
                     self._deliver(completions)
-                for note in self._storage.take_notes():
-                    self._on_trace(note)
+                for event in self._storage.take_trace_events():
+                    self._on_trace(event)
         except BaseException as error:  # a failed assertion too must end the replica
             self._on_failure(error)
 
     def _take(self) -> tuple[list[StorageEffect], bool]:
-        """All that waits, at least one submission; and whether it is the last."""
+        """Wait for a submission; return all that wait, and whether the last one is among them."""
         effects: list[StorageEffect] = []
         some = self._queue.get()
         try:

@@ -8,18 +8,19 @@ ZooKeeper keeps them in two files, `acceptedEpoch` and `currentEpoch`, which a c
 odds (ZOOKEEPER-1653, 2307); one file cannot be. It is made at once as large as it will ever be,
 so that a promise can be kept on a full disk too (rule D6).
 
-Invariants: current <= accepted; a save is complete only when both slots hold it. Of two slots:
+Invariants: current <= accepted; a save is complete only when both slots hold it. What can
+happen to the two slots:
 
 - One torn write: the slots are written one after the other, each forced before the next. While
-  one is torn the other is whole. Torn is the first: the second holds the promises before this
-  save, which nobody was told. Torn is the second: the first holds the new ones.
+  one is torn the other is whole. If the first is torn, the second holds the promises before this
+  save, which nobody was told of. If the second is torn, the first holds the new ones.
 - One flipped bit: a slot's checksum covers all its fields, so that slot does not count. After a
-  complete save the other says the same. After one that was cut short nothing new was told.
+  complete save the other says the same. After an interrupted save nobody was told of the new ones.
 - Both at once, or two flipped bits: no slot counts, which is corruption, not an old promise.
 
-At a start both are written anew (rule D5), the one that does not count first. When both count the
-newer is first: if its bytes were in the page cache only and power fails now, the older one is
-still there, and what it does not say was never told. When they say the same the second is first.
+A start writes both again (rule D5), first the one that does not count. When both count it writes
+the newer first: if its bytes were in the page cache only and power fails now, the older one is
+still there, and nobody was told of what it lacks. When both say the same, the second goes first.
 """
 
 import struct
@@ -27,7 +28,7 @@ import zlib
 from pathlib import Path
 from typing import NamedTuple
 
-from raykeeper.actors.disk.atomic_file import read_file, replace_file
+from raykeeper.actors.disk.file_operations import read_file, replace_file
 from raykeeper.actors.disk.filesystem import Filesystem
 from raykeeper.actors.disk.storage_errors import CorruptRecord, UnknownVersion
 from raykeeper.actors.disk.storage_trace_events import PROMISES_MENDED
@@ -43,11 +44,11 @@ _CRC = struct.Struct("<I")
 _SLOT_BYTES = 4096  # no disk and no page cache writes two of these as one
 _FILE_BYTES = 2 * _SLOT_BYTES
 
-assert _LAYOUT.size + _CRC.size <= 512, "a slot is in one sector"
+assert _LAYOUT.size + _CRC.size <= 512, "a slot fits into one sector"
 
 
 class Epochs(NamedTuple):
-    """What the server has promised."""
+    """The promises of the server."""
 
     accepted: Epoch
     """The newest epoch it promised to follow; no older one may lead it any more."""
@@ -69,18 +70,18 @@ class EpochsFile:
     """The file of promises, open to be changed. `epochs` is what is on the disk."""
 
     def __init__(self, files: Filesystem, folder: Path) -> None:
-        """Read the promises and write both copies anew; `notes` tells of a copy that was bad.
+        """Read the promises and write both copies again; `trace_events` names a copy that was bad.
 
         Raises:
-            CorruptRecord: the file is missing or another one, or both copies are damaged.
+            CorruptRecord: the file is missing or of another kind, or both copies are damaged.
             UnknownVersion: it is of a version that this program does not know.
             OSError: it cannot be read or written.
         """
         path = folder / EPOCHS_FILE
         if not files.exists(path):
-            # Formatting writes the file before the identity, so it was there once.
+            # Formatting writes the file before the identity, so it has existed.
             raise CorruptRecord(f"{path} is missing: the promises of this server are lost")
-        self.notes: list[TraceEvent] = []
+        self.trace_events: list[TraceEvent] = []
         self._files = files
         slots = _read_slots(read_file(files, path, _FILE_BYTES), path)
         found = [slot for slot in slots if slot is not None]
@@ -93,7 +94,7 @@ class EpochsFile:
         self._sequence = newest.sequence
         if len(found) == 1:
             order = (0, 1) if slots[0] is None else (1, 0)
-            self.notes.append(TraceEvent(PROMISES_MENDED, str(path)))
+            self.trace_events.append(TraceEvent(PROMISES_MENDED, str(path)))
         else:
             order = (0, 1) if found[0].sequence > found[1].sequence else (1, 0)
         self._fd = files.open_for_update(path)
@@ -107,7 +108,7 @@ class EpochsFile:
         """Save the promises. Durable on return.
 
         Raises:
-            OSError: it failed; it is not known which promises are on the disk.
+            OSError: it failed; the old or the new promises are on the disk.
         """
         _check(epochs)
         self._sequence += 1
@@ -126,7 +127,7 @@ class EpochsFile:
 
 
 def make_epochs(files: Filesystem, folder: Path, epochs: Epochs) -> None:
-    """Make the file, in the place of one that is there. Atomic, and durable on return.
+    """Create or replace the file, atomically. Durable on return.
 
     Raises:
         OSError: it failed; the old or the new file is there.

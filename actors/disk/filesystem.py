@@ -1,4 +1,4 @@
-"""The file operations a store is built from, so that tests can break or lose each of them.
+"""The file operations that a store consists of, so that tests can break or lose each of them.
 
 Everything a replica keeps goes through one `Filesystem`. What is on the disk is replaced by a new
 file under the same name, except for the log, which grows at its end inside of what was allocated,
@@ -18,7 +18,7 @@ _IOV_MAX = 1024  # POSIX guarantees 16; Linux takes 1024 buffers in one pwritev
 
 
 class Unreadable(OSError):
-    """The disk gives bytes back no more that it once took."""
+    """The disk no longer returns bytes that it once took."""
 
 
 class Filesystem:
@@ -41,7 +41,7 @@ class Filesystem:
         os.close(fd)
 
     def size(self, fd: int) -> int:
-        """Length of a file in bytes, its preallocated part included."""
+        """Return the length of a file in bytes, including its preallocated part."""
         return os.fstat(fd).st_size
 
     def read(self, fd: int, size: int, offset: int) -> bytes:
@@ -93,7 +93,7 @@ class Filesystem:
         os.fdatasync(fd)
 
     def lock(self, path: Path) -> int | None:
-        """Lock a file, made if missing, against every other holder; None when there is one.
+        """Lock a file, created if missing, against every other holder; None if there is one.
 
         The lock is held until the file is closed, at the latest by the end of the process.
         """
@@ -109,12 +109,12 @@ class Filesystem:
         return fd
 
     def free_bytes(self, folder: Path) -> int:
-        """What the disk of `folder` has left for us."""
+        """Return how many bytes this user can still allocate on the disk of `folder`."""
         disk = os.statvfs(folder)
         return disk.f_bavail * disk.f_frsize
 
     def exists(self, path: Path) -> bool:
-        """Whether there is a file or folder of that name; not being allowed to look is an error."""
+        """Return whether a file or folder has that name; lack of permission is an error."""
         try:
             path.stat()
         except FileNotFoundError:
@@ -122,11 +122,11 @@ class Filesystem:
         return True
 
     def is_folder(self, path: Path) -> bool:
-        """Whether that is a folder; a symbolic link to one is not, so it is removed as a file."""
+        """Return whether it is a folder. A symbolic link is none, so it is removed as a file."""
         return stat.S_ISDIR(path.lstat().st_mode)
 
     def names(self, folder: Path) -> list[str]:
-        """The names in a folder, sorted."""
+        """Return the names in a folder, sorted."""
         return sorted(path.name for path in folder.iterdir())
 
     def make_folder(self, path: Path) -> None:

@@ -1,11 +1,11 @@
-"""The lock of a data folder, and who holds it (rule D1).
+"""The lock of a data folder, and its holder (rule D1).
 
 The lock is that of the system (`flock`) on a file of its own, made once and never replaced. A lock
-belongs to an inode, and the identity gets a new one each time it is replaced atomically: a process
-that opened the old file would hold a lock that nobody else meets.
+belongs to an inode, and the identity file gets a new one each time it is replaced atomically: a
+process that opened the old file would hold a lock that no other process meets.
 
-Into the file its holder writes who it is, for the message that others give: in a folder that
-machines share the holder may be elsewhere. Nothing is decided by it, and it is not forced.
+The holder writes its name into the file, for the error messages of others: on a disk that machines
+share the holder may run elsewhere. No decision depends on the name, and it is not forced.
 """
 
 import os
@@ -16,14 +16,14 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from raykeeper.actors.disk.atomic_file import TEMP_SUFFIX
+from raykeeper.actors.disk.file_operations import TEMP_SUFFIX
 from raykeeper.actors.disk.filesystem import Filesystem
 from raykeeper.actors.disk.storage_errors import FolderInUse, is_full
 from raykeeper.zab.errors import DECODE_ERRORS
 
 LOCK_FILE = "lock"
 _HOLDER_BYTES = 512
-"""Always the same length, so that nothing of an earlier holder is left."""
+"""The length is fixed, so that nothing of an earlier holder remains."""
 _HOST_CHARS_MAX = 255
 
 
@@ -41,7 +41,7 @@ def lock_folder(files: Filesystem, folder: Path) -> int:
 
     Raises:
         FolderInUse: another process has it; the message names it.
-        OSError: the lock cannot be had.
+        OSError: the lock file cannot be opened, locked or written.
     """
     path = folder / LOCK_FILE
     lock = files.lock(path)
@@ -53,7 +53,7 @@ def lock_folder(files: Filesystem, folder: Path) -> int:
         text = msgspec.json.encode(holder).ljust(_HOLDER_BYTES - 1) + b"\n"
         files.write(lock, [text], 0)
     except OSError as error:
-        if not is_full(error):  # a full disk must not keep the name of a holder from starting
+        if not is_full(error):  # on a full disk the server starts without its name here
             files.close(lock)
             raise
     except BaseException:
@@ -63,7 +63,7 @@ def lock_folder(files: Filesystem, folder: Path) -> int:
 
 
 def _holder(files: Filesystem, path: Path) -> str:
-    """Who holds the lock, as far as it has said so."""
+    """Return the name of the holder, if it has written one."""
     try:
         fd = files.open(path)
         try:
@@ -74,4 +74,4 @@ def _holder(files: Filesystem, path: Path) -> str:
         return "another process"
 
 
-assert not LOCK_FILE.endswith(TEMP_SUFFIX), "or it would be removed as a leftover"
+assert not LOCK_FILE.endswith(TEMP_SUFFIX), "it would be removed as a leftover"

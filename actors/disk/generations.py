@@ -1,14 +1,14 @@
 """Generations: folders that each hold one snapshot history and the log that goes with it.
 
 Rule Z7: a snapshot received from the leader replaces snapshots and log at once. The new pair is
-put together in `generation-<n+1>.tmp`, forced, and renamed: the generation with the highest
-number is the one that counts, so a crash leaves the old state or the new one. What is older, or
-has no final name, is removed at the next start.
+put together in `generation-<n+1>.tmp`, forced, and renamed. The generation with the highest number
+counts, so a crash leaves the old state or the new one. The next start removes older generations
+and those without a final name.
 """
 
 from pathlib import Path
 
-from raykeeper.actors.disk.atomic_file import remove_tree, temp_path
+from raykeeper.actors.disk.file_operations import remove_tree, temp_path
 from raykeeper.actors.disk.filesystem import Filesystem
 from raykeeper.actors.disk.snapshot_files import snapshot_zxids
 from raykeeper.actors.disk.storage_errors import CorruptRecord, StorageError
@@ -41,7 +41,7 @@ class Generations:
         return path
 
     def publish(self) -> None:
-        """Let what was put together count, once its files are forced; then remove the old.
+        """Make the prepared generation, whose files are forced, the current one; remove the old.
 
         Raises:
             OSError: it failed; the old or the new generation counts.
@@ -59,12 +59,12 @@ class Generations:
 
 
 def is_generation(name: str) -> bool:
-    """Whether a folder of that name is a generation, or was to become one."""
+    """Return whether a folder of that name is a generation, or was to become one."""
     return name.startswith(_PREFIX)
 
 
 def holds_data(files: Filesystem, folder: Path) -> bool:
-    """Whether there is a generation with anything in it.
+    """Return whether a generation contains anything.
 
     Raises:
         OSError: a folder cannot be read.
@@ -89,7 +89,7 @@ def make_first_generation(files: Filesystem, folder: Path) -> None:
 
 
 def open_generations(files: Filesystem, folder: Path) -> tuple[Generations, list[str]]:
-    """Find the generation that counts, and remove the older ones, whose names are returned.
+    """Find the generation that counts; remove the older ones and return their names, too.
 
     Raises:
         CorruptRecord: there is none, though formatting made one, or it lacks its snapshot.
@@ -101,9 +101,9 @@ def open_generations(files: Filesystem, folder: Path) -> tuple[Generations, list
         raise CorruptRecord(f"the log and the snapshots in {folder} are gone")
     generations = Generations(files, folder, numbers[-1])
     if generations.number > 1 and not snapshot_zxids(files.names(generations.path)):
-        # Only the first one is made without a snapshot, and the last snapshot is never pruned.
+        # Only the first one starts without a snapshot, and the last snapshot is never pruned.
         raise CorruptRecord(f"the snapshot in {generations.path} is gone")
-    # Forced though they are there: a name may be left from a force that failed (rule D5).
+    # Force the names again: one may remain from a force that failed (rule D5).
     files.sync_folder(folder)
     files.sync_folder(generations.path)
     old = [f"{_PREFIX}{number}" for number in numbers[:-1]]

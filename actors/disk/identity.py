@@ -1,14 +1,14 @@
-"""Whose a data folder is, who has it open, and how often it was opened.
+"""The identity of a data folder: its owner, its disk, and how often it was opened.
 
 Rule D1: an exclusive lock before anything is read, and an incarnation number that is persisted
 and raised at each start, so that of two live instances of one server the newer fences the older.
-Rule D2: formatting is an act of its own; opening never formats. ZooKeeper has only `myid`, and
+Rule D2: formatting is a separate operation; opening never formats. ZooKeeper has only `myid`, and
 takes an emptied folder for a new server with a vote (ZOOKEEPER-261).
 
 The lock is on a file beside the identity (folder_lock.py).
 
-The file is a line with a checksum and a line of JSON, which an operator can read. It also says how
-far a repair has come (repair.py, rule D4).
+The file is a line with a checksum and a line of JSON, which an operator can read. It also says
+which step of a repair is next (repair.py, rule D4).
 """
 
 import socket
@@ -21,13 +21,13 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from raykeeper.actors.disk.atomic_file import (
+from raykeeper.actors.disk.epochs import Epochs, make_epochs
+from raykeeper.actors.disk.file_operations import (
     make_folders,
     read_file,
     remove_leftovers,
     replace_file,
 )
-from raykeeper.actors.disk.epochs import Epochs, make_epochs
 from raykeeper.actors.disk.filesystem import OS_FILESYSTEM, Filesystem
 from raykeeper.actors.disk.folder_lock import lock_folder
 from raykeeper.actors.disk.generations import holds_data, make_first_generation
@@ -59,21 +59,21 @@ class FolderOwner(Struct, frozen=True):
 
 
 class RepairStep(Enum):
-    """What a repair does next."""
+    """The next step of a repair."""
 
     SET_ASIDE = "set aside what is there"
     START_ANEW = "start anew from nothing"
 
 
 class Repair(Struct, frozen=True):
-    """A repair that has begun: what is in the folder does not count any more."""
+    """A repair that has begun; from then on the content of the folder no longer counts."""
 
     step: RepairStep
     reason: str
 
 
 class Identity(Struct, frozen=True):
-    """What the identity file says."""
+    """The content of the identity file."""
 
     owner: FolderOwner
     disk_uuid: str
@@ -81,15 +81,15 @@ class Identity(Struct, frozen=True):
     is_founding: bool
     """Whether the folder was formatted when the ensemble was founded (rule D2)."""
     incarnation: int = 0
-    """Raised whenever the folder is opened, to the time in seconds at least: so it is beyond that
-    of every other disk of this server, also when an older disk comes back."""
+    """Raised whenever the folder is opened, to the time in seconds at least. So it exceeds that of
+    every other disk of this server, also when an older disk comes back."""
     begun_anew: str = ""
     """Why, on a disk that is not a founding one."""
     repair: Repair | None = None
     format_version: int = FORMAT_VERSION
 
     def disk(self) -> DiskId:
-        """The name of the disk in the member list, which counts a voter only under it (D3)."""
+        """Return the disk's name in the member list, the only one that counts as a voter (D3)."""
         return FOUNDING_DISK if self.is_founding else DiskId(self.disk_uuid)
 
 
@@ -117,16 +117,16 @@ def format_folder(folder: Path, identity: Identity, files: Filesystem = OS_FILES
     assert not (identity.is_founding and identity.incarnation), identity
     with storage_errors(folder):
         make_folders(files, folder)
-        # Names that were there may not be forced: servers of one ensemble are formatted at once.
+        # Existing names may not be forced yet: servers of one ensemble are formatted together.
         for parent in (folder.parent, folder.parent.parent):
-            with suppress(PermissionError):  # where we may not look, none of us made a name
+            with suppress(PermissionError):  # none of us made a name where we may not look
                 files.sync_folder(parent)
         lock = lock_folder(files, folder)
         try:
             if files.exists(folder / IDENTITY_FILE):
                 raise StorageError(f"{folder} is formatted already")
             remove_leftovers(files, folder)
-            # Without an identity, but left from an interrupted formatting: empty, or nothing.
+            # An interrupted formatting may have left it, empty and without an identity.
             make_first_generation(files, folder)
             make_epochs(files, folder, Epochs(Epoch(0), Epoch(0)))
             write_identity(files, folder, identity)
@@ -135,7 +135,7 @@ def format_folder(folder: Path, identity: Identity, files: Filesystem = OS_FILES
 
 
 def read_identity(folder: Path, files: Filesystem = OS_FILESYSTEM) -> Identity | None:
-    """The identity of a folder, without the lock; None when it has neither that nor data.
+    """Read the identity of a folder without locking it; None without identity and data.
 
     Changes nothing.
 
@@ -151,15 +151,15 @@ def read_identity(folder: Path, files: Filesystem = OS_FILESYSTEM) -> Identity |
 def claim_folder(
     folder: Path, owner: FolderOwner, files: Filesystem = OS_FILESYSTEM, *, wall_s: int = 0
 ) -> Claim:
-    """Lock a folder, check whose it is and raise its incarnation. Durable on return.
+    """Lock a folder, check its owner and raise its incarnation. Durable on return.
 
-    `wall_s` is the wall clock in seconds, below which no incarnation begins. Peers refuse one that
-    is lower than what they have seen, and they may have seen another disk of this server.
+    `wall_s` is the wall clock in seconds, below which no incarnation begins. Peers refuse an
+    incarnation lower than one that they have seen, also one of another disk of this server.
 
     Raises:
         NotFormatted: the folder has neither an identity nor data.
         FolderInUse: another process has it.
-        ForeignFolder: it is another ensemble's or server's.
+        ForeignFolder: it belongs to another ensemble or server.
         CorruptRecord: its identity is damaged, or missing where there is data.
         UnknownVersion: its identity is of a version this program does not know.
         StorageError: it cannot be read or written.
@@ -187,17 +187,17 @@ def claim_folder(
 
 
 def reclaim_folder(folder: Path, identity: Identity, files: Filesystem = OS_FILESYSTEM) -> Claim:
-    """Lock a folder whose own identity is damaged or missing, and give it this one. Durable.
+    """Lock a folder whose identity is damaged or missing, and write this one. Durable on return.
 
     Raises:
-        FolderInUse: another process has it, or has had it and left it with an identity.
+        FolderInUse: another process has it, or had it and repaired its identity.
         StorageError: it cannot be written.
     """
     with storage_errors(folder):
         lock = lock_folder(files, folder)
         try:
             if not _is_damaged(files, folder):
-                # It was, before the lock: a disk that was repaired since may have its vote back.
+                # Another process repaired it before the lock: that disk may have its vote back.
                 raise FolderInUse(
                     f"{folder} on {socket.gethostname()} was repaired by another process"
                 )
@@ -210,7 +210,7 @@ def reclaim_folder(folder: Path, identity: Identity, files: Filesystem = OS_FILE
 
 
 def write_identity(files: Filesystem, folder: Path, identity: Identity) -> None:
-    """Replace the identity. Atomic, and durable on return.
+    """Replace the identity, atomically. Durable on return.
 
     Raises:
         OSError: it failed; the old or the new identity is there.

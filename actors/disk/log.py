@@ -1,16 +1,16 @@
 """The transaction log: every transaction this server accepted, in zxid order, on disk.
 
-Source: ZooKeeper's `FileTxnLog`. Invariants: the log has no hole, on write and on read; what
-`append` returned from is forced; only the last segment can have a torn end, because a segment is
-forced before the next one is made. After any OSError the log must not be used again (rule D5).
-What is torn, uncertain or corrupt is told in docs/DISKS.md.
+Source: ZooKeeper's `FileTxnLog`. Invariants: the log has no hole, on write and on read; when
+`append` returns, its transactions are forced; only the last segment can have a torn end, because a
+segment is forced before the next one is made. After any OSError the log must not be used again
+(rule D5). docs/DISKS.md defines torn, uncertain and corrupt.
 """
 
 import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from raykeeper.actors.disk.atomic_file import read_file
+from raykeeper.actors.disk.file_operations import read_file
 from raykeeper.actors.disk.filesystem import Filesystem
 from raykeeper.actors.disk.log_format import (
     SEGMENT_HEADER_BYTES,
@@ -38,19 +38,19 @@ class Log:
     def __init__(
         self, files: Filesystem, folder: Path, base: Zxid, spare: SpareSegment, salt: bytes
     ) -> None:
-        """A log without segments that follows `base`; `recover` reads the ones in the folder.
+        """Create a log without segments that follows `base`; `recover` reads those in the folder.
 
         Args:
             files: The file operations.
             folder: Where the segments are.
             base: The zxid before the first transaction, when there is none yet.
-            spare: What segments are made of. They have its size, which grows with each that is
-                filled, unless one transaction needs more.
+            spare: The file that the next segment is made from. A segment has its size, which grows
+                with each full one, unless one transaction needs more.
             salt: Unknown to clients, so that a value cannot be taken for a batch.
         """
         self.last = base
         self.committed = ZERO
-        """The newest committed zxid that a batch speaks of."""
+        """The newest committed zxid that a batch names."""
         self._files = files
         self._folder = folder
         self._base = base
@@ -61,7 +61,7 @@ class Log:
 
     @property
     def begin(self) -> Zxid:
-        """The log reaches back to here: the zxid before its first transaction."""
+        """The zxid before the first transaction of the log."""
         return self._segments[0].previous if self._segments else self._base
 
     @property
@@ -72,24 +72,24 @@ class Log:
     def recover(
         self, after: Zxid, synced: Zxid, before_cut: Callable[[], None]
     ) -> tuple[list[LogRun], list[TraceEvent]]:
-        """Read all after `after`, cut a bad end, and make the last segment anew (rule D5).
+        """Read all after `after`, cut a bad end, and write the last segment again (rule D5).
 
-        The last segment may be in the page cache only: an fsync that failed leaves its pages
-        there as if they were written. So it is copied and forced before anything is promised.
+        The last segment may be in the page cache only: a failed fsync leaves its pages there as
+        if they were written. So it is copied and forced before the server promises anything.
 
         Args:
-            after: The snapshot's zxid. What the log holds before it is not needed.
+            after: The snapshot's zxid. Earlier transactions are not needed.
             synced: The log is known to have been forced up to here.
-            before_cut: Called when the last batch is bad, before it goes.
+            before_cut: Called when the last batch is bad, before it is cut.
 
         Raises:
             CorruptRecord: something that was forced is missing or damaged.
             OSError: it cannot be read or written.
         """
         assert not self._segments, "recovered before"
-        headers, notes = self._read_headers(after)
+        headers, events = self._read_headers(after)
         if not headers:
-            return [], notes
+            return [], events
         if headers[0].previous > after:
             raise CorruptRecord(
                 f"the log in {self._folder} begins after {format_zxid(headers[0].previous)}; "
@@ -101,16 +101,16 @@ class Log:
         self.last = headers[begin].previous
         for i in range(begin, len(headers) - 1):
             self._read_sealed(i, after, runs)
-        return runs, notes + self._recover_tail(after, runs, synced, before_cut)
+        return runs, events + self._recover_tail(after, runs, synced, before_cut)
 
     def append(self, appends: Sequence[Append]) -> Zxid:
-        """Append what waits, with one write and one fdatasync for each segment it touches.
+        """Append transactions, with one write and one fdatasync for each segment they touch.
 
         Returns:
             The last zxid of the log, which is on the disk.
 
         Raises:
-            OSError: it failed; what of it is on the disk is not known.
+            OSError: it failed; any part of them may be on the disk.
         """
         synced = last = self.last
         buffers: list[bytes] = []
@@ -150,11 +150,11 @@ class Log:
             return
         kept = sum(header.previous < upto for header in self._segments)
         end = self._segments[kept].previous if kept < len(self._segments) else self.last
-        # Read before anything goes: only what follows tells damage from a torn end.
+        # Read before cutting: only what follows distinguishes damage from a torn end.
         to_cut = self._batches(self._segments[kept - 1], end) if end > upto else None
         self.close()
         while len(self._segments) > kept:
-            # The newest first, each forced, or a crash could leave a hole.
+            # Remove the newest first and force each removal, or a crash could leave a hole.
             self._remove(self._segments.pop())
         self.last = end
         if to_cut is not None:
@@ -164,10 +164,11 @@ class Log:
     def read(
         self, after: Zxid, upto: Zxid, bytes_max: int, needed_after: Zxid
     ) -> tuple[list[LogRun], list[TraceEvent]]:
-        """The transactions in (after, upto].
+        """Return the transactions in (after, upto], and trace events.
 
-        None when the log does not reach back to `after`, or they exceed `bytes_max` together, or
-        are damaged where no start needs them, that is up to `needed_after`. That part is dropped.
+        The list is empty when the log does not reach back to `after`, when they exceed `bytes_max`
+        together, or when they are damaged where no start needs them, that is up to
+        `needed_after`. Such a damaged part is dropped.
 
         Raises:
             CorruptRecord: a batch that a start needs is damaged or missing.
@@ -204,7 +205,7 @@ class Log:
             self._remove(self._segments.pop(0))
 
     def set_folder(self, folder: Path) -> None:
-        """The folder of the log has a new name."""
+        """Use the new name of the log's folder."""
         self._folder = folder
 
     def close(self) -> None:
@@ -224,7 +225,7 @@ class Log:
         self._spare.grow()
 
     def _make_tail(self, content: bytes, length: int = 0) -> None:
-        """Make the last segment anew with `content`, and with space for `length` bytes more."""
+        """Write the last segment again with `content`, and with space for `length` more bytes."""
         size = max(self._spare.size, SEGMENT_HEADER_BYTES + len(content) + length)
         header = self._segments[-1] = self._segments[-1]._replace(size=size)
         allocated = self._spare.acquire(size)
@@ -235,7 +236,7 @@ class Log:
         self._files.sync_folder(self._folder)
 
     def _cut_last_segment(self, upto: Zxid, data: bytes, found: list[Batch]) -> None:
-        # By a new file: a batch that is cut in the middle cannot be replaced in place atomically.
+        # Write a new file: a batch cannot be cut in the middle in place and atomically.
         header = self._segments[-1]
         kept = [batch for batch in found if batch.last <= upto]
         content = data[SEGMENT_HEADER_BYTES : kept[-1].end if kept else SEGMENT_HEADER_BYTES]
@@ -251,7 +252,7 @@ class Log:
         self.last = last
 
     def _batches(self, header: SegmentHeader, end: Zxid) -> tuple[bytes, list[Batch]]:
-        """A segment that is known to end with `end`, and its batches."""
+        """Read a segment that must end with `end`, and its batches."""
         path = self._path(header.first)
         data = read_file(self._files, path)
         found = list(batches(data, header.salt, header.previous, str(path)))
@@ -271,7 +272,7 @@ class Log:
         self.last = end
 
     def _read_headers(self, after: Zxid) -> tuple[list[SegmentHeader], list[TraceEvent]]:
-        """The headers of all segments, except for damaged ones that hold nothing after `after`."""
+        """Read the headers of all segments but damaged ones with nothing after `after`."""
         firsts = segment_firsts(self._files.names(self._folder))
         headers: list[SegmentHeader] = []
         for i in reversed(range(len(firsts))):
@@ -298,7 +299,7 @@ class Log:
             self.committed = max(self.committed, batch.committed)
             self.last = batch.last
             end = batch.end
-        notes = []
+        events = []
         if not is_zero_after(data, end):
             later = synced_batch_after(data, end, header.salt, self.last)
             if later is not None:
@@ -310,20 +311,20 @@ class Log:
                 )
             before_cut()
             detail = {"segment": path.name, "offset": end, "last": format_zxid(self.last)}
-            notes.append(TraceEvent(LOG_TAIL_CUT, detail))
+            events.append(TraceEvent(LOG_TAIL_CUT, detail))
         if end == SEGMENT_HEADER_BYTES:
-            # The next transaction may be another one than the segment was made for.
+            # The next transaction may differ from the one that the segment was made for.
             self._remove(self._segments.pop())
         else:
             self._make_tail(data[SEGMENT_HEADER_BYTES:end])
-        return notes
+        return events
 
     def _path(self, first: Zxid) -> Path:
         return self._folder / segment_name(first)
 
 
 def _add(runs: list[LogRun], data: bytes, batch: Batch, after: Zxid, upto: Zxid) -> int:
-    """Add the transactions of `batch` in (after, upto] to `runs`; returns their size."""
+    """Add the transactions of `batch` in (after, upto] to `runs`; return their size."""
     if batch.last <= after or batch.first > upto:
         return 0
     first = max(batch.first, Zxid(after + 1))

@@ -6,9 +6,9 @@
              body: count lengths u32, then the transactions
     (little endian)
 
-A batch is a run of consecutive zxids of one epoch. It names the zxid before it (`previous`), so a
-hole is seen across epochs and segments too, not only inside an epoch (ZOOKEEPER-2872); the newest
-committed zxid; and `synced`, up to which the log had been forced when the batch was written.
+A batch is a run of consecutive zxids of one epoch. It carries the zxid before it (`previous`), so
+that a hole is seen across epochs and segments too, not only inside an epoch (ZOOKEEPER-2872); the
+newest committed zxid; and `synced`: the log had been forced up to there when it was written.
 
 One checksum covers the whole body, not one each transaction: `zlib.crc32` releases the
 interpreter for large buffers only, and a call of 1 KB costs 0.4 µs with the interpreter held.
@@ -58,7 +58,7 @@ class SegmentHeader(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Where a valid batch lies in a segment, and what it holds."""
+    """A valid batch: its place in the segment, and its zxids."""
 
     first: Zxid
     last: Zxid
@@ -71,13 +71,13 @@ class Batch(NamedTuple):
 
 
 def encode_segment_header(header: SegmentHeader) -> bytes:
-    """The header of a segment."""
+    """Return the bytes of a segment's header."""
     data = _SEGMENT.pack(_SEGMENT_MAGIC, LOG_VERSION, *header)
     return data + _CRC.pack(zlib.crc32(data))
 
 
 def decode_segment_header(data: bytes, name: str) -> SegmentHeader:
-    """The header of the segment `name`, which starts with `data`.
+    """Decode the header of the segment `name`, which starts with `data`.
 
     Raises:
         CorruptRecord: it is damaged. A segment gets its name only once the header is forced, so
@@ -97,12 +97,12 @@ def decode_segment_header(data: bytes, name: str) -> SegmentHeader:
 
 
 def batch_bytes(txns: list[bytes]) -> int:
-    """Size of the batch that holds `txns`."""
+    """Return the size of the batch that holds `txns`."""
     return BATCH_HEADER_BYTES + 4 * len(txns) + sum(map(len, txns))
 
 
 def split_run(run: LogRun, bytes_max: int) -> list[LogRun]:
-    """`run` in parts whose batches are not larger than that, but for single transactions."""
+    """Split `run` into parts whose batches have at most that size, unless one txn needs more."""
     if batch_bytes(run.txns) <= bytes_max:
         return [run]
     runs: list[LogRun] = []
@@ -119,7 +119,7 @@ def split_run(run: LogRun, bytes_max: int) -> list[LogRun]:
 def encode_batch(
     run: LogRun, previous: Zxid, committed: Zxid, synced: Zxid, salt: int
 ) -> list[bytes]:
-    """Header and body of the batch that holds `run`, to be written one after the other."""
+    """Return header and body of the batch that holds `run`, in the order of writing."""
     txns = run.txns
     count = len(txns)
     assert count > 0, run.first
@@ -132,7 +132,7 @@ def encode_batch(
 
 
 def batch_at(data: bytes, offset: int, salt: int) -> Batch | None:
-    """The batch that starts at `offset`, or None when there is no valid one."""
+    """Return the batch that starts at `offset`, or None if there is no valid one."""
     start = offset + BATCH_HEADER_BYTES
     if start > len(data):
         return None
@@ -152,7 +152,7 @@ def batch_at(data: bytes, offset: int, salt: int) -> Batch | None:
 
 
 def batches(data: bytes, salt: int, previous: Zxid, name: str) -> Iterator[Batch]:
-    """The valid batches of the segment `name`, from its first to the one before a bad one.
+    """Yield the valid batches of the segment `name`, up to the first bad one.
 
     Raises:
         CorruptRecord: a valid batch does not follow the one before it.
@@ -170,7 +170,7 @@ def batches(data: bytes, salt: int, previous: Zxid, name: str) -> Iterator[Batch
 
 
 def txns_of(data: bytes, batch: Batch, after: Zxid, upto: Zxid) -> list[bytes]:
-    """The transactions of `batch` in (after, upto]."""
+    """Return the transactions of `batch` in (after, upto]."""
     count = batch.last - batch.first + 1
     skipped = max(0, after - batch.first + 1)
     stop = min(count, upto - batch.first + 1)
@@ -186,10 +186,10 @@ def txns_of(data: bytes, batch: Batch, after: Zxid, upto: Zxid) -> list[bytes]:
 
 
 def synced_batch_after(data: bytes, offset: int, salt: int, last: Zxid) -> Batch | None:
-    """A valid batch behind the bad one at `offset` that was written after that one was forced.
+    """Find a valid batch behind the bad one at `offset`, written after that one was forced.
 
-    `last` is the last transaction before the bad batch. None means a torn write: whatever
-    follows was under way at the same time.
+    `last` is the last transaction before the bad batch. None means a torn write: everything that
+    follows was written at the same time.
     """
     while (offset := data.find(_MAGIC_BYTES, offset + 1)) >= 0:
         batch = batch_at(data, offset, salt)
@@ -202,7 +202,7 @@ _ZEROS = bytes(1 << 20)
 
 
 def is_zero_after(data: bytes, offset: int) -> bool:
-    """Whether nothing was written from `offset` on."""
+    """Return whether nothing was written from `offset` on."""
     for start in range(offset, len(data), len(_ZEROS)):
         some = data[start : start + len(_ZEROS)]
         if some != (_ZEROS if len(some) == len(_ZEROS) else bytes(len(some))):

@@ -1,13 +1,14 @@
 """One segment of the log: a preallocated file `log.<first zxid>` that grows at its end.
 
-A segment is made from an allocated file, given its header, forced, and then named: a segment that
-can be found is whole up to its header and as long as that says, and the disk has room for all of
-it (rule D6). It is filled by batches, forced, and left.
+A segment is made from an allocated file: it gets its header, is forced, and then named. So every
+segment with its name has a whole header and the size that the header says, and the disk has space
+for all of it (rule D6). Then batches fill it, each forced.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
 
+from raykeeper.actors.disk.file_operations import zxid_name, zxids_in_names
 from raykeeper.actors.disk.filesystem import Filesystem
 from raykeeper.actors.disk.log_format import (
     SEGMENT_HEADER_BYTES,
@@ -16,32 +17,31 @@ from raykeeper.actors.disk.log_format import (
     encode_segment_header,
 )
 from raykeeper.actors.disk.storage_errors import CorruptRecord, storage_errors
-from raykeeper.actors.disk.zxid_names import zxid_name, zxids_in_names
 from raykeeper.zab.ids import Zxid
 
 _PREFIX = "log."
 
 
 def segment_name(first: Zxid) -> str:
-    """The file of the segment that starts with `first`."""
+    """Return the file name of the segment that starts with `first`."""
     return zxid_name(_PREFIX, first)
 
 
 def segment_firsts(names: list[str]) -> list[Zxid]:
-    """The first zxids of the segments among the files `names`, oldest first.
+    """Return the first zxids of the segments among the files `names`, oldest first.
 
     Raises:
-        CorruptRecord: a file is called like a segment, but for the number.
+        CorruptRecord: a name begins like a segment's but has no number.
     """
     return zxids_in_names(names, _PREFIX)
 
 
 def read_header(files: Filesystem, path: Path) -> SegmentHeader:
-    """The header of a segment.
+    """Read the header of a segment.
 
     Raises:
         CorruptRecord: it is damaged or lost, or of another segment than the name says, or the file
-            has not the size it was made with.
+            no longer has its original size.
         UnknownVersion: it is of a version that this program does not know.
         StorageError: it cannot be read.
     """
@@ -73,12 +73,12 @@ class TailSegment:
         content: bytes,
         allocated: tuple[int, Path],
     ) -> None:
-        """Make the segment `path` of an allocated file and its path, with `content` as batches.
+        """Make the segment `path` from an allocated file and its path, with `content` as batches.
 
-        It replaces one of that name. Durable on return.
+        It replaces a segment of that name. Durable on return.
 
         Raises:
-            OSError: it failed; an old one is still there, or the new one is.
+            OSError: it failed; the old segment or the new one is there.
         """
         self.header = header
         self.end = SEGMENT_HEADER_BYTES + len(content)
@@ -96,14 +96,14 @@ class TailSegment:
 
     @property
     def left(self) -> int:
-        """How many bytes fit at its end."""
+        """The number of bytes that still fit at the end."""
         return self.header.size - self.end
 
     def append(self, buffers: Sequence[bytes], size: int) -> None:
         """Write `buffers`, `size` bytes that fit, at the end and force them.
 
         Raises:
-            OSError: it failed; what of it is on the disk is not known.
+            OSError: it failed; any part of them may be on the disk.
         """
         assert size <= self.left, (self.end, size, self.header)
         self._files.write(self._fd, buffers, self.end)
@@ -111,5 +111,5 @@ class TailSegment:
         self.end += size
 
     def close(self) -> None:
-        """Close the file. All of it was forced."""
+        """Close the file, all of which was forced."""
         self._files.close(self._fd)

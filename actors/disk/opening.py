@@ -1,9 +1,9 @@
-"""How a replica opens its store: what is missing is made, what is corrupt is repaired.
+"""Opens the store of a replica: creates what is missing and repairs what is corrupt.
 
-Rules D2 to D4. Who founds an ensemble formats its folders; a folder that is empty or damaged later
-has lost promises. With other voters it begins anew as another disk, which gets its vote back
-through them. A server that is the only voter has nobody to begin anew with, so for it that is an
-error, and a person decides.
+Rules D2 to D4. Founding an ensemble formats its folders; a folder that is empty or damaged later
+has lost promises. If there are other voters it starts again as another disk, which gets its vote
+back through them. The only voter of an ensemble has no peers to start again with, so for it an
+empty or damaged folder is an error, and a person decides.
 """
 
 from pathlib import Path
@@ -35,11 +35,11 @@ def open_storage(
     wall_s: int,
     files: Filesystem = OS_FILESYSTEM,
 ) -> tuple[Storage, RecoveredState]:
-    """The store of `owner` in `folder`, and what is in it.
+    """Open the store of `owner` in `folder`; return it and what it contains.
 
     Args:
         folder: The folder.
-        owner: Whose it must be.
+        owner: The required owner.
         limits: Sizes and counts of the store.
         has_peers: Whether there are other voters.
         wall_s: The wall clock in seconds, below which no incarnation begins.
@@ -48,7 +48,7 @@ def open_storage(
     Raises:
         NotFormatted: the folder is empty and there are no other voters.
         CorruptRecord: the folder is corrupt and there are no other voters.
-        ForeignFolder: it is another ensemble's or server's.
+        ForeignFolder: it belongs to another ensemble or server.
         FolderInUse: another process has it.
         NoRoom: the disk is full.
         UnknownVersion: it was written by another version of this program.

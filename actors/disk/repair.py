@@ -1,12 +1,12 @@
-"""Repair: a disk that is corrupt begins anew, as one that was lost, and is filled by its peers.
+"""Repair: a corrupt disk starts again as a lost one would, and its peers fill it.
 
 Rule D4. From the first step on the folder is another disk: a new uuid, which the member list does
 not name, so the server has no vote until rule D3 gives it back. What was there is set aside in
-`damaged`, for a person who needs it because too many disks are damaged, until the vote is back.
-A later repair removes what it finds: after the first one that is nothing that was acknowledged.
+`damaged` until the vote is back, for a person who needs it because too many disks are damaged.
+A later repair removes what it finds: after the first one nothing there was acknowledged.
 
     begin_repair     identity: new uuid, repair = SET_ASIDE, or START_ANEW if `damaged` exists;
-                     one that has begun goes on where it was, as yet another disk
+                     a repair that has begun continues at its step, as yet another disk
     finish_repair    SET_ASIDE: generations and promises into `damaged`; repair = START_ANEW
                      START_ANEW: generations and promises removed, then made empty; no repair
 
@@ -21,8 +21,8 @@ from uuid import uuid4
 
 from msgspec.structs import replace
 
-from raykeeper.actors.disk.atomic_file import remove_tree
 from raykeeper.actors.disk.epochs import EPOCHS_FILE, Epochs, make_epochs
+from raykeeper.actors.disk.file_operations import remove_tree
 from raykeeper.actors.disk.filesystem import Filesystem
 from raykeeper.actors.disk.generations import is_generation, make_first_generation
 from raykeeper.actors.disk.identity import Identity, Repair, RepairStep, write_identity
@@ -33,7 +33,7 @@ DAMAGED_FOLDER = "damaged"
 
 
 def begin_repair(files: Filesystem, folder: Path, identity: Identity, reason: str) -> Identity:
-    """Note that nothing in the folder, which is locked, counts any more. Durable on return.
+    """Declare the content of the folder, which is locked, void. Durable on return.
 
     A repair that has begun keeps its step and its reason. `reason` is for the log.
 
@@ -59,10 +59,10 @@ def with_repair(files: Filesystem, folder: Path, identity: Identity, reason: str
 
 
 def finish_repair(files: Filesystem, folder: Path, identity: Identity) -> Identity:
-    """Do what is left of the repair that `identity` tells of. Durable on return.
+    """Complete the repair that `identity` names. Durable on return.
 
     Raises:
-        OSError: it failed; the next start goes on.
+        OSError: it failed; the next start continues.
     """
     assert identity.repair is not None, identity
     if identity.repair.step is RepairStep.SET_ASIDE:
@@ -72,7 +72,7 @@ def finish_repair(files: Filesystem, folder: Path, identity: Identity) -> Identi
         write_identity(files, folder, identity)
     for name in _names(files, folder):
         remove_tree(files, folder / name)
-    make_first_generation(files, folder)  # forces what was removed, too
+    make_first_generation(files, folder)  # this forces the removals, too
     make_epochs(files, folder, Epochs(Epoch(0), Epoch(0)))
     identity = replace(identity, repair=None)
     write_identity(files, folder, identity)
@@ -80,7 +80,7 @@ def finish_repair(files: Filesystem, folder: Path, identity: Identity) -> Identi
 
 
 def remove_damaged(files: Filesystem, folder: Path) -> None:
-    """Remove what a repair has set aside, if there is anything.
+    """Remove what a repair has set aside, if anything.
 
     Raises:
         OSError: it failed; some of it is left.
@@ -95,10 +95,10 @@ def _set_aside(files: Filesystem, folder: Path) -> None:
     path = folder / DAMAGED_FOLDER
     if not files.exists(path):
         files.make_folder(path)
-        files.sync_folder(folder)  # or what is moved into it could be lost with it
+        files.sync_folder(folder)  # or its content could be lost with it
     for name in _names(files, folder):
         if files.exists(path / name):
-            remove_tree(files, folder / name)  # this step was done before; the first one is kept
+            remove_tree(files, folder / name)  # an earlier attempt moved it; keep the first
         else:
             files.rename(folder / name, path / name)
     files.sync_folder(path)

@@ -6,8 +6,8 @@
     (little endian)
 
 Source: ZooKeeper's `FileSnap` and `SnapStream`, which knew a valid snapshot by its last five bytes
-and named it before it was forced (ZOOKEEPER-2872, 3231). Here it is written under a temporary
-name, forced, read again, and only then named. A snapshot without its footer is none.
+and named it before it was forced (ZOOKEEPER-2872, 3231). Here a snapshot is written under a
+temporary name, forced, read again, and only then named. Without its footer it is invalid.
 """
 
 import struct
@@ -16,10 +16,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from raykeeper.actors.disk.atomic_file import TEMP_SUFFIX
+from raykeeper.actors.disk.file_operations import TEMP_SUFFIX, zxid_name, zxids_in_names
 from raykeeper.actors.disk.filesystem import OS_FILESYSTEM, Filesystem
 from raykeeper.actors.disk.storage_errors import CorruptRecord, UnknownVersion, storage_errors
-from raykeeper.actors.disk.zxid_names import zxid_name, zxids_in_names
 from raykeeper.zab.ids import Zxid
 
 SNAPSHOT_VERSION = 1
@@ -33,40 +32,40 @@ _CRC = struct.Struct("<I")
 _HEADER_BYTES = _HEADER.size + _CRC.size
 _FOOTER_BYTES = _FOOTER.size + _CRC.size
 
-# Forced as it is written: one force of everything at the end would hold up the forces of the log
-# on the same disk for as long as it takes.
+# It is forced while it is written: one long force at the end would delay every force of the log on
+# the same disk.
 _FORCED_BYTES = 4 << 20
-_PIECE_BYTES = 4 << 20  # more than that is read only when its length is known to be right
+_PIECE_BYTES = 4 << 20  # read more only when the length is known to be right
 
 
 class SnapshotSummary(NamedTuple):
-    """What header and footer of a snapshot say."""
+    """Header and footer of a snapshot."""
 
     zxid: Zxid
     consistent_at: Zxid
 
 
 def snapshot_name(zxid: Zxid) -> str:
-    """The file of the snapshot as of `zxid`."""
+    """Return the file name of the snapshot as of `zxid`."""
     return zxid_name(_PREFIX, zxid)
 
 
 def snapshot_zxids(names: list[str]) -> list[Zxid]:
-    """The zxids of the snapshots among the files `names`, oldest first.
+    """Return the zxids of the snapshots among the files `names`, oldest first.
 
     Raises:
-        CorruptRecord: a file is called like a snapshot, but for the number.
+        CorruptRecord: a name begins like a snapshot's but has no number.
     """
     return zxids_in_names(names, _PREFIX)
 
 
 def temp_snapshot_path(folder: Path, zxid: Zxid) -> Path:
-    """Where the Snapshotter of the data folder `folder` writes the snapshot as of `zxid`."""
+    """Return where the Snapshotter of the data folder writes the snapshot as of `zxid`."""
     return folder / (snapshot_name(zxid) + TEMP_SUFFIX)
 
 
 def remove_temp_snapshots(folder: Path, files: Filesystem = OS_FILESYSTEM) -> None:
-    """Remove what Snapshotters have left in the data folder `folder`.
+    """Remove the temporary snapshots in the data folder `folder`.
 
     Only for the Snapshotter, and only while the replica is not about to publish one.
 
@@ -82,11 +81,11 @@ def remove_temp_snapshots(folder: Path, files: Filesystem = OS_FILESYSTEM) -> No
 class SnapshotWriter:
     """Writes a snapshot to a temporary file.
 
-    Whoever wants to name it calls `finish` first; `discard` at any time gives it up.
+    Call `finish` before the file gets its name; `discard` gives it up at any time.
     """
 
     def __init__(self, path: Path, zxid: Zxid, files: Filesystem = OS_FILESYSTEM) -> None:
-        """Make the file, dropping one that was given up without `discard`.
+        """Create the file; replace one that was abandoned without `discard`.
 
         Raises:
             StorageError: the file cannot be made.
@@ -175,7 +174,7 @@ class SnapshotChunks:
         self._files = files
 
     def __iter__(self) -> Iterator[bytes]:
-        """Every chunk, checked; the footer is checked before the end.
+        """Yield every chunk, checked; check the footer before the end.
 
         Raises:
             CorruptRecord: a byte of the file is not what was written.
@@ -204,7 +203,7 @@ def verify_snapshot(path: Path, files: Filesystem = OS_FILESYSTEM) -> SnapshotSu
 
 
 def read_summary(path: Path, files: Filesystem = OS_FILESYSTEM) -> SnapshotSummary:
-    """Header and footer of a snapshot, checked; the chunks are not read.
+    """Return header and footer of a snapshot, checked, without reading the chunks.
 
     Raises:
         CorruptRecord: header or footer are damaged or missing.

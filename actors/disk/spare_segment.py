@@ -1,20 +1,20 @@
 """The spare: an allocated file beside the log, from which its next segment is made.
 
-Rule D6: a full disk is met where the next spare is allocated, and then the segment that was made
-from the last one has all its space for what was accepted before. The first spare is small, so that
-an ensemble without load takes little; each one is twice as large as the one before, up to a bound.
-Until then the disk must have left what the largest one would take, or it counts as full: what is
-under way may be more than a small segment holds. Invariants: there is at most one spare; a disk
-that is full is told (`has_disk_space`), anything else that fails raises. ZooKeeper's `FilePadding`
+Rule D6: a full disk is met when the next spare is allocated. At that moment the segment that was
+made from the last spare still has all its space for what was accepted before. The first spare is
+small, so that an ensemble without load takes little; each next one is twice as large, up to a
+bound. Until then the disk counts as full if it lacks the space of the largest one, because more may
+be under way than a small segment holds. Invariants: there is at most one spare; a full disk is
+reported (`has_disk_space`), anything else that fails raises. ZooKeeper's `FilePadding`
 reserves nothing, and a full disk ends the server in the middle of a write.
 
-A spare that was written to, while the log lacks the segment that its header names, is a segment
-that was acknowledged and whose new name was lost.
+If a spare contains data and the log lacks the segment that its header names, then the spare is
+that segment: it was acknowledged, and the disk has lost its new name.
 """
 
 from pathlib import Path
 
-from raykeeper.actors.disk.atomic_file import TEMP_SUFFIX
+from raykeeper.actors.disk.file_operations import TEMP_SUFFIX
 from raykeeper.actors.disk.filesystem import Filesystem
 from raykeeper.actors.disk.log_format import (
     BATCH_HEADER_BYTES,
@@ -40,9 +40,9 @@ class SpareSegment:
         """There is none before `replenish`; `grow` takes it from `size` to `size_max` bytes."""
         assert size <= size_max, (size, size_max)
         self.size = size
-        """Of the one that is there, or else of the next one."""
+        """The bytes of the present spare, or else of the next one."""
         self.has_disk_space = True
-        """Whether there was a spare, and room for the largest one, when this was last tried."""
+        """Whether the last attempt found a spare, and space for the largest one."""
         self._size_max = size_max
         self._files = files
         self._folder = folder
@@ -54,7 +54,7 @@ class SpareSegment:
         """Remove the spare of an earlier process; `log` is the folder of the log.
 
         Raises:
-            CorruptRecord: it is a segment that the log lacks.
+            CorruptRecord: the spare is a segment that the log lacks.
             StorageError: it cannot be read.
             OSError: it cannot be removed.
         """
@@ -88,7 +88,7 @@ class SpareSegment:
             except OSError as error:
                 if not is_full(error):
                     raise
-                if self._files.exists(self._path):  # there may be no room even for its name
+                if self._files.exists(self._path):  # the disk may lack space even for its name
                     self._files.remove(self._path)
                 self.has_disk_space = False
                 return False
@@ -99,10 +99,10 @@ class SpareSegment:
         return self.has_disk_space
 
     def grow(self) -> None:
-        """Make the next one twice as large; one that is there is given up for it.
+        """Double the size of the next spare; a smaller one that is there is removed.
 
         Raises:
-            OSError: that one cannot be removed.
+            OSError: the smaller one cannot be removed.
         """
         if self.size == self._size_max:
             return
@@ -112,7 +112,7 @@ class SpareSegment:
             self._files.remove(self._path)
 
     def acquire(self, size: int) -> tuple[int, Path]:
-        """An allocated file of `size` bytes or that of a spare, and its path; it is the caller's.
+        """Return an allocated file of at least `size` bytes and its path; the caller owns it.
 
         Raises:
             OSError: the disk is full, or failed.
@@ -132,7 +132,7 @@ class SpareSegment:
         fd = self._files.create(path)
         try:
             self._files.allocate(fd, size)
-            # Its name is forced, or it could come back after the file was renamed.
+            # Force its name, or the name could come back after the file was renamed.
             self._files.sync_folder(path.parent)
         except BaseException:
             self._files.close(fd)

@@ -1,18 +1,18 @@
 """The durable store of a replica: promises, log and snapshots of one server in one folder.
 
     <folder>/lock                      held by the one process that has the folder (rule D1)
-             identity                  whose it is, which disk, incarnation
+             identity                  its owner, its disk, the incarnation
              epochs                    accepted and current epoch
              generation-<n>/log.*      the log
-                            snapshot.* the last snapshots, newest complete one wins
+                            snapshot.* the last snapshots; the newest complete one counts
              spare                     the next segment of the log, allocated
-             damaged/                  what a repair set aside, until the vote is back
-             *.tmp                     being put together; removed at the next start
+             damaged/                  set aside by a repair until the vote is back
+             *.tmp                     incomplete; removed at the next start
 
-Source: ZooKeeper's `FileTxnSnapLog` and `SyncRequestProcessor`. Invariants: effects are carried
-out in order, a completion is given only for what is forced, and a crash at any point leaves the
-state before or after the effect that was under way. After a failure the store is dead: what a
-failed fsync left behind is unknown, so it is never tried again (rule D5).
+Source: ZooKeeper's `FileTxnSnapLog` and `SyncRequestProcessor`. Invariants: effects are performed
+in order; a completion means that the effect is forced; a crash at any point leaves the state
+before or after the effect that was under way. After a failure the store is dead: a failed fsync
+leaves an unknown state behind, so it is never tried again (rule D5).
 """
 
 from collections.abc import Callable, Sequence
@@ -22,8 +22,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from raykeeper.actors.disk.atomic_file import remove_leftovers
 from raykeeper.actors.disk.epochs import Epochs, EpochsFile
+from raykeeper.actors.disk.file_operations import remove_leftovers
 from raykeeper.actors.disk.filesystem import OS_FILESYSTEM, Filesystem
 from raykeeper.actors.disk.generations import Generations, open_generations
 from raykeeper.actors.disk.identity import Claim, FolderOwner, Identity, claim_folder
@@ -112,7 +112,7 @@ class Storage:
         self.folder = folder
         self.identity: Identity = claim.identity
         self._lock = claim.lock
-        self._notes = [TraceEvent(LEFTOVER_REMOVED, name) for name in claim.leftovers]
+        self._trace_events = [TraceEvent(LEFTOVER_REMOVED, name) for name in claim.leftovers]
         self._limits = limits
         self._files = files
         self._promises: EpochsFile | None = None
@@ -156,10 +156,10 @@ class Storage:
         return cls(folder, claim_folder(folder, owner, files), limits, files)
 
     def repair(self, reason: str) -> None:
-        """Begin anew as a disk that was lost, or go on with a repair that was cut short.
+        """Start again as a lost disk would, or continue a repair that was interrupted.
 
         Raises:
-            StorageError: the folder cannot be written; the next start goes on.
+            StorageError: the folder cannot be written; the next start continues.
         """
         self._close_files()
         with storage_errors(self.folder):
@@ -168,10 +168,10 @@ class Storage:
             self.identity = finish_repair(self._files, self.folder, identity)
         self._snapshots.clear()
         detail = {"disk": self.identity.disk_uuid, "reason": identity.repair.reason}
-        self._notes = [TraceEvent(REPAIRED, detail)]
+        self._trace_events = [TraceEvent(REPAIRED, detail)]
 
     def mark_for_repair(self, reason: str) -> None:
-        """Note durably that nothing in the folder counts any more; the next start repairs it.
+        """Declare the content of the folder void, durably; the next start repairs it.
 
         Raises:
             StorageError: the folder cannot be written.
@@ -180,7 +180,7 @@ class Storage:
             self.identity = begin_repair(self._files, self.folder, self.identity, reason)
 
     def recover(self) -> RecoveredState:
-        """Read what is there, make sure that it is on the disk, and get ready to perform.
+        """Read the folder, make sure that its content is on the disk, and get ready to perform.
 
         Raises:
             CorruptRecord: something that was forced is missing or damaged.
@@ -208,9 +208,9 @@ class Storage:
         snapshot, synced = self._newest_snapshot(path)
         self._spare.remove_old(path)
         self._log = log = self._make_log(path, snapshot.zxid)
-        runs, notes = log.recover(snapshot.zxid, synced, self._mark_uncertain)
-        self._notes += [TraceEvent(LEFTOVER_REMOVED, name) for name in old]
-        self._notes += promises.notes + notes
+        runs, events = log.recover(snapshot.zxid, synced, self._mark_uncertain)
+        self._trace_events += [TraceEvent(LEFTOVER_REMOVED, name) for name in old]
+        self._trace_events += promises.trace_events + events
         self._check_consistency(synced, log.last, promises.epochs)
         if not self._spare.replenish() and not log.has_tail:
             raise NoRoom(f"{self.folder} has no room for a log")
@@ -229,24 +229,24 @@ class Storage:
             is_uncertain=promises.epochs.is_uncertain,
             has_initial_history=log.last >= promises.epochs.initial,
             has_disk_space=self._reported_disk_space,
-            notes=self.take_notes(),
+            trace_events=self.take_trace_events(),
         )
 
-    def take_notes(self) -> list[TraceEvent]:
-        """What there is to say since the last call."""
-        notes, self._notes = self._notes, []
-        return notes
+    def take_trace_events(self) -> list[TraceEvent]:
+        """Return the trace events since the last call."""
+        events, self._trace_events = self._trace_events, []
+        return events
 
     def perform(self, effects: Sequence[StorageEffect]) -> list[DiskEvent]:
-        """Carry out `effects` in order; Appends in a row are forced together.
+        """Perform `effects` in order; consecutive Appends are forced together.
 
         Returns:
-            The completions, in order; one LogSynced for Appends in a row. DiskSpaceChanged comes
+            The completions, in order; one LogSynced for consecutive Appends. DiskSpaceChanged comes
             right behind the completion of what has found or lost the room.
 
         Raises:
             StorageError: the disk failed, now or before. Some of the effects may have been
-                carried out; this store never does anything again.
+                performed; this store never performs any again.
         """
         if self._failure is not None:
             raise StorageError(f"{self.folder} failed before: {self._failure}") from self._failure
@@ -273,7 +273,7 @@ class Storage:
         return completions
 
     def close(self) -> None:
-        """Give the folder back. Everything that was completed is on the disk already.
+        """Unlock the folder. Everything that was completed is on the disk already.
 
         Raises:
             StorageError: a file could not be closed.
@@ -282,7 +282,7 @@ class Storage:
         try:
             self._close_files()
         finally:
-            # Or the next start in this process would wait for this one for ever.
+            # Otherwise the next start in this process would wait for this one for ever.
             with storage_errors(self.folder):
                 self._files.close(self._lock)
 
@@ -297,7 +297,7 @@ class Storage:
             if log is not None:
                 stack.callback(log.close)
             if received is not None:
-                stack.callback(received.close)  # the next start removes what there is of it
+                stack.callback(received.close)  # the next start removes the file
 
     def _append(self, appends: Sequence[Append], completions: list[DiskEvent]) -> None:
         assert self._log is not None
@@ -320,19 +320,19 @@ class Storage:
         self._promises.save(self._promises.epochs._replace(is_uncertain=True))
 
     def _newest_snapshot(self, path: Path) -> tuple[SnapshotSummary, Zxid]:
-        """The newest valid one; and up to where the log was forced when one was published."""
+        """Return the newest valid snapshot, and the zxid up to which the log was forced."""
         newest, synced = _NO_SNAPSHOT, ZERO
         for zxid in reversed(snapshot_zxids(self._files.names(path))):
             file = path / snapshot_name(zxid)
             try:
-                # All of the one that is loaded; of the older ones what pruning needs to know.
+                # Verify all of the one that is loaded; read what pruning needs of the older ones.
                 found = read_summary(file, self._files)
                 if newest is _NO_SNAPSHOT:
                     verify_snapshot(file, self._files)
                 if found.zxid != zxid:
                     raise CorruptRecord(f"{file} is the snapshot as of {format_zxid(found.zxid)}")
             except CorruptRecord as error:
-                self._notes.append(TraceEvent(SNAPSHOT_INVALID, str(error)))
+                self._trace_events.append(TraceEvent(SNAPSHOT_INVALID, str(error)))
                 synced = max(synced, zxid)
                 continue
             synced = max(synced, found.consistent_at)
@@ -342,16 +342,16 @@ class Storage:
         return newest, synced
 
     def _check_consistency(self, synced: Zxid, last: Zxid, epochs: Epochs) -> None:
-        """Whether promises, snapshot and log can be the work of this program.
+        """Check that promises, snapshot and log can be the work of this program.
 
         The log may be of a newer epoch than the current one: a learner logs what it lacks, or
         installs a snapshot, before it takes over the epoch, and a crash can come between. All of
         that is committed history or a part of what the leader of the accepted epoch had, and a
         vote counts it under the old current epoch. ZooKeeper refuses to start there
-        (ZOOKEEPER-1653, 4643). Beyond the accepted epoch the log never goes.
+        (ZOOKEEPER-1653, 4643). The log never goes beyond the accepted epoch.
         """
         if last < synced:
-            # Published only once the log was forced up to there, and never cut below.
+            # A snapshot is published after the log was forced up to there, which is never cut.
             raise CorruptRecord(
                 f"{self.folder}: the log ends at {format_zxid(last)}, the snapshot needs it up to "
                 f"{format_zxid(synced)}"
@@ -364,14 +364,14 @@ class Storage:
             )
         if epoch > epochs.current:
             detail = {"last": format_zxid(last), "current": epochs.current}
-            self._notes.append(TraceEvent(SYNC_INTERRUPTED, detail))
+            self._trace_events.append(TraceEvent(SYNC_INTERRUPTED, detail))
 
     def _truncate(self, effect: Truncate) -> DiskEvent:
         assert self._log is not None
         committed = max(self._snapshots.values(), default=ZERO)
         if effect.upto < committed:
-            # A snapshot holds committed transactions only; one that went beyond the cut would
-            # bring back at the next start what was cut (ZOOKEEPER-1549, 4837).
+            # A snapshot holds committed transactions only; if it went beyond the cut, the next
+            # start would bring back what was cut (ZOOKEEPER-1549, 4837).
             raise StorageError(
                 f"{self.folder}: asked to cut the log after {format_zxid(effect.upto)}, but all up "
                 f"to {format_zxid(committed)} was committed"
@@ -385,7 +385,7 @@ class Storage:
         before = self._promises.epochs
         assert effect.accepted >= before.accepted, (effect, before)
         assert effect.current >= before.current, (effect, before)
-        # Whoever takes over the epoch it accepted, or joins it again, has the leader's whole log.
+        # A server that takes over its accepted epoch, or joins it again, has the leader's log.
         is_taken_over = effect.current == effect.accepted
         is_uncertain = before.is_uncertain and not is_taken_over
         initial = self._log.last if is_taken_over else before.initial
@@ -395,8 +395,8 @@ class Storage:
     def _read_log(self, effect: ReadLog) -> DiskEvent:
         assert self._log is not None
         needed_after = max(self._snapshots, default=ZERO)
-        runs, notes = self._log.read(effect.after, effect.upto, effect.bytes_max, needed_after)
-        self._notes += notes
+        runs, events = self._log.read(effect.after, effect.upto, effect.bytes_max, needed_after)
+        self._trace_events += events
         return LogRead(effect.learner, effect.after, runs)
 
     def _receive_snapshot(self, effect: ReceiveSnapshot) -> None:
@@ -445,7 +445,7 @@ class Storage:
         self._files.sync_folder(self.folder)
         self._snapshots[zxid] = consistent_at
         self._prune(path)
-        self._spare.replenish()  # what was pruned has made room
+        self._spare.replenish()  # pruning has freed space
         return SnapshotPublished(zxid)
 
     def _check_room(self, _effect: CheckDiskSpace) -> DiskEvent:
@@ -457,7 +457,7 @@ class Storage:
     def _prune(self, path: Path) -> None:
         """Keep the newest valid snapshots and the log that the oldest of them needs.
 
-        Only valid ones count (ZOOKEEPER-3231); an invalid one goes when it is older than those.
+        Only valid ones count (ZOOKEEPER-3231); an invalid one is removed when it is older.
         """
         assert self._log is not None
         oldest = sorted(self._snapshots)[-self._limits.snapshots_kept :][0]

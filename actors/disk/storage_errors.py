@@ -1,7 +1,7 @@
-"""Why a data folder cannot be used, and what to do about it.
+"""The errors of a data folder, and what to do about each.
 
 StorageError
-├── CorruptRecord    what is on the disk is not what was written
+├── CorruptRecord    the disk does not hold what was written to it
 ├── UnknownVersion   it was written by another version of this program
 ├── NotFormatted     there is no identity and no data
 ├── ForeignFolder    the folder belongs to another ensemble or server
@@ -39,8 +39,8 @@ class CorruptRecord(StorageError):
 class UnknownVersion(StorageError):
     """Raised when a file is whole, but of a format that this program does not know.
 
-    The caller should run the version of the program that wrote it. It is not damage: nothing may
-    be thrown away because of it.
+    The caller should run the version of the program that wrote it. The file is not damaged, and
+    nothing may be discarded because of this error.
     """
 
 
@@ -60,8 +60,8 @@ class ForeignFolder(StorageError):
     Attributes:
         machine: Name of the machine that holds the folder.
         folder: The folder.
-        found: Whose folder it is.
-        expected: Whose folder it was taken for.
+        found: The owner of the folder.
+        expected: The owner that was expected.
     """
 
     def __init__(self, machine: str, folder: str, found: str, expected: str) -> None:
@@ -69,7 +69,7 @@ class ForeignFolder(StorageError):
         self.folder = folder
         self.found = found
         self.expected = expected
-        super().__init__(machine, folder, found, expected)  # all of it, or it would not pickle
+        super().__init__(machine, folder, found, expected)  # pickling needs all of them
 
     def __str__(self) -> str:
         return f"{self.folder} on {self.machine} belongs to {self.found}, not to {self.expected}"
@@ -85,12 +85,12 @@ class FolderInUse(StorageError):
 class NoRoom(StorageError):
     """Raised when the disk is full, or the user's quota is.
 
-    The caller should try again once there is room (rule D6); nothing that was accepted is lost.
+    The caller should try again once there is space (rule D6); nothing that was accepted is lost.
     """
 
 
 def is_full(error: OSError) -> bool:
-    """Whether it says that the disk is full."""
+    """Return whether the error means that the disk is full."""
     return error.errno in _FULL
 
 
@@ -100,7 +100,7 @@ def storage_errors(folder: Path) -> Iterator[None]:
 
     Raises:
         StorageError: the operating system refused; the cause is attached. A full disk is a
-            NoRoom, and what cannot be read any more a CorruptRecord: a sector that is gone.
+            NoRoom, and unreadable bytes, such as a lost sector, are a CorruptRecord.
     """
     try:
         yield

@@ -99,7 +99,7 @@ def outcome(files: FaultyFiles, whole: View) -> str:
     storage.close()
     assert files.open_files() == 0
     view = view_of(recovered)
-    names = [note.name for note in recovered.notes]
+    names = [event.name for event in recovered.trace_events]
     if recovered.disk_id != FOUNDING_DISK:
         assert (view, recovered.is_uncertain, REPAIRED in names) == (EMPTY, False, True)
         return "repaired"
@@ -268,8 +268,8 @@ def test_a_disk_is_voided_on_demand() -> None:
     storage.mark_for_repair("its tree differs")
     storage.close()
     storage, recovered = start(files.crash(Loss.ALL, random.Random(1)))
-    (note,) = [note for note in recovered.notes if note.name == REPAIRED]
-    assert note.detail == {"disk": recovered.disk_id, "reason": "its tree differs"}
+    (event,) = [event for event in recovered.trace_events if event.name == REPAIRED]
+    assert event.detail == {"disk": recovered.disk_id, "reason": "its tree differs"}
     assert (view_of(recovered), storage.identity.begun_anew) == (EMPTY, "its tree differs")
 
 

@@ -35,7 +35,7 @@ class Harness:
         self.storage.recover()
         self.storage.perform([SaveEpochs(Epoch(1), Epoch(1)), append(1)])
         self.delivered: list[list[DiskEvent]] = []
-        self.notes: list[TraceEvent] = []
+        self.trace_events: list[TraceEvent] = []
         self.failures: SimpleQueue[BaseException] = SimpleQueue()
         self.forces = 0
         self.forcing = Event()
@@ -43,7 +43,9 @@ class Harness:
 
     def start(self, on_operation: Callable[[int, str], None] | None = None) -> DiskThread:
         self.files.on_operation = on_operation or self._hold_up_forces
-        return DiskThread(self.storage, self.delivered.append, self.notes.append, self.failures.put)
+        return DiskThread(
+            self.storage, self.delivered.append, self.trace_events.append, self.failures.put
+        )
 
     def _hold_up_forces(self, _number: int, name: str) -> None:
         if name == "sync":

@@ -58,7 +58,7 @@ OLD, NEW = e(7, 5), e(8, 8)
 def test_reads_what_was_saved(epochs: Epochs) -> None:
     assert found(saved(epochs)).epochs == epochs
     file = found(saved(e(0, 0), epochs))
-    assert (file.epochs, file.notes) == (epochs, [])
+    assert (file.epochs, file.trace_events) == (epochs, [])
 
 
 def test_any_damaged_byte_leaves_the_newest_promises() -> None:
@@ -70,7 +70,7 @@ def test_any_damaged_byte_leaves_the_newest_promises() -> None:
             file = found(files)
             assert file.epochs == NEW
             is_noticed = offset < start + 44
-            assert [note.name for note in file.notes] == [PROMISES_MENDED] * is_noticed
+            assert [event.name for event in file.trace_events] == [PROMISES_MENDED] * is_noticed
             # Both are whole again, so the next damage may hit the other one.
             files.flip(FILE, (offset + 4096) % 8192, 0x10)
             assert found(files).epochs == NEW

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from raykeeper.actors.disk.atomic_file import remove_leftovers
+from raykeeper.actors.disk.file_operations import remove_leftovers
 from raykeeper.actors.disk.filesystem import OS_FILESYSTEM, Unreadable
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from raykeeper.actors.disk.atomic_file import read_file
+from raykeeper.actors.disk.file_operations import read_file
 from raykeeper.actors.disk.log import Log
 from raykeeper.actors.disk.log_format import (
     SEGMENT_HEADER_BYTES,
@@ -64,10 +64,10 @@ def recovered(
 ) -> tuple[list[LogRun], list[TraceEvent], Log]:
     log = new_log(files, after)
     cuts: list[str] = []
-    runs, notes = log.recover(after, synced, lambda: cuts.append("cut"))
-    is_cut = any(note.name == LOG_TAIL_CUT for note in notes)
+    runs, events = log.recover(after, synced, lambda: cuts.append("cut"))
+    is_cut = any(event.name == LOG_TAIL_CUT for event in events)
     assert cuts == (["cut"] if is_cut else [])
-    return runs, notes, log
+    return runs, events, log
 
 
 def segments(files: FaultyFiles) -> list[str]:
@@ -91,9 +91,9 @@ def test_runs_are_joined_inside_an_epoch_only() -> None:
     log = recovered(files)[2]
     log.append([Append(z(1, 4), [b"x"], z(6))])
     log.append([Append(z(2, 4), [b"y"], z(1, 4))])
-    runs, notes, log = recovered(files)
+    runs, events, log = recovered(files)
     assert runs == [LogRun(z(1), [b"\1"] * 3 + [b"\2\2"] * 3), LogRun(z(1, 4), [b"x", b"y"])]
-    assert (notes, log.begin, log.last, log.committed) == ([], ZERO, z(2, 4), z(1, 4))
+    assert (events, log.begin, log.last, log.committed) == ([], ZERO, z(2, 4), z(1, 4))
 
 
 def test_appends_in_a_row_are_one_write_and_one_force() -> None:
@@ -126,12 +126,12 @@ def test_a_torn_tail_is_cut_at_every_byte() -> None:
         files = written(10, 20, 30)
         content = files.content(path(first))
         content[torn:end] = bytes(end - torn)
-        runs, notes, log = recovered(files)
+        runs, events, log = recovered(files)
         assert (count(runs), log.last) == (6, z(6)), torn
-        assert [note.name for note in notes] == [LOG_TAIL_CUT]
+        assert [event.name for event in events] == [LOG_TAIL_CUT]
         log.append([Append(z(7), [b"new"], ZERO)])
-        runs, notes, _ = recovered(files)
-        assert (runs[-1].txns[-1], count(runs), notes) == (b"new", 7, [])
+        runs, events, _ = recovered(files)
+        assert (runs[-1].txns[-1], count(runs), events) == (b"new", 7, [])
 
 
 def test_a_tail_with_any_damaged_byte_is_cut() -> None:
@@ -140,8 +140,8 @@ def test_a_tail_with_any_damaged_byte_is_cut() -> None:
     for damaged in range(start, end):
         files = written(10, 20, 30)
         files.content(path(first))[damaged] ^= 1
-        runs, notes, _ = recovered(files)
-        assert (count(runs), len(notes)) == (6, 1), damaged
+        runs, events, _ = recovered(files)
+        assert (count(runs), len(events)) == (6, 1), damaged
 
 
 def test_the_log_of_another_disk_in_a_value_proves_nothing() -> None:
@@ -155,7 +155,7 @@ def test_the_log_of_another_disk_in_a_value_proves_nothing() -> None:
     files = FaultyFiles()
     new_log(files).append([Append(z(1), [value], ZERO)])
     files.flip(path(z(1)), SEGMENT_HEADER_BYTES)
-    assert [note.name for note in recovered(files)[1]] == [LOG_TAIL_CUT]
+    assert [event.name for event in recovered(files)[1]] == [LOG_TAIL_CUT]
 
 
 def test_a_damaged_byte_before_a_synced_batch_is_corruption() -> None:
@@ -172,8 +172,8 @@ def test_batches_of_one_write_may_be_torn_in_any_order() -> None:
     # The disk wrote the end of what was under way, but not its beginning: never acknowledged.
     files = written(10, 20, 30, synced_one_by_one=False)
     files.content(path(z(1)))[SEGMENT_HEADER_BYTES + 1] ^= 1
-    runs, notes, log = recovered(files)
-    assert (runs, log.last, len(notes)) == ([], ZERO, 1)
+    runs, events, log = recovered(files)
+    assert (runs, log.last, len(events)) == ([], ZERO, 1)
     assert segments(files) == []
 
 
@@ -227,8 +227,8 @@ def test_damage_before_the_snapshot_is_dropped(is_lost: bool) -> None:
     else:
         files.flip(path(z(4)), SEGMENT_HEADER_BYTES + 100)
     assert count(read(log, z(6), z(9), needed_after=z(6))) == 3  # reads no more than it must
-    runs, (note,) = log.read(z(2), z(9), 1 << 20, needed_after=z(6))
-    assert (runs, note.name) == ([], LOG_PART_DAMAGED)
+    runs, (event,) = log.read(z(2), z(9), 1 << 20, needed_after=z(6))
+    assert (runs, event.name) == ([], LOG_PART_DAMAGED)
     assert (log.begin, segments(files)) == (z(6), [path(z(7)).name])
     assert count(recovered(files, after=z(6))[0]) == 3
 
@@ -237,8 +237,8 @@ def test_a_damaged_header_before_the_snapshot_is_dropped() -> None:
     for damaged in (z(1), z(4)):
         files = written(200, 200, 200)
         files.flip(path(damaged), 9)
-        runs, notes, log = recovered(files, after=z(7))
-        assert ([note.name for note in notes], count(runs)) == ([LOG_PART_DAMAGED], 2)
+        runs, events, log = recovered(files, after=z(7))
+        assert ([event.name for event in events], count(runs)) == ([LOG_PART_DAMAGED], 2)
         assert log.begin == (z(3) if damaged == z(1) else z(6))
         assert (recovered(files, after=z(7))[1], count(read(log, z(6), z(9)))) == ([], 3)
     files = written(200, 200, 200)
@@ -263,8 +263,8 @@ def test_a_flipped_bit_after_the_end_is_no_more_than_uncertain() -> None:
     for offset in range(end, SEGMENT_BYTES, 7):
         files = written(10, 20)
         files.flip(path(first), offset)
-        runs, notes, _ = recovered(files)
-        assert (count(runs), [note.name for note in notes]) == (6, [LOG_TAIL_CUT])
+        runs, events, _ = recovered(files)
+        assert (count(runs), [event.name for event in events]) == (6, [LOG_TAIL_CUT])
         assert recovered(files)[1] == []
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from raykeeper.actors.disk.atomic_file import read_file
+from raykeeper.actors.disk.file_operations import read_file
 from raykeeper.actors.disk.log_format import (
     SegmentHeader,
     encode_segment_header,

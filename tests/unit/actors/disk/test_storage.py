@@ -1,4 +1,4 @@
-"""Storage: what it refuses to start from, what it passes over with a note, what it prunes."""
+"""Storage: what it refuses to start from, what it passes over with a event, what it prunes."""
 
 import errno
 import random
@@ -140,7 +140,7 @@ def test_only_valid_snapshots_count_when_pruning() -> None:
         damage(store, GENERATION / snapshot_name(z(n)))
     store, found = restarted(store)
     assert found.snapshot_zxid == z(20)
-    assert [note.name for note in found.notes] == [SNAPSHOT_INVALID] * 2
+    assert [event.name for event in found.trace_events] == [SNAPSHOT_INVALID] * 2
     publish(store, 35)
     assert snapshots(store) == [snapshot_name(z(n)) for n in (20, 30, 35, 40)]
     assert restarted(store)[1].snapshot_zxid == z(35)
@@ -163,7 +163,7 @@ def test_a_snapshot_under_a_wrong_name_is_not_used() -> None:
     store.files.rename(GENERATION / snapshot_name(z(2)), GENERATION / snapshot_name(z(3)))
     _, found = restarted(store)
     assert found.snapshot_zxid == ZERO
-    assert [note.name for note in found.notes] == [SNAPSHOT_INVALID]
+    assert [event.name for event in found.trace_events] == [SNAPSHOT_INVALID]
 
 
 def test_a_snapshot_beyond_the_log_is_a_loss() -> None:
@@ -239,9 +239,9 @@ def test_the_log_never_goes_beyond_the_accepted_epoch(
         with pytest.raises(CorruptRecord, match=message):
             restarted(store)
         return
-    notes = restarted(store)[1].notes
+    events = restarted(store)[1].trace_events
     interrupted = TraceEvent(SYNC_INTERRUPTED, {"last": "2:1", "current": 1})
-    assert notes == ([interrupted] if current == 1 else [])
+    assert events == ([interrupted] if current == 1 else [])
 
 
 def test_lost_promises_are_not_made_up() -> None:
@@ -285,7 +285,7 @@ def test_leftovers_are_removed_with_a_trace_event() -> None:
     store.files.close(store.files.create(GENERATION / "log.0000000000000001.tmp"))
     store.files.make_folder(FOLDER / "generation-0")
     _, found = restarted(store)
-    assert {(note.name, note.detail) for note in found.notes} == {
+    assert {(event.name, event.detail) for event in found.trace_events} == {
         (LEFTOVER_REMOVED, "received.tmp"),
         (LEFTOVER_REMOVED, f"{snapshot_name(z(1))}.tmp"),
         (LEFTOVER_REMOVED, "generation-2.tmp"),
@@ -301,8 +301,8 @@ def test_a_torn_tail_is_cut_with_a_trace_event() -> None:
     assert isinstance(store.files, FaultyFiles)
     store.files.content(GENERATION / name)[-1] = 1
     _, found = restarted(store)
-    assert [note.name for note in found.notes] == [LOG_TAIL_CUT]
-    assert found.notes[0].detail["last"] == "1:2"
+    assert [event.name for event in found.trace_events] == [LOG_TAIL_CUT]
+    assert found.trace_events[0].detail["last"] == "1:2"
     assert found.is_uncertain
 
 
@@ -415,13 +415,13 @@ def test_damage_that_is_met_while_serving() -> None:
     store.files.flip(GENERATION / store.files.names(GENERATION)[0], 60)
     read = ReadLog(ServerId(2), z(3), z(20), 1 << 20)
     assert store.perform([read]) == [LogRead(ServerId(2), z(3), [])]
-    assert [note.name for note in store.storage.take_notes()] == [LOG_PART_DAMAGED]
-    assert store.storage.take_notes() == []
+    assert [event.name for event in store.storage.take_trace_events()] == [LOG_PART_DAMAGED]
+    assert store.storage.take_trace_events() == []
     # The rest of the log is as it was, and the next start finds nothing to complain about.
     (found,) = store.perform([ReadLog(ServerId(2), z(15), z(20), 1 << 20)])
     assert isinstance(found, LogRead)
     assert len(list(flatten(found.runs))) == 5
-    assert restarted(store)[1].notes == []
+    assert restarted(store)[1].trace_events == []
 
 
 def test_a_damaged_received_snapshot_is_not_installed() -> None:

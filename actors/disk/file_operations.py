@@ -1,8 +1,9 @@
-"""Small files that change as a whole: a crash leaves the old content or the new one.
+"""Operations on the files of a data folder: replacing, reading, removing, naming.
 
-The new content is written to a temporary file, forced, and renamed over the old one; then the
-names of the folder are forced (ZooKeeper: `AtomicFileOutputStream`, which skips the last step).
-A temporary file that a crash left behind was promised to nobody and is removed at the next start.
+A small file changes as a whole: a crash leaves the old content or the new one. The new content is
+written to a temporary file, forced, and renamed over the old one; then the names of the folder are
+forced (ZooKeeper: `AtomicFileOutputStream`, which skips the last step). Nobody was promised the
+content of a temporary file that a crash leaves behind, so the next start removes it.
 """
 
 from contextlib import suppress
@@ -10,12 +11,13 @@ from pathlib import Path
 
 from raykeeper.actors.disk.filesystem import Filesystem
 from raykeeper.actors.disk.storage_errors import CorruptRecord, storage_errors
+from raykeeper.zab.ids import Zxid
 
 TEMP_SUFFIX = ".tmp"
 
 
 def temp_path(path: Path) -> Path:
-    """Where the content of `path` is gathered before it gets its name."""
+    """Return where the content of `path` is written before it gets its name."""
     return path.with_name(path.name + TEMP_SUFFIX)
 
 
@@ -23,7 +25,7 @@ def replace_file(files: Filesystem, path: Path, data: bytes) -> None:
     """Replace the content of `path`, made if missing, atomically and durably.
 
     Raises:
-        OSError: it failed; the old or the new content is there, it is not known which.
+        OSError: it failed; the old or the new content is there.
     """
     temp = temp_path(path)
     fd = files.create(temp)
@@ -37,7 +39,7 @@ def replace_file(files: Filesystem, path: Path, data: bytes) -> None:
 
 
 def read_file(files: Filesystem, path: Path, bytes_max: int | None = None) -> bytes:
-    """The whole content of `path`.
+    """Read the whole content of `path`.
 
     Raises:
         CorruptRecord: it has more than `bytes_max`, so it is not read; or the disk has lost it.
@@ -65,14 +67,14 @@ def make_folders(files: Filesystem, path: Path) -> None:
         missing.append(path)
         path = path.parent
     for folder in reversed(missing):
-        # Another process may make the same folder at this moment; that is as good.
+        # Another process may make the same folder at this moment, which serves as well.
         with suppress(FileExistsError):
             files.make_folder(folder)
         files.sync_folder(folder.parent)
 
 
 def remove_leftovers(files: Filesystem, folder: Path) -> list[str]:
-    """Remove the temporary files and folders in `folder`; returns their names.
+    """Remove the temporary files and folders in `folder`; return their names.
 
     Raises:
         OSError: one cannot be removed.
@@ -95,3 +97,24 @@ def remove_tree(files: Filesystem, path: Path) -> None:
     for name in files.names(path):
         remove_tree(files, path / name)
     files.remove_folder(path)
+
+
+def zxid_name(prefix: str, zxid: Zxid) -> str:
+    """Return the name of the file of `zxid`; names of one prefix sort like their zxids."""
+    return f"{prefix}{zxid:016x}"
+
+
+def zxids_in_names(names: list[str], prefix: str) -> list[Zxid]:
+    """Return the zxids of the files named `prefix` and a number, oldest first.
+
+    Raises:
+        CorruptRecord: a name has the prefix, but no number behind it.
+    """
+    zxids = []
+    for name in names:
+        if name.startswith(prefix):
+            try:
+                zxids.append(Zxid(int(name.removeprefix(prefix), 16)))
+            except ValueError:
+                raise CorruptRecord(f"{name} is not {prefix}<zxid>") from None
+    return sorted(zxids)

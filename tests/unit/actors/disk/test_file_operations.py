@@ -1,17 +1,21 @@
-"""Small files that change as a whole, and what is left when they do not."""
+"""Operations on the files of a data folder."""
 
 import random
 from pathlib import Path
 
 import pytest
 
-from raykeeper.actors.disk.atomic_file import (
+from raykeeper.actors.disk.file_operations import (
     make_folders,
     read_file,
     remove_leftovers,
     replace_file,
     temp_path,
+    zxid_name,
+    zxids_in_names,
 )
+from raykeeper.actors.disk.storage_errors import CorruptRecord
+from raykeeper.zab.ids import ZXID_MAX, Zxid
 from tests.contract.faulty_files import Crashed, FaultyFiles, Loss, crash_at
 
 FILE = Path("/folder/file")
@@ -57,3 +61,16 @@ def test_folders_are_made_durably() -> None:
     make_folders(files, Path("/a/b/c"))
     make_folders(files, Path("/a/b/c"))
     assert files.crash(Loss.ALL, random.Random(0)).is_folder(Path("/a/b/c"))
+
+
+def test_names_of_one_prefix_sort_like_their_zxids() -> None:
+    zxids = [Zxid(0), Zxid(9), Zxid(10), Zxid(1 << 50), Zxid(ZXID_MAX)]
+    names = [zxid_name("log.", zxid) for zxid in zxids]
+    assert sorted(names) == names
+    assert zxids_in_names([*reversed(names), zxid_name("snapshot.", Zxid(5))], "log.") == zxids
+
+
+@pytest.mark.parametrize("name", ["log.", "log.x", "log.1.old"])
+def test_a_prefix_without_a_number_is_damage(name: str) -> None:
+    with pytest.raises(CorruptRecord, match=r"is not log\.<zxid>"):
+        zxids_in_names([name], "log.")
