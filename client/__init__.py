@@ -2,6 +2,7 @@
 
 connect.py, ensembles.py    find an ensemble by name, in the cluster of ray_address.py
 with_session.py, restart.py a session for one call; a call that is repeated with a new session
+context_decorator.py        a context around each call of a function of any kind
 task_sessions.py            closes the sessions that a Ray task left open
 identity.py                 the line with which a session names its process
 client.py, async_client.py  the two clients: blocking, and to await; both share

@@ -18,13 +18,14 @@ contextlib: `ContextDecorator`, which cannot pass anything to the function.
 
 import functools
 import inspect
-from collections.abc import AsyncIterator, Callable, Generator, Iterable
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast, overload
 
 from raykeeper.client.async_client import AsyncClient
 from raykeeper.client.client import Client
 from raykeeper.client.connect import connect
+from raykeeper.client.context_decorator import Arguments, Bind, context_decorator
 from raykeeper.client.errors import BadArgumentsError
 from raykeeper.client.restart import call_until_done, call_until_done_async, checked_delay
 from raykeeper.client.session_options import VALUE_BYTES_MAX, checked_default_acl
@@ -33,7 +34,6 @@ from raykeeper.znodes.acl import Acl
 P = ParamSpec("P")
 R = TypeVar("R")
 Object = TypeVar("Object")
-Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 Function = Callable[..., Any]
 
 
@@ -129,12 +129,20 @@ def _with_client(
     Raises:
         BadArgumentsError: the function has no such parameter.
     """
-    place = _client_inserter(parameter, function)
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-        call = _async_wrapper(function, place, lambda: AsyncClient.connect(name, **settings))
+        opening = functools.partial(AsyncClient.connect, name, **settings)
+        make: Callable[[], Any] = functools.partial(_async_session, opening)
     else:
-        call = _sync_wrapper(function, place, lambda: connect(name, **settings))
-    return functools.update_wrapper(call, function)
+        make = functools.partial(connect, name, **settings)
+    return context_decorator(function, make, _client_inserter(parameter, function))
+
+
+@asynccontextmanager
+async def _async_session(
+    opening: Callable[[], Awaitable[AsyncClient]],
+) -> AsyncIterator[AsyncClient]:
+    async with await opening() as client:
+        yield client
 
 
 def _hide_parameter(parameter: str, call: Function, function: Function) -> Function:
@@ -148,7 +156,7 @@ def _hide_parameter(parameter: str, call: Function, function: Function) -> Funct
     return call
 
 
-def _client_inserter(parameter: str, function: Function) -> Callable[..., Arguments]:
+def _client_inserter(parameter: str, function: Function) -> Bind:
     """Return a function that inserts the client into the arguments of a call.
 
     Raises:
@@ -170,38 +178,3 @@ def _client_inserter(parameter: str, function: Function) -> Callable[..., Argume
         return (*args[:index], client, *args[index:]), named
 
     return place
-
-
-def _sync_wrapper(
-    function: Function, place: Callable[..., Arguments], open_one: Callable[[], Client]
-) -> Function:
-    def call(*args: Any, **named: Any) -> Any:
-        with open_one() as client:
-            args, named = place(client, args, named)
-            return function(*args, **named)
-
-    def generate(*args: Any, **named: Any) -> Generator[Any, Any, Any]:
-        with open_one() as client:
-            args, named = place(client, args, named)
-            return (yield from function(*args, **named))
-
-    return generate if inspect.isgeneratorfunction(function) else call
-
-
-def _async_wrapper(
-    function: Function, place: Callable[..., Arguments], open_one: Function
-) -> Function:
-    async def call(*args: Any, **named: Any) -> Any:
-        async with await open_one() as client:
-            args, named = place(client, args, named)
-            return await function(*args, **named)
-
-    async def generate(*args: Any, **named: Any) -> AsyncIterator[Any]:
-        async with await open_one() as client:
-            args, named = place(client, args, named)
-            # A generator dropped half-way ends before its client does.
-            async with aclosing(function(*args, **named)) as items:
-                async for item in items:
-                    yield item
-
-    return generate if inspect.isasyncgenfunction(function) else call

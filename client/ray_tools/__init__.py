@@ -11,7 +11,6 @@ address_rendezvous.py           who listens where, with ports that are bound bef
 worker_group.py         who is there
 rate_limit.py           so many per second over all processes
 concurrency_limit.py    so many at once; permits die with their holder
-context_decorator.py               both as decorators
 """
 
 from raykeeper.client.ray_tools.address_rendezvous import Address, Rendezvous, RendezvousResult

@@ -30,9 +30,9 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from raykeeper.client.client import Client
+from raykeeper.client.context_decorator import context_decorator
 from raykeeper.client.errors import BadArgumentsError, InvalidValueError, WaitTimeoutError
 from raykeeper.client.flows import Cancelled, Flow, Now, Timeout, Wait
-from raykeeper.client.ray_tools.context_decorator import context_decorator
 from raykeeper.client.ray_tools.tool import Tool
 from raykeeper.client.recipes.compare_and_set import (
     ATTEMPTS_MAX,
@@ -227,7 +227,7 @@ class RateLimit(Tool):
 
     def __call__(self, function: F) -> F:
         """Decorate a function, which may be a coroutine or a generator: each call takes one."""
-        return context_decorator(self, function)
+        return context_decorator(function, lambda: self)
 
     def __enter__(self) -> None:
         self.take()

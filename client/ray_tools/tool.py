@@ -17,10 +17,10 @@ from raykeeper.client import task_sessions
 from raykeeper.client.async_flow_runner import AsyncFlowRunner
 from raykeeper.client.client import Client
 from raykeeper.client.connect import connect
+from raykeeper.client.context_decorator import context_decorator
 from raykeeper.client.errors import ClosedError
 from raykeeper.client.flows import Flow
 from raykeeper.client.loop_thread import refuse_running_loop
-from raykeeper.client.ray_tools.context_decorator import context_decorator
 from raykeeper.client.recipes.acquirable import Held, WithBlocks
 from raykeeper.client.recipes.primitives import checked_root
 from raykeeper.client.recipes.recipe import Awaited, Blocking, FlowRunner
@@ -199,7 +199,7 @@ class ContextTool(Tool, Generic[H, AH]):
 
     def __call__(self, function: F) -> F:
         """Decorate a function, which may be a coroutine or a generator: each call is a block."""
-        return context_decorator(self, function)
+        return context_decorator(function, lambda: self)
 
     def _get(self, client: FlowRunner) -> Flow[Any]:
         """What a block begins with; its result is held."""

@@ -2,15 +2,17 @@
 
 import asyncio
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 
 from raykeeper.client import AsyncClient, Client
+from raykeeper.client.context_decorator import context_decorator
 from raykeeper.client.errors import LostError
 from raykeeper.client.loop_thread import shared_loop
 from raykeeper.client.restart import call_until_done, call_until_done_async
-from raykeeper.client.with_session import _async_wrapper, _client_inserter, _sync_wrapper
+from raykeeper.client.with_session import _async_session, _client_inserter
 from tests.contract.client_handles import Room, open_blocking, options_of
 from tests.contract.stream_room import StreamRoom
 
@@ -42,7 +44,7 @@ def test_an_elected_service_begins_again_after_its_session(room: Any) -> None:
             return done
 
     call = call_until_done(
-        _sync_wrapper(serve, _client_inserter("client", serve), opener), DELAY_MAX_S
+        context_decorator(serve, opener, _client_inserter("client", serve)), DELAY_MAX_S
     )
     assert call(WORDS) == ["/a", "/b"]
     assert epochs == [1, 2]
@@ -65,7 +67,10 @@ def test_so_does_one_of_coroutines(room: Any) -> None:
             return [await client.create(f"/{word}") for word in words]
 
     call = call_until_done_async(
-        _async_wrapper(serve, _client_inserter("client", serve), open_one), DELAY_MAX_S
+        context_decorator(
+            serve, partial(_async_session, open_one), _client_inserter("client", serve)
+        ),
+        DELAY_MAX_S,
     )
     running = asyncio.run_coroutine_threadsafe(call(WORDS), shared_loop())
     assert running.result(30) == ["/a", "/b"]
@@ -85,7 +90,7 @@ def test_a_holder_whose_znode_was_deleted_begins_again(room: Any) -> None:
             return held.token
 
     call = call_until_done(
-        _sync_wrapper(work, _client_inserter("client", work), opener), DELAY_MAX_S
+        context_decorator(work, opener, _client_inserter("client", work)), DELAY_MAX_S
     )
     assert call() > 0
     assert len(paths) == 2
@@ -99,4 +104,4 @@ def test_without_it_the_loss_is_told(room: Any) -> None:
         client.create("/a")
 
     with pytest.raises(LostError):
-        _sync_wrapper(work, _client_inserter("client", work), opener)()
+        context_decorator(work, opener, _client_inserter("client", work))()

@@ -9,13 +9,13 @@ import pytest
 
 from raykeeper.client.async_client import AsyncClient
 from raykeeper.client.client import Client
+from raykeeper.client.context_decorator import context_decorator
 from raykeeper.client.core.public_types import ClientState
 from raykeeper.client.errors import BadArgumentsError, InvalidAclError, WrongContextError
 from raykeeper.client.session_options import SessionOptions
 from raykeeper.client.with_session import (
-    _async_wrapper,
+    _async_session,
     _client_inserter,
-    _sync_wrapper,
     with_session,
 )
 from tests.unit.client.loops import VirtualLoop, run_virtually
@@ -97,7 +97,7 @@ def test_in_an_event_loop_a_plain_one_is_refused() -> None:
     asyncio.run(main())
 
 
-# The session: `open_one` stands for connect().
+# The session: `stage.open` and `opened` stand for connect().
 
 
 def test_a_call_has_a_session_that_ends_with_it(stage: Stage) -> None:
@@ -108,7 +108,7 @@ def test_a_call_has_a_session_that_ends_with_it(stage: Stage) -> None:
         assert client.state is ClientState.CONNECTED
         return client.create(f"/{a}")
 
-    call = _sync_wrapper(work, _client_inserter("client", work), stage.open)
+    call = context_decorator(work, stage.open, _client_inserter("client", work))
     assert (call(1), call(a=2)) == ("/1", "/2")
     assert [client.state for client in seen] == ["LOST", "LOST"]
     assert seen[0].session_id != seen[1].session_id
@@ -122,7 +122,7 @@ def test_an_error_ends_it_too(stage: Stage) -> None:
         raise LookupError("from the function")
 
     with pytest.raises(LookupError, match="from the function"):
-        _sync_wrapper(work, _client_inserter("client", work), stage.open)()
+        context_decorator(work, stage.open, _client_inserter("client", work))()
     assert seen[0].state is ClientState.LOST
 
 
@@ -132,7 +132,7 @@ def test_a_generator_has_it_until_it_ends(stage: Stage, is_dropped: bool) -> Non
         yield client
         yield client
 
-    items = _sync_wrapper(count, _client_inserter("client", count), stage.open)()
+    items = context_decorator(count, stage.open, _client_inserter("client", count))()
     client = next(items)
     assert client.state is ClientState.CONNECTED
     if is_dropped:
@@ -155,7 +155,9 @@ def test_a_coroutine_has_one_to_await() -> None:
         return client, await client.create(f"/{a}")
 
     async def main(loop: VirtualLoop) -> None:
-        call = _async_wrapper(work, _client_inserter("client", work), lambda: opened(loop))
+        call = context_decorator(
+            work, lambda: _async_session(lambda: opened(loop)), _client_inserter("client", work)
+        )
         client, path = await call(1)
         assert (client.state, path) == ("LOST", "/1")
 
@@ -174,7 +176,9 @@ def test_an_async_generator_has_it_until_it_ends(is_dropped: bool) -> None:
             ends.append(client.state)
 
     async def main(loop: VirtualLoop) -> None:
-        items = _async_wrapper(count, _client_inserter("client", count), lambda: opened(loop))()
+        items = context_decorator(
+            count, lambda: _async_session(lambda: opened(loop)), _client_inserter("client", count)
+        )()
         client = await anext(items)
         if is_dropped:
             await items.aclose()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from raykeeper.client.ray_tools.context_decorator import context_decorator
+from raykeeper.client.context_decorator import context_decorator
 
 
 class Story:
@@ -48,7 +48,7 @@ def test_a_function() -> None:
         story.lines.append("work")
         return 10 // a
 
-    decorated = context_decorator(story, work)
+    decorated = context_decorator(work, lambda: story)
     assert (decorated.__doc__, decorated(5)) == ("Says what it does.", 2)
     with pytest.raises(ZeroDivisionError):
         decorated(0)
@@ -66,7 +66,7 @@ def test_a_generator(is_dropped: bool) -> None:
         finally:
             story.lines.append("end")
 
-    decorated = context_decorator(story, count)
+    decorated = context_decorator(count, lambda: story)
     assert inspect.isgeneratorfunction(decorated)
     items: Any = decorated()
     assert (next(items), story.lines) == (1, ["enter"])
@@ -93,11 +93,11 @@ def test_coroutines() -> None:
             story.lines.append("end")
 
     async def main() -> None:
-        assert await context_decorator(story, work)() == 1
-        items: Any = context_decorator(story, count)()
+        assert await context_decorator(work, lambda: story)() == 1
+        items: Any = context_decorator(count, lambda: story)()
         assert await anext(items) == 1
         await items.aclose()
 
-    assert inspect.isasyncgenfunction(context_decorator(story, count))
+    assert inspect.isasyncgenfunction(context_decorator(count, lambda: story))
     asyncio.run(main())
     assert story.lines == ["aenter", "work", "aexit", "aenter", "end", "aexit"]
