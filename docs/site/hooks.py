@@ -20,6 +20,8 @@ PAGES = {
     "examples/systems/README.md": "examples/systems/README.md",
 }
 """Pages outside docs/: where they are in the repository, and on the site."""
+ALONE = ("index.md", "TUTORIAL.md")
+"""Pages that are a section by themselves: they need no list of its pages."""
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((?![a-z]+:)([^)#\s]+)(#[^)]*)?\)")
 LANGUAGES = {".py": "python", ".java": "java", ".toml": "toml", ".yaml": "yaml"}
 
@@ -36,8 +38,10 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Let each link lead to where its target is on the site."""
+    """Let each link lead to where its target is on the site, and hide lists of one page."""
     here = page.file.src_uri
+    if here in ALONE:
+        page.meta["hide"] = ["navigation"]
 
     def moved(link: re.Match[str]) -> str:
         text, target, anchor = link[1], repository_path(here, link[2]), link[3] or ""
