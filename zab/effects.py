@@ -1,4 +1,4 @@
-"""What the protocol asks of its surroundings: a closed union, carried out in list order.
+"""The requests of the protocol to its surroundings: a closed union, carried out in list order.
 
 An effect on the disk has a completion that comes back as an event: `Append` is answered by
 "log synced", `SaveEpochs` by "epochs saved", `Truncate` by "log truncated", `InstallSnapshot` by
@@ -18,7 +18,7 @@ from raykeeper.zab.messages import ZabMessage
 
 
 class Role(Enum):
-    """What a server is to its ensemble."""
+    """The role of a server in its ensemble."""
 
     LOOKING = "looking"
     FOLLOWER = "follower"
@@ -85,7 +85,7 @@ class CheckDiskSpace(Struct, frozen=True):
 
 
 class VoteGranted(Struct, frozen=True):
-    """The member list names this disk: what it replaced is of no more use. No completion."""
+    """Delete what this disk replaced: the member list names this disk now. No completion."""
 
 
 class ReceiveSnapshot(Struct, frozen=True):
@@ -101,7 +101,7 @@ class ReceiveChunk(Struct, frozen=True):
 
 
 class DiscardSnapshot(Struct, frozen=True):
-    """The link broke before the snapshot was complete: drop the temporary one."""
+    """Drop the temporary snapshot: the link broke before it was complete."""
 
 
 class LogRun(Struct, frozen=True, array_like=True):
@@ -125,14 +125,14 @@ class InstallSnapshot(Struct, frozen=True):
 
 
 class CheckSnapshot(Struct, frozen=True):
-    """All of the snapshot was received: see that it is a whole tree, or reject the leader."""
+    """Check that the received snapshot is a whole tree, or reject the leader."""
 
     zxid: Zxid
     consistent_at: Zxid
 
 
 class AdoptSnapshot(Struct, frozen=True):
-    """The received snapshot is installed: it replaces the tree.
+    """Replace the tree by the received snapshot, which is installed.
 
     It is a real state only once everything up to `consistent_at` is delivered, which follows.
     """
@@ -142,26 +142,26 @@ class AdoptSnapshot(Struct, frozen=True):
 
 
 class Deliver(Struct, frozen=True):
-    """Committed: apply the transactions, which follow the last delivered one."""
+    """Apply committed transactions, which follow the last delivered one."""
 
     first: Zxid
     txns: list[bytes]
 
 
 class StreamSnapshot(Struct, frozen=True):
-    """`learner` needs the whole tree: stream it by `snapshot_begin`, `_chunk`, `_end`."""
+    """Stream the whole tree to `learner` by `snapshot_begin`, `_chunk`, `_end`."""
 
     learner: ServerId
 
 
 class GrantCredit(Struct, frozen=True):
-    """`learner` has taken a chunk of the snapshot that is streamed to it."""
+    """Go on with the snapshot streamed to `learner`, which has taken a chunk."""
 
     learner: ServerId
 
 
 class CancelSnapshot(Struct, frozen=True):
-    """`learner` is gone or the role has ended: stop the stream to it."""
+    """Stop the stream to `learner`, which is gone or which this server leads no more."""
 
     learner: ServerId
 
@@ -195,7 +195,7 @@ class ReadIndex(Struct, frozen=True):
 
 
 class TraceEvent(Struct, frozen=True):
-    """Something worth a log line, a counter and a trace. Names are constants of `notes`."""
+    """An event worth a log line, a counter and a trace; `trace_events` holds the names."""
 
     name: str
     detail: Any = None

@@ -20,7 +20,7 @@ from typing import Final
 import msgspec
 
 DECODE_ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What decoding raises: bad UTF-8 and deep nesting have no msgspec error of their own."""
+"""The errors of decoding: bad UTF-8 and deep nesting have no msgspec error of their own."""
 
 
 class RayKeeperError(Exception):

@@ -19,10 +19,10 @@ FollowerBroadcastMessage = Proposals | Commit | Ping
 
 
 class FollowerBroadcast:
-    """Follows `leader` from UPTODATE on; as an observer when it has no vote.
+    """A learner from UPTODATE on; an observer when it has no vote.
 
     `acked` never passes what is synced: an ack promises no more than our disk holds. Delivery may
-    pass it: a quorum already holds the transaction, our own disk may be late.
+    pass it: then a quorum holds the transaction and only our own disk is late.
     """
 
     def __init__(
@@ -34,8 +34,8 @@ class FollowerBroadcast:
         out: Outbox,
         now: Millis,
     ) -> None:
-        """`position` is what the ack of NEWLEADER covered."""
-        self.outcome: Transition | None = None
+        """Begin from `position`, which the ack of NEWLEADER covered."""
+        self.transition: Transition | None = None
         self.leader = leader
         self.last_received_at = now
         self._settings = settings
@@ -52,7 +52,7 @@ class FollowerBroadcast:
             self.pause()
 
     def pause(self) -> None:
-        """The disk is full: follow and serve on, but log no more (rule D6)."""
+        """Follow and serve on, but log no more: the disk is full (rule D6)."""
         if self._history.is_paused:
             return
         self._history.pause()
@@ -78,19 +78,19 @@ class FollowerBroadcast:
         self.last_received_at = now
 
     def log_synced(self) -> None:
-        """The disk has more of the log; one ack covers all of it."""
+        """Acknowledge what the disk has; one ack covers all of it."""
         synced = self._history.synced
         if synced > self._acked:
             self._acked = synced
             self._out.append(Send(self.leader, Ack(synced)))
 
     def wake(self, now: Millis) -> None:
-        """The deadline has passed."""
+        """Step down if the deadline has passed."""
         if now >= self.deadline():
-            self.outcome = StepDown("the leader is silent")
+            self.transition = StepDown("the leader is silent")
 
     def deadline(self) -> Millis:
-        """When to call `wake`."""
+        """Return when to call `wake`."""
         return Millis(self.last_received_at + self._settings.timing.sync_ms)
 
     def _on_proposals(self, batch: Proposals) -> None:

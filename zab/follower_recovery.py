@@ -41,7 +41,6 @@ from raykeeper.zab.messages import (
     SnapshotEnd,
     Trunc,
     UpToDate,
-    ZabMessage,
 )
 from raykeeper.zab.phases import FollowerPhase
 from raykeeper.zab.recent_log import follows, within_epoch
@@ -50,7 +49,7 @@ from raykeeper.zab.transitions import StepDown, Synchronized, Transition
 
 
 class _Incoming:
-    """A snapshot on its way in, and the transactions that came after it."""
+    """An incoming snapshot and the transactions that came after it."""
 
     __slots__ = ("consistent_at", "last", "tail", "zxid")
 
@@ -62,7 +61,7 @@ class _Incoming:
 
 
 class FollowerRecovery:
-    """Follows `leader` in discovery and synchronization; serves nobody yet."""
+    """A learner in discovery and synchronization; it serves no client yet."""
 
     def __init__(
         self,
@@ -74,7 +73,7 @@ class FollowerRecovery:
         now: Millis,
     ) -> None:
         assert history.is_disk_idle
-        self.outcome: Transition | None = None
+        self.transition: Transition | None = None
         self.leader = leader
         self.phase = FollowerPhase.DISCOVERY
         self.last_received_at = now
@@ -98,19 +97,13 @@ class FollowerRecovery:
         self.send_follower_info()
 
     def send_follower_info(self) -> None:
-        """Send FOLLOWERINFO; again when the leader says that it leads now."""
+        """Send FOLLOWERINFO, once more when the leader says that it leads now."""
         if self.phase is FollowerPhase.DISCOVERY:
             info = FollowerInfo(self._history.accepted, self._follow_attempt, self._settings.disk)
             self._out.append(Send(self.leader, info))
 
-    def is_stale(self, message: ZabMessage) -> bool:
-        """Whether the message belongs to an earlier attempt to follow the same leader."""
-        if isinstance(message, LeaderInfo):
-            return message.follow_attempt != self._follow_attempt
-        return self.phase is FollowerPhase.DISCOVERY
-
     def receive(self, message: LeaderMessage, now: Millis) -> None:
-        """Handle one message of the leader that is legal in this phase and not stale.
+        """Handle a message of the leader that `phases` allows in this phase.
 
         Raises:
             PeerProtocolError: the message contradicts our log or the phase; nothing has changed.
@@ -119,23 +112,25 @@ class FollowerRecovery:
         self.last_received_at = now
 
     def epochs_saved(self) -> None:
-        """A promise is on disk: say so."""
+        """Acknowledge the promise that is on disk now."""
         history = self._history
         if self.phase is FollowerPhase.PROMISING:
             self.phase = FollowerPhase.PROMISED
             self._send_ack_epoch(promised=True)
         elif self.phase is FollowerPhase.CONFIRMING:
             assert self._new_leader is not None
+            # ZOOKEEPER-4643: the epoch was saved first. Killed in between, the server won the next
+            # election by its epoch, with the shorter log, and cut what was committed.
             assert history.synced >= self._new_leader.last, "the log comes before the epoch"
             self.phase = FollowerPhase.CONFIRMED
             self._out.append(Send(self.leader, AckNewLeader(history.current)))
 
     def log_changed(self) -> None:
-        """The disk has more of the log, or the snapshot: NEWLEADER may be due."""
+        """Acknowledge NEWLEADER if the log or snapshot on disk allows it now."""
         self._confirm()
 
     def discard_snapshot(self) -> None:
-        """The role ends; a half-received snapshot is of no use to the next one."""
+        """Drop a half-received snapshot at the end of the role: the next role cannot use it."""
         if self._incoming is not None:
             self._out.append(DiscardSnapshot())
             self._out.append(
@@ -143,21 +138,22 @@ class FollowerRecovery:
             )
 
     def wake(self, now: Millis) -> None:
-        """The deadline has passed."""
+        """Step down if the deadline has passed."""
         if now >= self.deadline():
-            self.outcome = StepDown("the leader did not synchronize us in time")
+            self.transition = StepDown("the leader did not synchronize us in time")
 
     def deadline(self) -> Millis:
-        """When to call `wake`."""
+        """Return when to call `wake`."""
         return Millis(self.last_received_at + self._settings.timing.init_ms)
 
     def _on_leader_info(self, message: LeaderInfo) -> None:
         history = self._history
         if message.epoch < history.accepted:
-            self.outcome = StepDown("the leader proposes an epoch below our promise")
+            self.transition = StepDown("the leader proposes an epoch below our promise")
         elif message.epoch == history.accepted:
-            # Promised before. To this very leader, which proposes an epoch only once: it may not
-            # have heard. To another one, or before a restart: not to be counted.
+            # Promised before. A promise to this very leader counts: it proposes an epoch only once
+            # and may have missed our answer. One to another leader, or from before a restart, does
+            # not: servers 1 and 3 would both lead this epoch with our help.
             self.phase = FollowerPhase.PROMISED
             self._send_ack_epoch(promised=history.promised_to == self.leader)
         else:
@@ -217,7 +213,7 @@ class FollowerRecovery:
         self._incoming.last = Zxid(message.first + len(message.txns) - 1)
 
     def _check_epoch_of(self, zxid: Zxid) -> None:
-        # Nobody but a later leader, whom we have promised nothing, can have proposed it.
+        # Only a later leader, whom we have promised nothing, can have proposed it.
         if epoch_of(zxid) > self._history.accepted:
             raise PeerProtocolError(
                 f"{format_zxid(zxid)} above the promised epoch {self._history.accepted}"
@@ -241,7 +237,7 @@ class FollowerRecovery:
         self._confirm()
 
     def _confirm(self) -> None:
-        """Once the log is on disk up to NEWLEADER, the epoch may follow it."""
+        """Save the epoch once the log is on disk up to NEWLEADER."""
         if self.phase is not FollowerPhase.LOGGING:
             return
         history = self._history
@@ -259,10 +255,11 @@ class FollowerRecovery:
                 f"but logged up to {format_zxid(history.logged)}"
             )
         if message.commit < history.max_delivered:
-            # Every leader has all that was ever committed; of this one clients would see less.
+            # Every leader has all that was ever committed. From this one our clients would see
+            # less than before: the snapshot replaced what they have read.
             raise PeerProtocolError(
                 f"UPTODATE {format_zxid(message.commit)} after {format_zxid(history.max_delivered)}"
             )
         assert self._new_leader is not None
         history.deliver(message.commit)
-        self.outcome = Synchronized(self.leader, self._new_leader.last)
+        self.transition = Synchronized(self.leader, self._new_leader.last)

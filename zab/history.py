@@ -1,4 +1,4 @@
-"""What a server has promised and logged: it outlives the roles.
+"""The promises and the log of a server: all its state that outlives a role.
 
 Paper: Zab, section IV: f.p (accepted epoch), f.a (current epoch), h_f (history).
 ZooKeeper: acceptedEpoch, currentEpoch, the transaction log, committedLog, lastProcessedZxid.
@@ -24,7 +24,7 @@ from raykeeper.zab.settings import RecentLogLimits
 
 
 class History:
-    """Epochs, recent log and cursors of one server, and what is under way on its disk."""
+    """Epochs, recent log and cursors of one server, and the work under way on its disk."""
 
     __slots__ = (
         "_installing",
@@ -60,7 +60,7 @@ class History:
         has_initial_history: bool = False,
         has_disk_space: bool = True,
     ) -> None:
-        """`window` and both epochs are as recovered from the disk, so all of it is synced.
+        """Take the state recovered from the disk: `recent_log` and both epochs, all of it synced.
 
         `is_uncertain`: what was acknowledged last in the current epoch may be lost (rule D4).
         `has_initial_history`: the log surely has all of the initial history of the current epoch.
@@ -122,36 +122,36 @@ class History:
         return self.current if is_whole else epoch_of(self.synced)
 
     def is_synced_to(self, zxid: Zxid) -> bool:
-        """Whether the log as it stands, cuts and snapshots included, is on disk up to `zxid`."""
+        """Return whether the log, cuts and snapshots included, is on disk up to `zxid`."""
         return self.synced >= zxid and not self._truncating and self._installing is None
 
     @property
     def committed(self) -> Zxid:
-        """What of the log is known to be committed, though it may not be delivered yet."""
+        """The known end of the committed part of the log; it may not be delivered yet."""
         known = min(self._known_committed, self.recent_log.last)
         return known if known > self.delivered and self.recent_log.has(known) else self.delivered
 
     def learn_committed(self, upto: Zxid) -> None:
-        """A leader whose history ours is a part of has delivered everything up to `upto`."""
+        """Note that a leader whose history includes ours has delivered everything up to `upto`."""
         self._known_committed = max(self._known_committed, upto)
 
     def append(self, first: Zxid, txns: list[bytes]) -> None:
-        """Log a run after the end of the log; while paused only in memory."""
+        """Log a run after the end of the log; while paused, keep it in memory only."""
         self.recent_log.extend(first, txns)
         if self.is_paused:
             return
         self._out.append(Append(first, txns, self.committed))
 
     def pause(self) -> None:
-        """The disk is full: keep what comes in memory only, until the process begins anew.
+        """Keep new transactions in memory only, until the process restarts: the disk is full.
 
-        What is delivered from there on is committed by others. `synced` stays where it is, so
-        nothing is promised; nor is the log ever settled again, so no other role is taken up.
+        Other servers commit what is delivered from there on. `synced` stays where it is, so this
+        server promises nothing more. Its disk is never idle again, so it takes up no other role.
         """
         self.is_paused = True
 
     def skip_logged(self, first: Zxid, txns: list[bytes]) -> tuple[Zxid, list[bytes]]:
-        """The part of a run that is not logged yet; an empty list when all of it is.
+        """Return the part of a run that is not logged yet; an empty list when all of it is.
 
         A leader may send a transaction twice while it synchronizes a learner, as part of the
         DIFF and as an outstanding proposal (ZooKeeper's protocol-spec, issue 2).
@@ -170,7 +170,7 @@ class History:
         return Zxid(last + 1), txns[known:] if known < len(txns) else []
 
     def log_synced(self, upto: Zxid) -> None:
-        """Completion of Append."""
+        """Handle the completion of Append."""
         assert self.synced <= upto <= self.recent_log.last, (
             self.synced,
             upto,
@@ -185,7 +185,7 @@ class History:
         self.save_epochs(epoch, self.current)
 
     def save_epochs(self, accepted: Epoch, current: Epoch) -> None:
-        """Save both epochs; they count once `epochs_saved`."""
+        """Save both epochs; they count from `epochs_saved` on."""
         assert self._saving is None, self._saving
         assert accepted >= self.accepted and current >= self.current, (accepted, current)
         assert current <= accepted, (current, accepted)
@@ -193,7 +193,7 @@ class History:
         self._out.append(SaveEpochs(accepted, current))
 
     def epochs_saved(self, accepted: Epoch, current: Epoch) -> None:
-        """Completion of SaveEpochs: file first, memory second (ZOOKEEPER-2307)."""
+        """Handle the completion of SaveEpochs: file first, memory second (ZOOKEEPER-2307)."""
         assert self._saving == (accepted, current), (self._saving, accepted, current)
         self._saving = None
         if current == accepted:
@@ -222,7 +222,7 @@ class History:
         self._out.append(Truncate(upto))
 
     def truncated(self, upto: Zxid) -> None:
-        """Completion of Truncate."""
+        """Handle the completion of Truncate."""
         assert self._truncating, upto
         self._truncating = False
 
@@ -242,7 +242,7 @@ class History:
         self.synced = zxid
 
     def installed(self, zxid: Zxid) -> None:
-        """Completion of InstallSnapshot: the tree is replaced and brought to a real state."""
+        """Handle the completion of InstallSnapshot: replace the tree, bring it to a real state."""
         done = self._installing
         assert done is not None and done.zxid == zxid, zxid
         self._installing = None
@@ -255,7 +255,7 @@ class History:
         self.deliver(done.consistent_at)
 
     def deliver(self, upto: Zxid) -> None:
-        """Commit everything up to `upto`; what was delivered before is left out."""
+        """Deliver everything up to `upto` that is not delivered yet."""
         assert upto <= self.recent_log.last, (upto, self.recent_log.last)
         if upto <= self.delivered:
             return
@@ -265,15 +265,15 @@ class History:
         self._trim()
 
     def pin(self, learner: ServerId, zxid: Zxid) -> None:
-        """Keep the window back to `zxid` until `unpin`: `learner` will need what follows."""
+        """Keep the recent log back to `zxid` until `unpin`: `learner` will need what follows."""
         self._pins[learner] = zxid
 
     def unpin(self, learner: ServerId) -> None:
-        """Undo `pin`; no pin is fine."""
+        """Undo `pin`; without a pin, do nothing."""
         self._pins.pop(learner, None)
 
     def _trim(self) -> None:
-        # Twice the limit, then down to it, so that a trim is amortized over many commits.
+        # Trim at twice the limit, down to the limit, so that many commits share the cost.
         window, limits = self.recent_log, self._limits
         if window.count <= 2 * limits.txns_max and window.bytes <= 2 * limits.bytes_max:
             return

@@ -14,7 +14,7 @@ ServerId = NewType("ServerId", int)
 """Number of a server in its ensemble, from 1 to `SERVER_ID_MAX`."""
 
 Epoch = NewType("Epoch", int)
-"""Reign of one leader, from 0 (before the first leader) to `EPOCH_MAX`."""
+"""The period of one leader, from 0 (before the first leader) to `EPOCH_MAX`."""
 
 Zxid = NewType("Zxid", int)
 """Transaction identifier; 0 is the zxid of an empty history."""
@@ -49,33 +49,33 @@ class Now(NamedTuple):
 
 
 def make_zxid(epoch: Epoch, counter: int) -> Zxid:
-    """The zxid of transaction `counter` of `epoch`."""
+    """Return the zxid of transaction `counter` of `epoch`."""
     assert 0 <= epoch <= EPOCH_MAX, epoch
     assert 0 <= counter <= COUNTER_MAX, counter
     return Zxid(epoch << COUNTER_BITS | counter)
 
 
 def epoch_of(zxid: Zxid) -> Epoch:
-    """The epoch of the leader that proposed `zxid`."""
+    """Return the epoch of the leader that proposed `zxid`."""
     return Epoch(zxid >> COUNTER_BITS)
 
 
 def counter_of(zxid: Zxid) -> int:
-    """The place of `zxid` in its epoch; 0 is the epoch itself, without a transaction."""
+    """Return the place of `zxid` in its epoch; 0 is the epoch itself, without a transaction."""
     return zxid & COUNTER_MAX
 
 
 def next_zxid(zxid: Zxid) -> Zxid:
-    """The zxid after `zxid` in the same epoch. The caller checks `has_next` first."""
+    """Return the zxid after `zxid` in the same epoch. The caller checks `has_next` first."""
     assert has_next(zxid), f"the counter of {zxid:#x} is exhausted"
     return Zxid(zxid + 1)
 
 
 def has_next(zxid: Zxid) -> bool:
-    """Whether the epoch of `zxid` has room for one more transaction."""
+    """Return whether the epoch of `zxid` has room for one more transaction."""
     return zxid & COUNTER_MAX != COUNTER_MAX
 
 
 def format_zxid(zxid: Zxid) -> str:
-    """`epoch:counter`, as notes, logs and traces print it."""
+    """Return `epoch:counter`, the form in trace events, logs and traces."""
     return f"{epoch_of(zxid)}:{counter_of(zxid)}"

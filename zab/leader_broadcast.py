@@ -49,7 +49,7 @@ LeaderBroadcastMessage = (
 
 
 class LeaderBroadcast:
-    """Leads `epoch` until it loses its quorum or its counter is exhausted."""
+    """The established leader of `epoch`, until it loses its quorum or exhausts its counter."""
 
     def __init__(
         self,
@@ -59,8 +59,11 @@ class LeaderBroadcast:
         out: Outbox,
         now: Millis,
     ) -> None:
+        # Server 3 establishes itself, with server 1, by a log that is not on its disk yet. Power
+        # fails, 2 and 3 elect a leader, and what 3 just delivered is gone (rule Z2).
         assert history.current == history.accepted == learners.epoch
-        self.outcome: Transition | None = None
+        assert history.is_disk_idle
+        self.transition: Transition | None = None
         self.epoch: Epoch = learners.epoch
         self.learners = learners
         self._settings = settings
@@ -88,7 +91,7 @@ class LeaderBroadcast:
         return COUNTER_MAX - (counter_of(last) if epoch_of(last) == self.epoch else 0)
 
     def next_zxid(self) -> Zxid:
-        """The zxid that the next proposed transaction gets."""
+        """Return the zxid that the next proposed transaction gets."""
         last = self._history.logged
         return Zxid(last + 1) if epoch_of(last) == self.epoch else make_zxid(self.epoch, 1)
 
@@ -105,12 +108,12 @@ class LeaderBroadcast:
         for learner in self.learners:
             if learner.stage >= Stage.SYNCING:
                 if learner.acked == learner.sent:
-                    learner.acked_at = now  # its patience starts with the first open proposal
+                    learner.acked_at = now  # its time to ack starts with the first open proposal
                 learner.sent = last
                 self._out.append(Send(learner.server_id, message))
 
     def read_index(self, token: int) -> None:
-        """Confirm that this leader leads; answered by ReadIndex (rule Z4).
+        """Confirm that this leader leads; ReadIndex is the answer (rule Z4).
 
         One probe serves all that wait: a request that finds one under way joins the next.
         """
@@ -121,23 +124,23 @@ class LeaderBroadcast:
         self._answer_probes()
 
     def log_synced(self) -> None:
-        """Our own disk has more of the log."""
+        """Count this server for what its own disk has now."""
         self._commit()
 
     def disk_space_changed(self) -> None:
-        """Our disk is full: lead no writes any more. Or it has room again: begin a new reign.
+        """Hand the lead over when the disk is full; step down when it has space again.
 
         Writes that came in between were left lying; in a new reign everybody sends them again.
         """
         if self._history.has_disk_space:
-            self.outcome = StepDown("there is room again")
+            self.transition = StepDown("there is room again")
         else:
             self._transfer_leadership()
 
     def members_changed(self) -> None:
         """Count every learner under the disk that the member list names now (rule D3)."""
         if not self._settings.has_vote:
-            self.outcome = StepDown("the vote of this server rests on another disk")
+            self.transition = StepDown("the vote of this server rests on another disk")
             return
         self.learners.members_changed()
         self._commit()
@@ -149,15 +152,11 @@ class LeaderBroadcast:
             PeerProtocolError: the message does not fit what the learner was sent; nothing has
                 changed.
         """
-        learner = self.learners.get(sender)
         if isinstance(message, FollowerInfo):
             self._on_follower_info(sender, message, now)
             return
-        if learner is None:
-            self._out.append(
-                TraceEvent(trace_events.MESSAGE_STALE, (sender, type(message).__name__))
-            )
-            return
+        learner = self.learners.get(sender)
+        assert learner is not None, "the table of `phases` ignores these of others"
         learner.last_received_at = now
         match message:
             case Ack():
@@ -178,19 +177,19 @@ class LeaderBroadcast:
                 assert_never(message)
 
     def lost(self, peer: ServerId, reason: str, _now: Millis) -> None:
-        """The link to a learner broke, or it has left us."""
+        """Drop a learner whose link broke, or which has left this leader."""
         self.learners.drop(peer, reason)
 
     def wake(self, now: Millis) -> None:
-        """Twice a tick: drop the silent, see whether a quorum is left, ping the others."""
+        """Drop silent learners, check that a quorum is left, ping the others; twice a tick."""
         if now < self._ping_at:
             return
         timing = self._settings.timing
         self._ping_at = Millis(now + timing.ping_ms)
         for learner in list(self.learners):
-            patience = timing.sync_ms if learner.stage is Stage.FOLLOWING else timing.init_ms
+            timeout = timing.sync_ms if learner.stage is Stage.FOLLOWING else timing.init_ms
             reason = None
-            if now - max(learner.last_received_at, self._established_at) > patience:
+            if now - max(learner.last_received_at, self._established_at) > timeout:
                 reason = "silent"
             elif self._owes_ack(learner) and now - learner.acked_at > timing.init_ms:
                 reason = "does not acknowledge"
@@ -200,7 +199,7 @@ class LeaderBroadcast:
                 self.learners.drop(learner.server_id, reason)
                 self._out.append(BreakLink(learner.server_id, reason))
         if not self._settings.quorum.is_quorum([self._settings.server_id, *self._followers()]):
-            self.outcome = StepDown("no quorum of followers")
+            self.transition = StepDown("no quorum of followers")
             return
         if not self._history.has_disk_space:
             self._transfer_leadership()
@@ -208,11 +207,11 @@ class LeaderBroadcast:
         self._answer_probes()
 
     def deadline(self) -> Millis:
-        """When to call `wake`."""
+        """Return when to call `wake`."""
         return self._ping_at
 
     def last_quorum_contact(self, now: Millis) -> Millis:
-        """The latest time at which a quorum, this server included, was in touch."""
+        """Return the latest time at which a quorum, this server included, was in touch."""
         heard = [
             x.last_received_at for x in self.learners if x.has_vote and x.stage is Stage.FOLLOWING
         ]
@@ -220,11 +219,11 @@ class LeaderBroadcast:
 
     def _on_follower_info(self, sender: ServerId, info: FollowerInfo, now: Millis) -> None:
         if info.accepted_epoch > self.epoch:
-            # It has promised an epoch nobody leads and can never join this one.
+            # It has promised an epoch that no server leads, and can never join this one.
             self._out.append(
                 TraceEvent(trace_events.HIGHER_EPOCH_PROMISED, (sender, info.accepted_epoch))
             )
-            self.outcome = StepDown("a learner has promised a later epoch")
+            self.transition = StepDown("a learner has promised a later epoch")
             return
         self.learners.on_follower_info(sender, info, now)
 
@@ -238,7 +237,7 @@ class LeaderBroadcast:
             self._out.append(TraceEvent(trace_events.ACK_DUPLICATE, ack.upto))
             return
         if ack.upto > self._history.delivered and not self._history.recent_log.has(ack.upto):
-            # Between two epochs: it would become the commit point, and nothing stands there.
+            # Between two epochs: it would become the commit point, and no transaction is there.
             raise PeerProtocolError(f"ACK {format_zxid(ack.upto)}, which nobody has proposed")
         learner.acked = ack.upto
         learner.acked_at = now
@@ -248,7 +247,8 @@ class LeaderBroadcast:
 
     def _on_pong(self, learner: Learner, pong: Pong) -> None:
         if pong.number > self._ping_number:
-            # It would count as the answer to pings to come, and reads must not rest on that.
+            # It would count as the answer to later pings: a leader that was replaced meanwhile
+            # would confirm reads of old values with it (rule Z4).
             raise PeerProtocolError(f"PONG {pong.number} after PING {self._ping_number}")
         learner.last_pong = max(learner.last_pong, pong.number)
         self._answer_probes()
@@ -259,7 +259,8 @@ class LeaderBroadcast:
         learner.is_logging = False
 
     def _send_up_to_date(self, learner: Learner) -> None:
-        # The present commit point, clipped to what this learner has (Z3).
+        # The commit point, clipped to what this learner was sent (Z3): it came while proposals are
+        # on their way to it, and would refuse a commit above its log.
         commit = min(self._history.delivered, learner.sent)
         self._out.append(Send(learner.server_id, UpToDate(commit)))
         self._out.append(
@@ -281,16 +282,16 @@ class LeaderBroadcast:
         return learner.is_logging and learner.acked < learner.sent
 
     def _transfer_leadership(self) -> None:
-        """Our disk is full: leave the lead to a follower with room that has all we have (D6)."""
+        """Leave the lead to a follower that has disk space and all of this log (rule D6)."""
         last = self._history.logged
         for learner in self.learners:
             is_able = learner.has_vote and learner.is_logging and learner.stage is Stage.FOLLOWING
             if is_able and learner.acked == last:
-                self.outcome = StepDown(f"no room; server {learner.server_id} can take over")
+                self.transition = StepDown(f"no room; server {learner.server_id} can take over")
                 return
 
     def _is_backlog_too_large(self) -> bool:
-        # What a synchronizing learner will need is pinned in the window; its bound is here.
+        # The recent log is pinned for synchronizing learners; this is its bound.
         return self._history.recent_log.bytes > 8 * self._settings.window.bytes_max
 
     def _followers(self) -> list[ServerId]:

@@ -4,9 +4,11 @@ Paper: Zab, phases 1 (discovery) and 2 (synchronization), the leader's side.
 Spec:  Zab.tla, LeaderProcessCEPOCH, LeaderProcessACKEPOCH, LeaderProcessACKLD.
 ZooKeeper: `Leader.lead` up to `waitForNewLeaderAck`.
 
-What is persisted when: the accepted epoch before LEADERINFO leaves, the current epoch after a
-quorum promised and before this server counts as having acknowledged NEWLEADER.
+The accepted epoch is on disk before LEADERINFO leaves. The current epoch is saved after a quorum
+promised, and is on disk before this server counts as having acknowledged NEWLEADER.
 """
+
+from typing import assert_never
 
 from raykeeper.zab import trace_events
 from raykeeper.zab.effects import Outbox, TraceEvent
@@ -21,11 +23,11 @@ LeaderRecoveryMessage = FollowerInfo | AckEpoch | AckNewLeader | SnapshotCredit
 
 
 class LeaderRecovery:
-    """Leads nothing yet. Its log does not change; what others know to be committed is delivered."""
+    """An elected server that does not lead yet; it delivers, but its log does not change."""
 
     def __init__(self, settings: Settings, history: History, out: Outbox, now: Millis) -> None:
         assert history.is_disk_idle
-        self.outcome: Transition | None = None
+        self.transition: Transition | None = None
         self.learners = Learners(settings, history, out)
         self._settings = settings
         self._history = history
@@ -49,29 +51,14 @@ class LeaderRecovery:
         if isinstance(message, FollowerInfo):
             self._on_follower_info(sender, message, now)
         else:
-            learner = self.learners.get(sender)
-            if learner is None:
-                self._out.append(
-                    TraceEvent(trace_events.MESSAGE_STALE, (sender, type(message).__name__))
-                )
-                return
-            learner.last_received_at = now
-            if isinstance(message, AckEpoch):
-                self._on_ack_epoch(learner, message)
-            elif isinstance(message, AckNewLeader):
-                self.learners.on_ack_new_leader(learner, message, now)
-            else:
-                self.learners.on_snapshot_credit(learner)
-        end = self._timeout_at(now)
-        self._step_down_at = (
-            end
-            if self._has_quorum_at(Stage.FOLLOWER_INFO_RECEIVED)
-            else min(self._step_down_at, end)
-        )
+            self._on_learner_message(sender, message, now)
+        self._step_down_at = min(self._step_down_at, self._timeout_at(now))
+        if self.has_quorum:
+            self._step_down_at = self._timeout_at(now)
         self._check()
 
     def epochs_saved(self) -> None:
-        """One of our own promises is on disk."""
+        """Go on after one of this server's own promises is on disk."""
         if self._proposed is not None and self._history.accepted == self._proposed:
             proposed, self._proposed = self._proposed, None
             if self._highest_accepted < proposed:
@@ -83,28 +70,28 @@ class LeaderRecovery:
     def members_changed(self) -> None:
         """Count every learner under the disk that the member list names now (rule D3)."""
         if not self._settings.has_vote:
-            self.outcome = StepDown("the vote of this server rests on another disk")
+            self.transition = StepDown("the vote of this server rests on another disk")
             return
         self.learners.members_changed()
         self._check()
 
     def lost(self, peer: ServerId, reason: str, now: Millis) -> None:
-        """The link to a learner broke, or it has left us."""
+        """Drop a learner whose link broke, or which has left this leader."""
         self.learners.drop(peer, reason)
         self._step_down_at = min(self._step_down_at, self._timeout_at(now))
 
     def wake(self, now: Millis) -> None:
-        """The deadline has passed."""
+        """Step down if the deadline has passed."""
         if now >= self._step_down_at:
-            self.outcome = StepDown("no quorum synchronized in time")
+            self.transition = StepDown("no quorum synchronized in time")
 
     def deadline(self) -> Millis:
-        """When to call `wake`."""
+        """Return when to call `wake`."""
         return self._step_down_at
 
     def _timeout_at(self, now: Millis) -> Millis:
         # A long synchronization is not cut short while it makes progress. Without a quorum of
-        # followers our claim to lead keeps others from electing somebody (ZOOKEEPER-3109).
+        # followers our claim to lead keeps others from electing a leader (ZOOKEEPER-3109).
         timing = self._settings.timing
         return Millis(
             now
@@ -115,13 +102,29 @@ class LeaderRecovery:
             )
         )
 
+    def _on_learner_message(
+        self, sender: ServerId, message: AckEpoch | AckNewLeader | SnapshotCredit, now: Millis
+    ) -> None:
+        learner = self.learners.get(sender)
+        assert learner is not None, "the table of `phases` ignores these of others"
+        learner.last_received_at = now
+        match message:
+            case AckEpoch():
+                self._on_ack_epoch(learner, message)
+            case AckNewLeader():
+                self.learners.on_ack_new_leader(learner, message, now)
+            case SnapshotCredit():
+                self.learners.on_snapshot_credit(learner)
+            case _:
+                assert_never(message)
+
     def _on_follower_info(self, sender: ServerId, info: FollowerInfo, now: Millis) -> None:
         if self.learners.epoch and info.accepted_epoch > self.learners.epoch:
-            # It promised a later epoch to somebody who never led; only a later one can unite us.
+            # It promised a later epoch to a server that never led; only a later one can unite us.
             self._out.append(
                 TraceEvent(trace_events.HIGHER_EPOCH_PROMISED, (sender, info.accepted_epoch))
             )
-            self.outcome = StepDown("a learner has promised a later epoch")
+            self.transition = StepDown("a learner has promised a later epoch")
             return
         self._highest_accepted = max(self._highest_accepted, info.accepted_epoch)
         self.learners.on_follower_info(sender, info, now)
@@ -129,19 +132,20 @@ class LeaderRecovery:
     def _on_ack_epoch(self, learner: Learner, ack: AckEpoch) -> None:
         ours = (self._history.rank_epoch, self._history.logged)
         if learner.has_vote and (ack.current_epoch, ack.last_zxid) > ours:
-            # The election missed it. Who has the newest history must lead, or it would be cut.
+            # The election missed it. The server with the newest history must lead: servers 2 and 3
+            # committed 1:5, 3 is away, and led by server 1, which lacks 1:5, 2 would cut it.
             detail = (learner.server_id, ack.current_epoch, format_zxid(ack.last_zxid))
             self._out.append(TraceEvent(trace_events.NEWER_HISTORY_FOUND, detail))
-            self.outcome = StepDown("a follower has a newer history")
+            self.transition = StepDown("a follower has a newer history")
             return
         if self._history.recent_log.has(ack.committed):
-            # Perhaps it gives a learner its vote, without which no quorum would ever be here.
+            # It may give a learner its vote, without which no quorum would ever be here.
             self._history.deliver(ack.committed)
         self.learners.on_ack_epoch(learner, ack)
 
     def _check(self) -> None:
         """Take the next step as soon as a quorum allows it."""
-        if self.outcome is not None:
+        if self.transition is not None:
             return
         if not self.learners.epoch:
             self._check_epoch()
@@ -151,12 +155,12 @@ class LeaderRecovery:
             self._check_acks()
 
     def _check_epoch(self) -> None:
-        # An epoch already under way to the disk is not changed; if a caller has promised as much
+        # An epoch on its way to the disk is not changed; if a learner has promised as much
         # meanwhile, `epochs_saved` leads back here.
         if self._proposed is not None or not self._has_quorum_at(Stage.FOLLOWER_INFO_RECEIVED):
             return
-        # None is left, if only because a peer says so. Who gave up now might be elected again at
-        # once, for ever; patience ends by itself.
+        # No epoch is left, if only because a peer says so. Stepping down now could end in being
+        # elected again at once, for ever; the timeout ends this role by itself.
         if self._highest_accepted == EPOCH_MAX:
             return
         self._proposed = Epoch(self._highest_accepted + 1)
@@ -169,7 +173,7 @@ class LeaderRecovery:
         is_promised = quorum.is_quorum(healthy + uncertain)
         if not is_promised or not quorum.covers_all_acked(healthy, uncertain):
             if self._is_epoch_spent():
-                self.outcome = StepDown("the epoch was promised to another leader")
+                self.transition = StepDown("the epoch was promised to another leader")
             elif is_promised:
                 self._out.append(TraceEvent(trace_events.LOG_UNCERTAIN, sorted(uncertain)))
             return
@@ -180,7 +184,7 @@ class LeaderRecovery:
                 self.learners.synchronize(learner)
 
     def _promised(self) -> tuple[list[ServerId], list[ServerId]]:
-        """Who promised the epoch, this server too: with a log that is surely whole, and others."""
+        """Return the voters that promised the epoch, with us: of whole and of uncertain logs."""
         healthy: list[ServerId] = []
         uncertain: list[ServerId] = []
         (uncertain if self._history.is_uncertain else healthy).extend(self._self_if_voter())
@@ -190,7 +194,7 @@ class LeaderRecovery:
         return healthy, uncertain
 
     def _is_epoch_spent(self) -> bool:
-        """Whether a quorum has answered, and more can promise only another epoch."""
+        """Return whether a quorum has answered and the rest can promise only another epoch."""
         voters = [x for x in self.learners if x.has_vote]
         return (
             self._has_quorum_at(Stage.PROMISED)
@@ -200,12 +204,12 @@ class LeaderRecovery:
 
     def _check_acks(self) -> None:
         if self._has_quorum_at(Stage.FOLLOWING):
-            self.outcome = Established(self.learners.epoch, self.learners)
+            self.transition = Established(self.learners.epoch, self.learners)
 
     def _has_quorum_at(self, stage: Stage) -> bool:
         voters = [x.server_id for x in self.learners if x.has_vote and x.stage >= stage]
         return self._settings.quorum.is_quorum([*self._self_if_voter(), *voters])
 
     def _self_if_voter(self) -> list[ServerId]:
-        # Nobody, if our own log may have taken our vote away with this disk (rule D3).
+        # Empty if our own log may have taken the vote away from this disk (rule D3).
         return [self._settings.server_id] if self._settings.has_vote else []

@@ -62,7 +62,7 @@ class Stage(IntEnum):
 
 
 class Learner:
-    """What the leader knows of one learner on its present link and stint."""
+    """The leader's view of one learner, on its present link and attempt to follow."""
 
     __slots__ = (
         "acked",
@@ -119,11 +119,11 @@ class Learners:
         return iter(self._by_id.values())
 
     def get(self, server_id: ServerId) -> Learner | None:
-        """The learner, if it has sent FOLLOWERINFO on this link."""
+        """Return the learner if it has sent FOLLOWERINFO on this link."""
         return self._by_id.get(server_id)
 
     def on_follower_info(self, sender: ServerId, info: FollowerInfo, now: Millis) -> None:
-        """FOLLOWERINFO: a learner begins, or begins anew with another stint."""
+        """Handle FOLLOWERINFO: a learner begins, or begins anew with another attempt to follow."""
         known = self._by_id.get(sender)
         if known is not None and known.follow_attempt == info.follow_attempt:
             return  # sent again on our LEADING notification
@@ -134,13 +134,13 @@ class Learners:
             self.send_leader_info(self._by_id[sender])
 
     def send_leader_info(self, learner: Learner) -> None:
-        """LEADERINFO: propose the epoch."""
+        """Send LEADERINFO: propose the epoch."""
         assert learner.stage is Stage.FOLLOWER_INFO_RECEIVED, learner.stage
         learner.stage = Stage.LEADER_INFO_SENT
         self._out.append(Send(learner.server_id, LeaderInfo(self.epoch, learner.follow_attempt)))
 
     def on_ack_epoch(self, learner: Learner, ack: AckEpoch) -> None:
-        """ACKEPOCH: synchronize at once if a quorum has promised, else when it has.
+        """Handle ACKEPOCH: synchronize at once if a quorum has promised, else when it has.
 
         Raises:
             PeerProtocolError: LEADERINFO was not sent, or was answered before.
@@ -184,9 +184,9 @@ class Learners:
             self._send_rest(learner, learner.last_zxid)
 
     def log_read(self, learner: Learner, after: Zxid, runs: list[LogRun]) -> None:
-        """Completion of ReadLog: a DIFF if the disk had it all, else a snapshot."""
+        """Handle the completion of ReadLog: a DIFF if the disk had it all, else a snapshot."""
         if learner.stage is not Stage.READING or after != read_after(learner.last_zxid):
-            return  # asked for by an earlier stint
+            return  # an earlier attempt to follow asked for it
         usable = usable_runs(learner.last_zxid, self._history.recent_log.base, runs)
         if usable is None:
             self._stream(learner)
@@ -197,7 +197,7 @@ class Learners:
         self._send_rest(learner, self._history.recent_log.base)
 
     def snapshot_begin(self, learner: Learner, zxid: Zxid) -> None:
-        """The stream begins with the tree as of `zxid`, the last delivered transaction."""
+        """Begin the stream with the tree as of `zxid`, the last delivered transaction."""
         assert learner.stage is Stage.STREAMING, learner.stage
         assert zxid == self._history.delivered, (zxid, self._history.delivered)
         learner.snapshot_zxid = zxid
@@ -210,18 +210,18 @@ class Learners:
         self._out.append(Send(learner.server_id, SnapshotChunk(data)))
 
     def on_snapshot_credit(self, learner: Learner) -> None:
-        """The learner took a chunk: the stream to it, if it still runs, may go on."""
+        """Continue the stream to a learner that took a chunk, if the stream still runs."""
         if learner.stage is Stage.STREAMING:
             self._out.append(GrantCredit(learner.server_id))
 
     def snapshot_end(self, learner: Learner, consistent_at: Zxid) -> None:
-        """The tree is complete: what was proposed since it began follows."""
+        """End the stream: the tree is complete, and what was proposed since it began follows."""
         assert learner.stage is Stage.STREAMING, learner.stage
         self._out.append(Send(learner.server_id, SnapshotEnd(consistent_at)))
         self._send_rest(learner, learner.snapshot_zxid)
 
     def on_ack_new_leader(self, learner: Learner, ack: AckNewLeader, now: Millis) -> None:
-        """ACK of NEWLEADER: the learner has on disk what it was sent before NEWLEADER.
+        """Handle the ack of NEWLEADER: the learner has on disk what it was sent before NEWLEADER.
 
         Raises:
             PeerProtocolError: NEWLEADER was not sent, or another epoch is acknowledged.
@@ -233,7 +233,7 @@ class Learners:
         learner.acked_at = now
 
     def drop(self, server_id: ServerId, reason: str) -> None:
-        """Forget a learner; an unknown one is fine."""
+        """Forget a learner; ignore an unknown one."""
         learner = self._by_id.pop(server_id, None)
         if learner is None:
             return
@@ -243,12 +243,12 @@ class Learners:
         self._out.append(TraceEvent(trace_events.LEARNER_LOST, (server_id, reason)))
 
     def members_changed(self) -> None:
-        """The member list has changed: count every learner under its disk (rule D3)."""
+        """Count every learner under the disk that the member list names now (rule D3)."""
         for learner in self:
             learner.has_vote = self._settings.members.has_vote(learner.server_id, learner.disk)
 
     def clear(self) -> None:
-        """The role ends: forget all."""
+        """Forget all learners at the end of the role."""
         for server_id in list(self._by_id):
             self.drop(server_id, "role ended")
 
@@ -264,9 +264,8 @@ class Learners:
         self._send_runs(learner, window.between(after, window.last))
         self._history.unpin(learner.server_id)
         learner.sent = learner.new_leader_last = window.last
-        learner.acked_at = (
-            learner.last_received_at
-        )  # its patience starts now, not before the stream
+        # Its time to ack starts now, not before the stream.
+        learner.acked_at = learner.last_received_at
         learner.stage = Stage.SYNCING
         self._out.append(Send(learner.server_id, NewLeader(self.epoch, window.last)))
 

@@ -17,7 +17,26 @@ from raykeeper.zab.history import History
 from raykeeper.zab.ids import ZERO, Epoch, Millis, ServerId
 from raykeeper.zab.messages import Notification, PeerState, Vote
 from raykeeper.zab.settings import Settings
-from raykeeper.zab.transitions import Elected, Transition
+from raykeeper.zab.transitions import DiskIdle, Elected, Transition
+
+
+class AwaitDisk:
+    """A server between two roles: it takes part in nothing until its disk is idle, however long.
+
+    Rule Z2: a vote speaks of what is synced, so a server that leaves a role first waits for all
+    that the role asked of the disk. ZooKeeper lost transactions by not doing so (ZOOKEEPER-4712,
+    -4541, -2845).
+    """
+
+    def __init__(self, history: History) -> None:
+        self.transition: Transition | None = None
+        self._history = history
+        self.check()
+
+    def check(self) -> None:
+        """Handle a completion of the disk."""
+        if self._history.is_disk_idle:
+            self.transition = DiskIdle()
 
 
 class Looking:
@@ -36,8 +55,10 @@ class Looking:
         out: Outbox,
         now: Millis,
     ) -> None:
+        # ZOOKEEPER-2845: a server voted with its memory and lost; its disk caught up afterwards
+        # with transactions that no leader knew, and brought them back at the next restart.
         assert history.is_disk_idle, "a vote speaks of what is on disk (Z2)"
-        self.outcome: Transition | None = None
+        self.transition: Transition | None = None
         self.round = round_
         self._settings = settings
         self._links = links
@@ -46,7 +67,7 @@ class Looking:
         self.vote = self._own_vote()
         self._received: dict[ServerId, Notification] = {}
         self._out_of_election: dict[ServerId, Notification] = {}
-        # Other voters that lost their promises with their disks (rule D3).
+        # The other voters that lost their promises with their disks (rule D3).
         self._voters_lost: dict[ServerId, None] = {}
         self._finalize_at: Millis | None = None
         self._resend_ms = settings.timing.resend_min_ms
@@ -56,12 +77,12 @@ class Looking:
         self._check(now)
 
     def receive(self, sender: ServerId, message: Notification, now: Millis) -> None:
-        """Take a notification into account; a sender without a vote is only answered.
+        """Count a notification; a sender without a vote is only answered.
 
         Raises:
             PeerProtocolError: it puts forward another server than its sender; nothing has changed.
         """
-        # By whatever disk: who is right about the members the leader will find out (rule D3).
+        # On whatever disk: the leader will find out whose member list is right (rule D3).
         if not message.has_vote or not self._settings.members.is_voter(sender):
             self._forget(sender)
             self._take_note_of(sender, message)
@@ -85,12 +106,12 @@ class Looking:
         self._check(now)
 
     def link_up(self, peer: ServerId, now: Millis) -> None:
-        """A new link: tell our vote; the answer brings the peer's."""
+        """Tell our vote over a new link; the answer brings the peer's."""
         self._answer(peer)
         self._check(now)
 
     def link_down(self, peer: ServerId, now: Millis) -> None:
-        """Forget what the peer said; if it was our candidate, vote for the next best.
+        """Forget the peer's notifications; if it was our candidate, vote for the next best.
 
         In the same round: others may still reach the peer, and a new round would stop them.
         """
@@ -99,11 +120,11 @@ class Looking:
         self._check(now)
 
     def disk_space_changed(self, now: Millis) -> None:
-        """Our disk is full, or has room again: others with our history are the better leaders."""
+        """Vote anew: with our disk full, others with the same history are the better leaders."""
         self._check(now)
 
     def members_changed(self, now: Millis) -> None:
-        """The member list names another disk: perhaps ours, and we have a vote (rule D3)."""
+        """Vote anew: the member list may name our disk now, which gives us a vote (rule D3)."""
         self._check(now)
 
     @property
@@ -115,7 +136,7 @@ class Looking:
         return sorted([*self._voters_lost, me] if is_lost else self._voters_lost)
 
     def wake(self, now: Millis) -> None:
-        """The deadline has passed."""
+        """Repeat our notification, or decide, if the deadline has passed."""
         if now >= self._resend_at:
             self._resend_ms = Millis(min(2 * self._resend_ms, self._settings.timing.resend_max_ms))
             self._resend_at = Millis(now + self._resend_ms)
@@ -123,7 +144,7 @@ class Looking:
         self._check(now)
 
     def deadline(self) -> Millis:
-        """When to call `wake`."""
+        """Return when to call `wake`."""
         if self._finalize_at is None:
             return self._resend_at
         return min(self._resend_at, self._finalize_at)
@@ -131,7 +152,7 @@ class Looking:
     def _on_vote(self, sender: ServerId, message: Notification) -> None:
         if message.round < self.round:
             self._out_of_election.pop(sender, None)
-            # It cannot learn our round from a server without a vote, only answer it: for ever.
+            # From a server without a vote the sender learns no round; it would answer for ever.
             if self._settings.has_vote:
                 self._answer(sender)
             return
@@ -142,7 +163,7 @@ class Looking:
         self._received[sender] = message
 
     def _take_note_of(self, sender: ServerId, message: Notification) -> None:
-        """Of a voter that lost its promises; say so when no quorum is left without them."""
+        """Note a voter that lost its promises; warn when no quorum is left without such voters."""
         members, quorum = self._settings.members, self._settings.quorum
         lost = self._voters_lost
         if sender in lost or not members.is_voter(sender) or members.has_vote(sender, message.disk):
@@ -164,8 +185,8 @@ class Looking:
         self._broadcast()
 
     def _check(self, now: Millis) -> None:
-        """Vote for the best voter in reach, and decide if a quorum does."""
-        if self.outcome is not None or not self._settings.has_vote:
+        """Vote for the best linked voter, and decide if a quorum votes for it too."""
+        if self.transition is not None or not self._settings.has_vote:
             return
         best = self._best()
         if best != self.vote:
@@ -195,7 +216,7 @@ class Looking:
         )
 
     def _join_leader(self, vote: Vote) -> None:
-        """Follow a leader that says it leads and that a quorum, with us at most, stands by.
+        """Follow a server that says it leads and has a quorum behind it, ourselves included.
 
         Counting ourselves spares a leader in discovery that lacks just our voice its timeout.
         """
@@ -209,16 +230,16 @@ class Looking:
         if self._settings.has_vote:
             supporters.append(self._settings.server_id)
         if self._settings.quorum.is_quorum(supporters):
-            self.round = claim.round  # a later one of the leader tells that it leads no more
+            self.round = claim.round  # by a later round the leader tells that it leads no more
             self._decide(claim.vote)
 
     def _decide(self, vote: Vote) -> None:
         self._out.append(TraceEvent(trace_events.ELECTION_DECIDED, (self.round, vote.leader)))
         self.vote = vote
-        self.outcome = Elected(self.round, vote)
+        self.transition = Elected(self.round, vote)
 
     def notification(self) -> Notification:
-        """What this server tells the others now."""
+        """Return what this server tells the others now."""
         votes = self._settings.has_vote
         disk = self._settings.disk
         moved = self._settings.members.voter_disks
@@ -227,8 +248,8 @@ class Looking:
         )
 
     def _own_vote(self) -> Vote:
-        # A server without a vote proposes nobody; it only asks whom to follow. Not kept: a list of
-        # members that arrives with a snapshot can grant the vote while we look.
+        # A server without a vote proposes server 0, which is none; it only asks whom to follow. Not
+        # cached: a member list that arrives with a snapshot can grant the vote during an election.
         history = self._history
         if not self._settings.has_vote:
             return Vote(Epoch(0), ZERO, ServerId(0))
@@ -245,8 +266,8 @@ class Looking:
 
 
 def _candidate(message: Notification) -> Vote | None:
-    """Whom a voter puts forward: itself, unless it follows somebody."""
+    """Return the vote of a voter for itself, or for the leader that it is; None if it follows."""
     if message.state is PeerState.LOOKING:
         return message.own_vote
-    # Who leads was the first to decide this round.
+    # A leader was the first to decide this round.
     return message.vote if message.state is PeerState.LEADING else None

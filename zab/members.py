@@ -9,12 +9,12 @@ lose what it had acknowledged (ZOOKEEPER-261).
 Two quorums of the same voters have a voter in common, but not always a disk. So
 
     a new disk counts once its transaction is *delivered*: one that was only logged may be lost, and
-    the old disk may then count with servers that never heard of it;
+    the old disk may then count together with servers that never heard of the new one;
     the old disk counts until then only where the transaction is not *logged*: it may be committed,
-    and the new disk may then count with servers that know it.
+    and the new disk may then count together with servers that know of it.
 
 In between neither counts. A transaction is committed by voters other than the one it concerns, so
-whoever leads with the old disk either has it in its log or is refused by somebody who has.
+a leader that counts the old disk either has it in its log or is refused by a voter that has.
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,7 +28,7 @@ class Members:
     __slots__ = ("_delivered_elsewhere", "_disks", "_logged_changes")
 
     def __init__(self, voters: Iterable[ServerId]) -> None:
-        """The list of a new ensemble: every voter on its founding disk."""
+        """Make the list of a new ensemble: every voter on its founding disk."""
         self._disks = dict.fromkeys(voters, FOUNDING_DISK)
         self._logged_changes: dict[ServerId, int] = {}  # changes logged and not delivered
         self._delivered_elsewhere: dict[
@@ -36,7 +36,7 @@ class Members:
         ] = {}  # delivered elsewhere, and not yet here
 
     def has_vote(self, server: ServerId, disk: DiskId) -> bool:
-        """Whether `server` has a vote when it speaks from `disk`."""
+        """Return whether `server` is counted when it speaks from `disk`."""
         named = self._delivered_elsewhere.get(server) or self._disks.get(server)
         return named == disk and server not in self._logged_changes
 
@@ -46,24 +46,24 @@ class Members:
         return {server: disk for server, disk in self._disks.items() if disk != FOUNDING_DISK}
 
     def learn_delivered(self, server: ServerId, disk: DiskId) -> None:
-        """Somebody has delivered that the vote of `server` rests on `disk`."""
+        """Note that another server has delivered that the vote of `server` rests on `disk`."""
         self._delivered_elsewhere[server] = disk
 
     def is_voter(self, server: ServerId) -> bool:
-        """Whether `server` has a vote, on whatever disk."""
+        """Return whether `server` is in the list, on whatever disk its vote rests."""
         return server in self._disks
 
     def change_logged(self, server: ServerId, disk: DiskId) -> None:
-        """On a leader: its log has a transaction that puts the vote of `server` on `disk`."""
+        """Note, on a leader, a logged transaction that puts the vote of `server` on `disk`."""
         if server in self._logged_changes or self._disks[server] != disk:
             self._logged_changes[server] = self._logged_changes.get(server, 0) + 1
 
     def forget_logged_changes(self) -> None:
-        """A new role begins: what its log holds undelivered is told again."""
+        """Forget logged changes: a new role is told again what its log holds undelivered."""
         self._logged_changes.clear()
 
     def change_delivered(self, server: ServerId, disk: DiskId) -> bool:
-        """Delivered: the vote of `server` rests on `disk`. Whether that is a change."""
+        """Put the vote of `server` on `disk`, as delivered. Return whether that is a change."""
         left = self._logged_changes.pop(server, 1) - 1
         if left:
             self._logged_changes[server] = left

@@ -1,11 +1,11 @@
-"""What servers say to each other in Zab: one struct per packet of ZooKeeper, by phase.
+"""The messages between servers in Zab: one struct per packet of ZooKeeper, by phase.
 
 Paper: Zab (Junqueira, Reed, Serafini, DSN 2011), section IV; names are ZooKeeper's packet types.
 Differences: acks and commits are cumulative, a proposal packet carries a run of transactions, and
 observers receive the same packets as followers, so INFORM is not needed.
 
-Numbers that a receiver reckons with are in range once decoded, so no peer can lead one out of the
-bounds of its log and its files.
+Decoding checks the range of every number that a receiver computes with, so no peer can lead a
+server out of the bounds of its log and its files.
 """
 
 from enum import IntEnum
@@ -25,7 +25,7 @@ from raykeeper.zab.ids import (
 )
 
 ROUND_MAX: Final = (1 << 63) - 1
-"""Of an election; there is no next one, so that a peer cannot lead us out of all frames."""
+"""The last round of an election: a peer cannot drive the number beyond what a frame holds."""
 
 DISK_ID_CHARS_MAX: Final = 64
 
@@ -39,7 +39,7 @@ WireDisk = Annotated[DiskId, Meta(max_length=DISK_ID_CHARS_MAX)]
 
 
 class PeerState(IntEnum):
-    """What the sender of a notification is doing (`QuorumPeer.ServerState`)."""
+    """The state of a notification's sender (`QuorumPeer.ServerState`)."""
 
     LOOKING = 0
     FOLLOWING = 1
@@ -62,7 +62,7 @@ class Vote(Struct, frozen=True, array_like=True, gc=False):
 
 
 class Notification(Struct, frozen=True, array_like=True, tag=1):
-    """Election: the sender's vote in its round; a settled server tells whom it follows.
+    """Election: the sender's vote in its round; a sender with a role tells whom it follows.
 
     `has_vote` is False from a server that has no vote, or none now: it is answered but not counted,
     and while it looks both its votes are for nobody, server 0. `own_vote` is the sender's own

@@ -7,7 +7,6 @@ carry out what was appended to the outbox, in order. Times are monotonic millise
 """
 
 from raykeeper.zab import trace_events
-from raykeeper.zab.await_disk import AwaitDisk
 from raykeeper.zab.effects import (
     BreakLink,
     LogRun,
@@ -26,23 +25,27 @@ from raykeeper.zab.ids import DiskId, Epoch, Millis, ServerId, Zxid
 from raykeeper.zab.leader_broadcast import LeaderBroadcast
 from raykeeper.zab.leader_recovery import LeaderRecovery
 from raykeeper.zab.learners import Learner, Stage
-from raykeeper.zab.looking import Looking
+from raykeeper.zab.looking import AwaitDisk, Looking
 from raykeeper.zab.messages import (
     ROUND_MAX,
-    FollowerInfo,
+    LeaderInfo,
     Notification,
     PeerState,
     Vote,
     ZabMessage,
 )
 from raykeeper.zab.phases import (
+    ANSWER,
     FOLLOWER_BROADCAST,
     FOLLOWER_RECOVERY,
+    HANDLE,
     LEADER_BROADCAST,
-    LEADER_MESSAGES,
     LEADER_RECOVERY,
-    LEARNER_MESSAGES,
+    NOT_A_LEARNER,
+    STALE,
+    UNRELATED,
     FollowerPhase,
+    Row,
 )
 from raykeeper.zab.settings import Settings
 from raykeeper.zab.transitions import DiskIdle, Elected, StepDown, Synchronized, Transition
@@ -65,7 +68,7 @@ class Peer:
         self._vote = self._own_vote()
         self._role: _Role = AwaitDisk(history)
 
-    # What the surroundings may ask.
+    # Questions of the surroundings.
 
     @property
     def role(self) -> Role:
@@ -106,7 +109,7 @@ class Peer:
 
     @property
     def broadcasting(self) -> LeaderBroadcast | None:
-        """The established leader that this server is, if it is: to propose and to read."""
+        """This server as established leader, to propose and to read; None if it is not one."""
         return self._role if isinstance(self._role, LeaderBroadcast) else None
 
     @property
@@ -115,7 +118,7 @@ class Peer:
         return isinstance(self._role, LeaderBroadcast | FollowerBroadcast)
 
     def last_quorum_contact(self, now: Millis) -> Millis | None:
-        """When this server last knew that it is part of a working ensemble; None if it is not."""
+        """Return when this server was last sure to be in a working ensemble; None if it is not."""
         if isinstance(self._role, LeaderBroadcast):
             return self._role.last_quorum_contact(now)
         if isinstance(self._role, FollowerBroadcast):
@@ -123,7 +126,7 @@ class Peer:
         return None
 
     def deadline(self) -> Millis | None:
-        """When to call `wake`; None while only events can move this server."""
+        """Return when to call `wake`; None while only events can move this server."""
         return None if isinstance(self._role, AwaitDisk) else self._role.deadline()
 
     # Events.
@@ -133,13 +136,13 @@ class Peer:
         self._advance(now)
 
     def wake(self, now: Millis) -> None:
-        """The deadline has passed."""
+        """Handle the passing of the deadline."""
         if not isinstance(self._role, AwaitDisk):
             self._role.wake(now)
             self._advance(now)
 
     def link_up(self, peer: ServerId, now: Millis) -> None:
-        """A new link to `peer`; what was under way on an older one is lost."""
+        """Handle a new link to `peer`; anything under way on an older link is lost."""
         if peer in self.links:
             self.link_down(peer, now)
         self.links[peer] = None
@@ -148,7 +151,7 @@ class Peer:
         self._advance(now)
 
     def link_down(self, peer: ServerId, now: Millis) -> None:
-        """The link to `peer` is gone; one that was not up is ignored."""
+        """Handle the loss of the link to `peer`; ignore a link that was not up."""
         if peer not in self.links:
             return
         del self.links[peer]
@@ -158,7 +161,7 @@ class Peer:
         elif isinstance(role, LeaderRecovery | LeaderBroadcast):
             role.lost(peer, "link broken", now)
         elif isinstance(role, FollowerRecovery | FollowerBroadcast) and role.leader == peer:
-            role.outcome = StepDown("the link to the leader is broken")
+            role.transition = StepDown("the link to the leader is broken")
         self._advance(now)
 
     def receive(self, sender: ServerId, message: ZabMessage, now: Millis) -> None:
@@ -184,7 +187,7 @@ class Peer:
         self.link_down(peer, now)
 
     def log_synced(self, upto: Zxid, now: Millis) -> None:
-        """Completion of Append."""
+        """Handle the completion of Append."""
         self.history.log_synced(upto)
         role = self._role
         if isinstance(role, FollowerBroadcast | LeaderBroadcast):
@@ -192,37 +195,37 @@ class Peer:
         self._disk_completed(now)
 
     def epochs_saved(self, accepted: Epoch, current: Epoch, now: Millis) -> None:
-        """Completion of SaveEpochs."""
+        """Handle the completion of SaveEpochs."""
         self.history.epochs_saved(accepted, current)
         if isinstance(self._role, FollowerRecovery | LeaderRecovery):
             self._role.epochs_saved()
         self._disk_completed(now)
 
     def log_truncated(self, upto: Zxid, now: Millis) -> None:
-        """Completion of Truncate."""
+        """Handle the completion of Truncate."""
         self.history.truncated(upto)
         self._disk_completed(now)
 
     def snapshot_installed(self, zxid: Zxid, now: Millis) -> None:
-        """Completion of InstallSnapshot."""
+        """Handle the completion of InstallSnapshot."""
         self.history.installed(zxid)
         self._disk_completed(now)
 
     def log_read(self, learner: ServerId, after: Zxid, runs: list[LogRun], now: Millis) -> None:
-        """Completion of ReadLog; a learner that has gone meanwhile is ignored."""
+        """Handle the completion of ReadLog; ignore a learner that has gone meanwhile."""
         known = self._learner(learner)
         if known is not None and isinstance(self._role, LeaderRecovery | LeaderBroadcast):
             self._role.learners.log_read(known, after, runs)
         self._advance(now)
 
     def propose(self, txns: list[bytes], now: Millis) -> None:
-        """Propose transactions; only while `broadcasting`, and at most its `room`."""
+        """Propose transactions; only while `broadcasting`, and at most its `counter_left`."""
         assert isinstance(self._role, LeaderBroadcast), self.role
         self._role.propose(txns, now)
         self._advance(now)
 
     def disk_space_changed(self, has_disk_space: bool, now: Millis) -> None:
-        """The disk is full, or has room again (rule D6)."""
+        """Handle that the disk is full, or has space again (rule D6)."""
         role = self._role
         if has_disk_space != self.history.has_disk_space:
             self.history.has_disk_space = has_disk_space
@@ -235,7 +238,7 @@ class Peer:
         self._advance(now)
 
     def voter_replaced(self, server: ServerId, disk: DiskId, now: Millis) -> bool:
-        """A delivered transaction put `disk` into the member list; whether it was another one.
+        """Count a voter by `disk`, as a delivered transaction says. Return whether that is new.
 
         Before `start`, from the log that was recovered, no role begins by it.
         """
@@ -244,11 +247,11 @@ class Peer:
         if is_new:
             self._out.append(TraceEvent(trace_events.VOTE_REPLACED, (server, disk)))
         elif server == settings.server_id and settings.has_vote:
-            # Said once more, so a quorum has it on disk that the first time was committed: the
-            # vote is here to stay, even if all were to begin anew.
+            # The second such transaction: a quorum has it on disk that the first was committed, so
+            # the vote stays on this disk even if all servers restart.
             self._out.append(VoteGranted())
         if isinstance(self._role, LeaderRecovery | LeaderBroadcast):
-            # Also when it is said once more: until now it was a change that is only logged.
+            # Also for a repeated transaction: until now it was a change that was only logged.
             self._role.members_changed()
             self._advance(now)
         elif isinstance(self._role, Looking):
@@ -257,65 +260,68 @@ class Peer:
         return is_new
 
     def step_down(self, reason: str, now: Millis) -> None:
-        """Leave the role and look for a leader: the counter is exhausted, or a hand-over."""
+        """Leave the role and look for a leader, for an exhausted counter or a transfer."""
         if not isinstance(self._role, AwaitDisk | Looking):
-            self._role.outcome = StepDown(reason)
+            self._role.transition = StepDown(reason)
         self._advance(now)
 
     def snapshot_begin(self, learner: ServerId, zxid: Zxid) -> None:
-        """StreamSnapshot is taken up, with the tree as of `zxid`."""
+        """Begin the snapshot that StreamSnapshot asked for, with the tree as of `zxid`."""
         if (known := self._streaming(learner)) is not None:
             self._leader_role().learners.snapshot_begin(known, zxid)
 
     def snapshot_chunk(self, learner: ServerId, data: bytes) -> None:
-        """One chunk of the tree for `learner`."""
+        """Send one chunk of the tree to `learner`."""
         if (known := self._streaming(learner)) is not None:
             self._leader_role().learners.snapshot_chunk(known, data)
 
     def snapshot_end(self, learner: ServerId, consistent_at: Zxid) -> None:
-        """The tree for `learner` is complete."""
+        """End the snapshot for `learner`: the tree is complete."""
         if (known := self._streaming(learner)) is not None:
             self._leader_role().learners.snapshot_end(known, consistent_at)
 
     # Within.
 
     def _dispatch(self, sender: ServerId, message: ZabMessage, now: Millis) -> None:
-        kind = type(message)
-        role = self._role
-        if isinstance(role, FollowerBroadcast) and sender == role.leader:
-            if kind in FOLLOWER_BROADCAST:
-                role.receive(message, now)  # type: ignore[arg-type]
-                return
-        elif isinstance(role, LeaderBroadcast) and kind in LEADER_BROADCAST:
-            role.receive(sender, message, now)  # type: ignore[arg-type]
-            return
-        elif isinstance(role, LeaderRecovery) and kind in LEARNER_MESSAGES:
-            if kind in LEADER_RECOVERY:
-                role.receive(sender, message, now)  # type: ignore[arg-type]
-            elif self._learner(sender) is None:
-                self._stale(sender, kind)
-            else:
-                raise PeerProtocolError(f"{kind.__name__} in a leader's recovery")
-            return
-        elif (
-            isinstance(role, FollowerRecovery) and sender == role.leader and kind in LEADER_MESSAGES
+        """Give the message the fate that the table of `phases` has for it.
+
+        Raises:
+            PeerProtocolError: the table has none; nothing has changed.
+        """
+        role, kind = self._role, type(message)
+        row = self._row(sender)
+        fate = row.fates.get(kind)
+        if (
+            isinstance(role, FollowerRecovery)
+            and isinstance(message, LeaderInfo)
+            and message.follow_attempt != self._follow_attempt
         ):
-            self._dispatch_recovery(role, message, now)
+            fate = STALE
+        if fate is None:
+            raise PeerProtocolError(f"{kind.__name__} while {row.situation}")
+        if fate is HANDLE:
+            if isinstance(role, FollowerRecovery | FollowerBroadcast):
+                role.receive(message, now)  # type: ignore[arg-type]
+            else:
+                assert isinstance(role, LeaderRecovery | LeaderBroadcast), row
+                role.receive(sender, message, now)  # type: ignore[arg-type]
             return
-        if kind is FollowerInfo:
-            # The sender takes us for a leader: say what we are.
+        if fate is ANSWER:
             self._out.append(Send(sender, self._notification()))
-        elif isinstance(role, FollowerBroadcast) and sender == role.leader:
-            raise PeerProtocolError(f"{kind.__name__} in a follower's broadcast")
         self._stale(sender, kind)
 
-    def _dispatch_recovery(self, role: FollowerRecovery, message: ZabMessage, now: Millis) -> None:
-        if role.is_stale(message):
-            self._stale(role.leader, type(message))
-        elif type(message) in FOLLOWER_RECOVERY[role.phase]:
-            role.receive(message, now)  # type: ignore[arg-type]
-        else:
-            raise PeerProtocolError(f"{type(message).__name__} while {role.phase.value}")
+    def _row(self, sender: ServerId) -> Row:
+        """Return the row of the table that says how this server stands towards `sender`."""
+        role = self._role
+        if isinstance(role, FollowerBroadcast) and sender == role.leader:
+            return FOLLOWER_BROADCAST
+        if isinstance(role, FollowerRecovery) and sender == role.leader:
+            return FOLLOWER_RECOVERY[role.phase]
+        if not isinstance(role, LeaderRecovery | LeaderBroadcast):
+            return UNRELATED
+        if role.learners.get(sender) is None:
+            return NOT_A_LEARNER
+        return LEADER_BROADCAST if isinstance(role, LeaderBroadcast) else LEADER_RECOVERY
 
     def _stale(self, sender: ServerId, kind: type) -> None:
         self._out.append(TraceEvent(trace_events.MESSAGE_STALE, (sender, kind.__name__)))
@@ -328,7 +334,7 @@ class Peer:
                 message.voter_disks.get(settings.server_id) == settings.disk
                 and not settings.has_vote
             ):
-                # Without our vote there may be no quorum, and nobody else can tell us (rule D3).
+                # Without our vote there may be no quorum, and no leader could tell us (rule D3).
                 settings.members.learn_delivered(settings.server_id, settings.disk)
             role.receive(sender, message, now)
             return
@@ -342,10 +348,10 @@ class Peer:
             self._yield_to_better(role, sender, message.own_vote)
 
     def _yield_to_better(self, role: LeaderRecovery, sender: ServerId, own: Vote) -> None:
-        # No quorum has come, and here is somebody who would be the better leader: as long as each
-        # waits for followers, a third who reaches both follows neither (ZOOKEEPER-3109).
+        # No quorum has come, and the sender would be the better leader: as long as each of the two
+        # waits for followers, a third server that reaches both follows neither (ZOOKEEPER-3109).
         if own.rank > self._own_vote().rank:
-            role.outcome = StepDown(f"server {sender} is the better leader")
+            role.transition = StepDown(f"server {sender} is the better leader")
 
     def _on_leaders_notification(
         self, role: FollowerRecovery | FollowerBroadcast, message: Notification
@@ -362,7 +368,7 @@ class Peer:
             and message.round <= self._round  # a later round is a new election, for us too
         )
         if not is_about_to_lead:
-            role.outcome = StepDown("the leader no longer leads")
+            role.transition = StepDown("the leader no longer leads")
 
     def _notification(self) -> Notification:
         role = self._role
@@ -392,27 +398,27 @@ class Peer:
         self._advance(now)
 
     def _advance(self, now: Millis) -> None:
-        while (outcome := self._role.outcome) is not None:
-            self._become(outcome, now)
+        while (transition := self._role.transition) is not None:
+            self._become(transition, now)
 
-    def _become(self, outcome: Transition, now: Millis) -> None:
-        """The only role change."""
-        if isinstance(outcome, StepDown):
-            self._leave(outcome.reason)
-        elif isinstance(outcome, DiskIdle):
-            self.history.deliver(self.history.committed)  # perhaps it gives us our vote
+    def _become(self, transition: Transition, now: Millis) -> None:
+        """Change the role. No other code does."""
+        if isinstance(transition, StepDown):
+            self._leave(transition.reason)
+        elif isinstance(transition, DiskIdle):
+            self.history.deliver(self.history.committed)  # it may give us our vote
             self._role = Looking(
                 self.settings, self.history, self.links, self._round, self._out, now
             )
-        elif isinstance(outcome, Elected):
-            self._on_elected(outcome, now)
-        elif isinstance(outcome, Synchronized):
+        elif isinstance(transition, Elected):
+            self._on_elected(transition, now)
+        elif isinstance(transition, Synchronized):
             self._role = FollowerBroadcast(
-                self.settings, self.history, outcome.leader, outcome.position, self._out, now
+                self.settings, self.history, transition.leader, transition.position, self._out, now
             )
         else:
             self._role = LeaderBroadcast(
-                self.settings, self.history, outcome.learners, self._out, now
+                self.settings, self.history, transition.learners, self._out, now
             )
 
     def _on_elected(self, elected: Elected, now: Millis) -> None:
@@ -424,7 +430,9 @@ class Peer:
             self._role = LeaderRecovery(self.settings, self.history, self._out, now)
             self._announce()
             return
-        assert leader in self.links, "nobody votes for a server that is not linked"
+        # A vote goes to a linked server only: behind a leader that it cannot reach, a server would
+        # wait for the whole timeout, and elect the same one again.
+        assert leader in self.links, "a vote for a server that is not linked"
         self._follow_attempt += 1
         role = Role.FOLLOWER if self.settings.has_vote else Role.OBSERVER
         self._out.append(RoleChanged(role, leader))
@@ -434,7 +442,8 @@ class Peer:
         self._announce()
 
     def _announce(self) -> None:
-        # Who waits for us to lead must learn that we follow, and who looks for a leader counts us.
+        # A server that waits for us to lead must learn that we follow, and one that looks for a
+        # leader counts us as a supporter of ours.
         message = self._notification()
         self._out.extend(Send(peer, message) for peer in self.links)
 
@@ -445,14 +454,14 @@ class Peer:
             role.learners.clear()
         elif isinstance(role, FollowerRecovery):
             role.discard_snapshot()
-        # Who was wrong about the leader looks on in the same round. A new round stops everybody's
-        # election, and one server that cannot reach the right leader would stop it for ever.
+        # After a wrong guess of the leader the election goes on in the same round. A new round
+        # restarts it everywhere, and one server without the leader in reach would do so for ever.
         if not (isinstance(role, FollowerRecovery) and role.phase is FollowerPhase.DISCOVERY):
             self._round = min(self._round + 1, ROUND_MAX)  # or no peer would decode it
         self._out.append(RoleChanged(Role.LOOKING, None))
         self._role = AwaitDisk(self.history)
-        if isinstance(role, LeaderRecovery | LeaderBroadcast) and self._role.outcome is None:
-            self._announce()  # nobody shall wait for our disk
+        if isinstance(role, LeaderRecovery | LeaderBroadcast) and self._role.transition is None:
+            self._announce()  # the learners need not wait for our disk
 
     def _leader_role(self) -> LeaderRecovery | LeaderBroadcast:
         assert isinstance(self._role, LeaderRecovery | LeaderBroadcast), self.role

@@ -18,18 +18,20 @@ class Quorum:
         self.voters = tuple(sorted(set(voters)))
         assert self.voters, "an ensemble has at least one voter"
         self.size = len(self.voters) // 2 + 1
+        # Of four voters two are no quorum: the other two could elect a leader of the same epoch.
+        assert 2 * self.size > len(self.voters), self.voters
 
     def is_quorum(self, servers: Iterable[ServerId]) -> bool:
-        """Whether `servers`, each counted once and only if a voter, are a majority."""
+        """Return whether `servers`, each counted once and only if a voter, are a majority."""
         return len(set(servers).intersection(self.voters)) >= self.size
 
     def covers_all_acked(self, healthy: Iterable[ServerId], uncertain: Iterable[ServerId]) -> bool:
-        """Whether these voters together know all that was ever acknowledged by a quorum.
+        """Return whether these voters together know all that any quorum ever acknowledged.
 
-        An uncertain voter may have lost what it acknowledged last (rule D4), or nothing at all.
-        A quorum of healthy ones knows everything. So do as many voters as must be more, within
-        any quorum, than the disks that can be bad while a majority is intact. Of three voters
-        that is all three; a single one has nobody to ask and counts as it is.
+        An uncertain voter may have lost its last acknowledged transactions (rule D4), or nothing.
+        A quorum of healthy voters knows everything. So does a larger set: one whose part in any
+        quorum is larger than the number of disks that can be bad while a majority is intact. Of
+        three voters that is all three; a single voter has no other to ask and counts as it is.
         """
         counted = set(self.voters)
         sound = counted.intersection(healthy)
@@ -38,7 +40,7 @@ class Quorum:
         return len(sound) >= self.size or len(told) >= enough
 
     def quorum_value(self, cursors: Iterable[int]) -> int:
-        """The highest value that a quorum has reached, given the cursor of every counted voter.
+        """Return the highest value that a quorum has reached, given every counted voter's cursor.
 
         0 when fewer than a quorum are given; cursors are never negative.
         """

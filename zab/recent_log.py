@@ -1,4 +1,4 @@
-"""The recent end of the log in memory: what DIFF is served from and what waits for its commit.
+"""The recent end of the log in memory: the source of a DIFF, and the queue for commits.
 
 A position is the zxid of a transaction, or `base`, after which the window starts. Runs are kept
 per epoch, so a zxid is found by subtraction.
@@ -14,19 +14,19 @@ from raykeeper.zab.ids import COUNTER_MAX, Zxid, counter_of, epoch_of
 
 
 def follows(zxid: Zxid, last: Zxid) -> bool:
-    """Whether a transaction `zxid` may stand in a log right after `last`."""
+    """Return whether a transaction `zxid` may stand in a log right after `last`."""
     if counter_of(zxid) <= 1:
         return counter_of(zxid) == 1 and epoch_of(zxid) > epoch_of(last)
     return zxid == last + 1
 
 
 def within_epoch(first: Zxid, count: int) -> bool:
-    """Whether `count` transactions from `first` on lie in one epoch."""
+    """Return whether `count` transactions from `first` on lie in one epoch."""
     return counter_of(first) + count - 1 <= COUNTER_MAX
 
 
 def split_run(run: LogRun, bytes_max: int) -> Iterator[LogRun]:
-    """The run in parts of at most `bytes_max`, or of one transaction that is larger."""
+    """Split a run into parts of at most `bytes_max`, or of one transaction that is larger."""
     start = size = 0
     for index, txn in enumerate(run.txns):
         if size and size + len(txn) > bytes_max:
@@ -62,13 +62,13 @@ class RecentLog:
         self.bytes += sum(map(len, txns))
 
     def has(self, zxid: Zxid) -> bool:
-        """Whether `zxid` is a position of this window."""
+        """Return whether `zxid` is a position of this log."""
         return zxid == self.base or any(
             run.first <= zxid < run.first + len(run.txns) for run in self._runs
         )
 
     def between(self, after: Zxid, upto: Zxid) -> list[LogRun]:
-        """The transactions of (after, upto]; both need not be positions."""
+        """Return the transactions of (after, upto]; both need not be positions."""
         found = []
         for run in self._runs:
             start = max(0, after + 1 - run.first)
@@ -88,7 +88,7 @@ class RecentLog:
         self.last = upto
 
     def trim(self, upto: Zxid) -> None:
-        """Let the window start after `upto`, which is a position."""
+        """Let the log start after `upto`, which is a position."""
         assert self.has(upto), (upto, self.base, self.last)
         while self._runs and self._runs[0].first <= upto:
             run = self._runs[0]
@@ -103,7 +103,7 @@ class RecentLog:
         self.base = upto
 
     def position_after(self, count: int) -> Zxid:
-        """The position that `count` transactions lie at or before (the last one if fewer)."""
+        """Return the position after the first `count` transactions (the last one if fewer)."""
         if count <= 0:
             return self.base
         for run in self._runs:

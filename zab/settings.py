@@ -1,4 +1,4 @@
-"""Who a server is and how patient it is: the constants of one run of the protocol."""
+"""The identity, timeouts and limits of a server: the constants of one run of the protocol."""
 
 from msgspec import Struct
 
@@ -14,7 +14,7 @@ class Timing(Struct, frozen=True):
     init_limit: int = 20
     """Ticks without progress that discovery and synchronization may take."""
     sync_limit: int = 4
-    """Ticks of silence after which a leader or a learner is taken for dead."""
+    """Ticks of silence after which a leader or a learner counts as dead."""
     finalize_ms: Millis = Millis(200)
     """How long a decided vote waits for linked voters that have not sent it (rule Z1)."""
     resend_min_ms: Millis = Millis(200)
@@ -22,12 +22,12 @@ class Timing(Struct, frozen=True):
 
     @property
     def init_ms(self) -> Millis:
-        """Patience of discovery and synchronization."""
+        """The timeout of discovery and synchronization."""
         return Millis(self.tick_ms * self.init_limit)
 
     @property
     def sync_ms(self) -> Millis:
-        """Patience of broadcast."""
+        """The timeout of broadcast."""
         return Millis(self.tick_ms * self.sync_limit)
 
     @property
@@ -60,7 +60,7 @@ class Settings:
         timing: Timing | None = None,
         window: RecentLogLimits | None = None,
     ) -> None:
-        """`disk` is the one that this server has its promises on."""
+        """Set up the identity; `disk` is the one that holds this server's promises."""
         assert 0 < server_id <= SERVER_ID_MAX, server_id
         self.server_id = server_id
         self.quorum = Quorum(voters)

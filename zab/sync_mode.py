@@ -26,7 +26,7 @@ from raykeeper.zab.recent_log import RecentLog
 
 
 class SyncMode(Enum):
-    """What the learner is sent first."""
+    """The first thing that the learner is sent."""
 
     DIFF = "diff"
     TRUNC = "trunc"
@@ -35,7 +35,7 @@ class SyncMode(Enum):
 
 
 def choose_sync_mode(last_zxid: Zxid, window: RecentLog) -> SyncMode:
-    """The row of the table for a learner whose log ends at `last_zxid`."""
+    """Return the row of the table for a learner whose log ends at `last_zxid`."""
     if last_zxid == window.last:
         return SyncMode.DIFF
     if last_zxid > window.last:
@@ -46,12 +46,12 @@ def choose_sync_mode(last_zxid: Zxid, window: RecentLog) -> SyncMode:
 
 
 def read_after(last_zxid: Zxid) -> Zxid:
-    """From where to read the log on disk: one before, to see whether it holds `last_zxid`."""
+    """Return where to read the log on disk from: one before, to see if it holds `last_zxid`."""
     return Zxid(max(ZERO, last_zxid - 1))
 
 
 def usable_runs(last_zxid: Zxid, base: Zxid, runs: list[LogRun]) -> list[LogRun] | None:
-    """What follows `last_zxid` in runs read after `read_after`; None when it is not in them.
+    """Return what follows `last_zxid` in runs read after `read_after`; None when it is not there.
 
     None as well when they do not end at `base`: an earlier stint asked for them, when the window
     began elsewhere, and what follows would come after a hole.

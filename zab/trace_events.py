@@ -1,4 +1,4 @@
-"""Names of the notes the protocol emits; the shell makes log lines and counters of them."""
+"""The names of trace events; the shell makes log lines and counters of them."""
 
 from typing import Final
 
@@ -9,7 +9,7 @@ ROLE_LEFT: Final = "role.left"
 MESSAGE_STALE: Final = "message.stale"
 MESSAGE_ILLEGAL: Final = "message.illegal"
 QUORUM_LOST: Final = "quorum.lost_disks"
-"""So many voters have lost their promises that the others are no quorum."""
+"""The voters that have kept their promises are no quorum."""
 EPOCH_PROPOSED: Final = "epoch.proposed"
 HIGHER_EPOCH_PROMISED: Final = "epoch.outrun"
 NEWER_HISTORY_FOUND: Final = "history.better"
@@ -26,6 +26,6 @@ COMMIT_DUPLICATE: Final = "commit.duplicate"
 ACK_DUPLICATE: Final = "ack.duplicate"
 LOG_PAUSED: Final = "log.paused"
 LOG_UNCERTAIN: Final = "log.uncertain"
-"""Promises of too few servers that surely know all that was acknowledged: more must be heard."""
+"""Too few of the servers that promised surely know all that was acknowledged; more must answer."""
 VOTE_REPLACED: Final = "vote.replaced"
 SNAPSHOT_DISCARDED: Final = "snapshot.discarded"

@@ -1,8 +1,8 @@
-"""Why a role ends and what comes next. A role asks by setting `outcome`; `Peer._become` acts.
+"""The transitions between roles. A role asks by setting `transition`; `Peer._become` acts.
 
-Draining ──> Looking ──> FollowerRecovery ──> FollowerBroadcast
-   ^            └──────> LeaderRecovery ────> LeaderBroadcast
-   └── StepDown, from every role but Draining
+AwaitDisk ──DiskIdle──> Looking ──Elected──> FollowerRecovery ──Synchronized──> FollowerBroadcast
+   ^                       └─────Elected──> LeaderRecovery ────Established───> LeaderBroadcast
+   └── StepDown, from every role but AwaitDisk and Looking
 """
 
 from msgspec import Struct

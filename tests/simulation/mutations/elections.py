@@ -2,11 +2,10 @@
 
 from typing import Any
 
-from raykeeper.zab.await_disk import AwaitDisk
 from raykeeper.zab.follower_recovery import FollowerRecovery
 from raykeeper.zab.history import History
 from raykeeper.zab.leader_recovery import LeaderRecovery
-from raykeeper.zab.looking import Looking
+from raykeeper.zab.looking import AwaitDisk, Looking
 from raykeeper.zab.messages import AckEpoch, Vote
 from raykeeper.zab.peer import Peer
 from raykeeper.zab.phases import FollowerPhase

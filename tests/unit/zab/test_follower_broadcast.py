@@ -172,7 +172,7 @@ def test_gives_up_on_a_silent_leader() -> None:
     patience = Timing().sync_ms
     role.receive(Ping(1), Millis(T0 + 100))
     role.wake(Millis(T0 + patience))
-    assert role.outcome is None
+    assert role.transition is None
     assert role.deadline() == T0 + patience + 100
     role.wake(role.deadline())
-    assert isinstance(role.outcome, StepDown)
+    assert isinstance(role.transition, StepDown)

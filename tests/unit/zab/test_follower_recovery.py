@@ -142,25 +142,7 @@ class TestPromise:
     def test_an_earlier_epoch_ends_the_role(self) -> None:
         follower = Follower(accepted=3)
         assert follower.hear(LeaderInfo(E2, 4)) == []
-        assert isinstance(follower.role.outcome, StepDown)
-
-
-@pytest.mark.parametrize(
-    ("message", "stale"),
-    [
-        (LeaderInfo(E2, 4), False),
-        (LeaderInfo(E2, 3), True),
-        (Diff(), True),
-        (UpToDate(z(1, 3)), True),
-    ],
-)
-def test_before_leaderinfo_everything_else_is_of_an_earlier_stint(
-    message: LeaderMessage, stale: bool
-) -> None:
-    follower = Follower()
-    assert follower.role.is_stale(message) is stale
-    follower.promise()
-    assert not follower.role.is_stale(Diff())
+        assert isinstance(follower.role.transition, StepDown)
 
 
 class TestDiff:
@@ -179,7 +161,7 @@ class TestDiff:
             Deliver(z(1, 2), [b"b", b"c"]),
             Deliver(z(2, 1), [b"x"]),
         ]
-        assert follower.role.outcome == Synchronized(LEADER, z(2, 1))
+        assert follower.role.transition == Synchronized(LEADER, z(2, 1))
 
     def test_a_part_of_the_log_on_disk_is_not_enough(self) -> None:
         follower = Follower().promise()
@@ -202,7 +184,7 @@ class TestDiff:
         assert follower.hear(X) == [Append(z(2, 1), [b"x"], z(1, 1))]
         assert follower.saved() == [Send(LEADER, AckNewLeader(E2))]
         follower.hear(UpToDate(z(1, 3)))
-        assert follower.role.outcome == Synchronized(LEADER, z(1, 3))
+        assert follower.role.transition == Synchronized(LEADER, z(1, 3))
 
     def test_completions_of_other_phases_change_nothing(self) -> None:
         follower = Follower()
@@ -308,7 +290,7 @@ def test_refuses_and_keeps_its_state(before: list[LeaderMessage], refused: Leade
         follower.role.receive(refused, T0)
     assert (follower.role.phase, history.logged, history.synced, history.delivered) == was
     assert follower.out == []
-    assert follower.role.outcome is None
+    assert follower.role.transition is None
 
 
 def test_refuses_a_leader_that_lacks_what_was_shown() -> None:
@@ -322,7 +304,7 @@ def test_refuses_a_leader_that_lacks_what_was_shown() -> None:
     with pytest.raises(PeerProtocolError):
         follower.role.receive(UpToDate(z(1, 9)), T0)
     assert follower.out == []
-    assert follower.role.outcome is None
+    assert follower.role.transition is None
 
 
 def test_gives_up_on_a_leader_that_is_silent() -> None:
@@ -331,9 +313,9 @@ def test_gives_up_on_a_leader_that_is_silent() -> None:
     assert follower.role.deadline() == T0 + init
     follower.role.receive(LeaderInfo(E2, 4), Millis(T0 + 500))
     follower.role.wake(Millis(T0 + init))
-    assert follower.role.outcome is None
+    assert follower.role.transition is None
     follower.role.wake(Millis(T0 + init + 500))
-    assert isinstance(follower.role.outcome, StepDown)
+    assert isinstance(follower.role.transition, StepDown)
 
 
 def test_begins_only_when_the_disk_is_settled() -> None:

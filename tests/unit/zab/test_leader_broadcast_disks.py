@@ -78,7 +78,7 @@ class TestLogPaused:
         leader = Leader(S1)
         leader.hear(S1, LogPaused())
         leader.wait(TICK.ping_ms)
-        assert leader.role.outcome is None
+        assert leader.role.transition is None
 
     def test_with_another_stint_it_logs_again(self) -> None:
         leader = Leader(S1)
@@ -105,7 +105,7 @@ class TestHandOver:
     def test_at_once_to_who_can_take_over(self) -> None:
         leader = Leader(S1, S2)
         assert tell_full(leader) == []
-        assert leader.role.outcome == HANDED_TO_1
+        assert leader.role.transition == HANDED_TO_1
 
     @pytest.mark.parametrize(
         "spoil",
@@ -122,11 +122,11 @@ class TestHandOver:
         spoil(leader)
         leader.take()
         tell_full(leader)
-        assert leader.role.outcome is None
+        assert leader.role.transition is None
         leader = Leader(S1, S2)
         spoil(leader)
         tell_full(leader)
-        assert leader.role.outcome == HANDED_TO_2
+        assert leader.role.transition == HANDED_TO_2
 
     @pytest.mark.parametrize(("server", "disk"), [(S2, NEW_DISK), (S4, FOUNDING_DISK)])
     def test_not_to_one_without_a_vote(self, server: ServerId, disk: DiskId) -> None:
@@ -134,49 +134,49 @@ class TestHandOver:
         leader.join(server, disk=disk)
         leader.synced(Z2)
         tell_full(leader)
-        assert leader.role.outcome is None
+        assert leader.role.transition is None
 
     def test_not_to_one_that_has_less_until_it_has_all(self) -> None:
         leader = with_open_proposal(S1)
         tell_full(leader)
-        assert leader.role.outcome is None
+        assert leader.role.transition is None
         leader.synced(Z2)
         leader.hear(S1, Ack(Z1))
-        assert leader.role.outcome is None
+        assert leader.role.transition is None
         assert leader.hear(S1, Ack(Z2))[0] == Deliver(Z2, [b"b"])  # committed before it leaves
-        assert leader.role.outcome == HANDED_TO_1
+        assert leader.role.transition == HANDED_TO_1
 
     def test_at_the_next_tick_to_one_that_came_with_all(self) -> None:
         leader = Leader(S1)
         leader.hear(S1, LogPaused())
         tell_full(leader)
         leader.join(S2)
-        assert leader.role.outcome is None
+        assert leader.role.transition is None
         leader.wait(TICK.ping_ms)
-        assert leader.role.outcome == HANDED_TO_2
+        assert leader.role.transition == HANDED_TO_2
 
     def test_a_leader_without_a_quorum_has_nobody_to_hand_over_to(self) -> None:
         leader = Leader(S1, voters=FIVE)
         leader.hear(S1, LogPaused())
         tell_full(leader)
         leader.wait(TICK.ping_ms)
-        assert leader.role.outcome == StepDown("no quorum of followers")
+        assert leader.role.transition == StepDown("no quorum of followers")
 
     def test_with_room_acks_and_ticks_end_nothing(self) -> None:
         leader = with_open_proposal(S1)
         leader.hear(S1, Ack(Z2))
         leader.wait(TICK.ping_ms)
-        assert leader.role.outcome is None
+        assert leader.role.transition is None
 
 
 def test_with_room_again_another_reign_begins() -> None:
     """In between writes were left lying; in the next reign everybody sends them again."""
     leader = with_open_proposal(S1)
     tell_full(leader)
-    assert leader.role.outcome is None
+    assert leader.role.transition is None
     leader.history.has_disk_space = True
     leader.role.disk_space_changed()
-    assert leader.role.outcome == StepDown("there is room again")
+    assert leader.role.transition == StepDown("there is room again")
 
 
 class TestMembersChanged:
@@ -214,7 +214,7 @@ class TestMembersChanged:
         leader.synced(Z2)
         assert leader.hear(S1, Ack(Z2)) == []
         leader.wait(TICK.ping_ms)
-        assert leader.role.outcome == StepDown("no quorum of followers")
+        assert leader.role.transition == StepDown("no quorum of followers")
 
     def test_who_has_its_vote_back_keeps_the_leader_and_confirms_reads(self) -> None:
         leader = self.joined()
@@ -224,7 +224,7 @@ class TestMembersChanged:
         leader.hear(S2, Pong(0))
         assert leader.role.last_quorum_contact(Millis(leader.now + 900)) == leader.now
         leader.wait(TICK.ping_ms)
-        assert leader.role.outcome is None
+        assert leader.role.transition is None
 
     def test_who_joins_later_counts_by_the_list_of_then(self) -> None:
         leader = Leader(S1)

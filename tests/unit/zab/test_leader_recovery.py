@@ -87,7 +87,7 @@ class Leader:
         return self
 
     def reason(self) -> str | None:
-        return self.role.outcome.reason if isinstance(self.role.outcome, StepDown) else None
+        return self.role.transition.reason if isinstance(self.role.transition, StepDown) else None
 
 
 def test_from_the_election_to_an_established_leader() -> None:
@@ -102,16 +102,16 @@ def test_from_the_election_to_an_established_leader() -> None:
     assert sent(leader.out)[1:] == [Diff(), NewLeader(E2, z(1, 2))]
     assert SaveEpochs(E2, E2) in leader.out
     leader.hear(S1, AckNewLeader(E2))
-    assert leader.role.outcome is None  # its own epoch is not on disk
+    assert leader.role.transition is None  # its own epoch is not on disk
     leader.saved()
-    assert leader.role.outcome == Established(E2, leader.role.learners)
+    assert leader.role.transition == Established(E2, leader.role.learners)
 
 
 def test_the_only_voter_needs_nobody() -> None:
     leader = Leader((S3,))
     leader.saved()
     leader.saved()
-    assert isinstance(leader.role.outcome, Established)
+    assert isinstance(leader.role.transition, Established)
 
 
 def test_begins_only_when_the_disk_is_settled() -> None:
@@ -167,9 +167,9 @@ class TestEpoch:
         leader = Leader(accepted=accepted)
         leader.hear(S1, FollowerInfo(Epoch(heard), 1, FOUNDING_DISK))
         assert leader.out == []
-        assert leader.role.outcome is None
+        assert leader.role.transition is None
         leader.role.wake(leader.role.deadline())
-        assert isinstance(leader.role.outcome, StepDown)
+        assert isinstance(leader.role.transition, StepDown)
 
 
 class TestPromises:
@@ -206,7 +206,7 @@ class TestPromises:
     def test_a_learner_without_a_vote_may_have_a_longer_log(self) -> None:
         leader = Leader().propose(S1, S4)
         leader.hear(S4, AckEpoch(E1, z(1, 9), True))
-        assert leader.role.outcome is None
+        assert leader.role.transition is None
 
     @pytest.mark.parametrize("learner", [S4, S1])
     def test_learners_without_a_vote_do_not_count(self, learner: ServerId) -> None:
@@ -224,7 +224,7 @@ class TestPromises:
     def test_while_somebody_may_still_promise_it_waits(self) -> None:
         leader = Leader().propose(S1, S2)
         leader.hear(S1, AckEpoch(E1, z(1, 2), False))
-        assert leader.role.outcome is None
+        assert leader.role.transition is None
         leader.hear(S2, PROMISE)
         assert leader.role.learners.is_synchronizing
 
@@ -263,7 +263,7 @@ class TestUncertainPromises:
             leader.hear(server, promise)
         assert leader.role.learners.is_synchronizing is goes_on
         assert (SaveEpochs(E2, E2) in leader.out) is goes_on
-        assert leader.role.outcome is None
+        assert leader.role.transition is None
 
     def test_are_said_while_more_must_be_heard(self) -> None:
         leader = Leader(FIVE, is_uncertain=True).propose(S1, S2, S4)
@@ -276,7 +276,7 @@ class TestUncertainPromises:
     def test_are_waited_for_while_a_quorum_of_others_cannot_promise(self) -> None:
         leader = Leader().propose(S1)
         leader.hear(S1, UNCERTAIN)
-        assert leader.role.outcome is None
+        assert leader.role.transition is None
         leader.hear(S2, HELLO, PROMISE)
         assert sent(leader.out, S1)[1:] == [Diff(), NewLeader(E2, z(1, 2))]
         assert sent(leader.out, S2)[-2:] == [Diff(), NewLeader(E2, z(1, 2))]
@@ -299,7 +299,7 @@ class TestUncertainPromises:
         leader = Leader((S3,), is_uncertain=True)
         leader.saved()
         leader.saved()
-        assert isinstance(leader.role.outcome, Established)
+        assert isinstance(leader.role.transition, Established)
         assert not leader.history.is_uncertain
 
     def test_who_has_more_must_lead_however_uncertain(self) -> None:
@@ -328,9 +328,9 @@ class TestItsOwnVote:
         assert leader.role.learners.is_synchronizing
         leader.saved()
         leader.hear(S1, AckNewLeader(E2))
-        assert leader.role.outcome is None
+        assert leader.role.transition is None
         leader.hear(S2, AckNewLeader(E2))
-        assert isinstance(leader.role.outcome, Established)
+        assert isinstance(leader.role.transition, Established)
 
 
 class TestAcks:
@@ -343,13 +343,13 @@ class TestAcks:
         leader.saved()
         leader.hear(S1, AckNewLeader(E2))
         leader.hear(ServerId(9), FollowerInfo(E1, 1, NEW_DISK), PROMISE, AckNewLeader(E2))
-        assert leader.role.outcome is None
+        assert leader.role.transition is None
         leader.hear(S2, AckNewLeader(E2))
-        assert isinstance(leader.role.outcome, Established)
+        assert isinstance(leader.role.transition, Established)
 
     def test_nothing_is_heard_after_the_end(self) -> None:
         leader = Leader().propose(S1)
-        leader.role.outcome = StepDown("over")
+        leader.role.transition = StepDown("over")
         leader.hear(S1, PROMISE)
         assert not leader.role.learners.is_synchronizing
 
@@ -363,10 +363,13 @@ def test_credits_go_on_to_the_stream() -> None:
     assert leader.out == [GrantCredit(S1)]
 
 
-def test_messages_of_strangers_are_stale() -> None:
+def test_what_no_learner_says_is_a_bug_of_the_caller() -> None:
     leader = Leader()
-    leader.hear(S1, PROMISE)
-    assert noted(leader.out) == [trace_events.MESSAGE_STALE]
+    with pytest.raises(AssertionError):
+        leader.hear(S1, PROMISE)
+    leader.hear(S1, HELLO)
+    with pytest.raises(AssertionError):
+        leader.hear(S1, Diff())  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("message", [AckNewLeader(E2), AckEpoch(E1, ZERO, True)])
@@ -391,7 +394,7 @@ class TestPatience:
         leader.hear(S1, HELLO)
         assert leader.role.deadline() == T0 + self.timing.sync_ms
         leader.role.wake(Millis(T0 + self.timing.sync_ms - 1))
-        assert leader.role.outcome is None
+        assert leader.role.transition is None
         leader.role.wake(Millis(T0 + self.timing.sync_ms))
         assert leader.reason() == "no quorum synchronized in time"
 

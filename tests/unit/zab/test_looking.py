@@ -9,10 +9,10 @@ from raykeeper.zab.effects import Effect, Send, TraceEvent
 from raykeeper.zab.errors import PeerProtocolError
 from raykeeper.zab.history import History
 from raykeeper.zab.ids import FOUNDING_DISK, ZERO, DiskId, Epoch, Millis, ServerId
-from raykeeper.zab.looking import Looking
+from raykeeper.zab.looking import AwaitDisk, Looking
 from raykeeper.zab.messages import Notification, PeerState, Vote
 from raykeeper.zab.settings import Settings, Timing
-from raykeeper.zab.transitions import Elected
+from raykeeper.zab.transitions import DiskIdle, Elected
 from tests.unit.zab.histories import (
     NEW_DISK,
     S1,
@@ -60,7 +60,7 @@ class Election:
         self.looking.wake(self.now)
 
     def leader(self) -> ServerId | None:
-        outcome = self.looking.outcome
+        outcome = self.looking.transition
         return outcome.vote.leader if isinstance(outcome, Elected) else None
 
 
@@ -145,7 +145,7 @@ class TestDecides:
         race.hear(S3, told(5, vote_for(S3)))
         assert race.leader() is None
         race.hear(S1, told(5, vote_for(S3), own=vote_for(S1)))
-        assert race.looking.outcome == Elected(5, vote_for(S3))
+        assert race.looking.transition == Elected(5, vote_for(S3))
 
     def test_later_when_only_a_quorum_did(self) -> None:
         race = election(S1, S3, S4)
@@ -207,7 +207,7 @@ class TestJoins:
         race.hear(S3, told(2, vote_for(S3), LEADING))
         assert race.leader() is None
         race.hear(S1, told(2, vote_for(S3), FOLLOWING, own=vote_for(S1)))
-        assert race.looking.outcome == Elected(2, vote_for(S3))
+        assert race.looking.transition == Elected(2, vote_for(S3))
 
     def test_not_on_the_word_of_its_followers_alone(self) -> None:
         race = election(S1, S3, S4)
@@ -487,3 +487,20 @@ def test_an_early_wake_changes_nothing() -> None:
     race.out.clear()
     race.wait(1)
     assert race.out == []
+
+
+def test_awaiting_an_idle_disk_ends_at_once() -> None:
+    assert AwaitDisk(make_history([])).transition == DiskIdle()
+
+
+def test_awaiting_the_disk_takes_until_log_and_promise_are_synced() -> None:
+    history = make_history([])
+    history.append(z(1, 1), [b"a"])
+    history.promise(Epoch(2), S2)
+    waiting = AwaitDisk(history)
+    history.log_synced(z(1, 1))
+    waiting.check()
+    assert waiting.transition is None
+    history.epochs_saved(Epoch(2), Epoch(0))
+    waiting.check()
+    assert waiting.transition == DiskIdle()

@@ -1,21 +1,19 @@
-"""The table of legality, walked whole: every role and phase with every message."""
+"""The table of messages, walked whole: every role, phase and sender with every message."""
 
 from collections.abc import Callable
-from typing import get_args
+from functools import partial
 
 import pytest
 
 from raykeeper.zab import trace_events
-from raykeeper.zab.effects import BreakLink, Send
-from raykeeper.zab.ids import FOUNDING_DISK, Epoch
+from raykeeper.zab.effects import BreakLink
+from raykeeper.zab.ids import FOUNDING_DISK, Epoch, ServerId
 from raykeeper.zab.messages import (
     AckEpoch,
     Commit,
     Diff,
     FollowerInfo,
     LeaderInfo,
-    LeaderMessage,
-    LearnerMessage,
     NewLeader,
     Ping,
     Proposals,
@@ -23,15 +21,21 @@ from raykeeper.zab.messages import (
     ZabMessage,
 )
 from raykeeper.zab.phases import (
+    ANSWER,
     FOLLOWER_BROADCAST,
     FOLLOWER_RECOVERY,
+    HANDLE,
     LEADER_BROADCAST,
     LEADER_MESSAGES,
     LEADER_RECOVERY,
     LEARNER_MESSAGES,
+    NOT_A_LEARNER,
+    STALE,
+    UNRELATED,
     FollowerPhase,
+    Row,
 )
-from tests.unit.zab.histories import S1, S2, S3, Bench, noted, run, z
+from tests.unit.zab.histories import S1, S2, S3, Bench, noted, run, sent, z
 from tests.unit.zab.test_messages import ALL
 
 E2 = Epoch(2)
@@ -39,17 +43,21 @@ LOG = run(z(1, 1), b"a", b"b", b"c")
 MESSAGES: dict[type, ZabMessage] = {type(message): message for message in ALL[1:]}
 
 
-def test_the_tables_speak_of_the_messages_there_are() -> None:
-    assert set(get_args(LeaderMessage)) == LEADER_MESSAGES
-    assert set(get_args(LearnerMessage)) == LEARNER_MESSAGES
-    assert not LEADER_MESSAGES & LEARNER_MESSAGES
+def handled(row: Row) -> set[type]:
+    return {kind for kind, fate in row.fates.items() if fate is HANDLE}
+
+
+def test_every_message_of_the_protocol_is_in_the_table() -> None:
+    assert {*LEADER_MESSAGES, *LEARNER_MESSAGES} == set(MESSAGES)
+    assert not {*LEADER_MESSAGES} & {*LEARNER_MESSAGES}
     assert set(FOLLOWER_RECOVERY) == set(FollowerPhase)
-    for legal in FOLLOWER_RECOVERY.values():
-        assert legal < LEADER_MESSAGES
-    assert FOLLOWER_BROADCAST < LEADER_MESSAGES
-    assert LEADER_RECOVERY < LEADER_BROADCAST == LEARNER_MESSAGES
-    # Nothing a leader says is illegal in all phases.
-    assert FOLLOWER_BROADCAST.union(*FOLLOWER_RECOVERY.values()) == LEADER_MESSAGES
+    rows = [*FOLLOWER_RECOVERY.values(), FOLLOWER_BROADCAST]
+    # Every message of a leader is handled in some phase.
+    assert set().union(*map(handled, rows)) == {*LEADER_MESSAGES}
+    assert handled(LEADER_RECOVERY) < handled(LEADER_BROADCAST) == {*LEARNER_MESSAGES}
+    # Towards a server with which there is no tie nothing is a breach.
+    for row in (UNRELATED, NOT_A_LEARNER):
+        assert set(row.fates) == set(MESSAGES)
 
 
 def follower(phase: FollowerPhase) -> Bench:
@@ -95,84 +103,55 @@ def broadcasting_leader() -> Bench:
     return bench
 
 
-@pytest.mark.parametrize("kind", MESSAGES, ids=lambda kind: kind.__name__)
-@pytest.mark.parametrize("phase", FollowerPhase)
-def test_a_recovering_follower(phase: FollowerPhase, kind: type) -> None:
-    bench = follower(phase)
-    role = bench.peer._role
-    assert role.phase is phase  # type: ignore[union-attr]
-    message = MESSAGES[kind]
-    if kind is LeaderInfo:
-        message = LeaderInfo(E2, 1)
-    bench.take()
-    bench.hear(S3, message)
-    found = bench.take()
-    refusals = [e.reason for e in found if isinstance(e, BreakLink)]
-    if kind in LEARNER_MESSAGES:
-        assert trace_events.MESSAGE_STALE in noted(found)
-    elif kind in FOLLOWER_RECOVERY[phase]:
-        assert f"{kind.__name__} while {phase.value}" not in refusals
-        assert trace_events.MESSAGE_STALE not in noted(found)
-    elif phase is FollowerPhase.DISCOVERY:
-        assert trace_events.MESSAGE_STALE in noted(found)
-    else:
-        assert refusals == [f"{kind.__name__} while {phase.value}"]
+def unrelated() -> Bench:
+    return Bench(S1, LOG, accepted=1, current=1)
+
+
+SITUATIONS: list[tuple[Row, Callable[[], Bench], ServerId]] = [
+    *((row, partial(follower, phase), S3) for phase, row in FOLLOWER_RECOVERY.items()),
+    (FOLLOWER_BROADCAST, established, S3),
+    (LEADER_RECOVERY, recovering_leader, S1),
+    (LEADER_BROADCAST, broadcasting_leader, S1),
+    (NOT_A_LEARNER, recovering_leader, S2),
+    (NOT_A_LEARNER, broadcasting_leader, S2),
+    (UNRELATED, unrelated, S2),
+    (UNRELATED, partial(follower, FollowerPhase.PROMISED), S2),
+    (UNRELATED, established, S2),
+]
 
 
 @pytest.mark.parametrize("kind", MESSAGES, ids=lambda kind: kind.__name__)
-def test_a_follower_in_broadcast(kind: type) -> None:
-    bench = established()
-    bench.take()
-    bench.hear(S3, MESSAGES[kind])
-    found = bench.take()
-    refusals = [e.reason for e in found if isinstance(e, BreakLink)]
-    illegal = f"{kind.__name__} in a follower's broadcast"
-    if kind is FollowerInfo:
-        assert trace_events.MESSAGE_STALE in noted(found) and refusals == []
-    elif kind in FOLLOWER_BROADCAST:
-        assert illegal not in refusals
-    else:
-        assert refusals == [illegal]
-
-
-@pytest.mark.parametrize("kind", MESSAGES, ids=lambda kind: kind.__name__)
-@pytest.mark.parametrize("known", [True, False])
-@pytest.mark.parametrize("make", [recovering_leader, broadcasting_leader])
-def test_a_leader(make: Callable[[], Bench], known: bool, kind: type) -> None:
+@pytest.mark.parametrize(("row", "make", "sender"), SITUATIONS)
+def test_each_message_meets_the_fate_of_its_row(
+    row: Row, make: Callable[[], Bench], sender: ServerId, kind: type
+) -> None:
     bench = make()
-    sender = S1 if known else S2
-    bench.link(S2)
+    if sender not in bench.peer.links:
+        bench.link(sender)
+    assert bench.peer._row(sender) is row
+    message = LeaderInfo(E2, 1) if kind is LeaderInfo else MESSAGES[kind]
     bench.take()
-    bench.hear(sender, MESSAGES[kind])
+    bench.hear(sender, message)
     found = bench.take()
     refusals = [e.reason for e in found if isinstance(e, BreakLink)]
-    illegal = f"{kind.__name__} in a leader's recovery"
-    if kind in LEADER_MESSAGES or (not known and kind is not FollowerInfo):
+    refused = f"{kind.__name__} while {row.situation}"
+    fate = row.fates.get(kind)
+    if fate is HANDLE:
+        assert trace_events.MESSAGE_STALE not in noted(found) and refused not in refusals
+    elif fate is None:
+        assert refusals == [refused]
+    else:
         assert noted(found) == [trace_events.MESSAGE_STALE] and refusals == []
-    elif make is recovering_leader and kind not in LEADER_RECOVERY:
-        assert refusals == [illegal]
-    else:
-        assert trace_events.MESSAGE_STALE not in noted(found) and illegal not in refusals
+        # FOLLOWERINFO alone is answered: its sender takes us for a leader.
+        assert len(sent(found, sender)) == (fate is ANSWER) == (fate is not STALE)
 
 
-@pytest.mark.parametrize("kind", MESSAGES, ids=lambda kind: kind.__name__)
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: Bench(S1, LOG, accepted=1, current=1),
-        lambda: follower(FollowerPhase.PROMISED),
-        established,
-    ],
-)
-def test_from_somebody_who_is_nothing_to_us(make: Callable[[], Bench], kind: type) -> None:
-    """Only FOLLOWERINFO is answered: its sender takes us for a leader."""
-    bench = make()
-    bench.link(S2)
+@pytest.mark.parametrize("phase", FollowerPhase)
+def test_leaderinfo_for_an_earlier_attempt_to_follow_is_stale(phase: FollowerPhase) -> None:
+    bench = follower(phase)
     bench.take()
-    bench.hear(S2, MESSAGES[kind])
-    found = bench.take()
-    assert noted(found) == [trace_events.MESSAGE_STALE]
-    assert [type(e) for e in found if isinstance(e, Send)] == [Send] * (kind is FollowerInfo)
+    bench.hear(S3, LeaderInfo(E2, 0))
+    assert noted(bench.take()) == [trace_events.MESSAGE_STALE]
 
 
 def test_a_breach_costs_the_link_and_nothing_else() -> None:
