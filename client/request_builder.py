@@ -9,9 +9,9 @@ from raykeeper.client import arguments
 from raykeeper.client.core.outstanding import NewRequest
 from raykeeper.client.errors import BadArgumentsError
 from raykeeper.znodes.acl import Acl, Acls
-from raykeeper.znodes.attributes import TTL_MS_MAX
 from raykeeper.znodes.quotas import QuotaLimits, format_limits, limits_path, quota_subtree
 from raykeeper.znodes.requests import ANY_VERSION, Create, CreateMode, Multi, SetData, TxnOp
+from raykeeper.znodes.znode import TTL_MS_MAX
 
 
 class CreateOptions(TypedDict, total=False):

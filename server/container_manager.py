@@ -17,10 +17,8 @@ from heapq import heapify, heappop, heappush
 from typing import Final
 
 from raykeeper.zab.ids import Millis
-from raykeeper.znodes.attributes import CONTAINER
 from raykeeper.znodes.paths import parent_of
 from raykeeper.znodes.state import State
-from raykeeper.znodes.tree import Znode
 from raykeeper.znodes.txns import (
     CloseSessionTxn,
     CreateTxn,
@@ -29,6 +27,7 @@ from raykeeper.znodes.txns import (
     SetDataTxn,
     TxnBody,
 )
+from raykeeper.znodes.znode import CONTAINER, Znode
 
 SCANNED_PER_STEP: Final = 1_000
 """Znodes of the tree that are taken note of in one step at the beginning of a reign."""

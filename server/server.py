@@ -62,9 +62,9 @@ from raykeeper.zab.ids import FOUNDING_DISK, DiskId, Millis, Now, ServerId, Zxid
 from raykeeper.zab.peer import Peer
 from raykeeper.zab.recent_log import RecentLog
 from raykeeper.zab.settings import Settings
+from raykeeper.znodes.change_log import ZnodeChange
 from raykeeper.znodes.limits import Limits
 from raykeeper.znodes.state import State, outcome_of
-from raykeeper.znodes.tree import ZnodeChange
 from raykeeper.znodes.txns import (
     CloseSessionTxn,
     CreateSessionErrorTxn,

@@ -1,11 +1,11 @@
 """The meaning of what Zab orders: znodes, sessions, watches. Pure: no clock, no input or output.
 
-What a client says and hears    requests  replies  errors  stat  paths  limits
-What the ensemble agrees on     txns
-The state it leads to           state = tree (children) + sessions, checked by digest
-The leader's side of a write    preparation, against the tree as it will be (future)
-Every server's own side         reads  watches
-The state as a file             snapshot
-Which sessions are overdue      expiry
-How large subtrees may grow     quotas
+The messages of clients          requests  replies  errors  stat  acl  paths  limits
+The transactions                 txns
+The replicated state             state = tree (znode  children  quotas) + sessions; digest
+The leader's side of a write     prep_request_processor  op_preparer  multi_preparer, against the
+                                 tree as it will be (outstanding_changes)
+Reads and watches, per server    reads  pages  watches  change_log  watch_replay
+The state as a file              snapshot
+The expiry of sessions           expiry
 """

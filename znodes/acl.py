@@ -1,4 +1,4 @@
-"""Who may do what: access control lists, the identities of a session, and how they match.
+"""Access control: ACLs, the identities of a session, and how they match.
 
 An ACL belongs to one znode and is not inherited. A permission is granted when any of its entries
 grants it to any identity of the session. Identities belong to the *session*: they are added by
@@ -14,8 +14,8 @@ numbered writes, so they are ordered with its other requests and need no replay 
     super    never in an ACL                       when one of its ids is a super id of the limits
 
 `digest` is ZooKeeper's, so that ACLs can move over: an unsalted hash, and the password travels.
-`scrypt` is ours: what travels is a key made slowly from the password with a salt of ensemble and
-user, and what is kept is only its hash, which opens nothing for whoever reads it.
+`scrypt` is ours: a key travels that is made slowly from the password with a salt of ensemble and
+user, and only the key's hash is kept, which opens nothing for a reader of the ACL.
 
 ZooKeeper: `AuthenticationProvider` and its classes, `PrepRequestProcessor.checkACL`, `fixupACL`.
 """
@@ -33,7 +33,7 @@ from raykeeper.znodes.errors import Code
 
 
 class Permission(IntFlag):
-    """ZooKeeper's `ZooDefs.Perms`."""
+    """The permission bits, as in ZooKeeper's `ZooDefs.Perms`."""
 
     READ = 1
     WRITE = 2
@@ -44,14 +44,14 @@ class Permission(IntFlag):
 
 
 class Identity(Struct, frozen=True, array_like=True, gc=False):
-    """One thing that is known of a session: a scheme and an id of it."""
+    """One identity of a session: a scheme and an id of it."""
 
     scheme: str
     id: str
 
 
 class Acl(Struct, frozen=True, array_like=True, gc=False):
-    """One entry: `permissions` (bits of `Permission`) for whoever has this identity."""
+    """One entry: grants `permissions` (bits of `Permission`) to each session with this identity."""
 
     permissions: int
     scheme: str
@@ -80,7 +80,7 @@ _KEY_BYTES: Final = 32
 
 
 def allows(acls: Acls | None, identities: Identities, permission: int) -> bool:
-    """Whether a session with these identities has any of the bits of `permission`."""
+    """Return whether a session with these identities has any of the bits of `permission`."""
     if acls is None:
         return True
     for entry in acls:
@@ -103,7 +103,7 @@ def _matches(entry: Acl, identity: Identity) -> bool:
 
 
 def normalize_acls(acls: Iterable[Acl] | None, identities: Identities) -> Acls | Code | None:
-    """The list as a znode keeps it: without duplicates, `auth` replaced, None when it is open.
+    """Return the list as a znode keeps it: no duplicates, `auth` replaced, None when it is open.
 
     INVALID_ACL when it is empty, an entry is malformed, or `auth` stands for nobody.
     """
@@ -146,7 +146,7 @@ def _is_id(scheme: str, text: str) -> bool:
 
 
 def mask_hashes(acls: Acls | None, identities: Identities) -> Acls:
-    """The list as it is shown: without the hashes, unless the session has ADMIN."""
+    """Return the list as a client sees it: without the hashes, unless the session has ADMIN."""
     if acls is None:
         return OPEN_ACL
     if allows(acls, identities, Permission.ADMIN):
@@ -160,12 +160,12 @@ def mask_hashes(acls: Acls | None, identities: Identities) -> Acls:
 
 
 def identities_of(auth_ids: Identities, host: str) -> Identities:
-    """All that a session is known as, from what it has proved and where it comes from."""
+    """Return all identities of a session, from its credentials and its address."""
     return (*auth_ids, Identity("ip", host)) if host else auth_ids
 
 
 def authenticate(scheme: str, credential: bytes) -> Identity | None:
-    """The identity that a credential proves, None when it is malformed or of another scheme.
+    """Return the identity that a credential proves; None if malformed or of another scheme.
 
     `digest`: b"user:password". `scrypt`: b"user:" and the key.
     """
@@ -184,12 +184,12 @@ def authenticate(scheme: str, credential: bytes) -> Identity | None:
 
 
 def digest_id(user: str, password: str) -> str:
-    """The id of a user in the scheme `digest`: `DigestAuthenticationProvider.generateDigest`."""
+    """Return a user's id in the scheme `digest`: `DigestAuthenticationProvider.generateDigest`."""
     return f"{user}:{_encoded(hashlib.sha1(f'{user}:{password}'.encode()).digest())}"
 
 
 def scrypt_key(ensemble: str, user: str, password: str) -> bytes:
-    """What proves a password in the scheme `scrypt`; some 50 ms and 16 MB of work.
+    """Return the credential of a password in the scheme `scrypt`; takes some 50 ms and 16 MB.
 
     `ensemble` is the uuid of the ensemble: a key is of no use in another one.
     """
@@ -198,7 +198,7 @@ def scrypt_key(ensemble: str, user: str, password: str) -> bytes:
 
 
 def scrypt_id(ensemble: str, user: str, password: str) -> str:
-    """The id of a user in the scheme `scrypt`."""
+    """Return the id of a user in the scheme `scrypt`."""
     key = scrypt_key(ensemble, user, password)
     return f"{user}:{_encoded(hashlib.sha256(key).digest())}"
 

@@ -1,12 +1,12 @@
-"""The children of a large znode, in parts, so that no single step has to look at all of them.
+"""The children of a large znode in shards, so that no single step has to look at all of them.
 
 Listing a million children takes some 20 ms, in which the server would do nothing else. A fuzzy
-walk needs no list as of one moment, so it lists one part at a time (see `snapshot`). A client wants
-one of one moment: it gets it in pages from a view (see `pages`). Making a view touches no child: it
-takes references to the parts, and a part that is in a view is copied before it is changed.
+walk needs no list as of one moment, so it lists one shard at a time (see `snapshot`). A client
+wants a list of one moment and gets it in pages from a view (see `pages`). Making a view touches no
+child: it takes references to the shards, and a shard that is in a view is copied before it changes.
 
-A part holds the children of one range of czxids. So siblings of the same age, which lie together in
-memory, are visited together: parts chosen by a hash made the walk three times slower.
+A shard holds the children of one range of czxids. So siblings of the same age, which lie together
+in memory, are visited together: shards chosen by a hash made the walk three times slower.
 """
 
 from bisect import bisect_right
@@ -16,7 +16,7 @@ from typing import Final
 from raykeeper.zab.ids import Zxid
 
 SHARDED_FROM: Final = 4_096
-"""A znode with more children than this keeps them in parts; fewer stay in one dict."""
+"""A znode with more children than this keeps them in shards; fewer stay in one dict."""
 
 SHARD_SIZE: Final = 4_096
 
@@ -25,7 +25,7 @@ class ShardedChildren:
     """A set of paths, each with its czxid.
 
     Part i holds the czxids in [starts[i], starts[i + 1]), the first also what is older, the last
-    all that is newer. Children mostly come in the order of their czxids, so a full last part is
+    all that is newer. Children mostly come in the order of their czxids, so a full last shard is
     followed by a new one; others are never split.
     """
 
@@ -37,7 +37,7 @@ class ShardedChildren:
         self._starts: list[Zxid] = [Zxid(0)]
         self._newest = Zxid(0)
         self._views = 0
-        self._copied = [0]  # how many views there were when each part was made or copied
+        self._copied = [0]  # how many views there were when each shard was made or copied
         for czxid, path in sorted(children):
             self.add(path, czxid)
 
@@ -45,11 +45,11 @@ class ShardedChildren:
         return self.count
 
     def __iter__(self) -> Iterator[str]:
-        for part in self.shards:
-            yield from part
+        for shard in self.shards:
+            yield from shard
 
     def add(self, path: str, czxid: Zxid) -> None:
-        """Put in `path`; again changes nothing."""
+        """Add `path`; a path that is there already changes nothing."""
         if czxid > self._newest:
             self._newest = czxid
             if len(self.shards[-1]) >= SHARD_SIZE:
@@ -59,29 +59,29 @@ class ShardedChildren:
             self._writable(-1)[path] = None
             self.count += 1
             return
-        part = self._writable(self._index(czxid))
-        before = len(part)
-        part[path] = None
-        self.count += len(part) - before
+        shard = self._writable(self._index(czxid))
+        before = len(shard)
+        shard[path] = None
+        self.count += len(shard) - before
 
     def remove(self, path: str, czxid: Zxid) -> None:
-        """Take out `path`, which is there."""
+        """Remove `path`, which is there."""
         index = self._index(czxid)
-        part = self._writable(index)
-        del part[path]
+        shard = self._writable(index)
+        del shard[path]
         self.count -= 1
-        if not part and len(self.shards) > 1:
+        if not shard and len(self.shards) > 1:
             del self.shards[index]
             del self._starts[index]
             del self._copied[index]
 
     def view(self) -> "ChildrenView":
-        """The children as of now, whatever happens later: for a million, 250 references."""
+        """Return the children as of now, whatever happens later: for a million, 250 references."""
         self._views += 1
         return list(self.shards)
 
     def _writable(self, index: int) -> dict[str, None]:
-        """The part at `index`, which no view has."""
+        """Return the shard at `index`, copied first if a view holds it."""
         if self._copied[index] < self._views:
             self._copied[index] = self._views
             self.shards[index] = dict(self.shards[index])
@@ -94,11 +94,11 @@ class ShardedChildren:
 Children = dict[str, None] | ShardedChildren
 
 ChildrenView = list[Collection[str]]
-"""Paths as of one moment, in parts, none of which is ever changed."""
+"""Paths as of one moment, in shards, none of which is ever changed."""
 
 
 def view_of(children: Children | None) -> ChildrenView:
-    """The children as of now. Those in one dict are few, and copied."""
+    """Return the children as of now. One dict holds few of them, so it is copied."""
     if not children:
         return []
     return [list(children)] if isinstance(children, dict) else children.view()

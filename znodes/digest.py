@@ -31,20 +31,20 @@ def data_hash(
     version: int,
     owner: int,
 ) -> int:
-    """CRC of a znode apart from its children; the znode keeps it, so a change can take it away."""
+    """Return the CRC of a znode without its children; the znode keeps it, to subtract it later."""
     return crc32(
         _pack_data(czxid, mzxid, ctime, mtime, version, owner),
         crc32(value, crc32(path.encode())),
     )
 
 
-def with_attributes(check: int, traits: bytes) -> int:
-    """The same for a znode that has traits, here encoded."""
-    return crc32(traits, check)
+def with_attributes(check: int, attributes: bytes) -> int:
+    """Return the CRC of a znode that has attributes, here encoded."""
+    return crc32(attributes, check)
 
 
 def children_change(path: str, was_creates: int, was_pzxid: Zxid, creates: int, pzxid: Zxid) -> int:
-    """What a creation or deletion of a child adds to the digest, on the side of the parent.
+    """Return what creating or deleting a child adds to the digest on the parent's side.
 
     The term is 0 before the first child. Apart from `data_hash`, or every creation would hash the
     parent's value.
@@ -58,11 +58,11 @@ def children_change(path: str, was_creates: int, was_pzxid: Zxid, creates: int, 
 
 
 def children_term(path: str, creates: int, pzxid: Zxid) -> int:
-    """The term itself."""
+    """Return the parent's whole term for its children."""
     return 0 if creates == 0 else children_change(path, 0, ZERO, creates, pzxid)
 
 
 def record_term(record: bytes) -> int:
-    """Term of an element that is hashed in its encoded form: a session with its outcomes."""
+    """Return the term of an element that is hashed encoded: a session with its reply cache."""
     check = crc32(record)
     return check * check

@@ -1,4 +1,4 @@
-"""What a client can be told went wrong: ZooKeeper's codes and names, one class each.
+"""The errors that a client can get: ZooKeeper's codes and names, one class each.
 
 `definite` says whether the outcome is certain: True means that the operation surely had no
 effect; False means that it may have had one. Codes are those of `KeeperException.Code` (3.9.5).

@@ -1,4 +1,4 @@
-"""Which sessions are overdue: the logic of the session tracker, without a clock of its own.
+"""The expiry of sessions: the logic of the session tracker, without a clock of its own.
 
 ZooKeeper: `SessionTrackerImpl`, `ExpiryQueue`; there deadlines are rounded up to buckets of a tick.
 """
@@ -12,7 +12,7 @@ from raykeeper.znodes.requests import SessionId
 
 
 class TouchedSession(Struct, frozen=True, array_like=True):
-    """A session that was heard, or opened; it now has `timeout_ms` from the report's arrival."""
+    """A session that was heard, or opened; `timeout_ms` runs from the report's arrival."""
 
     session_id: SessionId
     owner_zxid: Zxid
@@ -20,7 +20,7 @@ class TouchedSession(Struct, frozen=True, array_like=True):
 
 
 class SessionReport(Struct, frozen=True, array_like=True):
-    """What the leader tells its tracker. `batch` numbers the reports within one epoch.
+    """The leader's report to its tracker. `batch` numbers the reports within one epoch.
 
     A `full` report names every session and replaces what the tracker knew; each gets its whole
     timeout. The first report of an epoch, and after the loss of a tracker, is full.
@@ -34,9 +34,9 @@ class SessionReport(Struct, frozen=True, array_like=True):
 
 
 class ExpiryProposal(Struct, frozen=True, array_like=True):
-    """A session was not heard for its timeout, as far as reports up to `batch` say.
+    """A session that was silent for its timeout, as far as reports up to `batch` say.
 
-    `batch` is the last report that touched this session. The core drops the verdict unless
+    `batch` is the last report that touched this session. The core drops the proposal unless
     epoch and owner are current and the session was not touched after that report.
     """
 
@@ -55,23 +55,23 @@ class TrackedSession(Struct, gc=False):
     due: int
     """When it is overdue."""
     queued: int
-    """The entry of the heap that counts for it; never after `due`. -1 once it was judged."""
+    """The entry of the heap that counts for it; never after `due`. -1 once it was proposed."""
 
 
 class SessionExpiry:
-    """Deadlines of all sessions, exact to the millisecond.
+    """The deadlines of all sessions, exact to the millisecond.
 
     The caller calls at least every `clock_gap_ms`. When it did not, this process was held up and
     may have touches waiting that are older than the gap, so every deadline moves by it: the
     tracker's own time, monotonic less all gaps, stood still.
 
-    Owns: a session is judged overdue only a full timeout, of which this process was awake all
-    along, after its last report arrived; and once until it is reported again.
+    Owns: a session is proposed for expiry only after a full timeout since its last report arrived,
+    during which this process was awake all along; and once until it is reported again.
     """
 
     def __init__(self, clock_gap_ms: int = 1_000) -> None:
         self.needs_full_report = False
-        """A report was lost: the next one must name every session. No verdicts until then."""
+        """A report was lost: the next one must name every session. No proposals until then."""
         self._clock_gap_ms = clock_gap_ms
         self._epoch = Epoch(0)
         self._batch = 0
@@ -83,7 +83,7 @@ class SessionExpiry:
         self._gaps_ms = 0
 
     def report(self, report: SessionReport, now_mono: Millis) -> None:
-        """Take a report. One of an older epoch, or that came before, changes nothing."""
+        """Take a report. One of an older epoch, or a repeated one, changes nothing."""
         now = self._own_time(now_mono)
         if report.epoch < self._epoch:
             return
@@ -91,7 +91,7 @@ class SessionExpiry:
             return
         if report.epoch > self._epoch:
             self._epoch = report.epoch
-            self._sessions.clear()  # of another reign: its owners and batches mean nothing now
+            self._sessions.clear()  # of another leader: its owners and batches mean nothing now
             self._heap.clear()
             self.needs_full_report = not report.full
         elif report.batch > self._batch + 1:
@@ -107,23 +107,23 @@ class SessionExpiry:
             self._sessions.pop(session_id, None)
 
     def proposals(self, now_mono: Millis) -> list[ExpiryProposal]:
-        """The sessions that are overdue, the longest first; each is told once."""
+        """Return the overdue sessions, the longest overdue first, each of them once."""
         now = self._own_time(now_mono)
-        verdicts: list[ExpiryProposal] = []
+        proposals: list[ExpiryProposal] = []
         if self.needs_full_report:
-            return verdicts
+            return proposals
         heap = self._heap
         while self._find_next() and heap[0][0] <= now:
             _, session_id = heappop(heap)
             session = self._sessions[session_id]
             session.queued = -1
-            verdicts.append(
+            proposals.append(
                 ExpiryProposal(self._epoch, session_id, session.owner_zxid, session.batch)
             )
-        return verdicts
+        return proposals
 
     def deadline(self) -> Millis | None:
-        """When `verdicts` has something to tell, in the caller's monotonic time."""
+        """Return when `proposals` has something to return, in the caller's monotonic time."""
         if self.needs_full_report or not self._find_next():
             return None
         return Millis(self._heap[0][0] + self._gaps_ms)
@@ -153,7 +153,7 @@ class SessionExpiry:
             heappush(self._heap, (due, session_id))
 
     def _find_next(self) -> bool:
-        """Bring an entry that counts to the top of the heap; False when there is none."""
+        """Bring a current entry to the top of the heap; return False when there is none."""
         heap = self._heap
         while heap:
             queued, session_id = heap[0]

@@ -21,11 +21,11 @@ REPLY_CACHE_MAX: Final = 2000
 state, so no setting: replicas that kept different numbers of them would differ."""
 
 RESULTS_BYTES_MAX: Final = 4 << 20
-"""Of the reads in one transaction. What does not fit is refused with THROTTLED_OP."""
+"""The bytes of the reads in one transaction. More is refused with THROTTLED_OP."""
 
 CACHED_RESULTS_BYTES_MAX: Final = 16 << 20
-"""Of the results of transactions, among the unacknowledged outcomes of one session: the bound of
-what a replica keeps for it. What does not fit is refused with THROTTLED_OP."""
+"""The bytes of transactions' results in the reply cache of one session, which bounds what a replica
+keeps for it. More is refused with THROTTLED_OP."""
 
 WATCHES_MAX: Final = 100_000
 """Watches of one connection: an event for each fits in memory when they all fire at once."""
@@ -39,7 +39,7 @@ assert RESULTS_BYTES_MAX < CACHED_RESULTS_BYTES_MAX
 
 
 class Limits(Struct, frozen=True):
-    """What the leader accepts. Leaders may differ: a txn holds the result, not the limit.
+    """The bounds a leader applies. Leaders may differ: a txn holds the result, not the limit.
 
     Raises:
         ValueError: two limits contradict each other, or one is out of range.
@@ -60,7 +60,7 @@ class Limits(Struct, frozen=True):
     transaction_bytes_max: int = VALUE_BYTES_CEILING
     """A transaction as its client sends it: frames between servers have a bound too."""
     super_identities: tuple[Identity, ...] = ()
-    """Whoever proves one of these is exempt from all ACLs (schemes digest and scrypt)."""
+    """A session that proves one of these is exempt from all ACLs (schemes digest and scrypt)."""
 
     def __post_init__(self) -> None:
         _within("value_bytes_max", self.value_bytes_max, 1, VALUE_BYTES_CEILING)

@@ -1,8 +1,8 @@
-"""Several operations as one: all or nothing, at one zxid, in one of two branches.
+"""The preparation of a multi: all its operations or none, at one zxid, in one of two branches.
 
-Each operation is prepared against what the ones before it leave, in a draft of the future state.
-The first that fails ends it, and the draft is dropped. Reads are answered here, from the same
-draft: their results are part of the transaction, so a repeat gets the very same.
+Each operation is prepared against the results of those before it, in a draft of the outstanding
+changes. The first that fails ends the multi and rolls the draft back. Reads are answered from the
+same draft: their results are part of the transaction, so a repeated multi gets the very same.
 
 ZooKeeper: `MultiOperationRecord`, `PrepRequestProcessor.pRequest` (multi). Conditions with two
 branches: etcd's `Txn`.
@@ -19,9 +19,8 @@ from raykeeper.znodes.limits import RESULTS_BYTES_MAX
 from raykeeper.znodes.op_preparer import (
     ERROR_TXNS,
     OpPreparer,
-    is_allowed,
     missing_error,
-    stat_of_future,
+    stat_of_record,
 )
 from raykeeper.znodes.outstanding_changes import ChangeRecord, OutstandingChanges
 from raykeeper.znodes.paths import path_fault
@@ -40,7 +39,6 @@ from raykeeper.znodes.requests import (
     SetData,
     TxnOp,
 )
-from raykeeper.znodes.stat import Stat
 from raykeeper.znodes.txns import (
     CreateTxn,
     DeleteTxn,
@@ -53,10 +51,12 @@ from raykeeper.znodes.txns import (
     OpStat,
     OpValue,
     SetDataTxn,
+    stat_of_created,
 )
+from raykeeper.znodes.znode import is_allowed
 
 OP_BYTES: Final = 8
-"""What the result of any operation takes at least."""
+"""The least that the result of any operation takes."""
 _STAT_BYTES: Final = 100
 
 _HOLDS: dict[Relation, Callable[[object, object], bool]] = {
@@ -84,7 +84,7 @@ class MultiPreparer:
         op: Multi,
         bytes_room: int,
     ) -> MultiTxn | MultiErrorTxn | ErrorTxn:
-        """`bytes_room`: what the results may take, at most, those of reads even less."""
+        """Prepare a multi whose results take at most `bytes_room`, those of reads less."""
         if max(len(op.compares), len(op.then), len(op.otherwise)) > self._ops_max:
             return ERROR_TXNS[Code.BAD_ARGUMENTS]
         is_then = True
@@ -97,7 +97,7 @@ class MultiPreparer:
         changes: list[CreateTxn | DeleteTxn | SetDataTxn] = []
         results: list[OpResult] = []
         reads_room = RESULTS_BYTES_MAX
-        if OP_BYTES * len(ops) > bytes_room:  # aborted it would take no less
+        if OP_BYTES * len(ops) > bytes_room:  # as a MultiErrorTxn it would take no less
             return ERROR_TXNS[Code.THROTTLED_OP]
         self._tree.begin()
         for place, each in enumerate(ops):
@@ -134,11 +134,7 @@ class MultiPreparer:
                 change = operations.create(zxid, time_ms, session_id, identities, op)
                 if isinstance(change, ErrorTxn):
                     return change
-                size = len(change.value)
-                stat = Stat(
-                    zxid, zxid, time_ms, time_ms, 0, 0, 0, change.ephemeral_owner, size, 0, zxid
-                )
-                return change, OpDone(change.path, stat)
+                return change, OpDone(change.path, stat_of_created(zxid, time_ms, change))
             case SetData():
                 change = operations.set_data(zxid, time_ms, identities, op)
                 if isinstance(change, ErrorTxn):
@@ -162,9 +158,9 @@ class MultiPreparer:
             if type(op) is ReadStat and path_fault(op.path) is None:
                 return None, OpStat(None)
             return missing_error(op.path)
-        if not is_allowed(record, identities, Permission.READ):
+        if not is_allowed(record.attributes, identities, Permission.READ):
             return ERROR_TXNS[Code.NO_AUTH]
-        stat = stat_of_future(record)
+        stat = stat_of_record(record)
         match op:
             case ReadData():
                 return None, OpValue(record.value, stat)
@@ -182,7 +178,7 @@ class MultiPreparer:
         record = self._tree.find(compare.path)
         if record is None and path_fault(compare.path) is not None:
             return ERROR_TXNS[Code.BAD_ARGUMENTS]
-        if record is not None and not is_allowed(record, identities, Permission.READ):
+        if record is not None and not is_allowed(record.attributes, identities, Permission.READ):
             return ERROR_TXNS[Code.NO_AUTH]
         if field is CompareField.EXISTS:
             return _HOLDS[compare.relation](int(record is not None), operand)
@@ -204,7 +200,7 @@ def _field(record: ChangeRecord, field: CompareField) -> int | bytes:
 
 
 def _size_of(result: OpResult) -> int:
-    """What a result takes when it is encoded, roughly."""
+    """Return roughly what an encoded result takes."""
     match result:
         case OpDone():
             return len(result.path) + (OP_BYTES if result.stat is None else _STAT_BYTES)
@@ -219,5 +215,5 @@ def _size_of(result: OpResult) -> int:
 
 
 def results_bytes(results: list[OpResult]) -> int:
-    """What the results of a transaction take."""
+    """Return what the results of a transaction take."""
     return sum(map(_size_of, results))

@@ -1,4 +1,4 @@
-"""One operation at a time, prepared against the future state: from conditions to results.
+"""The preparation of one operation against the outstanding changes: from conditions to results.
 
 The order of the checks is ZooKeeper's, so a request that is wrong in two ways gets its error.
 
@@ -8,8 +8,7 @@ ZooKeeper: `PrepRequestProcessor.pRequest2Txn`, `checkACL`.
 from typing import Final
 
 from raykeeper.zab.ids import Millis, Zxid
-from raykeeper.znodes.acl import Acls, Identities, Permission, allows, normalize_acls
-from raykeeper.znodes.attributes import CONTAINER, TTL_MS_MAX, attributes_of
+from raykeeper.znodes.acl import Acls, Identities, Permission, normalize_acls
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.limits import Limits
 from raykeeper.znodes.outstanding_changes import ChangeRecord, OutstandingChanges
@@ -32,8 +31,8 @@ from raykeeper.znodes.requests import (
     SetData,
 )
 from raykeeper.znodes.stat import Stat
-from raykeeper.znodes.tree import cversion_of
 from raykeeper.znodes.txns import CreateTxn, DeleteTxn, ErrorTxn, SetAclTxn, SetDataTxn
+from raykeeper.znodes.znode import CONTAINER, TTL_MS_MAX, attributes_of, cversion_of, is_allowed
 
 ERROR_TXNS: Final = {code: ErrorTxn(code.value) for code in Code}
 _NO_SESSION: Final = SessionId(0)
@@ -41,7 +40,7 @@ _QUOTA_CHARS: Final = len(QUOTA_PREFIX)
 
 
 class OpPreparer:
-    """Prepares operations in the order of their transactions."""
+    """Prepares single operations in the order of their transactions."""
 
     def __init__(self, tree: OutstandingChanges, limits: Limits) -> None:
         self._tree = tree
@@ -58,8 +57,7 @@ class OpPreparer:
         record = tree.find(path)
         if record is None:
             return missing_error(path)
-        traits = record.attributes
-        if traits is not None and not allows(traits.acls, identities, Permission.WRITE):
+        if not is_allowed(record.attributes, identities, Permission.WRITE):
             return ERROR_TXNS[Code.NO_AUTH]
         size = len(value)
         if size > self._limits.value_bytes_max:
@@ -79,21 +77,7 @@ class OpPreparer:
         record.mzxid = zxid
         record.mtime = time_ms
         tree.put(zxid, path, record)
-        count = record.num_children
-        stat = Stat(
-            record.czxid,
-            zxid,
-            record.ctime,
-            time_ms,
-            version,
-            cversion_of(record.child_create_count, count),
-            0 if traits is None else traits.aversion,
-            record.ephemeral_owner,
-            size,
-            count,
-            record.pzxid,
-        )
-        return SetDataTxn(path, value, stat)
+        return SetDataTxn(path, value, stat_of_record(record))
 
     def create(
         self,
@@ -123,12 +107,11 @@ class OpPreparer:
         parent = tree.find(parent_path)
         if parent is None:
             return ERROR_TXNS[Code.NO_NODE]
-        traits = parent.attributes
-        if traits is not None and not allows(traits.acls, identities, Permission.CREATE):
+        if not is_allowed(parent.attributes, identities, Permission.CREATE):
             return ERROR_TXNS[Code.NO_AUTH]
         if flags in _SEQUENTIAL:
             path = f"{path}{parent.child_create_count:0{SEQUENCE_DIGITS}d}"
-        # What stands before the name is the path of a znode, so it is well-formed.
+        # The part before the name is the path of a znode, so it is well-formed.
         if path != "/" and (
             not is_valid_name(path[cut + 1 :]) or len(path) > limits.path_chars_max
         ):
@@ -161,8 +144,7 @@ class OpPreparer:
         parent = tree.find(parent_of(path))
         if parent is None:
             return missing_error(path)
-        traits = parent.attributes
-        if traits is not None and not allows(traits.acls, identities, Permission.DELETE):
+        if not is_allowed(parent.attributes, identities, Permission.DELETE):
             return ERROR_TXNS[Code.NO_AUTH]
         record = tree.find(path)
         if record is None:
@@ -175,11 +157,11 @@ class OpPreparer:
         return DeleteTxn(path)
 
     def check(self, identities: Identities, op: Check) -> ErrorTxn | None:
-        """Whether the znode is there, at a version; None when it is."""
+        """Check that the znode is there, at a version; return the error if not."""
         record = self._tree.find(op.path)
         if record is None:
             return missing_error(op.path)
-        if not is_allowed(record, identities, Permission.READ):
+        if not is_allowed(record.attributes, identities, Permission.READ):
             return ERROR_TXNS[Code.NO_AUTH]
         if op.version != record.version and op.version != ANY_VERSION:
             return ERROR_TXNS[Code.BAD_VERSION]
@@ -195,7 +177,7 @@ class OpPreparer:
         record = self._tree.find(path)
         if record is None:
             return missing_error(path)
-        if not is_allowed(record, identities, Permission.ADMIN):
+        if not is_allowed(record.attributes, identities, Permission.ADMIN):
             return ERROR_TXNS[Code.NO_AUTH]
         was = record.attributes
         aversion = 0 if was is None else was.aversion
@@ -204,7 +186,7 @@ class OpPreparer:
         ttl_ms = 0 if was is None else was.ttl_ms
         record.attributes = attributes_of(acls, next_version(aversion), ttl_ms)
         self._tree.put(zxid, path, record)
-        return SetAclTxn(path, acls, stat_of_future(record))
+        return SetAclTxn(path, acls, stat_of_record(record))
 
 
 _EPHEMERAL: Final = (CreateMode.EPHEMERAL, CreateMode.EPHEMERAL | CreateMode.SEQUENTIAL)
@@ -221,15 +203,9 @@ def _is_mode(flags: int, ttl_ms: int) -> bool:
     return 0 <= flags <= CreateMode.CONTAINER and not ttl_ms
 
 
-def is_allowed(record: ChangeRecord, identities: Identities, permission: int) -> bool:
-    """Whether the ACL of a znode grants a permission."""
-    traits = record.attributes
-    return traits is None or allows(traits.acls, identities, permission)
-
-
-def stat_of_future(record: ChangeRecord) -> Stat:
-    """The Stat a znode will have."""
-    traits, count = record.attributes, record.num_children
+def stat_of_record(record: ChangeRecord) -> Stat:
+    """Return the Stat a znode will have."""
+    attributes, count = record.attributes, record.num_children
     return Stat(
         record.czxid,
         record.mzxid,
@@ -237,7 +213,7 @@ def stat_of_future(record: ChangeRecord) -> Stat:
         record.mtime,
         record.version,
         cversion_of(record.child_create_count, count),
-        0 if traits is None else traits.aversion,
+        0 if attributes is None else attributes.aversion,
         record.ephemeral_owner,
         len(record.value),
         count,
@@ -246,12 +222,12 @@ def stat_of_future(record: ChangeRecord) -> Stat:
 
 
 def next_version(version: int) -> int:
-    """Versions wrap as signed 32-bit numbers and leave out -1, which means any version."""
+    """Return the version after `version`: signed 32 bits, wrapping, without -1 (any version)."""
     if version == -2:
         return 0
     return version + 1 if version != 0x7FFF_FFFF else -0x8000_0000
 
 
 def missing_error(path: str) -> ErrorTxn:
-    """Why there is no znode at `path`. Looked at only now: a malformed path never has one."""
+    """Return why `path` has no znode. Checked only now: a malformed path never has one."""
     return ERROR_TXNS[Code.NO_NODE if path_fault(path) is None else Code.BAD_ARGUMENTS]

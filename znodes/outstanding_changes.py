@@ -14,15 +14,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from raykeeper.zab.ids import ZERO, Millis, Zxid
-from raykeeper.znodes.attributes import ZnodeAttributes
 from raykeeper.znodes.paths import parent_of
 from raykeeper.znodes.quotas import QUOTA_PREFIX, OutstandingQuotas, Usage, count_subtree
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.tree import Tree
+from raykeeper.znodes.znode import ZnodeAttributes
 
 
 class ChangeRecord(Struct, gc=False):
-    """What preparing needs to know of a znode. `zxid` is the last transaction to touch it."""
+    """A znode as preparing sees it. `zxid` is the last transaction to touch it."""
 
     zxid: Zxid
     exists: bool
@@ -42,8 +42,8 @@ class ChangeRecord(Struct, gc=False):
 class OutstandingChanges:
     """The overlay. `find`, change the record, then `put` it under the transaction's zxid.
 
-    Between `begin` and `commit` or `rollback` what is kept is a draft: seen by `find`, and gone
-    without a trace if discarded, counters of the parents included (ZOOKEEPER-1624).
+    Between `begin` and `commit` or `rollback` every record is a draft: `find` sees it, and a
+    rollback undoes it without a trace, counters of the parents included (ZOOKEEPER-1624).
     """
 
     def __init__(self, tree: Tree) -> None:
@@ -65,7 +65,7 @@ class OutstandingChanges:
         return len(self._overlay)
 
     def find(self, path: str) -> ChangeRecord | None:
-        """The znode, None when it will not exist. Changing it has no effect before `put`."""
+        """Return the znode, None if it will not exist. Changing it has no effect before `put`."""
         if self._draft is not None:
             return self._find_for_draft(path)
         record = self._overlay.get(path)
@@ -77,10 +77,10 @@ class OutstandingChanges:
         assert self._draft is not None
         record = self._draft.get(path)
         if record is None:
-            settled = self._overlay.get(path)
-            if settled is None:
+            recorded = self._overlay.get(path)
+            if recorded is None:
                 return self._from_tree(path)
-            record = replace(settled)
+            record = replace(recorded)
         return record if record.exists else None
 
     def _from_tree(self, path: str) -> ChangeRecord | None:
@@ -105,14 +105,14 @@ class OutstandingChanges:
         )
 
     def exists(self, path: str) -> bool:
-        """Whether the znode will exist."""
+        """Return whether the znode will exist."""
         record = self._overlay.get(path)
         if self._draft is not None:
             record = self._draft.get(path, record)
         return path in self._znodes if record is None else record.exists
 
     def names_of(self, path: str) -> list[str]:
-        """Names of the children that the znode at `path` will have."""
+        """Return the names of the children that the znode at `path` will have."""
         start = 1 if path == "/" else len(path) + 1
         znode = self._znodes.get(path)
         names = dict.fromkeys(
@@ -127,7 +127,7 @@ class OutstandingChanges:
         return list(names)
 
     def put(self, zxid: Zxid, path: str, record: ChangeRecord) -> None:
-        """Transaction `zxid` leaves `path` as `record` says."""
+        """Record that transaction `zxid` leaves `path` as `record` says."""
         if self._draft is not None:
             self._draft[path] = record
             if self._draft_below is not None:
@@ -147,20 +147,20 @@ class OutstandingChanges:
         path: str,
         value: bytes,
         owner: SessionId,
-        traits: ZnodeAttributes | None = None,
+        attributes: ZnodeAttributes | None = None,
     ) -> None:
-        """Transaction `zxid` creates a znode that is not there; the parent is the caller's."""
+        """Record that transaction `zxid` creates a missing znode; the caller changes the parent."""
         if self._limits or path.startswith(QUOTA_PREFIX):
             self.quotas.changed(path, None, value, time_ms)
         record = ChangeRecord(
-            zxid, True, zxid, time_ms, 0, owner, 0, 0, zxid, value, zxid, time_ms, traits
+            zxid, True, zxid, time_ms, 0, owner, 0, 0, zxid, value, zxid, time_ms, attributes
         )
         self.put(zxid, path, record)
         if owner and self._draft is None:
             self._ephemerals.setdefault(owner, {})[path] = None
 
     def delete(self, zxid: Zxid, path: str, record: ChangeRecord) -> None:
-        """Transaction `zxid` deletes a znode and so changes its parent."""
+        """Record that transaction `zxid` deletes a znode and so changes its parent."""
         if self._limits:
             self.quotas.changed(path, record.value, None)
         record.exists = False
@@ -175,19 +175,19 @@ class OutstandingChanges:
         self.put(zxid, parent_path, parent)
 
     def begin(self) -> None:
-        """What is kept from now on may be discarded."""
+        """Begin a draft: `rollback` undoes every later `put`."""
         assert self._draft is None
         self._draft = {}
         self._draft_below = None
         self.quotas.begin()
 
     def rollback(self) -> None:
-        """Nothing was kept since `begin`."""
+        """Undo every `put` since `begin`."""
         self._draft = None
         self.quotas.rollback()
 
     def commit(self, zxid: Zxid) -> None:
-        """All that was kept since `begin` is what transaction `zxid` leaves."""
+        """Record every `put` since `begin` under transaction `zxid`."""
         drafted, self._draft = self._draft, None
         assert drafted is not None
         self.quotas.commit()
@@ -200,7 +200,7 @@ class OutstandingChanges:
                 self._ephemerals.setdefault(record.ephemeral_owner, {})[path] = None
 
     def ephemerals_of(self, owner: SessionId) -> list[str]:
-        """Paths of the ephemerals the session will have, sorted."""
+        """Return the paths of the ephemerals the session will have, sorted."""
         paths = dict.fromkeys(self._tree.ephemerals.get(owner, ()))
         paths.update(self._ephemerals.get(owner, {}))
         mine = []
@@ -212,7 +212,7 @@ class OutstandingChanges:
         return mine
 
     def applied(self, zxid: Zxid) -> None:
-        """The tree has everything up to `zxid`: forget what it now says itself."""
+        """Forget the records up to `zxid`: the tree has applied them."""
         if zxid >= self._last:
             self._overlay.clear()
             self._below = None
@@ -231,7 +231,7 @@ class OutstandingChanges:
                     _take_below(self._below, path)
 
     def _layers(self) -> Iterator[tuple[dict[str, ChangeRecord], dict[str, dict[str, None]]]]:
-        """What is outstanding, then the draft; each with its paths by parent."""
+        """Yield the overlay, then the draft; each with its paths by parent."""
         if self._below is None:
             self._below = _by_parent(self._overlay)
         yield self._overlay, self._below
@@ -241,7 +241,7 @@ class OutstandingChanges:
             yield self._draft, self._draft_below
 
     def _usage_of(self, path: str) -> Usage:
-        """What will be in a subtree: what is, and what the overlay makes of it."""
+        """Count a subtree as it will be: the tree's own count, corrected by the overlay."""
         quotas, znodes = self._tree.quotas, self._znodes
         is_kept = path in quotas.limits
         usage = replace(quotas.usage_of(path) if is_kept else count_subtree(znodes, path))

@@ -1,4 +1,4 @@
-"""Answers too long for one step of the server: made bit by bit, while transactions are applied.
+"""Replies too long for one step of the server: made page by page, while transactions are applied.
 
 ZooKeeper answers such a read in one go: the server does nothing else meanwhile, and a list over
 `jute.maxbuffer` breaks the connection.
@@ -13,7 +13,7 @@ from raykeeper.znodes.children import SHARDED_FROM, Children, ChildrenView, view
 from raykeeper.znodes.replies import CountDescendantsReply, GetChildrenReply, GetEphemeralsReply
 from raykeeper.znodes.stat import Stat
 from raykeeper.znodes.state import State
-from raykeeper.znodes.tree import Znode
+from raykeeper.znodes.znode import Znode
 
 PAGE_NAMES: Final = SHARDED_FROM
 """Names of one page. A znode takes longer to look at: a count looks at a quarter as many a step."""
@@ -23,25 +23,25 @@ PAGE_CHARS: Final = 256 << 10
 class _Names:
     """The paths of a view that begin with a prefix, without their first `start` characters."""
 
-    __slots__ = ("_names", "_names_max", "_parts", "_prefix", "_start")
+    __slots__ = ("_names", "_names_max", "_prefix", "_shards", "_start")
 
     def __init__(self, view: ChildrenView, prefix: str, start: int, names_max: int) -> None:
-        self._parts = view[::-1]  # the next one last
+        self._shards = view[::-1]  # the next one last
         self._prefix = prefix
         self._start = start
         self._names_max = names_max
-        self._names: list[str] = []  # of the part begun, the next one last
+        self._names: list[str] = []  # of the shard begun, the next one last
 
     @property
     def is_over(self) -> bool:
-        return not self._names and not self._parts
+        return not self._names and not self._shards
 
     def take(self) -> list[str]:
-        """At most a page, of one part only; perhaps nothing when others do not match."""
-        if not self._names and self._parts:
+        """Return at most a page, of one shard only; perhaps an empty one when no name matches."""
+        if not self._names and self._shards:
             prefix, start = self._prefix, self._start
-            part = self._parts.pop()
-            self._names = [path[start:] for path in part if path.startswith(prefix)]
+            shard = self._shards.pop()
+            self._names = [path[start:] for path in shard if path.startswith(prefix)]
             self._names.reverse()
         names = self._names
         page: list[str] = []
@@ -55,14 +55,14 @@ class _Names:
 
 @final
 class ChildrenPages:
-    """A listing, as of `zxid`."""
+    """A list of children, as of `zxid`."""
 
     __slots__ = ("_names", "_stat", "_xid", "zxid")
 
     def __init__(
         self, xid: int, zxid: Zxid, stat: Stat, children: Children | None, start: int, page: int
     ) -> None:
-        """`start` is where in a path the name begins; a page has at most `page` names."""
+        """Begin a list; names begin at `start` in a path, a page has at most `page` names."""
         self.zxid = zxid
         self._xid = xid
         self._stat = stat
@@ -74,7 +74,7 @@ class ChildrenPages:
         return self._names.is_over
 
     def next(self, _state: State) -> GetChildrenReply:
-        """The next page."""
+        """Return the next page."""
         names = self._names.take()
         return GetChildrenReply(self._xid, self.zxid, names, self._stat, not self.is_over)
 
@@ -95,7 +95,7 @@ class PathsPages:
         return self._names.is_over
 
     def next(self, _state: State) -> GetEphemeralsReply | None:
-        """The next page, None when nothing of it matches."""
+        """Return the next page, None when nothing of it matches."""
         paths = self._names.take()
         more = not self.is_over
         return GetEphemeralsReply(self._xid, self.zxid, paths, more) if paths or not more else None
@@ -110,7 +110,7 @@ class DescendantCount:
     every creation.
     """
 
-    __slots__ = ("_count", "_parts", "_paths", "_step", "_xid", "zxid")
+    __slots__ = ("_count", "_paths", "_shards", "_step", "_xid", "zxid")
 
     def __init__(self, xid: int, zxid: Zxid, children: Children | None, page: int) -> None:
         self.zxid = zxid
@@ -118,20 +118,20 @@ class DescendantCount:
         self._step = max(1, page // 4)
         self._count = 0
         self._paths: list[str] = []  # still to visit
-        self._parts = view_of(children)  # still to list
+        self._shards = view_of(children)  # still to list
 
     @property
     def is_over(self) -> bool:
         """Whether nothing is left to count."""
-        return not self._paths and not self._parts
+        return not self._paths and not self._shards
 
     def next(self, state: State) -> CountDescendantsReply | None:
-        """Go on in the present state; the count when it is complete."""
-        znodes, paths, parts = state.tree.znodes, self._paths, self._parts
+        """Continue in the present state; return the count once it is complete."""
+        znodes, paths, shards = state.tree.znodes, self._paths, self._shards
         left = self._step
         while left > 0 and not self.is_over:
             if not paths:
-                paths += parts.pop()
+                paths += shards.pop()
             left -= 1
             znode = znodes.get(paths.pop())
             if znode is not None:
@@ -143,7 +143,7 @@ class DescendantCount:
         return CountDescendantsReply(self._xid, self.zxid, self._count, until)
 
     def _enter(self, znode: Znode) -> int:
-        """Note the children; how many were copied for that.
+        """Visit the children later; return how many were copied for that.
 
         A view, so that one that is deleted and created again meanwhile is not met twice.
         """
@@ -153,7 +153,7 @@ class DescendantCount:
         if isinstance(children, dict):
             self._paths += children
             return len(children)
-        self._parts += children.view()
+        self._shards += children.view()
         return 0
 
 

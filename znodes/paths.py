@@ -36,7 +36,7 @@ def check_path(path: str, *, sequential: bool = False) -> None:
 
 
 def path_fault(path: str, *, sequential: bool = False) -> str | None:
-    """The rule that `path` breaks, None when it is well-formed."""
+    """Return the rule that `path` breaks, None when it is well-formed."""
     if sequential:
         path += _ANY_SEQUENCE
     if (
@@ -53,24 +53,24 @@ def path_fault(path: str, *, sequential: bool = False) -> str | None:
 
 
 def is_valid_name(name: str) -> bool:
-    """Whether `name`, which holds no "/", may be the last component of a path."""
+    """Return whether `name`, which holds no "/", may be the last component of a path."""
     if name.isascii() and name.isprintable():
         return name not in ("", ".", "..")
     return _forbidden(name) is None
 
 
 def parent_of(path: str) -> str:
-    """The path of the parent of a well-formed path; "/" is its own."""
+    """Return the path of the parent of a well-formed path; "/" is its own."""
     return path[: path.rfind("/")] or "/"
 
 
 def join(parent: str, name: str) -> str:
-    """The path of the child `name` of `parent`."""
+    """Return the path of the child `name` of `parent`."""
     return f"/{name}" if parent == "/" else f"{parent}/{name}"
 
 
 def _explain(path: str) -> str | None:
-    """The slow half of `path_fault`: find the exact reason, or none after all."""
+    """Find the exact fault of a path, or None after all: the slow half of `path_fault`."""
     if not path:
         return "a path cannot be empty"
     if path[0] != "/":

@@ -1,13 +1,13 @@
-"""The leader's side of a write: from what a client asks to what every replica will do.
+"""The leader's side of a write: it turns a client's request into a transaction for every replica.
 
-A request holds conditions, a transaction results: paths, versions, counters and times as they will
-be, found against the future state (paper, section 4.1). So a transaction can be applied any number
-of times. A request that cannot be granted becomes an error transaction, which uses up the write's
-number, so that a repeated write gets the same refusal.
+A request holds conditions, a transaction holds results: paths, versions, counters and times as they
+will be, found against the outstanding changes (paper, section 4.1). So a transaction can be applied
+any number of times. A request that cannot be granted becomes an error transaction, which uses up
+the write's number, so that a repeated write gets the same error.
 
-Owns: numbers of a session are prepared in order without gaps; txn times never go back; a session
-that is closing writes no more; a session never goes back to an earlier connection of its client;
-sequence numbers never repeat under a parent.
+Owns: the numbers of a session are prepared in order without gaps; txn times never go back; a
+session that is closing writes no more; a session never goes back to an earlier connection of its
+client; sequence numbers never repeat under a parent.
 
 ZooKeeper: `PrepRequestProcessor.pRequest2Txn`; the order of the checks is the same.
 """
@@ -67,7 +67,7 @@ _NO_SESSION: Final = SessionId(0)
 
 
 class OutstandingSession(Struct):
-    """What preparing needs to know of a session; kept as long as the session and this reign."""
+    """A session as preparing sees it; kept while the session and this leader's epoch last."""
 
     owner_zxid: Zxid
     password: bytes
@@ -85,7 +85,7 @@ class OutstandingSession(Struct):
 
 
 class PrepRequestProcessor:
-    """Prepares the writes of one reign. Every transaction of the reign is prepared here, in order.
+    """Prepares every transaction of one leader's epoch, in order.
 
     `state` already has every transaction before the first that is prepared.
     """
@@ -160,7 +160,7 @@ class PrepRequestProcessor:
     def prepare_delete_expired(
         self, zxid: Zxid, wall_ms: Millis, path: str, mzxid: Zxid
     ) -> bytes | None:
-        """Prepare that a container, or a znode with a TTL, ends by itself.
+        """Prepare the deletion of an empty container or of a znode whose TTL has passed.
 
         None, and no zxid used, when by then it has another value than that of `mzxid`, a child, or
         is gone.
@@ -175,12 +175,12 @@ class PrepRequestProcessor:
     def prepare_replace_voter(
         self, zxid: Zxid, wall_ms: Millis, server_id: ServerId, disk: DiskId
     ) -> bytes:
-        """Prepare that the vote of a server rests on another disk (rule D3)."""
+        """Prepare to put the vote of a server on another disk (rule D3)."""
         time_ms = self._begin(zxid, wall_ms)
         return encode_txn(Txn(_NO_SESSION, 0, 0, time_ms, ReplaceVoterTxn(server_id, disk)))
 
     def session(self, session_id: SessionId) -> OutstandingSession | None:
-        """The session as it will be once all is applied; None when it is closing, or is not."""
+        """Return the session once all is applied; None if it is closing or missing."""
         future = self._sessions.get(session_id)
         if future is None:
             session = self._state.sessions.get(session_id)
@@ -202,21 +202,21 @@ class PrepRequestProcessor:
         return None if future.closing else future
 
     def last_number(self, session_id: SessionId) -> int | None:
-        """The newest number prepared for the session; None when it is closing, or is not."""
+        """Return the newest prepared number of the session; None if it is closing or missing."""
         session = self.session(session_id)
         return None if session is None else session.last_number
 
     def owner_zxid_of(self, session_id: SessionId) -> Zxid | None:
-        """The session's owner number once all is applied; None when it is closing, or is not."""
+        """Return the owner zxid once all is applied; None if the session is closing or missing."""
         session = self.session(session_id)
         return None if session is None else session.owner_zxid
 
     def soft_quotas_exceeded(self) -> list[SoftLimitExceeded]:
-        """The soft limits exceeded since the last call, each at most once a minute."""
+        """Return the soft limits exceeded since the last call, each at most once a minute."""
         return self._tree.quotas.drain_exceeded()
 
     def applied(self, zxid: Zxid) -> None:
-        """The state has every transaction up to `zxid`: drop what was kept for them."""
+        """Drop what was kept for transactions up to `zxid`: the state has applied them."""
         if not self.outstanding:
             return
         self.outstanding = max(0, self._last - zxid)
@@ -226,7 +226,7 @@ class PrepRequestProcessor:
             del self._sessions[closing.popleft()[1]]
 
     def _begin(self, zxid: Zxid, wall_ms: Millis) -> Millis:
-        """Take `zxid` for the next transaction; its time is never before that of the last."""
+        """Take `zxid` for the next transaction and return its time, never before the last one's."""
         assert zxid == self._last + 1 or not self._last, (zxid, self._last)
         self._last = zxid
         self.outstanding += 1
@@ -303,7 +303,7 @@ class PrepRequestProcessor:
         return SetIdentitiesTxn(session.auth_ids)
 
     def _closed(self, zxid: Zxid, session_id: SessionId) -> CloseSessionTxn:
-        """The end of a living session, with the ephemerals it will have by then."""
+        """End a living session, with the ephemerals it will have by then."""
         session = self._sessions[session_id]
         session.closing = True
         self._closing.append((zxid, session_id))
@@ -366,7 +366,7 @@ class PrepRequestProcessor:
         )
 
     def _with_password(self, password: bytes) -> SessionId:
-        """The living session with this password, 0 for none."""
+        """Return the living session with this password, 0 for none."""
         session_id = self._passwords.get(password)
         if session_id is None:
             session_id = self._state.sessions.with_password(password)

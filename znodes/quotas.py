@@ -2,17 +2,17 @@
 
 The quota of /a is the value of /zookeeper/quota/a/zookeeper_limits, a znode like any other, so it
 is written, read, watched and protected as one. The text is ZooKeeper's:
-`count_subtree=5,bytes=100=;byteHardLimit=200;countHardLimit=9`, where -1 is no limit. The znode
-itself counts, names do not. What would grow a subtree above a hard limit is refused, whichever
-ancestor has the quota; above a soft one it is only noted. "/" and what is below /zookeeper have no
-quota.
+`count=5,bytes=100=;byteHardLimit=200;countHardLimit=9`, where -1 is no limit. The znode itself
+counts, names do not. A write that would grow a subtree above a hard limit is refused, whichever
+ancestor has the quota; above a soft limit it is only logged. "/" and the znodes of /zookeeper have
+no quota.
 
-Usage costs nothing without quotas. It is no part of what the ensemble agrees on, but follows from
-it: a replica counts a subtree when it is first asked, and keeps count from then on. Nobody asks
+Usage costs nothing without quotas. It is not replicated but follows from the replicated state: a
+replica counts a subtree when it is first asked, and keeps count from then on. No request is served
 before the replay over a fuzzy snapshot has ended, so a mixture of states is never counted. The
 leader keeps its own count, of the state as it will be, from the first change below a quota. A first
 count walks the subtree in one step, 0.7 ms for a thousand znodes: the price of a quota that is set
-on a large one, and of the first write below it after an election.
+on a large subtree, and of the first write below it after an election.
 
 Owns: whatever is outstanding, no transaction takes a subtree above a hard limit.
 
@@ -22,15 +22,13 @@ only, against what is applied: pipelined creations overshoot).
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from msgspec import Struct
 
 from raykeeper.zab.ids import Millis
 from raykeeper.znodes.paths import QUOTA_PATH, parent_of
-
-if TYPE_CHECKING:
-    from raykeeper.znodes.tree import Znode
+from raykeeper.znodes.znode import Znode
 
 NO_LIMIT: Final = -1
 SOFT_LIMIT_NOTICE_MS: Final = Millis(60_000)
@@ -44,7 +42,7 @@ _separated = re.compile(rb"[,;]+").split
 
 
 class QuotaLimits(Struct, frozen=True, array_like=True, gc=False):
-    """-1 is no limit. The first two are soft."""
+    """The limits of one quota; -1 is no limit. The first two are soft."""
 
     znodes: int = NO_LIMIT
     bytes: int = NO_LIMIT
@@ -56,14 +54,14 @@ NO_LIMITS: Final = QuotaLimits()
 
 
 class Usage(Struct, gc=False):
-    """What is in a subtree, its root included."""
+    """The number of znodes and bytes in a subtree, its root included."""
 
     znodes: int
     bytes: int
 
 
 class SoftLimitExceeded(Struct, frozen=True):
-    """A subtree has grown above a soft limit, to this."""
+    """A subtree that has grown above a soft limit, and its usage."""
 
     path: str
     znodes: int
@@ -71,12 +69,12 @@ class SoftLimitExceeded(Struct, frozen=True):
 
 
 def limits_path(path: str) -> str:
-    """Where the quota of the subtree at `path` is kept."""
+    """Return the path of the znode that keeps the quota of the subtree at `path`."""
     return f"{QUOTA_PATH}{path}{_LIMITS_NAME}"
 
 
 def quota_subtree(path: str) -> str | None:
-    """The subtree of which the znode at `path` keeps the quota; None for any other znode."""
+    """Return the subtree whose quota the znode at `path` keeps; None for any other znode."""
     if not path.startswith(QUOTA_PREFIX) or not path.endswith(_LIMITS_NAME):
         return None
     subtree = path[len(QUOTA_PATH) : -len(_LIMITS_NAME)]
@@ -84,14 +82,14 @@ def quota_subtree(path: str) -> str | None:
 
 
 def is_valid_quota(path: str, value: bytes) -> bool:
-    """Whether `value` may stand at `path`, which is below /zookeeper/quota."""
+    """Return whether `value` is allowed at `path`, which is below /zookeeper/quota."""
     if not path.endswith(_LIMITS_NAME):
         return True
     return quota_subtree(path) is not None and parse_limits(value) is not None
 
 
 def parse_limits(text: bytes) -> QuotaLimits | None:
-    """What a quota's text says, None when it is malformed; an empty one has no limits."""
+    """Parse a quota's text; None when it is malformed. An empty text has no limits."""
     numbers: dict[bytes, int] = {}
     for part in _separated(text) if text else ():
         pair = _pair(part)
@@ -103,13 +101,13 @@ def parse_limits(text: bytes) -> QuotaLimits | None:
 
 
 def format_limits(limits: QuotaLimits) -> bytes:
-    """The text of a quota. What follows "=;" is for readers that know hard limits."""
+    """Return the text of a quota. The part after "=;" is for readers that know hard limits."""
     hard = f"byteHardLimit={limits.hard_bytes};countHardLimit={limits.hard_znodes}"
     return f"count={limits.znodes},bytes={limits.bytes}=;{hard}".encode()
 
 
-def count_subtree(znodes: Mapping[str, "Znode"], path: str) -> Usage:
-    """What is in the subtree at `path`; one step for each znode of it."""
+def count_subtree(znodes: Mapping[str, Znode], path: str) -> Usage:
+    """Count what is in the subtree at `path`; one step for each znode of it."""
     usage = Usage(0, 0)
     if path not in znodes:
         return usage
@@ -123,16 +121,16 @@ def count_subtree(znodes: Mapping[str, "Znode"], path: str) -> Usage:
 
 
 class Quotas:
-    """The quotas of a tree, and the usage of those that were asked for."""
+    """The quotas of a tree, and the usage of each quota that was asked for."""
 
-    def __init__(self, znodes: Mapping[str, "Znode"]) -> None:
+    def __init__(self, znodes: Mapping[str, Znode]) -> None:
         self._znodes = znodes
         self.limits: dict[str, QuotaLimits] = {}
         """By the path of the subtree."""
         self._usage: dict[str, Usage] = {}
 
     def changed(self, path: str, was: bytes | None, value: bytes | None) -> None:
-        """The tree has another value at `path`; None is no znode."""
+        """Note that the tree has another value at `path`; None is no znode."""
         subtree = quota_subtree(path)
         if subtree is not None:
             if value is None:
@@ -147,7 +145,7 @@ class Quotas:
                 usage.bytes += len(value or b"") - len(was or b"")
 
     def usage_of(self, subtree: str) -> Usage:
-        """What is in the subtree of a quota."""
+        """Return what is in the subtree of a quota."""
         usage = self._usage.get(subtree)
         if usage is None:
             usage = self._usage[subtree] = count_subtree(self._znodes, subtree)
@@ -161,7 +159,7 @@ class OutstandingQuotas:
     """
 
     def __init__(self, quotas: Quotas, usage_of: Callable[[str], Usage]) -> None:
-        """`usage_of` counts what will be in a subtree, before the change that asks."""
+        """Start from `quotas`; `usage_of` counts a subtree as it will be before the change."""
         self._usage_of = usage_of
         self.limits = dict(quotas.limits)
         self._usage: dict[str, Usage] = {}
@@ -171,7 +169,7 @@ class OutstandingQuotas:
         self._notes_before = 0
 
     def exceeds(self, path: str, znodes: int, size: int) -> bool:
-        """Whether so much more at `path` is too much for a hard limit."""
+        """Return whether adding this much at `path` breaks a hard limit."""
         for subtree, limits in self._above(path):
             usage = self._usage_at(subtree)
             if znodes > 0 and 0 <= limits.hard_znodes < usage.znodes + znodes:
@@ -183,7 +181,7 @@ class OutstandingQuotas:
     def changed(
         self, path: str, was: bytes | None, value: bytes | None, time_ms: Millis = _NEVER
     ) -> None:
-        """There will be another value at `path`, and is not yet; None is no znode."""
+        """Note that the value at `path` will change; None is no znode."""
         znodes = (value is not None) - (was is not None)
         size = len(value or b"") - len(was or b"")
         for subtree, limits in self._above(path):
@@ -202,21 +200,21 @@ class OutstandingQuotas:
                 self._put(self._noted, limited, None)
 
     def drain_exceeded(self) -> list[SoftLimitExceeded]:
-        """The soft limits exceeded since the last call, each at most once a minute."""
+        """Return the soft limits exceeded since the last call, each at most once a minute."""
         notes, self._notes = self._notes, []
         return notes
 
     def begin(self) -> None:
-        """What changes from now on may be discarded."""
+        """Begin a draft: `rollback` undoes every later change."""
         self._undo = []
         self._notes_before = len(self._notes)
 
     def commit(self) -> None:
-        """What changed since `begin` stays."""
+        """Keep every change since `begin`."""
         self._undo = None
 
     def rollback(self) -> None:
-        """Nothing changed since `begin`."""
+        """Undo every change since `begin`."""
         undo, self._undo = self._undo, None
         for table, key, old in reversed(undo or ()):
             _set(table, key, old)
@@ -255,7 +253,7 @@ def _set(table: dict[str, Any], key: str, value: object) -> None:
 
 
 def _self_and_ancestors(path: str) -> Iterator[str]:
-    """The path and those above it, without the root."""
+    """Yield the path and its ancestors, without the root."""
     while path != "/":
         yield path
         path = parent_of(path)

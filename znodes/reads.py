@@ -1,14 +1,14 @@
 """Reads: answered by the server the client is connected to, from its own state.
 
 An answer and the watch that goes with it are made in one go, before another transaction is
-applied, so no change falls between them. Who may read is said by the identities of the session,
-which are part of the same state.
+applied, so no change falls between them. The identities of the session decide what it may read;
+they are part of the same state.
 
 ZooKeeper: `FinalRequestProcessor` (getData, exists, getChildren, getACL, multiRead, whoAmI,
 getEphemerals, getAllChildrenNumber). `listquota` of its command line.
 """
 
-from raykeeper.znodes.acl import Identities, Permission, allows, mask_hashes
+from raykeeper.znodes.acl import Identities, Permission, mask_hashes
 from raykeeper.znodes.children import SHARDED_FROM
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.limits import RESULTS_BYTES_MAX
@@ -52,15 +52,15 @@ from raykeeper.znodes.requests import (
 )
 from raykeeper.znodes.sessions import Session
 from raykeeper.znodes.state import State
-from raykeeper.znodes.tree import Znode, stat_of
 from raykeeper.znodes.txns import OpChildren, OpFailed, OpResult, OpStat, OpValue
 from raykeeper.znodes.watches import WatchTable
+from raykeeper.znodes.znode import Znode, is_allowed, stat_of
 
 
 def reply_to_read(
     state: State, identities: Identities, request: Read, page: int = PAGE_NAMES
 ) -> Item | ChildrenPages:
-    """The reply to a read, tagged with the last transaction applied.
+    """Return the reply to a read, tagged with the last transaction applied.
 
     A listing of more than `page` names comes in pages.
     """
@@ -73,7 +73,9 @@ def reply_to_read(
         if type(request) is Exists:
             return ExistsReply(request.xid, state.zxid, None)
         return ErrorReply(request.xid, state.zxid, Code.NO_NODE)
-    if znode.attributes is not None and not is_allowed(znode, identities, Permission.READ):
+    if znode.attributes is not None and not is_allowed(
+        znode.attributes, identities, Permission.READ
+    ):
         return ErrorReply(request.xid, state.zxid, Code.NO_AUTH)
     match request:
         case GetData():
@@ -98,9 +100,9 @@ def _listing(
 def reply_to_aux_read(
     state: State, session: Session, request: AuxRead, page: int = PAGE_NAMES
 ) -> Item | PagedReply:
-    """The reply to a read that is not one of the three everybody uses all the time.
+    """Return the reply to one of the rarer reads.
 
-    What takes more than `page` names or znodes is not answered at once.
+    A reply of more than `page` names or znodes is not made at once.
     """
     xid, zxid = request.xid, state.zxid
     match request:
@@ -130,25 +132,25 @@ def _about(
         code = Code.NO_NODE if path_fault(path) is None else Code.BAD_ARGUMENTS
         return ErrorReply(xid, zxid, code)
     if type(request) is CountDescendants:
-        if not is_allowed(znode, identities, Permission.READ):
+        if not is_allowed(znode.attributes, identities, Permission.READ):
             return ErrorReply(xid, zxid, Code.NO_AUTH)
         count = DescendantCount(xid, zxid, znode.children, page)
         return count.next(state) or count
-    if not is_allowed(znode, identities, Permission.READ | Permission.ADMIN):
+    if not is_allowed(znode.attributes, identities, Permission.READ | Permission.ADMIN):
         return ErrorReply(xid, zxid, Code.NO_AUTH)
     acls = None if znode.attributes is None else znode.attributes.acls
     return GetAclsReply(xid, zxid, mask_hashes(acls, identities), stat_of(znode))
 
 
 def _quota(state: State, identities: Identities, request: GetQuota) -> Item:
-    """As a read of the znode that keeps it: whoever may read that may know this."""
+    """Reply to GetQuota. Requires READ on the quota's znode."""
     xid, zxid, path = request.xid, state.zxid, request.path
     quotas = state.tree.quotas
     limits = quotas.limits.get(path)
     if limits is None:
         code = Code.NO_NODE if path_fault(path) is None else Code.BAD_ARGUMENTS
         return ErrorReply(xid, zxid, code)
-    if not is_allowed(state.tree.znodes[limits_path(path)], identities, Permission.READ):
+    if not is_allowed(state.tree.znodes[limits_path(path)].attributes, identities, Permission.READ):
         return ErrorReply(xid, zxid, Code.NO_AUTH)
     usage = quotas.usage_of(path)
     return GetQuotaReply(xid, zxid, limits, usage.znodes, usage.bytes)
@@ -157,7 +159,7 @@ def _quota(state: State, identities: Identities, request: GetQuota) -> Item:
 def _results(
     state: State, identities: Identities, ops: list[ReadData | ReadStat | ReadChildren]
 ) -> list[OpResult]:
-    """What does not fit into one answer fails with THROTTLED_OP, as do more children than a page.
+    """Return the result of each read; those that do not fit into the reply fail with THROTTLED_OP.
 
     Each can be read by a request of its own.
     """
@@ -186,7 +188,7 @@ def _result(
         if path_fault(path) is not None:
             return OpFailed(Code.BAD_ARGUMENTS)
         return OpStat(None) if type(op) is ReadStat else OpFailed(Code.NO_NODE)
-    if not is_allowed(znode, identities, Permission.READ):
+    if not is_allowed(znode.attributes, identities, Permission.READ):
         return OpFailed(Code.NO_AUTH)
     match op:
         case ReadData():
@@ -197,12 +199,6 @@ def _result(
             if znode.children is not None and len(znode.children) > SHARDED_FROM:
                 return OpFailed(Code.THROTTLED_OP)
             return OpChildren(_names(path, znode), stat_of(znode))
-
-
-def is_allowed(znode: Znode, identities: Identities, permission: int) -> bool:
-    """Whether the ACL of a znode grants a permission."""
-    traits = znode.attributes
-    return traits is None or allows(traits.acls, identities, permission)
 
 
 def _names(path: str, znode: Znode) -> list[str]:

@@ -1,8 +1,8 @@
-"""What a client receives: the schema of a server's frames.
+"""The messages to a client: the schema of a server's frames.
 
-Items stand in the order in which the client may learn them: a watch event before any reply that
+Items stand in the order in which the client may learn of them: a watch event before any reply that
 could show the state it announces, the replies of one session in the order of its requests. Each
-tells the zxid of the last transaction its server had applied.
+holds the zxid of the last transaction that its server had applied.
 """
 
 from enum import IntEnum
@@ -21,12 +21,12 @@ from raykeeper.znodes.txns import MultiResults, OpResult
 
 
 class EventType(IntEnum):
-    """ZooKeeper's `Watcher.Event.EventType`, and one of ours.
+    """The types of ZooKeeper's `Watcher.Event.EventType`, and RESYNC.
 
     A client itself tells the watchers that it has removed; no server sends these three.
 
-    RESYNC: events of a persistent watch may be missing before this one, since no server knows any
-    more what happened while it was not watched. Its watcher must read again what it follows.
+    RESYNC: events of a persistent watch may be missing before this one, since no server knows the
+    changes of the time without a watch any more. The watcher must read again what it follows.
     """
 
     NONE = -1
@@ -111,12 +111,12 @@ class Content(Struct, frozen=True, array_like=True, gc=False):
 
 @final
 class WatcherEvent(Struct, frozen=True, array_like=True, tag=7, gc=False):
-    """A watch of this connection was triggered by transaction `zxid`.
+    """An event: transaction `zxid` triggered a watch of this connection.
 
-    `more`: another event of the same transaction follows at once. `old` and `new` are there for
-    watches that asked for them: what the znode was and what it is now. None if there was or is
-    none, and in an event that was missed, if no server knows it any more. `once`: it was found by a
-    look at the state, for one-shot watches; persistent ones, which miss nothing, are not meant.
+    `more`: another event of the same transaction follows at once. `old` and `new` are the contents
+    before and after, for watches that asked for values; None for a missing znode, and in a missed
+    event if no server knows the content any more. `once`: the event was found in the state and is
+    for one-shot watches only; persistent ones, which miss no event, are not meant.
     """
 
     kind: EventType
@@ -205,7 +205,7 @@ Item = (
 
 
 class ConnectReply(Struct, frozen=True, array_like=True, tag=1):
-    """Answer to Connect. `code` is 0 or that of CreateSessionErrorTxn, with nothing else but
+    """Answer to Connect. `code` is 0, or a CreateSessionErrorTxn's, with nothing else but `zxid`.
     `zxid`.
 
     `timeout_ms` is the negotiated session timeout, `zxid` what the server had applied.
@@ -226,10 +226,10 @@ class ConnectReply(Struct, frozen=True, array_like=True, tag=1):
 
 
 class ServerFrame(Struct, frozen=True, array_like=True, tag=2):
-    """Items in order. `heartbeat_seq` is the newest client frame that the *leader* has confirmed.
+    """Items in order. `heartbeat_seq`: the newest client frame that the *leader* has confirmed.
 
-    From the sending of that frame the client counts its own deadline. `zxid` is what the server
-    has applied, told also when there is no item; every event up to it was told by then.
+    The client counts its own deadline from the sending of that frame. `zxid` is what the server
+    has applied, also without an item; every event up to it was sent before.
     `window` is how many requests the client may have unanswered on this connection.
     """
 

@@ -1,4 +1,4 @@
-"""What a client sends: the schema of its frames.
+"""The messages of a client: the schema of its frames.
 
 A write is numbered within its session and its operation stays opaque bytes until it
 reaches the leader: a follower forwards them as they came. A read has an `xid` of the client's
@@ -24,7 +24,7 @@ ANY_VERSION = -1
 
 
 class CreateMode:
-    """`Create.flags`: ZooKeeper's CreateMode. Up to 3 they are two bits."""
+    """The values of `Create.flags`, ZooKeeper's CreateMode. Up to 3 they are two bits."""
 
     EPHEMERAL = 1
     SEQUENTIAL = 2
@@ -107,7 +107,7 @@ class ReadChildren(Struct, frozen=True, array_like=True, tag=10, gc=False):
 
 
 class CompareField(IntEnum):
-    """What a condition looks at."""
+    """The field of a znode that a condition compares."""
 
     VERSION = 1
     MZXID = 2
@@ -118,7 +118,7 @@ class CompareField(IntEnum):
 
 
 class Relation(IntEnum):
-    """How it must stand to the operand."""
+    """The relation that must hold between the field and the operand."""
 
     EQUAL = 1
     NOT_EQUAL = 2
@@ -247,7 +247,7 @@ class Sync(Struct, frozen=True, array_like=True, tag=5, gc=False):
 
 
 class WatchMode(IntEnum):
-    """ZooKeeper's `AddWatchMode`."""
+    """The modes of a persistent watch, ZooKeeper's `AddWatchMode`."""
 
     PERSISTENT = 0
     RECURSIVE = 1
@@ -272,7 +272,7 @@ class PersistentWatch(Struct, frozen=True, array_like=True, gc=False):
 
 
 class SetWatches(Struct, frozen=True, array_like=True, tag=6):
-    """Set watches again after a reconnect; what changed after `zxid` is told at once.
+    """Set watches again after a reconnect; events missed after `zxid` are sent at once.
 
     Paths of getData, of exists on a missing znode, and of getChildren watches (opcode 101), and
     persistent watches (105). `more`: another one follows. Then none of these is set yet, so that
@@ -289,7 +289,7 @@ class SetWatches(Struct, frozen=True, array_like=True, tag=6):
 
 
 class AddWatch(Struct, frozen=True, array_like=True, tag=13, gc=False):
-    """Set a watch that stays when it fires. Again is the same watch, with values if ever asked."""
+    """Set a persistent watch. Set again, it is the same watch, with values if ever asked."""
 
     xid: int
     path: str
@@ -334,14 +334,14 @@ class Connect(Struct, frozen=True, array_like=True, tag=1):
 
 
 def has_passwords(connect: Connect) -> bool:
-    """Whether the passwords have the length that passwords have."""
+    """Return whether both passwords have the right length."""
     return len(connect.password) == PASSWORD_BYTES and (
         not connect.new_password or len(connect.new_password) == PASSWORD_BYTES
     )
 
 
 class ClientFrame(Struct, frozen=True, array_like=True, tag=2):
-    """Requests in order.
+    """Requests in order. `heartbeat_seq` numbers a session's frames; an empty one is a heartbeat.
 
     `heartbeat_seq` numbers the frames of a session; an empty one is a heartbeat.
     """
@@ -354,7 +354,7 @@ _WRITE_TAGS: Final = frozenset(kind.__struct_config__.tag for kind in get_args(W
 
 
 def is_unknown_op(data: bytes) -> bool:
-    """Whether bytes that are no `WriteOp` look like an operation that no client may write.
+    """Return whether bytes that are no `WriteOp` look like an operation that no client may write.
 
     Such are the ones of a newer version, reads, checks outside of a transaction, and what only
     a server says.

@@ -1,4 +1,4 @@
-"""The table of sessions, and in each the outcomes of its writes: the memory of exactly once.
+"""The table of sessions, each with a cache of its writes' replies: the base of exactly once.
 
 A session lives from its CreateSessionTxn to its CloseSessionTxn. Its id is the zxid of the first
 and never returns, so a replay over a fuzzy snapshot needs few comparisons: owner number, attempt,
@@ -22,7 +22,7 @@ from raykeeper.znodes.txns import CreateSessionTxn, WriteOutcome
 
 
 class SessionRecord(Struct, frozen=True, array_like=True, tag=2):
-    """A session as a snapshot holds it, and as the digest sees it."""
+    """A session as it stands in a snapshot and in the digest."""
 
     session_id: SessionId
     password: bytes
@@ -55,16 +55,16 @@ class Session(Struct, gc=False):
     attempt: int
     """Which of its client's connections the owner number stands for."""
     host: str
-    """Address its present connection comes from, "" when it has none that can be told."""
+    """The address of its present connection, "" when the connection has none."""
     auth_ids: Identities
     identities: Identities
-    """Of both: who it is to ACLs."""
+    """Of both: the identities that ACLs see."""
     digest_term: int = 0
-    """What the digest counts for this session."""
+    """The term of this session in the digest."""
 
 
 class SessionTable:
-    """Sessions by id and by password."""
+    """The sessions by id and by password."""
 
     def __init__(self) -> None:
         self.by_id: dict[SessionId, Session] = {}
@@ -73,11 +73,11 @@ class SessionTable:
         self._undigested: dict[SessionId, None] = {}  # sessions changed since they were hashed
 
     def get(self, session_id: SessionId) -> Session | None:
-        """The session, None when it never was or has ended."""
+        """Return the session, None when it never was or has ended."""
         return self.by_id.get(session_id)
 
     def with_password(self, password: bytes) -> SessionId | None:
-        """The living session that was opened with `password`."""
+        """Return the living session that was opened with `password`."""
         return self._by_password.get(password)
 
     def open(self, zxid: Zxid, change: CreateSessionTxn) -> None:
@@ -102,7 +102,7 @@ class SessionTable:
             self._undigested[session_id] = None
 
     def add(self, session: Session) -> None:
-        """Put in a session as it is."""
+        """Add a session as it is."""
         session_id = session.session_id
         assert session_id not in self.by_id, session_id
         self.by_id[session_id] = session
@@ -112,7 +112,7 @@ class SessionTable:
         self._undigested[session_id] = None
 
     def close(self, session_id: SessionId) -> None:
-        """Apply the end of a session; the outcomes go with it."""
+        """Apply the end of a session and of its reply cache."""
         session = self.by_id.pop(session_id, None)
         if session is None:
             return
@@ -121,7 +121,7 @@ class SessionTable:
         self._undigested.pop(session_id, None)
 
     def identify(self, session_id: SessionId, number: int, auth_ids: Identities) -> None:
-        """Apply what write `number` has proved."""
+        """Apply the identities that write `number` has proved."""
         session = self.by_id.get(session_id)
         if session is None or number <= session.last_number:
             return  # a replay
@@ -145,9 +145,9 @@ class SessionTable:
         self._undigested[session.session_id] = None
 
     def digest(self) -> int:
-        """The part of the digest that covers sessions: only those changed since are hashed.
+        """Return the part of the digest that covers sessions: only those changed since are hashed.
 
-        Not done with each write: most outcomes are acknowledged and gone before anybody asks.
+        Not done with each write: most outcomes are acknowledged and gone before the next digest.
         """
         by_id = self.by_id
         for session_id in self._undigested:
@@ -170,7 +170,7 @@ class SessionTable:
 
 
 def session_of(record: SessionRecord) -> Session:
-    """The session that a snapshot holds."""
+    """Return the session that a snapshot holds."""
     return Session(
         record.session_id,
         record.password,
@@ -187,7 +187,7 @@ def session_of(record: SessionRecord) -> Session:
 
 
 def record_of(session: Session) -> SessionRecord:
-    """The session as a snapshot holds it; shares the outcomes, so encode it at once."""
+    """Return the session's record; it shares the reply cache, so encode it at once."""
     return SessionRecord(
         session.session_id,
         session.password,

@@ -4,17 +4,17 @@ A walk begins when the state is at zxid Z0 and ends at some later Z1; in between
 each znode is written as it is at that moment. Loading that and replaying every transaction after
 Z0, at least up to Z1, gives the state at Z1 and later, because each element
 
-    written as of z: every replayed txn up to z that concerns it is told by its zxid, or by its
-    number in the session, to be in there already, and later ones apply as they did;
+    written as of z: a replay recognizes every txn up to z that concerns it, by its zxid or its
+    number in the session, and leaves the element alone; later txns apply as they did;
     not written: it was missing at some moment z (when its parent's children were listed, all or
-    in parts, or when the walk came to it), so what a replay makes of it up to z is undone by
-    the replayed deletion, or closing, that made it missing.
+    in shards, or when the walk came to it), so the replayed deletion, or closing, that made it
+    missing undoes all that a replay makes of it up to z.
 
 Replaced voters come first; a replay sets them again, in order. Then sessions, which are listed
 when the walk begins. A session that ends during the walk may be written and its ephemerals not,
 or one that begins the other way round; both are only seen before Z1, where nothing reads the
-state. What ZOOKEEPER-3144 got wrong was Z0: here a walk begins between two transactions, never
-within one.
+state. ZOOKEEPER-3144 was a wrong Z0: here a walk begins between two transactions, never within
+one.
 
 Parents come before their children, so a child without its parent is a damaged snapshot.
 
@@ -32,13 +32,13 @@ from msgspec import Struct
 
 from raykeeper.zab.errors import DECODE_ERRORS, RayKeeperError
 from raykeeper.zab.ids import DiskId, Millis, ServerId, Zxid
-from raykeeper.znodes.attributes import ZnodeAttributes, attributes_of
 from raykeeper.znodes.children import ShardedChildren
 from raykeeper.znodes.paths import SYSTEM_PATHS
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.sessions import SessionRecord, SessionTable, record_of, session_of
 from raykeeper.znodes.state import State
-from raykeeper.znodes.tree import Tree, Znode
+from raykeeper.znodes.tree import Tree
+from raykeeper.znodes.znode import Znode, ZnodeAttributes, attributes_of
 
 SNAPSHOT_FORMAT: Final = 3
 VISITS_MAX: Final = 512
@@ -76,7 +76,7 @@ class ZnodeRecord(Struct, frozen=True, array_like=True, tag=3, gc=False):
 
 
 class SnapshotTrailer(Struct, frozen=True, array_like=True, tag=4):
-    """Last record: how many of each came before."""
+    """Last record: the numbers of sessions and znodes before it."""
 
     sessions: int
     znodes: int
@@ -110,11 +110,11 @@ class SnapshotWalk:
         self._begun = self._are_voters_written = self._ended = False
         self._sessions = list(state.sessions.by_id)
         self._paths = ["/"]  # still to visit, the next one last
-        self._parts: list[dict[str, None]] = []  # still to list, the next one last
+        self._shards: list[dict[str, None]] = []  # still to list, the next one last
         self._session_count = self._znode_count = 0
 
     def next_chunk(self) -> bytes | None:
-        """The next chunk, None after the last."""
+        """Return the next chunk, None after the last."""
         if self._ended:
             return None
         if not self._begun:
@@ -128,9 +128,9 @@ class SnapshotWalk:
             self._visit_sessions(records)
         else:
             self._visit_znodes(records)
-        while not self._paths and self._parts:
-            self._paths.extend(self._parts.pop())
-        if not self._sessions and not self._paths and not self._parts:
+        while not self._paths and self._shards:
+            self._paths.extend(self._shards.pop())
+        if not self._sessions and not self._paths and not self._shards:
             self._ended = True
             records.append(SnapshotTrailer(self._session_count, self._znode_count))
         return _encode_chunk(records)
@@ -175,7 +175,7 @@ class SnapshotWalk:
                 self._znode_count += 1
                 children = znode.children
                 if isinstance(children, ShardedChildren):
-                    self._parts.extend(reversed(children.shards))
+                    self._shards.extend(reversed(children.shards))
                 elif children:
                     paths.extend(reversed(children))
                 room -= len(path) + len(value) + _RECORD_BYTES
@@ -225,7 +225,7 @@ class SnapshotLoader:
             raise SnapshotFormatError(f"malformed record: {error}") from error
 
     def finish(self, zxid: Zxid, consistent_at: Zxid) -> State:
-        """The state of a walk that began at `zxid` and ended at `consistent_at`.
+        """Return the state of a walk that began at `zxid` and ended at `consistent_at`.
 
         Raises:
             SnapshotFormatError: the snapshot is not complete.
@@ -288,9 +288,11 @@ class SnapshotLoader:
             czxid if record.pzxid == czxid else record.pzxid,
             0,
         )
-        traits = record.attributes
-        if traits is not None:
-            znode.attributes = attributes_of(traits.acls, traits.aversion, traits.ttl_ms)
+        attributes = record.attributes
+        if attributes is not None:
+            znode.attributes = attributes_of(
+                attributes.acls, attributes.aversion, attributes.ttl_ms
+            )
         if not self._tree.add(path, znode, parent):
             raise SnapshotFormatError(f"znode {path} comes twice")
 

@@ -6,7 +6,7 @@ from raykeeper.zab.ids import Millis, Zxid
 
 
 class Stat(Struct, frozen=True, array_like=True, gc=False):
-    """What `exists`, `get` and `set` tell of a znode. Times are the leader's wall milliseconds."""
+    """The Stat of a znode. Times are the leader's wall milliseconds."""
 
     czxid: Zxid
     """Zxid of the creation."""

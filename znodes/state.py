@@ -1,4 +1,4 @@
-"""The replicated state: the tree, the sessions and how far in the order of transactions they are.
+"""The replicated state: the tree, the sessions and the zxid of the last applied transaction.
 
 Every replica applies the same transactions in the same order, so replicas at the same zxid are
 identical; `digest` says so in one number. Applying cannot fail and changes nothing the second time.
@@ -13,7 +13,6 @@ from raykeeper.zab.ids import ZERO, DiskId, Millis, ServerId, Zxid
 from raykeeper.znodes.digest import DIGEST_MASK, record_term
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.sessions import SessionTable
-from raykeeper.znodes.stat import Stat
 from raykeeper.znodes.tree import Tree
 from raykeeper.znodes.txns import (
     CloseSessionTxn,
@@ -32,15 +31,17 @@ from raykeeper.znodes.txns import (
     SetDataTxn,
     SetIdentitiesTxn,
     Txn,
+    TxnBody,
     WriteOutcome,
     decode_txn,
+    stat_of_created,
 )
 
 _encode_voter = msgspec.msgpack.Encoder().encode
 
 
 class State:
-    """Everything the ensemble agrees on, as of transaction `zxid`.
+    """The replicated state of the ensemble, as of transaction `zxid`.
 
     From `consistent_at` on it is a real state; before, after the load of a fuzzy snapshot, it is a
     mixture that only replaying may touch.
@@ -66,18 +67,28 @@ class State:
         """
         assert zxid >= self.zxid, (zxid, self.zxid)
         txn = decode_txn(data)
-        time_ms = txn.time_ms
         # Transactions of one millisecond share one int object: 32 bytes less for most znodes.
-        if time_ms == self.time_ms:
-            time_ms = self.time_ms
+        if txn.time_ms != self.time_ms:
+            self.time_ms = txn.time_ms
+        body = txn.body
+        if type(body) is MultiTxn:
+            for each in body.changes:
+                self._apply(zxid, txn, each)
         else:
-            self.time_ms = time_ms
-        change = txn.body
+            self._apply(zxid, txn, body)
+        if txn.session_id:
+            session = self.sessions.by_id.get(txn.session_id)
+            if session is not None:
+                self.sessions.record(session, txn.number, txn.acked, outcome_of(zxid, txn))
+        self.zxid = zxid
+        return txn
+
+    def _apply(self, zxid: Zxid, txn: Txn, change: TxnBody) -> None:
         match change:
             case SetDataTxn():
-                self.tree.set_data(zxid, time_ms, change)
+                self.tree.set_data(zxid, self.time_ms, change)
             case CreateTxn():
-                self.tree.create(zxid, time_ms, change)
+                self.tree.create(zxid, self.time_ms, change)
             case DeleteTxn():
                 self.tree.delete(zxid, change.path)
             case CreateSessionTxn():
@@ -88,41 +99,21 @@ class State:
                 self.sessions.close(change.session_id)
             case ReplaceVoterTxn():
                 self.voters[change.server_id] = change.disk
-            case MultiTxn():
-                for each in change.changes:
-                    self._apply_one(zxid, time_ms, each)
             case SetAclTxn():
                 self.tree.set_acls(zxid, change)
             case SetIdentitiesTxn():
                 self.sessions.identify(txn.session_id, txn.number, change.identities)
             case _:
-                _nothing: ErrorTxn | CreateSessionErrorTxn | MultiErrorTxn = change
-        if txn.session_id:
-            session = self.sessions.by_id.get(txn.session_id)
-            if session is not None:
-                self.sessions.record(session, txn.number, txn.acked, outcome_of(zxid, txn))
-        self.zxid = zxid
-        return txn
-
-    def _apply_one(
-        self, zxid: Zxid, time_ms: Millis, change: CreateTxn | DeleteTxn | SetDataTxn
-    ) -> None:
-        match change:
-            case SetDataTxn():
-                self.tree.set_data(zxid, time_ms, change)
-            case CreateTxn():
-                self.tree.create(zxid, time_ms, change)
-            case _:
-                self.tree.delete(zxid, change.path)
+                _nothing: ErrorTxn | CreateSessionErrorTxn | MultiErrorTxn | MultiTxn = change
 
     def digest(self) -> int:
-        """64 bits over znodes, sessions, outcomes and voters: equal on equal states."""
+        """Return 64 bits over znodes, sessions, reply caches and voters: equal on equal states."""
         voters = sum(record_term(_encode_voter(item)) for item in self.voters.items())
         return (self.tree.digest + self.sessions.digest() + voters) & DIGEST_MASK
 
 
 def error_results(change: MultiErrorTxn) -> list[OpResult]:
-    """As ZooKeeper tells it: 0 before the operation that failed, its code, -2 after it."""
+    """Return all results as ZooKeeper does: 0 before the failed one, its code, -2 after it."""
     failed = change.failed
     return [
         *[OpFailed(Code.OK)] * failed,
@@ -132,17 +123,13 @@ def error_results(change: MultiErrorTxn) -> list[OpResult]:
 
 
 def outcome_of(zxid: Zxid, txn: Txn) -> WriteOutcome:
-    """What the client of a numbered write is told."""
+    """Return the outcome that the client of a numbered write is told."""
     change = txn.body
     match change:
         case SetDataTxn():
             return WriteOutcome(zxid, 0, "", change.stat)
         case CreateTxn():
-            time_ms = txn.time_ms
-            size = len(change.value)
-            stat = Stat(
-                zxid, zxid, time_ms, time_ms, 0, 0, 0, change.ephemeral_owner, size, 0, zxid
-            )
+            stat = stat_of_created(zxid, txn.time_ms, change)
             return WriteOutcome(zxid, 0, change.path, stat)
         case ErrorTxn():
             return WriteOutcome(zxid, change.code, "", None)

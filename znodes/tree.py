@@ -18,80 +18,39 @@ ZooKeeper: `DataTree`, `DataNode`.
 from collections.abc import Sized
 from typing import Final
 
-from msgspec import Struct
-
 from raykeeper.zab.ids import ZERO, Millis, Zxid
 from raykeeper.znodes.acl import READ_ONLY_ACL
-from raykeeper.znodes.attributes import ZnodeAttributes, attributes_of, encode_attributes
+from raykeeper.znodes.change_log import CHANGED, CREATED, DELETED, ZnodeChange
 from raykeeper.znodes.children import SHARDED_FROM, Children, ShardedChildren
 from raykeeper.znodes.digest import children_change, children_term, data_hash, with_attributes
 from raykeeper.znodes.paths import CONFIG_PATH, SYSTEM_PATHS, parent_of
 from raykeeper.znodes.quotas import QUOTA_PREFIX, Quotas
-from raykeeper.znodes.replies import Content, EventType
+from raykeeper.znodes.replies import Content
 from raykeeper.znodes.requests import SessionId
-from raykeeper.znodes.stat import Stat
 from raykeeper.znodes.txns import CreateTxn, SetAclTxn, SetDataTxn
+from raykeeper.znodes.znode import Znode, attributes_of, encode_attributes, stat_of
 
 _QUOTA_CHARS: Final = len(QUOTA_PREFIX)
-# Read once: an attribute of an enum takes longer than all else that is told of a change.
-CREATED, CHANGED, DELETED = EventType.CREATED, EventType.CHANGED, EventType.DELETED
-
-
-class Znode(Struct, gc=False):
-    """One znode. Not tracked by the garbage collector: it cannot be part of a cycle."""
-
-    value: bytes
-    czxid: Zxid
-    mzxid: Zxid
-    ctime: Millis
-    mtime: Millis
-    version: int
-    ephemeral_owner: SessionId
-    child_create_count: int
-    """Children ever created: the next sequential number."""
-    pzxid: Zxid
-    digest_hash: int
-    """`data_hash` of the fields above but for the last two."""
-    children: Children | None = None
-    """Paths of the children, None before the first: most znodes never have one."""
-    attributes: ZnodeAttributes | None = None
-
-
-class ZnodeChange(Struct, gc=False):
-    """What a transaction did to one znode: CREATED, CHANGED or DELETED.
-
-    `traits` are those of the znode, `parent_attributes` those of the parent whose children it
-    changed. `old` and `new` are what the znode was before and after, as far as that was wanted and
-    is kept.
-    """
-
-    kind: EventType
-    zxid: Zxid
-    path: str
-    attributes: ZnodeAttributes | None
-    parent_attributes: ZnodeAttributes | None = None
-    old: Content | None = None
-    new: Content | None = None
 
 
 class Tree:
-    """Znodes by path, the ephemerals by owner, and the part of the digest that covers them."""
+    """The znodes by path, the ephemerals by owner, and the part of the digest that covers them."""
 
     def __init__(self) -> None:
         self.changes: list[ZnodeChange] | None = None
-        """What each change of a znode did, in order, for whoever takes it away; None: nobody."""
+        """Each change of a znode, in order, for the owner that drains it; None: no owner."""
         self.value_watches: Sized = ()
-        """Not empty while somebody wants to know the values there, too."""
+        """Not empty while a watch wants the values of changes, too."""
         self.znodes: dict[str, Znode] = {}
         self.ephemerals: dict[SessionId, Children] = {}
         self.expiring_paths: dict[str, None] = {}
         """Containers and znodes with a TTL."""
         self.quotas = Quotas(self.znodes)
         self._limits = self.quotas.limits
-        self.digest = 0  # a plain sum; whoever shows it takes it modulo 2^64
+        self.digest = 0  # a plain sum; `State.digest` takes it modulo 2^64
 
     def create_system_znodes(self) -> None:
-        """Make the znodes that are there before the first transaction."""
+        """Create the znodes that exist before the first transaction."""
         for path in SYSTEM_PATHS:
             znode = Znode(b"", ZERO, ZERO, Millis(0), Millis(0), 0, SessionId(0), 0, ZERO, 0)
             if path == CONFIG_PATH:
@@ -99,11 +58,11 @@ class Tree:
             self.add(path, znode, self.znodes.get(parent_of(path)))
 
     def get(self, path: str) -> Znode | None:
-        """The znode at `path`, None when there is none; a malformed path has none."""
+        """Return the znode at `path`, None when it is missing; a malformed path has none."""
         return self.znodes.get(path)
 
     def add(self, path: str, znode: Znode, parent: Znode | None) -> bool:
-        """Put in a znode as it is, under `parent`; its `check` is set here. Only "/" has none.
+        """Add a znode as it is under `parent` and set its `digest_hash`. Only "/" has no parent.
 
         Returns False, and changes nothing, when there is one already.
         """
@@ -188,7 +147,7 @@ class Tree:
         value = change.value
         version = change.stat.version
         old = znode.digest_hash
-        traits = znode.attributes
+        attributes = znode.attributes
         new = data_hash(
             path,
             value,
@@ -199,17 +158,17 @@ class Tree:
             version,
             znode.ephemeral_owner,
         )
-        if traits is not None:
-            new = with_attributes(new, encode_attributes(traits))
+        if attributes is not None:
+            new = with_attributes(new, encode_attributes(attributes))
         self.digest += new * new - old * old
         if self._limits:
             self.quotas.changed(path, znode.value, value)
         if self.changes is not None:
-            happening = ZnodeChange(CHANGED, zxid, path, traits)
+            znode_change = ZnodeChange(CHANGED, zxid, path, attributes)
             if self.value_watches:
-                happening.old = Content(znode.value, stat_of(znode))
-                happening.new = Content(value, change.stat)
-            self.changes.append(happening)
+                znode_change.old = Content(znode.value, stat_of(znode))
+                znode_change.new = Content(value, change.stat)
+            self.changes.append(znode_change)
         znode.value = value
         znode.mzxid = zxid
         znode.mtime = time_ms
@@ -282,7 +241,7 @@ class Tree:
             self.expiring_paths.pop(path, None)
 
     def _raise_children(self, path: str, parent: Znode, creates: int, zxid: Zxid) -> None:
-        """Both numbers only rise: a replay comes with old ones."""
+        """Raise the parent's counter and pzxid; the old values of a replay change nothing."""
         was_creates = parent.child_create_count
         was_pzxid = parent.pzxid
         if creates < was_creates:
@@ -314,32 +273,5 @@ def _hash_of(path: str, znode: Znode) -> int:
 
 
 def _is_before(one: int, other: int) -> bool:
-    """Of two versions that wrap as signed 32-bit numbers and were never far apart."""
+    """Compare two versions that wrap as signed 32-bit numbers and were never far apart."""
     return (one - other) & 0xFFFF_FFFF > 0x7FFF_FFFF
-
-
-def stat_of(znode: Znode) -> Stat:
-    """The Stat a client is shown."""
-    children = znode.children
-    count = len(children) if children else 0
-    return Stat(
-        znode.czxid,
-        znode.mzxid,
-        znode.ctime,
-        znode.mtime,
-        znode.version,
-        cversion_of(znode.child_create_count, count),
-        0 if znode.attributes is None else znode.attributes.aversion,
-        znode.ephemeral_owner,
-        len(znode.value),
-        count,
-        znode.pzxid,
-    )
-
-
-def cversion_of(creates: int, num_children: int) -> int:
-    """Creations plus deletions of children, as a signed 32-bit number that wraps."""
-    cversion = 2 * creates - num_children
-    if cversion > 0x7FFF_FFFF:
-        cversion = (cversion + 0x8000_0000 & 0xFFFF_FFFF) - 0x8000_0000
-    return cversion

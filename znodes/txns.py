@@ -1,9 +1,9 @@
-"""Transactions: what a write did, ready to be applied any number of times, in order.
+"""Transactions: the results of writes, ready to be applied any number of times, in order.
 
 A transaction holds results, not conditions: absolute values prepared by the leader against the
 future state (paper, section 4.1), so applying it cannot fail and doing it twice changes nothing.
-It also holds the number of the write in its session and what the client is told, so every replica
-keeps the same table of outcomes and can answer a repeated write.
+It also holds the number of the write in its session and the reply to the client, so every replica
+keeps the same reply cache and can answer a repeated write.
 
 ZooKeeper: `zookeeper.jute`, txn module (TxnHeader, CreateTxn, DeleteTxn, SetDataTxn, ErrorTxn …).
 """
@@ -107,7 +107,7 @@ class SetAclTxn(Struct, frozen=True, array_like=True, tag=9):
 
 
 class SetIdentitiesTxn(Struct, frozen=True, array_like=True, tag=10):
-    """What the session that wrote this is known as from now on, in the order it was added."""
+    """The session that wrote this has these identities from now on, in the order it added them."""
 
     identities: Identities
 
@@ -149,7 +149,7 @@ OpResult = OpDone | OpFailed | OpValue | OpStat | OpChildren
 
 
 class MultiTxn(Struct, frozen=True, array_like=True, tag=11):
-    """A transaction of several changes, in order, and what its client is told of each operation.
+    """A transaction of several changes, in order, with the result of each operation.
 
     `is_then`: the conditions held. The results of reads stand here, because only the leader that
     prepared them could see the state they are of.
@@ -199,20 +199,26 @@ class Txn(Struct, frozen=True, array_like=True, gc=False):
 
 
 class MultiResults(Struct, frozen=True, array_like=True):
-    """What became of a transaction: which branch, and each of its operations."""
+    """The outcome of a transaction: the chosen branch, and the result of each operation."""
 
     is_then: bool
     results: list[OpResult]
 
 
 class WriteOutcome(Struct, frozen=True, array_like=True, gc=False):
-    """What became of a numbered write: the fields of its `Written` reply."""
+    """The outcome of a numbered write: the fields of its `WriteReply`."""
 
     zxid: Zxid
     code: int
     path: str
     stat: Stat | None
     results: MultiResults | None = None
+
+
+def stat_of_created(zxid: Zxid, time_ms: Millis, body: CreateTxn) -> Stat:
+    """Return the Stat of the znode that transaction `zxid` creates."""
+    owner, size = body.ephemeral_owner, len(body.value)
+    return Stat(zxid, zxid, time_ms, time_ms, 0, 0, 0, owner, size, 0, zxid)
 
 
 encode_txn = msgspec.msgpack.Encoder().encode

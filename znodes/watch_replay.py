@@ -1,11 +1,12 @@
-"""What the watches of a client have missed while no server looked at them.
+"""The events that a client's watches have missed while no server looked at them.
 
-A client that connects anew sets its watches again as of the last events it has had. If the history
-reaches back, all watches are run over it: one-shot, persistent and recursive ones get exactly what
-an unbroken connection would have brought. Else the state must do. It shows each one-shot watch
-whether its znode has changed, not how often; a znode that was missing, came and went again it does
-not show. To a persistent watch it shows too little, so its watcher is told to read anew: RESYNC.
-The same is done when a snapshot takes the place of the state under the watches (rule Z5).
+A client that connects anew sets its watches again as of the last events it has had. If the change
+log reaches back, all watches run over it: one-shot, persistent and recursive watches get exactly
+the events of an unbroken connection. If the log is too short, the present state has to do. It
+shows a one-shot watch whether its znode has changed, not how often, and hides a znode that was
+missing, came and went again. To a persistent watch it shows too little, so the watcher receives
+RESYNC and must read again. The same happens when a snapshot replaces the state under the watches
+(rule Z5).
 
 ZooKeeper: `DataTree.setWatches`.
 """
@@ -16,13 +17,12 @@ from typing import Final
 from msgspec import Struct
 
 from raykeeper.zab.ids import Zxid
-from raykeeper.znodes.acl import Identities, Permission, allows
+from raykeeper.znodes.acl import Identities, Permission
 from raykeeper.znodes.change_log import ChangeLog, values_size
 from raykeeper.znodes.paths import path_fault
 from raykeeper.znodes.replies import EventType, WatcherEvent
 from raykeeper.znodes.requests import SetWatches
 from raykeeper.znodes.state import State
-from raykeeper.znodes.tree import Znode
 from raykeeper.znodes.watches import (
     CHILD,
     DATA,
@@ -33,15 +33,16 @@ from raykeeper.znodes.watches import (
     IdentitiesOf,
     WatchTable,
 )
+from raykeeper.znodes.znode import is_allowed
 
 RESUME_BYTES_MAX: Final = 4 << 20
-"""Of the events that one client is told of its absence; above it, RESYNC."""
+"""The bytes of missed events that one client is sent; above it, it gets RESYNC."""
 EVENT_BYTES: Final = 256
-"""Of an event, besides its path and values. They are made in one go, so they may not be many."""
+"""The size of an event, besides its path and values. All are made in one step, so they are few."""
 
 
 class WatchReplay(Struct, frozen=True):
-    """Where the events come from: the state and how it came about; `identities_of` looks."""
+    """The sources of missed events: the state and the log of changes that led to it."""
 
     state: State
     change_log: ChangeLog
@@ -50,16 +51,16 @@ class WatchReplay(Struct, frozen=True):
     def set_watches(
         self, watches: WatchTable, connection: int, requests: list[SetWatches]
     ) -> list[WatcherEvent]:
-        """Set what a client watched as of the requests' zxid; what it must be told, in order.
+        """Set a client's watches as of the requests' zxid; return the missed events, in order.
 
         Watches above the connection's bound, which it cannot have had before, are not set, nor are
-        those on malformed paths, which nobody was ever told of.
+        those on malformed paths, which never had an event.
         """
         since = requests[0].zxid
         armed = self._armed(watches.per_connection_max, connection, requests)
         events = self._events_from_log(armed, connection, since)
         if events is None:
-            # What the replay has fired is set once more, for the state to show it.
+            # The replay has fired some watches: set them once more, for the state to fire.
             armed = self._armed(watches.per_connection_max, connection, requests)
             events = [event for _, event in self.events_from_state(armed, since)]
         for kind, path, flag in armed.watches_of(connection):
@@ -68,13 +69,13 @@ class WatchReplay(Struct, frozen=True):
         return events
 
     def events_from_state(self, watches: WatchTable, since: Zxid) -> list[Fired]:
-        """What the state shows watches that were set as of `since`, or before and had not fired.
+        """Fire what the state shows to watches set as of `since`, or before and not fired yet.
 
-        Beyond ZooKeeper, a znode that was deleted and created again is told as deleted, as an
-        unbroken watch would have.
+        Unlike ZooKeeper, a znode that was deleted and created again fires DELETED, as it would have
+        for an unbroken watch.
         """
         fired: list[Fired] = []
-        told: set[tuple[int, str]] = set()  # connection and path of a deletion
+        deleted: set[tuple[int, str]] = set()  # connection and path of a deletion
         for path, watchers in list(watches.tables[DATA].items()):
             for connection, existed in list(watchers.items()):
                 event = self._data_event(
@@ -84,13 +85,13 @@ class WatchReplay(Struct, frozen=True):
                     watches.pop(DATA, path, connection)
                     fired.append((connection, event))
                     if event.kind is EventType.DELETED:
-                        told.add((connection, path))
+                        deleted.add((connection, path))
         for path, watchers in list(watches.tables[CHILD].items()):
             for connection in list(watchers):
                 event = self._child_event(path, since, self.identities_of(connection))
                 if event is not None:
                     watches.pop(CHILD, path, connection)
-                    if event.kind is EventType.CHILD or (connection, path) not in told:
+                    if event.kind is EventType.CHILD or (connection, path) not in deleted:
                         fired.append((connection, event))
         lasting: dict[tuple[int, str], None] = {}
         for kind in (PERSISTENT, RECURSIVE):
@@ -103,7 +104,7 @@ class WatchReplay(Struct, frozen=True):
     def _events_from_log(
         self, armed: WatchTable, connection: int, since: Zxid
     ) -> list[WatcherEvent] | None:
-        """Run the watches over what has happened; None when it is not known, or too much."""
+        """Run the watches over the change log; None when it is too short or finds too much."""
         paths, below = set[str](), set[str]()
         for kind, path, _ in armed.watches_of(connection):
             paths.add(path)
@@ -114,8 +115,8 @@ class WatchReplay(Struct, frozen=True):
             return None
         events: list[WatcherEvent] = []
         size = 0
-        for happened in missed:
-            for _, event in armed.trigger(happened, self.identities_of, self.state.tree.znodes):
+        for changes in missed:
+            for _, event in armed.trigger(changes, self.identities_of, self.state.tree.znodes):
                 size += EVENT_BYTES + len(event.path) + values_size((event.old, event.new))
                 if size > RESUME_BYTES_MAX:
                     return None
@@ -135,7 +136,7 @@ class WatchReplay(Struct, frozen=True):
     def _data_event(
         self, path: str, since: Zxid, identities: Identities, *, existed: bool
     ) -> WatcherEvent | None:
-        """What a data watch has missed, None when nothing shows.
+        """Return the event that a data watch has missed, None when nothing shows.
 
         The zxid of a deletion is not known afterwards; the event names the last one applied.
         """
@@ -148,7 +149,7 @@ class WatchReplay(Struct, frozen=True):
             )
         if existed and znode.czxid > since:
             return WatcherEvent(EventType.DELETED, path, self.state.zxid, once=True)
-        if not _may_read(znode, identities):
+        if not is_allowed(znode.attributes, identities, Permission.READ):
             return None
         if not existed:
             return WatcherEvent(EventType.CREATED, path, znode.czxid, once=True)
@@ -157,13 +158,13 @@ class WatchReplay(Struct, frozen=True):
         return None
 
     def _child_event(self, path: str, since: Zxid, identities: Identities) -> WatcherEvent | None:
-        """What a child watch has missed."""
+        """Return the event that a child watch has missed, None when nothing shows."""
         znode = self.state.tree.znodes.get(path)
         if znode is None:
             return WatcherEvent(EventType.DELETED, path, self.state.zxid, once=True)
         if znode.czxid > since:
             return WatcherEvent(EventType.DELETED, path, self.state.zxid, once=True)
-        if not _may_read(znode, identities):
+        if not is_allowed(znode.attributes, identities, Permission.READ):
             return None
         if znode.pzxid > since:
             return WatcherEvent(EventType.CHILD, path, znode.pzxid, once=True)
@@ -171,7 +172,7 @@ class WatchReplay(Struct, frozen=True):
 
 
 def _watches_in(requests: list[SetWatches]) -> Iterator[tuple[int, str, bool]]:
-    """Table, path and flag of each."""
+    """Yield table, path and flag of each watch."""
     for request in requests:
         for path in request.data:
             yield DATA, path, True
@@ -182,8 +183,3 @@ def _watches_in(requests: list[SetWatches]) -> Iterator[tuple[int, str, bool]]:
         for lasting in request.persistent:
             if lasting.mode in TABLE_OF_MODE:
                 yield TABLE_OF_MODE[lasting.mode], lasting.path, lasting.with_values
-
-
-def _may_read(znode: Znode, identities: Identities) -> bool:
-    traits = znode.attributes
-    return traits is None or allows(traits.acls, identities, Permission.READ)

@@ -1,4 +1,4 @@
-"""The watches of one server's clients, and what each transaction sets off.
+"""The watches of one server's clients, and the events that each transaction fires.
 
 Four tables by path. One-shot watches stand in `data` and `child` and are gone once they have fired;
 `persistent` and `recursive` ones stay. The trigger table:
@@ -11,12 +11,12 @@ Four tables by path. One-shot watches stand in `data` and `child` and are gone o
 
 One event goes to a connection for each path and trigger, however many of its watches match. Events
 are made while the transaction is applied, so they precede every reply that could show its effect.
-An event goes only to who may read the znode by the ACL it had, that of the parent for CHILD; else
-the watch stays as if nothing had happened.
+An event goes only to connections that may read the znode by the ACL it had, or the parent's for
+CHILD; for the others the watch stays as if the znode had not changed.
 
-A watch in the data table knows whether its znode existed when it was set. That stays true as long
-as the watch is set, because both the creation and the deletion would fire it; it is what tells a
-deleted znode from one that never was when the state is replaced behind the watches' back.
+A watch in the data table knows whether its znode existed when it was set. The flag stays true as
+long as the watch is set, because both the creation and the deletion would fire it; it tells a
+deleted znode from one that never existed when the state is replaced behind the watches' back.
 
 ZooKeeper: `WatchManager`, `DataTree.setWatches`; the trigger table of `DataTree.processTxn`.
 """
@@ -28,18 +28,17 @@ from msgspec.structs import replace
 
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes.acl import Identities, Permission, allows
-from raykeeper.znodes.attributes import ZnodeAttributes
-from raykeeper.znodes.change_log import EventContents
+from raykeeper.znodes.change_log import CHANGED, DELETED, EventContents, ZnodeChange
 from raykeeper.znodes.limits import WATCHES_MAX
 from raykeeper.znodes.paths import parent_of
 from raykeeper.znodes.replies import EventType, WatcherEvent
 from raykeeper.znodes.requests import WatchKind, WatchMode
-from raykeeper.znodes.tree import CHANGED, DELETED, Znode, ZnodeChange
+from raykeeper.znodes.znode import Znode, ZnodeAttributes
 
 Fired = tuple[int, WatcherEvent]
 """A connection and the event it gets."""
 IdentitiesOf = Callable[[int], Identities]
-"""As whom the ACLs know a connection."""
+"""Returns the identities by which the ACLs know a connection."""
 Table = dict[str, dict[int, bool]]
 """Connections by path, each path's by the time of registration. The flag of a data watch: its znode
 existed; of a persistent or recursive one: it wants values."""
@@ -62,7 +61,7 @@ _TABLES_OF_KIND: Final[dict[int, tuple[int, ...]]] = {
 
 
 class WatchTable:
-    """Who watches what."""
+    """The watches of one server's clients."""
 
     def __init__(self, per_connection_max: int = WATCHES_MAX) -> None:
         self.count = 0
@@ -74,11 +73,11 @@ class WatchTable:
         self._paths: dict[int, tuple[dict[str, None], ...]] = {}
 
     def count_of(self, connection: int) -> int:
-        """Watches of one connection."""
+        """Return the number of watches of one connection."""
         return sum(map(len, self._paths.get(connection, ())))
 
     def add_data(self, path: str, connection: int, *, exists: bool = True) -> None:
-        """Watch for the next change of value or existence; again is the same watch."""
+        """Watch for the next change of value or existence; set again, it is the same watch."""
         self.put(DATA, path, connection, flag=exists)
 
     def add_child(self, path: str, connection: int) -> None:
@@ -86,15 +85,15 @@ class WatchTable:
         self.put(CHILD, path, connection)
 
     def add_persistent(self, path: str, connection: int, mode: int, *, with_values: bool) -> None:
-        """Watch for all changes, of the znode or of all from it on down, as `mode` says."""
+        """Watch all changes of a znode, or of it and all below it, as `mode` says."""
         self.put(TABLE_OF_MODE[mode], path, connection, flag=with_values)
 
     def has_persistent(self, path: str, connection: int, mode: int) -> bool:
-        """Whether there is this one already."""
+        """Return whether this watch is set already."""
         return connection in self.tables[TABLE_OF_MODE[mode]].get(path, ())
 
     def put(self, kind: int, path: str, connection: int, *, flag: bool = False) -> None:
-        """Set a watch in one of the tables, unless it is there; then it may want values now."""
+        """Set a watch in one of the tables; one that is set already may become one with values."""
         watchers = self.tables[kind].setdefault(path, {})
         if connection not in watchers:
             watchers[connection] = flag
@@ -127,29 +126,29 @@ class WatchTable:
         return self.count < before
 
     def drop(self, connection: int) -> None:
-        """The connection is gone, and its watches with it."""
+        """Remove all watches of a connection that is gone."""
         for kind, path, _ in list(self.watches_of(connection)):
             self.pop(kind, path, connection)
         self._paths.pop(connection, None)
 
     def watches_of(self, connection: int) -> Iterator[tuple[int, str, bool]]:
-        """Table, path and flag of each watch of one connection."""
+        """Yield table, path and flag of each watch of one connection."""
         for kind, paths in enumerate(self._paths.get(connection, ())):
             table = self.tables[kind]
             for path in paths:
                 yield kind, path, table[path][connection]
 
     def trigger(
-        self, happened: list[ZnodeChange], identities_of: IdentitiesOf, znodes: dict[str, Znode]
+        self, changes: list[ZnodeChange], identities_of: IdentitiesOf, znodes: dict[str, Znode]
     ) -> list[Fired]:
-        """What a transaction sets off, in the order it must be told; `znodes` are of now."""
+        """Return a transaction's events in the order they must be sent; `znodes` are of now."""
         if not self.count:
             return []
-        firing = _Firing(self, identities_of, EventContents(happened, znodes))
-        for each in happened:
-            told = firing.of_value(each)
+        firing = _Firing(self, identities_of, EventContents(changes, znodes))
+        for each in changes:
+            informed = firing.of_value(each)
             if each.kind is DELETED:
-                firing.of_children(DELETED, each.path, each.zxid, each.attributes, told)
+                firing.of_children(DELETED, each.path, each.zxid, each.attributes, informed)
             if each.kind is not CHANGED:
                 above = parent_of(each.path)
                 firing.of_children(EventType.CHILD, above, each.zxid, each.parent_attributes, {})
@@ -157,92 +156,98 @@ class WatchTable:
 
 
 class _Firing:
-    """The events of one transaction, as they are found."""
+    """The events of one transaction while they are collected."""
 
-    def __init__(self, watches: WatchTable, who: IdentitiesOf, contents: EventContents) -> None:
+    def __init__(
+        self, watches: WatchTable, identities_of: IdentitiesOf, contents: EventContents
+    ) -> None:
         self.fired: list[Fired] = []
         self._watches = watches
-        self._who = who
+        self._identities_of = identities_of
         self._contents = contents
 
-    def of_value(self, happening: ZnodeChange) -> dict[int, bool]:
-        """Value or existence has changed. Returns who was told."""
-        kind, path, traits = happening.kind, happening.path, happening.attributes
+    def of_value(self, change: ZnodeChange) -> dict[int, bool]:
+        """Fire for a change of value or existence. Return the connections that got an event."""
+        kind, path, attributes = change.kind, change.path, change.attributes
         _, _, persistent, recursive = self._watches.tables
-        told = dict.fromkeys(self._once(DATA, path, traits, is_gone=kind is DELETED), False)
+        informed = dict.fromkeys(
+            self._take_one_shot(DATA, path, attributes, is_gone=kind is DELETED), False
+        )
         if persistent:
-            self._lasting(persistent, path, traits, told)
+            self._persistent(persistent, path, attributes, informed)
         if recursive:
             above = path
-            self._lasting(recursive, above, traits, told)
+            self._persistent(recursive, above, attributes, informed)
             while above != "/":
                 above = parent_of(above)
-                self._lasting(recursive, above, traits, told)
-        if told:
-            plain = WatcherEvent(kind, path, happening.zxid)
+                self._persistent(recursive, above, attributes, informed)
+        if informed:
+            plain = WatcherEvent(kind, path, change.zxid)
             full = plain
-            if any(told.values()):
-                old, new = self._contents.before_and_after(happening)
-                full = WatcherEvent(kind, path, happening.zxid, False, old, new)
-            for connection, wants_values in told.items():
+            if any(informed.values()):
+                old, new = self._contents.before_and_after(change)
+                full = WatcherEvent(kind, path, change.zxid, False, old, new)
+            for connection, wants_values in informed.items():
                 self.fired.append((connection, full if wants_values else plain))
-        return told
+        return informed
 
     def of_children(
         self,
         kind: EventType,
         path: str,
         zxid: Zxid,
-        traits: ZnodeAttributes | None,
-        told: dict[int, bool],
+        attributes: ZnodeAttributes | None,
+        informed: dict[int, bool],
     ) -> None:
-        """The children have changed, or can be none any more.
+        """Fire for changed children, or for the deletion of the znode.
 
-        A connection in `told` has heard of this deletion; its watch is gone all the same.
+        A connection in `informed` got an event for this deletion; its watch is gone all the same.
         """
-        concerned = dict.fromkeys(self._once(CHILD, path, traits, is_gone=False), False)
+        concerned = dict.fromkeys(
+            self._take_one_shot(CHILD, path, attributes, is_gone=False), False
+        )
         persistent = self._watches.tables[PERSISTENT]
         if persistent:
-            self._lasting(persistent, path, traits, concerned)
+            self._persistent(persistent, path, attributes, concerned)
         if concerned:
             event = WatcherEvent(kind, path, zxid)
-            self.fired.extend((each, event) for each in concerned if each not in told)
+            self.fired.extend((each, event) for each in concerned if each not in informed)
 
-    def _once(
-        self, table: int, path: str, traits: ZnodeAttributes | None, *, is_gone: bool
+    def _take_one_shot(
+        self, table: int, path: str, attributes: ZnodeAttributes | None, *, is_gone: bool
     ) -> list[int]:
-        """The one-shot watches on `path`, which are gone with it.
+        """Remove the one-shot watches on `path` and return their connections.
 
-        To who may not be told, a znode that is made stays one that is missing, and one that is
-        deleted becomes one: the flag must not let a later event tell what was hidden.
+        For a connection that may not read, a created znode stays a missing one and a deleted one
+        becomes missing: the flag must not let a later event tell what was hidden.
         """
         watchers = self._watches.tables[table].get(path)
         if watchers is None:
             return []
         concerned = []
         for connection in list(watchers):
-            if self._may_read(connection, traits):
+            if self._may_read(connection, attributes):
                 self._watches.pop(table, path, connection)
                 concerned.append(connection)
             elif is_gone:
                 watchers[connection] = False
         return concerned
 
-    def _lasting(
-        self, table: Table, path: str, traits: ZnodeAttributes | None, told: dict[int, bool]
+    def _persistent(
+        self, table: Table, path: str, attributes: ZnodeAttributes | None, informed: dict[int, bool]
     ) -> None:
         for connection, wants_values in table.get(path, {}).items():
-            if self._may_read(connection, traits):
-                told[connection] = wants_values or told.get(connection, False)
+            if self._may_read(connection, attributes):
+                informed[connection] = wants_values or informed.get(connection, False)
 
-    def _may_read(self, connection: int, traits: ZnodeAttributes | None) -> bool:
-        if traits is None or traits.acls is None:
+    def _may_read(self, connection: int, attributes: ZnodeAttributes | None) -> bool:
+        if attributes is None or attributes.acls is None:
             return True
-        return allows(traits.acls, self._who(connection), Permission.READ)
+        return allows(attributes.acls, self._identities_of(connection), Permission.READ)
 
 
 def _marked(fired: list[Fired]) -> list[Fired]:
-    """Each event but the last one of its connection says that more follow."""
+    """Mark each event but the last one of its connection: more follow."""
     if len(fired) > 1:
         last: set[int] = set()
         for index in range(len(fired) - 1, -1, -1):

@@ -21,7 +21,6 @@ from raykeeper.znodes.requests import (
     encode_op,
 )
 from raykeeper.znodes.state import State, outcome_of
-from raykeeper.znodes.tree import stat_of
 from raykeeper.znodes.txns import (
     CloseSessionTxn,
     CreateSessionErrorTxn,
@@ -30,6 +29,7 @@ from raykeeper.znodes.txns import (
     WriteOutcome,
     decode_txn,
 )
+from raykeeper.znodes.znode import stat_of
 from tests.model.naive_keeper import NaiveKeeper, Result
 
 CLIENTS = 3

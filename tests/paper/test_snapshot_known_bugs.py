@@ -15,9 +15,9 @@ from raykeeper.znodes.replies import EventType
 from raykeeper.znodes.requests import CloseSession, CreateMode, Delete, SessionId, SetWatches
 from raykeeper.znodes.snapshot import SnapshotLoader, SnapshotWalk
 from raykeeper.znodes.state import State
-from raykeeper.znodes.tree import stat_of
 from raykeeper.znodes.watch_replay import WatchReplay
 from raykeeper.znodes.watches import WatchTable
+from raykeeper.znodes.znode import stat_of
 from tests.unit.znodes.one_leader import OneLeader
 
 EPHEMERAL = CreateMode.EPHEMERAL

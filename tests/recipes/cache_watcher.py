@@ -4,7 +4,7 @@ from typing import Any
 
 from raykeeper.client.recipes.tree_mirror import ChangeKind, TreeChange
 from raykeeper.znodes.requests import Create
-from raykeeper.znodes.tree import stat_of
+from raykeeper.znodes.znode import stat_of
 from tests.recipes.stage import Member, Stage
 
 ROOT = "/app"

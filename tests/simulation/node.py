@@ -46,7 +46,7 @@ from raykeeper.zab.messages import NewLeader
 from raykeeper.zab.settings import RecentLogLimits, Settings
 from raykeeper.zab.trace_events import MESSAGE_ILLEGAL
 from raykeeper.znodes.requests import SessionId
-from raykeeper.znodes.tree import Znode
+from raykeeper.znodes.znode import Znode
 from tests.simulation.clock import SimClock
 from tests.simulation.disk import DiskFailedError, SimDisk
 from tests.simulation.network import Network, SimLink, server_end

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from raykeeper.zab.ids import ServerId
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.state import State
-from raykeeper.znodes.tree import stat_of
 from raykeeper.znodes.txns import WriteOutcome
+from raykeeper.znodes.znode import stat_of
 from tests.simulation.checks import quotas
 from tests.simulation.checks.session_view import Told
 from tests.simulation.checks.truth import Truth

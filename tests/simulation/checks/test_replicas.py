@@ -7,8 +7,8 @@ import pytest
 from raykeeper.zab.ids import Epoch, Millis, ServerId, Zxid, make_zxid
 from raykeeper.znodes.requests import CloseSession, Create, Delete, SessionId, SetData, WriteOp
 from raykeeper.znodes.state import State
-from raykeeper.znodes.tree import Znode
 from raykeeper.znodes.txns import CreateSessionTxn, Txn, encode_txn
+from raykeeper.znodes.znode import Znode
 from tests.simulation.checks import execution, replicas, sessions
 from tests.simulation.checks.session_view import Told
 from tests.simulation.checks.truth import Truth

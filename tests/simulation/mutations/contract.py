@@ -12,7 +12,6 @@ from raykeeper.server.read_only_mode import ReadOnlyMode
 from raykeeper.zab.ids import ZERO, Millis
 from raykeeper.znodes import multi_preparer, op_preparer, pages, reads
 from raykeeper.znodes.acl import OPEN_ACL, Permission
-from raykeeper.znodes.attributes import CONTAINER
 from raykeeper.znodes.multi_preparer import MultiPreparer
 from raykeeper.znodes.op_preparer import OpPreparer
 from raykeeper.znodes.outstanding_changes import OutstandingChanges
@@ -22,6 +21,7 @@ from raykeeper.znodes.replies import EmptyReply, GetEphemeralsReply
 from raykeeper.znodes.requests import ReadData, Sync
 from raykeeper.znodes.sessions import SessionTable
 from raykeeper.znodes.txns import MultiTxn, OpFailed, OpValue
+from raykeeper.znodes.znode import CONTAINER
 from tests.simulation.mutations.mutation import Mutation, instead
 
 HOUR_MS = 3_600_000
@@ -259,12 +259,12 @@ MUTATIONS = [
     Mutation(
         "access",
         "a znode is written without WRITE",
-        [(op_preparer, "allows", _without(Permission.WRITE))],
+        [(op_preparer, "is_allowed", _without(Permission.WRITE))],
     ),
     Mutation(
         "access",
         "a child is made without CREATE",
-        [(op_preparer, "allows", _without(Permission.CREATE))],
+        [(op_preparer, "is_allowed", _without(Permission.CREATE))],
     ),
     Mutation("access", "a znode is read without READ", [(reads, "is_allowed", lambda _: _yes)]),
     Mutation(

@@ -8,13 +8,13 @@ from msgspec.structs import replace
 from raykeeper.client.core.watch_tables import WatchTables
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes import watches
-from raykeeper.znodes.change_log import ChangeLog, EventContents
+from raykeeper.znodes.change_log import ChangeLog, EventContents, ZnodeChange
 from raykeeper.znodes.paths import parent_of
 from raykeeper.znodes.replies import Content
 from raykeeper.znodes.requests import PersistentWatch
-from raykeeper.znodes.tree import Znode, ZnodeChange, stat_of
 from raykeeper.znodes.watch_replay import WatchReplay
 from raykeeper.znodes.watches import RECURSIVE, _Firing
+from raykeeper.znodes.znode import Znode, stat_of
 from tests.simulation.mutations.mutation import Mutation, instead
 
 
@@ -94,7 +94,7 @@ MUTATIONS = [
     Mutation(
         "watches",
         "a recursive one sees children and no more",
-        [(_Firing, "of_value", _noting_of_what), (_Firing, "_lasting", _children_only)],
+        [(_Firing, "of_value", _noting_of_what), (_Firing, "_persistent", _children_only)],
     ),
     Mutation(
         "watches",

@@ -19,9 +19,9 @@ from raykeeper.client.errors import (
 from raykeeper.client.operations import READS_MAX
 from raykeeper.client.session_options import SessionOptions
 from raykeeper.znodes.acl import ENTRIES_MAX, Acl
-from raykeeper.znodes.attributes import TTL_MS_MAX
 from raykeeper.znodes.limits import PATH_CHARS_MAX
 from raykeeper.znodes.quotas import QuotaLimits
+from raykeeper.znodes.znode import TTL_MS_MAX
 from tests.unit.client.loops import VirtualLoop, run_virtually
 from tests.unit.client.scripted_server import Ensemble
 from tests.unit.client.stage import Stage

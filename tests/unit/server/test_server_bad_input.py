@@ -11,7 +11,6 @@ import pytest
 
 from raykeeper.zab.ids import DiskId, Millis, ServerId, Zxid
 from raykeeper.znodes.acl import Acl
-from raykeeper.znodes.attributes import TTL_MS_MAX
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.limits import PATH_CHARS_MAX
 from raykeeper.znodes.quotas import limits_path
@@ -66,6 +65,7 @@ from raykeeper.znodes.txns import (
     SetDataTxn,
     SetIdentitiesTxn,
 )
+from raykeeper.znodes.znode import TTL_MS_MAX
 from tests.unit.server.one_server import Caller, Servers
 
 BAD, MALFORMED = Code.BAD_ARGUMENTS, Code.MARSHALLING_ERROR

@@ -1,6 +1,7 @@
 """A leader without followers: it prepares, and applies when the test says so."""
 
 from raykeeper.zab.ids import DiskId, Epoch, Millis, ServerId, Zxid, make_zxid
+from raykeeper.znodes.change_log import ZnodeChange
 from raykeeper.znodes.limits import Limits
 from raykeeper.znodes.prep_request_processor import PrepRequestProcessor
 from raykeeper.znodes.requests import (
@@ -14,7 +15,6 @@ from raykeeper.znodes.requests import (
     encode_op,
 )
 from raykeeper.znodes.state import State
-from raykeeper.znodes.tree import ZnodeChange
 from raykeeper.znodes.txns import CreateSessionTxn, CreateTxn, Txn, TxnBody, decode_txn
 
 NO_SESSION = SessionId(0)

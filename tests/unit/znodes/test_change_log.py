@@ -5,9 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raykeeper.zab.ids import Zxid
-from raykeeper.znodes.change_log import CHANGE_OVERHEAD_BYTES, SEGMENT_MAX, SEGMENTS_MIN, ChangeLog
+from raykeeper.znodes.change_log import (
+    CHANGE_OVERHEAD_BYTES,
+    CHANGED,
+    SEGMENT_MAX,
+    SEGMENTS_MIN,
+    ChangeLog,
+    ZnodeChange,
+)
 from raykeeper.znodes.requests import Create, Delete, Multi, SetData
-from raykeeper.znodes.tree import CHANGED, ZnodeChange
 from tests.unit.znodes.one_leader import OneLeader
 
 SIZE = CHANGE_OVERHEAD_BYTES + len("/a")

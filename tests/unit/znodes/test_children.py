@@ -18,8 +18,8 @@ from raykeeper.znodes.requests import (
 from raykeeper.znodes.sessions import Session
 from raykeeper.znodes.snapshot import SnapshotLoader, SnapshotWalk
 from raykeeper.znodes.state import State
-from raykeeper.znodes.tree import stat_of
 from raykeeper.znodes.txns import CreateTxn, MultiErrorTxn, OpFailed, OpStat
+from raykeeper.znodes.znode import stat_of
 from tests.unit.znodes.one_leader import OneLeader
 
 COUNT = 3 * SHARD_SIZE

@@ -34,7 +34,6 @@ from raykeeper.znodes.requests import (
 )
 from raykeeper.znodes.snapshot import SnapshotLoader, SnapshotWalk
 from raykeeper.znodes.state import State, outcome_of
-from raykeeper.znodes.tree import stat_of
 from raykeeper.znodes.txns import (
     CloseSessionTxn,
     CreateTxn,
@@ -51,6 +50,7 @@ from raykeeper.znodes.txns import (
     TxnBody,
     decode_txn,
 )
+from raykeeper.znodes.znode import stat_of
 from tests.unit.znodes.one_leader import OneLeader
 
 EPHEMERAL, SEQUENTIAL = CreateMode.EPHEMERAL, CreateMode.SEQUENTIAL

@@ -23,7 +23,6 @@ from raykeeper.znodes.requests import (
     encode_op,
 )
 from raykeeper.znodes.stat import Stat
-from raykeeper.znodes.tree import stat_of
 from raykeeper.znodes.txns import (
     CloseSessionTxn,
     CreateSessionErrorTxn,
@@ -36,6 +35,7 @@ from raykeeper.znodes.txns import (
     TxnBody,
     decode_txn,
 )
+from raykeeper.znodes.znode import stat_of
 from tests.unit.znodes.one_leader import NO_SESSION, WALL, OneLeader, password, raw, zxid_at
 
 EPHEMERAL, SEQUENTIAL = CreateMode.EPHEMERAL, CreateMode.SEQUENTIAL

@@ -39,9 +39,9 @@ from raykeeper.znodes.requests import (
     WhoAmI,
 )
 from raykeeper.znodes.stat import Stat
-from raykeeper.znodes.tree import stat_of
 from raykeeper.znodes.txns import OpChildren, OpFailed, OpStat, OpValue
 from raykeeper.znodes.watches import WatchTable
+from raykeeper.znodes.znode import stat_of
 from tests.unit.znodes.one_leader import OneLeader
 
 XID, CONNECTION = 5, 9

@@ -6,8 +6,9 @@ import pytest
 from raykeeper.zab.ids import ZERO, Millis, Zxid
 from raykeeper.znodes.requests import SessionId
 from raykeeper.znodes.stat import Stat
-from raykeeper.znodes.tree import Tree, Znode, cversion_of, stat_of
+from raykeeper.znodes.tree import Tree
 from raykeeper.znodes.txns import CreateTxn, DeleteTxn, SetDataTxn
+from raykeeper.znodes.znode import Znode, cversion_of, stat_of
 
 NOBODY, OWNER = SessionId(0), SessionId(77)
 Step = tuple[int, CreateTxn | DeleteTxn | SetDataTxn]

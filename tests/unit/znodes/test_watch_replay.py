@@ -4,7 +4,6 @@ import pytest
 
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes.acl import Acl, Identities, digest_id
-from raykeeper.znodes.attributes import attributes_of
 from raykeeper.znodes.change_log import ChangeLog
 from raykeeper.znodes.limits import PATH_CHARS_MAX
 from raykeeper.znodes.replies import EventType, WatcherEvent
@@ -21,10 +20,10 @@ from raykeeper.znodes.requests import (
     WriteOp,
 )
 from raykeeper.znodes.state import State
-from raykeeper.znodes.tree import stat_of
 from raykeeper.znodes.txns import ErrorTxn
 from raykeeper.znodes.watch_replay import EVENT_BYTES, RESUME_BYTES_MAX, WatchReplay
 from raykeeper.znodes.watches import WatchTable
+from raykeeper.znodes.znode import attributes_of, stat_of
 from tests.unit.znodes.one_leader import OneLeader
 
 CREATED, DELETED = EventType.CREATED, EventType.DELETED

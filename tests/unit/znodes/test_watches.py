@@ -4,8 +4,7 @@ import pytest
 
 from raykeeper.zab.ids import Millis
 from raykeeper.znodes.acl import Acl, Identities, Identity, digest_id
-from raykeeper.znodes.attributes import attributes_of
-from raykeeper.znodes.change_log import EVENT_VALUES_BYTES_MAX
+from raykeeper.znodes.change_log import EVENT_VALUES_BYTES_MAX, ZnodeChange
 from raykeeper.znodes.limits import Limits
 from raykeeper.znodes.replies import Content, EventType, WatcherEvent
 from raykeeper.znodes.requests import (
@@ -19,9 +18,9 @@ from raykeeper.znodes.requests import (
     WatchMode,
     WriteOp,
 )
-from raykeeper.znodes.tree import ZnodeChange, stat_of
 from raykeeper.znodes.txns import SetDataTxn
 from raykeeper.znodes.watches import Fired, WatchTable
+from raykeeper.znodes.znode import attributes_of, stat_of
 from tests.unit.znodes.one_leader import OneLeader
 
 CREATED, DELETED = EventType.CREATED, EventType.DELETED

@@ -4,10 +4,10 @@ import pytest
 
 from raykeeper.zab.ids import Zxid
 from raykeeper.znodes.acl import OPEN_ACL
-from raykeeper.znodes.attributes import CONTAINER, attributes_of
 from raykeeper.znodes.requests import Create, CreateMode, Delete, SessionId, SetAcls, SetData
 from raykeeper.znodes.snapshot import SnapshotLoader, SnapshotWalk
 from raykeeper.znodes.txns import CreateTxn, DeleteTxn, decode_txn
+from raykeeper.znodes.znode import CONTAINER, attributes_of
 from tests.unit.znodes.one_leader import OneLeader, zxid_at
 
 TTL, TTL_SEQUENTIAL = CreateMode.TTL, CreateMode.TTL_SEQUENTIAL
