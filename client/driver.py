@@ -167,8 +167,8 @@ class Driver:
         try:
             with self.lock:
                 link = self._main_link.shareable_stream()
-                is_lent = link is not None and link.acquire_io()
-            if link is None or not is_lent:
+                has_io = link is not None and link.acquire_io()
+            if link is None or not has_io:
                 self.submit_threadsafe(ask, token)
                 return
             try:

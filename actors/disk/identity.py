@@ -77,7 +77,7 @@ class Identity(Struct, frozen=True):
 
     owner: FolderOwner
     disk_uuid: str
-    """Made anew by each formatting and each repair."""
+    """Drawn by each formatting and each repair."""
     is_founding: bool
     """Whether the folder was formatted when the ensemble was founded (rule D2)."""
     incarnation: int = 0

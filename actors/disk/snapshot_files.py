@@ -167,7 +167,7 @@ class SnapshotWriter:
 
 
 class SnapshotChunks:
-    """The chunks of a snapshot, read from its file as they are asked for, each time anew."""
+    """The chunks of a snapshot; each iteration reads them from its file."""
 
     def __init__(self, path: Path, files: Filesystem = OS_FILESYSTEM) -> None:
         self._path = path

@@ -1,4 +1,4 @@
-"""A file layer in memory that loses at a crash what was not forced, and breaks on demand.
+"""A filesystem in memory that loses unforced changes at a crash, and breaks on demand.
 
 It knows what POSIX promises and no more: written bytes are on the disk after fsync of their file,
 names after fsync of their folder; until then each write and each change of a name may or may not
@@ -21,7 +21,7 @@ _SECTOR = 512  # what a disk writes whole
 
 
 class Crashed(Exception):
-    """The machine lost power; nothing of this process goes on."""
+    """The machine lost power; this process ends."""
 
 
 class Loss(Enum):
@@ -88,7 +88,7 @@ class FaultyFiles(Filesystem):
         self._next_fd = 1000
 
     def crash(self, loss: Loss, rng: random.Random) -> "FaultyFiles":
-        """The disk after power was lost and came back."""
+        """Return the disk after power was lost and came back."""
         for change in self._changes:
             if loss is Loss.NOTHING or (loss is Loss.SOME and rng.random() < 0.5):
                 _apply(change)
@@ -99,18 +99,18 @@ class FaultyFiles(Filesystem):
         return after
 
     def restart(self) -> "FaultyFiles":
-        """The disk and its page cache after every process was killed."""
+        """Return the disk and its page cache after every process was killed."""
         self._open.clear()
         self._locks.clear()
         self.on_operation = lambda _number, _name: None
         return self
 
     def open_files(self) -> int:
-        """How many files are open."""
+        """Return how many files are open."""
         return len(self._open)
 
     def content(self, path: Path) -> bytearray:
-        """The bytes of a file, to be damaged in place; the damage is on the disk at once."""
+        """Return the bytes of a file, to be damaged in place; the damage is on the disk at once."""
         file = self._file(path)
         file.sync()
         file.data = file.disk
@@ -121,16 +121,16 @@ class FaultyFiles(Filesystem):
         self.content(path)[offset] ^= bits
 
     def spoil(self, path: Path) -> None:
-        """Have the disk give the bytes of a file back no more."""
+        """Make the bytes of a file unreadable."""
         self._file(path).is_spoiled = True
 
     def lose(self, path: Path) -> None:
-        """Take a file off the disk."""
+        """Remove a file from the disk."""
         self.remove(path)
         self.sync_folder(path.parent)
 
     def paths(self, folder: Path) -> list[Path]:
-        """All files in a folder and below."""
+        """Return all files in a folder and below."""
         found = []
         for name in self.names(folder):
             path = folder / name

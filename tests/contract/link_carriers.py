@@ -1,4 +1,4 @@
-"""The carriers under contract, and the station that stands at the accepting end of each.
+"""The carriers under contract, and the station at the accepting end of each.
 
 The station may live in another process, so every question to it is awaited.
 """
@@ -59,7 +59,7 @@ class Recorder:
 
 
 class Station:
-    """An acceptor that does as it is told; its links are numbered in the order they came."""
+    """An acceptor under the test's control; its links are numbered in order of arrival."""
 
     def __init__(self, incarnation: int = INCARNATION) -> None:
         self.incarnation = incarnation
@@ -70,13 +70,11 @@ class Station:
         self._of_server: dict[ServerId, Link] = {}
 
     def accept(self, hello: Hello, link: Link) -> LinkEvents:
-        objection = refusal_reason(hello, ENSEMBLE)
-        if objection:
-            raise LinkRefused(objection)
+        if reason := refusal_reason(hello, ENSEMBLE):
+            raise LinkRefused(reason)
         if hello.server_id:
-            objection = self._fence.refusal_reason(hello.server_id, hello.incarnation)
-            if objection:
-                raise LinkRefused(objection)
+            if reason := self._fence.refusal_reason(hello.server_id, hello.incarnation):
+                raise LinkRefused(reason)
             older = self._of_server.get(hello.server_id)
             if older is not None:
                 older.close("a newer link came")
@@ -149,7 +147,7 @@ class MemoryCarrier:
 
 
 class Calls:
-    """Looks like an actor's handle; loses calls or their answers on demand."""
+    """An imitation of an actor's handle that loses calls or their answers on demand."""
 
     def __init__(self, call: Callable[..., Awaitable[Any]]) -> None:
         self._call = call

@@ -1,4 +1,4 @@
-"""The naive twin of a store: what its disk holds after effects that were carried out whole."""
+"""The naive model of a store: the content of its disk after whole effects."""
 
 import random
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from raykeeper.zab.ids import ZERO, Epoch, Zxid, epoch_of, make_zxid, next_zxid
 
 
 class WriteSnapshot(NamedTuple):
-    """What the Snapshotter does, and the server's PublishSnapshot after it."""
+    """The Snapshotter's part, and the server's PublishSnapshot after it."""
 
     zxid: Zxid
     consistent_at: Zxid
@@ -31,7 +31,7 @@ EPOCH_1 = SaveEpochs(Epoch(1), Epoch(1))
 
 
 class View(NamedTuple):
-    """What a server would start from, in a form that compares."""
+    """The state that a server would start from, in a form that compares."""
 
     accepted: int
     current: int
@@ -42,7 +42,7 @@ class View(NamedTuple):
 
 
 def view_of(recovered: RecoveredState) -> View:
-    """The view of what a store recovered; checks what every store promises about it."""
+    """Return the view of a recovered state; check what every store promises about it."""
     log = list(flatten(recovered.runs))
     last = log[-1][0] if log else recovered.snapshot_zxid
     assert recovered.current <= recovered.accepted
@@ -60,14 +60,14 @@ def view_of(recovered: RecoveredState) -> View:
 
 
 def flatten(runs: list[LogRun]) -> Iterator[tuple[int, bytes]]:
-    """The transactions of runs with their zxids."""
+    """Return the transactions of runs with their zxids."""
     for run in runs:
         for index, txn in enumerate(run.txns):
             yield run.first + index, txn
 
 
 class StoreModel:
-    """Everything in plain lists."""
+    """A store in plain lists."""
 
     def __init__(self) -> None:
         self.accepted = self.current = 0
@@ -81,7 +81,7 @@ class StoreModel:
         return Zxid(self.log[-1][0]) if self.log else self.snapshot.zxid
 
     def view(self) -> View:
-        """What a server would start from now."""
+        """Return the state that a server would start from now."""
         zxid, consistent_at, chunks = self.snapshot
         log = tuple(each for each in self.log if each[0] > zxid)
         return View(self.accepted, self.current, zxid, consistent_at, tuple(chunks), log)

@@ -28,16 +28,16 @@ class Store(Protocol):
     """A durable store of one server, which knows its own format."""
 
     def recover(self) -> RecoveredState:
-        """What is there, once, before anything is performed."""
+        """Return the recovered state, once, before performing anything."""
 
     def perform(self, effects: Sequence[StorageEffect]) -> list[DiskEvent]:
-        """Carry out effects; what a completion speaks of outlives a crash."""
+        """Perform effects; a completed effect outlives a crash."""
 
     def write_snapshot(self, step: WriteSnapshot) -> None:
-        """Do the Snapshotter's part: the complete temporary snapshot."""
+        """Do the Snapshotter's part: write the complete temporary snapshot."""
 
     def crash(self) -> "Store":
-        """The store after a crash, to be recovered."""
+        """Return the store after a crash, to be recovered."""
 
 
 class DiskStore:
@@ -52,7 +52,7 @@ class DiskStore:
 
     @classmethod
     def fresh(cls, tmp_path: Path) -> "DiskStore":
-        """An empty store in a new folder."""
+        """Return an empty store in a new folder."""
         folder = tmp_path / "coord" / "1"
         format_folder(folder, IDENTITY)
         return cls(folder)
@@ -113,7 +113,7 @@ class SimulatedStore:
 
     @classmethod
     def fresh(cls, _tmp_path: Path) -> "SimulatedStore":
-        """An empty store."""
+        """Return an empty store."""
         schedule = Schedule(0)
         return cls(SimDisk(schedule, segment_bytes=LIMITS.segment_bytes), schedule)
 
@@ -138,7 +138,7 @@ class SimulatedStore:
 
 
 def prepare(store: Store, steps: Sequence[Step]) -> list[StorageEffect]:
-    """Do the Snapshotter's part of `steps`; returns what is left for the store to perform."""
+    """Do the Snapshotter's part of `steps`; return the effects for the store."""
     effects: list[StorageEffect] = []
     for step in steps:
         if isinstance(step, WriteSnapshot):
@@ -150,5 +150,5 @@ def prepare(store: Store, steps: Sequence[Step]) -> list[StorageEffect]:
 
 
 def do(store: Store, steps: Sequence[Step]) -> list[DiskEvent]:
-    """Carry out `steps`, the Snapshotter's part of them first."""
+    """Perform `steps`, the Snapshotter's part of them first."""
     return store.perform(prepare(store, steps))

@@ -25,7 +25,7 @@ Pipe = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class TlsFiles:
-    """Ray's three TLS files: a certificate of an authority, and one of a stranger's."""
+    """Ray's three TLS files: a certificate of the trusted authority, and one of another."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -34,7 +34,7 @@ class TlsFiles:
         self._write("stranger", trustme.CA(), self.authority)
 
     def use(self, monkeypatch: pytest.MonkeyPatch, name: str = "authority") -> None:
-        """Have this process use TLS from now on."""
+        """Make this process use TLS from now on."""
         monkeypatch.setenv("RAY_USE_TLS", "1")
         monkeypatch.setenv("RAY_TLS_SERVER_CERT", str(self._folder / f"{name}.pem"))
         monkeypatch.setenv("RAY_TLS_SERVER_KEY", str(self._folder / f"{name}.key"))
@@ -63,10 +63,10 @@ class Middleman:
         self._passed = asyncio.Event()
 
         self.address = StreamAddress(HOST, self._socket.getsockname()[1], address.key)
-        """Where dialers reach it."""
+        """The address that dialers use."""
 
     def cut(self, direction: str) -> None:
-        """Lose whatever is sent in that direction."""
+        """Lose everything that is sent in that direction."""
         self._cut.add(direction)
 
     async def passed(self) -> None:
@@ -75,7 +75,7 @@ class Middleman:
         await asyncio.wait_for(self._passed.wait(), 10)
 
     async def close(self) -> None:
-        """End every connection, and wait until both its ends have let go."""
+        """End every connection, and wait until both its ends are closed."""
         if self._socket.fileno() >= 0:
             asyncio.get_running_loop().remove_reader(self._socket.fileno())
             self._socket.close()
@@ -90,7 +90,7 @@ class Middleman:
         await asyncio.gather(*closed, return_exceptions=True)
 
     def _accept(self) -> None:
-        with suppress(OSError):  # whoever came is gone
+        with suppress(OSError):  # the dialer is gone
             connected, _ = self._socket.accept()
             loop = asyncio.get_running_loop()
             self._joining.append(loop.create_task(self._join(connected)))

@@ -1,4 +1,4 @@
-"""What `links/contract.py` promises, over every carrier.
+"""The promises of `links/contract.py`, over every carrier.
 
 `tests/ray/test_links_ray.py` runs the same suite over real actors.
 """

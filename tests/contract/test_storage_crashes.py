@@ -86,7 +86,7 @@ def formatted() -> FaultyFiles:
 def run_until_it_breaks(
     files: FaultyFiles, groups: Sequence[Sequence[Step]], limits: StorageLimits = LIMITS
 ) -> tuple[set[View], bool]:
-    """Perform `groups`; returns what may be on the disk, and whether all of it was completed."""
+    """Perform `groups`; return what may be on the disk, and whether all was completed."""
     model = StoreModel()
     possible = {model.view()}
     try:
@@ -112,7 +112,7 @@ def recover(files: FaultyFiles) -> View:
 
 
 def breaks(step: int) -> range:
-    """Numbers of operations to break at, far more than there are."""
+    """Return numbers of operations to break at, far more than there are."""
     return range(1, 2000, step)
 
 
@@ -202,7 +202,7 @@ def test_the_disk_breaks_at_every_operation() -> None:
         if complete:
             assert files.operations < broken, "a failure was passed over, or tried again"
             return
-        # The process is started anew; the page cache shows what the disk may not have (D5).
+        # The process restarts; the page cache shows what the disk may not have (D5).
         view = recover(files.restart())
         assert view in possible, number
         assert recover(files.crash(Loss.ALL, random.Random(number))) == view, number

@@ -1,7 +1,7 @@
-"""A damaged disk: nothing that was acknowledged is lost without a word, and repair comes to an end.
+"""A damaged disk: no acknowledged transaction is lost silently, and every repair completes.
 
-After any single fault a start finds all of it, or says that the end is uncertain, or begins anew
-as another disk (rules D3 and D4). See docs/DISKS.md for what cannot be told apart.
+After any single fault a start finds all of them, or reports an uncertain end, or starts again
+as another disk (rules D3 and D4). See docs/DISKS.md for what cannot be distinguished.
 """
 
 import random
@@ -77,7 +77,7 @@ HISTORIES = {"grown": GROWN, "received": RECEIVED, "received with log": RECEIVED
 
 
 def disk_of(groups: list[list[Step]]) -> tuple[FaultyFiles, View]:
-    """The disk after `groups` were carried out and power was lost, and what must be on it."""
+    """Return the disk after `groups` and a loss of power, and what must be on it."""
     files = FaultyFiles()
     format_folder(FOLDER, IDENTITY, files)
     store, model = DiskStore(FOLDER, files), StoreModel()
@@ -94,7 +94,7 @@ def start(files: FaultyFiles, *, has_peers: bool = True) -> tuple[Storage, Recov
 
 
 def outcome(files: FaultyFiles, whole: View) -> str:
-    """What a start makes of the disk; fails if something is lost without a word."""
+    """Start from the disk and return the result; fail if something is lost silently."""
     storage, recovered = start(files)
     storage.close()
     assert files.open_files() == 0
@@ -122,7 +122,7 @@ def outcome(files: FaultyFiles, whole: View) -> str:
 
 
 def damages(files: FaultyFiles) -> Iterator[tuple[Path, str, Callable[[FaultyFiles], None]]]:
-    """Single faults: bits that flip, ends and whole files that are lost, sectors unreadable."""
+    """Yield single faults: flipped bits, lost ends and whole files, unreadable sectors."""
     rng = random.Random(3)
     for path in files.paths(FOLDER):
         if path.name == "lock":

@@ -1,4 +1,4 @@
-"""A full disk: it is told while all that was accepted still fits, and forgotten when there is room.
+"""A full disk: reported while all that was accepted still fits, until there is space again.
 
 Rule D6, on files in memory and once on a real file system that is filled up.
 """
@@ -54,7 +54,7 @@ def start(files: FaultyFiles) -> tuple[Storage, RecoveredState]:
 
 
 def almost_full(segments: int) -> tuple[FaultyFiles, Storage]:
-    """A store in epoch 1 whose disk has room for its spare and so many segments more."""
+    """Return a store in epoch 1 whose disk has space for its spare and so many more segments."""
     files = FaultyFiles()
     format_folder(FOLDER, IDENTITY, files)
     storage, recovered = start(files)
@@ -88,7 +88,7 @@ def test_a_full_disk_is_reported_with_a_whole_segment_left() -> None:
         DiskSpaceChanged(False),
     ]
     storage.close()
-    files.capacity += SEGMENT  # the last segment is made anew
+    files.capacity += SEGMENT  # the last segment is rewritten
     _, recovered = start(files.crash(Loss.ALL, random.Random(0)))
     assert log_of(recovered) == [z(n) for n in range(1, counter + 5)]
     assert (recovered.accepted, recovered.current) == (2, 2)
@@ -105,7 +105,7 @@ def test_without_any_room_the_store_stops_and_loses_nothing() -> None:
     with pytest.raises(StorageError, match="failed before"):
         storage.perform([CheckDiskSpace()])
     storage.close()
-    # The last segment is made anew at each start, so there is none without room for one.
+    # Each start rewrites the last segment, so no start works without space for one.
     for _ in range(2):
         with pytest.raises(NoRoom, match=r"0 bytes are free on its disk, and a segment .* 2,048"):
             start(files)
@@ -236,7 +236,7 @@ def test_there_is_a_spare_again_after_a_cut() -> None:
     for counter in range(1, 5):
         storage.perform([append(counter)])
     storage.perform([Truncate(z(2))])
-    files.capacity -= files.free_bytes(FOLDER)  # taken by somebody else
+    files.capacity -= files.free_bytes(FOLDER)  # another program takes the space
     told = [storage.perform([append(counter)]) for counter in range(3, 9)]
     assert [events for events in told if len(events) > 1] == [
         [LogSynced(z(5)), DiskSpaceChanged(False)]
@@ -285,7 +285,7 @@ print("filled")
 
 
 def test_on_a_real_disk_that_is_filled_up(tmp_path: Path) -> None:
-    # In a mount namespace of its own, so that nothing is left of it whatever happens.
+    # In a mount namespace of its own, so that nothing remains of it in any case.
     mount = f"mount -t tmpfs -o size=9m tmpfs {tmp_path} && exec {sys.executable} -c "
     tried = subprocess.run(
         ["unshare", "-m", "sh", "-c", f"{mount} 'print(1)'"], capture_output=True, text=True
@@ -304,7 +304,7 @@ def test_on_a_real_disk_that_is_filled_up(tmp_path: Path) -> None:
 
 
 def fill_a_real_disk(disk: Path) -> None:
-    """Run a store in `disk`, which is small, into its end and back. Raises when it loses a word."""
+    """Fill `disk`, which is small, with a store and empty it; raise if it loses a transaction."""
     folder, ballast = disk / "data", disk / "ballast"
     limits = StorageLimits(segment_bytes=1 << 20)
 
@@ -353,7 +353,7 @@ def fill_a_real_disk(disk: Path) -> None:
 
 
 def fill(path: Path) -> None:
-    """Make a file that takes all that is left of the disk."""
+    """Create a file that takes all remaining space of the disk."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT)
     with pytest.raises(OSError, match="No space left"):
         while True:

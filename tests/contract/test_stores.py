@@ -1,4 +1,4 @@
-"""What a replica's store promises, over every store: what was completed outlives a crash."""
+"""The promises of a store, over every store: completed effects outlive a crash."""
 
 import random
 from pathlib import Path
@@ -59,7 +59,7 @@ EPOCH_2 = SaveEpochs(Epoch(2), Epoch(2))
 
 @pytest.fixture(params=[DiskStore, LosingStore, TearingStore, SimulatedStore])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
-    """An empty store that is recovered and has accepted epoch 1."""
+    """Return an empty store that is recovered and has accepted epoch 1."""
     fresh: Store = request.param.fresh(tmp_path)
     assert view_of(fresh.recover()) == StoreModel().view()
     fresh.perform([EPOCH_1])
@@ -67,7 +67,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
 
 
 def again(store: Store) -> tuple[Store, StoreModel]:
-    """The store after a crash, and a model of what it recovered."""
+    """Return the store after a crash, and a model of what it recovered."""
     after = store.crash()
     recovered = after.recover()
     model = StoreModel()
@@ -216,7 +216,7 @@ def test_an_incomplete_snapshot_changes_nothing(store: Store) -> None:
     store.perform([append(z(1), b"a"), ReceiveSnapshot(z(8)), ReceiveChunk(b"half")])
     after, found = again(store)
     assert (found.snapshot.zxid, found.log) == (ZERO, [(z(1), b"a")])
-    # One that is given up leaves nothing to the next, nor does one that is begun anew.
+    # An abandoned or restarted snapshot leaves nothing to the next.
     begun = [ReceiveSnapshot(z(8)), ReceiveChunk(b"half")]
     after.perform([*begun, DiscardSnapshot(), DiscardSnapshot(), *begun])
     after.perform([ReceiveSnapshot(z(9)), ReceiveChunk(b"all"), InstallSnapshot(z(9), z(9), [])])

@@ -32,14 +32,14 @@ from raykeeper.znodes.requests import ANY_VERSION, Create, SetData
 PATH = "/stale"
 OLD, NEW = b"old", b"new"
 TIMEOUT_S = 50.0
-PARK_MS = 15_000
+KEEPALIVE_MS = 15_000
 PLAIN = Read(PATH, ReadKind.GET)
 SYNCED = Read(PATH, ReadKind.GET, is_synced=True)
 
 
 def connect_to(ensemble: str, servers: list[ServerId]) -> Client:
     """A client of these servers alone."""
-    dialer = RayCallDialer(lambda s: find_replica(ensemble, s), client_hello(), PARK_MS)
+    dialer = RayCallDialer(lambda s: find_replica(ensemble, s), client_hello(), KEEPALIVE_MS)
     options = SessionOptions(session_timeout_s=TIMEOUT_S, timeout_s=TIMEOUT_S)
     session = BlockingSession.open(servers, dialer, options)
     return Client(session)

@@ -24,7 +24,7 @@ from tests.contract.test_links import *  # noqa: F403  (the suite itself, collec
 from tests.contract.test_links import CLIENT, Run, Scenario
 
 GRACE_MS = 1000
-PARK_MS = 200
+KEEPALIVE_MS = 200
 
 
 class StationActor:
@@ -67,7 +67,7 @@ class DialingActor:
     async def dial_and_send(self, frames: list[bytes]) -> list[bytes]:
         near = Recorder()
         await self._handle.pid.remote()  # the first call of a process takes its time
-        dialer = RayCallDialer(lambda _: self._handle, CLIENT, PARK_MS, grace_ms=GRACE_MS)
+        dialer = RayCallDialer(lambda _: self._handle, CLIENT, KEEPALIVE_MS, grace_ms=GRACE_MS)
         link = await dialer.dial(SERVER, near)
         received = await near.wait_received(1)
         for frame in frames:
@@ -103,7 +103,7 @@ class RayCarrier:
         return RayCallDialer(
             self._find,
             hello,
-            PARK_MS,
+            KEEPALIVE_MS,
             fence=fence,
             queue_bytes_max=QUEUE_BYTES_MAX,
             grace_ms=GRACE_MS,
@@ -165,7 +165,7 @@ def test_the_death_of_the_process_breaks_the_link(run: Run) -> None:
     async def scenario(carrier: Any) -> None:
         near = Recorder()
         patient = 60_000  # what is noticed by silence would take a minute
-        dialer = RayCallDialer(lambda _: carrier.handle, CLIENT, PARK_MS, grace_ms=patient)
+        dialer = RayCallDialer(lambda _: carrier.handle, CLIENT, KEEPALIVE_MS, grace_ms=patient)
         await dialer.dial(SERVER, near)
         os.kill(await carrier.handle.pid.remote(), signal.SIGKILL)
         assert "Actor" in await near.wait_closed()

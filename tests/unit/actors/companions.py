@@ -1,12 +1,12 @@
-"""Actors of a test: their calls run on the test's own loop, and fail or hang as they are told."""
+"""Imitations of actor handles, whose calls run on the test's own loop."""
 
 import asyncio
 from collections.abc import Callable
 from typing import Any
 
 
-class Companion:
-    """Looks like the handle of an actor whose methods are those of `behaviour`."""
+class ActorHandle:
+    """An imitation of an actor's handle, with the methods of `behaviour`."""
 
     def __init__(self, behaviour: Any) -> None:
         self._behaviour = behaviour

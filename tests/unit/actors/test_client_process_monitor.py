@@ -47,7 +47,7 @@ class Wire:
 
 
 class Knows:
-    """Says of each process what it was told to, and counts how often it was asked."""
+    """Answers for each process as the test decides, and counts the questions."""
 
     def __init__(self, changed: asyncio.Event, **dies_after: int) -> None:
         self.asked: Counter[str] = Counter()
@@ -64,7 +64,7 @@ class Knows:
 
 
 class Scene:
-    """A server's clients, and who asks after them."""
+    """A server's clients and the monitor."""
 
     def __init__(self, *, pauses_s: tuple[float, ...], patrol_s: float, **dies_after: int) -> None:
         self.changed = asyncio.Event()
@@ -194,7 +194,7 @@ def test_one_cause_is_proof(type_: int, detail: str, proof: bool) -> None:
     [
         (None, False, True, False),  # it lives, as far as Ray knows
         (WorkerExit(7, 0, EOF), True, True, True),
-        (WorkerExit(7, 0, EOF), True, False, False),  # only Ray says so; somebody must look
+        (WorkerExit(7, 0, EOF), True, False, False),  # only Ray says so; the probe decides
         (WorkerExit(7, 0, EOF), False, False, True),
         (WorkerExit(7, 1, "killed"), None, True, False),
         (WorkerExit(7, 1, "killed"), True, True, False),

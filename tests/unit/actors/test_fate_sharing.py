@@ -1,4 +1,4 @@
-"""Fate sharing: a process ends with its parent, reaped or not, and with nothing else."""
+"""Fate sharing: a process ends with its parent, reaped or not, and for no other reason."""
 
 import os
 import select

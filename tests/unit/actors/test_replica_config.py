@@ -1,4 +1,4 @@
-"""ReplicaConfig: what it refuses, and what it makes of its settings."""
+"""ReplicaConfig: what it refuses, and what it derives from its settings."""
 
 import pickle
 import re

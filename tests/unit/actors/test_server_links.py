@@ -41,7 +41,7 @@ SERVER = ServerId(2)
 
 
 class Links:
-    """The links of a server of the ensemble `u`, and what came of them."""
+    """The links of a server of the ensemble `u`, their events and their log lines."""
 
     def __init__(self, setting: str, host: str = HERE) -> None:
         self.events: list[Event] = []
@@ -157,7 +157,7 @@ class Shell:
 
 
 class Silent:
-    """An end that is sent nothing."""
+    """The events of an end that receives no frames."""
 
     def __init__(self, events: Events | None = None) -> None:
         self._events = events or Events()

@@ -1,4 +1,4 @@
-"""SessionTracker: a clock around the expiry, and a memory that it admits to have lost."""
+"""SessionTracker: a clock around the expiry, and its answer when it has lost its memory."""
 
 import os
 

@@ -28,7 +28,7 @@ from raykeeper.server.events import (
 from raykeeper.zab.ids import Epoch, Zxid
 from raykeeper.znodes.expiry import ExpiryProposal, SessionReport
 from raykeeper.znodes.requests import SessionId
-from tests.unit.actors.companions import Companion, Events
+from tests.unit.actors.companions import ActorHandle, Events
 
 
 def test_items_are_processed_in_order_and_one_at_a_time() -> None:
@@ -108,7 +108,7 @@ def verdict(batch: int) -> ExpiryProposal:
 
 
 class Tracker:
-    """Judges one session with each report; forgets, or dies, at some batches."""
+    """A tracker that proposes one session per report, and forgets or fails at some batches."""
 
     def __init__(self, forgets: int = 0, dies: int = 0) -> None:
         self.reported: list[int] = []
@@ -126,9 +126,9 @@ def test_every_report_is_sent_and_answered_in_order() -> None:
     async def scenario() -> None:
         tracker, events, lookups = Tracker(), Events(), []
 
-        def find() -> Companion:
+        def find() -> ActorHandle:
             lookups.append(1)
-            return Companion(tracker)
+            return ActorHandle(tracker)
 
         calls = SessionTrackerClient(find, events.deliver, events.log)
         for batch in range(1, 6):
@@ -147,7 +147,9 @@ def test_a_failure_is_one_loss_and_the_tracker_is_looked_up_again() -> None:
         trackers = [Tracker(dies=1), Tracker(forgets=3), Tracker()]
         events = Events()
         waiting = list(trackers)
-        calls = SessionTrackerClient(lambda: Companion(waiting.pop(0)), events.deliver, events.log)
+        calls = SessionTrackerClient(
+            lambda: ActorHandle(waiting.pop(0)), events.deliver, events.log
+        )
         calls.track(report(1))
         calls.track(report(2))
         assert await events.wait(1) == [TrackerLost()]
@@ -168,14 +170,14 @@ def test_a_tracker_that_cannot_be_found_or_keep_up_is_lost() -> None:
     async def scenario() -> None:
         events = Events()
 
-        def find() -> Companion:
+        def find() -> ActorHandle:
             raise ValueError
 
         calls = SessionTrackerClient(find, events.deliver, events.log)
         calls.track(report(1))
         assert await events.wait(1) == [TrackerLost()]
 
-        late = SessionTrackerClient(lambda: Companion(Tracker()), events.deliver, events.log)
+        late = SessionTrackerClient(lambda: ActorHandle(Tracker()), events.deliver, events.log)
         for batch in range(REPORTS_MAX + 1):
             late.track(report(batch))
         assert await events.wait(2) == [TrackerLost()] * 2
@@ -187,7 +189,7 @@ def test_a_tracker_that_cannot_be_found_or_keep_up_is_lost() -> None:
 def test_nothing_is_sent_after_the_close() -> None:
     async def scenario() -> None:
         tracker, events = Tracker(), Events()
-        calls = SessionTrackerClient(lambda: Companion(tracker), events.deliver, events.log)
+        calls = SessionTrackerClient(lambda: ActorHandle(tracker), events.deliver, events.log)
         calls.close()
         calls.track(report(1))
         calls.close()
@@ -202,7 +204,7 @@ Z5, Z6, Z9 = Zxid(5), Zxid(6), Zxid(9)
 
 
 class Snapshotter:
-    """Remembers what it was told; dies of one chunk."""
+    """A Snapshotter that records its calls, and fails at one chunk."""
 
     def __init__(self) -> None:
         self.told: list[tuple[object, ...]] = []
@@ -230,9 +232,9 @@ def run(effects: list[SnapshotEffect], completions: int) -> tuple[Snapshotter, E
     async def scenario() -> tuple[Snapshotter, Events, int]:
         snapshotter, events = Snapshotter(), Events()
 
-        def find() -> Companion:
+        def find() -> ActorHandle:
             lookups.append(1)
-            return Companion(snapshotter)
+            return ActorHandle(snapshotter)
 
         calls = SnapshotterClient(find, events.deliver, events.log)
         for effect in effects:
@@ -294,7 +296,7 @@ def test_an_abort_has_no_completion_even_if_it_fails() -> None:
 def test_nothing_is_performed_after_the_close() -> None:
     async def scenario() -> None:
         snapshotter, events = Snapshotter(), Events()
-        calls = SnapshotterClient(lambda: Companion(snapshotter), events.deliver, events.log)
+        calls = SnapshotterClient(lambda: ActorHandle(snapshotter), events.deliver, events.log)
         calls.close()
         calls.perform(SnapshotBegin(Z5))
         calls.close()

@@ -1,4 +1,4 @@
-"""Snapshotter: which file there is after each call."""
+"""Snapshotter: which files exist after each call."""
 
 import os
 from pathlib import Path
@@ -88,7 +88,7 @@ def test_the_process_is_told(snapshotter: Snapshotter) -> None:
 def test_the_next_one_drops_what_the_replica_has_removed(
     snapshotter: Snapshotter, tmp_path: Path
 ) -> None:
-    # It was started anew in the middle, and its start removes what is unfinished.
+    # It was restarted in the middle, and its start removes unfinished files.
     snapshotter.begin(Z5)
     temp_snapshot_path(tmp_path, Z5).unlink()
     snapshotter.begin(Z6)

@@ -1,4 +1,4 @@
-"""AutoDialer: a stream where one opens, else Ray calls, and what is told when neither does."""
+"""AutoDialer: a stream where one opens, else Ray calls, and the error when neither does."""
 
 import asyncio
 import socket
@@ -30,7 +30,7 @@ class OnlyStreams(Station):
 
 
 class Actor:
-    """Looks like a replica: its methods, and which of them were called."""
+    """An imitation of a replica's handle that records which methods were called."""
 
     def __init__(self, station: Station) -> None:
         self.called: list[str] = []
@@ -47,7 +47,7 @@ class Actor:
         for link in links:
             link.close("done")
         self._listener.close()
-        for _ in range(20):  # the farewells
+        for _ in range(20):  # the close calls
             await asyncio.sleep(0.005)
 
     async def _call(self, method: str, *args: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Batches: what one takes along, and that order and frames are put back."""
+"""Batches: how frames are packed, and that order and frames are restored."""
 
 import itertools
 from random import Random
@@ -23,7 +23,7 @@ def outgoing(*sizes: int, bound: int = BOUND) -> OutgoingBatches:
 
 
 def drained(frames: OutgoingBatches, portions_max: int) -> list[list[Sizes]]:
-    """The sizes in each portion of each batch; the numbers are checked on the way."""
+    """Return the frame sizes in each portion of each batch; check the batch numbers."""
     found = []
     for expected in itertools.count():
         if not frames:
@@ -91,7 +91,7 @@ def test_clear_empties_the_queue() -> None:
 
 
 def test_split_frames_are_joined_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Random frames through small portions, batches in random order of two."""
+    """Send random frames in small portions, with random swaps of neighbouring batches."""
     monkeypatch.setattr(batches, "PORTION_BYTES", 10)
     monkeypatch.setattr(batches, "BATCH_BYTES_MAX", 50)
     dice = Random(5)

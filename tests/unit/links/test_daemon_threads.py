@@ -1,4 +1,4 @@
-"""Blocking calls beside a loop: what they return, who shares them; no process waits for them."""
+"""Blocking calls beside a loop: their outcome, who shares it; no process waits for them."""
 
 import asyncio
 import contextvars
@@ -31,7 +31,7 @@ def test_raises_the_error_of_the_call() -> None:
 
 
 class Question:
-    """Waits for its answer, and counts how often it was asked."""
+    """A call that blocks until the test answers it, and counts how often it was made."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[int, ...]] = []

@@ -1,4 +1,4 @@
-"""Hellos: what is understood, what is refused, and rule D1."""
+"""Hellos: which are decoded, which are refused, and rule D1."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""Silence: when it is noticed, and that a stall of this process is not taken for it."""
+"""IdleTimer: when it expires, and that a stall of this process does not count as silence."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from raykeeper.links.idle_timer import IdleTimer
 
 
 class HandTurnedLoop:
-    """Timers that fire when the test says so."""
+    """A loop whose timers fire when the test advances it."""
 
     def __init__(self) -> None:
         self.delay = 0.0

@@ -1,4 +1,4 @@
-"""What the in-memory carrier does beyond the contract: servers that come and go."""
+"""The in-memory carrier beyond the contract: servers that come and go."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Processes: which one is meant, and what the kernel says of it."""
+"""Processes: how one is identified, and what the kernel says about it."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""What the Ray-call carrier does beyond the contract: wrong calls, failing calls, dead links."""
+"""The Ray-call carrier beyond the contract: wrong calls, failing calls, dead links."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -31,7 +31,7 @@ from tests.contract.link_carriers import (
 )
 
 HELLO = client_hello(ENSEMBLE)
-PARK_MS = 20
+KEEPALIVE_MS = 20
 
 
 def run(scenario: Callable[[], Awaitable[None]]) -> None:
@@ -46,7 +46,7 @@ async def opened(
 ) -> tuple[Station, RayCallAcceptor, int]:
     station = station or Station()
     acceptor = RayCallAcceptor(station, grace_ms=grace_ms)
-    link_id, answer = await acceptor.link_open(encode_hello(HELLO), PARK_MS)
+    link_id, answer = await acceptor.link_open(encode_hello(HELLO), KEEPALIVE_MS)
     assert decode_answer(answer) == Welcome(LINK_VERSION, SERVER, INCARNATION)
     assert await acceptor.link_receive(link_id) == (0, ([b"accepted"], False), None)
     return station, acceptor, link_id
@@ -62,7 +62,7 @@ def test_link_ids_belong_to_one_incarnation() -> None:
 
 def test_a_malformed_hello_is_refused() -> None:
     async def scenario() -> None:
-        link_id, answer = await RayCallAcceptor(Station()).link_open(b"hello?", PARK_MS)
+        link_id, answer = await RayCallAcceptor(Station()).link_open(b"hello?", KEEPALIVE_MS)
         assert link_id == 0
         assert decode_answer(answer) == Refusal("not a hello of version 1")
 
@@ -228,7 +228,7 @@ def test_a_call_that_cannot_even_be_made_breaks_the_link() -> None:
 def test_a_server_that_answers_for_another_is_refused() -> None:
     async def scenario() -> None:
         carrier = CallsCarrier()
-        dialer = RayCallDialer(lambda _: carrier.calls, HELLO, PARK_MS)
+        dialer = RayCallDialer(lambda _: carrier.calls, HELLO, KEEPALIVE_MS)
         with pytest.raises(LinkRefused, match="server 1 answered in the place of 2"):
             await dialer.dial(ServerId(2), Recorder())
         assert "in the place" in await carrier.station.wait_closed(0)
@@ -242,7 +242,7 @@ def test_a_server_whose_answer_cannot_be_decoded_is_refused(garbage: bytes) -> N
         async def answer(*_args: Any) -> tuple[int, bytes]:
             return 1, garbage
 
-        dialer = RayCallDialer(lambda _: Calls(answer), HELLO, PARK_MS)
+        dialer = RayCallDialer(lambda _: Calls(answer), HELLO, KEEPALIVE_MS)
         with pytest.raises(LinkRefused, match="cannot be understood"):
             await dialer.dial(SERVER, Recorder())
 
@@ -254,7 +254,7 @@ def test_a_server_that_does_not_answer_is_unreachable() -> None:
         async def never(*_args: Any) -> None:
             await asyncio.Event().wait()
 
-        dialer = RayCallDialer(lambda _: Calls(never), HELLO, PARK_MS, grace_ms=20)
+        dialer = RayCallDialer(lambda _: Calls(never), HELLO, KEEPALIVE_MS, grace_ms=20)
         with pytest.raises(LinkUnreachable, match=r"did not answer within 0\.02 s"):
             await dialer.dial(SERVER, Recorder())
 

@@ -1,4 +1,4 @@
-"""What a Ray that lacks a private thing means: never a traceback, and what each docstring says."""
+"""A Ray that lacks a private thing: never a traceback, but what each docstring promises."""
 
 import os
 import sys
@@ -106,7 +106,7 @@ def test_a_ray_without_the_table_of_workers_raises() -> None:
 def test_a_refusal_is_found_without_output_of_ray(
     of_cluster: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """One line of Ray's is left out, and nothing that somebody else wrote meanwhile."""
+    """Only the one line of Ray is dropped, nothing that others wrote meanwhile."""
     import ray
 
     class Client:
@@ -122,7 +122,7 @@ def test_a_refusal_is_found_without_output_of_ray(
 
 
 class _Loader:
-    """Ray's way to the token of this user, who has one or not."""
+    """Ray's token loader, for a user with or without a token."""
 
     has_one = True
 
@@ -135,7 +135,7 @@ class _Loader:
 
 
 class _Config:
-    """What Ray has read of the setting."""
+    """Ray's Config, which records each time Ray reads the setting."""
 
     read: ClassVar[list[str | None]] = []
 
@@ -172,7 +172,7 @@ def test_the_token_is_sent_if_there_is_one(
 
 
 def _note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where `ray start` notes the address of its cluster, on a machine of our own."""
+    """The file in which `ray start` writes the address of its cluster, on a machine of our own."""
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
     (tmp_path / "ray").mkdir()
     return tmp_path / "ray/ray_current_cluster"

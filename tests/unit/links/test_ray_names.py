@@ -1,4 +1,4 @@
-"""Names: what the client library and the operators look for."""
+"""The names by which the client library and operators find actors."""
 
 from typing import Any
 

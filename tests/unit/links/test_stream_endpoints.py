@@ -1,4 +1,4 @@
-"""Direct streams: who is let in, what is bounded, and what only a stream can do."""
+"""Direct streams: which dialers are accepted, what is bounded, and what only a stream can do."""
 
 import asyncio
 import os
@@ -65,8 +65,8 @@ def dialer_to(address: StreamAddress | None, park_ms: int = 40) -> StreamDialer:
     return StreamDialer(find, CLIENT, park_ms)
 
 
-async def what_comes_of(address: StreamAddress, talk: Talk) -> bytes:
-    """Connect as a stranger and talk: what the listener says until it closes."""
+async def converse(address: StreamAddress, talk: Talk) -> bytes:
+    """Connect without a dialer and talk; return what the listener sends until it closes."""
     reader, writer = await asyncio.open_connection(address.host, address.port)
     await talk(reader, writer)
     try:
@@ -131,7 +131,7 @@ def test_no_bytes_without_a_proof_are_accepted(data: bytes) -> None:
 
     async def scenario() -> None:
         async with listening() as (listener, station):
-            assert len(await what_comes_of(listener.address, talk)) in (0, 64)
+            assert len(await converse(listener.address, talk)) in (0, 64)
             assert await station.accepted() == 0
 
     asyncio.run(scenario())
@@ -153,8 +153,8 @@ def test_a_replayed_handshake_is_rejected() -> None:
             async def replayed(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
                 writer.write(MAGIC + nonce + said[0])
 
-            assert b"accepted" in await what_comes_of(listener.address, honest)
-            assert len(await what_comes_of(listener.address, replayed)) in (0, 64)
+            assert b"accepted" in await converse(listener.address, honest)
+            assert len(await converse(listener.address, replayed)) in (0, 64)
             assert await station.accepted() == 1
             await station.wait_closed(0)
 
@@ -180,7 +180,7 @@ def test_a_bad_hello_is_answered_or_dropped(hello: bytes, answer: bytes) -> None
                 key = listener.address.key
                 writer.write(proof(key, Role.DIALER, nonce, theirs) + (40).to_bytes(4) + hello)
 
-            assert answer in await what_comes_of(listener.address, talk)
+            assert answer in await converse(listener.address, talk)
             assert await station.accepted() == 0
 
     asyncio.run(scenario())
@@ -192,7 +192,7 @@ def test_a_silent_connection_is_dropped() -> None:
 
     async def scenario() -> None:
         async with listening(handshake_ms=30) as (listener, _):
-            assert await what_comes_of(listener.address, silent) == b""
+            assert await converse(listener.address, silent) == b""
 
     asyncio.run(scenario())
 
@@ -201,13 +201,13 @@ def test_handshakes_are_bounded_and_time_out() -> None:
     async def scenario() -> None:
         async with listening(handshake_ms=200) as (listener, station):
             address = listener.address
-            strangers = [
+            connections = [
                 await asyncio.open_connection(HOST, address.port) for _ in range(HANDSHAKES_MAX)
             ]
             last, writer = await asyncio.open_connection(HOST, address.port)
             assert await asyncio.wait_for(last.read(), 10) == b""
             writer.close()
-            for reader, writer in strangers:
+            for reader, writer in connections:
                 await asyncio.wait_for(reader.read(), 10)
                 writer.close()
             link = await dialer_to(address).dial(SERVER, Recorder())
@@ -380,7 +380,7 @@ def test_a_closed_link_that_nobody_reads_from_is_released_in_time(
             await station.close(0, "no patience")
             (far, _), *_ = station._links
             assert isinstance(far, StreamLink)
-            await far.released  # its farewell can never be read
+            await far.released  # its close frame can never be read
             asyncio.get_running_loop().add_reader(link._stream.fileno(), link._read)
             await near.wait_closed()
             assert len(near.received) < 41

@@ -45,7 +45,7 @@ def test_nothing_is_lost_while_a_link_moves(seed: int) -> None:
 
 
 class Carried:
-    """The end of a carrier that a movable link has: what was sent on it, and why it was closed."""
+    """One carrier below an upgradable link: what was sent on it, and why it was closed."""
 
     def __init__(self, carrier: str) -> None:
         self.incarnation = 7
@@ -67,7 +67,7 @@ class Carried:
 
 
 class Ends:
-    """A movable link between what it is told and what it tells."""
+    """An upgradable link, with its two carriers and its owner."""
 
     def __init__(self) -> None:
         self.calls, self.stream, self.near = Carried(RAY_CALLS), Carried(STREAM), Recorder()

@@ -1,4 +1,4 @@
-"""DiskThread: takes all that waits, keeps the order, and ends at the first failure."""
+"""DiskThread: performs all waiting effects, keeps the order, and ends at the first failure."""
 
 from collections.abc import Callable
 from queue import SimpleQueue

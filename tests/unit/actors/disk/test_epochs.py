@@ -18,7 +18,7 @@ FILE = FOLDER / EPOCHS_FILE
 
 
 class WatchedFiles(FaultyFiles):
-    """Knows where was written."""
+    """Files that record where was written."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -98,7 +98,7 @@ def test_power_lost_while_saving_leaves_the_old_or_the_new(loss: Loss) -> None:
             file.save(NEW)
             is_complete = True
         after = files.crash(loss, random.Random(operation))
-        # And again while the copies are written anew.
+        # And again while the copies are rewritten.
         after.on_operation = crash_at(after.operations + operation % 5)
         with suppress(Crashed):
             found(after)
@@ -132,12 +132,12 @@ def test_a_promise_that_only_the_page_cache_has_is_forced() -> None:
 
 
 def garble(files: FaultyFiles, start: int) -> None:
-    """Leave what a write of the copy at `start` may leave that was torn inside a sector."""
+    """Leave what a write of the copy at `start` may leave if it is torn inside a sector."""
     files.content(FILE)[start : start + 36] = b"\x5a" * 36
 
 
 def start_is_torn(files: WatchedFiles) -> int:
-    """Power fails while a start writes the first copy; returns which."""
+    """Lose power while a start writes the first copy; return which copy that is."""
     files.offsets.clear()
     files.on_operation = crash_at(files.operations + 2)
     with pytest.raises(Crashed):

@@ -1,4 +1,4 @@
-"""The identity of a folder: formatting, claiming, and who may not."""
+"""The identity of a folder: formatting, claiming, and refusals."""
 
 import random
 import socket

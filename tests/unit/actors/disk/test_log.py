@@ -1,4 +1,4 @@
-"""Log: torn ends are cut, anything else that is missing is refused."""
+"""Log: torn ends are cut, every other loss is refused."""
 
 import random
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The bytes of a segment: what is written is read, and nothing else is."""
+"""The bytes of a segment: exactly what was written is read."""
 
 import random
 import zlib

@@ -1,4 +1,4 @@
-"""How a store is opened: formatted when there is nothing, repaired when corrupt, or refused."""
+"""Opening a store: an empty folder is formatted, a corrupt one repaired, or both refused."""
 
 import os
 from collections.abc import Callable

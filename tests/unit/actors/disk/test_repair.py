@@ -80,7 +80,7 @@ def test_a_later_repair_keeps_what_the_first_set_aside() -> None:
 
 @pytest.mark.parametrize("step", RepairStep)
 def test_a_repair_whose_end_the_disk_forgot(step: RepairStep) -> None:
-    """The identity is of an earlier step again, while the folder has gone on."""
+    """The identity is of an earlier step again, while the folder is at a later one."""
     files = with_log("log.1")
     identity = begun(files)
     assert identity.repair is not None

@@ -1,4 +1,4 @@
-"""The spare segment: one at a time, and a full disk is told instead of raised."""
+"""The spare segment: one at a time, and a full disk is reported instead of raised."""
 
 import errno
 from pathlib import Path

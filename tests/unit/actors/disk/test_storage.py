@@ -1,4 +1,4 @@
-"""Storage: what it refuses to start from, what it passes over with a event, what it prunes."""
+"""Storage: what it refuses to start from, what it skips with a trace event, what it prunes."""
 
 import errno
 import random

@@ -1,4 +1,4 @@
-"""The errors of a store: they name what they found, and they travel between processes."""
+"""The errors of a store: they name what was found, and can be pickled."""
 
 import pickle
 from pathlib import Path
