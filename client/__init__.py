@@ -12,13 +12,13 @@ client.py, async_client.py  the two clients: blocking, and to await; both share
 transaction.py, access.py   several operations as one; ACLs as users write them
 fencing.py, fair_mutex.py   a guard that refuses stale tokens; a lock for threads and tasks
 recipes/                    the recipes, one file each
-flows.py, scheduler_host.py how recipes run: generators, and the scheduler that drives them
 ray_tools/, async_flow_runner.py    for Ray's tasks and actors: elected actors, gangs, limits, …
 session_options.py          the options of a session
 session.py                  a session, for both clients; for the blocking one with
     request_future.py, callback_thread.py, loop_thread.py   threads, and the order of callbacks
-driver.py, active_link.py   the asyncio shell of
-core/                       the pure state machine of one session
+driver.py, active_link.py, scheduler_host.py    the asyncio shell of
+core/                       the pure state machine of one session, and the engine of recipes and of
+                            composed operations: flows.py, scheduler.py
 """
 
 from raykeeper.client.access import (

@@ -21,14 +21,13 @@ from typing import Any, Self, TypeVar
 from msgspec import structs
 
 from raykeeper.client import task_sessions
-from raykeeper.client.core.compound_operations import Rounds, run_rounds
 from raykeeper.client.core.effects import SuccessReply
+from raykeeper.client.core.flows import CallInCaller, Flow
 from raykeeper.client.core.outstanding import NewRequest
 from raykeeper.client.core.public_types import ClientId
 from raykeeper.client.core.results import result_of
 from raykeeper.client.driver import client_clock
 from raykeeper.client.errors import WrongContextError
-from raykeeper.client.flows import Flow
 from raykeeper.client.operations import Operations
 from raykeeper.client.recipe_methods import RecipeMethods
 from raykeeper.client.recipes.recipe import Awaited
@@ -159,7 +158,7 @@ class AsyncClient(Operations[Awaited], RecipeMethods[Awaited], future=asyncio.Fu
     def _check_context(self, method: str) -> None:
         pass  # `AsyncSession` checks the loop as it submits a request
 
-    def _execute(self, request: NewRequest | Rounds) -> asyncio.Future[Any]:
+    def _execute(self, request: NewRequest | Flow[Any]) -> asyncio.Future[Any]:
         return self._session.start(request)
 
     def _open_session(self) -> "AsyncSession":
@@ -199,12 +198,13 @@ class AsyncSession(Session):
             self._driver.close()
             raise
 
-    def start(self, request: NewRequest | Rounds) -> asyncio.Future[Any]:
-        """Submit a request, or an operation of several rounds."""
+    def start(self, request: NewRequest | Flow[Any]) -> asyncio.Future[Any]:
+        """Submit a request, or an operation of several requests."""
         self._check_loop()
         token = _FutureToken(self._driver.loop.create_future())
         if isinstance(request, Generator):
-            run_rounds(request, self._driver.submit, token)
+            with self._driver.lock:
+                self._flows.start(request, token, fails_late_requests=True)
         else:
             self._driver.submit(request, token)
         return token.future
@@ -222,13 +222,18 @@ class AsyncSession(Session):
         with self._driver.lock:
             task = self._flows.start(flow, token)
         try:
-            result: T = await token.future
+            while isinstance(outcome := await token.future, CallInCaller):
+                value, error = outcome.call()
+                token = _FutureToken(self._driver.loop.create_future())
+                with self._driver.lock:
+                    task.caller_returned(token, value, error)
         except BaseException:
             # Awaited in the same task: a cancellation that crosses the outcome comes here too.
             with self._driver.lock:
                 task.cancel()
             raise
         task.result_taken()
+        result: T = outcome
         return result
 
     async def close(self) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable
 from typing import TypeVar
 
 from raykeeper.client.client import Client
-from raykeeper.client.flows import Flow
+from raykeeper.client.core.flows import CallInCaller, Flow
 from raykeeper.zab.ids import Millis
 
 T = TypeVar("T")
@@ -49,11 +49,12 @@ class AsyncFlowRunner:
 
     async def _run(self, flow: Flow[T]) -> T:
         session = self.client._open_session()
-        reply, run = session.begin_flow(flow)
+        reply, task = session.begin_flow(flow)
         try:
-            result: T = await asyncio.wrap_future(reply)
+            while isinstance(result := await asyncio.wrap_future(reply), CallInCaller):
+                reply = session.continue_flow(task, result)
         except BaseException:
-            session.abandon_flow(run)
+            session.cancel_flow(task)
             raise
-        run.result_taken()
+        task.result_taken()
         return result

@@ -20,10 +20,9 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from raykeeper.client.core.compound_operations import Rounds
+from raykeeper.client.core.flows import Flow
 from raykeeper.client.core.outstanding import NewRequest
 from raykeeper.client.errors import ClosedError
-from raykeeper.client.flows import Flow
 from raykeeper.client.loop_thread import refuse_running_loop
 from raykeeper.client.operations import CreateWithoutWaiting, Operations, WithoutWaiting
 from raykeeper.client.recipe_methods import RecipeMethods
@@ -129,10 +128,10 @@ class Client(Operations[Blocking], RecipeMethods[Blocking]):
     def _check_context(self, method: str) -> None:
         refuse_running_loop(method)
 
-    def _execute(self, request: NewRequest | Rounds) -> Any:
+    def _execute(self, request: NewRequest | Flow[Any]) -> Any:
         return self._open_session().call(request)
 
-    def _start(self, request: NewRequest | Rounds) -> Future[Any]:
+    def _start(self, request: NewRequest | Flow[Any]) -> Future[Any]:
         return self._open_session().start(request)
 
     def _run_flow(self, flow: Flow[T], name: str) -> T:

@@ -26,6 +26,7 @@ from typing import Any, Generic
 
 from msgspec import Struct
 
+from raykeeper.client.core.flows import Flow
 from raykeeper.client.core.outstanding import Query
 from raykeeper.client.errors import (
     BadArgumentsError,
@@ -36,7 +37,6 @@ from raykeeper.client.errors import (
     StaleTokenError,
 )
 from raykeeper.client.fair_mutex import FairMutex
-from raykeeper.client.flows import Flow
 from raykeeper.client.recipes.primitives import ATTEMPTS_MAX, checked_root, create, set_value
 from raykeeper.client.recipes.recipe import Awaited, Blocking, FlowRunner, K, Recipe, operation
 from raykeeper.znodes.requests import GetData

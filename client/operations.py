@@ -44,15 +44,17 @@ from raykeeper.client import arguments
 from raykeeper.client.access import credential_proof
 from raykeeper.client.arguments import Consistency, checked_path, query
 from raykeeper.client.core.compound_operations import (
-    Rounds,
     create_with_parents,
     delete_with_children,
-    ensure,
+    map_request,
     read_many,
     remove_limits,
     set_limits,
-    shaped,
 )
+from raykeeper.client.core.compound_operations import (
+    ensure_path as ensure_path_flow,
+)
+from raykeeper.client.core.flows import Flow
 from raykeeper.client.core.outstanding import NewRequest, WatchAddition, WatchRemoval
 from raykeeper.client.core.public_types import ClientId, ClientState, WatchedEvent
 from raykeeper.client.core.results import Quota, path_and_stat_of, result_of
@@ -98,7 +100,7 @@ READS_MAX = 1000
 class Requested(Struct, Generic[T], frozen=True, gc=False):
     """What is to be submitted for a result of type T."""
 
-    request: NewRequest | Rounds
+    request: NewRequest | Flow[Any]
 
 
 class Operation(Generic[P, T]):
@@ -245,7 +247,7 @@ class Operations(ABC, Generic[K]):
         """
 
     @abstractmethod
-    def _execute(self, request: NewRequest | Rounds) -> Any:
+    def _execute(self, request: NewRequest | Flow[Any]) -> Any:
         """Submit a request. Return its result, or a future of it for a client to await."""
 
     @property
@@ -314,7 +316,7 @@ class Operations(ABC, Generic[K]):
         shape = path_and_stat_of if include_data else result_of
         if makepath:
             return Requested(create_with_parents(creation, shape))
-        return Requested(shaped(creation, shape) if include_data else creation)
+        return Requested(map_request(creation, shape) if include_data else creation)
 
     @Operation
     def ensure_path(self, path: str, acl: Iterable[Acl] | None = None) -> Requested[None]:
@@ -329,7 +331,7 @@ class Operations(ABC, Generic[K]):
             InvalidAclError: the ACL is malformed; nothing was sent.
             KeeperError: as for `create`, except NodeExistsError.
         """
-        return Requested(ensure(self._requests.creation(path, acl=acl)))
+        return Requested(ensure_path_flow(self._requests.creation(path, acl=acl)))
 
     @Operation
     def get(

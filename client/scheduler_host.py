@@ -10,30 +10,31 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from raykeeper.client.core.outstanding import NewRequest
+from raykeeper.client.core.scheduler import Scheduler
 from raykeeper.client.driver import Driver
-from raykeeper.client.flows import Scheduler
 from raykeeper.client.request_builder import RequestBuilder
 from raykeeper.zab.ids import Millis
 
 log = logging.getLogger("raykeeper.client")
 
 CLEANUP_TIMEOUT_S: Final = 5.0
-"""How long a session that is closed waits for that. It takes milliseconds if a server is there."""
+"""How long a session that is closed waits for its flows to give back what nobody wants. It takes
+milliseconds if a server is there."""
 
 
 class DriverHost:
-    """The `SchedulerHost` of client/flows.py over a driver."""
+    """The `SchedulerHost` of client/core/scheduler.py over a driver."""
 
     def __init__(
         self,
         driver: Driver,
         requests: RequestBuilder,
-        tell: Callable[[Callable[[], object]], object],
+        call_back: Callable[[Callable[[], object]], object],
     ) -> None:
-        """`tell` has a callback called in order with the client's others."""
+        """`call_back` has a callback called in order with the client's others."""
         self._driver = driver
         self._requests = requests
-        self._tell = tell
+        self._call_back = call_back
 
     def submit(self, ask: NewRequest, token: Any) -> None:
         """Submit a request; what it creates has the handle's default ACL."""
@@ -43,27 +44,27 @@ class DriverHost:
         """Return the time as the core is told it."""
         return self._driver.now()
 
-    def later(self, at: Millis, wake: Callable[[], None]) -> Callable[[], None]:
-        """Call `wake` at that time; what is returned prevents it."""
-        alarm = _Timer(self._driver, wake)
-        self._driver.loop.call_soon_threadsafe(alarm.set, at)
-        return alarm.cancel
+    def call_at(self, at: Millis, wake: Callable[[], None]) -> Callable[[], None]:
+        """Call `wake` at that time; return what prevents it."""
+        timer = _Timer(self._driver, wake)
+        self._driver.loop.call_soon_threadsafe(timer.set, at)
+        return timer.cancel
 
-    def tell(self, callback: Callable[..., object], *arguments: Any) -> None:
+    def call_user(self, callback: Callable[..., object], *arguments: Any) -> None:
         """Have a callback called."""
-        self._tell(lambda: callback(*arguments))
+        self._call_back(lambda: callback(*arguments))
 
     def report(self, error: Exception) -> None:
-        """Log it: nobody waits for what failed."""
+        """Log the error of a flow for which nobody waits."""
         log.error("a recipe failed in the background", exc_info=error)
 
 
 async def wait_cleaned_up(flows: Scheduler, driver: Driver) -> None:
     """Return when what nobody waits for any more has been given back, or it takes too long.
 
-    What an operation got whose caller gave up goes back by further requests, and none can be made
-    behind the one that closes the session. Ephemerals go with it, but the element of a queue would
-    be lost.
+    An operation whose caller gave up gives back what it got by further requests, and none can be
+    made behind the one that closes the session. Ephemerals go with the session, but the element of
+    a queue would be lost.
     """
     left: asyncio.Future[None] = driver.loop.create_future()
 

@@ -14,12 +14,12 @@ from functools import partial
 from typing import Any, Self, TypeVar, cast
 
 from raykeeper.client.callback_thread import CallbackThread
-from raykeeper.client.core.compound_operations import Rounds, run_rounds
+from raykeeper.client.core.flows import CallInCaller, Event, Flow
 from raykeeper.client.core.outstanding import NewRequest
 from raykeeper.client.core.public_types import ClientId, ClientState, WatchedEvent
+from raykeeper.client.core.scheduler import Scheduler, Task
 from raykeeper.client.driver import Driver, client_clock
 from raykeeper.client.errors import OperationTimeoutError, SessionExpiredError, WrongContextError
-from raykeeper.client.flows import Event, Flow, Scheduler, Task
 from raykeeper.client.loop_thread import refuse_running_loop, shared_loop
 from raykeeper.client.request_future import RequestFuture
 from raykeeper.client.scheduler_host import DriverHost, wait_cleaned_up
@@ -187,8 +187,8 @@ class BlockingSession(Session):
             raise
         return session
 
-    def start(self, request: NewRequest | Rounds) -> RequestFuture[Any]:
-        """Submit a request, or an operation of several rounds.
+    def start(self, request: NewRequest | Flow[Any]) -> RequestFuture[Any]:
+        """Submit a request, or an operation of several requests.
 
         Raises:
             WrongContextError: after a fork.
@@ -196,13 +196,14 @@ class BlockingSession(Session):
         self._check_process()
         future: RequestFuture[Any] = RequestFuture(self._callbacks)
         if isinstance(request, Generator):
-            run_rounds(request, self._driver.submit_threadsafe, future)
+            with self._driver.lock:
+                self._flows.start(request, future, fails_late_requests=True)
         else:
             self._driver.submit_threadsafe(request, future)
         return future
 
-    def call(self, request: NewRequest | Rounds) -> Any:
-        """Submit a request, or an operation of several rounds, and wait for the outcome.
+    def call(self, request: NewRequest | Flow[Any]) -> Any:
+        """Submit a request, or an operation of several requests, and wait for the outcome.
 
         A request goes to the server and back in this thread, if there is a stream to the server.
 
@@ -262,10 +263,11 @@ class BlockingSession(Session):
         """
         future, task = self.begin_flow(flow)
         try:
-            result = self.wait(future)
+            while isinstance(result := self.wait(future), CallInCaller):
+                future = self.continue_flow(task, result)
         except BaseException:
             # After an interrupt nobody knows what the recipe has acquired: release it.
-            self.abandon_flow(task)
+            self.cancel_flow(task)
             raise
         task.result_taken()
         return result
@@ -273,7 +275,8 @@ class BlockingSession(Session):
     def begin_flow(self, flow: Flow[T]) -> tuple[RequestFuture[T], Task]:
         """Run an operation of a recipe without waiting.
 
-        The caller must call the task's `result_taken`, or `abandon_flow`.
+        If the outcome is a CallInCaller, `continue_flow` must follow; at the end the task's
+        `result_taken`, or `cancel_flow`.
 
         Raises:
             WrongContextError: after a fork.
@@ -283,7 +286,15 @@ class BlockingSession(Session):
         with self._driver.lock:
             return future, self._flows.start(flow, future)
 
-    def abandon_flow(self, task: Task) -> None:
+    def continue_flow(self, task: Task, call: CallInCaller) -> RequestFuture[Any]:
+        """Call the function that a flow asks for in this thread, and run the flow on."""
+        value, error = call.call()
+        future: RequestFuture[Any] = RequestFuture(self._callbacks)
+        with self._driver.lock:
+            task.caller_returned(future, value, error)
+        return future
+
+    def cancel_flow(self, task: Task) -> None:
         """Cancel a task of `begin_flow`: nobody waits for its outcome any more."""
         with self._driver.lock:
             task.cancel()

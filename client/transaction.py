@@ -39,8 +39,9 @@ from functools import partial
 from typing import Any, Final, Literal, Protocol, Self, Unpack
 
 from raykeeper.client import arguments
-from raykeeper.client.core.compound_operations import Rounds, shaped
+from raykeeper.client.core.compound_operations import map_request
 from raykeeper.client.core.effects import SuccessReply
+from raykeeper.client.core.flows import Flow
 from raykeeper.client.core.results import op_result_of
 from raykeeper.client.errors import BadArgumentsError
 from raykeeper.client.loop_thread import refuse_running_loop
@@ -200,7 +201,7 @@ class Transaction(Branch):
         for held in holds:
             self.when(held.path, "czxid", "==", held.token)
 
-    def _rounds(self) -> Rounds:
+    def _flow(self) -> Flow[Results]:
         """Return the request, once.
 
         Raises:
@@ -212,7 +213,7 @@ class Transaction(Branch):
             raise BadArgumentsError("", f"{size} bytes, at most {VALUE_BYTES_CEILING} are allowed")
         self._is_sent = self.otherwise._is_sent = True
         request = requests.Multi(self._compares, self.ops, self.otherwise.ops)
-        return shaped(request, partial(self._answered, request))
+        return map_request(request, partial(self._answered, request))
 
     def _answered(self, request: requests.Multi, answer: SuccessReply) -> Results:
         assert isinstance(answer, WriteReply) and answer.results is not None, answer
@@ -252,7 +253,7 @@ class BlockingTransaction(Transaction):
     def __init__(
         self,
         builder: RequestBuilder,
-        start: Callable[[Rounds], Future[Results]],
+        start: Callable[[Flow[Results]], Future[Results]],
         wait: Callable[[Future[Results]], Results],
     ) -> None:
         """Use `Client.transaction`."""
@@ -276,7 +277,7 @@ class BlockingTransaction(Transaction):
         Raises:
             BadArgumentsError: the transaction was sent before, or is too large; nothing was sent.
         """
-        return self._start(self._rounds())
+        return self._start(self._flow())
 
     def __enter__(self) -> Self:
         return self
@@ -290,7 +291,7 @@ class AsyncTransaction(Transaction):
     """A transaction of an `AsyncClient`, committed at the end of an `async with` block."""
 
     def __init__(
-        self, builder: RequestBuilder, start: Callable[[Rounds], asyncio.Future[Results]]
+        self, builder: RequestBuilder, start: Callable[[Flow[Results]], asyncio.Future[Results]]
     ) -> None:
         """Use `AsyncClient.transaction`."""
         super().__init__(builder)
@@ -302,7 +303,7 @@ class AsyncTransaction(Transaction):
         Raises:
             BadArgumentsError: the transaction was sent before, or is too large; nothing was sent.
         """
-        return self._start(self._rounds())
+        return self._start(self._flow())
 
     async def __aenter__(self) -> Self:
         return self

@@ -1,15 +1,15 @@
 """Operations made of several requests: create with its parents, delete with its children.
 
-Each is a generator that yields a round of requests, all sent at once, and is sent their outcomes;
-so both facades share it. None of those with several requests is atomic: other clients see the
-steps, and what an error leaves behind stays. A single request whose result takes more than its
-answer to make is one of them too.
+Each is a flow (client/core/flows.py), so both facades share it. None of those with several requests
+is atomic: other clients see the steps, and what an error leaves behind stays. None of them waits,
+so none can be cancelled.
 """
 
-from collections.abc import Callable, Generator, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from raykeeper.client.core.effects import SuccessReply
+from raykeeper.client.core.flows import Flow, Gather, MappedRequest
 from raykeeper.client.core.outstanding import NewRequest, Query
 from raykeeper.client.core.results import op_result_of, result_of
 from raykeeper.znodes.errors import (
@@ -21,7 +21,7 @@ from raykeeper.znodes.errors import (
     NotEmptyError,
 )
 from raykeeper.znodes.paths import SYSTEM_PATHS, join, parent_of
-from raykeeper.znodes.replies import ExistsReply, GetChildrenReply, MultiReadReply
+from raykeeper.znodes.replies import MultiReadReply
 from raykeeper.znodes.requests import (
     ANY_VERSION,
     Create,
@@ -31,59 +31,47 @@ from raykeeper.znodes.requests import (
     MultiRead,
     SetData,
 )
+from raykeeper.znodes.stat import Stat
 
-ATTEMPTS_MAX = 100  # against somebody who undoes each round
+ATTEMPTS_MAX = 100
+"""How often others may undo what an operation builds on before it gives up."""
 BATCH_MAX = 1000
 """Requests of one operation that wait at once: others need not wait behind all of them, and a
 subtree of any size does not time out in the queue."""
 
-Outcome = SuccessReply | KeeperError
-Rounds = Generator[list[NewRequest], list[Outcome], Any]
 
-
-class Owner(Protocol):
-    """Who waits for the whole operation."""
-
-    def succeed(self, value: Any) -> None:
-        """It is done."""
-
-    def fail(self, error: KeeperError) -> None:
-        """It failed."""
-
-
-def shaped(ask: NewRequest, shape: Callable[[SuccessReply], Any]) -> Rounds:
-    """One request, whose result is what `shape` makes of the answer.
+def map_request(request: NewRequest, to_result: Callable[[SuccessReply], Any]) -> Flow[Any]:
+    """Send one request, whose result is what `to_result` makes of the reply.
 
     Raises:
-        KeeperError: what the request failed with, or `shape` raises.
+        KeeperError: what the request failed with, or `to_result` raises.
     """
-    (outcome,) = yield [ask]
-    return shape(_succeeded(outcome))
+    return (yield MappedRequest(request, to_result))
 
 
-def read_many(request: MultiRead) -> Rounds:
-    """Several reads of one moment: the result of each, or its error.
+def read_many(request: MultiRead) -> Flow[list[Any]]:
+    """Read several znodes as of one moment; return the result of each, or its error.
 
     Raises:
         KeeperError: what the whole request failed with.
     """
-    (outcome,) = yield [request]
-    answer = _succeeded(outcome)
-    assert isinstance(answer, MultiReadReply), answer
-    results = zip(request.ops, answer.results, strict=True)
-    return [op_result_of(result, op.path) for op, result in results]
+
+    def to_results(reply: SuccessReply) -> list[Any]:
+        assert isinstance(reply, MultiReadReply), reply
+        pairs = zip(request.ops, reply.results, strict=True)
+        return [op_result_of(result, op.path) for op, result in pairs]
+
+    results: list[Any] = yield MappedRequest(request, to_results)
+    return results
 
 
-def ensure(creation: Create) -> Rounds:
+def ensure_path(creation: Create) -> Flow[None]:
     """Create a persistent znode and those above it, unless it is there.
 
     Raises:
         KeeperError: what the creation failed with.
     """
-    (found,) = yield [Query(Exists, creation.path)]
-    answer = _succeeded(found)
-    assert isinstance(answer, ExistsReply), answer
-    if answer.stat is None:
+    if (yield Query(Exists, creation.path)) is None:
         try:
             yield from create_with_parents(creation)
         except NodeExistsError:
@@ -91,8 +79,8 @@ def ensure(creation: Create) -> Rounds:
 
 
 def create_with_parents(
-    creation: Create, shape: Callable[[SuccessReply], Any] = result_of
-) -> Rounds:
+    creation: Create, to_result: Callable[[SuccessReply], Any] = result_of
+) -> Flow[Any]:
     """Create a znode, and the missing ones above it as empty persistent ones with the same ACL.
 
     The znode alone is tried first, so where the parents exist this costs nothing.
@@ -100,49 +88,52 @@ def create_with_parents(
     Raises:
         KeeperError: what the creation failed with.
     """
-    parents = [Create(path, b"", 0, creation.acls) for path in _ancestors(creation.path)]
-    *above, outcome = yield [creation]
+    parents = [Create(path, b"", 0, creation.acls) for path in ancestors(creation.path)]
+    (outcome,) = yield Gather([creation], to_result)
     for _ in range(ATTEMPTS_MAX):
         # A parent that somebody deletes in between is missing once more.
         if not isinstance(outcome, NoNodeError):
             break
-        *above, outcome = yield [*parents, creation]
+        *above, outcome = yield Gather([*parents, creation], to_result)
         _raise_unexpected(above, NodeExistsError, NoNodeError)
-    return shape(_succeeded(outcome))
+    _raise_unexpected([outcome])
+    return outcome
 
 
-def set_limits(setting: SetData, creation: Create) -> Rounds:
+def set_limits(setting: SetData, creation: Create) -> Flow[None]:
     """Set the value of the znode that keeps a quota; where there is none, create it.
 
     Raises:
         KeeperError: what the setting or the creation failed with.
     """
-    for _ in range(ATTEMPTS_MAX):
-        (outcome,) = yield [setting]
-        if not isinstance(outcome, NoNodeError):
-            break
+    for attempt in range(ATTEMPTS_MAX):
+        try:
+            yield setting
+        except NoNodeError:
+            pass
+        else:
+            return
         try:
             yield from create_with_parents(creation)
-        except NodeExistsError as error:
-            outcome = error  # somebody was quicker
+        except NodeExistsError:  # somebody was quicker
+            if attempt == ATTEMPTS_MAX - 1:
+                raise
         else:
-            return None
-    _succeeded(outcome)
-    return None
+            return
 
 
-def remove_limits(path: str, root: str) -> Rounds:
+def remove_limits(path: str, root: str) -> Flow[None]:
     """Delete the znode at `path`, and those above it up to `root` that are empty then.
 
     Raises:
         KeeperError: what the deletion failed with.
     """
-    above = [each for each in reversed(_ancestors(path)) if each.startswith(f"{root}/")]
-    outcome, *_ = yield [Delete(each, ANY_VERSION) for each in (path, *above)]
-    _succeeded(outcome)
+    above = [each for each in reversed(ancestors(path)) if each.startswith(f"{root}/")]
+    outcome, *_ = yield Gather([Delete(each, ANY_VERSION) for each in (path, *above)])
+    _raise_unexpected([outcome])
 
 
-def delete_with_children(deletion: Delete) -> Rounds:
+def delete_with_children(deletion: Delete) -> Flow[None]:
     """Delete a znode and everything below it, the deepest first.
 
     Nothing to delete is no error, as in kazoo, unless a version was asked for. A znode that
@@ -155,124 +146,56 @@ def delete_with_children(deletion: Delete) -> Rounds:
     if path in SYSTEM_PATHS:
         raise BadArgumentsError(path, "it cannot be deleted")
     if version != ANY_VERSION:
-        (found,) = yield [Query(Exists, path)]
-        if isinstance(found, KeeperError):
-            raise found
-        assert isinstance(found, ExistsReply), found
-        if found.stat is None:
+        stat: Stat | None = yield Query(Exists, path)
+        if stat is None:
             raise NoNodeError(path)
-        if found.stat.version != version:
-            raise BadVersionError(path, f"it is {found.stat.version}, not {version}")
-    outcome: Outcome | None = None
+        if stat.version != version:
+            raise BadVersionError(path, f"it is {stat.version}, not {version}")
     for _ in range(ATTEMPTS_MAX):
         below = yield from _list_tree(path)
         if not below:
-            return None
-        doomed = [Delete(each, ANY_VERSION) for each in reversed(below[1:])]
-        outcomes = yield from _in_batches([*doomed, deletion], NoNodeError, NotEmptyError)
-        outcome = outcomes[-1]
-        if not isinstance(outcome, NotEmptyError):
-            return None
-    assert isinstance(outcome, NotEmptyError), outcome
-    raise outcome
+            return
+        deletions = [Delete(each, ANY_VERSION) for each in reversed(below[1:])]
+        outcomes = yield from _in_batches([*deletions, deletion], NoNodeError, NotEmptyError)
+        if not isinstance(outcomes[-1], NotEmptyError):
+            return
+    raise outcomes[-1]
 
 
-def run_rounds(rounds: Rounds, submit: Callable[[NewRequest, Any], None], owner: Owner) -> None:
-    """Run an operation. The outcomes come on the loop; there each next round is submitted."""
-    _Run(rounds, submit, owner).go_on(None)
-
-
-def _ancestors(path: str) -> list[str]:
-    """The paths of the znodes above `path`, the highest first, without the root."""
+def ancestors(path: str) -> list[str]:
+    """Return the paths of the znodes above `path`, the highest first, without the root."""
     above: list[str] = []
     while (path := parent_of(path)) != "/":
         above.append(path)
     return above[::-1]
 
 
-def _list_tree(path: str) -> Generator[list[NewRequest], list[Outcome], list[str]]:
+def _list_tree(path: str) -> Flow[list[str]]:
     """The paths of a znode and all below it, each after its parent; none if it is missing."""
     found: list[str] = []
     level = [path]
     while level:
-        asks = [Query(GetChildren, each) for each in level]
-        outcomes = yield from _in_batches(asks, NoNodeError)
+        outcomes = yield from _in_batches([Query(GetChildren, each) for each in level], NoNodeError)
         below: list[str] = []
         for parent, outcome in zip(level, outcomes, strict=True):
-            if isinstance(outcome, GetChildrenReply):
+            if not isinstance(outcome, NoNodeError):
                 found.append(parent)
-                below += [join(parent, name) for name in sorted(outcome.children)]
+                below += [join(parent, name) for name in sorted(outcome)]
         level = below
     return found
 
 
-def _in_batches(
-    asks: Sequence[NewRequest], *expected: type[KeeperError]
-) -> Generator[list[NewRequest], list[Outcome], list[Outcome]]:
-    """As one round, but never too many at once, and none after an error that is not expected."""
-    outcomes: list[Outcome] = []
-    for start in range(0, len(asks), BATCH_MAX):
-        portion = yield list(asks[start : start + BATCH_MAX])
-        _raise_unexpected(portion, *expected)
-        outcomes += portion
+def _in_batches(requests: Sequence[NewRequest], *expected: type[KeeperError]) -> Flow[list[Any]]:
+    """As one Gather, but never too many at once, and none after an error that is not expected."""
+    outcomes: list[Any] = []
+    for start in range(0, len(requests), BATCH_MAX):
+        batch = yield Gather(list(requests[start : start + BATCH_MAX]))
+        _raise_unexpected(batch, *expected)
+        outcomes += batch
     return outcomes
 
 
-def _succeeded(outcome: Outcome) -> SuccessReply:
-    if isinstance(outcome, KeeperError):
-        raise outcome
-    return outcome
-
-
-def _raise_unexpected(outcomes: list[Outcome], *expected: type[KeeperError]) -> None:
+def _raise_unexpected(outcomes: list[Any], *expected: type[KeeperError]) -> None:
     for outcome in outcomes:
         if isinstance(outcome, KeeperError) and not isinstance(outcome, expected):
             raise outcome
-
-
-class _Run:
-    """One operation under way; of each round it waits for the last outcome."""
-
-    def __init__(
-        self, rounds: Rounds, submit: Callable[[NewRequest, Any], None], owner: Owner
-    ) -> None:
-        self._rounds = rounds
-        self._submit = submit
-        self._owner = owner
-        self._left = 0
-        self._outcomes: list[Outcome | None] = []
-
-    def go_on(self, outcomes: list[Any] | None) -> None:
-        try:
-            asks = self._rounds.send(outcomes)  # type: ignore[arg-type]
-        except StopIteration as end:
-            self._owner.succeed(end.value)
-        except KeeperError as error:
-            self._owner.fail(error)
-        else:
-            self._left = len(asks)
-            self._outcomes = [None] * len(asks)
-            for place, ask in enumerate(asks):
-                self._submit(ask, _Part(self, place))
-
-    def put(self, place: int, outcome: Outcome) -> None:
-        self._outcomes[place] = outcome
-        self._left -= 1
-        if not self._left:
-            self.go_on(self._outcomes)
-
-
-class _Part:
-    """The token of one request of a round."""
-
-    __slots__ = ("_place", "_run")
-
-    def __init__(self, run: _Run, place: int) -> None:
-        self._run = run
-        self._place = place
-
-    def complete(self, answer: SuccessReply) -> None:
-        self._run.put(self._place, answer)
-
-    def fail(self, error: KeeperError) -> None:
-        self._run.put(self._place, error)

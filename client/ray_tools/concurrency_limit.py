@@ -18,7 +18,7 @@ silent for the session timeout. `held.lost` is set before anybody else can have 
 
 from typing import Any, cast
 
-from raykeeper.client.flows import Flow
+from raykeeper.client.core.flows import Flow
 from raykeeper.client.ray_tools.tool import ContextTool
 from raykeeper.client.recipes.acquirable import Held
 from raykeeper.client.recipes.lock import Contender

@@ -26,13 +26,13 @@ from typing import Any, Final, TypeVar, cast
 import msgspec
 from msgspec import Struct
 
+from raykeeper.client.core.flows import Cancelled, Event, Flow, Wait
 from raykeeper.client.errors import (
     BadArgumentsError,
     BrokenBarrierError,
     InvalidValueError,
     RayKeeperError,
 )
-from raykeeper.client.flows import Cancelled, Event, Flow, Wait
 from raykeeper.client.ray_tools.tool import ContextTool
 from raykeeper.client.recipes.compare_and_set import ObservedValue, read_current, read_modify_write
 from raykeeper.client.recipes.primitives import best_effort_cleanup, get_or_none

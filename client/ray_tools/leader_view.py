@@ -9,9 +9,9 @@ import threading
 from contextlib import suppress
 
 from raykeeper.client.client import Client
+from raykeeper.client.core.flows import CallUser, Flow, Spawn
 from raykeeper.client.core.public_types import ClientState
 from raykeeper.client.errors import RayKeeperError
-from raykeeper.client.flows import CallUser, Flow, Spawn
 from raykeeper.client.recipes.election import Election, Leader
 
 Waiting = tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]

@@ -31,8 +31,8 @@ from typing import Any, Final, TypeVar
 
 from raykeeper.client.client import Client
 from raykeeper.client.context_decorator import context_decorator
+from raykeeper.client.core.flows import Cancelled, Flow, Now, Timeout, Wait
 from raykeeper.client.errors import BadArgumentsError, InvalidValueError, WaitTimeoutError
-from raykeeper.client.flows import Cancelled, Flow, Now, Timeout, Wait
 from raykeeper.client.ray_tools.tool import Tool
 from raykeeper.client.recipes.compare_and_set import (
     ATTEMPTS_MAX,

@@ -18,8 +18,8 @@ from raykeeper.client.async_flow_runner import AsyncFlowRunner
 from raykeeper.client.client import Client
 from raykeeper.client.connect import connect
 from raykeeper.client.context_decorator import context_decorator
+from raykeeper.client.core.flows import Flow
 from raykeeper.client.errors import ClosedError
-from raykeeper.client.flows import Flow
 from raykeeper.client.loop_thread import refuse_running_loop
 from raykeeper.client.recipes.acquirable import Held, WithBlocks
 from raykeeper.client.recipes.primitives import checked_root

@@ -22,8 +22,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
+from raykeeper.client.core.flows import Flow
 from raykeeper.client.errors import InvalidValueError
-from raykeeper.client.flows import Flow
 from raykeeper.client.ray_tools.tool import Tool
 from raykeeper.client.recipes.group import EphemeralMember, Group, GroupChange, GroupWatch, Member
 from raykeeper.client.recipes.primitives import checked_bytes

@@ -3,7 +3,6 @@
 What all share
     recipe.py       what a recipe is; an operation, written once for both clients
     primitives.py        steps that many take: create with parents, look, delete, leave
-    multi_flow.py        operations that call a function of the user's between two flows
     compare_and_set.py    compare and set, in one request
     background_recipe.py   what goes on until it is closed
     acquirable.py      what is held: its fencing token, its loss, `with` blocks

@@ -14,9 +14,9 @@ import threading
 from types import TracebackType
 from typing import Any, Generic, Protocol, TypeVar
 
+from raykeeper.client.core.flows import Cancelled, Event, Flow, MappedRequest, Spawn, Wait
 from raykeeper.client.core.public_types import EventType
 from raykeeper.client.errors import KeeperError, LostError, RayKeeperError, RecipeError
-from raykeeper.client.flows import Cancelled, Event, Flow, MappedRequest, Spawn, Wait
 from raykeeper.client.recipes.primitives import (
     delete_if_same,
     get_or_none,

@@ -13,8 +13,9 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
+from raykeeper.client.core.flows import CallUser, Cancelled, Event, Flow, Spawn, Wait
+from raykeeper.client.core.scheduler import Task
 from raykeeper.client.errors import ClosedError, KeeperError, RayKeeperError, RecipeError
-from raykeeper.client.flows import CallUser, Cancelled, Event, Flow, Spawn, Task, Wait
 from raykeeper.client.recipes.primitives import timeout_after
 from raykeeper.client.recipes.recipe import Awaited, Blocking, FlowRunner, K, Recipe, operation
 

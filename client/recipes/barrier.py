@@ -11,10 +11,10 @@ there all the time, however old the state of one's own server is; so the first l
 Paper: section 2.4. kazoo: `Barrier`. Curator: `DistributedBarrier`.
 """
 
+from raykeeper.client.core.flows import Cancelled, Event, Flow, Wait
 from raykeeper.client.core.outstanding import Query
 from raykeeper.client.core.public_types import EventType
 from raykeeper.client.errors import NodeExistsError, NoNodeError
-from raykeeper.client.flows import Cancelled, Event, Flow, Wait
 from raykeeper.client.recipes.primitives import (
     best_effort_cleanup,
     checked_root,

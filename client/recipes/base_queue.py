@@ -15,6 +15,7 @@ Paper: none has a queue; the community's seed does, with its limits. kazoo: `Bas
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from raykeeper.client.core.flows import Cancelled, Event, Flow, Wait
 from raykeeper.client.core.outstanding import Query
 from raykeeper.client.errors import (
     BadArgumentsError,
@@ -24,7 +25,6 @@ from raykeeper.client.errors import (
     NoNodeError,
     RayKeeperError,
 )
-from raykeeper.client.flows import Cancelled, Event, Flow, Wait
 from raykeeper.client.recipes.lock import (
     enqueue,
     predecessor,
@@ -220,7 +220,7 @@ class BaseQueue(Recipe[K]):
                 if got is not None:
                     break
                 yield Wait((*bells.values(), place._changed))
-                if place._changed.is_set and not (yield from place._reread()):
+                if place._changed.is_set() and not (yield from place._reread()):
                     raise LostError(f"somebody deleted {place.path} while it waited")
         except (Cancelled, RayKeeperError):
             yield from best_effort_cleanup([place._removal()], _pending_watches(bells))
@@ -249,7 +249,7 @@ class BaseQueue(Recipe[K]):
 
 
 def _pending_watches(bells: dict[str, Event]) -> list[tuple[str, WatchKind, Event]]:
-    return [(path, WatchKind.CHILD, bell) for path, bell in bells.items() if not bell.is_set]
+    return [(path, WatchKind.CHILD, bell) for path, bell in bells.items() if not bell.is_set()]
 
 
 def sort_elements(names: list[str]) -> list[str]:

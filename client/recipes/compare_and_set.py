@@ -14,9 +14,9 @@ from typing import Final
 
 from msgspec import Struct
 
+from raykeeper.client.core.flows import Event, Flow, Wait
 from raykeeper.client.core.outstanding import Query
 from raykeeper.client.errors import BadVersionError, NodeExistsError, NoNodeError
-from raykeeper.client.flows import Event, Flow, Wait
 from raykeeper.client.recipes.primitives import create, ensure_path, transact
 from raykeeper.znodes.paths import parent_of
 from raykeeper.znodes.requests import (

@@ -25,6 +25,7 @@ import msgspec
 from msgspec import Struct
 
 from raykeeper.client.arguments import checked_version
+from raykeeper.client.core.flows import CallInCaller, Flow
 from raykeeper.client.errors import (
     BadArgumentsError,
     BadVersionError,
@@ -32,7 +33,6 @@ from raykeeper.client.errors import (
     NodeExistsError,
     NoNodeError,
 )
-from raykeeper.client.flows import Flow
 from raykeeper.client.recipes.compare_and_set import (
     ATTEMPTS_MAX,
     MISSING,
@@ -43,7 +43,6 @@ from raykeeper.client.recipes.compare_and_set import (
     set_or_create,
 )
 from raykeeper.client.recipes.live import Live, OnChange, OnError
-from raykeeper.client.recipes.multi_flow import MultiFlow, multi_flow
 from raykeeper.client.recipes.primitives import checked_root, create, set_value
 from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
 from raykeeper.client.recipes.unknown_fields import UnknownFields
@@ -184,8 +183,8 @@ class Configuration(Recipe[K], Generic[K, S]):
         self.path = path
         self._default_text = None if default is None else self._codec.encode(default)
 
-    @multi_flow
-    def get(self) -> MultiFlow[Versioned[S]]:
+    @operation
+    def get(self) -> Flow[Versioned[S]]:
         """The value, never older than what this client has seen.
 
         Raises:
@@ -193,10 +192,12 @@ class Configuration(Recipe[K], Generic[K, S]):
             InvalidValueError: it holds something else.
             KeeperError: as for every call.
         """
-        return self._versioned((yield read_current(self.path)))
+        observed = yield from read_current(self.path)
+        versioned: Versioned[S] = yield CallInCaller(self._versioned, (observed,))
+        return versioned
 
-    @multi_flow
-    def set(self, value: S, version: int | None = None) -> MultiFlow[Versioned[S]]:
+    @operation
+    def set(self, value: S, version: int | None = None) -> Flow[Versioned[S]]:
         """Replace the value, all of it: fields that this type does not know go, see `update`.
 
         Args:
@@ -210,14 +211,12 @@ class Configuration(Recipe[K], Generic[K, S]):
             KeeperError: as for every call.
         """
         text = self._codec.encode(value)
-        if version is None:
-            return self._as(value, (yield set_or_create(self.path, text)))
-        if checked_version(self.path, version) < NO_VERSION:
+        if version is not None and checked_version(self.path, version) < NO_VERSION:
             raise BadArgumentsError(self.path, f"there is no version {version}")
-        return self._as(value, (yield self._set(text, version)))
+        return self._set(value, text, version)
 
-    @multi_flow
-    def update(self, change: Callable[[S], S]) -> MultiFlow[Versioned[S]]:
+    @operation
+    def update(self, change: Callable[[S], S]) -> Flow[Versioned[S]]:
         """Replace the value by what `change` makes of it, unless somebody else was quicker.
 
         Fields that a newer program has written and this type does not know stay, see
@@ -234,15 +233,12 @@ class Configuration(Recipe[K], Generic[K, S]):
             BadVersionError: others were quicker again and again; nothing was changed.
             KeeperError: as for every call.
         """
-        seen: ObservedValue = yield read_current(self.path)
+        observed = yield from read_current(self.path)
         for _ in range(ATTEMPTS_MAX):
-            now = self._versioned(seen).value
-            known = self._codec.encode(now)
-            value = change(now)
-            text = self._codec.encode_keeping_unknown(value, seen, known)
-            is_done, seen = yield compare_and_set(self.path, text, seen)
+            value, text = yield CallInCaller(self._changed, (change, observed))
+            is_done, observed = yield from compare_and_set(self.path, text, observed)
             if is_done:
-                return self._as(value, seen)
+                return self._as(value, observed)
         raise contention_error(self.path)
 
     @operation
@@ -271,14 +267,24 @@ class Configuration(Recipe[K], Generic[K, S]):
         yield from start_following(live, follower)
         return live
 
-    def _set(self, text: bytes, version: int) -> Flow[ObservedValue]:
+    def _set(self, value: S, text: bytes, version: int | None) -> Flow[Versioned[S]]:
+        if version is None:
+            return self._as(value, (yield from set_or_create(self.path, text)))
         if version != NO_VERSION:
-            return ObservedValue(text, (yield from set_value(self.path, text, version)))
-        try:
-            _, stat = yield from create(self.path, text)
-        except NodeExistsError as error:
-            raise BadVersionError(self.path, "it exists") from error
-        return ObservedValue(text, stat)
+            stat = yield from set_value(self.path, text, version)
+        else:
+            try:
+                _, stat = yield from create(self.path, text)
+            except NodeExistsError as error:
+                raise BadVersionError(self.path, "it exists") from error
+        return Versioned(value, stat.version)
+
+    def _changed(self, change: Callable[[S], S], observed: ObservedValue) -> tuple[S, bytes]:
+        """Return the value that `change` makes of what was read, and its text."""
+        now = self._versioned(observed).value
+        known = self._codec.encode(now)
+        value = change(now)
+        return value, self._codec.encode_keeping_unknown(value, observed, known)
 
     def _versioned(self, seen: ObservedValue) -> Versioned[S]:
         default = self._default() if seen is MISSING else None

@@ -15,8 +15,8 @@ kazoo: `Counter`. Curator: `SharedCount`, `DistributedAtomicLong`.
 import re
 from typing import Final
 
+from raykeeper.client.core.flows import Flow
 from raykeeper.client.errors import BadArgumentsError, InvalidValueError
-from raykeeper.client.flows import Flow
 from raykeeper.client.recipes.compare_and_set import (
     ATTEMPTS_MAX,
     MISSING,

@@ -32,6 +32,7 @@ Paper: section 2.4, "Double Barrier", and Table 3. kazoo: `DoubleBarrier`. Curat
 
 from typing import Any, Literal
 
+from raykeeper.client.core.flows import Cancelled, Event, Flow, Wait
 from raykeeper.client.core.outstanding import Query
 from raykeeper.client.core.public_types import EventType
 from raykeeper.client.errors import (
@@ -46,7 +47,6 @@ from raykeeper.client.errors import (
     RayKeeperError,
     RecipeError,
 )
-from raykeeper.client.flows import Cancelled, Event, Flow, Wait
 from raykeeper.client.recipes.lock import sequence_number, sort_queue
 from raykeeper.client.recipes.primitives import (
     ATTEMPTS_MAX,
@@ -258,7 +258,7 @@ class DoubleBarrier(Recipe[K]):
         has_gone = self._aborts and _has_anyone_left(names)
         try:
             while True:
-                if self._aborts and names and not has_gone and (watched is None or near.is_set):
+                if self._aborts and names and not has_gone and (watched is None or near.is_set()):
                     watched, names = yield from self._watch_predecessor(entered, names, near)
                     has_gone = watched is None
                 # Read behind the watch: it tells of those who went before that was set.
@@ -302,7 +302,7 @@ class DoubleBarrier(Recipe[K]):
             near.drain()
             names = sort_queue((yield from get_children(self._round, near)), PREFIX)
             return (self._round if names else None), names
-        if near.is_set:
+        if near.is_set():
             return None, names
         neighbour = join(self._round, names[own - 1])
         try:
@@ -347,7 +347,7 @@ class DoubleBarrier(Recipe[K]):
 
     def _is_over(self, entered: Entered) -> Flow[bool]:
         """Whether the round has ended, for the bell that has rung or not."""
-        if not entered._bell.is_set:
+        if not entered._bell.is_set():
             return False
         if any(event.type is EventType.DELETED for event in entered._bell.drain()):
             return True
@@ -480,4 +480,4 @@ def _has_anyone_left(names: list[str]) -> bool:
 
 
 def _pending_watches(watched: str | None, near: Event) -> list[tuple[str, WatchKind, Event]]:
-    return [] if watched is None or near.is_set else [(watched, WatchKind.CHILD, near)]
+    return [] if watched is None or near.is_set() else [(watched, WatchKind.CHILD, near)]

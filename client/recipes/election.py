@@ -23,6 +23,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from raykeeper.client.core.flows import Cancelled, Event, Flow, Wait
 from raykeeper.client.core.outstanding import Query
 from raykeeper.client.errors import (
     InvalidValueError,
@@ -30,7 +31,6 @@ from raykeeper.client.errors import (
     RayKeeperError,
     RecipeError,
 )
-from raykeeper.client.flows import Cancelled, Event, Flow, Wait
 from raykeeper.client.recipes.acquirable import Acquirable, Held, spawn_guard
 from raykeeper.client.recipes.background_recipe import BackgroundRecipe
 from raykeeper.client.recipes.lock import (

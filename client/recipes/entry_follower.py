@@ -11,10 +11,10 @@ Curator: `CuratorCache`, without polling.
 
 from typing import Any, NamedTuple
 
+from raykeeper.client.core.flows import Event, Flow, Gather
 from raykeeper.client.core.outstanding import Query, WatchAddition, WatchRemoval
 from raykeeper.client.core.public_types import EventType, WatchedEvent
 from raykeeper.client.errors import KeeperError, NoAuthError, NoNodeError
-from raykeeper.client.flows import Event, Flow, Gather
 from raykeeper.client.recipes.primitives import get_children
 from raykeeper.znodes.paths import join
 from raykeeper.znodes.requests import GetChildren, GetData, WatchKind, WatchMode
@@ -55,7 +55,7 @@ class EntryFollower:
         Raises:
             KeeperError: what a read failed with.
         """
-        while self.changed.is_set:
+        while self.changed.is_set():
             unknown: dict[str, None] = {}
             for event in self.changed.drain():
                 if event.type in (EventType.RESYNC, EventType.PERSISTENT_WATCH_REMOVED):

@@ -19,6 +19,7 @@ from typing import Any, Protocol, TypeVar
 from msgspec import Struct
 
 from raykeeper.client import arguments
+from raykeeper.client.core.flows import Cancelled, Event, Flow, Gather, Wait
 from raykeeper.client.core.outstanding import Query
 from raykeeper.client.errors import (
     BadArgumentsError,
@@ -29,7 +30,6 @@ from raykeeper.client.errors import (
     NoNodeError,
     RayKeeperError,
 )
-from raykeeper.client.flows import Cancelled, Event, Flow, Gather, Wait
 from raykeeper.client.recipes.acquirable import Held, spawn_guard
 from raykeeper.client.recipes.background_recipe import BackgroundRecipe
 from raykeeper.client.recipes.primitives import (

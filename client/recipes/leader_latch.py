@@ -16,8 +16,8 @@ leadership lasts as long as the session.
 
 from collections.abc import Callable
 
+from raykeeper.client.core.flows import CallUser, Cancelled, Flow
 from raykeeper.client.errors import LostError
-from raykeeper.client.flows import CallUser, Cancelled, Flow
 from raykeeper.client.recipes.background_recipe import Startable
 from raykeeper.client.recipes.election import Election, Leadership
 from raykeeper.client.recipes.primitives import timeout_after

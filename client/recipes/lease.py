@@ -26,8 +26,8 @@ times are those of wall clocks. Gray and Cheriton, "Leases", SOSP 1989.
 from typing import Generic
 
 from raykeeper.client import arguments
+from raykeeper.client.core.flows import Flow, Now, Wait
 from raykeeper.client.errors import LostError
-from raykeeper.client.flows import Flow, Now, Wait
 from raykeeper.client.recipes.acquirable import Acquirable, Held, spawn_guard
 from raykeeper.client.recipes.lock import Contender
 from raykeeper.client.recipes.primitives import (

@@ -18,8 +18,8 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
+from raykeeper.client.core.flows import CallUser, Flow
 from raykeeper.client.errors import KeeperError, RayKeeperError
-from raykeeper.client.flows import CallUser, Flow
 from raykeeper.client.recipes.recipe import Awaited, Blocking, FlowRunner, K, Recipe, operation
 
 log = logging.getLogger("raykeeper.client")

@@ -16,9 +16,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from raykeeper.client.core.flows import Cancelled, Event, Flow, Gather, Wait
 from raykeeper.client.core.outstanding import Query
 from raykeeper.client.errors import LostError, RayKeeperError
-from raykeeper.client.flows import Cancelled, Event, Flow, Gather, Wait
 from raykeeper.client.recipes.acquirable import Acquirable, Held, spawn_guard
 from raykeeper.client.recipes.primitives import (
     best_effort_cleanup,
@@ -140,10 +140,10 @@ def wait_for_predecessor(
             if (yield from get_or_none(join(path, before), bell)) is not None:
                 watched = [(join(path, before), WatchKind.DATA, bell)]
                 yield Wait((bell, place._changed))
-                if not bell.is_set:
+                if not bell.is_set():
                     yield from best_effort_cleanup([], watched)
                 watched = []
-            if place._changed.is_set:
+            if place._changed.is_set():
                 is_there = yield from place._reread()
             names = yield from get_children(path)
     except (Cancelled, RayKeeperError):

@@ -19,6 +19,7 @@ with a lock path. Elements and bounds: client/recipes/base_queue.py.
 
 from typing import Any
 
+from raykeeper.client.core.flows import Flow, Gather
 from raykeeper.client.core.outstanding import Query
 from raykeeper.client.errors import (
     KeeperError,
@@ -27,7 +28,6 @@ from raykeeper.client.errors import (
     NoNodeError,
     RecipeError,
 )
-from raykeeper.client.flows import Flow, Gather
 from raykeeper.client.recipes.acquirable import Held, spawn_guard
 from raykeeper.client.recipes.base_queue import Element, sort_elements
 from raykeeper.client.recipes.primitives import ensure_path, timeout_after, transact

@@ -15,12 +15,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from raykeeper.client.arguments import checked_version
+from raykeeper.client.core.flows import CallInCaller, Flow
 from raykeeper.client.errors import (
     BadArgumentsError,
     BadVersionError,
     NoNodeError,
 )
-from raykeeper.client.flows import Flow
 from raykeeper.client.recipes.compare_and_set import (
     ATTEMPTS_MAX,
     MISSING,
@@ -29,7 +29,6 @@ from raykeeper.client.recipes.compare_and_set import (
 )
 from raykeeper.client.recipes.configuration import NO_VERSION, ValueCodec, Versioned
 from raykeeper.client.recipes.live import Live, OnChange, OnError
-from raykeeper.client.recipes.multi_flow import MultiFlow, multi_flow
 from raykeeper.client.recipes.primitives import ensure_path, transact
 from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
 from raykeeper.client.recipes.value_types import Format
@@ -86,8 +85,8 @@ class Configurations(Recipe[K]):
         self._codecs = {path: ValueCodec(path, kind, form) for path, kind in kinds.items()}
         self.paths = tuple(self._codecs)
 
-    @multi_flow
-    def get(self) -> MultiFlow[VersionedByPath]:
+    @operation
+    def get(self) -> Flow[VersionedByPath]:
         """All values, of one moment, with their versions.
 
         Raises:
@@ -95,12 +94,14 @@ class Configurations(Recipe[K]):
             InvalidValueError: one of them is something else.
             KeeperError: as for every call; ThrottledOpError when they are more than 4 MiB.
         """
-        return self._versions((yield read_together(self.paths)))
+        seen = yield from read_together(self.paths)
+        versions: VersionedByPath = yield CallInCaller(self._versions, (seen,))
+        return versions
 
-    @multi_flow
+    @operation
     def set(
         self, values: Mapping[str, Any], versions: Mapping[str, int] | None = None
-    ) -> MultiFlow[VersionedByPath]:
+    ) -> Flow[VersionedByPath]:
         """Replace some values, or all, as one; what is written, with the versions.
 
         Each is replaced with all its fields, those too that its type does not know.
@@ -118,14 +119,10 @@ class Configurations(Recipe[K]):
         texts = self._encoded(values, {}, {})
         if not texts:
             raise BadArgumentsError("", "there is nothing to set")
-        wanted = self._checked_versions({} if versions is None else versions)
-        stats: dict[str, Stat] = yield _set(texts, wanted)
-        return {path: Versioned(values[path], stats[path].version) for path in texts}
+        return _set(values, texts, self._checked_versions({} if versions is None else versions))
 
-    @multi_flow
-    def update(
-        self, change: Callable[[ValuesByPath], Mapping[str, Any]]
-    ) -> MultiFlow[VersionedByPath]:
+    @operation
+    def update(self, change: Callable[[ValuesByPath], Mapping[str, Any]]) -> Flow[VersionedByPath]:
         """Replace some values, or all, by what `change` makes of all of them, as one.
 
         Fields that a newer program has written and a type does not know stay, as in an update of
@@ -145,18 +142,15 @@ class Configurations(Recipe[K]):
             KeeperError: as for every call.
         """
         for _ in range(ATTEMPTS_MAX):
-            seen: State = yield read_together(self.paths)
-            now = self._versions(seen)
-            known = {path: self._codecs[path].encode(each.value) for path, each in now.items()}
-            values = change(_values(now))
-            texts = self._encoded(values, seen, known)
+            seen = yield from read_together(self.paths)
+            now: VersionedByPath
+            now, values, texts = yield CallInCaller(self._changed, (change, seen))
             if not texts:
                 return now
             conditions = [seen[path].unchanged_compare(path) for path in self.paths]
-            stats: dict[str, Stat] | None = yield _replace(texts, seen, conditions)
+            stats = yield from _replace(texts, seen, conditions)
             if stats is not None:
-                new = {path: Versioned(values[path], stats[path].version) for path in texts}
-                return now | new
+                return now | _versioned(values, stats)
         raise BadVersionError("", f"others changed them {ATTEMPTS_MAX} times in between")
 
     @operation
@@ -192,6 +186,15 @@ class Configurations(Recipe[K]):
             raise NoNodeError(path)
         return Versioned(self._codecs[path].decode(seen.value), seen.stat.version)
 
+    def _changed(
+        self, change: Callable[[ValuesByPath], Mapping[str, Any]], seen: State
+    ) -> tuple[VersionedByPath, Mapping[str, Any], dict[str, bytes]]:
+        """Return what was read, the values that `change` makes of it, and their texts."""
+        now = self._versions(seen)
+        known = {path: self._codecs[path].encode(each.value) for path, each in now.items()}
+        values = change(_values(now))
+        return now, values, self._encoded(values, seen, known)
+
     def _encoded(self, values: object, seen: State, known: Mapping[str, bytes]) -> dict[str, bytes]:
         """The bytes of values over what was seen, see `ValueCodec.encode_keeping_unknown`."""
         if not isinstance(values, Mapping):
@@ -221,7 +224,13 @@ def _values(versions: VersionedByPath) -> ValuesByPath:
     return {path: each.value for path, each in versions.items()}
 
 
-def _set(texts: dict[str, bytes], wanted: dict[str, int]) -> Flow[dict[str, Stat]]:
+def _versioned(values: Mapping[str, Any], stats: dict[str, Stat]) -> VersionedByPath:
+    return {path: Versioned(values[path], stat.version) for path, stat in stats.items()}
+
+
+def _set(
+    values: Mapping[str, Any], texts: dict[str, bytes], wanted: dict[str, int]
+) -> Flow[VersionedByPath]:
     paths = dict.fromkeys((*texts, *wanted))
     for _ in range(ATTEMPTS_MAX):
         seen = yield from read_together(paths)
@@ -232,7 +241,7 @@ def _set(texts: dict[str, bytes], wanted: dict[str, int]) -> Flow[dict[str, Stat
         conditions = [_stands(path, seen[path], wanted.get(path)) for path in paths]
         stats = yield from _replace(texts, seen, conditions)
         if stats is not None:
-            return stats
+            return _versioned(values, stats)
         yield from checkpoint()
     raise BadVersionError("", f"others changed them {ATTEMPTS_MAX} times in between")
 

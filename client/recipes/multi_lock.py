@@ -15,8 +15,8 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
+from raykeeper.client.core.flows import Cancelled, Event, Flow, Wait
 from raykeeper.client.errors import BadArgumentsError, LostError, RayKeeperError
-from raykeeper.client.flows import Cancelled, Event, Flow, Wait
 from raykeeper.client.recipes.acquirable import Acquirable, Held, LostEvent, spawn_guard
 from raykeeper.client.recipes.lock import Contender, Lock
 from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation

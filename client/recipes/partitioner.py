@@ -25,6 +25,7 @@ from contextlib import suppress
 from enum import Enum
 from typing import Any
 
+from raykeeper.client.core.flows import CallUser, Event, Flow, Gather, Wait
 from raykeeper.client.core.results import path_and_stat_of
 from raykeeper.client.errors import (
     BadArgumentsError,
@@ -33,7 +34,6 @@ from raykeeper.client.errors import (
     NoNodeError,
     RayKeeperError,
 )
-from raykeeper.client.flows import CallUser, Event, Flow, Gather, Wait
 from raykeeper.client.recipes.acquirable import LostEvent, current_task_or_thread
 from raykeeper.client.recipes.background_recipe import Startable
 from raykeeper.client.recipes.group import Membership, become_member, checked_name
@@ -217,7 +217,7 @@ class Partitioner(Startable[K]):
             if me is not None:
                 done = (yield from self._acquire_free(me, wanted)) or done
             self._owns_share = me is not None and wanted == {each.name for each in self.owned}
-            if not done and not self._bell.is_set and not self._follower.changed.is_set:
+            if not done and not self._bell.is_set() and not self._follower.changed.is_set():
                 self._changed.notify_all()
                 return
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from raykeeper.client import arguments
+from raykeeper.client.core.flows import Event, Flow, Gather, MappedRequest, Timeout
 from raykeeper.client.core.outstanding import NewRequest, Query, WatchRemoval
 from raykeeper.client.core.results import path_and_stat_of
 from raykeeper.client.errors import (
@@ -13,7 +14,6 @@ from raykeeper.client.errors import (
     NoNodeError,
     NoWatcherError,
 )
-from raykeeper.client.flows import Event, Flow, Gather, MappedRequest, Timeout
 from raykeeper.client.recipes.recipe import FlowRunner
 from raykeeper.client.transaction import results_decoder
 from raykeeper.zab.ids import Millis, Zxid
@@ -167,7 +167,7 @@ def reread_changed(
     Only that: what is set twice may fire, and be set still. An outcome is the error of that read,
     or the names of the children; of the path `value_of`, value and Stat.
     """
-    changed = [path for path in events if path not in found or events[path].is_set]
+    changed = [path for path in events if path not in found or events[path].is_set()]
     for path in changed:
         events[path].drain()
     asks: list[NewRequest] = [

@@ -13,7 +13,7 @@ kazoo: `Queue` with a priority. Curator: `DistributedPriorityQueue`. Elements: b
 
 from collections.abc import Sequence
 
-from raykeeper.client.flows import Flow
+from raykeeper.client.core.flows import Flow
 from raykeeper.client.recipes.base_queue import PRIORITY_DEFAULT, BaseQueue
 from raykeeper.client.recipes.queue import QueueConsumer
 from raykeeper.client.recipes.recipe import K, operation

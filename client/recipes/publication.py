@@ -29,6 +29,7 @@ import msgspec
 from msgspec import Struct
 
 from raykeeper.client.core.effects import SuccessReply
+from raykeeper.client.core.flows import Cancelled, Flow, Gather, MappedRequest
 from raykeeper.client.core.outstanding import Query
 from raykeeper.client.errors import (
     BadArgumentsError,
@@ -39,7 +40,6 @@ from raykeeper.client.errors import (
     NoNodeError,
     RayKeeperError,
 )
-from raykeeper.client.flows import Cancelled, Flow, Gather, MappedRequest
 from raykeeper.client.recipes.compare_and_set import (
     ATTEMPTS_MAX,
     MISSING,

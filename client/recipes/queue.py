@@ -19,8 +19,8 @@ client/recipes/base_queue.py.
 from collections import deque
 from collections.abc import Sequence
 
+from raykeeper.client.core.flows import Flow
 from raykeeper.client.errors import NoNodeError
-from raykeeper.client.flows import Flow
 from raykeeper.client.recipes.base_queue import PRIORITY_DEFAULT, BaseQueue, Element
 from raykeeper.client.recipes.compare_and_set import checkpoint
 from raykeeper.client.recipes.primitives import timeout_after, transact

@@ -24,7 +24,7 @@ Paper: section 2.4, "Read/Write Locks". kazoo: `ReadLock`, `WriteLock`. Curator:
 from collections.abc import Callable
 from typing import Generic
 
-from raykeeper.client.flows import Flow
+from raykeeper.client.core.flows import Flow
 from raykeeper.client.recipes.acquirable import Acquirable, Held, spawn_guard
 from raykeeper.client.recipes.lock import (
     Contender,

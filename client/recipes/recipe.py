@@ -1,7 +1,7 @@
 """What every recipe is: an object of one client, whose operations are flows.
 
-An `operation` is written once, as a generator (client/flows.py). Called on a recipe of a `Client`
-it blocks and returns the result; of an `AsyncClient` it is to be awaited; the simulator takes the
+An `operation` is written once, as a flow (client/core/flows.py). Called on a recipe of a `Client`
+it blocks and returns the result; of an `AsyncClient` it is to be awaited; another flow takes the
 flow itself, `Lock.acquire.flow(lock)`. So there is one class for each recipe, and the type checker
 knows from `Recipe[Blocking]` or `Recipe[Awaited]` which of the two it is.
 """
@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from functools import update_wrapper
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, overload
 
-from raykeeper.client.flows import Flow
+from raykeeper.client.core.flows import Flow
 from raykeeper.zab.ids import Millis
 
 P = ParamSpec("P")
@@ -53,13 +53,18 @@ class Recipe(Generic[K]):
         self._client = client
 
 
-class RecipeMethod(Generic[P, T]):
-    """A method of a recipe: what it returns depends on the kind of the client, see the module."""
+class operation(Generic[P, T]):  # noqa: N801 (a decorator, like property)
+    """Makes a method of a recipe, which returns a flow, one that runs it for its client."""
 
-    def __init__(self, written: Callable[Concatenate[Any, P], Any]) -> None:
-        """`written` is the method as it stands in the recipe."""
-        self._function = written
-        update_wrapper(self, written)  # type: ignore[arg-type]
+    def __init__(self, function: Callable[Concatenate[Any, P], Flow[T]]) -> None:
+        """`function` is the method as it stands in the recipe."""
+        self._function = function
+        update_wrapper(self, function)  # type: ignore[arg-type]
+
+    @property
+    def flow(self) -> Callable[Concatenate[Any, P], Flow[T]]:
+        """The method as it stands in the recipe: its flow may be a part of another flow."""
+        return self._function
 
     @overload
     def __get__(self, recipe: None, owner: Any = None) -> Self: ...
@@ -73,28 +78,9 @@ class RecipeMethod(Generic[P, T]):
     def __get__(self, recipe: Any, owner: Any = None) -> Any:
         if recipe is None:
             return self
-        written, client = self._function, recipe._client
+        function, client = self._function, recipe._client
 
         def run(*args: P.args, **kwargs: P.kwargs) -> Any:
-            return self._run(client, written(recipe, *args, **kwargs), written.__name__)
+            return client._run_flow(function(recipe, *args, **kwargs), function.__name__)
 
-        return update_wrapper(run, written)
-
-    def _run(self, client: FlowRunner, made: Any, name: str) -> Any:
-        """Run what the method has made for a call."""
-        raise NotImplementedError
-
-
-class operation(RecipeMethod[P, T]):  # noqa: N801 (a decorator, like property)
-    """Makes a method of a recipe, which is a flow, one that runs it."""
-
-    def __init__(self, flow: Callable[Concatenate[Any, P], Flow[T]]) -> None:
-        super().__init__(flow)
-
-    @property
-    def flow(self) -> Callable[Concatenate[Any, P], Flow[T]]:
-        """What makes the flow of a call, for a flow that it is a part of."""
-        return self._function
-
-    def _run(self, client: FlowRunner, made: Flow[T], name: str) -> Any:
-        return client._run_flow(made, name)
+        return update_wrapper(run, function)

@@ -18,8 +18,8 @@ Python: `threading.RLock`. Curator: `InterProcessMutex`, which is always reentra
 from collections.abc import Callable
 from typing import Any, Generic
 
+from raykeeper.client.core.flows import Cancelled, Event, Flow, Wait
 from raykeeper.client.errors import LostError, RayKeeperError
-from raykeeper.client.flows import Cancelled, Event, Flow, Wait
 from raykeeper.client.recipes.acquirable import Acquirable, Held, current_task_or_thread
 from raykeeper.client.recipes.lock import PREFIX, Contender, Lock, list_contenders
 from raykeeper.client.recipes.recipe import FlowRunner, K, operation

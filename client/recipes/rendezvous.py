@@ -25,6 +25,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from raykeeper.client.core.flows import Cancelled, Flow, Gather, Wait
 from raykeeper.client.core.outstanding import Query
 from raykeeper.client.errors import (
     BadArgumentsError,
@@ -36,7 +37,6 @@ from raykeeper.client.errors import (
     RayKeeperError,
     RecipeError,
 )
-from raykeeper.client.flows import Cancelled, Flow, Gather, Wait
 from raykeeper.client.recipes.acquirable import Acquirable, Held, LostEvent, spawn_guard
 from raykeeper.client.recipes.lock import sequence_number, sort_queue
 from raykeeper.client.recipes.primitives import (

@@ -24,6 +24,7 @@ kazoo: `Semaphore`. Curator: `InterProcessSemaphoreV2`. Both have a lock in fron
 from typing import Any
 
 from raykeeper.client.core.effects import SuccessReply
+from raykeeper.client.core.flows import Cancelled, Event, Flow, Gather, MappedRequest, Wait
 from raykeeper.client.core.outstanding import Query
 from raykeeper.client.core.public_types import EventType
 from raykeeper.client.errors import (
@@ -34,7 +35,6 @@ from raykeeper.client.errors import (
     RayKeeperError,
     RecipeError,
 )
-from raykeeper.client.flows import Cancelled, Event, Flow, Gather, MappedRequest, Wait
 from raykeeper.client.recipes.acquirable import Acquirable, Held, spawn_guard
 from raykeeper.client.recipes.lock import Contender, list_contenders, sort_queue
 from raykeeper.client.recipes.primitives import (
@@ -223,7 +223,7 @@ class _PermitWait:
             if (yield from self._watch(before[-self._permits :])):
                 yield Wait((self._bell, self._place._changed))
                 self._forget_fired()
-            if self._place._changed.is_set:
+            if self._place._changed.is_set():
                 is_there = yield from self._place._reread()
             names = yield from get_children(self._path)
 

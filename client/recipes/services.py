@@ -18,12 +18,12 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta, Struct
 
+from raykeeper.client.core.flows import CallInCaller, CallUser, Cancelled, Flow
 from raykeeper.client.errors import (
     BadArgumentsError,
     LostError,
     RayKeeperError,
 )
-from raykeeper.client.flows import CallUser, Cancelled, Flow
 from raykeeper.client.recipes.background_recipe import Startable
 from raykeeper.client.recipes.group import (
     EphemeralMember,
@@ -31,7 +31,6 @@ from raykeeper.client.recipes.group import (
     checked_name,
     membership_changes,
 )
-from raykeeper.client.recipes.multi_flow import MultiFlow, multi_flow
 from raykeeper.client.recipes.picking import Choose, Instance, RoundRobin
 from raykeeper.client.recipes.primitives import checked_root, timeout_after
 from raykeeper.client.recipes.recipe import FlowRunner, K, Recipe, operation
@@ -199,10 +198,10 @@ class ServiceDiscovery(Startable[K]):
         yield from self._ensure_loaded()
         return list(self._services.get(service, []))
 
-    @multi_flow
+    @operation
     def pick(
         self, service: str, choose: Choose | None = None, timeout_s: float | None = None
-    ) -> MultiFlow[Instance]:
+    ) -> Flow[Instance]:
         """One instance. From the cache; if there is none, one is waited for.
 
         Args:
@@ -215,8 +214,9 @@ class ServiceDiscovery(Startable[K]):
             LostError: the session is over, and so nothing keeps the cache current.
             KeeperError: it cannot be read.
         """
-        found: list[Instance] = yield self._wait_for(service, timeout_s)
-        return (choose or self._choose)(found)
+        found = yield from self._wait_for(service, timeout_s)
+        picked: Instance = yield CallInCaller(choose or self._choose, (found,))
+        return picked
 
     def _wait_for(self, service: str, timeout_s: float | None) -> Flow[list[Instance]]:
         yield timeout_after(timeout_s, f"there is no instance of {service} in {self.path}")

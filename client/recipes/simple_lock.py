@@ -13,9 +13,9 @@ Paper: section 2.4, "Simple Locks", with its herd effect.
 
 from typing import Any
 
+from raykeeper.client.core.flows import Cancelled, Event, Flow, Now, Wait
 from raykeeper.client.core.public_types import EventType
 from raykeeper.client.errors import LostError, NodeExistsError, RayKeeperError, RecipeError
-from raykeeper.client.flows import Cancelled, Event, Flow, Now, Wait
 from raykeeper.client.recipes.acquirable import Acquirable, Held, spawn_guard
 from raykeeper.client.recipes.lock import Contender
 from raykeeper.client.recipes.primitives import (

@@ -27,10 +27,10 @@ from typing import Any, Final
 from msgspec import Struct
 
 from raykeeper.client.core.effects import SuccessReply
+from raykeeper.client.core.flows import Cancelled, Event, Flow, Gather, Wait
 from raykeeper.client.core.outstanding import Query, WatchAddition
 from raykeeper.client.core.public_types import EventType, WatchedEvent
 from raykeeper.client.errors import CacheFullError, KeeperError, NoAuthError, NoNodeError
-from raykeeper.client.flows import Cancelled, Event, Flow, Gather, Wait
 from raykeeper.client.recipes.compare_and_set import checkpoint
 from raykeeper.client.recipes.primitives import best_effort_cleanup
 from raykeeper.client.recipes.tree_mirror import CachedZnode, TreeChange, TreeMirror

@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, Self
 
 from raykeeper.client.arguments import checked_path
+from raykeeper.client.core.flows import CallUser, Flow, Spawn
 from raykeeper.client.errors import BadArgumentsError, CacheFullError, KeeperError, RecipeError
-from raykeeper.client.flows import CallUser, Flow, Spawn
 from raykeeper.client.recipes.live import ClosableRecipe, OnError, call_guarded, log_failure
 from raykeeper.client.recipes.recipe import FlowRunner, K, operation
 from raykeeper.client.recipes.subtree_follower import SubtreeFollower

@@ -31,6 +31,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from raykeeper.client.core.flows import Cancelled, Event, Flow, Gather, MappedRequest, Now, Wait
 from raykeeper.client.core.outstanding import NewRequest, Query
 from raykeeper.client.core.results import path_and_stat_of
 from raykeeper.client.errors import (
@@ -43,7 +44,6 @@ from raykeeper.client.errors import (
     RayKeeperError,
     RecipeError,
 )
-from raykeeper.client.flows import Cancelled, Event, Flow, Gather, MappedRequest, Now, Wait
 from raykeeper.client.recipes.primitives import (
     ATTEMPTS_MAX,
     best_effort_cleanup,
@@ -319,7 +319,7 @@ class TwoPhaseCommit(Recipe[K]):
             return decision
         while True:
             yield Wait((decided, dead))
-            if decided.is_set:
+            if decided.is_set():
                 decision = self._decode_decision((yield Query(GetData, self.path))[0])
                 if decision is not None:
                     return decision
@@ -327,7 +327,7 @@ class TwoPhaseCommit(Recipe[K]):
                 decision = self._decode_decision((yield Query(GetData, self.path, decided))[0])
                 if decision is not None:
                     return decision
-            if dead.is_set:
+            if dead.is_set():
                 dead.drain()
                 if (yield from get_or_none(self._coordinator, dead)) is None:
                     return None
@@ -422,7 +422,7 @@ class TwoPhaseCommit(Recipe[K]):
         return [
             (path, WatchKind.CHILD if path in lists else WatchKind.DATA, bell)
             for path, bell in bells.items()
-            if not bell.is_set
+            if not bell.is_set()
         ]
 
 

@@ -25,11 +25,11 @@ from functools import partial
 from typing import Any
 
 from raykeeper.client.core.effects import SuccessReply
+from raykeeper.client.core.flows import Cancelled, Event, Flow, Gather, MappedRequest, Spawn, Wait
 from raykeeper.client.core.outstanding import WatchAddition
 from raykeeper.client.core.public_types import EventType, WatchedEvent
 from raykeeper.client.core.results import op_result_of
 from raykeeper.client.errors import KeeperError, NoNodeError
-from raykeeper.client.flows import Cancelled, Event, Flow, Gather, MappedRequest, Spawn, Wait
 from raykeeper.client.recipes.compare_and_set import (
     MISSING,
     ObservedValue,

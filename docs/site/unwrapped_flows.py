@@ -4,8 +4,8 @@ from typing import Any
 
 from griffe import Attribute, Docstring, ExprCall, ExprSubscript, Extension, Function
 
-FLOWS = {"Flow", "MultiFlow", "Requested"}
-"""Recipe methods return a Flow or MultiFlow (client/recipes/recipe.py), operations a Requested."""
+FLOWS = {"Flow", "Requested"}
+"""Recipe methods return a Flow (client/recipes/recipe.py), operations a Requested."""
 
 
 class UnwrappedFlows(Extension):

@@ -22,10 +22,11 @@ from raykeeper.client.core.effects import (
     TimedOut,
 )
 from raykeeper.client.core.effects import SendFrame as Send
+from raykeeper.client.core.flows import CallInCaller, Event, Flow
 from raykeeper.client.core.limits import ClientLimits
 from raykeeper.client.core.outstanding import NewRequest, Query
 from raykeeper.client.core.public_types import ClientState
-from raykeeper.client.flows import Event, Flow, Scheduler, Task
+from raykeeper.client.core.scheduler import Scheduler, Task
 from raykeeper.client.recipe_methods import RecipeMethods
 from raykeeper.client.recipes.recipe import Blocking
 from raykeeper.server.context import ServerOptions
@@ -40,7 +41,8 @@ STEP_MS = 50
 class Outcome:
     """Of an operation that was begun."""
 
-    def __init__(self) -> None:
+    def __init__(self, calls: deque[Callable[[], object]] | None = None) -> None:
+        self._calls = deque() if calls is None else calls  # of the user, in order
         self.is_done = False
         self.error: Exception | None = None
         self._value: Any = None
@@ -56,6 +58,9 @@ class Outcome:
 
     def succeed(self, value: Any) -> None:
         assert not self.is_done
+        if isinstance(value, CallInCaller):
+            self._calls.append(lambda: self.run.caller_returned(self, *value.call()))
+            return
         self.is_done, self._value = True, value
 
     def fail(self, error: Exception) -> None:
@@ -148,7 +153,7 @@ class Member(RecipeMethods[Blocking]):
 
     def _run_flow(self, flow: Flow[Any], name: str) -> Any:
         begun, self._begun = self._begun, None  # a callback may run another one
-        outcome = begun or Outcome()
+        outcome = begun or Outcome(self._calls)
         outcome.run = self.flows.start(flow, outcome)
         self.stage.rest()
         if outcome is begun:
@@ -160,7 +165,7 @@ class Member(RecipeMethods[Blocking]):
 
     def begin(self, operation: Callable[..., Any], *args: Any, **options: Any) -> Outcome:
         """Begin an operation that may have to wait."""
-        self._begun = outcome = Outcome()
+        self._begun = outcome = Outcome(self._calls)
         try:
             operation(*args, **options)
         finally:
@@ -197,12 +202,12 @@ class Member(RecipeMethods[Blocking]):
     def _identity(self) -> bytes:
         return b""
 
-    def later(self, at: Millis, wake: Callable[[], None]) -> Callable[[], None]:
+    def call_at(self, at: Millis, wake: Callable[[], None]) -> Callable[[], None]:
         number = next(self._numbers)
         self._timers[number] = (at, wake)
         return lambda: (self._timers.pop(number, None), None)[1]
 
-    def tell(self, callback: Callable[..., object], *arguments: Any) -> None:
+    def call_user(self, callback: Callable[..., object], *arguments: Any) -> None:
         # Later, as in a client: a callback may run flows, and no flow runs inside another one.
         self._calls.append(lambda: callback(*arguments))
 

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from raykeeper.client.core.flows import Flow
 from raykeeper.client.errors import LostError, RayKeeperError
-from raykeeper.client.flows import Flow
 from raykeeper.client.recipes.background_recipe import BackgroundRecipe
 from raykeeper.client.recipes.lock_queue import HeldElement
 from raykeeper.client.recipes.primitives import get_children

@@ -2,9 +2,9 @@
 
 import pytest
 
+from raykeeper.client.core.flows import Flow
 from raykeeper.client.errors import LostError, RecipeError, StaleTokenError
 from raykeeper.client.fencing import FencedResource
-from raykeeper.client.flows import Flow
 from raykeeper.client.recipes.acquirable import Held
 from raykeeper.client.recipes.primitives import get_or_none, transact
 from raykeeper.znodes.errors import BadArgumentsError

@@ -4,8 +4,8 @@ import pickle
 
 import pytest
 
+from raykeeper.client.core.flows import Flow
 from raykeeper.client.errors import LostError, SessionExpiredError, WaitTimeoutError
-from raykeeper.client.flows import Flow
 from raykeeper.client.recipes.base_queue import Element
 from raykeeper.client.recipes.primitives import get_children
 from raykeeper.znodes.errors import BadArgumentsError

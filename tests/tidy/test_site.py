@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from raykeeper.client.recipes.recipe import RecipeMethod
+from raykeeper.client.recipes.recipe import operation
 
 ROOT = Path(__file__).parents[2]
 PUBLIC = (
@@ -46,7 +46,7 @@ def members(name: str, kind: type) -> Iterator[tuple[str, Any]]:
 
 def written(value: Any) -> Callable[..., Any] | None:
     """The function as it is written: below a recipe method, property or class method."""
-    if isinstance(value, RecipeMethod):
+    if isinstance(value, operation):
         value = value._function
     if isinstance(value, property):
         value = value.fget
@@ -149,7 +149,7 @@ def test_the_reference_shows_results_instead_of_flows() -> None:
         for name, kind in public_names().items()
         if inspect.isclass(kind)
         for _, value in members(name, kind)
-        if isinstance(value, RecipeMethod)
+        if isinstance(value, operation)
     ]
     returned = {re.findall(r"-> (\w+)", inspect.getsource(each))[0] for each in methods}
     assert returned <= unwrapped

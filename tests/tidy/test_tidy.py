@@ -56,6 +56,7 @@ PURE = {
     "server/*": [*CORE, "raykeeper.zab", "raykeeper.znodes", "raykeeper.server"],
     "client/core/*": [
         *(*CORE, "raykeeper.znodes", "raykeeper.links.limits", "raykeeper.client.core"),
+        "raykeeper.client.errors",
     ],
     "chaos/checks/*": [*CORE, "raykeeper.znodes", "raykeeper.chaos.checks"],
 }

@@ -5,8 +5,9 @@ from typing import Any
 from msgspec import structs
 
 from raykeeper.client import fencing
+from raykeeper.client.core.flows import Flow, Gather
 from raykeeper.client.core.outstanding import Query
-from raykeeper.client.flows import Flow, Gather, Task
+from raykeeper.client.core.scheduler import Task
 from raykeeper.client.recipes import (
     barrier,
     election,

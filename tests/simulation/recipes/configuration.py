@@ -5,7 +5,6 @@ from typing import Any
 
 from msgspec import Struct
 
-from raykeeper.client.recipes.configuration import Configuration
 from raykeeper.zab.ids import ZERO
 from tests.simulation.checks.truth import Truth
 from tests.simulation.recipes.followed import FollowedScenario, follower
@@ -46,12 +45,12 @@ class ConfigurationScenario(FollowedScenario):
             yield Pause(span(random, 20, 200))
             self.tempt(process)
             self._begun += 1
-            new = yield from Configuration.update.flows(configuration, _next)
+            new = yield configuration.update(_next)
             self.counts["recipe.updated"] += 1
             assert new.value.count not in self._told, f"Sum: {new.value} twice"
             self._told.add(new.value.count)
             if random.random() < 0.3:
-                read = yield from Configuration.get.flows(configuration)
+                read = yield configuration.get()
                 _is_whole(read.value)
                 assert read.version >= new.version, f"Sum: {read} after {new}"
 

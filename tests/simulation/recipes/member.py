@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from raykeeper.client.core.client_core import ClientCore
 from raykeeper.client.core.effects import SuccessReply
+from raykeeper.client.core.flows import Event
 from raykeeper.client.core.outstanding import NewRequest
 from raykeeper.client.core.public_types import ClientState, EventType
 from raykeeper.client.errors import KeeperError
-from raykeeper.client.flows import Event
 from raykeeper.zab.ids import Millis, ServerId
 from tests.simulation.checks.told_event import EventTold
 from tests.simulation.client import SimClient

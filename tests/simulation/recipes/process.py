@@ -10,10 +10,11 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from raykeeper.client.core.client_core import ClientCore
+from raykeeper.client.core.flows import Flow
 from raykeeper.client.core.outstanding import NewRequest
 from raykeeper.client.core.public_types import ClientState
+from raykeeper.client.core.scheduler import Scheduler
 from raykeeper.client.errors import KeeperError
-from raykeeper.client.flows import Flow, Scheduler
 from raykeeper.client.recipe_methods import RecipeMethods
 from raykeeper.client.recipes.recipe import Blocking
 from raykeeper.zab.errors import RayKeeperError
@@ -119,7 +120,7 @@ class Process(RecipeMethods[Blocking]):
     def _identity(self) -> bytes:
         return b""
 
-    def later(self, at: Millis, wake: Callable[[], None]) -> Callable[[], None]:
+    def call_at(self, at: Millis, wake: Callable[[], None]) -> Callable[[], None]:
         """Call `wake` at that time."""
         alarm = [wake]
         self.timers += 1
@@ -137,7 +138,7 @@ class Process(RecipeMethods[Blocking]):
         self.after(self.member.clock.delay_until(at), ring)
         return cancel
 
-    def tell(self, callback: Callable[..., object], *arguments: Any) -> None:
+    def call_user(self, callback: Callable[..., object], *arguments: Any) -> None:
         """Have a callback called, in order. What it calls of a recipe is a flow, which is run."""
 
         def call() -> None:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from raykeeper.client.core.flows import CallInCaller
+from raykeeper.client.core.scheduler import Task
 from raykeeper.client.errors import KeeperError, LostError
-from raykeeper.client.flows import Task
 
 if TYPE_CHECKING:
     from tests.simulation.recipes.process import Process
@@ -111,7 +112,11 @@ class _Call:
     def _deliver(self, value: Any, error: Exception | None) -> None:
         if self._is_over:
             return
-        self._is_over = True
         assert self.run is not None
+        if isinstance(value, CallInCaller):
+            self.has_outcome = False
+            self.run.caller_returned(self, *value.call())
+            return
+        self._is_over = True
         self.run.result_taken()
         self._caller.go_on(value, error)

@@ -3,7 +3,6 @@
 from typing import Any, Final
 
 from raykeeper.client.errors import WaitTimeoutError
-from raykeeper.client.recipes.services import ServiceDiscovery
 from tests.simulation.recipes.process import Process
 from tests.simulation.recipes.scenario import ABOVE, Scenario, patience, span, timeout_s
 from tests.simulation.recipes.script import GaveUpError, Pause, Script, Within
@@ -64,7 +63,7 @@ class ServicesScenario(Scenario):
     def _pick(self, process: Process, services: Any) -> Script:
         service = process.random.choice(NAMES)
         try:
-            picked = yield from ServiceDiscovery.pick.flows(services, service, None, 0)
+            picked = yield services.pick(service, None, 0)
         except WaitTimeoutError:
             return
         self.counts["recipe.picked"] += 1

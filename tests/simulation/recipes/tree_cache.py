@@ -3,8 +3,8 @@
 from bisect import bisect_left
 from typing import Any, Final
 
+from raykeeper.client.core.flows import Flow
 from raykeeper.client.errors import NodeExistsError, NoNodeError, NotEmptyError
-from raykeeper.client.flows import Flow
 from raykeeper.client.recipes.primitives import create
 from raykeeper.zab.ids import ZERO, Zxid
 from raykeeper.znodes.requests import ANY_VERSION, Create, Delete, Multi, SetData, WriteOp

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from raykeeper.client.async_flow_runner import AsyncFlowRunner
+from raykeeper.client.core.flows import Event, Flow, Wait
 from raykeeper.client.errors import WaitTimeoutError
-from raykeeper.client.flows import Event, Flow, Wait
 from tests.unit.client.stage import Stage
 
 

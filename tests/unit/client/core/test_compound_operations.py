@@ -1,21 +1,21 @@
-"""Rounds: what each round asks, given the outcomes of the one before."""
+"""Compound operations: their requests, step by step, given the outcomes of those before."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from raykeeper.client.core.compound_operations import (
     ATTEMPTS_MAX,
     BATCH_MAX,
-    Rounds,
     create_with_parents,
     delete_with_children,
-    ensure,
+    ensure_path,
     remove_limits,
-    run_rounds,
     set_limits,
 )
+from raykeeper.client.core.flows import Flow
 from raykeeper.client.core.outstanding import Query
+from raykeeper.client.core.scheduler import Scheduler
 from raykeeper.client.errors import (
     BadArgumentsError,
     BadVersionError,
@@ -57,12 +57,12 @@ def remove(*paths: str, version: int = -1) -> list[Delete]:
 class Played:
     """Runs an operation against a script of (asked, outcomes)."""
 
-    def __init__(self, rounds: Rounds, *script: tuple[Any, list[Any]]) -> None:
+    def __init__(self, flow: Flow[Any], *script: tuple[Any, list[Any]]) -> None:
         self.value: Any = None
-        self.error: KeeperError | None = None
+        self.error: Exception | None = None
         self._tokens: list[Any] = []
         self._asked: list[Any] = []
-        run_rounds(rounds, self._submit, self)
+        Scheduler(cast(Any, self)).start(flow, self, fails_late_requests=True)
         for asked, outcomes in script:
             assert self._asked == asked
             tokens, self._tokens, self._asked = self._tokens, [], []
@@ -71,14 +71,14 @@ class Played:
                 (token.fail if is_error else token.complete)(outcome)
         assert not self._asked, "more was asked than expected"
 
-    def _submit(self, ask: Any, token: Any) -> None:
+    def submit(self, ask: Any, token: Any) -> None:
         self._asked.append(ask)
         self._tokens.append(token)
 
     def succeed(self, value: Any) -> None:
         self.value = ("done", value)
 
-    def fail(self, error: KeeperError) -> None:
+    def fail(self, error: Exception) -> None:
         self.error = error
 
 
@@ -228,8 +228,8 @@ THERE, MISSING = ExistsReply(1, Z, STAT), ExistsReply(1, Z, None)
         ([([Query(Exists, "/a/b/c")], [MISSING]), ([CREATE], [NoAuthError("/a")])], NoAuthError),
     ],
 )
-def test_ensure(script: Any, end: Any) -> None:
-    played = Played(ensure(CREATE), *script)
+def test_ensure_path(script: Any, end: Any) -> None:
+    played = Played(ensure_path(CREATE), *script)
     assert type(played.error) is end if end else played.value == ("done", None)
 
 

@@ -1,14 +1,12 @@
-"""What runs flows: steps, giving up at any point, the end of the session."""
+"""The scheduler: the steps of a flow, cancellation at any point, the end of the session."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from raykeeper.client.core.outstanding import Query
-from raykeeper.client.core.public_types import ClientState, EventType, WatchedEvent
-from raykeeper.client.errors import KeeperError, RecipeError, WaitTimeoutError
-from raykeeper.client.flows import (
+from raykeeper.client.core.flows import (
     CallUser,
     Cancelled,
     Event,
@@ -16,15 +14,19 @@ from raykeeper.client.flows import (
     Gather,
     MappedRequest,
     Now,
-    Scheduler,
     Spawn,
-    Task,
     Timeout,
     Wait,
 )
+from raykeeper.client.core.outstanding import Query
+from raykeeper.client.core.public_types import ClientState, EventType, WatchedEvent
+from raykeeper.client.core.scheduler import Scheduler, Task
+from raykeeper.client.errors import KeeperError, RecipeError, WaitTimeoutError
 from raykeeper.zab.ids import ZERO, Millis
 from raykeeper.znodes.errors import (
     NoNodeError,
+    NotReadOnlyError,
+    OperationTimeoutError,
     SessionExpiredError,
 )
 from raykeeper.znodes.replies import GetChildrenReply
@@ -52,14 +54,14 @@ class Desk:
     def now(self) -> Millis:
         return self.time
 
-    def later(self, at: Millis, wake: Callable[[], None]) -> Callable[[], None]:
+    def call_at(self, at: Millis, wake: Callable[[], None]) -> Callable[[], None]:
         key = len(self.alarms)
         while key in self.alarms:
             key += 1
         self.alarms[key] = (at, wake)
         return lambda: (self.alarms.pop(key, None), None)[1]
 
-    def tell(self, callback: Callable[..., object], *arguments: Any) -> None:
+    def call_user(self, callback: Callable[..., object], *arguments: Any) -> None:
         callback(*arguments)
 
     def report(self, error: Exception) -> None:
@@ -164,7 +166,7 @@ def test_a_bell_ends_a_wait_and_keeps_what_rang_it(desk: Desk) -> None:
     _, told = start(desk, flow())
     bell.set(EVENT)
     assert told == []
-    assert not bell.is_set
+    assert not bell.is_set()
     bell.set()
     assert told == [(True, [EVENT], [], 1_000)]
     assert desk.alarms == {}
@@ -468,3 +470,71 @@ def test_what_an_abandoned_flow_found_out_is_not_reported(desk: Desk) -> None:
     run.cancel()
     desk.answer()
     assert (told, desk.reported) == ([], [])
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_an_answer_that_is_late_ends_the_wait_but_not_the_flow(desk: Desk, together: bool) -> None:
+    def flow() -> Flow[Any]:
+        yield Gather([LIST]) if together else LIST
+        return Prize()
+
+    run, told = start(desk, flow())
+    behind = desk.flows.start(flow())  # nobody waits for this one
+    for _, token in desk.waiting:
+        token.late(OperationTimeoutError())
+        token.late(OperationTimeoutError())
+    assert told == [OperationTimeoutError]
+    assert not run.is_done
+    desk.answer()
+    desk.answer()
+    assert run.is_done
+    assert behind.is_done
+    assert desk.answer() is DELETE  # the prize is undone
+    assert desk.reported == []
+    assert told == [OperationTimeoutError]
+
+
+@pytest.mark.parametrize("together", [True, False])
+@pytest.mark.parametrize("is_over", [True, False])
+def test_what_cannot_be_given_back_now_is_given_back_later(
+    desk: Desk, together: bool, is_over: bool
+) -> None:
+    def flow(bell: Event) -> Flow[None]:
+        with suppress(NotReadOnlyError):  # who waits for it is told
+            yield DELETE
+        try:
+            yield Wait((bell,))
+        except Cancelled:
+            yield Gather([DELETE]) if together else DELETE
+            raise
+
+    run, told = start(desk, flow(Event()))
+    desk.answer(error=NotReadOnlyError())
+    run.cancel()
+    desk.answer(error=NotReadOnlyError())
+    assert desk.waiting == []
+    assert not run.is_done
+    if is_over:
+        desk.flows.session_ended(SessionExpiredError())
+        desk.answer(error=SessionExpiredError())
+    else:
+        desk.flows.connected(read_only=True)
+        assert desk.waiting == []
+        desk.flows.connected(read_only=False)
+        desk.answer(error=NotReadOnlyError())  # it was refused before that
+        assert desk.answer() is DELETE
+    assert run.is_done
+    assert (told, desk.reported, desk.flows.is_cleaning_up) == ([], [], False)
+
+
+def test_a_request_that_is_late_can_end_the_flow(desk: Desk) -> None:
+    def flow() -> Flow[Any]:
+        yield LIST
+
+    waiter = Caller()
+    task = desk.flows.start(flow(), waiter, fails_late_requests=True)
+    (_, token), *_ = desk.waiting
+    assert not hasattr(token, "late")  # so that the core fails it
+    token.fail(OperationTimeoutError())
+    assert waiter.outcomes == [OperationTimeoutError]
+    assert task.is_done
