@@ -160,7 +160,7 @@ class Learners:
         window = self._history.recent_log
         way = choose_sync_mode(learner.last_zxid, window)
         if way is SyncMode.READ_LOG:
-            # The window must not move on while the disk is read up to its base.
+            # The recent log must not move on while the disk is read up to its base.
             self._history.pin(learner.server_id, window.base)
             learner.stage = Stage.READING
             self._trace(trace_events.SYNC_READ_LOG, learner)
@@ -254,7 +254,7 @@ class Learners:
 
     def _stream(self, learner: Learner) -> None:
         learner.stage = Stage.STREAMING
-        # Until the stream begins nothing may fall out of the window that it will need.
+        # Until the stream begins nothing may fall out of the recent log that it will need.
         self._history.pin(learner.server_id, self._history.delivered)
         self._trace(trace_events.SYNC_SNAPSHOT, learner)
         self._out.append(StreamSnapshot(learner.server_id))

@@ -1,10 +1,10 @@
 """The recent end of the log in memory: the source of a DIFF, and the queue for commits.
 
-A position is the zxid of a transaction, or `base`, after which the window starts. Runs are kept
+A position is the zxid of a transaction, or `base`, after which the log starts. Runs are kept
 per epoch, so a zxid is found by subtraction.
 
 Invariant: inside an epoch zxids are consecutive, and a new epoch starts at counter 1, so the
-window has no holes (ZOOKEEPER-4925).
+log has no holes (ZOOKEEPER-4925).
 """
 
 from collections.abc import Iterator

@@ -1,13 +1,13 @@
 """How a learner's log is made a prefix of the leader's: DIFF, TRUNC or SNAP.
 
 ZooKeeper: `LearnerHandler.syncFollower` (3.9.5). With p the learner's last zxid, [base, last] the
-leader's window, the decision table is, in order:
+leader's recent log, the decision table is, in order:
 
     p == last                                   DIFF, nothing to send
     p > last                                    TRUNC(last)
     base <= p < last, p is a position           DIFF and what follows p
     base <= p < last, p is none                 SNAP: the cut would cross an epoch (ZOOKEEPER-1154)
-    p < base, the log on disk reaches back      DIFF from the disk and the window
+    p < base, the log on disk reaches back      DIFF from the disk and the recent log
     otherwise                                   SNAP
 
 ZooKeeper's rows for a p with counter 0, and for gaps inside an epoch, have no counterpart: our
@@ -53,7 +53,7 @@ def read_after(last_zxid: Zxid) -> Zxid:
 def usable_runs(last_zxid: Zxid, base: Zxid, runs: list[LogRun]) -> list[LogRun] | None:
     """Return what follows `last_zxid` in runs read after `read_after`; None when it is not there.
 
-    None as well when they do not end at `base`: an earlier stint asked for them, when the window
+    None as well when they do not end at `base`: an earlier attempt asked for them, when the log
     began elsewhere, and what follows would come after a hole.
     """
     if not runs or runs[-1].first + len(runs[-1].txns) - 1 != base:

@@ -59,7 +59,7 @@ class KeeperError(RayKeeperError):
         self.path = path
         self.detail = detail
         self.definite = definite
-        # What cannot be printed, a line break for one, must not break a terminal or a log.
+        # Unprintable characters, for example line breaks, must not break a terminal or a log.
         shown = path if path.isprintable() else repr(path)[1:-1]
         text = f"{shown}: {self.meaning}" if path else self.meaning
         if detail:

@@ -42,9 +42,9 @@ def test_against_a_tracker_that_looks_at_all(
         if kind == "asks":
             overdue = [s for s in naive if naive[s].due <= now and not naive[s].judged]
             expected = [(s, naive[s].batch) for s in sorted(overdue, key=lambda s: naive[s].due)]
-            verdicts = expiry.proposals(Millis(now))
-            assert sorted((v.session_id, v.batch) for v in verdicts) == sorted(expected)
-            assert [naive[v.session_id].due for v in verdicts] == sorted(
+            proposals = expiry.proposals(Millis(now))
+            assert sorted((v.session_id, v.batch) for v in proposals) == sorted(expected)
+            assert [naive[v.session_id].due for v in proposals] == sorted(
                 naive[s].due for s in overdue
             )
             for s in overdue:

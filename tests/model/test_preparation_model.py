@@ -1,4 +1,4 @@
-"""Preparation and State against the naive keeper: pipelined, applied late, applied twice."""
+"""PrepRequestProcessor and State against the naive keeper: pipelined, applied late, and twice."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -135,7 +135,7 @@ def test_zookeeper_1277_the_counter_runs_out_under_load(monkeypatch: pytest.Monk
 
     1. An epoch has room for eight transactions. A client has an ephemeral and a watch.
     2. It sends twenty sequential creations at once.
-    3. The leader abdicates at the eighth transaction, and again. ZooKeeper's ran into the epoch.
+    3. The leader steps down at the eighth transaction, and again. ZooKeeper's ran into the epoch.
     """
     monkeypatch.setattr("raykeeper.zab.leader_broadcast.COUNTER_MAX", 8)
     servers = Servers(3)

@@ -235,8 +235,8 @@ def follow_next(bench: Bench) -> int:
     bench.hear(S2, told(9, Vote(Epoch(2), z(1, 9), S2)))
     bench.later(bench.settings.timing.finalize_ms)
     assert bench.peer.leader == S2
-    (stint,) = {m.follow_attempt for m in sent(bench.take(), S2) if isinstance(m, FollowerInfo)}
-    return stint
+    (attempt,) = {m.follow_attempt for m in sent(bench.take(), S2) if isinstance(m, FollowerInfo)}
+    return attempt
 
 
 def greet(leader: Bench, follower: ServerId, accepted: int = 1) -> None:
@@ -277,8 +277,8 @@ def test_an_epoch_not_above_the_promise_is_not_promised_again(epoch: int) -> Non
     bench = server(S1)
     promised(bench, S3, E2)
     bench.peer.link_down(S3, bench.now)
-    stint = follow_next(bench)
-    bench.hear(S2, LeaderInfo(Epoch(epoch), stint))
+    attempt = follow_next(bench)
+    bench.hear(S2, LeaderInfo(Epoch(epoch), attempt))
     assert [e for e in bench.out if isinstance(e, SaveEpochs)] == []
     answers = [m.promised for m in sent(bench.take(), S2) if isinstance(m, AckEpoch)]
     assert answers == ([False] if epoch == E2 else [])
@@ -394,8 +394,8 @@ def test_no_proposal_of_an_earlier_epoch_is_accepted_after_a_promise() -> None:
     bench = server(S1)
     bench.follow(S3, 2)
     bench.peer.step_down("asked to", bench.now)
-    stint = follow_next(bench)
-    bench.hear(S2, LeaderInfo(E3, stint))
+    attempt = follow_next(bench)
+    bench.hear(S2, LeaderInfo(E3, attempt))
     bench.save_epochs()
     bench.take()
     bench.hear(S3, Proposals(z(2, 1), [b"late"]), Commit(z(2, 1)))

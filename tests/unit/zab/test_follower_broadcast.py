@@ -88,7 +88,7 @@ def test_refuses_and_keeps_its_state(before: list[Step], refused: FollowerBroadc
     assert role.last_received_at == T0
 
 
-def test_what_no_leader_says_now_is_a_bug_of_the_caller() -> None:
+def test_an_illegal_message_of_the_leader_is_a_bug_of_the_caller() -> None:
     with pytest.raises(AssertionError):
         follow(Pong(1))  # type: ignore[arg-type]
 
@@ -140,7 +140,7 @@ class TestPause:
         role.log_synced()
         assert out[2:] == []
 
-    def test_what_was_on_its_way_to_the_disk_is_acknowledged_yet(self) -> None:
+    def test_a_write_in_flight_at_the_pause_is_still_acknowledged(self) -> None:
         """The spare segment has room for it."""
         role, history, out = paused(AB)
         out.clear()
@@ -149,7 +149,7 @@ class TestPause:
         role.log_synced()
         assert out == [ack(Z2)]
 
-    def test_still_refuses_what_no_leader_says(self) -> None:
+    def test_still_refuses_illegal_messages(self) -> None:
         role, history, _ = paused(AB)
         with pytest.raises(PeerProtocolError):
             role.receive(Commit(Z3), T0)

@@ -50,7 +50,7 @@ ENDING = z(1, COUNTER_MAX - 1)
 
 
 class Follower:
-    """Server 1 with a, b and c in its log, a delivered, in its fourth stint."""
+    """Server 1 with a, b and c in its log, a delivered, in its fourth attempt."""
 
     def __init__(self, accepted: int = 1, *log: LogRun, disk: DiskId = FOUNDING_DISK) -> None:
         self.out: list[Effect] = []
@@ -172,7 +172,7 @@ class TestDiff:
         follower = Follower().promise()
         assert follower.hear(Diff(), NewLeader(E2, z(1, 3))) == [SaveEpochs(E2, E2)]
 
-    def test_what_is_sent_twice_is_logged_once(self) -> None:
+    def test_a_proposal_sent_twice_is_logged_once(self) -> None:
         follower = Follower().promise()
         follower.hear(Diff(), X, X)
         assert noted(follower.out) == [trace_events.PROPOSAL_DUPLICATE]

@@ -164,7 +164,7 @@ class TestPause:
         assert out[1:] == [Deliver(z(1, 4), [b"d", b"e"])]
         assert cursors(history) == (z(1, 5), z(1, 4), z(1, 5))
 
-    def test_what_is_only_in_memory_is_never_settled(self) -> None:
+    def test_a_paused_log_is_never_idle(self) -> None:
         history = make_history([], ABC)
         history.pause()
         assert history.is_disk_idle  # nothing is only in memory yet

@@ -132,7 +132,7 @@ def test_begins_with_its_whole_history_committed() -> None:
     assert noted(leader.begun) == [trace_events.LEADER_ESTABLISHED, trace_events.LEARNER_JOINED]
 
 
-def test_welcomes_only_who_has_acknowledged_newleader() -> None:
+def test_up_to_date_goes_only_to_learners_that_acknowledged_newleader() -> None:
     leader = Leader(S1)
     leader.hear(S2, FollowerInfo(Epoch(6), 1, FOUNDING_DISK))
     LeaderBroadcast(leader.settings, leader.history, leader.learners, leader.out, T0)
@@ -201,7 +201,7 @@ class TestCommit:
         assert leader.hear(S4, Ack(Z1)) == []
         assert leader.hear(S1, Ack(Z1))[-1] == Send(S4, Commit(Z1))
 
-    def test_does_not_count_who_has_left(self) -> None:
+    def test_does_not_count_learners_that_left(self) -> None:
         leader = Leader(S1, S2, voters=FIVE)
         leader.propose(b"a")
         leader.synced(Z1)
@@ -209,7 +209,7 @@ class TestCommit:
         leader.role.lost(S1, "link broken", T0)
         assert without_notes(leader.hear(S2, Ack(Z1))) == []
 
-    def test_is_told_to_who_has_acknowledged_newleader(self) -> None:
+    def test_goes_to_learners_that_acknowledged_newleader(self) -> None:
         leader = Leader(S1)
         leader.hear(S2, FollowerInfo(Epoch(6), 1, FOUNDING_DISK), AckEpoch(Epoch(6), OLD, False))
         leader.propose(b"a")
@@ -293,7 +293,7 @@ def test_refuses_from_a_follower(message: LeaderBroadcastMessage) -> None:
     assert leader.out == []
 
 
-def test_refuses_an_ack_of_what_stands_in_no_log() -> None:
+def test_refuses_an_ack_between_two_epochs() -> None:
     """6:3 lies between the end of the last epoch and 7:1, which the follower was sent."""
     leader = Leader(S1)
     leader.propose(b"a")
@@ -303,7 +303,7 @@ def test_refuses_an_ack_of_what_stands_in_no_log() -> None:
     assert leader.out == []
 
 
-def test_refuses_an_ack_of_what_the_follower_was_not_sent() -> None:
+def test_refuses_an_ack_beyond_what_was_sent() -> None:
     """Though it stands in the log: whose word would that be?"""
     leader = Leader(S1)
     leader.propose(b"a", b"b")
@@ -322,7 +322,7 @@ def test_refuses_an_ack_before_the_ack_of_newleader() -> None:
         leader.hear(S2, Ack(OLD))
 
 
-def test_what_no_learner_says_is_a_bug_of_the_caller() -> None:
+def test_an_illegal_message_of_a_learner_is_a_bug_of_the_caller() -> None:
     with pytest.raises(AssertionError):
         Leader(S1).hear(S1, Diff())  # type: ignore[arg-type]
 
@@ -431,7 +431,7 @@ class TestTick:
         assert BreakLink(S2, "does not acknowledge") in leader.wait(TICK.ping_ms)
 
     @pytest.mark.parametrize("stage", [Stage.READING, Stage.STREAMING])
-    def test_drops_one_that_is_outgrown(self, stage: Stage) -> None:
+    def test_drops_a_learner_that_cannot_keep_up(self, stage: Stage) -> None:
         leader = Leader(S1, window=RecentLogLimits(bytes_max=1))
         leader.hear(S2, FollowerInfo(Epoch(6), 1, FOUNDING_DISK))
         learner = leader.learners.get(S2)
@@ -450,7 +450,7 @@ class TestTick:
         assert leader.role.transition == StepDown("no quorum of followers")
 
 
-def test_contact_is_before_it_was_established_if_nobody_was_heard_since() -> None:
+def test_last_contact_may_precede_establishment() -> None:
     """Its own disk took long; meanwhile its followers may have elected another leader."""
     leader = Leader(S1, S2, disk_ms=TICK.sync_ms + 1)
     assert leader.role.last_quorum_contact(leader.now) == T0

@@ -102,7 +102,7 @@ class TestLogPaused:
 class TestHandOver:
     """A leader whose disk is full leaves the lead to a follower that has all it has."""
 
-    def test_at_once_to_who_can_take_over(self) -> None:
+    def test_at_once_to_a_follower_with_the_whole_log(self) -> None:
         leader = Leader(S1, S2)
         assert tell_full(leader) == []
         assert leader.role.transition == HANDED_TO_1
@@ -155,7 +155,7 @@ class TestHandOver:
         leader.wait(TICK.ping_ms)
         assert leader.role.transition == HANDED_TO_2
 
-    def test_a_leader_without_a_quorum_has_nobody_to_hand_over_to(self) -> None:
+    def test_a_leader_without_a_quorum_cannot_transfer_the_lead(self) -> None:
         leader = Leader(S1, voters=FIVE)
         leader.hear(S1, LogPaused())
         tell_full(leader)
@@ -216,7 +216,7 @@ class TestMembersChanged:
         leader.wait(TICK.ping_ms)
         assert leader.role.transition == StepDown("no quorum of followers")
 
-    def test_who_has_its_vote_back_keeps_the_leader_and_confirms_reads(self) -> None:
+    def test_a_restored_vote_keeps_the_leader_and_confirms_reads(self) -> None:
         leader = self.joined()
         leader.role.lost(S1, "link broken", leader.now)
         self.changed(leader, S2, NEW_DISK)
@@ -226,7 +226,7 @@ class TestMembersChanged:
         leader.wait(TICK.ping_ms)
         assert leader.role.transition is None
 
-    def test_who_joins_later_counts_by_the_list_of_then(self) -> None:
+    def test_a_later_learner_counts_by_the_present_member_list(self) -> None:
         leader = Leader(S1)
         self.changed(leader, S2, NEW_DISK)
         counted: dict[ServerId, bool] = {}

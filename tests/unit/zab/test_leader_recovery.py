@@ -107,7 +107,7 @@ def test_from_the_election_to_an_established_leader() -> None:
     assert leader.role.transition == Established(E2, leader.role.learners)
 
 
-def test_the_only_voter_needs_nobody() -> None:
+def test_the_only_voter_needs_no_followers() -> None:
     leader = Leader((S3,))
     leader.saved()
     leader.saved()
@@ -140,13 +140,13 @@ class TestEpoch:
         leader.hear(S2, HELLO)
         assert leader.out[-1] == SaveEpochs(Epoch(7), E1)
 
-    def test_who_comes_later_is_invited_later(self) -> None:
+    def test_a_later_learner_gets_leaderinfo_later(self) -> None:
         leader = Leader().propose(S1)
         leader.hear(S2, HELLO)
         assert leader.out[-1] == Send(S2, LeaderInfo(E2, 1))
 
     @pytest.mark.parametrize("promised", [2, 3])
-    def test_is_chosen_anew_when_somebody_promised_as_much_meanwhile(self, promised: int) -> None:
+    def test_is_chosen_anew_when_a_learner_promised_as_much_meanwhile(self, promised: int) -> None:
         leader = Leader()
         leader.hear(S1, HELLO)
         leader.hear(S2, FollowerInfo(Epoch(promised), 1, FOUNDING_DISK))
@@ -163,7 +163,9 @@ class TestEpoch:
         assert trace_events.HIGHER_EPOCH_PROMISED in noted(leader.out)
 
     @pytest.mark.parametrize(("accepted", "heard"), [(EPOCH_MAX, 1), (1, EPOCH_MAX)])
-    def test_none_is_left_for_who_was_promised_the_last(self, accepted: int, heard: int) -> None:
+    def test_no_epoch_is_left_after_the_last_one_was_promised(
+        self, accepted: int, heard: int
+    ) -> None:
         leader = Leader(accepted=accepted)
         leader.hear(S1, FollowerInfo(Epoch(heard), 1, FOUNDING_DISK))
         assert leader.out == []
@@ -183,13 +185,13 @@ class TestPromises:
         leader.hear(S2, PROMISE)
         assert len(sent(leader.out, S1)) == len(sent(leader.out, S2)) == 2
 
-    def test_who_promises_later_is_synchronized_at_once(self) -> None:
+    def test_a_later_promise_is_synchronized_at_once(self) -> None:
         leader = Leader().propose(S1, S2)
         leader.hear(S1, PROMISE)
         leader.hear(S2, PROMISE)
         assert sent(leader.out, S2)[1:] == [Diff(), NewLeader(E2, z(1, 2))]
 
-    def test_who_has_not_answered_yet_waits_in_its_stage(self) -> None:
+    def test_a_learner_without_an_answer_stays_in_its_stage(self) -> None:
         leader = Leader(FIVE).propose(S1, S2, S4)
         leader.hear(S1, PROMISE)
         leader.hear(S2, PROMISE)
@@ -221,7 +223,7 @@ class TestPromises:
         leader.hear(S1, AckEpoch(E1, z(1, 2), False))
         assert leader.reason() == "the epoch was promised to another leader"
 
-    def test_while_somebody_may_still_promise_it_waits(self) -> None:
+    def test_it_waits_while_a_learner_may_still_promise(self) -> None:
         leader = Leader().propose(S1, S2)
         leader.hear(S1, AckEpoch(E1, z(1, 2), False))
         assert leader.role.transition is None
@@ -295,14 +297,14 @@ class TestUncertainPromises:
         leader.role.wake(Millis(T0 + Timing().init_ms))
         assert leader.reason() == "no quorum synchronized in time"
 
-    def test_a_single_voter_has_nobody_to_ask(self) -> None:
+    def test_a_single_voter_needs_no_other_answer(self) -> None:
         leader = Leader((S3,), is_uncertain=True)
         leader.saved()
         leader.saved()
         assert isinstance(leader.role.transition, Established)
         assert not leader.history.is_uncertain
 
-    def test_who_has_more_must_lead_however_uncertain(self) -> None:
+    def test_the_longer_history_must_lead_even_if_uncertain(self) -> None:
         leader = Leader().propose(S1)
         leader.hear(S1, AckEpoch(E1, z(1, 3), True, is_uncertain=True))
         assert leader.reason() == "a follower has a newer history"
@@ -363,7 +365,7 @@ def test_credits_go_on_to_the_stream() -> None:
     assert leader.out == [GrantCredit(S1)]
 
 
-def test_what_no_learner_says_is_a_bug_of_the_caller() -> None:
+def test_an_illegal_message_of_a_learner_is_a_bug_of_the_caller() -> None:
     leader = Leader()
     with pytest.raises(AssertionError):
         leader.hear(S1, PROMISE)
@@ -373,7 +375,7 @@ def test_what_no_learner_says_is_a_bug_of_the_caller() -> None:
 
 
 @pytest.mark.parametrize("message", [AckNewLeader(E2), AckEpoch(E1, ZERO, True)])
-def test_refuses_what_the_learner_cannot_say_yet(message: LeaderRecoveryMessage) -> None:
+def test_refuses_messages_before_their_stage(message: LeaderRecoveryMessage) -> None:
     leader = Leader(FIVE)
     leader.hear(S1, HELLO)
     leader.out.clear()
@@ -410,7 +412,7 @@ class TestPatience:
         assert leader.role.deadline() == T0 + 700 + self.timing.sync_ms
         assert leader.role.learners.get(S1) is None
 
-    def test_is_not_won_by_losing_somebody(self) -> None:
+    def test_is_not_won_by_losing_a_voter(self) -> None:
         leader = Leader().propose(S1, S2)
         before = leader.role.deadline()
         leader.role.lost(S1, "link broken", Millis(T0 + 700))

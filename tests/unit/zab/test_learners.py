@@ -63,8 +63,8 @@ class Table:
         self.learners = Learners(self.settings, self.history, self.out)
         self.learners.epoch = E5
 
-    def greet(self, server_id: ServerId, stint: int = 1, disk: DiskId = FOUNDING_DISK) -> Learner:
-        self.learners.on_follower_info(server_id, FollowerInfo(Epoch(4), stint, disk), T0)
+    def greet(self, server_id: ServerId, attempt: int = 1, disk: DiskId = FOUNDING_DISK) -> Learner:
+        self.learners.on_follower_info(server_id, FollowerInfo(Epoch(4), attempt, disk), T0)
         learner = self.learners.get(server_id)
         assert learner is not None
         return learner
@@ -80,7 +80,7 @@ class Table:
 def test_greeting_waits_for_the_epoch_then_invites() -> None:
     table = Table()
     table.learners.epoch = Epoch(0)
-    learner = table.greet(S1, stint=7)
+    learner = table.greet(S1, attempt=7)
     assert (table.out, learner.stage) == ([], Stage.FOLLOWER_INFO_RECEIVED)
     table.learners.epoch = E5
     table.learners.send_leader_info(learner)
@@ -92,7 +92,7 @@ def test_greeting_again_changes_nothing_unless_the_stint_is_another() -> None:
     table = Table()
     learner = table.greet(S1)
     assert table.greet(S1) is learner
-    assert table.greet(S1, stint=2) is not learner
+    assert table.greet(S1, attempt=2) is not learner
     assert sent(table.out) == [LeaderInfo(E5, 1), LeaderInfo(E5, 2)]
     assert noted(table.out) == [trace_events.LEARNER_LOST]
 
@@ -202,7 +202,7 @@ class TestFromTheDisk:
 
     READ = ReadLog(S1, ZERO, z(1, 1), RecentLogLimits().read_log_bytes_max)
 
-    def test_what_was_read_comes_before_the_window(self) -> None:
+    def test_transactions_read_from_disk_precede_the_recent_log(self) -> None:
         table = Table()
         learner = table.synchronize(S1, ZERO)
         assert without_notes(table.out) == [self.READ]
@@ -325,7 +325,7 @@ def test_refuses_an_ack_of_newleader_too_early_or_of_another_epoch(epoch: int) -
     assert learner.stage is stage
 
 
-def test_dropping_a_stranger_is_fine() -> None:
+def test_dropping_an_unknown_learner_does_nothing() -> None:
     table = Table()
     table.learners.drop(S1, "who?")
     assert table.out == [] and table.learners.get(S1) is None

@@ -127,7 +127,7 @@ def test_a_vote_told_by_another_is_counted_but_not_adopted() -> None:
         told(5, vote_for(S2), LEADING),
     ],
 )
-def test_refuses_who_puts_another_forward(message: Notification) -> None:
+def test_refuses_a_candidate_that_is_not_the_sender(message: Notification) -> None:
     """That one may not be linked, or not know of its luck."""
     race = election(S1, S3)
     race.out.clear()
@@ -309,7 +309,7 @@ class TestThoseWithoutAVote:
         race.hear(S3, told(9, vote_for(S1), PeerState.OBSERVING, voting=False))
         assert race.out == []
 
-    def test_vote_for_nobody_and_answer_nobody_of_their_kind(self) -> None:
+    def test_servers_without_a_vote_do_not_answer_each_other(self) -> None:
         race = election(S1, S3, disk=NEW_DISK)
         assert sent(race.out, S1) == [told(5, NOBODY, voting=False, disk=NEW_DISK)]
         race.out.clear()
@@ -364,7 +364,7 @@ class TestThoseThatLostTheirVote:
         race.hear(S3, told(5, vote_for(S3), disk=NEW_DISK))  # it has its vote back
         assert race.looking.voters_lost == []
 
-    def test_one_that_is_not_yet_ready_to_vote_has_lost_nothing(self) -> None:
+    def test_a_voter_that_is_not_ready_counts_as_not_lost(self) -> None:
         """Its disk is the one that counts; it waits for it."""
         race = election(S1)
         race.hear(S1, told(6, vote_for(S1), voting=False, disk=FOUNDING_DISK))

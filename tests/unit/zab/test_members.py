@@ -131,7 +131,7 @@ def test_what_others_have_delivered_counts_until_it_is_delivered_here() -> None:
 
 
 @pytest.mark.parametrize("told", ["replace", "adopt"])
-def test_what_is_delivered_here_goes_before_what_others_said(told: str) -> None:
+def test_an_own_delivery_overrides_what_others_said(told: str) -> None:
     members = Members(THREE)
     members.learn_delivered(S2, NEW_DISK)
     if told == "replace":

@@ -195,7 +195,7 @@ class TestDraining:
             done(bench)
             assert trace_events.ELECTION_STARTED in noted(bench.take())
 
-    def test_a_leader_says_at_once_that_it_leads_no_more(self) -> None:
+    def test_a_leader_that_steps_down_says_so_at_once(self) -> None:
         """Else its followers would wait for its disk, or for its silence."""
         bench = leading()
         bench.peer.propose([b"d"], bench.now)
@@ -207,7 +207,7 @@ class TestDraining:
         bench.hear(S1, FollowerInfo(E2, 2, FOUNDING_DISK), told(2, Vote(E1, LAST, S1)))
         assert [m.has_vote for m in sent(bench.take(), S1)] == [False]  # type: ignore[union-attr]
 
-    def test_with_a_settled_disk_it_just_votes(self) -> None:
+    def test_with_an_idle_disk_it_votes_at_once(self) -> None:
         bench = leading()
         bench.take()
         bench.peer.step_down("a hand-over", bench.now)
@@ -216,7 +216,7 @@ class TestDraining:
         assert trace_events.ROLE_LEFT in noted(found)
 
     @pytest.mark.parametrize("make", [server])
-    def test_who_has_no_role_does_not_abdicate(self, make: Callable[[], Bench]) -> None:
+    def test_a_server_without_a_role_does_not_step_down(self, make: Callable[[], Bench]) -> None:
         bench = make()
         bench.take()
         bench.peer.step_down("?", bench.now)
@@ -226,14 +226,14 @@ class TestDraining:
 class TestRounds:
     """A new round stops everybody's election, so it takes more than a wrong guess."""
 
-    def test_who_was_wrong_looks_on_in_the_same_round(self) -> None:
+    def test_after_a_wrong_guess_the_round_stays(self) -> None:
         bench = recovering_follower()
         bench.take()
         bench.hear(S3, told(1, Vote(E1, LAST, S2), own=Vote(E1, LAST, S3)))
         states = [(m.round, m.state) for m in sent(bench.take(), S3)]  # type: ignore[union-attr]
         assert states == [(1, FOLLOWING), (1, LOOKING)]
 
-    def test_who_followed_or_led_begins_another(self) -> None:
+    def test_after_following_or_leading_a_new_round_begins(self) -> None:
         for bench, peer in ((following(), S3), (leading(), S1), (recovering_leader(), S1)):
             bench.take()
             bench.peer.step_down("asked to", bench.now)
@@ -250,7 +250,7 @@ class TestLinks:
         assert roles(bench) == [Role.LOOKING]
         assert list(bench.peer.links) == [S3]
 
-    def test_one_that_is_not_up_cannot_go_down(self) -> None:
+    def test_losing_a_link_that_is_not_up_does_nothing(self) -> None:
         bench = following()
         bench.take()
         bench.peer.link_down(S2, bench.now)
@@ -276,7 +276,7 @@ class TestLinks:
         bench.hear(S3, told(9, Vote(E2, LAST, S3)))
         assert noted(bench.take()) == [trace_events.MESSAGE_STALE]
 
-    def test_a_looking_server_greets_a_new_link(self) -> None:
+    def test_a_looking_server_tells_a_new_link_its_vote(self) -> None:
         bench = server()
         bench.take()
         bench.link(S2)
@@ -296,7 +296,9 @@ class TestNotifications:
             (leading, LEADING),
         ],
     )
-    def test_who_looks_is_told(self, make: Callable[[], Bench], state: PeerState) -> None:
+    def test_a_looking_server_gets_an_answer(
+        self, make: Callable[[], Bench], state: PeerState
+    ) -> None:
         bench = make()
         bench.link(S2)
         bench.take()
@@ -305,7 +307,7 @@ class TestNotifications:
         assert isinstance(answer, Notification)
         assert (answer.state, answer.vote, answer.round) == (state, Vote(E1, LAST, S3), 1)
 
-    def test_who_does_not_look_is_not(self) -> None:
+    def test_a_server_that_does_not_look_gets_no_answer(self) -> None:
         bench = following()
         bench.link(S2)
         bench.take()
@@ -328,7 +330,7 @@ class TestNotifications:
             (Vote(E2, LAST, S2), True, True, True),  # who follows us will tell if it is better
         ],
     )
-    def test_a_leader_without_followers_makes_way_for_a_better_one(
+    def test_a_leader_without_followers_yields_to_a_better_one(
         self, own: Vote, voting: bool, has_followers: bool, leads_on: bool
     ) -> None:
         bench = recovering_leader()
@@ -338,7 +340,7 @@ class TestNotifications:
         bench.hear(S2, told(1, own, voting=voting))
         assert (bench.peer.role is Role.LEADER) is leads_on
 
-    def test_a_follower_greets_again_when_its_leader_leads(self) -> None:
+    def test_followerinfo_is_sent_again_when_the_leader_leads(self) -> None:
         bench = recovering_follower()
         bench.take()
         bench.hear(S3, told(1, Vote(E1, LAST, S3), LEADING))
@@ -396,7 +398,7 @@ class TestTime:
         assert roles(bench) == [Role.LOOKING]
 
 
-def test_what_was_read_of_the_log_goes_to_its_learner() -> None:
+def test_transactions_read_from_disk_go_to_their_learner() -> None:
     bench = Bench(S3, run(z(1, 3), b"c"), accepted=1, current=1, base=z(1, 2))
     bench.lead(S1)
     bench.link(S2)

@@ -109,7 +109,7 @@ class TestRoom:
         assert bench.history.has_disk_space
 
     @pytest.mark.parametrize("make", ROLES)
-    def test_that_was_there_all_along_is_nothing_new(self, make: Callable[[], Bench]) -> None:
+    def test_an_unchanged_znode_fires_nothing(self, make: Callable[[], Bench]) -> None:
         bench = make()
         bench.take()
         bench.peer.disk_space_changed(True, bench.now)
@@ -130,7 +130,7 @@ class TestRoom:
         own = Vote(E1, LAST, S3, has_disk_space=False)
         assert sent(bench.take(), S1) == [told(1, Vote(E1, LAST, S1), own=own)]
 
-    def test_who_has_a_role_tells_it_too(self) -> None:
+    def test_a_server_with_a_role_says_so(self) -> None:
         bench = self.full(following)
         bench.link(S2)
         bench.hear(S2, told(1, Vote(E1, LAST, S2)))

@@ -60,7 +60,7 @@ def test_the_ids_of_digest_are_zookeepers() -> None:
     assert digest_id("super", "admin") == "super:xQJmxLMiHGwaqBvst5y6rkB6HQs="
 
 
-def test_what_is_kept_of_a_scrypt_password_is_not_what_proves_it() -> None:
+def test_the_kept_scrypt_hash_does_not_prove_the_password() -> None:
     key = scrypt_key("e1", "ann", "pw")
     assert authenticate("scrypt", b"ann:" + key) == Identity("scrypt", scrypt_id("e1", "ann", "pw"))
     others = {
@@ -111,7 +111,7 @@ def test_credentials(scheme: str, credential: bytes, identity: Identity | None) 
         ((Acl(0, "world", "anyone"),), (ANN,), 0),
     ],
 )
-def test_what_is_granted(acls: Acls | None, identities: Identities, granted: int) -> None:
+def test_granted_permissions(acls: Acls | None, identities: Identities, granted: int) -> None:
     for permission in (READ, WRITE, CREATE, DELETE, ADMIN):
         assert allows(acls, identities, permission) is bool(granted & permission)
 
@@ -285,7 +285,7 @@ def test_an_identity_is_added_once_and_so_many_at_most() -> None:
     assert two.code(two.ann, AddAuth("digest", b"u7:pw")) == 0  # it has that already
 
 
-def test_who_is_super_may_do_everything() -> None:
+def test_a_super_user_may_do_everything() -> None:
     two = Two(Limits(super_identities=(Identity("digest", digest_id("root", "pw")),)))
     two.create(0)
     assert two.code(two.eve, SetData("/a", b"", -1)) == Code.NO_AUTH

@@ -71,7 +71,7 @@ def test_of_a_transaction_beyond_the_bounds_nothing_is_kept() -> None:
     st.integers(0, 400),
     st.integers(0, 400 * SIZE),
 )
-def test_what_is_settled_is_forgotten_in_runs_of_whole_transactions(
+def test_changes_are_forgotten_in_segments_of_whole_transactions(
     settled: list[list[int]], count_max: int, bytes_max: int
 ) -> None:
     """Each number is of a transaction, how much it does."""
@@ -118,7 +118,7 @@ def test_contents_are_told_while_fresh_and_not_kept() -> None:
     assert [(each.old, each.new) for each in every] == [(None, None)] * 3
 
 
-def test_contents_are_not_made_when_nobody_wants_them() -> None:
+def test_contents_are_made_only_for_watches_with_values() -> None:
     leader = OneLeader()
     leader.state.tree.value_watches = ()
     session = leader.open()
@@ -128,7 +128,7 @@ def test_contents_are_not_made_when_nobody_wants_them() -> None:
     assert [(each.old, each.new) for each in (made, changed, gone)] == [(None, None)] * 3
 
 
-def test_what_is_fresh_is_found_too() -> None:
+def test_pending_changes_are_found_too() -> None:
     leader, happened = changes(1)
     history = ChangeLog(Zxid(leader.zxid - 1), 10, 1 << 30)
     history.pending += happened[0]
@@ -173,7 +173,7 @@ def test_transactions_come_in_order_and_so_does_what_each_did() -> None:
         (set(), ("/",), ["/a", "/a/b", "/ab", "/a", "/a/b", "/a/b"]),
     ],
 )
-def test_what_concerns_nobody_is_passed_over(
+def test_changes_of_unwatched_znodes_are_skipped(
     paths: set[str], below: tuple[str, ...], told: list[str]
 ) -> None:
     leader = OneLeader()

@@ -1,4 +1,4 @@
-"""Expiry: exact deadlines, one verdict each, lost reports, and a clock that stood still."""
+"""Expiry: exact deadlines, one proposal each, lost reports, and a clock that stood still."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def report(
     return SessionReport(epoch, batch, full, list(sessions), [SessionId(id_) for id_ in ended])
 
 
-def verdict(session_id: int, batch: int, owner: int = 50) -> ExpiryProposal:
+def proposal(session_id: int, batch: int, owner: int = 50) -> ExpiryProposal:
     return ExpiryProposal(EPOCH, SessionId(session_id), Zxid(owner), batch)
 
 
@@ -32,7 +32,7 @@ FULL = report(1, touched(1), touched(2, 200), full=True)
 
 
 def play(*steps: Step) -> SessionExpiry:
-    """A report is given, a list is the verdicts expected, None: no deadline; "d<ms>": that one."""
+    """A report is given, a list is the proposals expected, None: no deadline; "d<ms>": that one."""
     expiry = SessionExpiry(clock_gap_ms=1_000)
     for at, step in steps:
         now = Millis(at)
@@ -51,37 +51,38 @@ def play(*steps: Step) -> SessionExpiry:
         # Nothing known, nothing due.
         [(0, None), (0, [])],
         # Overdue at the deadline, not a millisecond before, and once.
-        [(0, FULL), (0, "d100"), (99, []), (100, [verdict(1, 1)]), (100, []), (150, "d200"),
-         (200, [verdict(2, 1)]), (300, []), (300, None)],
+        [(0, FULL), (0, "d100"), (99, []), (100, [proposal(1, 1)]), (100, []), (150, "d200"),
+         (200, [proposal(2, 1)]), (300, []), (300, None)],
         # A late call tells all of them, the longest overdue first, then by number.
         [(0, report(1, touched(3), touched(2), touched(1, 90), full=True)),
-         (500, [verdict(1, 1), verdict(2, 1), verdict(3, 1)])],
+         (500, [proposal(1, 1), proposal(2, 1), proposal(3, 1)])],
         # A touch begins the timeout anew and names its batch.
-        [(0, FULL), (60, report(2, touched(1))), (60, "d160"), (159, []), (160, [verdict(1, 2)])],
+        [(0, FULL), (60, report(2, touched(1))), (60, "d160"), (159, []), (160, [proposal(1, 2)])],
         [(0, FULL), (60, report(2, touched(1))), (100, "d160"), (120, report(3, touched(1))),
-         (200, [verdict(2, 1)]), (220, [verdict(1, 3)])],
-        # After its verdict a session that is touched counts again.
-        [(0, FULL), (100, [verdict(1, 1)]), (120, report(2, touched(1))), (120, "d200"),
-         (220, [verdict(2, 1), verdict(1, 2)])],
+         (200, [proposal(2, 1)]), (220, [proposal(1, 3)])],
+        # After its proposal a session that is touched counts again.
+        [(0, FULL), (100, [proposal(1, 1)]), (120, report(2, touched(1))), (120, "d200"),
+         (220, [proposal(2, 1), proposal(1, 2)])],
         # Moved: another owner, and another timeout, shorter or longer.
-        [(0, FULL), (10, report(2, touched(2, 20, 51))), (10, "d30"), (30, [verdict(2, 2, 51)]),
-         (100, [verdict(1, 1)]), (500, [])],
-        [(0, FULL), (10, report(2, touched(1, 300, 51))), (10, "d200"), (200, [verdict(2, 1)]),
-         (309, []), (310, [verdict(1, 2, 51)])],
+        [(0, FULL), (10, report(2, touched(2, 20, 51))), (10, "d30"), (30, [proposal(2, 2, 51)]),
+         (100, [proposal(1, 1)]), (500, [])],
+        [(0, FULL), (10, report(2, touched(1, 300, 51))), (10, "d200"), (200, [proposal(2, 1)]),
+         (309, []), (310, [proposal(1, 2, 51)])],
         # Ended.
         [(0, FULL), (10, report(2, ended=(1, 9))), (100, "d200"), (150, []),
-         (200, [verdict(2, 1)])],
-        [(0, FULL), (10, report(2, touched(1), ended=(1,))), (200, [verdict(2, 1)])],
+         (200, [proposal(2, 1)])],
+        [(0, FULL), (10, report(2, touched(1), ended=(1,))), (200, [proposal(2, 1)])],
         [(0, FULL), (10, report(2, ended=(1,))), (20, report(3, touched(1, 90))),
-         (110, [verdict(1, 3)]), (300, [verdict(2, 1)])],
+         (110, [proposal(1, 3)]), (300, [proposal(2, 1)])],
         # A full report replaces what was known and gives each its whole timeout.
-        [(0, FULL), (50, report(2, touched(2, 60), full=True)), (109, []), (110, [verdict(2, 2)]),
+        [(0, FULL), (50, report(2, touched(2, 60), full=True)), (109, []), (110, [proposal(2, 2)]),
          (500, [])],
         # Repeated, or of an older epoch: ignored, a full one too.
-        [(0, FULL), (50, FULL), (100, [verdict(1, 1)])],
+        [(0, FULL), (50, FULL), (100, [proposal(1, 1)])],
         [(0, FULL), (50, report(2, touched(1))), (60, report(2, touched(1))),
-         (150, [verdict(1, 2)])],
-        [(0, FULL), (50, report(9, touched(1), full=True, epoch=Epoch(2))), (100, [verdict(1, 1)])],
+         (150, [proposal(1, 2)])],
+        [(0, FULL), (50, report(9, touched(1), full=True, epoch=Epoch(2))),
+         (100, [proposal(1, 1)])],
     ],
 )  # fmt: skip
 def test_deadlines(steps: list[Step]) -> None:
@@ -124,20 +125,20 @@ def test_a_gap_in_the_clock_extends_every_deadline() -> None:
     expiry = play((0, FULL), (50, []))
     assert expiry.proposals(Millis(5_050)) == []
     assert expiry.deadline() == 5_100
-    assert expiry.proposals(Millis(5_100)) == [verdict(1, 1)]
+    assert expiry.proposals(Millis(5_100)) == [proposal(1, 1)]
     # What is touched after the gap is not extended by it.
     expiry.report(report(2, touched(2, 40)), Millis(5_110))
     assert expiry.deadline() == 5_150
     # A call at the bound is in time.
     expiry.report(report(3, touched(2, 1_000)), Millis(5_120))
-    assert expiry.proposals(Millis(6_120)) == [verdict(2, 3)]
+    assert expiry.proposals(Millis(6_120)) == [proposal(2, 3)]
 
 
 def test_a_gap_before_a_report_counts_too() -> None:
     expiry = play((0, FULL))
     expiry.report(report(2, touched(2, 60)), Millis(3_000))
     assert expiry.deadline() == 3_060
-    assert expiry.proposals(Millis(3_100)) == [verdict(2, 2), verdict(1, 1)]
+    assert expiry.proposals(Millis(3_100)) == [proposal(2, 2), proposal(1, 1)]
 
 
 def test_many_touches_keep_the_heap_small() -> None:

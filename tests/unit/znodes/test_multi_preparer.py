@@ -116,7 +116,7 @@ def test_each_operation_sees_what_the_ones_before_it_leave() -> None:
     assert leader.state.tree.ephemerals == {session: {"/x/y-0000000001": None}}
 
 
-def test_what_its_client_is_told() -> None:
+def test_the_reply_to_the_client() -> None:
     leader, session = begun()
     leader.do(
         session, multi(Create("/x-", b"", SEQUENTIAL), SetData("/a", b"", -1), Check("/a", 2))
@@ -185,7 +185,7 @@ def test_a_failure_is_told_as_zookeeper_does() -> None:
     assert (outcome.code, outcome.zxid) == (Code.NODE_EXISTS, leader.zxid)
 
 
-def test_an_ephemeral_that_is_still_to_come_can_go_in_one() -> None:
+def test_closing_a_session_deletes_an_outstanding_ephemeral() -> None:
     leader, session = begun()
     leader.prepare(session, Create("/e", b"", EPHEMERAL))
     leader.prepare(session, multi(Delete("/e", -1), Create("/e", b"", 0)))

@@ -48,7 +48,7 @@ def test_finds_the_tree_until_something_is_kept() -> None:
     assert future.find("/missing") is None
 
 
-def test_what_will_exist() -> None:
+def test_exists_and_find_see_outstanding_changes() -> None:
     future = OutstandingChanges(tree_with("/a"))
     assert future.exists("/a")
     assert not future.exists("/b")
@@ -172,7 +172,7 @@ def test_names_of_children_whatever_is_outstanding(seed: int) -> None:
     assert sorted(future.names_of("/p")) == naive.names_of("/p")
 
 
-def test_the_root_is_nobodys_child() -> None:
+def test_the_root_has_no_parent() -> None:
     future = OutstandingChanges(tree_with("/a"))
     future.put(Zxid(10), "/", found(future, "/"))
     assert sorted(future.names_of("/")) == ["a", "zookeeper"]

@@ -1,4 +1,4 @@
-"""Preparation: each refusal in ZooKeeper's order, each result, and the future state behind it."""
+"""PrepRequestProcessor: each error in ZooKeeper's order, each result, the outstanding changes."""
 
 import msgspec
 import pytest
@@ -277,7 +277,7 @@ def test_an_operation_that_cannot_be_decoded(op: bytes) -> None:
 
 
 @pytest.mark.parametrize(("claimed", "acked"), [(0, 0), (5, 5), (6, 5), (1 << 63, 5)])
-def test_nobody_has_the_outcome_of_what_is_prepared(claimed: int, acked: int) -> None:
+def test_an_outstanding_write_has_no_outcome_yet(claimed: int, acked: int) -> None:
     leader, session_id = begun()
     leader.prepare_write(session_id, Write(6, claimed, raw(SetData("/a", b"", -1))))
     assert decode_txn(leader.log[-1][1]).acked == acked
@@ -377,7 +377,7 @@ def test_a_session_does_not_go_back_to_an_earlier_connection(session_id: int, re
 
 
 @pytest.mark.parametrize("reign", ["same", "next"])
-def test_a_session_that_is_taken_over_is_fenced_from_whoever_had_it(reign: str) -> None:
+def test_taking_over_a_session_fences_its_former_client(reign: str) -> None:
     leader = OneLeader(LIMITS)
     opened(leader, connect(attempt=2))
     other = opened(leader, connect(secret=password(6)))

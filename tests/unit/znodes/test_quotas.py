@@ -195,7 +195,7 @@ def test_a_znode_that_begins_alike_is_not_counted(leader: Limited) -> None:
     assert leader.code(Create("/ab", b"", 0)) == Code.OK
 
 
-def test_a_quota_of_what_is_not_there_yet(leader: Limited) -> None:
+def test_a_quota_of_a_missing_subtree(leader: Limited) -> None:
     leader.limit("/c", hard_znodes=1)
     leader.apply()
     assert leader.usage("/c") == (0, 0)
@@ -205,7 +205,7 @@ def test_a_quota_of_what_is_not_there_yet(leader: Limited) -> None:
     assert leader.usage("/c") == (1, 0)
 
 
-def test_a_subtree_that_is_too_large_already_may_only_shrink(leader: Limited) -> None:
+def test_a_subtree_above_its_quota_may_only_shrink(leader: Limited) -> None:
     for name in "xyz":
         leader.create(leader.session_id, f"/a/{name}", b"123")
     leader.limit("/a", hard_znodes=2, hard_bytes=1)
@@ -216,7 +216,7 @@ def test_a_subtree_that_is_too_large_already_may_only_shrink(leader: Limited) ->
     assert leader.code(Delete("/a/y", -1)) == Code.OK
 
 
-def test_what_is_outstanding_when_a_quota_is_set_counts(leader: Limited) -> None:
+def test_outstanding_znodes_count_when_a_quota_is_set(leader: Limited) -> None:
     leader.create(leader.session_id, "/a/old", b"old")
     leader.create(leader.session_id, "/a/gone", b"gone")
     leader.prepare(leader.session_id, Create("/a/x", b"12", 0))
@@ -366,7 +366,7 @@ def test_other_znodes_there_hold_anything(leader: Limited, stats: bytes) -> None
     assert leader.state.tree.znodes[path].value == stats
 
 
-def test_what_keeps_a_quota_is_a_znode_like_any_other(leader: Limited) -> None:
+def test_a_quota_is_kept_in_an_ordinary_znode(leader: Limited) -> None:
     leader.limit("/a", hard_znodes=2)
     for child in (
         f"{A}/child",
@@ -416,7 +416,7 @@ def test_soft_limits_are_noted_once_a_minute(leader: Limited) -> None:
 # Inquiries.
 
 
-def test_what_an_inquiry_tells(leader: Limited) -> None:
+def test_replies_to_aux_reads(leader: Limited) -> None:
     leader.limit("/a", znodes=3, hard_bytes=7)
     leader.try_(Create("/a/x", b"12", 0))
     leader.apply()

@@ -150,7 +150,7 @@ class TestInquiries:
         )
 
     @pytest.mark.parametrize(("path", "code"), [("/none", Code.NO_NODE), ("a", Code.BAD_ARGUMENTS)])
-    def test_of_what_is_not_there(self, path: str, code: Code) -> None:
+    def test_of_a_missing_znode(self, path: str, code: Code) -> None:
         for request in (CountDescendants(1, path), GetAcls(1, path)):
             assert self.ask(request) == ErrorReply(1, self.state.zxid, code)
 
@@ -179,7 +179,7 @@ class TestInquiries:
         assert [type(result) for result in item.results[:4]] == [OpValue] * 4
         assert item.results[4:] == [OpFailed(Code.THROTTLED_OP)] * 3
 
-    def test_what_may_not_be_read(self) -> None:
+    def test_reads_without_permission(self) -> None:
         leader = OneLeader()
         session, other = leader.open(1), leader.open(2)
         leader.do(session, AddAuth("digest", b"ann:pw"))

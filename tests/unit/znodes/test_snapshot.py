@@ -137,7 +137,7 @@ def test_parents_come_first_and_sessions_before_all_and_voters_before_them() -> 
     )
 
 
-def test_what_goes_during_the_walk_is_not_written() -> None:
+def test_elements_deleted_during_the_walk_are_not_written() -> None:
     leader = grown()
     walk = SnapshotWalk(leader.state, 1)
     chunks = [walk.next_chunk()]

@@ -141,7 +141,7 @@ def test_every_step_shows_in_the_digest() -> None:
     assert len(digests) == len(HISTORY)
 
 
-def test_what_the_client_has_is_forgotten() -> None:
+def test_acknowledged_outcomes_are_forgotten() -> None:
     state = after(3)
     state.apply(Zxid(4), encoded(3, acked=2))
     session = state.sessions.get(SESSION)

@@ -283,7 +283,7 @@ def test_too_much_to_tell_is_a_resync_and_one_shot_watches_lose_nothing() -> Non
     assert watches.count_of(1) == 1
 
 
-def test_what_was_missed_is_told_with_the_values_that_are_still_there() -> None:
+def test_missed_events_carry_values_that_are_still_known() -> None:
     leader, since = absent()
     session = leader.open(2)
     for op in (
@@ -318,7 +318,7 @@ def test_what_was_missed_is_told_with_the_values_that_are_still_there() -> None:
     assert [each.new.stat.version for each in events if each.new] == [2, 0]
 
 
-def test_what_a_transaction_changed_once_more_is_told_without_a_value() -> None:
+def test_a_znode_changed_twice_in_a_transaction_is_sent_without_a_value() -> None:
     leader, since = absent()
     session = leader.open(2)
     ops: list[TxnOp] = [
@@ -346,7 +346,7 @@ def test_what_a_transaction_changed_once_more_is_told_without_a_value() -> None:
     ]
 
 
-def test_a_recursive_watch_is_told_of_what_lies_below_it_and_of_nothing_beside() -> None:
+def test_a_recursive_watch_fires_for_its_subtree_only() -> None:
     leader, since = absent()
     session = leader.open(2)
     for op in (
@@ -385,7 +385,7 @@ def test_the_state_tells_nothing_of_what_may_not_be_read(what: str) -> None:
 
 
 @pytest.mark.parametrize("what", ["data", "child"])
-def test_that_a_znode_is_gone_is_told_whoever_may_read_the_next_one(what: str) -> None:
+def test_a_deletion_is_sent_whatever_the_next_znodes_acl(what: str) -> None:
     leader, since = absent()
     session = leader.open(2)
     leader.delete(session, "/a/b")

@@ -268,7 +268,7 @@ def test_removal_takes_one_kind_of_one_connection(kind: WatchKind, left: int) ->
     assert not watches.remove("/b", 1, [kind])
 
 
-def test_values_are_told_to_who_asked() -> None:
+def test_values_go_to_watches_that_asked_for_them() -> None:
     leader = OneLeader()
     session = leader.open()
     watches = WatchTable()
@@ -324,7 +324,7 @@ def known(connection: int) -> Identities:
     return (ALICE,) if connection == 1 else ()
 
 
-def test_events_go_only_to_who_may_read() -> None:
+def test_events_go_only_to_permitted_readers() -> None:
     leader = OneLeader()
     session = leader.open()
     leader.create(session, "/a")
@@ -356,7 +356,7 @@ def test_events_go_only_to_who_may_read() -> None:
     assert watches.tables[0]["/a/b"] == {2: False}
 
 
-def test_a_znode_that_is_made_hidden_stays_a_missing_one_to_its_watcher() -> None:
+def test_a_hidden_created_znode_stays_missing_for_its_watcher() -> None:
     leader = OneLeader()
     session = leader.open()
     watches = WatchTable()
