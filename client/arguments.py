@@ -44,7 +44,7 @@ _PLACEHOLDER_IDENTITIES = (Identity("digest", "who:"),)
 
 
 def deletion(path: str, version: int) -> Delete:
-    """A request to delete a znode.
+    """Return a request to delete a znode.
 
     Raises:
         BadArgumentsError: the path or the version is not acceptable.
@@ -58,7 +58,7 @@ def query(
     watch: object | None = None,
     consistency: Consistency = "session",
 ) -> Query:
-    """A request to read.
+    """Return a read request, or a sync.
 
     Raises:
         BadArgumentsError: the path is not acceptable, `watch` cannot be called or kept, or there is

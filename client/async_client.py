@@ -120,7 +120,7 @@ class AsyncClient(Operations[Awaited], RecipeMethods[Awaited], future=asyncio.Fu
         Args:
             servers: The ids of the servers.
             dialer: What opens links to them.
-            options: What the handle asks of its session.
+            options: The options of the session.
             clock: The client's clock in seconds; it must not stop while the machine sleeps.
 
         Raises:

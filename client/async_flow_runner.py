@@ -20,31 +20,31 @@ T = TypeVar("T")
 class AsyncFlowRunner:
     """A `FlowRunner` for recipes to await, over the session of a blocking client.
 
-    Making a recipe on it, `Lock[Awaited]` for example, asks nothing of the loop.
+    Making a recipe on it, `Lock[Awaited]` for example, needs no loop.
     """
 
     def __init__(self, client: Client) -> None:
         self.client = client
 
     def _run_flow(self, flow: Flow[T], name: str) -> Awaitable[T]:
-        """Run an operation; await the outcome.
+        """Run an operation of a recipe. Return an awaitable of its result.
 
         Raises:
-            RecipeError: what the recipe says.
+            RecipeError: as the recipe says.
             KeeperError: a request of it failed.
         """
         return self._run(flow)
 
     def _is_lost(self) -> bool:
-        """Whether the session is over, or may be by now."""
+        """Return whether the session is over, or may be over by now."""
         return self.client._is_lost()
 
     def _identity(self) -> bytes:
-        """What its session shows of this process."""
+        """Return the line that names this process."""
         return self.client._identity()
 
     def _now(self) -> Millis:
-        """The time of this client, monotonic."""
+        """Return the client's time, monotonic."""
         return self.client._now()
 
     async def _run(self, flow: Flow[T]) -> T:

@@ -88,13 +88,13 @@ class BlockingToken(RequestToken, Protocol):
 
 
 class ClientEvents(Protocol):
-    """The receiver of events that no request asked for, in order with the tokens."""
+    """The receiver of watch events and states, in order with the tokens."""
 
     def watch_fired(self, watchers: list[object], event: WatchedEvent) -> None:
         """Call each of the watchers once."""
 
     def state_changed(self, state: ClientState) -> None:
-        """The handle has a new state."""
+        """Act on a new state of the handle."""
 
 
 class Driver:
@@ -140,45 +140,45 @@ class Driver:
             self.core.start(self.now())
             self._carry_out()
 
-    def submit(self, ask: NewRequest, token: RequestToken) -> None:
+    def submit(self, request: NewRequest, token: RequestToken) -> None:
         """Submit a request on the loop; the next turn sends it."""
-        self._inbox.append((ask, token))
+        self._inbox.append((request, token))
         if not self._is_scheduled:
             self._is_scheduled = True
             self.loop.call_soon(self._turn)
 
-    def submit_threadsafe(self, ask: NewRequest, token: RequestToken) -> None:
+    def submit_threadsafe(self, request: NewRequest, token: RequestToken) -> None:
         """Submit a request from any thread. The requests of one thread keep their order."""
-        self._inbox.append((ask, token))
+        self._inbox.append((request, token))
         # A turn clears the flag before it reads the inbox, so a flag that is set promises a turn
         # that has yet to read it.
         if not self._is_scheduled:
             self._is_scheduled = True
             self.loop.call_soon_threadsafe(self._turn)
 
-    def call(self, ask: NewRequest, token: BlockingToken) -> None:
+    def call(self, request: NewRequest, token: BlockingToken) -> None:
         """Submit a request from a thread other than the loop's, and read its reply there.
 
         Returns when the token has its outcome, or when the loop will deliver it.
         """
         if not self._caller_thread_lock.acquire(blocking=False):
-            self.submit_threadsafe(ask, token)
+            self.submit_threadsafe(request, token)
             return
         try:
             with self.lock:
                 link = self._main_link.shareable_stream()
                 has_io = link is not None and link.acquire_io()
             if link is None or not has_io:
-                self.submit_threadsafe(ask, token)
+                self.submit_threadsafe(request, token)
                 return
             try:
-                self._run_in_caller_thread(partial(self._submit_all, ask, token))
+                self._run_in_caller_thread(partial(self._submit_all, request, token))
                 while not token.has_arrived() and self._main_link.shareable_stream() is link:
                     link.wait_readable(RECHECK_S)
                     self._run_in_caller_thread(link.read_in_thread)
             finally:
                 with self.lock:
-                    link.release_io(at_once=self._waiting_threads > 0 or _sets_watch(ask))
+                    link.release_io(at_once=self._waiting_threads > 0 or _sets_watch(request))
         finally:
             self._caller_thread_lock.release()
 
@@ -218,8 +218,8 @@ class Driver:
             finally:
                 self._is_in_caller_thread = False
 
-    def _submit_all(self, ask: NewRequest, token: RequestToken) -> None:
-        self._inbox.append((ask, token))
+    def _submit_all(self, request: NewRequest, token: RequestToken) -> None:
+        self._inbox.append((request, token))
         self._take_inbox()
 
     def _turn(self) -> None:
@@ -234,8 +234,8 @@ class Driver:
     def _take_inbox(self) -> None:
         core, inbox, now = self.core, self._inbox, self.now()
         while inbox:
-            ask, token = inbox.popleft()
-            core.submit(ask, token, now)
+            request, token = inbox.popleft()
+            core.submit(request, token, now)
         core.flush(now)
 
     def _wake(self) -> None:
@@ -379,8 +379,8 @@ class Driver:
             self._timer = self.loop.call_later(max(due - self.now(), 0) / 1000, self._wake)
 
 
-def _sets_watch(ask: NewRequest) -> bool:
+def _sets_watch(request: NewRequest) -> bool:
     """Return whether an event may follow directly behind the reply."""
-    if isinstance(ask, Query):
-        return ask.watcher is not None
-    return isinstance(ask, WatchAddition)
+    if isinstance(request, Query):
+        return request.watcher is not None
+    return isinstance(request, WatchAddition)

@@ -1,21 +1,21 @@
-"""A guard in front of what a lock protects: it refuses tokens older than the newest it has seen.
+"""A guard of a resource: it refuses fencing tokens older than the newest it has seen.
 
     guard = FencedResource("the disk")              # beside the disk, not beside the lock
     guard.check(held.token)                         # StaleTokenError: a newer holder was here
-    with guard.use(held.token):                     # ... and nobody else comes in meanwhile
+    with guard.use(held.token):                     # ... and keep others out meanwhile
         disk.write(data)
 
 A holder that stood still, for the garbage collector or a suspended machine, goes on as if it held
-the lock, whatever `lost` would say if it looked. Only what is protected can refuse it, and this is
-what it needs for that. `client.fenced_resource(path)` remembers the newest token in a znode too, by
-compare-and-set before it lets anybody pass, so that a guard that was restarted still refuses.
+the lock before it checks `lost`. Only the resource can refuse such a holder, with this guard.
+`client.fenced_resource(path)` remembers the newest token in a znode too, by compare-and-set before
+it accepts a token, so that a restarted guard still refuses old ones.
 
-Readers of a read/write lock and holders of permits hold at once: `shared=True` refuses only those
-who are older than a holder that was alone. The invariant of this file: after a token has passed,
-none passes that is older, two shared ones apart.
+Readers of a read/write lock and holders of permits hold at once: `shared=True` refuses only tokens
+older than that of an exclusive holder. The invariant of this file: after a token has passed, no
+older one passes, except one shared token after another.
 
-What the lock protects may be the tree itself: `Transaction.when_held` (client/transaction.py) is
-such a guard without a guard.
+Writes to the tree itself need no guard: `Transaction.when_held` (client/transaction.py) has the
+same effect.
 
 Kleppmann, "How to do distributed locking", 2016; Chubby's sequencers (Burrows, OSDI 2006).
 """
@@ -48,14 +48,14 @@ class NewestTokens(Struct, frozen=True):
 
     newest: int = 0
     newest_exclusive: int = 0
-    """Of a holder that was not beside others."""
+    """The newest token of an exclusive holder."""
 
     def admit(self, token: int, shared: bool, what: str) -> "NewestTokens":
-        """What is seen once this token has passed.
+        """Return the newest tokens after this one has passed.
 
         Raises:
             BadArgumentsError: it is no token.
-            StaleTokenError: it is too old to pass.
+            StaleTokenError: the token is too old to pass.
         """
         if type(token) is not int or token < 1:
             raise BadArgumentsError("", f"a token is a positive number, not {token!r}")
@@ -67,7 +67,7 @@ class NewestTokens(Struct, frozen=True):
         return self.merge(NewestTokens(token, 0 if shared else token))
 
     def merge(self, other: "NewestTokens") -> "NewestTokens":
-        """What both have seen."""
+        """Return the newest tokens of both."""
         return NewestTokens(
             max(self.newest, other.newest),
             max(self.newest_exclusive, other.newest_exclusive),
@@ -75,10 +75,10 @@ class NewestTokens(Struct, frozen=True):
 
 
 class FencedResource:
-    """A guard that lives as long as what it guards. Safe for threads and tasks."""
+    """A guard that lives as long as its resource. Safe for threads and tasks."""
 
     def __init__(self, what: str = "the resource") -> None:
-        """`what` is guarded, for messages."""
+        """`what` names the resource in error messages."""
         self._what = what
         self._seen = NewestTokens()
         self._lock = threading.Lock()
@@ -93,21 +93,21 @@ class FencedResource:
         return self._seen.newest
 
     def check(self, token: int, *, shared: bool = False) -> None:
-        """Let a token pass, or refuse it. It waits for nobody, see `use`.
+        """Accept a token, or refuse it. This does not keep others out, see `use`.
 
         Args:
-            token: Of whoever wants to use the resource.
-            shared: It may hold beside others: a reader, a permit.
+            token: The fencing token of the holder.
+            shared: The token of a reader or of a permit, which hold beside others.
 
         Raises:
-            StaleTokenError: a newer one has passed.
-            BadArgumentsError: it is no token.
+            StaleTokenError: a newer token has passed.
+            BadArgumentsError: it is not a token.
         """
         with self._lock:
             self._seen = self._seen.admit(token, shared, self._what)
 
     def use(self, token: int, *, shared: bool = False) -> "Use":
-        """For `with` and `async with`: check the token, and keep others out until the end.
+        """Check the token, and keep others out until the end; for `with` and `async with`.
 
         Other users wait meanwhile, so nothing is done for a token after a newer one was accepted.
 
@@ -160,7 +160,7 @@ class Use:
 
 
 class DurableFencedResource(Recipe[K]):
-    """A guard that remembers in the znode at `path`, also for the guard that follows it."""
+    """A guard that remembers tokens in the znode at `path`, also for the guards after it."""
 
     def __init__(self, client: FlowRunner, path: str) -> None:
         """Use `Client.fenced_resource`."""
@@ -176,11 +176,11 @@ class DurableFencedResource(Recipe[K]):
 
     @operation
     def check(self, token: int, *, shared: bool = False) -> Flow[None]:
-        """Let a token pass, or refuse it. One that is not newer than others costs no request.
+        """Accept a token, or refuse it. A token that is not newer than others costs no request.
 
         Args:
-            token: Of whoever wants to use the resource.
-            shared: It may hold beside others: a reader, a permit.
+            token: The fencing token of the holder.
+            shared: The token of a reader or of a permit, which hold beside others.
 
         Raises:
             StaleTokenError: a newer one has passed here, or a guard before this one.
@@ -191,7 +191,7 @@ class DurableFencedResource(Recipe[K]):
         yield from self._admit(token, shared)
 
     def use(self, token: int, *, shared: bool = False) -> "DurableUse[K]":
-        """For `with` and `async with`: check the token, and keep others out until the end.
+        """Check the token, and keep others out until the end; for `with` and `async with`.
 
         Args:
             token: The fencing token of the holder.
@@ -204,7 +204,7 @@ class DurableFencedResource(Recipe[K]):
         if self._seen.admit(token, shared, self.path) == self._seen:
             return
         for _ in range(ATTEMPTS_MAX):
-            # A guard that follows another one may be connected to a server that lags behind.
+            # The server of a new guard may lag behind the write of the guard before it.
             found = yield from self._read()
             remembered = _decode_tokens(found[0], self.path) if found else NewestTokens()
             self._seen = self._seen.merge(remembered)
@@ -217,12 +217,12 @@ class DurableFencedResource(Recipe[K]):
                     else:
                         yield from set_value(self.path, value, found[1].version)
                 except (BadVersionError, NodeExistsError, NoNodeError):
-                    continue  # another guard was quicker
-            # Another call here may have got further since it was written.
+                    continue  # another guard has changed it
+            # Another call on this guard may have accepted a newer token since the write.
             self._seen.admit(token, shared, self.path)
             self._seen = self._seen.merge(seen)
             return
-        raise BadVersionError(self.path, "others change it again and again")
+        raise BadVersionError(self.path, "other guards change it again and again")
 
     def _read(self) -> Flow[tuple[bytes, Stat] | None]:
         try:

@@ -98,7 +98,7 @@ READS_MAX = 1000
 
 
 class Requested(Struct, Generic[T], frozen=True, gc=False):
-    """What is to be submitted for a result of type T."""
+    """A request, or several, whose result has the type T."""
 
     request: NewRequest | Flow[Any]
 

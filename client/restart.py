@@ -52,7 +52,7 @@ class Backoff:
         self._begun_at = 0.0
 
     def begin(self) -> None:
-        """A call begins."""
+        """Note that a call begins."""
         self._begun_at = self._clock()
 
     def next_delay_s(self, error: RayKeeperError) -> float | None:

@@ -266,7 +266,7 @@ class BlockingSession(Session):
             while isinstance(result := self.wait(future), CallInCaller):
                 future = self.continue_flow(task, result)
         except BaseException:
-            # After an interrupt nobody knows what the recipe has acquired: release it.
+            # After an interrupt no caller can release what the recipe acquires: cancel it.
             self.cancel_flow(task)
             raise
         task.result_taken()

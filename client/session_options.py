@@ -1,4 +1,4 @@
-"""A new session: what its handle wants, and what it is made of, for both facades."""
+"""The options of a new session, and the core and request builder made of them."""
 
 import os
 from collections.abc import Iterable
@@ -22,26 +22,26 @@ VALUE_BYTES_MAX = Limits().value_bytes_max
 
 
 class SessionOptions(Struct, frozen=True, kw_only=True):
-    """What a handle wants of its session; see `connect`. It pickles."""
+    """The options of a session; see `connect`. They pickle."""
 
     session_timeout_s: float = 10.0
     timeout_s: float = 30.0
     value_bytes_max: int = VALUE_BYTES_MAX
     default_acl: Acls | None = None
-    """It has been checked."""
+    """The default ACL, which has been checked."""
     client_id: ClientId | None = None
     chroot: str = ""
     """The path of the znode that is the root of the handle, "" for the root of the ensemble."""
     read_only: bool = False
     identity: bytes = b""
-    """What the session shows of its process; see client/identity.py."""
+    """The line that names the process of the session; see client/identity.py."""
 
 
 def split_ensemble_name(name: str) -> tuple[str, str]:
-    """The name of an ensemble and the chroot in it, which "coord/app1" gives both.
+    """Return the name of an ensemble and the chroot in it; "coord/app1" has both.
 
     Raises:
-        BadArgumentsError: it is no text, or what follows the name is not the path of a znode.
+        BadArgumentsError: it is not text, or its second part is not the path of a znode.
     """
     if not isinstance(name, str):
         raise BadArgumentsError(
@@ -52,10 +52,10 @@ def split_ensemble_name(name: str) -> tuple[str, str]:
 
 
 def new_core(servers: list[ServerId], options: SessionOptions) -> ClientCore:
-    """A core for a new session, with a password and a seed of its own.
+    """Return a core for a new session, with a random password and a random seed.
 
     Raises:
-        BadArgumentsError: a span of time makes no sense, or `client_id` is none.
+        BadArgumentsError: a timeout is not a positive number, or `client_id` is malformed.
     """
     takeover, timeout_s = options.client_id, options.timeout_s
     return ClientCore(
@@ -71,7 +71,7 @@ def new_core(servers: list[ServerId], options: SessionOptions) -> ClientCore:
 
 
 def checked_default_acl(acls: Iterable[Acl] | None) -> Acls | None:
-    """The default ACL of a handle.
+    """Return the default ACL of a handle, checked.
 
     Raises:
         InvalidAclError: it is malformed.
@@ -80,6 +80,6 @@ def checked_default_acl(acls: Iterable[Acl] | None) -> Acls | None:
 
 
 def new_request_builder(options: SessionOptions) -> RequestBuilder:
-    """What a handle with these options asks with."""
+    """Return the request builder of a handle with these options."""
     bytes_max, acls = options.value_bytes_max, options.default_acl
     return RequestBuilder(bytes_max, acls, has_chroot=bool(options.chroot))

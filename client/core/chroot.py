@@ -32,20 +32,20 @@ class Chroot:
     def __init__(self, path: str) -> None:
         self.path = path
 
-    def prepend(self, ask: NewRequest) -> NewRequest:
+    def prepend(self, request: NewRequest) -> NewRequest:
         """Return the request with the server's paths."""
-        if isinstance(ask, Multi):
-            compares = [self._prepended(each) for each in ask.compares]
+        if isinstance(request, Multi):
+            compares = [self._prepended(each) for each in request.compares]
             return Multi(
-                compares, self._ops_prepended(ask.then), self._ops_prepended(ask.otherwise)
+                compares, self._ops_prepended(request.then), self._ops_prepended(request.otherwise)
             )
-        if isinstance(ask, MultiRead):
-            return MultiRead(ask.xid, [self._prepended(each) for each in ask.ops])
-        if isinstance(ask, GetEphemerals):
-            return GetEphemerals(ask.xid, self.path + ask.path)
-        if isinstance(ask, Create):
-            return self._create_prepended(ask)
-        return self._prepended(ask) if hasattr(ask, "path") else ask
+        if isinstance(request, MultiRead):
+            return MultiRead(request.xid, [self._prepended(each) for each in request.ops])
+        if isinstance(request, GetEphemerals):
+            return GetEphemerals(request.xid, self.path + request.path)
+        if isinstance(request, Create):
+            return self._create_prepended(request)
+        return self._prepended(request) if hasattr(request, "path") else request
 
     def strip_reply(self, answer: SuccessReply) -> SuccessReply:
         """Return the reply with the user's paths."""

@@ -156,17 +156,17 @@ class ClientCore:
         self._open_by = Millis(now + self._limits.request_timeout_ms)
         self._dial_next(now)
 
-    def submit(self, ask: NewRequest, token: object, now: Millis) -> None:
+    def submit(self, request: NewRequest, token: object, now: Millis) -> None:
         """Queue a request; Complete or Fail returns `token`, exactly once."""
         if self._phase is ConnectionPhase.FINISHED or self._close_by is not None:
-            path = path_of(ask)
+            path = path_of(request)
             self.out.append(Fail(token, end_error(self._cause, path)))
             return
         if self._chroot.path:
-            ask = self._chroot.prepend(ask)
-        if type(ask) is WatchAddition or type(ask) is WatchRemoval:
-            ask = self._watches.on_submit(ask)
-        self._outstanding.add(ask, token, now)
+            request = self._chroot.prepend(request)
+        if type(request) is WatchAddition or type(request) is WatchRemoval:
+            request = self._watches.on_submit(request)
+        self._outstanding.add(request, token, now)
 
     def flush(self, now: Millis) -> None:
         """Send queued requests, as far as the limits allow."""
@@ -353,7 +353,7 @@ class ClientCore:
             if type(item) is WatcherEvent:
                 self.out += self._watches.on_event(item, self.state)
             elif not self._on_reply(item):
-                self._drop_server(f"it answered what was not asked: {item}", now)
+                self._drop_server(f"it sent an unexpected reply: {item}", now)
                 return
         if self.state is ClientState.LOST:
             return  # the last reply answered CloseSession
@@ -398,7 +398,7 @@ class ClientCore:
         elif (end := self._handshake.session_error(answer)) is not None:
             self._finish(end)
         else:
-            # Prefer a server with a leader: ask each server once before taking one without.
+            # Prefer a server with a leader: request each server once before taking one without.
             read_only = self._handshake.takes_read_only and self._host_provider.failed_cycles() > 0
             if reason := self._handshake.refusal_reason(answer, read_only=read_only):
                 self._drop_server(reason, now)
@@ -495,7 +495,7 @@ class ClientCore:
         self.out.append(ChangeState(state))
 
     def _finish(self, cause: KeeperError | None) -> None:
-        """The handle is LOST, because of `cause` or because it was closed.
+        """End the handle: it is LOST because of `cause`, None if it was closed.
 
         The state changes first, so that holders let go; then every request and watcher ends.
         """

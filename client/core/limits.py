@@ -25,7 +25,7 @@ assert BACKOFF_MS_MIN < BACKOFF_MS_MAX
 
 
 class ClientLimits(Struct, frozen=True):
-    """How much one handle may have outstanding, and how long it waits."""
+    """The limits of one handle: outstanding requests, and times."""
 
     request_timeout_ms: Millis = Millis(30_000)
     """A request without a reply fails after this time; so does the opening of the session."""

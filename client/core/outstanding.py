@@ -117,9 +117,9 @@ class RefusedReply:
     """The `reply_type` of a refused write, which is never sent."""
 
 
-def path_of(ask: NewRequest) -> str:
+def path_of(request: NewRequest) -> str:
     """Return the path of a request, "" if it has none or several."""
-    return getattr(ask, "path", "")
+    return getattr(request, "path", "")
 
 
 class PendingRequest(Struct):
@@ -163,40 +163,40 @@ class OutstandingRequests:
         # All requests have the same timeout, so the oldest ones have timed out.
         self._timed_out_count = 0
 
-    def add(self, ask: NewRequest, token: object, now: Millis) -> None:
+    def add(self, new: NewRequest, token: object, now: Millis) -> None:
         """Number a request and queue it."""
-        if type(ask) is Query:
-            kind, path, watcher = ask.kind, ask.path, ask.watcher
+        if type(new) is Query:
+            kind, path, watcher = new.kind, new.path, new.watcher
             xid = next(self.xids)
             if kind is Sync:
                 request: object = Sync(xid, path)
             else:
-                request = kind(xid, path, watcher is not None, ask.linearizable)
+                request = kind(xid, path, watcher is not None, new.linearizable)
             size = len(path) + REQUEST_OVERHEAD_BYTES
             waiting = PendingRequest(token, now, xid, _REPLY_TO[kind], request, path, watcher, size)
-        elif type(ask) is WatchAddition or type(ask) is WatchRemoval:
-            xid, path = next(self.xids), ask.path
-            if isinstance(ask, WatchAddition):
-                request = AddWatch(xid, path, ask.mode, ask.with_values)
+        elif type(new) is WatchAddition or type(new) is WatchRemoval:
+            xid, path = next(self.xids), new.path
+            if isinstance(new, WatchAddition):
+                request = AddWatch(xid, path, new.mode, new.with_values)
             else:
-                request = RemoveWatches(xid, path, ask.kinds)
+                request = RemoveWatches(xid, path, new.kinds)
             size = len(path) + REQUEST_OVERHEAD_BYTES
-            waiting = PendingRequest(token, now, xid, EmptyReply, request, path, ask, size)
-        elif (answer := _REPLY_TO.get(type(ask))) is not None:
+            waiting = PendingRequest(token, now, xid, EmptyReply, request, path, new, size)
+        elif (answer := _REPLY_TO.get(type(new))) is not None:
             xid = next(self.xids)
-            request = structs.replace(ask, xid=xid)
-            path = path_of(ask)
+            request = structs.replace(new, xid=xid)
+            path = path_of(new)
             size = len(path) + REQUEST_OVERHEAD_BYTES
-            if type(ask) is MultiRead:
-                size += sum(len(op.path) + REQUEST_OVERHEAD_BYTES for op in ask.ops)
+            if type(new) is MultiRead:
+                size += sum(len(op.path) + REQUEST_OVERHEAD_BYTES for op in new.ops)
             waiting = PendingRequest(token, now, xid, answer, request, path, None, size)
-        elif self.is_read_only and type(ask) is not CloseSession:
+        elif self.is_read_only and type(new) is not CloseSession:
             self.refused_count += 1
-            waiting = PendingRequest(token, now, 0, RefusedReply, None, path_of(ask), None, 0)
+            waiting = PendingRequest(token, now, 0, RefusedReply, None, path_of(new), None, 0)
         else:
             self._number = number = self._number + 1
-            op = encode_op(ask)
-            path = path_of(ask)
+            op = encode_op(new)
+            path = path_of(new)
             size = len(op) + REQUEST_OVERHEAD_BYTES
             waiting = PendingRequest(token, now, number, WriteReply, op, path, None, size)
         self._queued.append(waiting)

@@ -48,7 +48,7 @@ class ClientId(NamedTuple):
 
 
 class WatchedEvent(NamedTuple):
-    """One event of one path. It has values only if the watch asked for them; else read again.
+    """One event of one path. It has values only if the watch has `with_values`; else read again.
 
     ZooKeeper: `WatchedEvent`, with the zxid that 3.9 added.
     """

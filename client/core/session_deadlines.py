@@ -33,18 +33,18 @@ class SessionDeadlines:
         self._unconfirmed: deque[tuple[int, Millis]] = deque()
         self._last_recorded_at = Millis(0)
 
-    def on_connected(self, timeout_ms: Millis, asked_at: Millis, now: Millis) -> None:
-        """The leader opened or moved the session, on a Connect that was sent at `asked_at`."""
+    def on_connected(self, timeout_ms: Millis, connect_sent_at: Millis, now: Millis) -> None:
+        """The leader opened or moved the session, as a Connect had asked."""
         self.timeout_ms = timeout_ms
         self._is_kept_alive = True
-        self._last_sent_at = asked_at
+        self._last_sent_at = connect_sent_at
         self._last_received_at = now
-        self._extend(asked_at)
+        self._extend(connect_sent_at)
 
-    def on_connected_read_only(self, asked_at: Millis, now: Millis) -> None:
+    def on_connected_read_only(self, connect_sent_at: Millis, now: Millis) -> None:
         """A server without a leader serves the client; it keeps no session alive."""
         self._is_kept_alive = False
-        self._last_sent_at = asked_at
+        self._last_sent_at = connect_sent_at
         self._last_received_at = now
 
     def on_sent(self, beat: int, now: Millis) -> None:

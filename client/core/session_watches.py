@@ -42,20 +42,22 @@ class SessionWatches:
         self._transaction_events: list[tuple[WatcherEvent, list[object]]] = []
         self._intended: dict[tuple[WatchKind, str], dict[object, None]] = {}
 
-    def on_submit(self, ask: WatchAddition | WatchRemoval) -> WatchAddition | WatchRemoval:
+    def on_submit(self, request: WatchAddition | WatchRemoval) -> WatchAddition | WatchRemoval:
         """Return a submitted request as it is to be sent."""
-        if isinstance(ask, WatchAddition):
-            key = KIND_OF_MODE[ask.mode], ask.path
-            self._intended.setdefault(key, {})[ask.watcher] = None
-            return ask
+        if isinstance(request, WatchAddition):
+            key = KIND_OF_MODE[request.mode], request.path
+            self._intended.setdefault(key, {})[request.watcher] = None
+            return request
         kinds: list[int] = []
-        for kind in _kinds_of(ask.kind):
-            if ask.watcher is None:
-                self._intended.pop((kind, ask.path), None)
+        for kind in _kinds_of(request.kind):
+            if request.watcher is None:
+                self._intended.pop((kind, request.path), None)
                 kinds.append(kind)
-            elif kind in PERSISTENT_KINDS and self._drop_intended(kind, ask.path, ask.watcher):
+            elif kind in PERSISTENT_KINDS and self._drop_intended(
+                kind, request.path, request.watcher
+            ):
                 kinds.append(kind)
-        return replace(ask, kinds=kinds)
+        return replace(request, kinds=kinds)
 
     def on_reply(
         self,
@@ -65,16 +67,18 @@ class SessionWatches:
         state: ClientState,
     ) -> tuple[int, list[CallWatchers]]:
         """Take the reply to a request with a watcher; return the code for its caller, and calls."""
-        ask = waiting.watcher
-        if isinstance(ask, WatchRemoval):
-            return (code, []) if code else self._removed(ask, item.zxid, state)
+        request = waiting.watcher
+        if isinstance(request, WatchRemoval):
+            return (code, []) if code else self._removed(request, item.zxid, state)
         if code or waiting.token is None:
-            if isinstance(ask, WatchAddition):
-                self._drop_intended(KIND_OF_MODE[ask.mode], ask.path, ask.watcher)
-        elif isinstance(ask, WatchAddition):
-            self.tables.add_persistent(ask.watcher, ask.path, ask.mode, with_values=ask.with_values)
+            if isinstance(request, WatchAddition):
+                self._drop_intended(KIND_OF_MODE[request.mode], request.path, request.watcher)
+        elif isinstance(request, WatchAddition):
+            self.tables.add_persistent(
+                request.watcher, request.path, request.mode, with_values=request.with_values
+            )
         else:
-            self.tables.add_one_shot(ask, waiting.path, item)
+            self.tables.add_one_shot(request, waiting.path, item)
         return code, []
 
     def on_event(self, fired: WatcherEvent, state: ClientState) -> list[CallWatchers]:
@@ -130,10 +134,10 @@ class SessionWatches:
         return CallWatchers(watchers, WatchedEvent(*told))
 
     def _removed(
-        self, ask: WatchRemoval, zxid: Zxid, state: ClientState
+        self, request: WatchRemoval, zxid: Zxid, state: ClientState
     ) -> tuple[int, list[CallWatchers]]:
-        removed = self.tables.remove(ask.path, ask.watcher, _kinds_of(ask.kind))
-        path = self._chroot.strip(ask.path)
+        removed = self.tables.remove(request.path, request.watcher, _kinds_of(request.kind))
+        path = self._chroot.strip(request.path)
         told = [
             CallWatchers(watchers, WatchedEvent(kind, state, path, zxid))
             for kind, watchers in removed.items()
