@@ -1,25 +1,32 @@
 """The clients of one server: frames in, replies and events out, in each session's own order.
 
-ZooKeeper: `ServerCnxn`, `CommitProcessor`, `FinalRequestProcessor`. Paper, section 4.4.
+ZooKeeper: `ServerCnxn`, `CommitProcessor`, `FinalRequestProcessor`. Paper, section 4.4. The
+lifecycle of a connection is the table in `connection.py`.
 
-Invariants: the requests of a session are answered in the order they came; a read waits for the
-session's own earlier writes; an event is queued before any reply that could show the state it
-announces; a write that was applied is answered from the table of outcomes, never done twice.
+Invariants: the requests of a session are answered in the order in which they came; a read waits for
+the session's own earlier writes; an event is queued before any reply that could show the state it
+announces; a write that was applied is answered from the session's reply cache, never done twice.
 """
 
 from collections.abc import Iterable, Sequence
 
-from raykeeper.server import server_trace_events
+from raykeeper.server import server_trace_events as trace_events
 from raykeeper.server.client_send_queues import FRAME_BYTES_MAX, ClientSendQueues
-from raykeeper.server.connection import Connection, LocalRequest, PendingSync, RejectedRequest
+from raykeeper.server.connection import (
+    Connection,
+    LocalRequest,
+    PendingSync,
+    Phase,
+    RejectedRequest,
+    SendState,
+)
 from raykeeper.server.context import ServerContext
 from raykeeper.server.dead_clients import DeadClients
 from raykeeper.server.effects import CloseClient, SendClient
-from raykeeper.server.peer_messages import ForwardConnect, ForwardedWrite, OwnedSession
+from raykeeper.server.peer_messages import ForwardedWrite
 from raykeeper.server.read_only_mode import ReadOnlyMode
 from raykeeper.server.read_processor import ReadProcessor
 from raykeeper.server.slow_requests import SlowRequests
-from raykeeper.zab.effects import TraceEvent
 from raykeeper.zab.errors import DECODE_ERRORS
 from raykeeper.zab.ids import Millis, Zxid
 from raykeeper.znodes.acl import Identities
@@ -48,20 +55,14 @@ from raykeeper.znodes.txns import CreateSessionErrorTxn, CreateSessionTxn, Txn, 
 
 
 class ClientRequests:
-    """All connections of this server, by number and by session.
-
-    `forwards`, `connects` and `syncs` collect what must go to the leader at the end of the step,
-    and so does `departures`.
-    """
+    """The connections of this server, by number and by session."""
 
     def __init__(self, context: ServerContext) -> None:
-        self.forwards: list[ForwardedWrite] = []
-        self.connects: list[ForwardConnect] = []
-        self.syncs: list[PendingSync] = []
         self.dead_clients = DeadClients(context)
         self.is_serving_reads = False
         self.slow_requests = SlowRequests(context)
         self._context = context
+        self._leader_outbox = context.leader_outbox
         self._by_number: dict[int, Connection] = {}
         self._by_session: dict[SessionId, Connection] = {}
         self._send_queues = ClientSendQueues(context)
@@ -70,8 +71,7 @@ class ClientRequests:
         self.read_only = ReadOnlyMode(
             context, self._by_number, self._send_queues, self._close_connection
         )
-        self._touched: list[Connection] = []
-        # Closed in this step: what else their clients sent may still wait in it.
+        # Numbers closed in this step: the same step may hold more frames of their clients.
         self._closed_in_step: dict[int, None] = {}
 
     def __len__(self) -> int:
@@ -79,18 +79,18 @@ class ClientRequests:
 
     @property
     def outstanding(self) -> int:
-        """Requests that have arrived and are not answered."""
+        """The number of requests that have arrived and are not answered."""
         return sum(len(connection.requests) for connection in self._by_number.values())
 
     @property
     def has_work(self) -> bool:
-        """Whether a long answer could go on right now."""
+        """Whether frames that waited can leave right now."""
         return self._send_queues.has_work
 
     # From the client.
 
     def on_frame(self, number: int, data: bytes, host: str = "") -> None:
-        """A frame of a client, the first one being Connect; a malformed one ends the link.
+        """Take a client's frame, of which the first is Connect; a malformed one closes the link.
 
         `host` is the address it comes from, as far as the carrier can tell.
         """
@@ -109,25 +109,25 @@ class ClientRequests:
             self._by_number[number] = connection = Connection(number, frame, host)
             self._update_windows()
             if not self.read_only.admit(connection):
-                self.connects.append(ForwardConnect(number, frame, host))
-        elif connection is None or not (connection.session_id or connection.local_session):
+                self._leader_outbox.add_connect(connection)
+        elif connection is None or connection.phase is Phase.CONNECTING:
             self._reject_malformed(number, "requests before a session")
         else:
             self._take_requests(connection, frame)
 
     def on_disconnect(self, number: int) -> None:
-        """The link is closed; the session lives on until it is taken up or expires."""
+        """Remove a connection whose link is closed; its session lives on until it expires."""
         connection = self._by_number.get(number)
         if connection is not None:
             self._remove(connection)
 
     def on_process_died(self, number: int) -> None:
-        """The process at the other end of a link is dead, and so is the link."""
+        """Remove the connection of a dead process, and have the leader end its session."""
         self.on_disconnect(number)
         self.dead_clients.on_process_died(number)
 
     def on_bytes_sent(self, number: int, size: int) -> None:
-        """The client took so many bytes."""
+        """Count `size` bytes that the client took."""
         connection = self._by_number.get(number)
         if connection is not None:
             self._send_queues.on_bytes_sent(connection, size)
@@ -135,31 +135,27 @@ class ClientRequests:
     def _take_requests(self, connection: Connection, frame: ClientFrame) -> None:
         now = self._context.now.mono
         connection.heartbeat_seq = max(connection.heartbeat_seq, frame.heartbeat_seq)
-        if not connection.is_touched:
-            connection.is_touched = True
-            self._touched.append(connection)
-        session_id, owner = connection.session_id, connection.owner_zxid
         queue = connection.requests
-        session = self._context.state.sessions.get(session_id)
-        applied = session.last_number if session is not None else 0
+        applied = self._last_applied(connection)
         requests: Sequence[Request | RejectedRequest] = frame.requests
-        if connection.local_session is not None:
+        if connection.phase is Phase.READ_ONLY:
             requests = self.read_only.reject_writes(frame.requests)
-            self._send_queues.schedule_flush(connection)  # nobody else confirms its heartbeats
+            self._send_queues.schedule_flush(connection)  # no leader confirms its heartbeats
+        else:
+            self._leader_outbox.touch(connection)
         for request in requests:
             if type(request) is Write:  # `isinstance` takes far longer where it does not hold
                 queue.append((request, now))
-                if request.number > applied and not connection.is_holding:
-                    connection.last_forwarded = request.number
-                    self.forwards.append(ForwardedWrite(session_id, owner, request))
+                if request.number > applied and not connection.are_writes_held:
+                    self._forward_write(connection, request)
             elif type(request) is Sync or (isinstance(request, Read) and request.linearizable):
                 sync = PendingSync(request, connection)
                 queue.append((sync, now))
-                self.syncs.append(sync)
-                connection.is_holding = True
-            elif connection.is_full or not (self.is_serving_reads or connection.local_session):
+                self._leader_outbox.add_sync(sync)
+                connection.are_writes_held = True
+            elif not self._can_read(connection):
                 queue.append((request, now))
-                connection.is_holding = True
+                connection.are_writes_held = True
             elif queue:
                 queue.append((request, now))
             else:
@@ -167,13 +163,11 @@ class ClientRequests:
         if queue:
             self._drain(connection)
             if len(queue) > self._context.options.queued_requests_max:
-                self._context.out.append(
-                    TraceEvent(server_trace_events.CLIENT_OVERRUN, connection.number)
-                )
+                self._context.trace(trace_events.CLIENT_OVERRUN, connection.number)
                 self._close_connection(connection, Code.CONNECTION_LOSS)
 
     def _reject_malformed(self, number: int, reason: str) -> None:
-        self._context.out.append(TraceEvent(server_trace_events.CLIENT_MALFORMED, (number, reason)))
+        self._context.trace(trace_events.CLIENT_MALFORMED, (number, reason))
         connection = self._by_number.get(number)
         if connection is not None:
             self._close_connection(connection, Code.CONNECTION_LOSS)
@@ -184,31 +178,35 @@ class ClientRequests:
     # From the replicated state.
 
     def on_session_created(self, zxid: Zxid, change: CreateSessionTxn) -> None:
-        """A session was opened or moved: answer if it was for us, fence whoever had it before."""
+        """Give a created or moved session to the connection that asked; fence the one before."""
         number = self._own_connection_number(change)
         connection = self._by_number.get(number)
         self.dead_clients.on_session_created(change.session_id, zxid, number)
         before = self._by_session.get(change.session_id)
         if before is not None and before is not connection:
-            self._context.out.append(
-                TraceEvent(server_trace_events.SESSION_FENCED, (change.session_id, before.number))
-            )
+            self._context.trace(trace_events.SESSION_FENCED, (change.session_id, before.number))
             self._close_connection(before, Code.SESSION_MOVED)
         if connection is None:
             return
-        is_new = not connection.session_id
+        if connection.phase is Phase.READ_ONLY:
+            # A leader took the Connect and was lost, and read-only mode began before its commit
+            # was delivered. Only a new Connect can give the client the session.
+            self._close_connection(connection, Code.CONNECTION_LOSS)
+            return
+        is_new = connection.phase is Phase.CONNECTING
+        connection.enter(Phase.CONNECTED)
         connection.session_id = change.session_id
         connection.owner_zxid = zxid
         self._by_session[change.session_id] = connection
         if is_new:
             self._accept_session(connection, zxid, change)
         else:
-            # Forwarded twice, around a change of leader: what went out under the first owner
-            # number is refused by the leader.
+            # The Connect was forwarded twice, around a change of leader. The leader refuses the
+            # writes that were forwarded under the first owner zxid.
             self._forward_again(connection)
 
     def _own_connection_number(self, change: CreateSessionTxn | CreateSessionErrorTxn) -> int:
-        """The number of the connection that asked, 0 if it is another server's."""
+        """Return the number of the connection that asked, 0 if it is another server's."""
         is_ours = change.server_id == self._context.peer.settings.server_id
         return change.connection if is_ours else 0
 
@@ -217,47 +215,45 @@ class ClientRequests:
             # Such a zxid was never committed here: the client comes from another ensemble.
             self._close_connection(connection, Code.CONNECTION_LOSS)
             return
-        session = self._context.state.sessions.get(change.session_id)
-        last = session.last_number if session is not None else 0
+        last = self._last_applied(connection)
         self._send_queues.send_connect_reply(connection, change.timeout_ms, zxid, last)
 
     def on_session_refused(self, change: CreateSessionErrorTxn) -> None:
-        """A session could not be taken up."""
+        """Tell the connection that asked for a session that it cannot have it, and close it."""
         number = self._own_connection_number(change)
         connection = self._by_number.get(number)
-        if connection is None or connection.session_id:
-            self.dead_clients.on_session_refused(number)
-            return
-        zxid = self._context.state.zxid
-        refusal = ConnectReply(change.code, SessionId(0), Millis(0), zxid, 0)
-        self._send(connection.number, refusal)
-        self._close_link(connection.number)
-        self._remove(connection)
-        self.dead_clients.on_session_refused(connection.number)
+        if connection is not None and connection.phase is Phase.READ_ONLY:
+            self._close_connection(connection, Code.CONNECTION_LOSS)
+        elif connection is not None and connection.phase is Phase.CONNECTING:
+            zxid = self._context.state.zxid
+            self._send(number, ConnectReply(change.code, SessionId(0), Millis(0), zxid, 0))
+            self._close_link(number)
+            self._remove(connection)
+        self.dead_clients.on_session_refused(number)
 
     def on_session_closed(self, session_id: SessionId, txn: Txn, outcome: WriteOutcome) -> None:
-        """A session has ended: its client learns it, and its reply if it asked for it."""
+        """Close the connection of a session that has ended, after the reply to its own close."""
         self.dead_clients.on_session_closed(session_id)
         connection = self._by_session.get(session_id)
         if connection is None:
             return
         head = connection.requests[0][0] if connection.requests else None
-        # Behind a read that is held it is not answered: nobody can answer the read any more, and
-        # replies come in order. That the session is over is all there is to tell.
+        # A close behind a read that waits gets no reply: replies come in order, and no server can
+        # answer a read of a session that has ended.
         is_next = isinstance(head, Write) and head.number == txn.number
         if is_next and txn.session_id == session_id:
             self._push(connection, _write_reply(txn.number, outcome))
         self._close_connection(connection, Code.SESSION_EXPIRED)
 
     def on_write_applied(self, txn: Txn) -> None:
-        """A numbered write was applied: answer it if it came through us, and what waited."""
+        """Answer an applied write if it came through this server, and the reads behind it."""
         connection = self._by_session.get(txn.session_id)
         if connection is None or not connection.requests:
             return
         queue = connection.requests
         request, arrived = queue[0]
         if not isinstance(request, Write) or request.number != txn.number:
-            return  # behind a read that is held; answered as a repeat when it is its turn
+            return  # it stands behind a read that waits; `_drain` answers it as a repeat
         queue.popleft()
         self.slow_requests.observe(connection.session_id, "write", txn.number, arrived)
         session = self._context.state.sessions.by_id[txn.session_id]
@@ -266,7 +262,7 @@ class ClientRequests:
             self._drain(connection)
 
     def send_watcher_event(self, number: int, event: WatcherEvent) -> None:
-        """A watch of connection `number` was triggered."""
+        """Queue the event of a watch of connection `number`."""
         connection = self._by_number[number]
         connection.frame_bytes += values_size((event.old, event.new))
         self._push(connection, event)
@@ -274,7 +270,7 @@ class ClientRequests:
             self._send_queues.flush(connection)
 
     def identities_of(self, number: int) -> Identities:
-        """As whom the ACLs know a connection; one whose session has just ended is nobody."""
+        """Return the identities of a connection for ACLs; none when its session has just ended."""
         connection = self._by_number[number]
         session = connection.local_session or self._context.state.sessions.get(
             connection.session_id
@@ -282,7 +278,7 @@ class ClientRequests:
         return () if session is None else session.identities
 
     def on_state_replaced(self) -> None:
-        """The tree was replaced: end what is no longer, answer what has been applied."""
+        """Close connections whose session has ended or moved; answer what was applied."""
         sessions = self._context.state.sessions
         for connection in list(self._by_session.values()):
             session = sessions.get(connection.session_id)
@@ -296,120 +292,118 @@ class ClientRequests:
     # From the leader.
 
     def on_heartbeats_confirmed(
-        self, beats: list[tuple[Connection, int]], rejected: list[SessionId]
+        self, heartbeats: list[tuple[Connection, int]], rejected: list[SessionId]
     ) -> None:
-        """The leader confirmed heartbeats: the clients may count on their sessions again."""
-        gone = frozenset(rejected)
-        for connection, beat in beats:
-            session_id = connection.session_id  # 0 when the connection is gone
-            if session_id and session_id not in gone and beat > connection.confirmed_heartbeat:
-                connection.confirmed_heartbeat = beat
+        """Tell clients that the leader confirmed their heartbeats, except `rejected` sessions."""
+        unconfirmed = frozenset(rejected)
+        for connection, heartbeat in heartbeats:
+            if (
+                connection.phase is Phase.CONNECTED
+                and connection.session_id not in unconfirmed
+                and heartbeat > connection.confirmed_heartbeat
+            ):
+                connection.confirmed_heartbeat = heartbeat
                 self._send_queues.schedule_flush(connection)
 
-    def on_write_gap(self, session_id: SessionId, owner: Zxid) -> None:
-        """The leader met a write whose predecessor it never saw."""
+    def on_write_gap(self, session_id: SessionId, owner_zxid: Zxid) -> None:
+        """Close the connection of a write whose predecessor the leader never received."""
         connection = self._by_session.get(session_id)
-        if connection is not None and connection.owner_zxid == owner:
-            self._context.out.append(TraceEvent(server_trace_events.WRITE_GAP, session_id))
+        if connection is not None and connection.owner_zxid == owner_zxid:
+            self._context.trace(trace_events.WRITE_GAP, session_id)
             self._close_connection(connection, Code.CONNECTION_LOSS)
 
-    def take_touched(self) -> tuple[list[OwnedSession], list[tuple[Connection, int]]]:
-        """The sessions heard since the last call, and which connection and beat each stands for."""
-        touches, beats = [], []
-        for connection in self._touched:
-            connection.is_touched = False
-            if connection.session_id:
-                touches.append(OwnedSession(connection.session_id, connection.owner_zxid))
-                beats.append((connection, connection.heartbeat_seq))
-        self._touched = []
-        return touches, beats
-
     def forward_all(self) -> None:
-        """There is a new leader: everything unanswered goes to it, in order."""
-        self.forwards = []
-        self.connects = []
-        self.syncs = []
+        """Forward everything unanswered to a new leader, in order."""
+        self._leader_outbox.take()  # all of it is collected again
         self.dead_clients.report_all()
         for connection in self._by_number.values():
-            if connection.session_id:
+            if connection.phase is Phase.CONNECTED:
                 self._forward_again(connection)
-                if not connection.is_touched:
-                    connection.is_touched = True
-                    self._touched.append(connection)
+                self._leader_outbox.touch(connection)
             else:
-                number, host = connection.number, connection.host
-                self.connects.append(ForwardConnect(number, connection.connect, host))
+                assert connection.phase is Phase.CONNECTING, "an elected leader ends read-only mode"
+                self._leader_outbox.add_connect(connection)
 
     def resume_all(self) -> None:
-        """Answer whatever may be answered now, on every connection."""
+        """Answer the requests that may be answered now, on every connection."""
         for connection in list(self._by_number.values()):
             self._resume(connection)
 
     def on_read_index(self, syncs: Iterable[PendingSync], zxid: Zxid) -> None:
-        """The read point of these syncs; the commits up to it came before it on the same link."""
+        """Set the read index of `syncs`; the commits up to it came before it on the same link."""
         for sync in syncs:
             sync.read_index = zxid
             self._resume(sync.connection)
 
     def resume_caught_up(self) -> None:
-        """Go on with what waited for clients to take what they were sent."""
+        """Send what waited for clients to read, and answer the reads of those that caught up."""
         if self._send_queues.has_work:
             for connection in self._send_queues.send_queued():
                 self._resume(connection)
 
     def flush(self) -> None:
-        """End of the step: everything that was queued for a client leaves in one frame each."""
-        outgoing = self._send_queues
-        outgoing.flush_all()
-        if outgoing.overrun_connections:
-            for connection in dict.fromkeys(outgoing.overrun_connections):
-                if connection.is_full:  # it may have ended meanwhile
-                    self._context.out.append(
-                        TraceEvent(server_trace_events.CLIENT_OVERRUN, connection.number)
-                    )
+        """Send everything that was queued in this step, one frame for each client."""
+        queues = self._send_queues
+        queues.flush_all()
+        if queues.overrun_connections:
+            for connection in dict.fromkeys(queues.overrun_connections):
+                if connection.send_state is not SendState.OPEN:  # not closed, nor caught up
+                    self._context.trace(trace_events.CLIENT_OVERRUN, connection.number)
                     self._close_connection(connection, Code.CONNECTION_LOSS)
-            outgoing.overrun_connections = []
+            queues.overrun_connections = []
         self._closed_in_step = {}
         self.slow_requests.emit()
 
     # Within.
 
+    def _last_applied(self, connection: Connection) -> int:
+        """Return the number of the session's last applied write, 0 without a session."""
+        session = self._context.state.sessions.get(connection.session_id)
+        return session.last_number if session is not None else 0
+
+    def _can_read(self, connection: Connection) -> bool:
+        """Whether a read that nothing precedes is answered at once."""
+        return connection.send_state is SendState.OPEN and (
+            self.is_serving_reads or connection.phase is Phase.READ_ONLY
+        )
+
     def _resume(self, connection: Connection) -> None:
         if connection.requests:
             self._drain(connection)
-            if connection.is_holding:
+            if connection.are_writes_held:
                 self._forward(connection)
 
     def _forward_again(self, connection: Connection) -> None:
-        session = self._context.state.sessions.get(connection.session_id)
-        connection.last_forwarded = session.last_number if session is not None else 0
+        connection.last_forwarded = self._last_applied(connection)
         self._forward(connection)
         for request, _ in connection.requests:
             if isinstance(request, PendingSync) and request.read_index is None:
-                self.syncs.append(request)
+                self._leader_outbox.add_sync(request)
 
     def _forward(self, connection: Connection) -> None:
-        """Send the leader the writes, but none that could overtake an earlier request.
+        """Forward the writes, but none that could overtake an earlier request.
 
-        A read that waits only for writes is answered between two of them; one that is held, or
-        stands behind a sync, would see the writes of its own session that came after it.
+        A read that waits only for writes is answered between two of them. Counterexample for other
+        reads: a read held for a silent leader, then a write. Forwarded at once, the write could be
+        applied before the read is answered, which would then see a later write of its own session.
         """
-        connection.is_holding = False
+        connection.are_writes_held = False
         for request, _ in connection.requests:
             if isinstance(request, Write):
                 if request.number > connection.last_forwarded:
-                    connection.last_forwarded = request.number
-                    self.forwards.append(
-                        ForwardedWrite(connection.session_id, connection.owner_zxid, request)
-                    )
-            elif (
-                isinstance(request, PendingSync) or not self.is_serving_reads or connection.is_full
-            ):
-                connection.is_holding = True
+                    self._forward_write(connection, request)
+            elif isinstance(request, PendingSync) or not self._can_read(connection):
+                connection.are_writes_held = True
                 return
 
+    def _forward_write(self, connection: Connection, write: Write) -> None:
+        connection.last_forwarded = write.number
+        self._leader_outbox.add_write(
+            ForwardedWrite(connection.session_id, connection.owner_zxid, write)
+        )
+
     def _drain(self, connection: Connection) -> None:
-        """Answer from the head of the queue as far as possible; a sync may release writes."""
+        """Answer from the head of the queue as far as possible, and forward the writes it held."""
         queue = connection.requests
         is_released = False
         while queue:
@@ -430,10 +424,10 @@ class ClientRequests:
                 else:
                     self._push(connection, EmptyReply(request.xid, self._context.state.zxid))
             elif self._must_read_wait(connection):
-                connection.is_holding = True
+                connection.are_writes_held = True
                 break
             else:
-                is_released = is_released or connection.is_holding
+                is_released = is_released or connection.are_writes_held
                 self._reply(connection, request)
             if queue:
                 queue.popleft()
@@ -443,27 +437,25 @@ class ClientRequests:
     def _must_read_wait(self, connection: Connection) -> bool:
         """Whether the read at the head of the queue must wait.
 
-        For a client that does not take its answers it waits only while no write behind it has been
-        forwarded: it would see that one.
+        If the client stops reading, its reads wait only while no write behind them is under way.
+        Counterexample: a read that waits for its client would see a write of the same session that
+        came after it, was forwarded before, and is applied meanwhile.
         """
-        if not (self.is_serving_reads or connection.local_session):
-            return True
-        if not connection.is_full:
+        if self._can_read(connection):
             return False
-        session = self._context.state.sessions.get(connection.session_id)
-        return session is None or connection.last_forwarded <= session.last_number
+        if not self.is_serving_reads and connection.phase is not Phase.READ_ONLY:
+            return True
+        return connection.last_forwarded <= self._last_applied(connection)
 
     def _reply_to_repeated_write(self, connection: Connection, write: Write) -> bool:
-        """Answer a write that has been applied before; False when it has not."""
+        """Answer a write that was applied before; return False if it was not."""
         session = self._context.state.sessions.get(connection.session_id)
         if session is None or write.number > session.last_number:
             return False
         outcome = session.reply_cache.get(write.number)
         if outcome is None:
-            # The client said it has this outcome, and asks again.
-            self._context.out.append(
-                TraceEvent(server_trace_events.CLIENT_MALFORMED, (connection.number, "repeat"))
-            )
+            # The client acknowledged this reply before, and asks for it again.
+            self._context.trace(trace_events.CLIENT_MALFORMED, (connection.number, "repeat"))
             self._close_connection(connection, Code.CONNECTION_LOSS)
         else:
             self._push(connection, _write_reply(write.number, outcome))
@@ -478,9 +470,8 @@ class ClientRequests:
         self._context.out.append(SendClient(number, encode_server_frame(frame)))
 
     def _close_connection(self, connection: Connection, code: Code) -> None:
-        """Close the link after what was queued for it and the reason."""
-        if connection.is_dirty:
-            self._send_queues.flush(connection)
+        """Close the link, after the frames that were queued for it and the reason."""
+        self._send_queues.flush_if_scheduled(connection)
         self._send(connection.number, CloseFrame(code))
         self._close_link(connection.number)
         self._remove(connection)
@@ -496,7 +487,7 @@ class ClientRequests:
             del self._by_session[connection.session_id]
         self._context.watches.drop(connection.number)
         self.dead_clients.on_connection_removed(connection)
-        connection.session_id = SessionId(0)
+        connection.enter(Phase.CLOSED)
         connection.requests.clear()
         self._send_queues.drop(connection)
 

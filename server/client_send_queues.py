@@ -1,21 +1,30 @@
-"""What leaves for the clients, in order: frames, pages of long answers, and what has to wait.
+"""The queues of frames to the clients, with the pages of long replies.
 
-Whatever is queued in a step leaves in one frame at its end. A client that does not take what it was
-sent gets no more than `unsent_bytes_max`; what happens on its connection afterwards waits here as
-it is, not yet encoded, and its reads are not answered (`is_full`). When too much waits the
-connection ends: the client resumes elsewhere from the last zxid it was told.
+Everything queued in a step leaves in one frame at its end. A client that stops reading is sent no
+more than `unsent_bytes_max`. Later items wait here, not yet encoded, and the reads of this client
+wait as well (`SendState`). When too much waits, the connection is closed, and the client resumes
+elsewhere from the last zxid it was told.
+
+| state | turns to | when |
+|---|---|---|
+| OPEN | BLOCKED | too much is on its way |
+| OPEN | SENDABLE | a paged reply starts, and not too much is on its way |
+| BLOCKED | SENDABLE | the client took enough |
+| SENDABLE | BLOCKED | a frame or page left, others wait, and too much is on its way |
+| SENDABLE | OPEN | nothing waits any more |
+| any | OPEN | the connection is closed; nothing is sent on it any more |
 
 ZooKeeper: `NIOServerCnxn.outgoingBuffers`, which have no bound.
 
 Invariants: items leave in the order in which they were queued, so an event stays before any reply
-that could show its state, and between two pages of one list nothing else is told; the zxid of a
-frame covers no event that is still to come.
+that could show its state, and no other item leaves between two pages of one list; the zxid of a
+frame covers no event that leaves after it.
 """
 
 from collections import deque
 from typing import Final
 
-from raykeeper.server.connection import Connection, QueuedFrame
+from raykeeper.server.connection import Connection, Phase, QueuedFrame, SendState
 from raykeeper.server.context import ServerContext
 from raykeeper.server.effects import SendClient
 from raykeeper.zab.ids import Millis, Zxid
@@ -24,16 +33,15 @@ from raykeeper.znodes.pages import PagedReply
 from raykeeper.znodes.replies import ConnectReply, Item, ServerFrame, encode_server_frame
 
 FRAME_BYTES_MAX: Final = 1 << 20
-"""A frame with this much in values and names leaves at once, so that none grows without bound."""
+"""A frame with so many bytes of values and names leaves at once, which bounds every frame."""
 PAGED_REPLY_BYTES: Final = 1 << 20
-"""What a long answer that waits counts as: it may keep parts of the tree that are no more."""
+"""The bytes that a waiting paged reply counts as: it may keep deleted parts of the tree alive."""
 
 
 class ClientSendQueues:
-    """The way out of one server. `window` is what each client may have unanswered.
+    """The queues of one server. `window` is how many unanswered requests each client may have.
 
-    `overrun_connections` are the connections that have more waiting than they may; whoever reads it
-    ends them.
+    `overrun_connections` are the connections with more waiting than allowed; the owner closes them.
     """
 
     def __init__(self, context: ServerContext) -> None:
@@ -41,77 +49,79 @@ class ClientSendQueues:
         self.overrun_connections: list[Connection] = []
         self._context = context
         self._unsent_max = context.options.unsent_bytes_max
-        self._dirty: list[Connection] = []
-        self._ready: deque[Connection] = deque()  # full ones that can go on
+        self._scheduled: dict[Connection, None] = {}  # to be flushed at the end of the step
+        self._sendable: deque[Connection] = deque()  # in SENDABLE, or closed since
 
     @property
     def has_work(self) -> bool:
-        """Whether something can leave right now."""
-        return bool(self._ready)
+        """Whether a frame that waited can leave right now."""
+        return bool(self._sendable)
 
     def send_connect_reply(
         self, connection: Connection, timeout_ms: Millis, zxid: Zxid, last_number: int
     ) -> None:
-        """The connection has its session, or a local one."""
+        """Tell a client that it has a session, or a local one in read-only mode."""
         ensemble = self._context.options.ensemble
-        session_id, is_local = connection.session_id, connection.local_session is not None
+        session_id, is_local = connection.session_id, connection.phase is Phase.READ_ONLY
         told = session_id, timeout_ms, zxid, last_number, ensemble, is_local, self.window
         self._send(connection, encode_server_frame(ConnectReply(Code.OK, *told)))
 
     def push(self, connection: Connection, item: Item) -> None:
         """Queue an item for the frame of this step."""
         connection.frame_items.append(item)
-        if not connection.is_dirty:
-            connection.is_dirty = True
-            self._dirty.append(connection)
+        self._scheduled[connection] = None
 
     def schedule_flush(self, connection: Connection) -> None:
-        """There is something to tell at the end of this step, if only a heartbeat."""
-        if not connection.is_dirty:
-            connection.is_dirty = True
-            self._dirty.append(connection)
+        """Send a frame at the end of this step, if only to confirm a heartbeat."""
+        self._scheduled[connection] = None
 
     def start_paged(self, connection: Connection, answer: PagedReply) -> None:
-        """Queue an answer that is given bit by bit; what is pushed afterwards follows it."""
+        """Queue a reply that is sent page by page; items pushed later follow it."""
         if connection.frame_items:
             self.flush(connection)
         _enqueue(connection, answer)
         connection.queued_bytes += PAGED_REPLY_BYTES
-        connection.is_full = True
+        if connection.send_state is SendState.OPEN:
+            connection.send_state = SendState.BLOCKED
         self._schedule_if_sendable(connection)
 
     def flush(self, connection: Connection) -> None:
-        """End a frame: it leaves, or waits behind others."""
+        """End a frame: send it, or queue it behind others."""
         items, connection.frame_items = connection.frame_items, []
         size, connection.frame_bytes = connection.frame_bytes, 0
-        connection.is_dirty = False
-        if connection.is_full:
+        self._scheduled.pop(connection, None)
+        if connection.send_state is not SendState.OPEN:
             if items:
                 self._queue_frame(connection, items, size)
-        else:
-            self._send_frame(connection, self._context.state.zxid, items)
-            connection.is_full = connection.unsent_bytes > self._unsent_max
+            return
+        self._send_frame(connection, self._context.state.zxid, items)
+        if connection.unsent_bytes > self._unsent_max:
+            connection.send_state = SendState.BLOCKED
+
+    def flush_if_scheduled(self, connection: Connection) -> None:
+        """Send now what would leave at the end of the step."""
+        if connection in self._scheduled:
+            self.flush(connection)
 
     def flush_all(self) -> None:
-        """End of the step."""
-        for connection in self._dirty:
-            if connection.is_dirty:
-                self.flush(connection)
-        self._dirty = []
+        """Send what was queued in this step."""
+        for connection in list(self._scheduled):
+            self.flush(connection)
 
     def on_bytes_sent(self, connection: Connection, size: int) -> None:
-        """ClientBytesSent: so much has left."""
+        """Count `size` bytes that have left."""
         connection.unsent_bytes -= size
-        if connection.is_full:
-            self._schedule_if_sendable(connection)
+        self._schedule_if_sendable(connection)
 
     def send_queued(self) -> list[Connection]:
-        """Let go on what can, up to one page; returns those with nothing waiting any more."""
+        """Send what waits and may leave, up to one page; return the connections that caught up."""
         caught_up: list[Connection] = []
         is_paged = False
-        while self._ready and not is_paged:
-            connection = self._ready.popleft()
-            connection.is_ready = False
+        while self._sendable and not is_paged:
+            connection = self._sendable.popleft()
+            if connection.send_state is not SendState.SENDABLE:
+                continue  # closed
+            connection.send_state = SendState.BLOCKED  # it has left the line
             waiting = connection.queued_frames
             while waiting and not is_paged and connection.unsent_bytes <= self._unsent_max:
                 head = waiting[0]
@@ -124,26 +134,29 @@ class ClientSendQueues:
                     is_paged = True
                     if self._send_page(connection, head):
                         waiting.popleft()
-            if waiting:
+            if waiting or connection.unsent_bytes > self._unsent_max:
                 self._schedule_if_sendable(connection)
-            elif connection.is_full and connection.unsent_bytes <= self._unsent_max:
-                connection.is_full = False
+            else:
+                connection.send_state = SendState.OPEN
                 self.schedule_flush(connection)
                 caught_up.append(connection)
         return caught_up
 
     def drop(self, connection: Connection) -> None:
-        """The connection is gone."""
+        """Forget a connection that is closed."""
         connection.queued_frames = None
-        connection.is_dirty = connection.is_full = False
+        connection.send_state = SendState.OPEN
+        self._scheduled.pop(connection, None)
 
     def _schedule_if_sendable(self, connection: Connection) -> None:
-        if not connection.is_ready and connection.unsent_bytes <= self._unsent_max:
-            connection.is_ready = True
-            self._ready.append(connection)
+        """Put a blocked connection in the line if its next frame may leave."""
+        is_blocked = connection.send_state is SendState.BLOCKED
+        if is_blocked and connection.unsent_bytes <= self._unsent_max:
+            connection.send_state = SendState.SENDABLE
+            self._sendable.append(connection)
 
     def _send_page(self, connection: Connection, answer: PagedReply) -> bool:
-        """Whether that was the last of it."""
+        """Send the next page; return whether it was the last."""
         item = answer.next(self._context.state)
         if item is not None:
             self._send_frame(connection, answer.zxid, [item])

@@ -1,9 +1,27 @@
-"""One client's link to a server, and what waits on it.
+"""One client's link to a server: its lifecycle, and what waits on it.
 
-ZooKeeper: `ServerCnxn`. What happens on it is in `client_requests.py`.
+ZooKeeper: `ServerCnxn`. What each event does is in `client_requests.py` and, for `READ_ONLY`, in
+`read_only_mode.py`. The lifecycle:
+
+| event | CONNECTING | CONNECTED | READ_ONLY |
+|---|---|---|---|
+| frame with requests | malformed: closed | queued, forwarded, answered | answered; writes refused |
+| a second Connect | malformed: closed | malformed: closed | malformed: closed |
+| its session is created | CONNECTED, ConnectReply | new owner zxid, forwarded again | closed |
+| its session is refused | refusal, closed | nothing: sent twice, refused once | closed |
+| its session ends or moves | - | CloseFrame, closed | - |
+| read-only mode starts | READ_ONLY if it may | closed if it may read there | - |
+| a leader is elected | - | - | closed |
+| this server is activated | Connect forwarded | all unanswered forwarded again | - |
+| the link breaks | closed | closed | closed |
+
+CLOSED is final. A connection object can outlive it in lists of the same step, or of a request under
+way to the leader; nothing is done for it there.
 """
 
 from collections import deque
+from enum import Enum
+from typing import Final
 
 from msgspec import Struct
 
@@ -23,8 +41,40 @@ from raykeeper.znodes.requests import (
 from raykeeper.znodes.sessions import Session
 
 
+class Phase(Enum):
+    """Where a connection is in its lifecycle."""
+
+    CONNECTING = "connecting"
+    """Its Connect was read; its session is being created, or waits for a leader."""
+    CONNECTED = "connected"
+    """It has a session of the ensemble, which this server serves."""
+    READ_ONLY = "read-only"
+    """It has a local session, which only this server knows."""
+    CLOSED = "closed"
+
+
+TRANSITIONS: Final = {
+    Phase.CONNECTING: {Phase.CONNECTED, Phase.READ_ONLY, Phase.CLOSED},
+    Phase.CONNECTED: {Phase.CONNECTED, Phase.CLOSED},
+    Phase.READ_ONLY: {Phase.CLOSED},
+    Phase.CLOSED: set[Phase](),
+}
+"""The phases that may follow each phase."""
+
+
+class SendState(Enum):
+    """Whether frames may leave for a client; see `ClientSendQueues`."""
+
+    OPEN = "open"
+    """Frames leave at once."""
+    BLOCKED = "blocked"
+    """Too much is on its way: frames wait, and so do reads."""
+    SENDABLE = "sendable"
+    """Frames wait, but the next of them may leave; the connection is in the line for that."""
+
+
 class PendingSync:
-    """A sync, or a linearizable read, that waits for a confirmed read point (rule Z4)."""
+    """A sync, or a linearizable read, that waits for a confirmed read index (rule Z4)."""
 
     __slots__ = ("connection", "read_index", "request", "xid")
 
@@ -36,13 +86,13 @@ class PendingSync:
 
 
 class RejectedRequest(Struct, frozen=True):
-    """What a read-only client may not ask, in its place in the order: `reply` is the refusal."""
+    """A request that a read-only client may not make; `reply` stands in its place in the order."""
 
     reply: WriteReply | ErrorReply
 
 
 LocalRequest = Read | AuxRead | WatchRequest | RejectedRequest
-"""What a server answers by itself."""
+"""A request that a server answers by itself."""
 QueuedRequest = Write | PendingSync | LocalRequest
 
 
@@ -55,32 +105,27 @@ class QueuedFrame(Struct):
 
 
 class Connection:
-    """One client's link; it has a session once the CreateSessionTxn transaction was applied.
-
-    Or a local one, see read_only_mode.py.
-    """
+    """One client's link. It has a session once its CreateSessionTxn was applied."""
 
     __slots__ = (
+        "are_writes_held",
         "confirmed_heartbeat",
         "connect",
         "frame_bytes",
         "frame_items",
         "heartbeat_seq",
         "host",
-        "is_dirty",
-        "is_full",
-        "is_holding",
-        "is_ready",
-        "is_touched",
         "last_forwarded",
         "local_session",
         "number",
         "owner_zxid",
         "partial_set_watches",
+        "phase",
         "queued_bytes",
         "queued_frames",
         "queued_items",
         "requests",
+        "send_state",
         "session_id",
         "unsent_bytes",
     )
@@ -89,25 +134,27 @@ class Connection:
         self.number = number
         self.connect = connect
         self.host = host
+        self.phase = Phase.CONNECTING
         self.session_id = SessionId(0)
-        self.local_session: Session | None = None  # of a client that is served read-only
+        self.local_session: Session | None = None  # in READ_ONLY
         self.owner_zxid = ZERO
         self.heartbeat_seq = 0
         self.confirmed_heartbeat = 0
-        self.is_touched = False
-        self.is_dirty = False
-        self.last_forwarded = 0  # the newest write that went to the leader
-        self.is_holding = False  # writes wait for a sync, or for a read, that came before them
+        self.last_forwarded = 0  # number of the newest write that went to the leader
+        self.are_writes_held = False  # by a sync or a read that came before them
         self.requests: deque[tuple[QueuedRequest, Millis]] = deque()  # with the time of arrival
         self.frame_items: list[Item] = []
         self.frame_bytes = 0
-        self.partial_set_watches: list[SetWatches] = []  # of which more are to come
-        # Of `ClientSendQueues`: what has not left, and what is behind that.
+        self.partial_set_watches: list[SetWatches] = []  # of a SetWatches whose rest is to come
+        # The rest belongs to `ClientSendQueues`.
+        self.send_state = SendState.OPEN
         self.unsent_bytes = 0
-        self.is_full = False
-        self.is_ready = False
-        self.queued_frames: deque[QueuedFrame | PagedReply] | None = (
-            None  # an empty one is larger than the rest
-        )
+        # None until the first frame waits: an empty deque takes more memory than all the rest.
+        self.queued_frames: deque[QueuedFrame | PagedReply] | None = None
         self.queued_items = 0
         self.queued_bytes = 0
+
+    def enter(self, phase: Phase) -> None:
+        """Change the phase, as `TRANSITIONS` allows."""
+        assert phase in TRANSITIONS[self.phase], (self.number, self.phase, phase)
+        self.phase = phase

@@ -1,10 +1,14 @@
-"""What the parts of a server share: the replicated state, the peer, the watches, the outbox."""
+"""What the parts of a server share: the replicated state, the peer, the watches, the outboxes."""
+
+from typing import Any
 
 from msgspec import Struct
 
 from raykeeper.server.effects import Effect
 from raykeeper.server.events import SENT_REPORT_BYTES
-from raykeeper.zab.ids import Millis, Now
+from raykeeper.server.leader_outbox import LeaderOutbox
+from raykeeper.zab.effects import TraceEvent, VoteGranted
+from raykeeper.zab.ids import FOUNDING_DISK, Millis, Now
 from raykeeper.zab.peer import Peer
 from raykeeper.znodes.change_log import ChangeLog
 from raykeeper.znodes.limits import REPLY_CACHE_MAX, Limits
@@ -21,40 +25,55 @@ class ServerOptions(Struct, frozen=True):
     session_report_ms: Millis = Millis(250)
     """How often heard sessions are reported to the leader, and by it to its tracker."""
     slow_request_ms: Millis = Millis(1_000)
-    """A write or sync that takes longer leaves a note that says at which stage."""
+    """A write or sync that takes longer is traced, with the stage that it waited in."""
     read_only_after_ms: Millis = Millis(2_000)
-    """Without a leader for so long, a server serves those who want it read-only."""
+    """A server without a leader for so long serves clients that accept it in read-only mode."""
     disk_space_check_ms: Millis = Millis(1_000)
-    """How often a full disk is looked at again (rule D6)."""
+    """How often the space of a full disk is checked again (rule D6)."""
     chunk_bytes: int = 64 << 10
-    """What is walked of the tree in one step, for a snapshot or a learner."""
+    """Bytes of the tree that one step walks, for a snapshot or a learner."""
     queued_requests_max: int = 8_192
     """Requests of one connection that may wait; beyond it the connection is closed."""
     change_log_count_max: int = 50_000
+    """Past changes of znodes that are kept, for the watches of clients that were disconnected."""
     change_log_bytes_max: int = 32 << 20
-    """Of past changes of znodes, for the watches of clients that were away for a while."""
+    """Bytes that these changes may take."""
     outstanding_requests_max: int = REPLY_CACHE_MAX
-    """Unanswered requests of all clients: each may have its share, and at least one."""
+    """Unanswered requests of all clients. Each client may have an equal share, and at least one."""
     page_names: int = PAGE_NAMES
-    """Names of one page of a listing."""
+    """Names in one page of a listing."""
     unsent_bytes_max: int = 4 << 20
-    """What may be on its way to a client before its reads wait until it has taken some."""
+    """Bytes that may be on their way to a client; beyond it the reads of this client wait."""
     queued_items_max: int = 10_000
-    """Events and outcomes that may wait for a client that does not take what it was sent; beyond
-    it the connection is closed."""
+    """Events and replies that may wait for a client that stops reading; beyond it the connection
+    is closed."""
     queued_bytes_max: int = 64 << 20
-    """Values that may wait with them."""
+    """Bytes of values that may wait with them."""
     ensemble: str = ""
-    """The uuid of the ensemble, for clients to know."""
+    """The uuid of the ensemble, which clients are told."""
 
 
-assert ServerOptions().unsent_bytes_max >= SENT_REPORT_BYTES, "a client may take so much untold"
+assert ServerOptions().unsent_bytes_max >= SENT_REPORT_BYTES, "the shell may hold back so much"
 
 
 class ServerContext:
-    """`now` is the time of the step under way; `state` is replaced when a snapshot is adopted."""
+    """The shared parts of one server.
 
-    __slots__ = ("change_log", "limits", "now", "options", "out", "peer", "state", "watches")
+    `now` is the time of the current step. `out` collects the effects of the step, in order, and
+    `leader_outbox` the requests to the leader. A received snapshot replaces `state`.
+    """
+
+    __slots__ = (
+        "change_log",
+        "leader_outbox",
+        "limits",
+        "now",
+        "options",
+        "out",
+        "peer",
+        "state",
+        "watches",
+    )
 
     def __init__(self, state: State, peer: Peer, limits: Limits, options: ServerOptions) -> None:
         self.state = state
@@ -62,7 +81,7 @@ class ServerContext:
         self.limits = limits
         self.options = options
         self.watches = WatchTable(limits.watches_max)
-        # Up to `consistent_at` a replay is told of what is newer than it already.
+        # A snapshot may hold changes up to `consistent_at` already, so the log begins there.
         self.change_log = ChangeLog(
             max(state.zxid, state.consistent_at),
             options.change_log_count_max,
@@ -70,9 +89,24 @@ class ServerContext:
         )
         self.observe_tree(state)
         self.out: list[Effect] = []
+        self.leader_outbox = LeaderOutbox()
         self.now = Now(Millis(0), Millis(0))
 
     def observe_tree(self, state: State) -> None:
-        """Have the tree tell what happens to it from now on."""
+        """Record the changes of `state`'s tree from now on."""
         state.tree.changes = self.change_log.pending
         state.tree.value_watches = self.watches.value_watches
+
+    def trace(self, name: str, detail: Any = None) -> None:
+        """Emit a TraceEvent; `name` is a constant of one of the modules of trace events."""
+        self.out.append(TraceEvent(name, detail))
+
+    def repeat_vote_granted(self) -> None:
+        """Emit VoteGranted if this server votes with a disk that replaced another one.
+
+        It may be a repeat. The process may have died before the first one was carried out, and a
+        received state may already hold the second transaction that names this disk.
+        """
+        settings = self.peer.settings
+        if settings.has_vote and settings.disk != FOUNDING_DISK:
+            self.out.append(VoteGranted())

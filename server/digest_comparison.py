@@ -1,10 +1,10 @@
-"""Replicas compare the digests of their trees at equal zxids; who differs from a quorum goes.
+"""Compares the digests of the replicas at equal zxids; a server that differs from a quorum stops.
 
-The leader tells its digest behind the commit it belongs to, so a follower that reads both in order
-is at that very zxid. What a quorum of voters agrees on is right: transactions and snapshots have
-their checksums, so what differs was changed in the memory of a minority, or by a bug there. Such a
-server, the leader too, stops at once and begins anew without its disk, whose snapshots may hold
-the same fault. When no quorum agrees nobody can be named; that is noted, and all go on.
+The leader sends its digest after the commit it belongs to, so a follower that reads both in order
+is at that zxid. The digest of a quorum of voters is right: transactions and snapshots have
+checksums, so a difference was made in the memory of a minority, or by a bug there. Such a server,
+even the leader, stops at once and restarts without its disk, whose snapshots may hold the same
+fault. If no quorum agrees, no server can be blamed; that is traced, and all continue.
 
 ZooKeeper: `DataTree.compareDigest`, which logs a mismatch and goes on serving.
 """
@@ -12,20 +12,19 @@ ZooKeeper: `DataTree.compareDigest`, which logs a mismatch and goes on serving.
 from collections import Counter
 from typing import Final
 
-from raykeeper.server import server_trace_events
+from raykeeper.server import server_trace_events as trace_events
 from raykeeper.server.context import ServerContext
 from raykeeper.server.effects import Restart, SendPeer
 from raykeeper.server.peer_messages import DigestMismatch, DigestReply, DigestRequest
-from raykeeper.zab.effects import TraceEvent
 from raykeeper.zab.ids import ZERO, ServerId, Zxid, format_zxid
 from raykeeper.zab.learners import Stage
 
 COMPARE_EVERY_REPORTS: Final = 4
-"""Reports on sessions between two comparisons: to hash what changed since takes its time."""
+"""Session reports between two comparisons, because hashing all changes takes time."""
 
 
 class DigestComparison:
-    """The comparison of one leader's reign; followers use `on_request` alone."""
+    """The comparison while one leader leads; followers use `on_request` alone."""
 
     def __init__(self, context: ServerContext) -> None:
         self._context = context
@@ -35,7 +34,7 @@ class DigestComparison:
         self._reports = 0
 
     def send_requests(self) -> None:
-        """On the leader, with each report: now and then tell the digest of what was applied."""
+        """On the leader, with each session report: now and then request the followers' digests."""
         self._reports += 1
         if self._reports % COMPARE_EVERY_REPORTS:
             return
@@ -52,14 +51,14 @@ class DigestComparison:
                 context.out.append(SendPeer(learner.server_id, DigestRequest(zxid, digest)))
 
     def on_request(self, message: DigestRequest) -> None:
-        """On a follower: answer with its own digest, if it is where the leader was."""
+        """On a follower: reply with its own digest, if it has applied as much as the leader had."""
         context = self._context
         leader, zxid = context.peer.leader, context.state.zxid
         if leader is not None and zxid == message.zxid:
             context.out.append(SendPeer(leader, DigestReply(zxid, context.state.digest())))
 
     def on_reply(self, sender: ServerId, message: DigestReply) -> None:
-        """On the leader: one more server has answered; judge if a quorum agrees."""
+        """On the leader: record a digest, and stop the servers that differ if a quorum agrees."""
         if self._is_over or message.zxid != self._compared_zxid:
             return
         self._digests[sender] = message.digest
@@ -69,27 +68,27 @@ class DigestComparison:
         elif self._have_all_voters_replied():
             self._is_over = True
             if len(set(self._digests.values())) > 1:
-                self._trace(server_trace_events.DIGEST_UNDECIDED, sorted(self._digests))
+                self._trace(trace_events.DIGEST_UNDECIDED, sorted(self._digests))
 
     def on_mismatch(self, zxid: Zxid) -> None:
-        """On a server that a quorum disagrees with: stop, and begin anew from the others."""
-        self._trace(server_trace_events.DIGEST_DIFFERS, [self._context.peer.settings.server_id])
+        """On a server that differs from a quorum: stop, and restart from the others' state."""
+        self._trace(trace_events.DIGEST_DIFFERS, [self._context.peer.settings.server_id])
         reason = f"at {format_zxid(zxid)} this server's tree differs from that of a quorum"
         self._context.out.append(Restart(reason, wipe_disk=True))
 
     def _judge(self, digest: int) -> None:
         me = self._context.peer.settings.server_id
         wrong = [server for server, told in self._digests.items() if told != digest]
-        self._digests = dict.fromkeys(self._digests, digest)  # each is judged once
+        self._digests = dict.fromkeys(self._digests, digest)  # each server is judged once
         for server in wrong:
             if server == me:
                 self.on_mismatch(self._compared_zxid)
                 return
-            self._trace(server_trace_events.DIGEST_DIFFERS, [server])
+            self._trace(trace_events.DIGEST_DIFFERS, [server])
             self._context.out.append(SendPeer(server, DigestMismatch(self._compared_zxid)))
 
     def _quorum_digest(self) -> int | None:
-        """The digest of a quorum of voters."""
+        """Return the digest on which a quorum of voters agrees, None if there is none."""
         quorum = self._context.peer.settings.quorum
         voters = self._voters_heard()
         for digest, count in Counter(self._digests[server] for server in voters).items():
@@ -98,10 +97,10 @@ class DigestComparison:
         return None
 
     def _voters_heard(self) -> list[ServerId]:
-        """Those with a vote who have told."""
+        """Return the servers with a vote that have sent a digest."""
         peer = self._context.peer
         role = peer.broadcasting
-        assert role is not None, "only a leader is told digests"
+        assert role is not None, "only a leader receives digests"
         counted = [
             x.server_id for x in role.learners if x.has_vote and x.server_id in self._digests
         ]
@@ -110,7 +109,7 @@ class DigestComparison:
 
     def _have_all_voters_replied(self) -> bool:
         role = self._context.peer.broadcasting
-        assert role is not None, "only a leader is told digests"
+        assert role is not None, "only a leader receives digests"
         return all(
             x.server_id in self._digests
             for x in role.learners
@@ -118,4 +117,4 @@ class DigestComparison:
         )
 
     def _trace(self, name: str, servers: list[ServerId]) -> None:
-        self._context.out.append(TraceEvent(name, (format_zxid(self._compared_zxid), servers)))
+        self._context.trace(name, (format_zxid(self._compared_zxid), servers))

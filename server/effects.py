@@ -1,4 +1,4 @@
-"""What a server asks of its shell: a closed union, carried out in list order."""
+"""The effects that a server asks of its shell: a closed union, carried out in list order."""
 
 from msgspec import Struct
 
@@ -23,19 +23,19 @@ class SendClient(Struct, frozen=True):
 
 
 class CloseClient(Struct, frozen=True):
-    """Close a client's link once what was sent before has left."""
+    """Close a client's link after the frames that were sent before have left."""
 
     connection: int
 
 
 class TrackSessions(Struct, frozen=True):
-    """Tell the session tracker; it answers with `SessionsOverdue`, perhaps an empty one."""
+    """Send the session tracker a report; it answers with `SessionsOverdue`, perhaps empty."""
 
     report: SessionReport
 
 
 class SnapshotBegin(Struct, frozen=True):
-    """Have the Snapshotter open a temporary snapshot as of `zxid`, dropping another one."""
+    """Have the Snapshotter open a temporary snapshot as of `zxid`, dropping any other one."""
 
     zxid: Zxid
 
@@ -61,7 +61,7 @@ class SnapshotAbort(Struct, frozen=True):
 
 
 class PublishSnapshot(Struct, frozen=True):
-    """Give the temporary snapshot its name and prune. On the disk, in order with the log.
+    """Give the temporary snapshot its name and prune older ones, on the disk in order with the log.
 
     Completion: SnapshotPublished.
     """

@@ -1,4 +1,4 @@
-"""What can happen to a server: a closed union; all that waits is handed to one `step`."""
+"""The events of a server: a closed union; all that wait are handed to one `step`."""
 
 from typing import Final
 
@@ -49,17 +49,17 @@ class ClientDisconnected(Struct, frozen=True):
 class ClientProcessDied(Struct, frozen=True):
     """The process at the other end of `connection` is dead beyond doubt; so is its link by now.
 
-    It can be told late, again, or of a connection that was refused: what counts is whether the
-    session is still that connection's.
+    The event may be late, repeated, or about a connection that was refused. The session ends only
+    if it still belongs to that connection.
     """
 
     connection: int
 
 
 class ClientBytesSent(Struct, frozen=True):
-    """So many bytes of what was sent to a client have left since this was last told.
+    """`bytes` of what was sent to a client have left since the last event of this kind.
 
-    The shell may wait until it is worth a step, but not for more than `SENT_REPORT_BYTES`.
+    The shell may collect bytes for one event, but not more than `SENT_REPORT_BYTES`.
     """
 
     connection: int
@@ -89,7 +89,7 @@ class LogTruncated(Struct, frozen=True):
 
 
 class SnapshotInstalled(Struct, frozen=True):
-    """Completion of InstallSnapshot: snapshot `zxid` and its tail replaced what was there."""
+    """Completion of InstallSnapshot: snapshot `zxid` and its tail replaced snapshot and log."""
 
     zxid: Zxid
 
@@ -115,7 +115,7 @@ class SnapshotWritten(Struct, frozen=True):
 
 
 class SnapshotFailed(Struct, frozen=True):
-    """The Snapshotter is gone or could not write; the snapshot as of `zxid` will not come."""
+    """The Snapshotter died or could not write; the snapshot as of `zxid` will not be completed."""
 
     zxid: Zxid
 
@@ -127,22 +127,22 @@ class SnapshotPublished(Struct, frozen=True):
 
 
 class DiskSpaceChanged(Struct, frozen=True):
-    """The disk has no room for another segment of the log, or has it again (rule D6).
+    """The disk has no space for another segment of the log, or has it again (rule D6).
 
-    What was accepted so far still fits. Also the completion of CheckDiskSpace.
+    Everything accepted so far still fits. Also the completion of CheckDiskSpace.
     """
 
     has_disk_space: bool
 
 
 class SessionsOverdue(Struct, frozen=True):
-    """Verdicts of the session tracker."""
+    """Expiry proposals of the session tracker."""
 
     proposals: list[ExpiryProposal]
 
 
 class TrackerLost(Struct, frozen=True):
-    """The session tracker died or did not answer; what it knew is gone."""
+    """The session tracker died or did not answer; its knowledge is lost."""
 
 
 Event = (

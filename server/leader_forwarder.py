@@ -1,7 +1,7 @@
-"""What a server asks of its leader for its clients: writes, sessions, read points, heartbeats.
+"""Forwards what the clients of a server need to its leader: writes, sessions, syncs, heartbeats.
 
 ZooKeeper: `FollowerRequestProcessor`, `Learner.request`, `Learner.ping` (touched sessions). On the
-leader itself the same requests take the short way to `LeaderRequestProcessor`.
+leader itself the same requests go straight to its `LeaderRequestProcessor`.
 """
 
 from collections.abc import Iterator
@@ -22,130 +22,128 @@ from raykeeper.server.peer_messages import (
     TouchSessionsReply,
 )
 from raykeeper.zab.effects import ReadIndex
-from raykeeper.zab.ids import ServerId, Zxid
+from raykeeper.zab.ids import ServerId
 
 FORWARDED_BYTES_MAX: Final = 8 << 20
-"""Of one message, unless a single write is larger: after an election all that wait leave."""
+"""Bytes of one message, unless a single write is larger; an election releases all that wait."""
 
 
 class LeaderForwarder:
-    """Requests under way to the leader, and on the leader the read points under way."""
+    """Requests under way to the leader, and on the leader the read indexes under way."""
 
-    def __init__(self, context: ServerContext, connections: ClientRequests) -> None:
+    def __init__(self, context: ServerContext, clients: ClientRequests) -> None:
         self._context = context
-        self._connections = connections
+        self._clients = clients
         self._touch_number = 0
         self._touched_heartbeats: list[tuple[Connection, int]] = []
         self._is_touch_outstanding = False
         self._token = 0
         self._syncs: dict[int, list[PendingSync]] = {}
-        # On the leader: what is sent to whom once a quorum has confirmed that it still leads.
+        # On the leader: replies that are sent once a quorum has confirmed that it still leads.
         self._awaiting_quorum: dict[
             int, tuple[ServerId, ReadIndexRequest | TouchSessionsReply]
         ] = {}
 
     def on_role_ended(self) -> None:
-        """The role has ended: what was under way will not be answered."""
+        """Forget what is under way: the ended role will not answer it."""
         self._awaiting_quorum = {}
         self._syncs = {}
         self._is_touch_outstanding = False
         self._touched_heartbeats = []
 
-    def send(self, leading: LeaderRequestProcessor | None) -> None:
-        """End of the step: everything the clients asked for goes to the leader."""
-        connections, peer = self._connections, self._context.peer
-        connects, connections.connects = connections.connects, []
-        writes, connections.forwards = connections.forwards, []
-        syncs, connections.syncs = connections.syncs, []
-        ended, connections.dead_clients.ended = connections.dead_clients.ended, []
+    def send(self, processor: LeaderRequestProcessor | None) -> None:
+        """Send the leader outbox to the leader, or give it to `processor`, which is the leader."""
+        batch, peer = self._context.leader_outbox.take(), self._context.peer
         if not peer.is_active or peer.leader is None:
             return  # `ClientRequests.forward_all` collects it again once there is a leader
         out, leader = self._context.out, peer.leader
-        if leading is not None:
-            for connect in connects:
-                leading.prepare_connect(leader, connect)
-            for gap in leading.prepare_writes(leader, writes):
-                connections.on_write_gap(gap.session_id, gap.owner_zxid)
-            leading.end_dead_sessions(ended)
+        if processor is not None:
+            for connect in batch.connects:
+                processor.prepare_connect(leader, connect)
+            for gap in processor.prepare_writes(leader, batch.writes):
+                self._clients.on_write_gap(gap.session_id, gap.owner_zxid)
+            processor.end_dead_sessions(batch.dead_sessions)
         else:
-            out.extend(SendPeer(leader, connect) for connect in connects)
-            out.extend(SendPeer(leader, ForwardWrites(some)) for some in _split_by_size(writes))
-            if ended:  # after what they had written
-                out.append(SendPeer(leader, EndDeadSessions(ended)))
-        if syncs:
+            out.extend(SendPeer(leader, connect) for connect in batch.connects)
+            for some in _split_by_size(batch.writes):
+                out.append(SendPeer(leader, ForwardWrites(some)))
+            if batch.dead_sessions:
+                out.append(SendPeer(leader, EndDeadSessions(batch.dead_sessions)))
+        if batch.syncs:
             self._token += 1
-            self._syncs[self._token] = syncs
+            self._syncs[self._token] = batch.syncs
             request = ReadIndexRequest(self._token)
-            if leading is not None:
+            if processor is not None:
                 self.on_read_index_request(leader, request)
             else:
                 out.append(SendPeer(leader, request))
 
-    def send_touches(self, leading: LeaderRequestProcessor | None) -> None:
-        """Tell the leader which sessions were heard, unless an earlier batch is under way."""
+    def send_touches(self, processor: LeaderRequestProcessor | None) -> None:
+        """Report the sessions heard to the leader, unless an earlier report is under way."""
         leader = self._context.peer.leader
         assert leader is not None, "sessions are reported while there is a leader"
         if self._is_touch_outstanding:
             return
-        touches, beats = self._connections.take_touched()
-        if not touches:
+        sessions, heartbeats = self._context.leader_outbox.take_touched()
+        if not sessions:
             return
         self._touch_number += 1
-        self._touched_heartbeats = beats
+        self._touched_heartbeats = heartbeats
         self._is_touch_outstanding = True
-        message = TouchSessions(self._touch_number, touches)
-        if leading is not None:
-            self.on_touch_sessions(leader, message, leading)
+        message = TouchSessions(self._touch_number, sessions)
+        if processor is not None:
+            self.on_touch_sessions(leader, message, processor)
         else:
             self._context.out.append(SendPeer(leader, message))
 
     def on_touch_sessions(
-        self, sender: ServerId, message: TouchSessions, leading: LeaderRequestProcessor
+        self, sender: ServerId, message: TouchSessions, processor: LeaderRequestProcessor
     ) -> None:
-        """On the leader: take note of a batch, and confirm it once a quorum still follows.
+        """On the leader: touch the sessions, and confirm it once a quorum still follows.
 
-        A leader that was deposed without knowing it must not confirm: the next one counts the
-        timeouts from its own activation, which a quorum that answers now has not yet allowed.
+        Counterexample for less: a leader that was deposed without knowing it confirms a heartbeat.
+        The next leader counts timeouts from its activation, so the session may end before the
+        client expects it. A quorum that answers now has not yet activated another leader.
         """
-        rejected = leading.touch_sessions(message.sessions)
+        rejected = processor.touch_sessions(message.sessions)
         self._reply_once_confirmed(sender, TouchSessionsReply(message.number, rejected))
 
     def on_touch_sessions_reply(self, message: TouchSessionsReply) -> None:
-        """The leader has taken note of a batch."""
+        """Confirm the heartbeats of the report that the leader has answered."""
         if self._is_touch_outstanding and message.number == self._touch_number:
             self._is_touch_outstanding = False
-            self._connections.on_heartbeats_confirmed(self._touched_heartbeats, message.rejected)
+            self._clients.on_heartbeats_confirmed(self._touched_heartbeats, message.rejected)
             self._touched_heartbeats = []
 
     def on_read_index_request(self, sender: ServerId, request: ReadIndexRequest) -> None:
-        """On the leader: have a read point confirmed for `sender` (rule Z4)."""
+        """On the leader: have a read index confirmed for `sender` (rule Z4)."""
         self._reply_once_confirmed(sender, request)
 
     def on_leadership_confirmed(self, effect: ReadIndex) -> None:
-        """On the leader: a quorum has confirmed that it leads."""
-        asker, what = self._awaiting_quorum.pop(effect.token)
-        is_own = asker == self._context.peer.settings.server_id
-        if isinstance(what, TouchSessionsReply):
-            if is_own:
-                self.on_touch_sessions_reply(what)
-            else:
-                self._context.out.append(SendPeer(asker, what))
-        elif is_own:
-            self.on_read_index(what.token, effect.zxid)
+        """On the leader: send the reply that waited for a quorum to confirm that it leads."""
+        receiver, waiting = self._awaiting_quorum.pop(effect.token)
+        if isinstance(waiting, TouchSessionsReply):
+            reply: TouchSessionsReply | ReadIndexReply = waiting
         else:
-            self._context.out.append(SendPeer(asker, ReadIndexReply(what.token, effect.zxid)))
+            reply = ReadIndexReply(waiting.token, effect.zxid)
+        if receiver != self._context.peer.settings.server_id:
+            self._context.out.append(SendPeer(receiver, reply))
+        elif isinstance(reply, TouchSessionsReply):
+            self.on_touch_sessions_reply(reply)
+        else:
+            self.on_read_index_reply(reply)
 
-    def on_read_index(self, token: int, zxid: Zxid) -> None:
-        """The read point of the syncs under `token`: they are due once it is applied."""
-        self._connections.on_read_index(self._syncs.pop(token, ()), zxid)
+    def on_read_index_reply(self, reply: ReadIndexReply) -> None:
+        """Set the read index of the syncs under its token: they are due once it is applied."""
+        self._clients.on_read_index(self._syncs.pop(reply.token, ()), reply.zxid)
 
     def _reply_once_confirmed(
-        self, asker: ServerId, what: ReadIndexRequest | TouchSessionsReply
+        self, receiver: ServerId, waiting: ReadIndexRequest | TouchSessionsReply
     ) -> None:
         role = self._context.peer.broadcasting
         if role is not None:
             self._token += 1
-            self._awaiting_quorum[self._token] = (asker, what)
+            self._awaiting_quorum[self._token] = (receiver, waiting)
             role.read_index(self._token)
 
 

@@ -12,7 +12,7 @@ that is not about to end.
 from collections import deque
 from collections.abc import Mapping
 
-from raykeeper.server import server_trace_events
+from raykeeper.server import server_trace_events as trace_events
 from raykeeper.server.container_manager import ContainerManager
 from raykeeper.server.context import ServerContext
 from raykeeper.server.effects import TrackSessions
@@ -22,7 +22,6 @@ from raykeeper.server.peer_messages import (
     OwnedSession,
     WriteGap,
 )
-from raykeeper.zab.effects import TraceEvent
 from raykeeper.zab.ids import ZERO, DiskId, Epoch, Millis, ServerId, Zxid, format_zxid
 from raykeeper.zab.leader_broadcast import LeaderBroadcast
 from raykeeper.zab.learners import Stage
@@ -85,7 +84,7 @@ class LeaderRequestProcessor:
                 if fenced != session_id:
                     fenced = session_id  # one note, whatever was under way
                     detail = (session_id, number, sender)
-                    self._context.out.append(TraceEvent(server_trace_events.WRITE_FENCED, detail))
+                    self._context.trace(trace_events.WRITE_FENCED, detail)
                 continue
             last = session.last_number
             if number <= last:
@@ -94,9 +93,7 @@ class LeaderRequestProcessor:
             if number != last + 1 or number - forwarded.write.acked > window:
                 if not gaps or gaps[-1].session_id != session_id:
                     gaps.append(WriteGap(session_id, forwarded.owner_zxid))
-                    self._context.out.append(
-                        TraceEvent(server_trace_events.WRITE_GAP, (session_id, last, number))
-                    )
+                    self._context.trace(trace_events.WRITE_GAP, (session_id, last, number))
                 continue
             if (zxid := self._next_zxid()) is None:
                 break
@@ -104,7 +101,7 @@ class LeaderRequestProcessor:
             self._add(preparation.prepare_write(zxid, wall, session_id, forwarded.write))
         for each in preparation.soft_quotas_exceeded():
             over = (each.path, each.znodes, each.bytes)
-            self._context.out.append(TraceEvent(server_trace_events.QUOTA_EXCEEDED, over))
+            self._context.trace(trace_events.QUOTA_EXCEEDED, over)
         return gaps
 
     def prepare_connect(self, sender: ServerId, forwarded: ForwardConnect) -> None:
@@ -138,9 +135,7 @@ class LeaderRequestProcessor:
             took = context.now.mono - at
             if took > context.options.slow_request_ms:
                 stage = "own disk" if context.peer.history.synced < end else "followers"
-                context.out.append(
-                    TraceEvent(server_trace_events.PROPOSAL_SLOW, (format_zxid(end), stage, took))
-                )
+                context.trace(trace_events.PROPOSAL_SLOW, (format_zxid(end), stage, took))
 
     def on_session_created(self, session_id: SessionId) -> None:
         """A session was opened or moved: it begins a full timeout."""
@@ -260,9 +255,9 @@ class LeaderRequestProcessor:
                 or self.prep.owner_zxid_of(session_id) != verdict.owner_zxid
                 or self._last_touch_report.get(session_id) != verdict.batch
             ):
-                self._context.out.append(TraceEvent(server_trace_events.EXPIRY_DROPPED, session_id))
+                self._context.trace(trace_events.EXPIRY_DROPPED, session_id)
                 continue
-            if not self._expire(session_id, server_trace_events.SESSION_EXPIRED):
+            if not self._expire(session_id, trace_events.SESSION_EXPIRED):
                 return
 
     def end_dead_sessions(self, sessions: list[OwnedSession]) -> None:
@@ -270,10 +265,8 @@ class LeaderRequestProcessor:
         for touch in sessions:
             session_id = touch.session_id
             if self.prep.owner_zxid_of(session_id) != touch.owner_zxid:
-                self._context.out.append(
-                    TraceEvent(server_trace_events.DEAD_SESSION_DROPPED, session_id)
-                )
-            elif not self._expire(session_id, server_trace_events.SESSION_PROCESS_DIED):
+                self._context.trace(trace_events.DEAD_SESSION_DROPPED, session_id)
+            elif not self._expire(session_id, trace_events.SESSION_PROCESS_DIED):
                 return  # it is told again in the next reign
 
     def on_tracker_lost(self) -> None:
@@ -286,14 +279,14 @@ class LeaderRequestProcessor:
             return  # nobody asks it any more
         context = self._context
         now = context.now.mono
-        context.out.append(TraceEvent(server_trace_events.TRACKER_LOST, len(self._tracker_losses)))
+        context.trace(trace_events.TRACKER_LOST, len(self._tracker_losses))
         self._needs_full_report = True
         since = now - context.limits.session_timeout_max_ms
         self._tracker_losses = [at for at in self._tracker_losses if at > since]
         self._tracker_losses.append(now)
         if len(self._tracker_losses) > 1:
             self._own_expiry = SessionExpiry()
-            context.out.append(TraceEvent(server_trace_events.TRACKER_REPLACED, self.epoch))
+            context.trace(trace_events.TRACKER_REPLACED, self.epoch)
 
     # Within.
 
@@ -303,7 +296,7 @@ class LeaderRequestProcessor:
             return False
         txn = self.prep.prepare_close_session(zxid, self._context.now.wall, session_id)
         assert txn is not None, session_id
-        self._context.out.append(TraceEvent(note, session_id))
+        self._context.trace(note, session_id)
         self._add(txn)
         return True
 
@@ -321,7 +314,7 @@ class LeaderRequestProcessor:
             self._first_zxid, self._counter_left = role.next_zxid(), role.counter_left
         if len(self._txns) >= self._counter_left:
             self.propose()
-            self._context.out.append(TraceEvent(server_trace_events.COUNTER_EXHAUSTED, self.epoch))
+            self._context.trace(trace_events.COUNTER_EXHAUSTED, self.epoch)
             self._context.peer.step_down("the counter is exhausted", self._context.now.mono)
             return None
         return Zxid(self._first_zxid + len(self._txns))

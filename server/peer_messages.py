@@ -1,6 +1,6 @@
-"""What servers say to each other beside Zab: requests on their way to the leader and back.
+"""Messages between servers beside Zab's: requests to the leader, and its replies.
 
-They share the link with Zab's packets, so that a leader's answer stays in order with its commits.
+They share the link with Zab's messages, so that a leader's reply stays in order with its commits.
 """
 
 import msgspec
@@ -12,7 +12,7 @@ from raykeeper.znodes.requests import Connect, SessionId, Write
 
 
 class ForwardedWrite(Struct, frozen=True, array_like=True, gc=False):
-    """A client's write on its way to the leader; its operation stays the client's bytes."""
+    """A client's write on its way to the leader, with the operation in the client's own bytes."""
 
     session_id: SessionId
     owner_zxid: Zxid
@@ -34,30 +34,30 @@ class ForwardConnect(Struct, frozen=True, array_like=True, tag=31):
 
 
 class WriteGap(Struct, frozen=True, array_like=True, tag=32):
-    """From the leader: a write skipped a number, so its connection cannot go on."""
+    """From the leader: a write skipped a number, so its connection must be closed."""
 
     session_id: SessionId
     owner_zxid: Zxid
 
 
 class OwnedSession(Struct, frozen=True, array_like=True):
-    """A session was heard."""
+    """A session, and the owner zxid under which the sender has it."""
 
     session_id: SessionId
     owner_zxid: Zxid
 
 
 class TouchSessions(Struct, frozen=True, array_like=True, tag=33):
-    """To the leader: the sessions heard since batch `number` - 1."""
+    """To the leader: the sessions heard since report `number` - 1."""
 
     number: int
     sessions: list[OwnedSession]
 
 
 class TouchSessionsReply(Struct, frozen=True, array_like=True, tag=34):
-    """From the leader: the sessions of batch `number` live at least a timeout from its arrival.
+    """From the leader: the sessions of report `number` live at least a timeout from its arrival.
 
-    Not so those in `rejected`, which have ended, are about to, or have moved elsewhere.
+    Sessions in `rejected` are excepted: they have ended, are about to, or have moved elsewhere.
     """
 
     number: int
@@ -65,7 +65,7 @@ class TouchSessionsReply(Struct, frozen=True, array_like=True, tag=34):
 
 
 class ReadIndexRequest(Struct, frozen=True, array_like=True, tag=35):
-    """To the leader: tell a commit point and confirm that you lead (rule Z4)."""
+    """To the leader: send a commit point, and confirm that you lead (rule Z4)."""
 
     token: int
 
@@ -78,7 +78,7 @@ class ReadIndexReply(Struct, frozen=True, array_like=True, tag=36):
 
 
 class DigestRequest(Struct, frozen=True, array_like=True, tag=37, gc=False):
-    """From the leader, after the commits up to `zxid`: its digest there; what is yours?"""
+    """From the leader, after the commits up to `zxid`: its digest there; send yours."""
 
     zxid: WireZxid
     digest: int
@@ -98,9 +98,9 @@ class DigestMismatch(Struct, frozen=True, array_like=True, tag=39, gc=False):
 
 
 class EndDeadSessions(Struct, frozen=True, array_like=True, tag=40):
-    """To the leader: the processes that have these sessions are dead; so far it is their last one.
+    """To the leader: the processes that had these sessions last are dead, so end the sessions.
 
-    A session that has another owner number by then is somebody else's, and lives on.
+    A session with another owner zxid has moved to another connection, and lives on.
     """
 
     sessions: list[OwnedSession]
@@ -120,7 +120,7 @@ ServerMessage = (
     | EndDeadSessions
 )
 LeaderReply = WriteGap | TouchSessionsReply | ReadIndexReply | DigestRequest | DigestMismatch
-"""Those of them that only a leader sends."""
+"""The messages that only a leader sends."""
 LeaderRequest = (
     ForwardWrites
     | ForwardConnect
@@ -129,7 +129,7 @@ LeaderRequest = (
     | DigestReply
     | EndDeadSessions
 )
-"""Those that only a leader is sent."""
+"""The messages that only a leader receives."""
 PeerMessage = ZabMessage | ServerMessage
 
 encode_peer_frame = msgspec.msgpack.Encoder().encode

@@ -1,6 +1,6 @@
-"""What a server answers from its own state: reads, inquiries, requests about watches.
+"""Answers the requests that need only the server's own state: reads and requests about watches.
 
-An answer and the watch that goes with it are made in one go, between two transactions.
+A reply is computed and its watch is set between the same two transactions.
 
 ZooKeeper: `FinalRequestProcessor`.
 """
@@ -8,11 +8,10 @@ ZooKeeper: `FinalRequestProcessor`.
 from collections.abc import Callable
 from typing import Any, get_args
 
-from raykeeper.server import server_trace_events
+from raykeeper.server import server_trace_events as trace_events
 from raykeeper.server.client_send_queues import ClientSendQueues
 from raykeeper.server.connection import Connection, LocalRequest, RejectedRequest
 from raykeeper.server.context import ServerContext
-from raykeeper.zab.effects import TraceEvent
 from raykeeper.znodes.change_log import values_size
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.multi_preparer import results_bytes
@@ -62,7 +61,7 @@ class ReadProcessor:
         }
 
     def process(self, connection: Connection, request: LocalRequest) -> None:
-        """Queue the answer from the present state, after the events that must be told before it."""
+        """Queue the reply from the present state, after the events that must precede it."""
         self._by_type[type(request)](connection, request)
 
     def _read(self, connection: Connection, request: Read) -> None:
@@ -95,11 +94,11 @@ class ReadProcessor:
         self._push(connection, item)
 
     def _set_watches(self, connection: Connection, request: SetWatches) -> None:
-        """What was missed and the answer stand in one frame: a client has both or neither."""
+        """Reply with the missed events in the same frame, so that a client has both or neither."""
         context = self._context
         state, setting = context.state, connection.partial_set_watches
         if sum(map(_watch_count, setting)) > context.limits.watches_max:
-            context.out.append(TraceEvent(server_trace_events.WATCHES_FULL, connection.session_id))
+            context.trace(trace_events.WATCHES_FULL, connection.session_id)
         else:
             setting.append(request)
         done = EmptyReply(request.xid, state.zxid)
@@ -145,10 +144,10 @@ class ReadProcessor:
         context = self._context
         if context.watches.count_of(connection.number) < context.limits.watches_max:
             return False
-        context.out.append(TraceEvent(server_trace_events.WATCHES_FULL, connection.session_id))
+        context.trace(trace_events.WATCHES_FULL, connection.session_id)
         return True
 
 
 def _watch_count(request: SetWatches) -> int:
     one_shot = len(request.data) + len(request.exist) + len(request.child)
-    return max(1, one_shot + len(request.persistent))  # an empty one is not free either
+    return max(1, one_shot + len(request.persistent))  # an empty request takes memory as well

@@ -1,7 +1,7 @@
-"""What a replica starts from: its promises, its snapshot and the log after it.
+"""The durable state that a server starts from: its promises, its snapshot and the log after it.
 
-Plain data without a trace of files, because the pure server is built from it. Invariants, checked
-by every store: `current <= accepted`; the epoch of the last transaction is at most `accepted`;
+Plain data that knows no files, because the pure server is built from it. Invariants, checked by
+every store: `current <= accepted`; the epoch of the last transaction is at most `accepted`;
 `runs` follow `snapshot_zxid` without a hole and reach at least to `consistent_at`.
 """
 
@@ -21,9 +21,9 @@ class RecoveredState(Struct, frozen=True):
     accepted: Epoch
     current: Epoch
     snapshot_zxid: Zxid
-    """The snapshot holds everything up to here and perhaps some of what follows; 0 is none."""
+    """The snapshot holds everything up to this zxid and perhaps some of what follows; 0 is none."""
     consistent_at: Zxid
-    """Replayed up to here, the snapshot is a real state; 0 without a snapshot."""
+    """The snapshot is consistent once replayed up to this zxid; 0 without a snapshot."""
     chunks: Iterable[bytes]
     """The snapshot's content, verified; empty without a snapshot."""
     runs: list[LogRun]
@@ -31,18 +31,18 @@ class RecoveredState(Struct, frozen=True):
     committed: Zxid
     """The newest zxid that is known to be committed."""
     disk_id: DiskId = FOUNDING_DISK
-    """The disk it starts from; whether it may vote is for the member list to say (rule D3)."""
+    """The disk it starts from; the member list says whether it may vote (rule D3)."""
     is_uncertain: bool = False
-    """The last batch of the log was bad, and may or may not have been acknowledged (rule D4)."""
+    """The last batch of the log was damaged, and may have been acknowledged (rule D4)."""
     has_initial_history: bool = True
-    """The log reaches to where it ended when the current epoch was taken over."""
+    """The log has the whole initial history of the current epoch."""
     has_disk_space: bool = True
-    """Whether there is a spare segment for the log (rule D6)."""
+    """Whether a spare segment for the log exists (rule D6)."""
     trace_events: list[TraceEvent] = field(default_factory=list)
 
 
 def load_state(recovered: RecoveredState) -> State:
-    """The state that the snapshot holds, that of the beginning without one."""
+    """Return the state in the snapshot, or the initial state without one."""
     if recovered.snapshot_zxid == ZERO:
         return State()
     loader = SnapshotLoader()

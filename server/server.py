@@ -1,15 +1,19 @@
 """One server as a pure state machine: Zab, the tree, sessions, watches and the order of requests.
 
-`step` takes every event that waits, and returns what the shell must do, in order. There is no
-clock, disk, socket or thread in here, so the simulator runs this very code.
+`step` takes every event that waits, and returns what the shell must do, in order. The server has no
+clock, disk, socket or thread, so the simulator runs this very code.
+
+Three tables say what the server reacts to: events of the shell, effects of Zab, and messages of
+other servers by role. A message that is not in its table is traced as stale and dropped.
 
 ZooKeeper: `QuorumPeer`, `LeaderZooKeeperServer`, `FollowerZooKeeperServer`.
 """
 
 from collections.abc import Callable
+from enum import Enum
 from typing import Any
 
-from raykeeper.server import server_trace_events
+from raykeeper.server import server_trace_events as trace_events
 from raykeeper.server.client_requests import ClientRequests
 from raykeeper.server.context import ServerContext, ServerOptions
 from raykeeper.server.digest_comparison import DigestComparison
@@ -43,25 +47,26 @@ from raykeeper.server.peer_messages import (
     DigestReply,
     DigestRequest,
     EndDeadSessions,
+    ForwardConnect,
     ForwardWrites,
-    LeaderReply,
-    LeaderRequest,
     ReadIndexReply,
     ReadIndexRequest,
     ServerMessage,
     TouchSessions,
     TouchSessionsReply,
+    WriteGap,
 )
 from raykeeper.server.recovered_state import RecoveredState, load_state
 from raykeeper.server.snapshot_install import SnapshotInstall
 from raykeeper.server.snapshot_streams import SnapshotStreams
-from raykeeper.server.stats import ServerStats, collect_stats
+from raykeeper.server.stats import ServerStats
 from raykeeper.zab import effects as zab
 from raykeeper.zab.history import History
-from raykeeper.zab.ids import FOUNDING_DISK, DiskId, Millis, Now, ServerId, Zxid
+from raykeeper.zab.ids import DiskId, Millis, Now, ServerId, Zxid
 from raykeeper.zab.peer import Peer
 from raykeeper.zab.recent_log import RecentLog
 from raykeeper.zab.settings import Settings
+from raykeeper.zab.trace_events import MESSAGE_STALE
 from raykeeper.znodes.change_log import ZnodeChange
 from raykeeper.znodes.limits import Limits
 from raykeeper.znodes.state import State, outcome_of
@@ -75,13 +80,22 @@ from raykeeper.znodes.txns import (
 )
 
 
+class _Side(Enum):
+    """The sides of the exchange between a leader and the servers that forward to it."""
+
+    LEADER = "leader"
+    """This server is an established leader."""
+    LEARNER = "learner"
+    """The sender is this server's leader."""
+
+
 class Server:
-    """A replica's state machine. Call `start` once, then `step` with whatever has happened."""
+    """A replica's state machine. Call `start` once, then `step` with every event that happens."""
 
     def __init__(
         self, settings: Settings, limits: Limits, options: ServerOptions, recovered: RecoveredState
     ) -> None:
-        """Takes up the recovered state: snapshot, then the log as far as it is known committed."""
+        """Loads the snapshot of `recovered`, then its log as far as it is known to be committed."""
         state = load_state(recovered)
         window = RecentLog(recovered.snapshot_zxid)
         for run in recovered.runs:
@@ -112,19 +126,20 @@ class Server:
         # Votes moved by transactions that a prospective leader found undelivered in its log.
         self._inherited_votes: dict[ServerId, DiskId] = {}
         self._next_report_at: Millis | None = None
-        self._disk_check_at: Millis | None = None  # when a full disk is looked at again
-        self._handlers: dict[type, Callable[[Any], None]] = self._event_handlers()
+        self._disk_check_at: Millis | None = None  # when the space of a full disk is checked again
+        self._event_handlers = self._make_event_handlers()
+        self._zab_handlers = self._make_zab_handlers()
+        self._message_handlers = self._make_message_handlers()
         self._txn_handlers: dict[type, Callable[[Zxid, Txn], None]] = {
             CreateSessionTxn: self._on_session_created,
             CreateSessionErrorTxn: self._on_session_refused,
             CloseSessionTxn: self._on_session_closed,
             ReplaceVoterTxn: self._on_voter_replaced,
         }
+        self._end_of_step = self._order_at_the_end()
         history.deliver(recovered.committed)
         self._process_zab_effects()
-        if settings.has_vote and settings.disk != FOUNDING_DISK:
-            # Perhaps again: the last process may have died on it.
-            self._context.out.append(zab.VoteGranted())
+        self._context.repeat_vote_granted()
 
     def start(self, now: Now) -> list[Effect]:
         """Begin to look for a leader."""
@@ -138,49 +153,66 @@ class Server:
     def step(self, events: list[Event], now: Now) -> list[Effect]:
         """Take every event, in order. Returns the effects to carry out, in order."""
         self._context.now = now
-        mono = now.mono
-        peer = self._context.peer
+        mono, peer = now.mono, self._context.peer
         due = peer.deadline()
         self._update_read_serving()
-        handlers = self._handlers
+        handlers = self._event_handlers
         for event in events:
             handlers[type(event)](event)
+            if self._zab_out:
+                self._process_zab_effects()
         if due is not None and due <= mono:
             # After the events: what has arrived in time must not count as silence.
             peer.wake(mono)
             self._process_zab_effects()
+        leader = self._leader_requests
         if self._next_report_at is not None and self._next_report_at <= mono:
             self._next_report_at = Millis(mono + self._context.options.session_report_ms)
-            self._forwarder.send_touches(self._leader_requests)
-            self._process_zab_effects()
-            if self._leader_requests is not None:
-                self._leader_requests.restore_votes()
-                self._leader_requests.delete_expired_znodes()
-                self._leader_requests.send_session_report()
-                self._digests.send_requests()
-        elif self._leader_requests is not None and self._leader_requests.has_work:
-            self._leader_requests.delete_expired_znodes()
+            self._report()
+        elif leader is not None and leader.has_work:
+            leader.delete_expired_znodes()
         if self._disk_check_at is not None and self._disk_check_at <= mono:
             self._disk_check_at = None  # set again by the completion
             self._context.out.append(zab.CheckDiskSpace())
         return self._end_step()
 
     def deadline(self) -> Millis | None:
-        """When to call `step` at the latest, in monotonic milliseconds; None if never."""
-        leading = self._leader_requests
+        """Return when to call `step` at the latest, in monotonic milliseconds; None if never."""
+        leader = self._leader_requests
         if (
             self._snapshot_streams.has_work
             or self._clients.has_work
-            or (leading is not None and leading.has_work)
+            or (leader is not None and leader.has_work)
         ):
             return self._context.now.mono
-        begins_at = self._clients.read_only.starts_at
-        dues = (self._context.peer.deadline(), self._next_report_at, self._disk_check_at, begins_at)
-        return min((due for due in dues if due is not None), default=None)
+        deadlines = (
+            self._context.peer.deadline(),
+            self._next_report_at,
+            self._disk_check_at,
+            self._clients.read_only.starts_at,
+        )
+        return min((due for due in deadlines if due is not None), default=None)
 
     def stats(self) -> ServerStats:
-        """A view of the server, cheap but for the digest."""
-        return collect_stats(self._context, self._clients)
+        """Return counts and the digest of the state, which is the only costly one."""
+        context, peer, state = self._context, self._context.peer, self._context.state
+        return ServerStats(
+            role=peer.role,
+            is_active=peer.is_active,
+            leader=peer.leader,
+            epoch=peer.epoch,
+            last_zxid=state.zxid,
+            has_vote=peer.settings.has_vote,
+            voters_lost=peer.voters_lost,
+            has_disk_space=peer.history.has_disk_space,
+            linked=sorted(peer.links),
+            sessions=len(state.sessions.by_id),
+            connections=len(self._clients),
+            znodes=len(state.tree.znodes),
+            watches=context.watches.count,
+            outstanding=self._clients.outstanding,
+            digest=state.digest(),
+        )
 
     @property
     def state(self) -> State:
@@ -192,242 +224,248 @@ class Server:
         """The server's part in Zab, for checks from outside."""
         return self._context.peer
 
-    # Events.
+    # The tables.
 
-    def _event_handlers(self) -> dict[type, Callable[[Any], None]]:
-        connections, streams = self._clients, self._snapshot_streams
+    def _make_event_handlers(self) -> dict[type, Callable[[Any], None]]:
+        context, clients, streams = self._context, self._clients, self._snapshot_streams
+        peer = context.peer
         return {
             PeerFrame: self._on_peer_frame,
-            ClientFrameArrived: lambda e: connections.on_frame(e.connection, e.data, e.host),
-            ClientDisconnected: lambda event: connections.on_disconnect(event.connection),
-            ClientProcessDied: lambda event: connections.on_process_died(event.connection),
-            ClientBytesSent: lambda event: connections.on_bytes_sent(event.connection, event.bytes),
-            LogSynced: self._on_log_synced,
-            EpochsSaved: self._on_epochs_saved,
-            LogTruncated: self._on_log_truncated,
-            SnapshotInstalled: self._on_snapshot_installed,
-            LogRead: self._on_log_read,
-            LinkUp: self._on_link_up,
-            LinkDown: self._on_link_down,
-            SnapshotCredited: lambda event: streams.on_credited(event.zxid),
-            SnapshotWritten: lambda event: streams.on_written(event.zxid),
-            SnapshotFailed: lambda event: streams.on_failed(event.zxid),
-            SnapshotPublished: lambda event: streams.on_published(event.zxid),
+            ClientFrameArrived: lambda e: clients.on_frame(e.connection, e.data, e.host),
+            ClientDisconnected: lambda e: clients.on_disconnect(e.connection),
+            ClientProcessDied: lambda e: clients.on_process_died(e.connection),
+            ClientBytesSent: lambda e: clients.on_bytes_sent(e.connection, e.bytes),
+            LogSynced: lambda e: peer.log_synced(e.upto, context.now.mono),
+            EpochsSaved: lambda e: peer.epochs_saved(e.accepted, e.current, context.now.mono),
+            LogTruncated: lambda e: peer.log_truncated(e.upto, context.now.mono),
+            SnapshotInstalled: lambda e: peer.snapshot_installed(e.zxid, context.now.mono),
+            LogRead: lambda e: peer.log_read(e.learner, e.after, e.runs, context.now.mono),
+            LinkUp: lambda e: peer.link_up(e.peer, context.now.mono),
+            LinkDown: lambda e: peer.link_down(e.peer, context.now.mono),
+            SnapshotCredited: lambda e: streams.on_credited(e.zxid),
+            SnapshotWritten: lambda e: streams.on_written(e.zxid),
+            SnapshotFailed: lambda e: streams.on_failed(e.zxid),
+            SnapshotPublished: lambda e: streams.on_published(e.zxid),
             DiskSpaceChanged: self._on_disk_space_changed,
             SessionsOverdue: self._on_sessions_overdue,
             TrackerLost: self._on_tracker_lost,
         }
 
+    def _make_zab_handlers(self) -> dict[type, Callable[[Any], None]]:
+        out, streams, install = self._context.out, self._snapshot_streams, self._snapshot_install
+        of_the_shell = (
+            *(zab.Append, zab.Truncate, zab.SaveEpochs, zab.ReadLog, zab.InstallSnapshot),
+            *(zab.CheckDiskSpace, zab.VoteGranted, zab.BreakLink, zab.TraceEvent),
+        )
+        return {
+            **dict.fromkeys(of_the_shell, out.append),
+            zab.Send: lambda e: out.append(SendPeer(e.peer, e.message)),
+            zab.Deliver: lambda e: self._deliver(e.first, e.txns),
+            zab.ReadIndex: self._forwarder.on_leadership_confirmed,
+            zab.RoleChanged: self._on_role_changed,
+            zab.Activated: self._on_activated,
+            zab.StreamSnapshot: lambda e: streams.start(e.learner),
+            zab.GrantCredit: lambda e: streams.on_learner_credit(e.learner),
+            zab.CancelSnapshot: lambda e: streams.cancel(e.learner),
+            zab.ReceiveSnapshot: self._on_receive_effect,
+            zab.ReceiveChunk: self._on_receive_effect,
+            zab.DiscardSnapshot: self._on_receive_effect,
+            zab.CheckSnapshot: install.build_state,
+            zab.AdoptSnapshot: self._on_adopt_snapshot,
+        }
+
+    def _make_message_handlers(
+        self,
+    ) -> dict[tuple[_Side | None, type], Callable[[ServerId, Any], None]]:
+        forwarder, digests = self._forwarder, self._digests
+        return {
+            (_Side.LEADER, ForwardConnect): lambda sender, message: self._leader().prepare_connect(
+                sender, message
+            ),
+            (_Side.LEADER, ForwardWrites): self._on_forward_writes,
+            (_Side.LEADER, EndDeadSessions): lambda _, message: self._leader().end_dead_sessions(
+                message.sessions
+            ),
+            (_Side.LEADER, TouchSessions): lambda sender, message: forwarder.on_touch_sessions(
+                sender, message, self._leader()
+            ),
+            (_Side.LEADER, ReadIndexRequest): forwarder.on_read_index_request,
+            (_Side.LEADER, DigestReply): digests.on_reply,
+            (_Side.LEARNER, WriteGap): lambda _, message: self._clients.on_write_gap(
+                message.session_id, message.owner_zxid
+            ),
+            (_Side.LEARNER, TouchSessionsReply): lambda _, message: (
+                forwarder.on_touch_sessions_reply(message)
+            ),
+            (_Side.LEARNER, ReadIndexReply): lambda _, message: forwarder.on_read_index_reply(
+                message
+            ),
+            (_Side.LEARNER, DigestRequest): self._on_digest_request,
+            (_Side.LEARNER, DigestMismatch): lambda _, message: digests.on_mismatch(message.zxid),
+        }
+
+    def _order_at_the_end(self) -> tuple[Callable[[], None], ...]:
+        """Return what ends every step, in order."""
+        return (
+            # Reads wait from here on if the leader fell silent; held ones are answered otherwise.
+            self._update_read_serving,
+            self._start_read_only_if_due,
+            # Clients that read again get what waited, then the replies to their next requests.
+            self._clients.resume_caught_up,
+            # All that the step needs from the leader leaves; a leader prepares it and proposes.
+            self._send_to_leader,
+            # A chunk of each snapshot, after the proposals: writes come first.
+            self._snapshot_streams.send_chunks,
+            self._process_zab_effects,
+            # Last, one frame for each client: it holds everything that was queued above.
+            self._clients.flush,
+        )
+
+    # Events.
+
     def _on_peer_frame(self, event: PeerFrame) -> None:
         peer, mono = self._context.peer, self._context.now.mono
-        sender = event.peer
         for message in event.messages:
-            if not isinstance(message, ServerMessage):
-                peer.receive(sender, message, mono)
-                self._process_zab_effects()
-            elif sender in peer.links:
-                if isinstance(message, LeaderReply):
-                    if sender == peer.leader:
-                        self._on_leader_reply(message)
-                elif self._leader_requests is not None:
-                    self._on_server_request(self._leader_requests, sender, message)
-                    self._process_zab_effects()  # the reign may have ended with its counter
+            if isinstance(message, ServerMessage):
+                self._on_server_message(event.peer, message)
+            else:
+                peer.receive(event.peer, message, mono)
+            # Before the next message: what this one commits must be applied, and it may end the
+            # role for which the next one was sent.
+            self._process_zab_effects()
 
-    def _on_server_request(
-        self, leading: LeaderRequestProcessor, sender: ServerId, message: LeaderRequest
-    ) -> None:
-        """Another server asks us, its leader, for its clients."""
-        if isinstance(message, ForwardWrites):
-            for gap in leading.prepare_writes(sender, message.writes):
-                self._context.out.append(SendPeer(sender, gap))
-        elif isinstance(message, TouchSessions):
-            self._forwarder.on_touch_sessions(sender, message, leading)
-        elif isinstance(message, ReadIndexRequest):
-            self._forwarder.on_read_index_request(sender, message)
-        elif isinstance(message, DigestReply):
-            self._digests.on_reply(sender, message)
-        elif isinstance(message, EndDeadSessions):
-            leading.end_dead_sessions(message.sessions)
+    def _on_server_message(self, sender: ServerId, message: ServerMessage) -> None:
+        """Handle a message beside Zab's; one that this server's role does not expect is dropped.
+
+        It was sent to what this server was before, and its sender asks again.
+        """
+        peer, side = self._context.peer, None
+        if sender in peer.links:
+            if self._leader_requests is not None:
+                side = _Side.LEADER
+            elif sender == peer.leader:
+                side = _Side.LEARNER
+        handler = self._message_handlers.get((side, type(message)))
+        if handler is None:
+            self._context.trace(MESSAGE_STALE, (sender, type(message).__name__))
         else:
-            leading.prepare_connect(sender, message)
+            handler(sender, message)
 
-    def _on_leader_reply(self, message: LeaderReply) -> None:
-        """Our leader answers what we asked for our clients."""
-        if isinstance(message, TouchSessionsReply):
-            self._forwarder.on_touch_sessions_reply(message)
-        elif isinstance(message, ReadIndexReply):
-            self._forwarder.on_read_index(message.token, message.zxid)
-        elif isinstance(message, DigestRequest):
-            if self._snapshot_install.is_consistent:
-                self._digests.on_request(message)
-        elif isinstance(message, DigestMismatch):
-            self._digests.on_mismatch(message.zxid)
-        else:
-            self._clients.on_write_gap(message.session_id, message.owner_zxid)
+    def _on_forward_writes(self, sender: ServerId, message: ForwardWrites) -> None:
+        for gap in self._leader().prepare_writes(sender, message.writes):
+            self._context.out.append(SendPeer(sender, gap))
 
-    def _on_link_up(self, event: LinkUp) -> None:
-        self._context.peer.link_up(event.peer, self._context.now.mono)
-        self._process_zab_effects()
+    def _on_digest_request(self, _sender: ServerId, message: DigestRequest) -> None:
+        if self._snapshot_install.is_consistent:
+            self._digests.on_request(message)
 
-    def _on_link_down(self, event: LinkDown) -> None:
-        self._context.peer.link_down(event.peer, self._context.now.mono)
-        self._process_zab_effects()
-
-    def _on_log_synced(self, event: LogSynced) -> None:
-        self._context.peer.log_synced(event.upto, self._context.now.mono)
-        self._process_zab_effects()
-
-    def _on_epochs_saved(self, event: EpochsSaved) -> None:
-        self._context.peer.epochs_saved(event.accepted, event.current, self._context.now.mono)
-        self._process_zab_effects()
-
-    def _on_log_truncated(self, event: LogTruncated) -> None:
-        self._context.peer.log_truncated(event.upto, self._context.now.mono)
-        self._process_zab_effects()
-
-    def _on_snapshot_installed(self, event: SnapshotInstalled) -> None:
-        self._context.peer.snapshot_installed(event.zxid, self._context.now.mono)
-        self._process_zab_effects()
-
-    def _on_log_read(self, event: LogRead) -> None:
-        mono = self._context.now.mono
-        self._context.peer.log_read(event.learner, event.after, event.runs, mono)
-        self._process_zab_effects()
+    def _leader(self) -> LeaderRequestProcessor:
+        assert self._leader_requests is not None, "the message tables ask for the role first"
+        return self._leader_requests
 
     def _on_disk_space_changed(self, event: DiskSpaceChanged) -> None:
-        """Rule D6. A follower that went on in memory alone begins anew once it can log again."""
+        """Rule D6. A follower that went on in memory alone restarts once it can log again."""
         context = self._context
-        peer, has_room = context.peer, event.has_disk_space
-        if has_room != peer.history.has_disk_space:
-            context.out.append(
-                zab.TraceEvent(
-                    server_trace_events.DISK_SPACE_FREED
-                    if has_room
-                    else server_trace_events.DISK_FULL
-                )
-            )
+        peer, has_space = context.peer, event.has_disk_space
+        if has_space != peer.history.has_disk_space:
+            context.trace(trace_events.DISK_SPACE_FREED if has_space else trace_events.DISK_FULL)
         self._disk_check_at = None
-        if not has_room:
+        if not has_space:
             self._disk_check_at = Millis(context.now.mono + context.options.disk_space_check_ms)
         elif peer.history.is_paused:
             context.out.append(Restart("the disk has room again", wipe_disk=False))
-        peer.disk_space_changed(has_room, context.now.mono)
-        self._process_zab_effects()
+        peer.disk_space_changed(has_space, context.now.mono)
 
     def _on_sessions_overdue(self, event: SessionsOverdue) -> None:
         if self._leader_requests is not None:
             self._leader_requests.on_expiry_proposals(event.proposals)
-            self._process_zab_effects()
 
     def _on_tracker_lost(self, _event: TrackerLost) -> None:
         if self._leader_requests is not None:
             self._leader_requests.on_tracker_lost()
 
-    # What Zab asks for.
+    # Effects of Zab.
 
     def _process_zab_effects(self) -> None:
-        """Act on the peer's effects; those for the outside go into the outbox, in order."""
-        pending = self._zab_out
-        out = self._context.out
+        """Carry out the effects of Zab, in order; those for the shell go into the outbox."""
+        pending, handlers = self._zab_out, self._zab_handlers
         while pending:
             effects = pending[:]
             pending.clear()
             for effect in effects:
-                if isinstance(effect, zab.Send):
-                    out.append(SendPeer(effect.peer, effect.message))
-                elif isinstance(effect, zab.Deliver):
-                    self._deliver(effect.first, effect.txns)
-                elif isinstance(effect, zab.Append | zab.TraceEvent | zab.BreakLink):
-                    out.append(effect)
-                elif isinstance(effect, zab.ReadIndex):
-                    self._forwarder.on_leadership_confirmed(effect)
-                else:
-                    self._on_rare_effect(effect)
+                handlers[type(effect)](effect)
 
-    def _on_rare_effect(self, effect: zab.Effect) -> None:
-        if isinstance(effect, zab.RoleChanged):
-            self._on_role_changed(effect)
-        elif isinstance(effect, zab.Activated):
-            self._on_activated(effect)
-        elif isinstance(effect, zab.StreamSnapshot):
-            self._snapshot_streams.start(effect.learner)
-        elif isinstance(effect, zab.GrantCredit):
-            self._snapshot_streams.on_learner_credit(effect.learner)
-        elif isinstance(effect, zab.CancelSnapshot):
-            self._snapshot_streams.cancel(effect.learner)
-        elif isinstance(effect, zab.CheckSnapshot):
-            self._snapshot_install.build_state(effect)
-        elif isinstance(effect, zab.AdoptSnapshot):
-            self._snapshot_install.install(effect)
-            self._update_read_serving()
-        else:
-            self._context.out.append(effect)  # type: ignore[arg-type]
-            self._snapshot_install.on_disk_effect(effect)
+    def _on_receive_effect(
+        self, effect: zab.ReceiveSnapshot | zab.ReceiveChunk | zab.DiscardSnapshot
+    ) -> None:
+        self._context.out.append(effect)
+        self._snapshot_install.on_disk_effect(effect)
+
+    def _on_adopt_snapshot(self, effect: zab.AdoptSnapshot) -> None:
+        self._snapshot_install.install(effect)
+        self._update_read_serving()
 
     def _deliver(self, first: Zxid, txns: list[bytes]) -> None:
         """Apply committed transactions; events and replies follow in the same order."""
-        context, connections = self._context, self._clients
+        context, clients = self._context, self._clients
         state, tree, watches = context.state, context.state.tree, context.watches
-        happened = context.change_log.pending
-        if not connections.is_serving_reads:
-            # A read that stands between two writes is due when the first is applied.
+        changes = context.change_log.pending
+        if not clients.is_serving_reads:
+            # A read between two writes must be answered after the first one and before the second.
             self._update_read_serving()
-        is_real = self._snapshot_install.is_consistent
-        rare_changes = self._txn_handlers
+        is_consistent = self._snapshot_install.is_consistent
+        handlers = self._txn_handlers
         zxid = first
         for data in txns:
-            before = len(happened)
+            before = len(changes)
             txn = state.apply(zxid, data)
-            if is_real:
-                change = txn.body
+            if is_consistent:
                 if tree.expiring_paths and self._leader_requests is not None:
-                    self._leader_requests.on_expiring_changed(change)
-                if watches.count and len(happened) > before:
-                    self._fire_watches(happened[before:])
-                rare = rare_changes.get(type(change))
-                if rare is None:
-                    connections.on_write_applied(txn)
+                    self._leader_requests.on_expiring_changed(txn.body)
+                if watches.count and len(changes) > before:
+                    self._fire_watches(changes[before:])
+                handler = handlers.get(type(txn.body))
+                if handler is None:
+                    clients.on_write_applied(txn)
                 else:
-                    rare(zxid, txn)
+                    handler(zxid, txn)
             zxid = Zxid(zxid + 1)
         context.change_log.keep_pending()
         if self._leader_requests is not None:
             self._leader_requests.on_applied(state.zxid)
         self._snapshot_streams.on_applied(len(txns))
-        if not is_real:
+        if not is_consistent:
             self._snapshot_install.finish_if_consistent()
 
-    def _fire_watches(self, happened: list[ZnodeChange]) -> None:
-        context, connections = self._context, self._clients
-        who, znodes = connections.identities_of, context.state.tree.znodes
-        for number, event in context.watches.trigger(happened, who, znodes):
-            connections.send_watcher_event(number, event)
+    def _fire_watches(self, changes: list[ZnodeChange]) -> None:
+        context, clients = self._context, self._clients
+        znodes = context.state.tree.znodes
+        for number, event in context.watches.trigger(changes, clients.identities_of, znodes):
+            clients.send_watcher_event(number, event)
 
     def _on_session_created(self, zxid: Zxid, txn: Txn) -> None:
-        change = txn.body
-        assert isinstance(change, CreateSessionTxn)
-        detail = (change.session_id, change.server_id)
-        self._context.out.append(zab.TraceEvent(server_trace_events.SESSION_OPENED, detail))
-        self._clients.on_session_created(zxid, change)
+        body = txn.body
+        assert isinstance(body, CreateSessionTxn)
+        self._context.trace(trace_events.SESSION_OPENED, (body.session_id, body.server_id))
+        self._clients.on_session_created(zxid, body)
         if self._leader_requests is not None:
-            self._leader_requests.on_session_created(change.session_id)
+            self._leader_requests.on_session_created(body.session_id)
 
     def _on_session_refused(self, _zxid: Zxid, txn: Txn) -> None:
-        change = txn.body
-        assert isinstance(change, CreateSessionErrorTxn)
-        self._clients.on_session_refused(change)
+        assert isinstance(txn.body, CreateSessionErrorTxn)
+        self._clients.on_session_refused(txn.body)
 
     def _on_session_closed(self, zxid: Zxid, txn: Txn) -> None:
-        change = txn.body
-        assert isinstance(change, CloseSessionTxn)
-        self._clients.on_session_closed(change.session_id, txn, outcome_of(zxid, txn))
+        body = txn.body
+        assert isinstance(body, CloseSessionTxn)
+        self._clients.on_session_closed(body.session_id, txn, outcome_of(zxid, txn))
         if self._leader_requests is not None:
-            self._leader_requests.on_session_closed(change.session_id)
+            self._leader_requests.on_session_closed(body.session_id)
 
     def _on_voter_replaced(self, _zxid: Zxid, txn: Txn) -> None:
-        context, change = self._context, txn.body
-        assert isinstance(change, ReplaceVoterTxn)
-        server, disk = change.server_id, change.disk
+        context, body = self._context, txn.body
+        assert isinstance(body, ReplaceVoterTxn)
+        server, disk = body.server_id, body.disk
         is_new = context.peer.voter_replaced(server, disk, context.now.mono)
         if self._leader_requests is not None:
             self._leader_requests.on_voter_replaced(server, disk, is_new)
@@ -444,24 +482,24 @@ class Server:
         self._inherited_votes = {}
         if effect.role is zab.Role.LEADER:
             for run in history.recent_log.between(history.delivered, history.logged):
-                for change in (decode_txn(data).body for data in run.txns):
-                    if isinstance(change, ReplaceVoterTxn):
-                        members.change_logged(change.server_id, change.disk)
-                        self._inherited_votes[change.server_id] = change.disk
+                for body in (decode_txn(data).body for data in run.txns):
+                    if isinstance(body, ReplaceVoterTxn):
+                        members.change_logged(body.server_id, body.disk)
+                        self._inherited_votes[body.server_id] = body.disk
         if history.is_paused and effect.role is zab.Role.LOOKING:
-            # The tree is ahead of the disk, and a new role speaks of the disk alone (rule Z2).
+            # The tree is ahead of the disk, and a new role counts on the disk alone (rule Z2).
             context.out.append(Restart("the log was paused, and the role ends", wipe_disk=False))
 
     def _on_activated(self, effect: zab.Activated) -> None:
-        assert self._snapshot_install.is_consistent, (
-            "a leader has everything that was ever committed"
-        )
+        # Every commit up to `consistent_at` comes before the activation. Counterexample for less:
+        # a leader would prepare writes against a state that never existed.
+        assert self._snapshot_install.is_consistent, "activated with an inconsistent state"
         self._next_report_at = self._context.now.mono
         self._clients.read_only.on_activated()
         if effect.role is zab.Role.LEADER:
-            # Who led before may have said it once only, for want of room or of time.
-            moved = self._context.state.voters | self._inherited_votes
-            self._leader_requests = LeaderRequestProcessor(self._context, effect.epoch, moved)
+            # The leader before may not have repeated them: its disk was full, or its role ended.
+            inherited = self._context.state.voters | self._inherited_votes
+            self._leader_requests = LeaderRequestProcessor(self._context, effect.epoch, inherited)
         self._clients.forward_all()
         self._update_read_serving()
 
@@ -470,7 +508,8 @@ class Server:
     def _update_read_serving(self) -> None:
         """Answer reads only while a leader was heard within the shortest session timeout.
 
-        A client whose session may have expired meanwhile must not be told old news.
+        Counterexample for more: a session expires on the other side of a partition, and another
+        client takes its lock; its own client would still read here that it holds the lock.
         """
         context = self._context
         contact = context.peer.last_quorum_contact(context.now.mono)
@@ -479,36 +518,45 @@ class Server:
             and context.now.mono - contact < context.limits.session_timeout_min_ms
             and self._snapshot_install.is_consistent
         )
-        connections = self._clients
-        if is_serving == connections.is_serving_reads:
+        clients = self._clients
+        if is_serving == clients.is_serving_reads:
             return
-        connections.is_serving_reads = is_serving
-        context.out.append(
-            zab.TraceEvent(
-                server_trace_events.READS_RESUMED
-                if is_serving
-                else server_trace_events.READS_PAUSED
-            )
-        )
+        clients.is_serving_reads = is_serving
+        context.trace(trace_events.READS_RESUMED if is_serving else trace_events.READS_PAUSED)
         if is_serving:
-            connections.resume_all()
+            clients.resume_all()
 
-    def _end_step(self) -> list[Effect]:
-        context = self._context
-        self._update_read_serving()
-        self._clients.read_only.start_if_due(is_settled=self._snapshot_install.is_consistent)
-        self._clients.resume_caught_up()
-        self._forwarder.send(self._leader_requests)
-        while self._leader_requests is not None:
+    def _report(self) -> None:
+        """Do what is done every `session_report_ms` while this server leads or follows a leader."""
+        self._forwarder.send_touches(self._leader_requests)
+        self._process_zab_effects()
+        leader = self._leader_requests
+        if leader is not None:
+            leader.restore_votes()
+            leader.delete_expired_znodes()
+            leader.send_session_report()
+            self._digests.send_requests()
+
+    def _start_read_only_if_due(self) -> None:
+        is_consistent = self._snapshot_install.is_consistent
+        self._clients.read_only.start_if_due(is_consistent=is_consistent)
+
+    def _send_to_leader(self) -> None:
+        while True:
+            self._forwarder.send(self._leader_requests)
+            if self._leader_requests is None:
+                return
             self._leader_requests.propose()
             self._process_zab_effects()
-            if not self._clients.forwards:
-                break
-            # Alone, a leader confirms a sync at once, and writes have waited for that.
-            self._forwarder.send(self._leader_requests)
-        self._snapshot_streams.send_chunks()
-        self._process_zab_effects()
-        self._clients.flush()
-        out = context.out[:]
-        context.out.clear()
-        return out
+            if not self._context.leader_outbox.has_writes:
+                return
+            # A leader alone confirms a sync at once, which releases the writes behind it.
+
+    def _end_step(self) -> list[Effect]:
+        """Finish the step in the order of `_end_of_step`, and return all its effects."""
+        for finish in self._end_of_step:
+            finish()
+        out = self._context.out
+        effects = out[:]
+        out.clear()
+        return effects

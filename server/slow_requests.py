@@ -1,12 +1,12 @@
-"""Requests that took long: one note a step about the slowest, for they are slow together.
+"""Requests that took long: one trace event a step names the slowest.
 
-A line for each would be slower yet. ZooKeeper: `RequestPathMetricsCollector`, and the warnings of
-`ServerStats.updateLatency`.
+Slow requests come together, and a line for each would slow them further.
+
+ZooKeeper: `RequestPathMetricsCollector`, and the warnings of `ServerStats.updateLatency`.
 """
 
-from raykeeper.server import server_trace_events
+from raykeeper.server import server_trace_events as trace_events
 from raykeeper.server.context import ServerContext
-from raykeeper.zab.effects import TraceEvent
 from raykeeper.zab.ids import Millis
 from raykeeper.znodes.requests import SessionId
 
@@ -24,7 +24,7 @@ class SlowRequests:
         self._slowest: tuple[SessionId, str, int, str, int] | None = None
 
     def observe(self, session_id: SessionId, kind: str, number: int, arrived: Millis) -> None:
-        """A request that arrived then is answered now."""
+        """Count a request that arrived at `arrived` and is answered now, if it is slow."""
         took = self._context.now.mono - arrived
         if took > self._context.options.slow_request_ms:
             self._count += 1
@@ -33,9 +33,8 @@ class SlowRequests:
                 self._slowest = (session_id, kind, number, stage, took)
 
     def emit(self) -> None:
-        """The step ends."""
+        """Emit the trace event of the step that ends, if a request was slow."""
         if self._slowest is not None:
-            note = TraceEvent(server_trace_events.REQUEST_SLOW, (self._count, *self._slowest))
-            self._context.out.append(note)
+            self._context.trace(trace_events.REQUEST_SLOW, (self._count, *self._slowest))
             self._count = 0
             self._slowest = None

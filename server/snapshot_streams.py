@@ -1,13 +1,14 @@
-"""The tree on its way out: to the Snapshotter, and to learners that need all of it.
+"""Streams of the whole state: to the Snapshotter, and to learners that need all of it.
 
 The tree is walked in short slices between other work (the fuzzy snapshot of the paper, section
 4.3): one chunk per step and stream, and only as many as the receiver has given credit for.
 
-Invariant: a snapshot is published only when the log is synced past the zxid at which its walk
-ended, so what it mixes in can always be replayed.
+Invariant: a snapshot is published only when the log is synced to the zxid at which its walk ended.
+Counterexample for less: the walk saw a transaction that was never synced; after a crash the log
+ends before it, and replay cannot make the snapshot a consistent state.
 """
 
-from raykeeper.server import server_trace_events
+from raykeeper.server import server_trace_events as trace_events
 from raykeeper.server.context import ServerContext
 from raykeeper.server.effects import (
     PublishSnapshot,
@@ -16,7 +17,6 @@ from raykeeper.server.effects import (
     SnapshotFinish,
     SnapshotWrite,
 )
-from raykeeper.zab.effects import TraceEvent
 from raykeeper.zab.ids import ServerId, Zxid, format_zxid
 from raykeeper.znodes.snapshot import SnapshotWalk
 
@@ -36,7 +36,7 @@ class _Stream:
 
 
 class SnapshotStreams:
-    """The walks under way: at most one for the Snapshotter, one per learner."""
+    """The streams under way: at most one to the Snapshotter, and one per learner."""
 
     def __init__(self, context: ServerContext) -> None:
         self._context = context
@@ -46,7 +46,7 @@ class SnapshotStreams:
         self._is_written = False
         self._is_publishing = False
         self._txns_since_last = 0
-        # Servers take turns, so that they do not all snapshot at the same moment.
+        # Each server has another interval, so that not all snapshot at the same moment.
         settings = context.peer.settings
         voters = settings.quorum.voters
         turn = sum(voter < settings.server_id for voter in voters)
@@ -56,7 +56,7 @@ class SnapshotStreams:
 
     @property
     def has_work(self) -> bool:
-        """Whether a stream could go on right now."""
+        """Whether a stream has credit for a chunk."""
         streams = list(self._learners.values())
         if self._own is not None:
             streams.append(self._own)
@@ -65,15 +65,15 @@ class SnapshotStreams:
     # Learners.
 
     def start(self, learner: ServerId) -> None:
-        """StreamSnapshot: begin with the tree as it is."""
+        """StreamSnapshot: begin a stream of the present state."""
         stream = _Stream(self._context)
         self._learners[learner] = stream
         self._context.peer.snapshot_begin(learner, stream.zxid)
 
     def on_learner_credit(self, learner: ServerId) -> None:
-        """GrantCredit: the learner took a chunk; one that took more than it was sent is cut off.
+        """GrantCredit: let one more chunk leave; cut off a learner that took more than it was sent.
 
-        Else the whole tree could be made to wait on its link at once.
+        Counterexample for less: a faulty learner could make the whole tree queue on its link.
         """
         stream = self._learners[learner]
         if stream.credit == CREDIT_MAX:
@@ -83,44 +83,40 @@ class SnapshotStreams:
         stream.credit += 1
 
     def cancel(self, learner: ServerId) -> None:
-        """CancelSnapshot: the learner is gone."""
+        """CancelSnapshot: end the stream of a learner that is gone."""
         del self._learners[learner]
 
     # The Snapshotter.
 
     def on_applied(self, count: int) -> None:
-        """Count transactions; at the bound a snapshot begins."""
+        """Count applied transactions, and begin a snapshot when there are enough."""
         self._txns_since_last += count
         if self._txns_since_last >= self._snapshot_every and self._under_way is None:
             self._begin()
 
     def on_credited(self, zxid: Zxid) -> None:
-        """The Snapshotter took a chunk."""
+        """Let one more chunk leave for the Snapshotter."""
         if self._own is not None and self._own.zxid == zxid:
             self._own.credit += 1
 
     def on_written(self, zxid: Zxid) -> None:
-        """The Snapshotter has all of it on disk under a temporary name."""
+        """Note that the Snapshotter has the snapshot on disk under a temporary name."""
         if self._finished is not None and self._finished[0] == zxid:
             self._is_written = True
 
     def on_failed(self, zxid: Zxid) -> None:
-        """The snapshot will not come; the next one is tried after as many transactions again."""
+        """Give up a snapshot; the next one begins after as many transactions again."""
         if zxid == self._under_way and not self._is_publishing:
-            self._context.out.append(
-                TraceEvent(server_trace_events.SNAPSHOT_FAILED, format_zxid(zxid))
-            )
+            self._context.trace(trace_events.SNAPSHOT_FAILED, format_zxid(zxid))
             self._reset()
 
     def on_published(self, zxid: Zxid) -> None:
-        """The snapshot has its name and older files are pruned."""
-        self._context.out.append(
-            TraceEvent(server_trace_events.SNAPSHOT_PUBLISHED, format_zxid(zxid))
-        )
+        """Note that the snapshot has its name and older files are pruned."""
+        self._context.trace(trace_events.SNAPSHOT_PUBLISHED, format_zxid(zxid))
         self._reset()
 
     def on_state_replaced(self) -> None:
-        """A received snapshot took the place of the tree that was walked."""
+        """Abort the snapshot of a state that a received one has replaced."""
         assert not self._learners, "streams to learners end with the role"
         zxid = self._under_way
         if zxid is not None and not self._is_publishing:
@@ -129,7 +125,7 @@ class SnapshotStreams:
         self._txns_since_last = 0
 
     def send_chunks(self) -> None:
-        """End of the step: one chunk of each stream that has credit; publish what is due."""
+        """Send a chunk of each stream that has credit; publish a complete snapshot."""
         for learner, stream in list(self._learners.items()):
             if stream.credit > 0:
                 self._send_chunk(learner, stream)
@@ -145,7 +141,7 @@ class SnapshotStreams:
 
     @property
     def _under_way(self) -> Zxid | None:
-        """The zxid of the snapshot that the Snapshotter has in hand."""
+        """The zxid of the snapshot that the Snapshotter is writing or has written."""
         if self._own is not None:
             return self._own.zxid
         return None if self._finished is None else self._finished[0]
@@ -153,9 +149,7 @@ class SnapshotStreams:
     def _begin(self) -> None:
         self._own = _Stream(self._context)
         self._txns_since_last = 0
-        self._context.out.append(
-            TraceEvent(server_trace_events.SNAPSHOT_STARTED, format_zxid(self._own.zxid))
-        )
+        self._context.trace(trace_events.SNAPSHOT_STARTED, format_zxid(self._own.zxid))
         self._context.out.append(SnapshotBegin(self._own.zxid))
 
     def _send_chunk(self, learner: ServerId, stream: _Stream) -> None:

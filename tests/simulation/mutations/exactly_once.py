@@ -224,7 +224,7 @@ def _not_forwarded_to_the_next_leader(right: Any) -> Any:
     def forward_again(self: ClientRequests, connection: Any) -> None:
         for request, _ in connection.requests:
             if hasattr(request, "read_index") and request.read_index is None:
-                self.syncs.append(request)
+                self._leader_outbox.add_sync(request)
 
     return forward_again
 

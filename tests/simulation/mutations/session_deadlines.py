@@ -9,7 +9,9 @@ from raykeeper.client.core.client_core import ClientCore
 from raykeeper.client.core.session_deadlines import SessionDeadlines
 from raykeeper.server.client_requests import ClientRequests
 from raykeeper.server.client_send_queues import ClientSendQueues
+from raykeeper.server.connection import Phase
 from raykeeper.server.leader_forwarder import LeaderForwarder
+from raykeeper.server.leader_outbox import LeaderOutbox
 from raykeeper.server.leader_request_processor import LeaderRequestProcessor
 from raykeeper.server.server import Server
 from raykeeper.zab.ids import ZERO, Millis
@@ -48,7 +50,7 @@ def _never_let_go(right: Any) -> Any:
 
 
 def _a_touch_is_lost(right: Any) -> Any:
-    def take_touched(self: ClientRequests) -> Any:
+    def take_touched(self: LeaderOutbox) -> Any:
         touches, beats = right(self)
         return touches[1:], beats
 
@@ -208,7 +210,7 @@ def _expire_on_disconnect(right: Any) -> Any:
                 0,
                 encode_op(CloseSession()),
             )
-            self.forwards.append(
+            self._leader_outbox.add_write(
                 ForwardedWrite(connection.session_id, connection.owner_zxid, write)
             )
         right(self, number)
@@ -235,6 +237,7 @@ def _answer_connect_at_once(right: Any) -> Any:
                 from raykeeper.znodes.errors import Code
                 from raykeeper.znodes.replies import ConnectReply
 
+                connection.enter(Phase.CONNECTED)
                 connection.session_id = session.session_id
                 connection.owner_zxid = session.owner_zxid
                 self._by_session[session.session_id] = connection
@@ -315,7 +318,7 @@ MUTATIONS = [
     Mutation(
         "letting go",
         "the touch of a session is lost and its heartbeat confirmed",
-        [(ClientRequests, "take_touched", _a_touch_is_lost)],
+        [(LeaderOutbox, "take_touched", _a_touch_is_lost)],
     ),
     Mutation(
         "letting go",

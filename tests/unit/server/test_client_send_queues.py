@@ -141,6 +141,23 @@ class TestPages:
             *("ExistsReply", "GetChildrenReply", "GetChildrenReply", "ExistsReply")
         ]
 
+    def test_two_between_two_writes_follow_each_other(self) -> None:
+        """The second one cannot wait: the write behind it is under way."""
+        host = OneServer(options=PAGED)
+        caller = host.caller()
+        crowded(caller, 5)
+        caller.new()
+        list_one, list_two = caller.children("/a"), caller.children("/a")
+        host.step(caller.frame(caller.set("/", b"x"), list_one, list_two, caller.set("/", b"y")))
+        host.pass_time(0)
+        items = caller.new()
+        pages_of_two = ["GetChildrenReply"] * 4
+        assert [type(item).__name__ for item in items] == [
+            "WriteReply",
+            *pages_of_two,
+            "WriteReply",
+        ]
+
     def test_those_of_two_clients_go_on_in_turn(self) -> None:
         host = OneServer(options=PAGED)
         one, two = host.caller(1), host.caller(2)

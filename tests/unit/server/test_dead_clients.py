@@ -181,12 +181,13 @@ def test_the_owner_number_that_a_second_opening_raised_is_the_one_named() -> Non
     servers = Servers(3)
     caller = holder(servers[1])
     servers[1].step(ClientDisconnected(1))
-    departures = servers[1].server._clients.dead_clients
+    dead_clients = servers[1].server._clients.dead_clients
     again = servers[1].server.state.zxid
-    departures.on_session_created(caller.session_id, again, 1)
+    dead_clients.on_session_created(caller.session_id, again, 1)
     assert kept(servers[1]) == 1
-    departures.on_process_died(1)
-    assert departures.ended == [OwnedSession(caller.session_id, again)]
+    dead_clients.on_process_died(1)
+    batch = servers[1].server._context.leader_outbox.take()
+    assert batch.dead_sessions == [OwnedSession(caller.session_id, again)]
 
 
 def test_nothing_is_kept_of_a_session_that_has_ended() -> None:

@@ -9,6 +9,7 @@ from raykeeper.zab.ids import Millis, Now, Zxid
 from raykeeper.znodes.acl import Acl, Identity, Permission, digest_id
 from raykeeper.znodes.errors import Code
 from raykeeper.znodes.replies import (
+    CloseFrame,
     ConnectReply,
     EmptyReply,
     ErrorReply,
@@ -25,10 +26,12 @@ from raykeeper.znodes.requests import (
     Create,
     GetData,
     GetEphemerals,
+    SessionId,
     SetWatches,
     WhoAmI,
     encode_client_frame,
 )
+from raykeeper.znodes.txns import CreateSessionErrorTxn, CreateSessionTxn
 from tests.unit.server.one_server import OPTIONS, TIMING, Caller, OneServer, Servers, zxid_of
 
 AFTER_MS = OPTIONS.read_only_after_ms
@@ -175,7 +178,8 @@ def test_heartbeats_are_heard_and_never_confirmed() -> None:
     caller = reader(host)
     assert caller.ask() == []
     assert [(frame.heartbeat_seq, frame.items) for frame in caller.answers] == [(0, [])]
-    assert 1 not in [each.number for each in host.server._clients._touched]
+    sessions, _ = host.server._context.leader_outbox.take_touched()
+    assert caller.session_id not in [session.session_id for session in sessions]
 
 
 def test_watches_are_set_and_set_again() -> None:
@@ -232,11 +236,30 @@ def test_a_second_connect_ends_the_link() -> None:
     assert host.server.stats().connections == 1  # the writer of before
 
 
-@pytest.mark.parametrize("is_settled", [False, True])
-def test_a_tree_that_is_no_real_state_is_not_served(is_settled: bool) -> None:
+@pytest.mark.parametrize("is_consistent", [False, True])
+def test_a_tree_that_is_no_real_state_is_not_served(is_consistent: bool) -> None:
     """Nor is the server woken for it again: only a leader can mend that."""
     host = OneServer(1, (1, 2))
     read_only = host.server._clients.read_only
     host.server._context.now = Now(AFTER_MS, Millis(0))
-    read_only.start_if_due(is_settled=is_settled)
-    assert (read_only.is_active, read_only.starts_at) == (is_settled, None)
+    read_only.start_if_due(is_consistent=is_consistent)
+    assert (read_only.is_active, read_only.starts_at) == (is_consistent, None)
+
+
+@pytest.mark.parametrize("is_created", [True, False])
+def test_a_session_decided_after_read_only_mode_began_closes_the_connection(
+    is_created: bool,
+) -> None:
+    """A leader that is lost by now took the Connect; its transaction is delivered only here."""
+    host = alone()[1]
+    caller = reader(host)
+    clients, zxid = host.server._clients, Zxid(zxid_of(host) + 1)
+    if is_created:
+        txn = CreateSessionTxn(SessionId(77), b"p" * 16, Millis(10_000), host.server_id, 1)
+        clients.on_session_created(zxid, txn)
+    else:
+        clients.on_session_refused(CreateSessionErrorTxn(host.server_id, 1, Code.SESSION_EXPIRED))
+    host.step()
+    assert caller.ended == Code.CONNECTION_LOSS
+    assert [type(frame) for frame in host.frames[1]] == [ConnectReply, CloseFrame]
+    assert host.server.stats().connections == 1  # the writer of before

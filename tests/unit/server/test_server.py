@@ -31,10 +31,11 @@ from raykeeper.server.peer_messages import (
 )
 from raykeeper.server.recovered_state import RecoveredState
 from raykeeper.server.server import Server
-from raykeeper.zab.effects import Append, Role, Truncate
+from raykeeper.zab.effects import Append, Role, TraceEvent, Truncate
 from raykeeper.zab.ids import ZERO, Epoch, Millis, ServerId, Zxid
 from raykeeper.zab.messages import Ping
 from raykeeper.zab.settings import RecentLogLimits
+from raykeeper.zab.trace_events import MESSAGE_STALE
 from raykeeper.znodes.replies import (
     ConnectReply,
     EmptyReply,
@@ -104,7 +105,7 @@ def test_answers_to_one_client_leave_in_one_frame() -> None:
 
 @pytest.mark.parametrize("linked", [False, True])
 @pytest.mark.parametrize("message", FORWARDS, ids=lambda message: type(message).__name__)
-def test_message_from_a_server_that_is_not_linked_or_not_ours_is_ignored(
+def test_a_message_that_the_role_does_not_expect_is_stale(
     message: ServerMessage, linked: bool
 ) -> None:
     servers = Servers(3)
@@ -116,7 +117,7 @@ def test_message_from_a_server_that_is_not_linked_or_not_ours_is_ignored(
     caller = host.caller()
     host.take()
     host.step(PeerFrame(sender, [message]))
-    assert host.take() == []
+    assert host.take() == [TraceEvent(MESSAGE_STALE, (sender, type(message).__name__))]
     assert caller.ended is None
 
 
