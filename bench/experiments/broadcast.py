@@ -51,15 +51,15 @@ async def propose(replica: Any, txn: bytes, outstanding: int, seconds: float) ->
 
     `replica` is the leading actor. No client may write meanwhile. Also returns the seconds.
     """
-    running = replica._running
-    peer = running.server.peer
+    runner = replica._runner
+    peer = runner.server.peer
     history = peer.history
     first, began = history.delivered, time.monotonic()
     while (now := time.monotonic()) < began + seconds and peer.broadcasting:
         room = outstanding - (history.logged - history.delivered)
         if room > 0:
             peer.propose([txn] * room, Millis(int(now * 1000)))
-            running._schedule()
+            runner._schedule()
         await asyncio.sleep(_TOP_UP_S)
     return history.delivered - first, time.monotonic() - began
 

@@ -257,7 +257,7 @@ def test_a_server_whose_tree_diverged_begins_anew_without_its_disk(ensemble: Ens
     """A snapshot of the wrong tree may be on its disk, so a restart alone is not enough."""
 
     def diverge(replica: Any) -> None:
-        replica._running.server.state.tree.digest += 1
+        replica._runner.server.state.tree.digest += 1
 
     with connect(ensemble.name) as client:
         victim = next(s for s in ensemble.wait_active() if s.role == "follower")
